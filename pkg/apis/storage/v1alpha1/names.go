@@ -1,0 +1,40 @@
+package v1alpha1
+
+// Names that are part of the user's contract.
+const (
+	// ClusterName is the only name that a StorageCluster can have: LINSTOR's Kubernetes database is cluster-scoped and
+	// has no prefix, so that two LINSTOR installations in one Kubernetes cluster would write into each other's tables.
+	ClusterName = "linstor"
+
+	// Prefix begins every annotation, label and finalizer of the operator.
+	Prefix = "storage.linstor.dev/"
+
+	// Finalizer keeps a StorageCluster until the Deleting phase is through.
+	Finalizer = Prefix + "storagecluster"
+
+	// LabelMember marks the Nodes that take part; its value is the StorageCluster's name. DaemonSets select on it alone.
+	LabelMember = Prefix + "member"
+	// LabelOS names the module loader that fits the Node's operating system; its value is the catalogue's key.
+	LabelOS = Prefix + "os"
+	// LabelCluster marks every object that the operator owns; its value is the StorageCluster's name.
+	LabelCluster = Prefix + "cluster"
+	// LabelComponent names the component of an owned object: see the Component constants.
+	LabelComponent = Prefix + "component"
+
+	// AnnotationResume ends a hold: "<hold id>:<option>" or "<hold id>:<option>@node1,node2".
+	AnnotationResume = Prefix + "resume"
+
+	// OperatorNamespace is where the operator itself runs (Pod Security level restricted).
+	OperatorNamespace = "linstor-operator"
+	// WorkloadNamespace is where controller, satellites and module loaders run (Pod Security level privileged).
+	WorkloadNamespace = "linstor-storage"
+)
+
+// Values of LabelComponent.
+const (
+	ComponentController   = "controller"
+	ComponentSatellite    = "satellite"
+	ComponentModuleLoader = "module-loader"
+	ComponentClaim        = "claim"
+	ComponentRevision     = "revision"
+)

@@ -1,0 +1,132 @@
+package v1alpha1
+
+// Phase is what the operator is doing with the cluster.
+type Phase string
+
+// Phases, in the order in which a new cluster goes through them.
+const (
+	// PhasePending: the spec is not accepted yet.
+	PhasePending Phase = "Pending"
+	// PhaseAssessing: looks for the first link of the chain that is not satisfied.
+	PhaseAssessing Phase = "Assessing"
+	// PhaseKernelModule: brings DRBD onto the nodes.
+	PhaseKernelModule Phase = "KernelModule"
+	// PhaseDatabase: makes sure that LINSTOR's database can be reached and is ours.
+	PhaseDatabase Phase = "Database"
+	// PhaseController: starts and configures the LINSTOR controller.
+	PhaseController Phase = "Controller"
+	// PhaseSatellites: starts a satellite on each node.
+	PhaseSatellites Phase = "Satellites"
+	// PhaseNodeRegistration: registers the nodes in LINSTOR.
+	PhaseNodeRegistration Phase = "NodeRegistration"
+	// PhaseStoragePools: creates the storage pools.
+	PhaseStoragePools Phase = "StoragePools"
+	// PhaseReady: all that the spec asks for is there.
+	PhaseReady Phase = "Ready"
+	// PhaseDegraded: usable, but nodes or pools are missing, or controller or database are away.
+	PhaseDegraded Phase = "Degraded"
+	// PhaseHumanIntervention: cannot go on safely; status.hold says why and how to resume.
+	PhaseHumanIntervention Phase = "HumanIntervention"
+	// PhaseDeleting: takes the cluster down as spec.deletionPolicy says.
+	PhaseDeleting Phase = "Deleting"
+)
+
+// HoldReason says why a hold began.
+type HoldReason string
+
+// Reasons of holds. Each has a page in docs/runbooks.
+const (
+	// Clearing reasons end by themselves when the evidence comes back.
+
+	HoldKernelModuleFailed       HoldReason = "KernelModuleFailed"
+	HoldDatabaseUnreachable      HoldReason = "DatabaseUnreachable"
+	HoldPassphraseUnusable       HoldReason = "PassphraseUnusable"
+	HoldControllerFailed         HoldReason = "ControllerFailed"
+	HoldSatellitesFailed         HoldReason = "SatellitesFailed"
+	HoldNodeRegistrationFailed   HoldReason = "NodeRegistrationFailed"
+	HoldSatelliteVersionMismatch HoldReason = "SatelliteVersionMismatch"
+	HoldPoolBackendMissing       HoldReason = "PoolBackendMissing"
+	HoldDeviceMissing            HoldReason = "DeviceMissing"
+	HoldStoragePoolsFailed       HoldReason = "StoragePoolsFailed"
+	HoldObservationFailed        HoldReason = "ObservationFailed"
+
+	// Answer reasons end only with the token: a change of the spec is never consent to touch data.
+
+	HoldSecureBootKeyMissing HoldReason = "SecureBootKeyMissing"
+	HoldForeignLinstorFound  HoldReason = "ForeignLinstorFound"
+	HoldDeviceNotEmpty       HoldReason = "DeviceNotEmpty"
+	HoldVolumesUnknown       HoldReason = "VolumesUnknown"
+
+	// Revert reasons end when the change is taken back or corrected.
+
+	HoldUnsupportedChange HoldReason = "UnsupportedChange"
+	HoldPoolConflict      HoldReason = "PoolConflict"
+)
+
+// HoldClass says what ends a hold.
+type HoldClass string
+
+// Classes of holds.
+const (
+	// HoldClearing ends when the evidence comes back, with a change of the spec, or with the token.
+	HoldClearing HoldClass = "Clearing"
+	// HoldAnswer ends only with the token.
+	HoldAnswer HoldClass = "Answer"
+	// HoldRevert ends with a change of the spec, or with the token where an option exists.
+	HoldRevert HoldClass = "Revert"
+)
+
+// HoldKind is what is known of a reason.
+type HoldKind struct {
+	Reason HoldReason
+	Class  HoldClass
+	// Options are the answers that the resume annotation may give, the safest first.
+	Options []string
+}
+
+// Options of holds.
+const (
+	// OptionRetry looks again.
+	OptionRetry = "retry"
+	// OptionSkip goes on without what is held.
+	OptionSkip = "skip"
+	// OptionAdopt takes over the data that was found.
+	OptionAdopt = "adopt"
+	// OptionUseExisting registers the volume group or zpool that is on the disks already; nothing is formatted.
+	OptionUseExisting = "use-existing"
+	// OptionContinue goes on although it is not known whether volumes exist.
+	OptionContinue = "continue"
+)
+
+var holdKinds = []HoldKind{
+	{HoldKernelModuleFailed, HoldClearing, []string{OptionRetry}},
+	{HoldDatabaseUnreachable, HoldClearing, []string{OptionRetry}},
+	{HoldPassphraseUnusable, HoldClearing, []string{OptionRetry}},
+	{HoldControllerFailed, HoldClearing, []string{OptionRetry}},
+	{HoldSatellitesFailed, HoldClearing, []string{OptionRetry}},
+	{HoldNodeRegistrationFailed, HoldClearing, []string{OptionRetry}},
+	{HoldSatelliteVersionMismatch, HoldClearing, []string{OptionRetry}},
+	{HoldPoolBackendMissing, HoldClearing, []string{OptionRetry}},
+	{HoldDeviceMissing, HoldClearing, []string{OptionRetry, OptionSkip}},
+	{HoldStoragePoolsFailed, HoldClearing, []string{OptionRetry}},
+	{HoldObservationFailed, HoldClearing, []string{OptionRetry}},
+	{HoldSecureBootKeyMissing, HoldAnswer, []string{OptionRetry}},
+	{HoldForeignLinstorFound, HoldAnswer, []string{OptionRetry, OptionAdopt}},
+	{HoldDeviceNotEmpty, HoldAnswer, []string{OptionRetry, OptionSkip, OptionUseExisting}},
+	{HoldVolumesUnknown, HoldAnswer, []string{OptionRetry, OptionContinue}},
+	{HoldUnsupportedChange, HoldRevert, nil},
+	{HoldPoolConflict, HoldRevert, nil},
+}
+
+// HoldKinds lists what is known of every reason.
+func HoldKinds() []HoldKind { return append([]HoldKind(nil), holdKinds...) }
+
+// Kind is what is known of the reason; of an unknown one, that only the token ends it.
+func (r HoldReason) Kind() HoldKind {
+	for _, k := range holdKinds {
+		if k.Reason == r {
+			return k
+		}
+	}
+	return HoldKind{Reason: r, Class: HoldAnswer, Options: []string{OptionRetry}}
+}

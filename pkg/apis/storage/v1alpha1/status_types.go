@@ -1,0 +1,224 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// StorageClusterStatus is what the operator saw and does. It holds counts and examples, never an entry per node, and stays
+// under 64 KiB however large the cluster is.
+type StorageClusterStatus struct {
+	// phase is what the operator is doing. It is for people; programs read the conditions.
+	// +optional
+	Phase Phase `json:"phase,omitempty"`
+	// phaseSince is when the phase began.
+	// +optional
+	PhaseSince *metav1.Time `json:"phaseSince,omitempty"`
+	// progressSince is when the phase last made progress: a node more went through.
+	// +optional
+	ProgressSince *metav1.Time `json:"progressSince,omitempty"`
+	// progress is the number of nodes that were through the phase's step at progressSince.
+	// +optional
+	Progress int32 `json:"progress,omitempty"`
+	// message says in one line what the operator does or waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+
+	// observedGeneration is the generation of the spec that the operator last looked at.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+	// acceptedGeneration is the generation of the spec that target was made from.
+	// +optional
+	AcceptedGeneration int64 `json:"acceptedGeneration,omitempty"`
+	// target is the ControllerRevision in linstor-storage that holds the accepted spec, which is what the operator works on.
+	// +optional
+	Target string `json:"target,omitempty"`
+	// version is the LINSTOR version of the accepted spec.
+	// +optional
+	Version string `json:"version,omitempty"`
+	// database is the kind of LINSTOR's database.
+	// +optional
+	Database DatabaseKind `json:"database,omitempty"`
+
+	// hold says why the phase is HumanIntervention, or why Deleting does not go on, and how to resume.
+	// +optional
+	Hold *Hold `json:"hold,omitempty"`
+	// nodeHolds are stops of single nodes; the rest of the cluster goes on.
+	// +optional
+	// +listType=atomic
+	NodeHolds []Hold `json:"nodeHolds,omitempty"`
+
+	// nodes counts the nodes that take part.
+	// +optional
+	Nodes NodesStatus `json:"nodes,omitempty"`
+	// pools counts the storage pools.
+	// +optional
+	Pools PoolsStatus `json:"pools,omitempty"`
+	// volumes is the number of LINSTOR resource definitions at the last look.
+	// +optional
+	Volumes *int32 `json:"volumes,omitempty"`
+
+	// conditions are the contract for programs. All are present from the first write on.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+
+	// history lists the last changes of phase, the newest first.
+	// +optional
+	// +listType=atomic
+	History []Transition `json:"history,omitempty"`
+}
+
+// Transition is one change of phase.
+type Transition struct {
+	// time of the change.
+	Time metav1.Time `json:"time"`
+	// from is the phase before.
+	From Phase `json:"from"`
+	// event is the transition table's event.
+	Event string `json:"event"`
+	// to is the phase after.
+	To Phase `json:"to"`
+	// message says why.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// Hold is a stop that waits for a human.
+type Hold struct {
+	// id names this hold; no other hold has or had it.
+	ID string `json:"id"`
+	// reason says why, as one word; docs/runbooks has a page for each.
+	Reason HoldReason `json:"reason"`
+	// message says why, in full.
+	Message string `json:"message"`
+	// since is when the hold began.
+	Since metav1.Time `json:"since"`
+	// options are the answers that the resume annotation may give.
+	// +optional
+	// +listType=atomic
+	Options []string `json:"options,omitempty"`
+	// resume is the command that ends the hold, for the first option.
+	// +optional
+	Resume string `json:"resume,omitempty"`
+	// runbook is the page that explains the reason.
+	// +optional
+	Runbook string `json:"runbook,omitempty"`
+	// pool is the entry of spec.storagePools that the hold is about.
+	// +optional
+	Pool string `json:"pool,omitempty"`
+	// nodes are the nodes that are held, fifty at most.
+	// +optional
+	// +listType=atomic
+	Nodes []string `json:"nodes,omitempty"`
+	// count is the number of nodes that are held.
+	// +optional
+	Count int32 `json:"count,omitempty"`
+}
+
+// NodesStatus counts the nodes that take part.
+type NodesStatus struct {
+	// summary is online/members, such as 3/3.
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// members is the number of nodes with the member label.
+	Members int32 `json:"members"`
+	// online is the number of members that are registered, ONLINE and have their pools.
+	Online int32 `json:"online"`
+	// minReady is how many must be online for the cluster to count as usable.
+	MinReady int32 `json:"minReady"`
+	// states counts the members by state; states without members are left out.
+	// +optional
+	// +listType=map
+	// +listMapKey=state
+	States []NodeStateCount `json:"states,omitempty"`
+	// problems group what is wrong with nodes, with examples.
+	// +optional
+	// +listType=atomic
+	Problems []NodeProblem `json:"problems,omitempty"`
+	// leaving are members that spec.nodes no longer selects, ten at most. They keep their satellite.
+	// +optional
+	// +listType=atomic
+	Leaving []string `json:"leaving,omitempty"`
+	// leavingCount is the number of such members.
+	// +optional
+	LeavingCount int32 `json:"leavingCount,omitempty"`
+}
+
+// NodeStateCount is a number of nodes in one state.
+type NodeStateCount struct {
+	State NodeState `json:"state"`
+	Count int32     `json:"count"`
+}
+
+// NodeProblem groups nodes with the same trouble.
+type NodeProblem struct {
+	// reason says what is wrong, as one word.
+	Reason string `json:"reason"`
+	// message says what is wrong, from the first node.
+	Message string `json:"message"`
+	// count is the number of nodes.
+	Count int32 `json:"count"`
+	// nodes are examples, ten at most.
+	// +optional
+	// +listType=atomic
+	Nodes []string `json:"nodes,omitempty"`
+}
+
+// PoolsStatus counts the storage pools.
+type PoolsStatus struct {
+	// summary is ready/wanted over all nodes, such as 6/6.
+	// +optional
+	Summary string `json:"summary,omitempty"`
+	// wanted is the number of pools that the members shall have, over all nodes.
+	Wanted int32 `json:"wanted"`
+	// ready is the number of those that LINSTOR has without trouble.
+	Ready int32 `json:"ready"`
+	// capacity is the total size of the ready pools, in steps of one per cent.
+	// +optional
+	Capacity *resource.Quantity `json:"capacity,omitempty"`
+	// free is the free space in the ready pools, in steps of one per cent of the capacity.
+	// +optional
+	Free *resource.Quantity `json:"free,omitempty"`
+	// updated is when capacity and free were last written.
+	// +optional
+	Updated *metav1.Time `json:"updated,omitempty"`
+	// byPool says the same for each pool of the spec.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	ByPool []PoolStatus `json:"byPool,omitempty"`
+}
+
+// PoolStatus is the state of one entry of spec.storagePools over all nodes.
+type PoolStatus struct {
+	// name is the entry's name.
+	Name string `json:"name"`
+	// provider is LINSTOR's provider kind.
+	Provider string `json:"provider"`
+	// wanted is the number of members that shall have the pool.
+	Wanted int32 `json:"wanted"`
+	// ready is the number of members that have it without trouble.
+	Ready int32 `json:"ready"`
+	// capacity is the total size over all nodes.
+	// +optional
+	Capacity *resource.Quantity `json:"capacity,omitempty"`
+	// free is the free space over all nodes.
+	// +optional
+	Free *resource.Quantity `json:"free,omitempty"`
+}
+
+// NodeState is a member's place in the chain: the first link that is not satisfied on it.
+type NodeState string
+
+// Node states, in the order of the chain.
+const (
+	NodeLoadingModule     NodeState = "LoadingModule"
+	NodeStartingSatellite NodeState = "StartingSatellite"
+	NodeRegistering       NodeState = "Registering"
+	NodeCreatingPools     NodeState = "CreatingPools"
+	NodeOnline            NodeState = "Online"
+	NodeUnreachable       NodeState = "Unreachable"
+	NodeHeld              NodeState = "Held"
+)
