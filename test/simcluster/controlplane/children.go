@@ -1,0 +1,139 @@
+package controlplane
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"runtime"
+	"strings"
+	"sync"
+	"syscall"
+)
+
+// tailBytes is how much of a component's log an error message quotes.
+const tailBytes = 2000
+
+// children are the processes of one control plane. They end with it, and when this process dies in any way: the kernel
+// sends them SIGKILL when the thread that started them ends (prctl PR_SET_PDEATHSIG), so one goroutine that keeps its
+// thread to itself starts them all and lives until stop.
+type children struct {
+	mu      sync.Mutex
+	byName  map[string]*child
+	order   []*child
+	starts  chan startRequest
+	stopped bool
+}
+
+type child struct {
+	name    string
+	logPath string
+	cmd     *exec.Cmd
+	done    chan struct{}
+}
+
+type startRequest struct {
+	cmd    *exec.Cmd
+	result chan error
+}
+
+func newChildren() *children {
+	c := &children{byName: map[string]*child{}, starts: make(chan startRequest)}
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		for req := range c.starts {
+			req.result <- req.cmd.Start()
+		}
+	}()
+	return c
+}
+
+// spawn starts a program with its output in a file. A child of the same name that has ended is replaced.
+func (c *children) spawn(name, logPath, path string, args ...string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return fmt.Errorf("start %s: the control plane is stopped", name)
+	}
+	log, err := os.OpenFile(logPath, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return fmt.Errorf("open the log of %s: %w", name, err)
+	}
+	defer func() { _ = log.Close() }() // the child has its own descriptor
+	cmd := exec.Command(path, args...)
+	cmd.Stdout, cmd.Stderr = log, log
+	// An own process group keeps a terminal's Ctrl-C from the children: stop ends them in order.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	req := startRequest{cmd: cmd, result: make(chan error)}
+	c.starts <- req
+	if err := <-req.result; err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	started := &child{name: name, logPath: logPath, cmd: cmd, done: make(chan struct{})}
+	go func() {
+		_ = cmd.Wait()
+		close(started.done)
+	}()
+	c.byName[name] = started
+	c.order = append(c.order, started)
+	return nil
+}
+
+// stop kills without asking: nothing in here is worth a graceful end, and kube-apiserver takes many seconds for one.
+func (c *children) stop() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.stopped {
+		return
+	}
+	c.stopped = true
+	for i := len(c.order) - 1; i >= 0; i-- {
+		_ = c.order[i].cmd.Process.Kill()
+		<-c.order[i].done
+	}
+	close(c.starts)
+}
+
+func (c *children) done(name string) <-chan struct{} {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.byName[name].done
+}
+
+func (c *children) alive(name string) bool {
+	select {
+	case <-c.done(name):
+		return false
+	default:
+		return true
+	}
+}
+
+func (c *children) pids() map[string]int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	pids := map[string]int{}
+	for name, child := range c.byName {
+		select {
+		case <-child.done:
+		default:
+			pids[name] = child.cmd.Process.Pid
+		}
+	}
+	return pids
+}
+
+// tail quotes the end of a component's log.
+func (c *children) tail(name string) string {
+	c.mu.Lock()
+	path := c.byName[name].logPath
+	c.mu.Unlock()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(content) > tailBytes {
+		content = content[len(content)-tailBytes:]
+	}
+	return strings.TrimSpace(string(content))
+}

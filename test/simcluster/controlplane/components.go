@@ -1,0 +1,104 @@
+package controlplane
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// controllers that the simulated cluster needs. Left out is what has no counterpart here: volumes, cloud, node IPAM,
+// quota, autoscaling, device claims.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"cronjob-controller",
+	"daemonset-controller",
+	"deployment-controller",
+	"disruption-controller",
+	"endpoints-controller",
+	"endpointslice-controller",
+	"garbage-collector-controller",
+	"job-controller",
+	"namespace-controller",
+	"node-lifecycle-controller",
+	"pod-garbage-collector-controller",
+	"replicaset-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"serviceaccount-token-controller",
+	"statefulset-controller",
+	"taint-eviction-controller",
+	"validatingadmissionpolicy-status-controller",
+}
+
+func controllerManagerFlags(kubeconfig string, keys *pki) []string {
+	return []string{
+		"--kubeconfig=" + kubeconfig,
+		"--controllers=" + strings.Join(controllers, ","),
+		"--root-ca-file=" + keys.caFile,
+		"--service-account-private-key-file=" + keys.serviceAccountKey,
+		"--secure-port=0", "--leader-elect=false",
+		"--kube-api-qps=2000", "--kube-api-burst=4000",
+		"--concurrent-daemonset-syncs=4", "--concurrent-namespace-syncs=4",
+		"--node-monitor-period=1s", "--node-monitor-grace-period=" + NodeGracePeriod.String(),
+		// The first nodes may be registered before kwok has written their first Lease.
+		"--node-startup-grace-period=" + NodeGracePeriod.String(),
+	}
+}
+
+// auditPolicy keeps one line for every finished request but the API server's own and the probes, which would drown
+// the rest.
+const auditPolicy = `apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: None
+  nonResourceURLs: ["/readyz*", "/livez*", "/healthz*"]
+- level: None
+  users: ["system:apiserver"]
+- level: None
+  users: ["system:kwok"]
+  resources: [{group: coordination.k8s.io, resources: [leases]}]
+- level: Metadata
+`
+
+// kwokStages is what kwok does to nodes beside renewing their Leases: almost nothing, since the node driver writes their
+// status. kwok wants at least one stage for a kind that it shall watch; without any for pods it leaves pods alone.
+const kwokStages = `apiVersion: kwok.x-k8s.io/v1alpha1
+kind: Stage
+metadata:
+  name: node-heartbeat
+spec:
+  resourceRef: {apiGroup: v1, kind: Node}
+  selector:
+    matchExpressions:
+    - key: '.status.conditions.[] | select( .type == "Ready" ) | .status'
+      operator: In
+      values: ["True"]
+  delay:
+    durationMilliseconds: 600000
+    jitterDurationMilliseconds: 900000
+  next:
+    statusTemplate: |
+      conditions:
+      - type: Ready
+        status: "True"
+        reason: KubeletReady
+        message: simulated kubelet is posting ready status
+        lastHeartbeatTime: {{ Now | Quote }}
+`
+
+func (c *ControlPlane) auditPolicyPath() string {
+	return filepath.Join(c.opts.Dir, "audit-policy.yaml")
+}
+
+func (c *ControlPlane) kwokConfigPath() string { return filepath.Join(c.opts.Dir, "kwok.yaml") }
+
+func (c *ControlPlane) writePolicies() error {
+	for path, content := range map[string]string{c.auditPolicyPath(): auditPolicy, c.kwokConfigPath(): kwokStages} {
+		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+			return fmt.Errorf("write the configuration of the control plane: %w", err)
+		}
+	}
+	return nil
+}
