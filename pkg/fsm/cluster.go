@@ -1,0 +1,117 @@
+package fsm
+
+import "time"
+
+// States of a cluster. They are the phases of the API, word for word.
+const (
+	Pending           State = "Pending"
+	Assessing         State = "Assessing"
+	KernelModule      State = "KernelModule"
+	Database          State = "Database"
+	Controller        State = "Controller"
+	Satellites        State = "Satellites"
+	NodeRegistration  State = "NodeRegistration"
+	StoragePools      State = "StoragePools"
+	Ready             State = "Ready"
+	Degraded          State = "Degraded"
+	HumanIntervention State = "HumanIntervention"
+	Deleting          State = "Deleting"
+)
+
+// Events of a cluster.
+const (
+	Accepted          Event = "Accepted"
+	ModuleMissing     Event = "ModuleMissing"
+	DatabaseMissing   Event = "DatabaseMissing"
+	ControllerMissing Event = "ControllerMissing"
+	SatellitesMissing Event = "SatellitesMissing"
+	NodesMissing      Event = "NodesMissing"
+	PoolsMissing      Event = "PoolsMissing"
+	Converged         Event = "Converged"
+	ConvergedDegraded Event = "ConvergedDegraded"
+	Advanced          Event = "Advanced"
+	SpecChanged       Event = "SpecChanged"
+	EvidenceLost      Event = "EvidenceLost"
+	HealthLost        Event = "HealthLost"
+	HealthRegained    Event = "HealthRegained"
+	HumanNeeded       Event = "HumanNeeded"
+	Resumed           Event = "Resumed"
+	Cleared           Event = "Cleared"
+	DeleteRequested   Event = "DeleteRequested"
+)
+
+// Chain lists the working states in the order in which a new cluster goes through them.
+func Chain() []State {
+	return []State{KernelModule, Database, Controller, Satellites, NodeRegistration, StoragePools}
+}
+
+// Cluster is the state machine of a StorageCluster.
+func Cluster() *Table {
+	t := &Table{Name: "cluster", Initial: Pending, States: clusterStates()}
+	add := func(from State, e Event, to State, evidence string) {
+		t.Rows = append(t.Rows, Row{From: from, Event: e, To: to, Evidence: evidence})
+	}
+	add(Pending, Accepted, Assessing, "the spec is valid, supported and kept as a ControllerRevision")
+
+	add(Assessing, ModuleMissing, KernelModule, "first link that is not satisfied: DRBD on the nodes")
+	add(Assessing, DatabaseMissing, Database, "first link that is not satisfied: the database")
+	add(Assessing, ControllerMissing, Controller, "first link that is not satisfied: the controller")
+	add(Assessing, SatellitesMissing, Satellites, "first link that is not satisfied: the satellites")
+	add(Assessing, NodesMissing, NodeRegistration, "first link that is not satisfied: registered nodes")
+	add(Assessing, PoolsMissing, StoragePools, "first link that is not satisfied: the storage pools")
+	add(Assessing, Converged, Ready, "all links are satisfied on all members")
+	add(Assessing, ConvergedDegraded, Degraded, "all links are satisfied on minReady members at least, not on all")
+
+	chain := Chain()
+	for i, s := range chain {
+		next, what := Assessing, "its link is satisfied; look at the whole once more"
+		if i+1 < len(chain) {
+			next, what = chain[i+1], "its link is satisfied"
+		}
+		add(s, Advanced, next, what)
+		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
+		add(s, EvidenceLost, Assessing, "an earlier cluster-wide link is missing again")
+	}
+	for _, s := range []State{Ready, Degraded} {
+		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
+		add(s, EvidenceLost, Assessing, "a cluster-wide link (DaemonSets, database, controller) has been missing for the grace period")
+	}
+	add(Ready, HealthLost, Degraded, "members or the LINSTOR API have been unhealthy for the hysteresis period")
+	add(Degraded, HealthRegained, Ready, "all members have been healthy for the hysteresis period")
+
+	for _, s := range t.States {
+		if s.State != Deleting && s.State != HumanIntervention {
+			add(s.State, HumanNeeded, HumanIntervention, "a hold: going on is not safe, not possible, or not in time")
+		}
+	}
+	add(HumanIntervention, Resumed, Assessing, "the resume annotation names the current hold and one of its options")
+	add(HumanIntervention, SpecChanged, Assessing, "the spec changed and the hold is not one that only the token ends")
+	add(HumanIntervention, Cleared, Assessing, "the hold clears by itself and its evidence is back")
+	for _, s := range t.States {
+		if s.State != Deleting {
+			t.Rows = append(t.Rows, Row{From: s.State, Event: DeleteRequested, To: Deleting,
+				Evidence: "the object has a deletion timestamp", OneWay: true})
+		}
+	}
+	return t
+}
+
+func clusterStates() []StateInfo {
+	working := func(s State, d time.Duration, meaning string) StateInfo {
+		return StateInfo{State: s, Class: Working, Meaning: meaning, Deadline: d, Escalation: HumanNeeded}
+	}
+	return []StateInfo{
+		working(Pending, 5*time.Minute, "The spec is checked and kept as a ControllerRevision; nothing is deployed."),
+		working(Assessing, 10*time.Minute, "The hub: looks for the first link of the chain that is not satisfied."),
+		working(KernelModule, 20*time.Minute, "Module loaders bring DRBD onto the members."),
+		working(Database, 10*time.Minute, "The database is reached, checked to be ours and claimed."),
+		working(Controller, 15*time.Minute, "The LINSTOR controller is started and gets its properties."),
+		working(Satellites, 15*time.Minute, "A satellite runs on each member."),
+		working(NodeRegistration, 15*time.Minute, "Each member is registered in LINSTOR and ONLINE."),
+		working(StoragePools, 20*time.Minute, "Each member gets its storage pools."),
+		{State: Ready, Class: Steady, Meaning: "All that the spec asks for is there. Nodes that join are taken in."},
+		{State: Degraded, Class: Steady, Meaning: "Usable, with something missing that is named in the status."},
+		{State: HumanIntervention, Class: Steady, Meaning: "A hold waits for a human; its evidence is watched on."},
+		{State: Deleting, Class: Terminal, Meaning: "Workloads go; nothing is removed while volumes exist."},
+	}
+}
