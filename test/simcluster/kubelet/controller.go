@@ -1,0 +1,180 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+// startProbe is how often a controller that is not ready yet is probed, whatever its probe's period says: tests do not
+// want to wait for it.
+const startProbe = 100 * time.Millisecond
+
+// controllerTask is a controller, or a migration of its database: first it may have to win an election, then it runs.
+type controllerTask struct {
+	cancel context.CancelFunc // ends the election, and with it the program
+	ended  chan struct{}
+
+	mu       sync.Mutex
+	powerCut bool
+	exit     exit
+	ready    bool
+}
+
+// beginController starts the program in the background and wakes the pod whenever its state changes. Only reading the
+// configuration is done before: what is missing there keeps a real container from being created.
+func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	config, err := d.controllerConfig(ctx, pod, c)
+	if err != nil {
+		return nil, err
+	}
+	program := d.runController
+	if c.Name == RunMigration {
+		program = d.runMigration
+	}
+	// The program outlives this call; stop ends it.
+	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	t := &controllerTask{cancel: cancel, ended: make(chan struct{})}
+	t.ready = !probed(c)
+	key := run.key
+	changed := func(ready bool) {
+		t.mu.Lock()
+		t.ready = ready
+		t.mu.Unlock()
+		d.queue.Add(key)
+	}
+	go func() {
+		defer func() {
+			cancel()
+			close(t.ended)
+			d.queue.Add(key)
+		}()
+		e := d.elected(background, t, pod, config.Env, func(ctx context.Context) exit {
+			if usesKubernetesDatabase(config.TOML) {
+				if err := d.checkDatabaseRights(ctx, pod); err != nil {
+					return exit{1, err.Error()}
+				}
+			}
+			return program(ctx, c, config, changed)
+		})
+		t.mu.Lock()
+		t.exit = e
+		t.mu.Unlock()
+	}()
+	return t, nil
+}
+
+func (t *controllerTask) state() taskState {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	select {
+	case <-t.ended:
+		return taskState{ended: true, exit: t.exit}
+	default:
+		return taskState{ready: t.ready}
+	}
+}
+
+func (t *controllerTask) stop(graceful bool) {
+	t.mu.Lock()
+	t.powerCut = t.powerCut || !graceful
+	t.mu.Unlock()
+	t.cancel()
+	<-t.ended
+}
+
+func (t *controllerTask) cut() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.powerCut
+}
+
+func (d *Driver) runMigration(_ context.Context, _ *corev1.Container, config ControllerConfig, _ func(bool)) exit {
+	if err := d.opts.Machines.RunMigration(config); err != nil {
+		return exit{1, err.Error()}
+	}
+	return exit{}
+}
+
+// runController runs until the controller ends by itself, the context ends, or the liveness probe has failed too often.
+func (d *Driver) runController(ctx context.Context, c *corev1.Container, config ControllerConfig, changed func(bool)) exit {
+	process, err := d.opts.Machines.StartController(config)
+	if err != nil {
+		return exit{1, err.Error()}
+	}
+	defer func() {
+		process.Stop()
+		<-process.Done()
+	}()
+	period := startProbe
+	failures, ready := int32(0), false
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return exit{143, "terminated"}
+		case <-process.Done():
+			return exit{1, "controller ended"}
+		case <-timer.C:
+		}
+		healthy := d.opts.Machines.Healthy()
+		if healthy {
+			failures, period = 0, probePeriod(c)
+		} else {
+			failures++
+		}
+		if healthy != ready {
+			ready = healthy
+			changed(ready || !probed(c))
+		}
+		if dead(c, failures, period) {
+			return exit{137, "liveness probe failed"}
+		}
+		timer.Reset(period)
+	}
+}
+
+// probed reports whether readiness depends on a probe at all.
+func probed(c *corev1.Container) bool { return c.ReadinessProbe != nil || c.StartupProbe != nil }
+
+// probePeriod of a controller that has been healthy: the readiness probe's, else Kubernetes' default of 10 s.
+func probePeriod(c *corev1.Container) time.Duration {
+	if c.ReadinessProbe != nil && c.ReadinessProbe.PeriodSeconds > 0 {
+		return time.Duration(c.ReadinessProbe.PeriodSeconds) * time.Second
+	}
+	return 10 * time.Second
+}
+
+// dead applies the liveness probe, which only runs once the container was healthy when there is a startup probe.
+func dead(c *corev1.Container, failures int32, period time.Duration) bool {
+	if c.LivenessProbe == nil || c.StartupProbe != nil && period == startProbe {
+		return false
+	}
+	threshold, every := max(1, c.LivenessProbe.FailureThreshold), max(1, c.LivenessProbe.PeriodSeconds)
+	return time.Duration(failures)*period >= time.Duration(threshold)*time.Duration(every)*time.Second
+}
+
+// missing is a kubelet's words for an absent ConfigMap or Secret; an optional one is no error.
+func missing(err error, optional *bool) error {
+	if apierrors.IsNotFound(err) && optional != nil && *optional {
+		return nil
+	}
+	return fmt.Errorf("read the container's configuration: %w", err)
+}
+
+// usesKubernetesDatabase reports whether linstor.toml names the database that lives in Kubernetes objects.
+func usesKubernetesDatabase(toml string) bool {
+	for line := range strings.SplitSeq(toml, "\n") {
+		name, value, found := strings.Cut(strings.TrimSpace(line), "=")
+		if found && strings.TrimSpace(name) == "connection_url" {
+			return strings.Trim(strings.TrimSpace(value), `"'`) == "k8s"
+		}
+	}
+	return false
+}

@@ -1,0 +1,249 @@
+// Package kubelet plays the kubelets of simulated nodes: it watches the pods that are bound to them and gives each the
+// status that a kubelet would report. What a container does is decided by its name: the ones that belong to LINSTOR act
+// on the machine model, all others just run.
+//
+//	drbd-module-loader    (init) loads the DRBD module on the machine, or fails as told
+//	wait-for-module       (init) ends when the machine's module is loaded; LB_MODULE_OPTIONAL=yes: at once
+//	linstor-satellite     runs a satellite of the version in its image's tag
+//	run-migration         (init) migrates LINSTOR's database to the version in its image's tag
+//	linstor-controller    runs a controller of that version on the mounted linstor.toml
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/util/workqueue"
+)
+
+// Container names with a meaning.
+const (
+	ModuleLoader  = "drbd-module-loader"
+	WaitForModule = "wait-for-module"
+	Satellite     = "linstor-satellite"
+	RunMigration  = "run-migration"
+	Controller    = "linstor-controller"
+)
+
+// Process is a program that runs on a machine. Done is closed when it has ended, by Stop or by itself.
+type Process interface {
+	Stop()
+	Done() <-chan struct{}
+}
+
+// SatelliteConfig is what a satellite is started with.
+type SatelliteConfig struct {
+	Version  string // without a leading v
+	NodeName string
+	Address  string // the pod's IP
+	Port     int
+}
+
+// ControllerConfig is what a controller, or a migration of its database, is started with.
+type ControllerConfig struct {
+	Version          string // without a leading v
+	TOML             string // linstor.toml; "" when the file is not mounted
+	MasterPassphrase string
+	Identity         string // the pod's name
+	Env              map[string]string
+}
+
+// Machines is the machine model: the nodes' kernels and what runs on them. The error of a program that cannot start is
+// the text that it would log.
+type Machines interface {
+	ModuleVersion(node string) string // "" when not loaded
+	LoadModule(node, version string)
+	StartSatellite(node string, c SatelliteConfig) (Process, error)
+	RunMigration(c ControllerConfig) error
+	StartController(c ControllerConfig) (Process, error)
+	Healthy() bool // the controller's /health answers 200
+}
+
+// Options of a Driver. Config and Machines are required.
+type Options struct {
+	// Config may do everything; it is also used to impersonate the pods' ServiceAccounts.
+	Config   *rest.Config
+	Machines Machines
+	// PodStart is the time from a pod's binding to the start of its first container. Default 0.
+	PodStart time.Duration
+	// BackoffMin and BackoffMax bound the crash-loop back-off, which doubles in between. Defaults 250 ms and 4 s; a real
+	// kubelet's are 10 s and 5 min. As there, the first restart comes at once.
+	BackoffMin, BackoffMax time.Duration
+	// Log receives what a kubelet would log of trouble; nil discards it.
+	Log io.Writer
+}
+
+const (
+	workers       = 16
+	retryInterval = 200 * time.Millisecond // after a failed API request
+	byNode        = "node"                 // index of the pod informer
+)
+
+// Driver plays the kubelets of all nodes that were added to it.
+type Driver struct {
+	opts   Options
+	client kubernetes.Interface
+	pods   cache.SharedIndexInformer
+	queue  workqueue.TypedDelayingInterface[string]
+
+	mu     sync.Mutex // guards the fields below; never held during a request
+	nodes  map[string]*node
+	runs   map[string]*podRun // by namespace/name
+	faults faults
+
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// New returns a driver that has not started.
+func New(o Options) (*Driver, error) {
+	if o.BackoffMin <= 0 {
+		o.BackoffMin = 250 * time.Millisecond
+	}
+	if o.BackoffMax < o.BackoffMin {
+		o.BackoffMax = max(4*time.Second, o.BackoffMin)
+	}
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	config := rest.CopyConfig(o.Config)
+	config.ContentType = "application/vnd.kubernetes.protobuf"
+	config.AcceptContentTypes = "application/vnd.kubernetes.protobuf,application/json"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make the pod driver's client: %w", err)
+	}
+	d := &Driver{
+		opts: o, client: client,
+		pods:  informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer(),
+		queue: workqueue.NewTypedDelayingQueue[string](),
+		nodes: map[string]*node{}, runs: map[string]*podRun{}, faults: newFaults(),
+	}
+	return d, nil
+}
+
+// Start watches pods until Stop. It returns when the pods that exist already are known.
+func (d *Driver) Start(ctx context.Context) error {
+	if err := d.pods.SetTransform(dropManagedFields); err != nil {
+		return fmt.Errorf("set up the pod informer: %w", err)
+	}
+	if err := d.pods.AddIndexers(cache.Indexers{byNode: nodeOfPod}); err != nil {
+		return fmt.Errorf("set up the pod informer: %w", err)
+	}
+	handler := cache.ResourceEventHandlerFuncs{
+		AddFunc:    d.enqueue,
+		UpdateFunc: func(_, pod any) { d.enqueue(pod) },
+		DeleteFunc: d.enqueue,
+	}
+	if _, err := d.pods.AddEventHandler(handler); err != nil {
+		return fmt.Errorf("set up the pod informer: %w", err)
+	}
+	// The driver lives until Stop, not until the context of Start ends.
+	run, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	d.cancel = cancel
+	d.wg.Go(func() { d.pods.RunWithContext(run) })
+	for range workers {
+		d.wg.Go(func() { d.work(run) })
+	}
+	if !cache.WaitForCacheSync(ctx.Done(), d.pods.HasSynced) {
+		return fmt.Errorf("read the existing pods: %w", errors.Join(ctx.Err(), errors.New("pod informer did not sync")))
+	}
+	return nil
+}
+
+// Stop ends every program as a power cut would, and the watch. Pods keep their last status.
+func (d *Driver) Stop() {
+	if d.cancel == nil {
+		return
+	}
+	d.queue.ShutDown()
+	d.cancel()
+	d.wg.Wait()
+	d.mu.Lock()
+	runs := make([]*podRun, 0, len(d.runs))
+	for _, run := range d.runs {
+		runs = append(runs, run)
+	}
+	d.mu.Unlock()
+	for _, run := range runs {
+		run.mu.Lock()
+		run.stopTasks(false)
+		run.mu.Unlock()
+	}
+}
+
+func (d *Driver) enqueue(obj any) {
+	if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(obj); err == nil {
+		d.queue.Add(key)
+	}
+}
+
+func (d *Driver) work(ctx context.Context) {
+	for {
+		key, shutdown := d.queue.Get()
+		if shutdown {
+			return
+		}
+		again, err := d.sync(ctx, key)
+		if err != nil && ctx.Err() == nil {
+			d.logf("pod %s: %v", key, err)
+			again = retryInterval
+		}
+		if again > 0 {
+			d.queue.AddAfter(key, again)
+		}
+		d.queue.Done(key)
+	}
+}
+
+// kick looks again at all pods of a node, or of all nodes when the name is empty.
+func (d *Driver) kick(nodeName string) {
+	if nodeName == "" {
+		for _, key := range d.pods.GetStore().ListKeys() {
+			d.queue.Add(key)
+		}
+		return
+	}
+	for _, pod := range d.podsOn(nodeName) {
+		d.queue.Add(pod.Namespace + "/" + pod.Name)
+	}
+}
+
+func (d *Driver) podsOn(nodeName string) []*corev1.Pod {
+	objects, err := d.pods.GetIndexer().ByIndex(byNode, nodeName)
+	if err != nil {
+		return nil // the index exists: it is added before the informer starts
+	}
+	pods := make([]*corev1.Pod, 0, len(objects))
+	for _, object := range objects {
+		pods = append(pods, object.(*corev1.Pod))
+	}
+	return pods
+}
+
+func (d *Driver) logf(format string, args ...any) {
+	_, _ = fmt.Fprintf(d.opts.Log, "kubelet: "+format+"\n", args...)
+}
+
+func nodeOfPod(obj any) ([]string, error) {
+	if pod, ok := obj.(*corev1.Pod); ok && pod.Spec.NodeName != "" {
+		return []string{pod.Spec.NodeName}, nil
+	}
+	return nil, nil
+}
+
+func dropManagedFields(obj any) (any, error) {
+	if pod, ok := obj.(*corev1.Pod); ok {
+		pod.ManagedFields = nil
+	}
+	return obj, nil
+}

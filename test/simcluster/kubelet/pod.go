@@ -1,0 +1,191 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// podRun is the kubelet's memory of a pod.
+type podRun struct {
+	key  string
+	uid  types.UID
+	node string
+
+	mu            sync.Mutex
+	ended         bool // its pod is gone: nothing may be started for it any more
+	podIP, hostIP string
+	accepted      metav1.Time
+	startAt       time.Time // no container starts before
+	init, main    []*container
+
+	published   *corev1.PodStatus // what was written last
+	publishedAt string            // the resource version of that write
+}
+
+// sync brings one pod on and writes its status. It returns after what time to look again; 0: at the next event.
+func (d *Driver) sync(ctx context.Context, key string) (time.Duration, error) {
+	pod := d.pod(key)
+	run := d.run(key)
+	if run != nil && (pod == nil || pod.UID != run.uid) {
+		d.forget(run, true)
+		run = nil
+	}
+	if pod == nil {
+		return 0, nil
+	}
+	known, on := d.power(pod.Spec.NodeName)
+	if !known || !on {
+		return 0, nil
+	}
+	over := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
+	if over || pod.DeletionTimestamp != nil {
+		if run != nil {
+			d.forget(run, true)
+		}
+		if pod.DeletionTimestamp == nil {
+			return 0, nil
+		}
+		return 0, d.deleteNow(ctx, pod)
+	}
+	if run == nil {
+		run = d.newRun(key, pod)
+	}
+	return d.play(ctx, run, pod)
+}
+
+func (d *Driver) play(ctx context.Context, run *podRun, pod *corev1.Pod) (time.Duration, error) {
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	if _, on := d.power(run.node); !on || run.ended { // switched off while this waited for the lock
+		return 0, nil
+	}
+	if run.podIP == "" {
+		run.podIP, run.hostIP = d.podIP(pod)
+	}
+	again := time.Until(run.startAt)
+	if again <= 0 {
+		again = d.advance(ctx, run, pod)
+	}
+	status := run.status(pod)
+	if !run.needsWrite(pod, status) {
+		return again, nil
+	}
+	written, err := d.patchStatus(ctx, pod, status)
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // deleted, or replaced: the informer will tell
+		return again, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("write status: %w", err)
+	}
+	run.published, run.publishedAt = status, written.ResourceVersion
+	return again, nil
+}
+
+// advance steps the init containers in order, and then all others; it returns the shortest time after which one of them
+// wants to be looked at.
+func (d *Driver) advance(ctx context.Context, run *podRun, pod *corev1.Pod) time.Duration {
+	var again time.Duration
+	step := func(c *container) {
+		if wait := d.step(ctx, run, pod, c); wait > 0 && (again == 0 || wait < again) {
+			again = wait
+		}
+	}
+	for _, c := range run.init {
+		if step(c); !c.passed() {
+			return again
+		}
+	}
+	for _, c := range run.main {
+		step(c)
+	}
+	return again
+}
+
+func (d *Driver) newRun(key string, pod *corev1.Pod) *podRun {
+	now := time.Now()
+	run := &podRun{
+		key: key, uid: pod.UID, node: pod.Spec.NodeName,
+		accepted: metav1.NewTime(now.Truncate(time.Second)), startAt: now.Add(d.opts.PodStart),
+	}
+	for i := range pod.Spec.InitContainers {
+		run.init = append(run.init, &container{spec: &pod.Spec.InitContainers[i], init: true})
+	}
+	for i := range pod.Spec.Containers {
+		run.main = append(run.main, &container{spec: &pod.Spec.Containers[i]})
+	}
+	d.mu.Lock()
+	d.runs[key] = run
+	d.mu.Unlock()
+	return run
+}
+
+// forget ends a pod's programs and drops its memory.
+func (d *Driver) forget(run *podRun, graceful bool) {
+	_, on := d.power(run.node)
+	run.mu.Lock()
+	run.ended = true
+	run.stopTasks(graceful && on)
+	run.mu.Unlock()
+	d.mu.Lock()
+	if d.runs[run.key] == run {
+		delete(d.runs, run.key)
+	}
+	d.mu.Unlock()
+}
+
+func (r *podRun) containers() []*container {
+	return append(append(make([]*container, 0, len(r.init)+len(r.main)), r.init...), r.main...)
+}
+
+// stopTasks ends the running programs, the last container first.
+func (r *podRun) stopTasks(graceful bool) {
+	all := r.containers()
+	for i := len(all) - 1; i >= 0; i-- {
+		c := all[i]
+		if c.task == nil {
+			continue
+		}
+		c.task.stop(graceful)
+		c.task, c.ready = nil, false
+		c.last = terminated(c, exit{code: 255}, time.Now())
+		c.last.Reason = "Unknown"
+	}
+}
+
+// reboot prepares for a new start from the first init container, in a new sandbox with a new address.
+func (r *podRun) reboot() {
+	for _, c := range r.containers() {
+		if c.finished != nil {
+			c.last, c.finished = c.finished, nil
+		}
+		c.failures, c.retryAt = 0, time.Time{}
+	}
+	r.podIP = ""
+}
+
+func (r *podRun) endBackoff() {
+	for _, c := range r.containers() {
+		c.retryAt = time.Time{}
+	}
+}
+
+func (d *Driver) pod(key string) *corev1.Pod {
+	object, exists, err := d.pods.GetStore().GetByKey(key)
+	if err != nil || !exists {
+		return nil
+	}
+	return object.(*corev1.Pod)
+}
+
+func (d *Driver) run(key string) *podRun {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.runs[key]
+}

@@ -1,0 +1,176 @@
+package kubelet
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// status is what a kubelet would report now.
+func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
+	s := &corev1.PodStatus{
+		ObservedGeneration: pod.Generation,
+		Phase:              corev1.PodPending,
+		HostIP:             r.hostIP, HostIPs: []corev1.HostIP{{IP: r.hostIP}},
+		StartTime: &r.accepted,
+		QOSClass:  pod.Status.QOSClass,
+	}
+	sandbox := time.Now().After(r.startAt)
+	if sandbox {
+		s.PodIP, s.PodIPs = r.podIP, []corev1.PodIP{{IP: r.podIP}}
+	}
+	initialized, ready, started := true, true, true
+	for _, c := range r.init {
+		initialized = initialized && c.passed()
+		ready = ready && (!c.sidecar() || c.ready)
+		s.InitContainerStatuses = append(s.InitContainerStatuses, c.status(r.uid, c.passed(), "PodInitializing"))
+	}
+	waiting := "ContainerCreating"
+	if len(r.init) > 0 {
+		waiting = "PodInitializing"
+	}
+	for _, c := range r.main {
+		ready = ready && c.ready
+		started = started && c.starts > 0
+		s.ContainerStatuses = append(s.ContainerStatuses, c.status(r.uid, c.ready, waiting))
+	}
+	if initialized && started {
+		s.Phase = corev1.PodRunning
+	}
+	s.Conditions = conditions(pod, r.previous(pod), map[corev1.PodConditionType]bool{
+		corev1.PodReadyToStartContainers: sandbox,
+		corev1.PodInitialized:            initialized,
+		corev1.ContainersReady:           initialized && ready,
+		corev1.PodReady:                  initialized && ready,
+	})
+	return s
+}
+
+// previous is the newer of what was written last and what the informer shows.
+func (r *podRun) previous(pod *corev1.Pod) *corev1.PodStatus {
+	if r.published != nil && !newer(pod.ResourceVersion, r.publishedAt) {
+		return r.published
+	}
+	return &pod.Status
+}
+
+// needsWrite compares with what was written last, and with what somebody else may have made of it since: the node life
+// cycle controller clears Ready on nodes that it cannot reach.
+func (r *podRun) needsWrite(pod *corev1.Pod, status *corev1.PodStatus) bool {
+	if r.published == nil || !equality.Semantic.DeepEqual(r.published, status) {
+		return true
+	}
+	return newer(pod.ResourceVersion, r.publishedAt) && !equality.Semantic.DeepEqual(pod.Status.Conditions, status.Conditions)
+}
+
+// newer compares resource versions, which Kubernetes 1.35 declares to be ordered decimal numbers.
+func newer(a, b string) bool {
+	x, errX := strconv.ParseUint(a, 10, 64)
+	y, errY := strconv.ParseUint(b, 10, 64)
+	return errX == nil && errY == nil && x > y
+}
+
+// conditions merges the kubelet's into those that others wrote (PodScheduled, DisruptionTarget, readiness gates).
+func conditions(pod *corev1.Pod, previous *corev1.PodStatus, own map[corev1.PodConditionType]bool) []corev1.PodCondition {
+	var merged []corev1.PodCondition
+	for _, c := range pod.Status.Conditions {
+		if _, mine := own[c.Type]; !mine {
+			merged = append(merged, c)
+		}
+	}
+	for _, kind := range []corev1.PodConditionType{
+		corev1.PodReadyToStartContainers, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
+	} {
+		c := corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, ObservedGeneration: pod.Generation}
+		switch {
+		case own[kind]:
+			c.Status = corev1.ConditionTrue
+		case kind == corev1.PodInitialized:
+			c.Reason, c.Message = "ContainersNotInitialized", "containers with incomplete status"
+		case kind == corev1.PodReady || kind == corev1.ContainersReady:
+			c.Reason, c.Message = "ContainersNotReady", "containers with unready status"
+		}
+		c.LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
+		for _, old := range previous.Conditions {
+			if old.Type == kind && old.Status == c.Status {
+				c.LastTransitionTime = old.LastTransitionTime
+			}
+		}
+		merged = append(merged, c)
+	}
+	return merged
+}
+
+// status of one container; waiting is the reason while the pod has not come to it.
+func (c *container) status(uid types.UID, ready bool, waiting string) corev1.ContainerStatus {
+	running := c.task != nil
+	s := corev1.ContainerStatus{
+		Name: c.spec.Name, Image: c.spec.Image, Ready: ready, RestartCount: c.restarts(), Started: &running,
+	}
+	if c.starts > 0 {
+		s.ImageID, s.ContainerID = imageID(c.spec.Image), c.containerID(uid)
+	}
+	if c.last != nil {
+		last := *c.last
+		s.LastTerminationState.Terminated = &last
+	}
+	switch {
+	case running:
+		s.State.Running = &corev1.ContainerStateRunning{StartedAt: second(c.startedAt)}
+	case c.finished != nil:
+		finished := *c.finished
+		s.State.Terminated = &finished
+	case c.waiting != nil:
+		reason := *c.waiting
+		s.State.Waiting = &reason
+	case c.failures > 0:
+		s.State.Waiting = &corev1.ContainerStateWaiting{
+			Reason:  "CrashLoopBackOff",
+			Message: fmt.Sprintf("back-off restarting failed container=%s pod=%s", c.spec.Name, uid),
+		}
+	default:
+		s.State.Waiting = &corev1.ContainerStateWaiting{Reason: waiting}
+	}
+	return s
+}
+
+func (c *container) containerID(uid types.UID) string {
+	return fmt.Sprintf("sim://%s/%s/%d", uid, c.spec.Name, c.restarts())
+}
+
+// terminated describes the run that just ended. A kubelet shows the log's end only when the container asks for it with
+// terminationMessagePolicy FallbackToLogsOnError and failed; none of our programs writes /dev/termination-log.
+func terminated(c *container, e exit, now time.Time) *corev1.ContainerStateTerminated {
+	t := &corev1.ContainerStateTerminated{
+		ExitCode: e.code, Reason: "Completed", StartedAt: second(c.startedAt), FinishedAt: second(now),
+	}
+	if e.code != 0 {
+		t.Reason = "Error"
+		if c.spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
+			t.Message = logTail(e.message)
+		}
+	}
+	return t
+}
+
+// second drops what the API does not store.
+func second(t time.Time) metav1.Time { return metav1.NewTime(t.Truncate(time.Second)) }
+
+func (d *Driver) patchStatus(ctx context.Context, pod *corev1.Pod, status *corev1.PodStatus) (*corev1.Pod, error) {
+	patch, err := json.Marshal(map[string]any{
+		// A pod of the same name that took its place must not get this status: a differing uid is a conflict.
+		"metadata": map[string]any{"uid": pod.UID},
+		"status":   status,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode status: %w", err)
+	}
+	return d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+}

@@ -1,0 +1,150 @@
+package kubelet
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+const (
+	// moduleRecheck is how often wait-for-module looks at /proc/modules.
+	moduleRecheck = time.Second
+	// satellitePort is LINSTOR's plain satellite port.
+	satellitePort = 3366
+	portName      = "linstor"
+)
+
+// begin starts a container's program. An error means that it cannot be started yet: something it refers to is missing.
+func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	if message := d.crashMessage(c.Name, run.node); message != "" {
+		return endedTask{exit{1, message}}, nil
+	}
+	switch c.Name {
+	case ModuleLoader:
+		return endedTask{d.loadModule(run.node)}, nil
+	case WaitForModule:
+		return waitTask{machines: d.opts.Machines, node: run.node, optional: envValue(c, "LB_MODULE_OPTIONAL") == "yes"}, nil
+	case Satellite:
+		return d.beginSatellite(run, c), nil
+	case RunMigration, Controller:
+		return d.beginController(ctx, run, pod, c)
+	default:
+		return idleTask{}, nil
+	}
+}
+
+// idleTask is a program that runs and does nothing that matters here.
+type idleTask struct{}
+
+func (idleTask) state() taskState { return taskState{ready: true} }
+func (idleTask) stop(bool)        {}
+
+// endedTask is a program that ended as soon as it was started.
+type endedTask struct{ exit exit }
+
+func (t endedTask) state() taskState { return taskState{ended: true, exit: t.exit} }
+func (endedTask) stop(bool)          {}
+
+// loadModule is the module loader's work. One that finds the module loaded ends well and never replaces it (LINBIT/drbd,
+// docker/entry.sh).
+func (d *Driver) loadModule(node string) exit {
+	if d.opts.Machines.ModuleVersion(node) != "" {
+		return exit{}
+	}
+	result := d.loaderResult(node)
+	if result.ExitCode != 0 {
+		return exit{result.ExitCode, result.Message}
+	}
+	d.opts.Machines.LoadModule(node, result.Version)
+	d.kick(node) // the pods that wait for the module
+	return exit{message: result.Message}
+}
+
+// waitTask ends when the machine's module is loaded. A test may load it behind the driver's back, so it looks again by
+// itself; that costs no request.
+type waitTask struct {
+	machines Machines
+	node     string
+	optional bool
+}
+
+func (t waitTask) state() taskState {
+	if t.optional || t.machines.ModuleVersion(t.node) != "" {
+		return taskState{ended: true}
+	}
+	return taskState{recheck: moduleRecheck}
+}
+
+func (waitTask) stop(bool) {}
+
+// satelliteTask is a running satellite.
+type satelliteTask struct {
+	process Process
+	ready   bool
+}
+
+func (d *Driver) beginSatellite(run *podRun, c *corev1.Container) task {
+	port := satellitePort
+	for _, p := range c.Ports {
+		if p.Name == portName {
+			port = int(p.ContainerPort)
+		}
+	}
+	process, err := d.opts.Machines.StartSatellite(run.node, SatelliteConfig{
+		Version: ImageVersion(c.Image), NodeName: run.node, Address: run.podIP, Port: port,
+	})
+	if err != nil {
+		return endedTask{exit{1, err.Error()}}
+	}
+	d.wakeWhenDone(process, run.key)
+	return satelliteTask{process: process, ready: tcpProbeHits(c, port)}
+}
+
+func (t satelliteTask) state() taskState {
+	select {
+	case <-t.process.Done():
+		return taskState{ended: true, exit: exit{1, "satellite ended"}}
+	default:
+		return taskState{ready: t.ready}
+	}
+}
+
+func (t satelliteTask) stop(bool) {
+	t.process.Stop()
+	<-t.process.Done()
+}
+
+// tcpProbeHits tells whether the readiness probe, if any, asks the port that the program listens on.
+func tcpProbeHits(c *corev1.Container, listening int) bool {
+	probe := c.ReadinessProbe
+	if probe == nil || probe.TCPSocket == nil {
+		return true
+	}
+	if probe.TCPSocket.Port.Type == intstr.Int {
+		return probe.TCPSocket.Port.IntValue() == listening
+	}
+	for _, p := range c.Ports {
+		if p.Name == probe.TCPSocket.Port.StrVal {
+			return int(p.ContainerPort) == listening
+		}
+	}
+	return false
+}
+
+func (d *Driver) wakeWhenDone(p Process, key string) {
+	go func() {
+		<-p.Done()
+		d.queue.Add(key)
+	}()
+}
+
+func envValue(c *corev1.Container, name string) string {
+	for _, env := range c.Env {
+		if env.Name == name {
+			return env.Value
+		}
+	}
+	return ""
+}
