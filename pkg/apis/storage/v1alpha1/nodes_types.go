@@ -7,43 +7,66 @@ import (
 
 // NodesSpec says which nodes take part and how.
 type NodesSpec struct {
-	// nodeSelector picks the nodes that take part, among those that run Linux. Default: all whose taints are tolerated.
+	// nodeSelector picks the nodes that take part by their labels, among those that run Linux. Up to 20 labels.
+	// Default: all nodes whose taints are tolerated. Example: {"node-role.kubernetes.io/storage": ""}.
 	// +optional
 	// +mapType=atomic
+	// +kubebuilder:validation:MaxProperties=20
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() > 0 && k.size() <= 317 && self[k].size() <= 63)",message="nodeSelector: a label's key has 1 to 317 characters, its value at most 63"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
 
 	// tolerations let nodes with taints take part. They decide who becomes a member; once a member, a node keeps its
-	// satellite whatever taints it gets, because its data is still there.
+	// satellite whatever taints it gets, because its data is still there. Up to 32. Default: none.
+	// Example: [{key: node-role.kubernetes.io/storage, operator: Exists, effect: NoSchedule}].
 	// +optional
 	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.operator) || t.operator in ['', 'Exists', 'Equal'])",message="tolerations: operator must be Exists or Equal"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.effect) || t.effect in ['', 'NoSchedule', 'PreferNoSchedule', 'NoExecute'])",message="tolerations: effect must be NoSchedule, PreferNoSchedule, NoExecute or empty (all effects)"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, (has(t.key) && t.key != '') || (has(t.operator) && t.operator == 'Exists'))",message="tolerations: without a key the operator must be Exists, which tolerates every taint"
+	// +kubebuilder:validation:XValidation:rule="self.all(t, !has(t.operator) || t.operator != 'Exists' || !has(t.value) || t.value == '')",message="tolerations: operator Exists takes no value: remove the value or use Equal"
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// network is the network that satellites and DRBD use.
+	// network is the network that satellites and DRBD use. Default: {mode: Host}.
 	// +optional
+	// +kubebuilder:default={}
 	Network NetworkSpec `json:"network,omitempty"`
 
-	// interfaces are additional LINSTOR network interfaces of each node. The interface "default" always exists.
+	// interfaces are additional LINSTOR network interfaces of each node, up to eight. The interface "default" always exists.
+	// Default: none. Example: [{name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}].
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:XValidation:rule="self.filter(i, has(i.preferred) && i.preferred).size() <= 1",message="interfaces: at most one can be preferred: set preferred on the one that DRBD shall use"
+	// +kubebuilder:validation:XValidation:rule="self.all(i, self.exists_one(j, i.name.lowerAscii() == j.name.lowerAscii()))",message="interfaces: two names differ in case only, which LINSTOR takes for the same: rename one"
 	Interfaces []InterfaceSpec `json:"interfaces,omitempty"`
 
-	// properties are LINSTOR properties that are set on every node, such as "DrbdOptions/AutoEvictAfterTime": "60".
+	// properties are LINSTOR properties that are set on every node. Up to 64, keys up to 256 characters. Default: none.
+	// Example: {"DrbdOptions/AutoEvictAfterTime": "60"} (minutes).
 	// +optional
 	// +mapType=granular
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() > 0 && k.size() <= 256 && self[k].size() <= 4096)",message="properties: a key must have 1 to 256 characters, a value at most 4096: LINSTOR stores no longer ones"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('Aux/storage.linstor.dev/'))",message="properties: keys under Aux/storage.linstor.dev/ are the operator's own notes: choose another key",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!('PrefNic' in self)",message="properties: PrefNic follows interfaces[].preferred: set preferred on an interface instead",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('NetCom/') && !k.startsWith('Satellite/') && !(k in ['CurStltConnName', 'NodeUname']))",message="properties: CurStltConnName, NodeUname, NetCom/ and Satellite/ are set by LINSTOR itself: remove the key",reason=FieldValueForbidden
 	Properties map[string]string `json:"properties,omitempty"`
 
-	// minReady is how many nodes, as a number or a percentage (rounded up), must be through for a phase to go on without
-	// the others, and for the cluster to count as usable. Default: all but a tenth, all but one at least, and one at least.
+	// minReady is how many nodes, as a number from 1 or a percentage from 1% to 100% (rounded up), must be through for a
+	// phase to go on without the others, and for the cluster to count as usable.
+	// Default: all but a tenth, all but one at least, and one at least. Example: 90%.
 	// +optional
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : string(self).matches('^([1-9][0-9]?|100)%$')",message="minReady must be a number from 1 or a percentage from 1% to 100%, such as 3 or 90%"
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
 }
 
 // NetworkSpec is the network that satellites and DRBD use.
 type NetworkSpec struct {
-	// mode is Host (default: satellites use the node's network, so that replication survives a restart of the satellite)
-	// or Pod (satellites use the pod network; a restarted satellite cuts replication until it is back).
+	// mode is Host (satellites use the node's network, so that replication survives a restart of the satellite) or Pod
+	// (satellites use the pod network; a restarted satellite cuts replication until it is back). Default: Host. Example: Pod.
 	// +optional
+	// +kubebuilder:default=Host
 	Mode NetworkMode `json:"mode,omitempty"`
 }
 
@@ -59,21 +82,35 @@ const (
 
 // InterfaceSpec is one additional LINSTOR network interface of each node.
 type InterfaceSpec struct {
-	// name is the interface's name in LINSTOR.
+	// name is the interface's name in LINSTOR: 3 to 32 letters, digits, '_' and '-', beginning with a letter or '_' (LINSTOR's
+	// NetInterfaceName). No default. Example: storage.
+	// +kubebuilder:validation:MinLength=3
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(_[0-9_-]*)?[A-Za-z][A-Za-z0-9_-]*$')",message="name must consist of letters, digits, '_' and '-', begin with a letter or '_' and have at least one letter, such as storage"
+	// +kubebuilder:validation:XValidation:rule="self.lowerAscii() != 'default'",message="name: the interface default always exists and belongs to the operator: choose another name",reason=FieldValueForbidden
 	Name string `json:"name"`
-	// addressFrom says where a node's address comes from. Nodes without that address have no such interface.
+	// addressFrom says where a node's address comes from. Nodes without that address have no such interface. No default.
+	// Example: {nodeAnnotation: example.com/storage-ip}.
 	AddressFrom AddressSource `json:"addressFrom"`
 	// preferred makes DRBD replicate over this interface (LINSTOR's node property PrefNic). At most one is preferred.
+	// Default: false. Example: true.
 	// +optional
+	// +kubebuilder:default=false
 	Preferred bool `json:"preferred,omitempty"`
 }
 
 // AddressSource says where a node's address comes from: exactly one of its fields.
+// +kubebuilder:validation:XValidation:rule="has(self.nodeAnnotation) != has(self.addressType)",message="addressFrom takes exactly one of nodeAnnotation and addressType"
 type AddressSource struct {
-	// nodeAnnotation is the key of a Node annotation that holds an IP address, such as "example.com/storage-ip".
+	// nodeAnnotation is the key of a Node annotation that holds an IP address. Default: not used.
+	// Example: example.com/storage-ip.
 	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$')",message="nodeAnnotation must be the key of an annotation, such as example.com/storage-ip"
 	NodeAnnotation string `json:"nodeAnnotation,omitempty"`
-	// addressType is the type of an address in the Node's status: InternalIP or ExternalIP.
+	// addressType is the type of an address in the Node's status: InternalIP or ExternalIP. Default: not used.
+	// Example: ExternalIP.
 	// +optional
 	// +kubebuilder:validation:Enum=InternalIP;ExternalIP
 	AddressType corev1.NodeAddressType `json:"addressType,omitempty"`

@@ -148,8 +148,10 @@ type NodesStatus struct {
 
 // NodeStateCount is a number of nodes in one state.
 type NodeStateCount struct {
+	// state is a place in the chain.
 	State NodeState `json:"state"`
-	Count int32     `json:"count"`
+	// count is the number of members in that state.
+	Count int32 `json:"count"`
 }
 
 // NodeProblem groups nodes with the same trouble.

@@ -24,8 +24,9 @@ type StorageCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the wanted state. Default: every field's default. Example: {storagePools: [...]}.
 	// +optional
+	// +kubebuilder:default={}
 	Spec StorageClusterSpec `json:"spec,omitempty"`
 	// status is what the operator saw and does; only the operator writes it.
 	// +optional
@@ -43,46 +44,63 @@ type StorageClusterList struct {
 
 // StorageClusterSpec is the wanted state of a LINSTOR cluster. Every field has a default: a list of storage pools alone
 // makes a working cluster.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.database) || !has(self.database.etcd) || (has(self.version) && (!self.version.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$') || int(self.version.split('.')[0]) < 1 || (int(self.version.split('.')[0]) == 1 && int(self.version.split('.')[1]) < 34)))",message="database.etcd: LINSTOR 1.34 dropped etcd: set version to a release before 1.34.0, or use kubernetes, postgresql or mariadb"
 type StorageClusterSpec struct {
-	// version is the LINSTOR version, such as "1.35.3". Default: the newest in the operator's catalogue when the cluster is
-	// first accepted, kept in status.version; an operator that knows a newer one never moves a running cluster.
+	// version is the LINSTOR version. Default: the newest in the operator's catalogue when the cluster is first accepted, kept
+	// in status.version; an operator that knows a newer one never moves a running cluster. Example: "1.35.3".
 	// +optional
+	// +kubebuilder:validation:MaxLength=14
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$')",message="version must be three numbers, such as 1.35.3"
 	Version string `json:"version,omitempty"`
 
-	// images says where container images come from.
+	// images says where container images come from. Default: quay.io/piraeusdatastore, without pull Secrets.
 	// +optional
+	// +kubebuilder:default={}
 	Images ImagesSpec `json:"images,omitempty"`
 
-	// suspend stops every change in every phase, deletion included; the operator goes on to observe and report. Default: false.
+	// suspend stops every change in every phase, deletion included; the operator goes on to observe and report.
+	// Default: false. Example: true.
 	// +optional
+	// +kubebuilder:default=false
 	Suspend bool `json:"suspend,omitempty"`
 
-	// nodes says which nodes take part and how.
+	// nodes says which nodes take part and how. Default: all Linux nodes without taints, on the host's network.
 	// +optional
+	// +kubebuilder:default={}
 	Nodes NodesSpec `json:"nodes,omitempty"`
 
-	// kernelModule says how the DRBD kernel module comes onto the nodes.
+	// kernelModule says how the DRBD kernel module comes onto the nodes. Default: {mode: Auto}.
 	// +optional
+	// +kubebuilder:default={}
 	KernelModule KernelModuleSpec `json:"kernelModule,omitempty"`
 
-	// database is where LINSTOR keeps its state. Default: kubernetes. It cannot be changed once the cluster is accepted.
+	// database is where LINSTOR keeps its state. It cannot be switched in place. Default: kubernetes.
+	// Example: {postgresql: {host: db.example.com, credentialsSecret: linstor-db}}.
 	// +optional
+	// +kubebuilder:default={}
 	Database DatabaseSpec `json:"database,omitempty"`
 
-	// controller configures the LINSTOR controller.
+	// controller configures the LINSTOR controller. Default: LINSTOR's and the operator's own settings.
+	// Example: {passphraseSecret: linstor-passphrase}.
 	// +optional
 	Controller ControllerSpec `json:"controller,omitempty"`
 
-	// storagePools are the pools that LINSTOR places volumes in, on each node that matches.
+	// storagePools are the pools that LINSTOR places volumes in, on each node that matches. Up to 64. Default: none.
+	// Example: [{name: ssd, lvmThin: {volumeGroup: vg_ssd, thinPool: thin}}].
 	// +optional
 	// +listType=map
 	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.pool) ? x.pool : x.name).lowerAscii() == (has(y.pool) ? y.pool : y.name).lowerAscii()))",message="storagePools: two entries make the same LINSTOR pool on all nodes (names are compared without case): give them nodeSelectors that do not overlap, or different names"
 	StoragePools []StoragePoolSpec `json:"storagePools,omitempty"`
 
-	// deletionPolicy says what happens when this object is deleted. Retain (default) removes the workloads and leaves
-	// LINSTOR's database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR. Neither removes
-	// volume groups, zpools or LINSTOR's own CustomResourceDefinitions, and neither removes anything while volumes exist.
+	// deletionPolicy says what happens when this object is deleted. Retain removes the workloads and leaves LINSTOR's
+	// database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR. Neither removes volume groups,
+	// zpools or LINSTOR's own CustomResourceDefinitions, and neither removes anything while volumes exist. Default: Retain.
+	// Example: Delete.
 	// +optional
+	// +kubebuilder:default=Retain
 	DeletionPolicy DeletionPolicy `json:"deletionPolicy,omitempty"`
 }
 
@@ -98,23 +116,33 @@ const (
 
 // ImagesSpec says where container images come from.
 type ImagesSpec struct {
-	// registry is the prefix of all images, such as "registry.example.com/mirror". Default: quay.io/piraeusdatastore.
+	// registry is the prefix of all images: host, optional port and path, without scheme and without '/' at the end. Up to 255
+	// characters. Default: quay.io/piraeusdatastore. Example: registry.example.com:5000/mirror.
 	// +optional
+	// +kubebuilder:default=quay.io/piraeusdatastore
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?(/[a-z0-9]+([._-]+[a-z0-9]+)*)*$')",message="registry must be a host with optional port and path, without scheme and without '/' at the end, such as registry.example.com:5000/mirror"
 	Registry string `json:"registry,omitempty"`
-	// pullSecrets are names of image pull Secrets in the namespace linstor-storage.
+	// pullSecrets are names of image pull Secrets in the namespace linstor-storage, up to 16. Default: none.
+	// Example: [mirror-pull].
 	// +optional
 	// +listType=set
-	PullSecrets []string `json:"pullSecrets,omitempty"`
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	PullSecrets []SecretName `json:"pullSecrets,omitempty"`
 }
 
 // KernelModuleSpec says how the DRBD kernel module comes onto the nodes.
 type KernelModuleSpec struct {
 	// mode is one of
-	// Auto (default): a module loader built for the node's operating system tries a prebuilt module and compiles it otherwise;
+	// Auto: a module loader built for the node's operating system tries a prebuilt module and compiles it otherwise;
 	// Compile: always compile against the node's kernel headers (/usr/src);
 	// Prebuilt: only the modules shipped in the loader image;
 	// Preinstalled: the nodes bring DRBD 9 themselves, the operator only checks that LINSTOR sees it.
+	// Default: Auto. Example: Preinstalled.
 	// +optional
+	// +kubebuilder:default=Auto
 	Mode KernelModuleMode `json:"mode,omitempty"`
 }
 

@@ -65,12 +65,12 @@ func (in *DatabaseSpec) DeepCopyInto(out *DatabaseSpec) {
 	if in.PostgreSQL != nil {
 		in, out := &in.PostgreSQL, &out.PostgreSQL
 		*out = new(SQLDatabase)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.MariaDB != nil {
 		in, out := &in.MariaDB, &out.MariaDB
 		*out = new(SQLDatabase)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 
@@ -141,7 +141,7 @@ func (in *EtcdDatabase) DeepCopyInto(out *EtcdDatabase) {
 	*out = *in
 	if in.Endpoints != nil {
 		in, out := &in.Endpoints, &out.Endpoints
-		*out = make([]string, len(*in))
+		*out = make([]EndpointURL, len(*in))
 		copy(*out, *in)
 	}
 }
@@ -222,7 +222,7 @@ func (in *ImagesSpec) DeepCopyInto(out *ImagesSpec) {
 	*out = *in
 	if in.PullSecrets != nil {
 		in, out := &in.PullSecrets, &out.PullSecrets
-		*out = make([]string, len(*in))
+		*out = make([]SecretName, len(*in))
 		copy(*out, *in)
 	}
 }
@@ -673,12 +673,12 @@ func (in *StoragePoolSpec) DeepCopyInto(out *StoragePoolSpec) {
 	if in.LVM != nil {
 		in, out := &in.LVM, &out.LVM
 		*out = new(LVMPool)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.LVMThin != nil {
 		in, out := &in.LVMThin, &out.LVMThin
 		*out = new(LVMThinPool)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 	if in.ZFS != nil {
 		in, out := &in.ZFS, &out.ZFS
