@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"slices"
+	"strings"
+)
+
+// placeCount is what the default resource group asks for.
+const placeCount = 2
+
+// autoplace adds a copy of a volume where LINSTOR's autoplacer would: on a node that is ONLINE, takes new copies and has
+// none yet, in the pool with the most free space. It returns nil if there is no such place.
+func (c *controller) autoplace(dfn *rscDfn, allowed func(n *node) bool) *resource {
+	type spot struct {
+		node *node
+		pool *pool
+	}
+	var spots []spot
+	for _, n := range c.db.sortedNodes() {
+		existing := dfn.resources[key(n.name)]
+		if !allowed(n) || c.machineOf(n) == nil || n.evacuate || n.deleted || n.evicted || !c.isTarget(n) || existing != nil && !existing.diskless {
+			continue
+		}
+		for _, p := range n.sortedPools() {
+			if p.kind != kindDiskless && p.known && p.free >= dfn.sizeKiB {
+				spots = append(spots, spot{n, p})
+			}
+		}
+	}
+	slices.SortStableFunc(spots, func(a, b spot) int {
+		switch {
+		case a.pool.free > b.pool.free:
+			return -1
+		case a.pool.free < b.pool.free:
+			return 1
+		}
+		return 0
+	})
+	for _, s := range spots {
+		r, err := c.newCopy(dfn, s.node, s.pool, stateInconsistent)
+		if err != nil {
+			continue
+		}
+		r.syncing, r.syncedAt = true, c.world.now.Add(c.world.opts.EvacuateDelay)
+		dfn.resources[r.node] = r
+		c.world.after(c.world.opts.EvacuateDelay, c.stepMigrations)
+		return r
+	}
+	return nil
+}
+
+// isTarget reads the property AutoplaceTarget, of the node and then of the controller; the default is true.
+func (c *controller) isTarget(n *node) bool {
+	for _, props := range []map[string]string{n.props, c.db.props} {
+		if value, set := props[propAutoplace]; set {
+			return isTrue(value)
+		}
+	}
+	return true
+}
+
+// stepMigrations goes on with what LINSTOR does in the background: copies that have been synchronised become UpToDate,
+// and the copies that they replace go once they are not in use.
+func (c *controller) stepMigrations() {
+	if !c.alive {
+		return
+	}
+	for _, dfn := range c.db.sortedDfns() {
+		for _, r := range dfn.sortedResources() {
+			if r.syncing && !r.syncedAt.After(c.world.now) && c.canSync(dfn, r) {
+				c.finishSync(dfn, r)
+			}
+			c.finishMigration(dfn, r)
+		}
+	}
+}
+
+// canSync tells whether DRBD can bring a copy up to date: from a good copy, between machines that are up. It does not
+// need the satellites.
+func (c *controller) canSync(dfn *rscDfn, target *resource) bool {
+	if !c.drbdUp(target.node) {
+		return false
+	}
+	for _, r := range dfn.resources {
+		if r != target && r.good() && c.drbdUp(r.node) {
+			return true
+		}
+	}
+	return false
+}
+
+// drbdUp tells whether the machine of a node runs DRBD and is on the network.
+func (c *controller) drbdUp(nodeKey string) bool {
+	n := c.db.nodes[nodeKey]
+	if n == nil {
+		return false
+	}
+	m := c.world.machines[n.machine]
+	return m != nil && !m.cut && m.missingDRBD() == nil
+}
+
+func (c *controller) finishSync(dfn *rscDfn, r *resource) {
+	n := c.db.nodes[r.node]
+	p := n.pools[key(r.pool)]
+	if p == nil {
+		return
+	}
+	found, err := c.world.machines[n.machine].find(p.kind, p.backingName())
+	if err != nil {
+		return
+	}
+	if b := found.volumes[key(dfn.name)]; b != nil {
+		b.complete = true
+		r.diskState = stateUpToDate
+		r.syncing = false
+	}
+}
+
+// finishMigration removes the old copy. Its satellite must be there to do it.
+func (c *controller) finishMigration(dfn *rscDfn, r *resource) {
+	if r.migrateFrom == "" || !r.good() {
+		return
+	}
+	source := dfn.resources[r.migrateFrom]
+	if source == nil {
+		r.migrateFrom = ""
+		return
+	}
+	n := c.db.nodes[r.migrateFrom]
+	if source.inUse || n == nil || !c.isOnline(n) {
+		return
+	}
+	r.migrateFrom = ""
+	c.giveUp(dfn, source, "evacuation")
+}
+
+type evacuateJSON struct {
+	Target      []string `json:"target"`
+	DoNotTarget []string `json:"do_not_target"`
+}
+
+// allows turns the lists of a request into a test for target nodes.
+func (b evacuateJSON) allows(n *node) bool {
+	listed := func(list []string) bool {
+		return slices.ContainsFunc(list, func(name string) bool { return strings.EqualFold(name, n.name) })
+	}
+	return (len(b.Target) == 0 || listed(b.Target)) && !listed(b.DoNotTarget)
+}
+
+// evacuateCopy moves one copy away from a node: it is just removed if it is diskless, not good, or if there are enough
+// other good ones; else a replacement is placed, and the rest happens in the background.
+func (c *controller) evacuateCopy(on placed, b evacuateJSON) rcs {
+	on.rsc.evacuate = true
+	x := rcContext{op: opModify, object: objRsc, refs: map[string]string{"RscDfn": on.dfn.name}}
+	others := 0
+	for _, r := range on.dfn.resources {
+		if n := c.db.nodes[r.node]; r != on.rsc && r.good() && n != nil && !n.evacuate && !n.evicted {
+			others++
+		}
+	}
+	if on.rsc.diskless || !on.rsc.good() || others >= placeCount {
+		if !on.rsc.inUse {
+			c.giveUp(on.dfn, on.rsc, "evacuation")
+		}
+		return nil
+	}
+	if len(b.Target) > 0 && len(b.DoNotTarget) > 0 {
+		return rcs{x.complete(failure(codeInvalidConf, "Must not use --target and --do-not-target in the same request"))}
+	}
+	replacement := c.autoplace(on.dfn, b.allows)
+	if replacement == nil {
+		return rcs{x.complete(warning(codeNotEvacuating, "Resource '%s' cannot be evacuated as no available storage pool was found", on.dfn.name))}
+	}
+	replacement.migrateFrom = on.rsc.node
+	return rcs{x.complete(success(codeModified, "Resource '%s' is being migrated from node '%s' to node '%s'", on.dfn.name, on.rsc.nodeName, replacement.nodeName))}
+}
