@@ -1,0 +1,268 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/clock"
+)
+
+// Options configures a Runner.
+type Options struct {
+	// Parallel bounds how many tasks run at once. Default 8.
+	Parallel int
+	// Base is how long a task waits after its first failure; each further failure doubles it up to Max. Defaults 1s, 5m.
+	Base, Max time.Duration
+	// Timeout bounds each run of a task. Default 2m.
+	Timeout time.Duration
+	// Clock is used for times and back-off, not for Timeout. Default: the real clock.
+	Clock clock.Clock
+	// Notify is called after each run of a task, from that task's goroutine. It must not block for long; whoever gives it
+	// folds calls that come in quick succession. Default: nobody is told.
+	Notify func()
+}
+
+// Task is a piece of work.
+type Task struct {
+	// Key names the task; a key runs once at a time.
+	Key string
+	// Input stands for what Do does, as a hash of it: with another input a task that is queued is replaced, and one that
+	// is backing off starts at once.
+	Input string
+	// Do does the work. It must be safe to repeat and must end when ctx does.
+	Do func(ctx context.Context) error
+}
+
+// State is what is known about a key.
+type State struct {
+	Running, Queued bool
+	// DoneAt is the end of the last success, zero if there was none. An observation that began earlier may not show it.
+	DoneAt time.Time
+	// Err is the last failure; nil after a success.
+	Err error
+	// Attempts counts the failures with the current input since the last success.
+	Attempts int
+	// NextTry is the earliest time at which Ensure starts the failed task again; zero if it did not fail, and while it
+	// runs. Nothing happens by itself at that time.
+	NextTry time.Time
+}
+
+// Runner runs keyed tasks. It is safe for concurrent use.
+type Runner struct {
+	o Options
+
+	mu      sync.Mutex
+	ctx     context.Context //nolint:containedctx // the leadership under which tasks may start; nil: none
+	running int
+	tasks   map[string]*task
+	queue   []*task // in the order of Ensure; entries that are no longer queued are skipped
+	wg      sync.WaitGroup
+}
+
+// task is a Task with its state. It stays after its run, for the state.
+type task struct {
+	Task
+	state State
+	// input is what the counted failures belong to.
+	input string
+	// forgotten: drop it when its run ends.
+	forgotten bool
+}
+
+// New returns a runner that waits for Run.
+func New(o Options) *Runner {
+	if o.Parallel <= 0 {
+		o.Parallel = 8
+	}
+	if o.Base <= 0 {
+		o.Base = time.Second
+	}
+	if o.Max <= 0 {
+		o.Max = 5 * time.Minute
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = 2 * time.Minute
+	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
+	if o.Notify == nil {
+		o.Notify = func() {}
+	}
+	return &Runner{o: o, tasks: map[string]*task{}}
+}
+
+// NeedLeaderElection tells the manager to run the runner on the leader alone.
+func (r *Runner) NeedLeaderElection() bool { return true }
+
+// Run lets tasks start until ctx is done, and returns when those that are running have ended. What is queued by then is
+// dropped.
+func (r *Runner) Run(ctx context.Context) error {
+	r.mu.Lock()
+	if r.ctx != nil {
+		r.mu.Unlock()
+		return errors.New("the runner runs already")
+	}
+	r.ctx = ctx
+	r.mu.Unlock()
+
+	<-ctx.Done()
+
+	r.mu.Lock()
+	for _, t := range r.queue {
+		t.state.Queued = false
+	}
+	r.queue = nil
+	r.mu.Unlock()
+	r.wg.Wait()
+
+	r.mu.Lock()
+	r.ctx = nil
+	r.mu.Unlock()
+	return nil
+}
+
+// Start is Run, under the name that a controller-runtime manager calls.
+func (r *Runner) Start(ctx context.Context) error { return r.Run(ctx) }
+
+// Ensure queues t unless it is queued, running or backing off with the same input, and returns the state after that. It
+// never blocks. While the runner does not run, nothing is queued.
+func (r *Runner) Ensure(t Task) State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	have := r.tasks[t.Key]
+	if r.ctx == nil || r.ctx.Err() != nil {
+		if have == nil {
+			return State{}
+		}
+		return have.state
+	}
+	if have == nil {
+		have = &task{}
+		r.tasks[t.Key] = have
+	}
+	switch {
+	case have.state.Running:
+		// A changed input is taken up by the next Ensure, with an observation that includes this run.
+	case have.state.Queued:
+		have.Task = t
+	case t.Input == have.input && r.o.Clock.Now().Before(have.state.NextTry):
+	default:
+		have.Task = t
+		have.state.Queued = true
+		r.queue = append(r.queue, have)
+		r.dispatch()
+	}
+	return have.state
+}
+
+// State returns what is known about a key; the zero State if nothing is.
+func (r *Runner) State(key string) State {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if t := r.tasks[key]; t != nil && !t.forgotten {
+		return t.state
+	}
+	return State{}
+}
+
+// Forget drops all keys with the prefix. A task that runs is not stopped; its outcome is dropped.
+func (r *Runner) Forget(prefix string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, t := range r.tasks {
+		if !strings.HasPrefix(key, prefix) {
+			continue
+		}
+		if t.state.Running {
+			t.forgotten = true // it keeps its key until it ends, so that the key does not run twice
+			continue
+		}
+		t.state.Queued = false
+		delete(r.tasks, key)
+	}
+}
+
+// Errors returns the last failure of every key that has one.
+func (r *Runner) Errors() map[string]error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	errs := map[string]error{}
+	for key, t := range r.tasks {
+		if t.state.Err != nil && !t.forgotten {
+			errs[key] = t.state.Err
+		}
+	}
+	return errs
+}
+
+// dispatch starts queued tasks while there is room. The caller holds the lock.
+func (r *Runner) dispatch() {
+	for r.running < r.o.Parallel && len(r.queue) > 0 {
+		t := r.queue[0]
+		r.queue = r.queue[1:]
+		if !t.state.Queued {
+			continue
+		}
+		if t.Input != t.input {
+			t.input, t.state.Attempts = t.Input, 0
+		}
+		t.state.Queued, t.state.Running, t.state.NextTry = false, true, time.Time{}
+		r.running++
+		ctx, do := r.ctx, t.Do
+		r.wg.Go(func() {
+			r.finish(ctx, t, r.run(ctx, do))
+			r.o.Notify()
+		})
+	}
+}
+
+// run does one task within its time. A panic is the task's failure, not the operator's end.
+func (r *Runner) run(ctx context.Context, do func(context.Context) error) (err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	defer cancel()
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the task panicked: %v\n%s", p, debug.Stack())
+		}
+	}()
+	return do(ctx)
+}
+
+// finish records the outcome of a run and starts what waits for its place.
+func (r *Runner) finish(ctx context.Context, t *task, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.running--
+	t.state.Running = false
+	now := r.o.Clock.Now()
+	switch {
+	case t.forgotten:
+		delete(r.tasks, t.Key)
+	case err == nil:
+		t.state.DoneAt, t.state.Err, t.state.Attempts, t.state.NextTry = now, nil, 0, time.Time{}
+	case ctx.Err() != nil:
+		// Leadership ended during the run: that is not the task's failure.
+	default:
+		t.state.Err = err
+		t.state.Attempts++
+		t.state.NextTry = now.Add(r.backoff(t.state.Attempts))
+	}
+	if ctx.Err() == nil {
+		r.dispatch()
+	}
+}
+
+// backoff returns the wait after the n-th failure in a row, n from 1.
+func (r *Runner) backoff(n int) time.Duration {
+	d := r.o.Base
+	for ; n > 1 && d < r.o.Max; n-- {
+		d *= 2
+	}
+	return min(d, r.o.Max)
+}

@@ -1,0 +1,312 @@
+package work
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+// inBubble runs f with a runner that runs, on fake time.
+func inBubble(t *testing.T, o Options, f func(t *testing.T, r *Runner)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		r := New(o)
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		f(t, r)
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+	})
+}
+
+// sleep passes fake time.
+func sleep(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+func succeed(context.Context) error { return nil }
+
+var errBroken = errors.New("broken")
+
+func TestEnsureStartsNothingWithoutLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{})
+		started := false
+		task := Task{Key: "a", Do: func(context.Context) error { started = true; return nil }}
+		if got := r.Ensure(task); got != (State{}) {
+			t.Errorf("Ensure before Run = %+v, want nothing", got)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error, 1)
+		go func() { done <- r.Run(ctx) }()
+		synctest.Wait()
+		if started {
+			t.Error("a task from before Run was started")
+		}
+		cancel()
+		<-done
+		r.Ensure(task)
+		synctest.Wait()
+		if started {
+			t.Error("a task from after Run was started")
+		}
+	})
+}
+
+func TestRunTwice(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, r *Runner) {
+		if err := r.Start(t.Context()); err == nil {
+			t.Error("a second Run at the same time succeeded")
+		}
+	})
+}
+
+func TestStateAfterEachOutcome(t *testing.T) {
+	inBubble(t, Options{Base: time.Second}, func(t *testing.T, r *Runner) {
+		release := make(chan error)
+		do := func(context.Context) error { return <-release }
+		if got := r.Ensure(Task{Key: "a", Do: do}); !got.Running || got.Queued {
+			t.Errorf("after Ensure: %+v, want it running", got)
+		}
+		release <- errBroken
+		synctest.Wait()
+		failedAt := time.Now()
+		want := State{Err: errBroken, Attempts: 1, NextTry: failedAt.Add(time.Second)}
+		if diff := cmp.Diff(want, r.State("a"), cmpopts.EquateErrors()); diff != "" {
+			t.Errorf("after a failure (-want +got):\n%s", diff)
+		}
+		if got := r.Errors(); len(got) != 1 || !errors.Is(got["a"], errBroken) {
+			t.Errorf("Errors = %v", got)
+		}
+
+		sleep(time.Second)
+		r.Ensure(Task{Key: "a", Do: do})
+		release <- nil
+		synctest.Wait()
+		if diff := cmp.Diff(State{DoneAt: time.Now()}, r.State("a")); diff != "" {
+			t.Errorf("after a success (-want +got):\n%s", diff)
+		}
+		if got := r.Errors(); len(got) != 0 {
+			t.Errorf("Errors after a success = %v", got)
+		}
+
+		// A key that succeeded is wanted again: whoever ensures has looked and found something missing.
+		if got := r.Ensure(Task{Key: "a", Do: succeed}); !got.Running {
+			t.Errorf("after a success and Ensure: %+v, want it running", got)
+		}
+		synctest.Wait()
+	})
+}
+
+func TestBackoff(t *testing.T) {
+	inBubble(t, Options{Base: time.Second, Max: 5 * time.Second}, func(t *testing.T, r *Runner) {
+		runs := 0
+		ensure := func(input string) State {
+			s := r.Ensure(Task{Key: "a", Input: input, Do: func(context.Context) error { runs++; return errBroken }})
+			synctest.Wait()
+			return s
+		}
+		ensure("x")
+		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
+			if got := r.State("a").NextTry.Sub(time.Now()); got != wait {
+				t.Errorf("wait after failure %d = %v, want %v", i+1, got, wait)
+			}
+			sleep(wait - time.Nanosecond)
+			if ensure("x"); runs != i+1 {
+				t.Fatalf("ran again %v after failure %d", wait-time.Nanosecond, i+1)
+			}
+			sleep(time.Nanosecond)
+			if ensure("x"); runs != i+2 {
+				t.Fatalf("did not run %v after failure %d", wait, i+1)
+			}
+		}
+		before := runs
+		if ensure("y"); runs != before+1 {
+			t.Error("a changed input waited")
+		}
+		if got := r.State("a"); got.Attempts != 1 || got.NextTry.Sub(time.Now()) != time.Second {
+			t.Errorf("a changed input kept the count of failures: %+v", got)
+		}
+	})
+}
+
+func TestEachKeyOnceAndBounded(t *testing.T) {
+	const parallel = 3
+	inBubble(t, Options{Parallel: parallel}, func(t *testing.T, r *Runner) {
+		var running, most atomic.Int32
+		var mu sync.Mutex
+		var order []string
+		ensure := func(key string) {
+			r.Ensure(Task{Key: key, Do: func(context.Context) error {
+				most.Store(max(most.Load(), running.Add(1)))
+				defer running.Add(-1)
+				<-time.After(time.Second)
+				mu.Lock()
+				defer mu.Unlock()
+				order = append(order, key)
+				return nil
+			}})
+		}
+		var keys []string
+		for i := range 10 {
+			keys = append(keys, fmt.Sprintf("k%d", i))
+			ensure(keys[i])
+			ensure(keys[i])
+		}
+		if got := r.State("k9"); !got.Queued || got.Running {
+			t.Errorf("the last of ten = %+v, want it queued", got)
+		}
+		sleep(10 * time.Second)
+		slices.Sort(order)
+		if diff := cmp.Diff(keys, order); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+		if got := most.Load(); got != parallel {
+			t.Errorf("at most %d ran at once, want %d", got, parallel)
+		}
+	})
+}
+
+func TestQueuedTaskIsReplaced(t *testing.T) {
+	inBubble(t, Options{Parallel: 1}, func(t *testing.T, r *Runner) {
+		release := make(chan struct{})
+		r.Ensure(Task{Key: "first", Do: func(context.Context) error { <-release; return nil }})
+		var ran []string
+		for _, input := range []string{"old", "new"} {
+			r.Ensure(Task{Key: "second", Input: input, Do: func(context.Context) error { ran = append(ran, input); return nil }})
+		}
+		close(release)
+		synctest.Wait()
+		if diff := cmp.Diff([]string{"new"}, ran); diff != "" {
+			t.Errorf("runs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestTimeout(t *testing.T) {
+	inBubble(t, Options{Timeout: time.Minute}, func(t *testing.T, r *Runner) {
+		r.Ensure(Task{Key: "a", Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
+		sleep(time.Minute - time.Nanosecond)
+		if !r.State("a").Running {
+			t.Error("ended before its time")
+		}
+		sleep(time.Nanosecond)
+		if got := r.State("a"); got.Running || !errors.Is(got.Err, context.DeadlineExceeded) {
+			t.Errorf("after the timeout: %+v", got)
+		}
+	})
+}
+
+func TestPanicIsAFailure(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, r *Runner) {
+		r.Ensure(Task{Key: "a", Do: func(context.Context) error { panic("boom") }})
+		synctest.Wait()
+		if got := r.State("a"); got.Running || got.Err == nil || !strings.Contains(got.Err.Error(), "boom") {
+			t.Errorf("after a panic: %+v", got)
+		}
+	})
+}
+
+func TestForget(t *testing.T) {
+	inBubble(t, Options{Parallel: 1}, func(t *testing.T, r *Runner) {
+		release := make(chan error)
+		starts := map[string]int{}
+		ensure := func(key string) State {
+			return r.Ensure(Task{Key: key, Do: func(context.Context) error { starts[key]++; return <-release }})
+		}
+		ensure("node/n1/register")
+		ensure("node/n1/pool")
+		ensure("node/n2/register")
+		synctest.Wait()
+		r.Forget("node/n1/")
+		if got := r.State("node/n1/register"); got != (State{}) {
+			t.Errorf("a forgotten key that runs = %+v, want nothing", got)
+		}
+		if got := ensure("node/n1/register"); !got.Running {
+			t.Errorf("Ensure of a forgotten key that still runs = %+v, want the run", got)
+		}
+		synctest.Wait()
+		release <- errBroken // node/n1/register
+		release <- nil       // node/n2/register
+		synctest.Wait()
+		want := map[string]int{"node/n1/register": 1, "node/n2/register": 1}
+		if diff := cmp.Diff(want, starts); diff != "" {
+			t.Errorf("starts (-want +got):\n%s", diff)
+		}
+		if got := r.Errors(); len(got) != 0 {
+			t.Errorf("the outcome of a forgotten key was kept: %v", got)
+		}
+		ensure("node/n1/register")
+		release <- nil
+		synctest.Wait()
+		if starts["node/n1/register"] != 2 {
+			t.Error("a forgotten key did not start again")
+		}
+	})
+}
+
+func TestNotifyAfterEachRun(t *testing.T) {
+	var notified atomic.Int32
+	inBubble(t, Options{Notify: func() { notified.Add(1) }}, func(t *testing.T, r *Runner) {
+		r.Ensure(Task{Key: "a", Do: succeed})
+		r.Ensure(Task{Key: "b", Do: func(context.Context) error { return errBroken }})
+		synctest.Wait()
+		if got := notified.Load(); got != 2 {
+			t.Errorf("notified %d times, want 2", got)
+		}
+	})
+}
+
+func TestEndOfLeadership(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Parallel: 1})
+		ctx, cancel := context.WithCancel(t.Context())
+		returned := make(chan error, 1)
+		go func() { returned <- r.Run(ctx) }()
+		synctest.Wait()
+		release, sawEnd := make(chan struct{}), false
+		r.Ensure(Task{Key: "runs", Do: func(ctx context.Context) error {
+			<-ctx.Done()
+			sawEnd = true
+			<-release
+			return ctx.Err()
+		}})
+		waited := false
+		r.Ensure(Task{Key: "waits", Do: func(context.Context) error { waited = true; return nil }})
+		cancel()
+		synctest.Wait()
+		if !sawEnd {
+			t.Error("the running task was not told")
+		}
+		select {
+		case <-returned:
+			t.Error("Run returned before its task ended")
+		default:
+		}
+		close(release)
+		if err := <-returned; err != nil {
+			t.Errorf("Run: %v", err)
+		}
+		if waited || r.State("waits").Queued {
+			t.Error("a queued task outlived the leadership")
+		}
+		if got := r.State("runs"); got.Running || got.Err != nil {
+			t.Errorf("the end of leadership counted as a failure: %+v", got)
+		}
+	})
+}
