@@ -1,0 +1,81 @@
+package resources
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// ClaimData says whose database this is. It outlives the StorageCluster when that is deleted with the policy Retain, so
+// that a later one knows its own data from another LINSTOR's.
+type ClaimData struct {
+	// Backend is the database's URL without credentials.
+	Backend string
+	// LocalID is LINSTOR's property Cluster/LocalID; empty until the controller has answered for the first time.
+	LocalID string
+	// Adopted is whether a human said that data which was there already may be taken over.
+	Adopted bool
+	// PassphraseCheck tells the cluster's passphrase from another without holding it; empty without a passphrase.
+	PassphraseCheck string
+	// RemoveUnverified is whether a human said that a deletion may go on although it is not known whether volumes exist.
+	RemoveUnverified bool
+}
+
+// Keys of the claim's ConfigMap.
+const (
+	claimBackend          = "backend"
+	claimLocalID          = "localID"
+	claimAdopted          = "adopted"
+	claimPassphraseCheck  = "passphraseCheck"
+	claimRemoveUnverified = "removeUnverified"
+)
+
+// Claim is the ConfigMap that keeps the data. Fields that are empty or false are left out.
+func Claim(cluster string, c ClaimData) *corev1.ConfigMap {
+	data := map[string]string{claimBackend: c.Backend}
+	for key, value := range map[string]string{claimLocalID: c.LocalID, claimPassphraseCheck: c.PassphraseCheck} {
+		if value != "" {
+			data[key] = value
+		}
+	}
+	for key, value := range map[string]bool{claimAdopted: c.Adopted, claimRemoveUnverified: c.RemoveUnverified} {
+		if value {
+			data[key] = strconv.FormatBool(value)
+		}
+	}
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: objectMeta(ClaimName, cluster, v1alpha1.ComponentClaim),
+		Data:       data,
+	}
+}
+
+// ClaimFrom reads a claim back. A claim that cannot be read is an error, never an empty claim: an empty one would let a
+// database be taken over that is not ours.
+func ClaimFrom(cm *corev1.ConfigMap) (ClaimData, error) {
+	c := ClaimData{
+		Backend:         cm.Data[claimBackend],
+		LocalID:         cm.Data[claimLocalID],
+		PassphraseCheck: cm.Data[claimPassphraseCheck],
+	}
+	if c.Backend == "" {
+		return ClaimData{}, fmt.Errorf("read ConfigMap %s: %w", cm.Name, errors.New("key backend is missing"))
+	}
+	for key, field := range map[string]*bool{claimAdopted: &c.Adopted, claimRemoveUnverified: &c.RemoveUnverified} {
+		text, ok := cm.Data[key]
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseBool(text)
+		if err != nil {
+			return ClaimData{}, fmt.Errorf("read ConfigMap %s, key %s: %w", cm.Name, key, err)
+		}
+		*field = v
+	}
+	return c, nil
+}

@@ -1,0 +1,127 @@
+package resources
+
+import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+)
+
+// sleepScript keeps a container running and lets it end at once when it is told to.
+const sleepScript = `trap 'exit 0' TERM INT; sleep infinity & wait`
+
+// ModuleLoader is the DaemonSet that brings the DRBD kernel module onto the members with one family of operating systems.
+// There is none in mode Preinstalled.
+//
+// Its init container loads the module and ends; a module that is loaded already is kept whatever its version, as long as
+// it is DRBD 9. The pod is ready when the module is loaded.
+func ModuleLoader(p Params, l catalogue.Loader) *appsv1.DaemonSet {
+	match := selector(p.Cluster, v1alpha1.ComponentModuleLoader)
+	match[v1alpha1.LabelOS] = l.Key // else the loaders' DaemonSets would claim each other's pods
+	meta := objectMeta(ModuleLoaderName(l.Key), p.Cluster, v1alpha1.ComponentModuleLoader)
+	meta.Labels[v1alpha1.LabelOS] = l.Key
+	podLabels := labels(p.Cluster, v1alpha1.ComponentModuleLoader)
+	podLabels[v1alpha1.LabelOS] = l.Key
+
+	return &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: meta,
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: match},
+			// All at once: a restarted loader finds the module loaded and does nothing, so that no data is touched, and
+			// nodes do not wait for each other.
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
+				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("100%"))},
+			},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: podLabels},
+				Spec: corev1.PodSpec{
+					ServiceAccountName:           ModuleLoaderServiceAccount,
+					AutomountServiceAccountToken: ptr.To(false),
+					EnableServiceLinks:           ptr.To(false),
+					PriorityClassName:            "system-node-critical",
+					ImagePullSecrets:             p.pullSecrets(),
+					NodeSelector:                 map[string]string{v1alpha1.LabelMember: p.Cluster, v1alpha1.LabelOS: l.Key},
+					Tolerations:                  tolerateAll(),
+					InitContainers:               []corev1.Container{loaderContainer(p, l)},
+					Containers:                   []corev1.Container{loadedContainer(p, l)},
+					Volumes:                      loaderVolumes(p.Spec.KernelModule.Mode),
+				},
+			},
+		},
+	}
+}
+
+// loaderContainer compiles or picks the module and loads it. What its environment means is the contract of the
+// drbd-module-loader images (LINBIT/drbd, docker/entry.sh).
+func loaderContainer(p Params, l catalogue.Loader) corev1.Container {
+	mode := p.Spec.KernelModule.Mode
+	env := []corev1.EnvVar{
+		// DRBD must not call user mode helpers: they would run in the host, where LINSTOR's handlers do not exist.
+		{Name: "LB_FAIL_IF_USERMODE_HELPER_NOT_DISABLED", Value: "yes"},
+		{Name: "LB_DRBD_MIN_LOADED_VERSION", Value: "9"},
+		// The label that SELinux demands of a file from which a module is loaded.
+		{Name: "LB_SELINUX_AS", Value: "modules_object_t"},
+	}
+	// Without LB_HOW the loader chooses: it compiles when /usr/src is mounted, and else uses the modules in its image.
+	switch mode {
+	case v1alpha1.ModuleCompile:
+		env = append(env, corev1.EnvVar{Name: "LB_HOW", Value: "compile"})
+	case v1alpha1.ModulePrebuilt:
+		env = append(env, corev1.EnvVar{Name: "LB_HOW", Value: "shipped_modules"})
+	case v1alpha1.ModuleAuto, v1alpha1.ModulePreinstalled:
+	}
+
+	mounts := []corev1.VolumeMount{mountReadOnly("lib-modules", "/lib/modules"), mount("tmp", "/tmp")}
+	if mode != v1alpha1.ModulePrebuilt {
+		mounts = append(mounts, mountReadOnly("usr-src", "/usr/src"))
+	}
+	return corev1.Container{
+		Name:  ModuleLoaderContainer,
+		Image: p.image(l.Image),
+		Env:   env,
+		SecurityContext: &corev1.SecurityContext{
+			ReadOnlyRootFilesystem: ptr.To(true),
+			Capabilities:           &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"SYS_MODULE"}},
+			SELinuxOptions:         &corev1.SELinuxOptions{Type: "spc_t", Level: "s0"},
+		},
+		VolumeMounts: mounts,
+		// The loader says on its output why it failed. This brings the last lines into the pod's status, so that the
+		// operator can tell the reasons apart without a right to read logs.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+// loadedContainer keeps the pod running: a DaemonSet's pods must not end.
+func loadedContainer(p Params, l catalogue.Loader) corev1.Container {
+	return corev1.Container{
+		Name:    ModuleLoadedContainer,
+		Image:   p.image(l.Image),
+		Command: []string{"/bin/sh", "-c", sleepScript},
+		Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+			corev1.ResourceCPU:    resource.MustParse("1m"),
+			corev1.ResourceMemory: resource.MustParse("8Mi"),
+		}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			ReadOnlyRootFilesystem:   ptr.To(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+}
+
+func loaderVolumes(mode v1alpha1.KernelModuleMode) []corev1.Volume {
+	out := []corev1.Volume{hostPath("lib-modules", "/lib/modules", corev1.HostPathDirectory), emptyDir("tmp")}
+	if mode != v1alpha1.ModulePrebuilt {
+		// Not checked for being there: where it is missing, the loader's own words about missing headers are of more use
+		// than a pod that waits for a mount.
+		out = append(out, hostPath("usr-src", "/usr/src", corev1.HostPathUnset))
+	}
+	return out
+}

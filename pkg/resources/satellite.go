@@ -1,0 +1,238 @@
+package resources
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+const (
+	satelliteConfigKey = "linstor_satellite.toml"
+	reactorConfigKey   = "prometheus.toml"
+)
+
+// reactorConfig makes drbd-reactor serve DRBD's state as metrics.
+const reactorConfig = `[[prometheus]]
+enums = true
+address = ":9942"
+`
+
+// waitScript ends when DRBD 9 is loaded. After a reboot, module loader and satellite start together, and a satellite that
+// starts without the module reports to LINSTOR that its node has no DRBD.
+const waitScript = `trap 'exit 1' TERM INT
+version=/sys/module/drbd/version
+if [ ! -r "$version" ]; then echo "waiting for the DRBD kernel module"; fi
+while [ ! -r "$version" ]; do sleep 1 & wait; done
+read -r loaded < "$version"
+case "$loaded" in
+9.*|[1-9][0-9].*) echo "DRBD $loaded is loaded" ;;
+*) echo "DRBD $loaded is loaded, LINSTOR needs DRBD 9: unload it or keep it from being loaded at boot"; exit 1 ;;
+esac
+`
+
+// InventoryLimit is the most that the device inventory's termination message holds, in bytes. Kubernetes keeps 4096.
+const InventoryLimit = 4000
+
+// inventoryScript writes one line for each disk, as NAME="sdb" TYPE="disk" …, into the termination message. It always
+// succeeds: what it finds is of use only where disks are turned into pools, and a satellite must start without it. A
+// message that does not end with a line break was cut off, so that its last line counts for nothing.
+//
+// Left out by their major numbers are ram, floppy, loop, optical, network block and DRBD devices.
+var inventoryScript = fmt.Sprintf(`disks=$(lsblk -P -b -d -n -e 1,2,7,11,43,147 -o NAME,TYPE,SIZE,ROTA,SERIAL,WWN,MODEL,FSTYPE,PTTYPE 2>&1)
+printf '%%s\n' "$disks" | head -c %d > /dev/termination-log
+exit 0
+`, InventoryLimit)
+
+// SatelliteConfig is what the satellites' containers read. LINSTOR's defaults are right for satellites: plain connections on
+// port 3366.
+func SatelliteConfig(p Params) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: objectMeta(SatelliteConfigName, p.Cluster, v1alpha1.ComponentSatellite),
+		Data:       map[string]string{satelliteConfigKey: "", reactorConfigKey: reactorConfig},
+	}
+}
+
+// Satellite is the DaemonSet that runs a LINSTOR satellite on each member.
+func Satellite(p Params) *appsv1.DaemonSet {
+	pod := corev1.PodSpec{
+		ServiceAccountName:           SatelliteName,
+		AutomountServiceAccountToken: ptr.To(false),
+		EnableServiceLinks:           ptr.To(false),
+		PriorityClassName:            "system-node-critical",
+		ImagePullSecrets:             p.pullSecrets(),
+		NodeSelector:                 map[string]string{v1alpha1.LabelMember: p.Cluster},
+		Tolerations:                  tolerateAll(),
+		InitContainers:               []corev1.Container{waitForModule(p), deviceInventory(p)},
+		Containers:                   []corev1.Container{satelliteContainer(p)},
+		Volumes:                      satelliteVolumes(p),
+	}
+	if p.Release.Reactor != "" {
+		pod.Containers = append(pod.Containers, reactorContainer(p))
+	}
+	if p.Spec.Nodes.Network.Mode != v1alpha1.NetworkPod {
+		// DRBD's connections live in the network namespace that they were made in. In the host's they outlive the pod, so
+		// that replication goes on while a satellite restarts.
+		pod.HostNetwork = true
+		pod.DNSPolicy = corev1.DNSClusterFirstWithHostNet
+	}
+	return &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: objectMeta(SatelliteName, p.Cluster, v1alpha1.ComponentSatellite),
+		Spec: appsv1.DaemonSetSpec{
+			Selector: &metav1.LabelSelector{MatchLabels: selector(p.Cluster, v1alpha1.ComponentSatellite)},
+			// Who restarts when is not for a DaemonSet to decide, which knows nothing of replicas that are still syncing.
+			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels(p.Cluster, v1alpha1.ComponentSatellite)},
+				Spec:       pod,
+			},
+		},
+	}
+}
+
+func waitForModule(p Params) corev1.Container {
+	return corev1.Container{
+		Name:    WaitForModuleContainer,
+		Image:   p.image(p.Release.Satellite),
+		Command: []string{"/bin/sh", "-c", waitScript},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			ReadOnlyRootFilesystem:   ptr.To(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+// deviceInventory tells the operator what disks carry a signature: LINSTOR lists only empty ones.
+func deviceInventory(p Params) corev1.Container {
+	return corev1.Container{
+		Name:    DeviceInventoryContainer,
+		Image:   p.image(p.Release.Satellite),
+		Command: []string{"/bin/sh", "-c", inventoryScript},
+		// lsblk reads signatures from the disks themselves where udev does not know them.
+		SecurityContext: privileged(),
+		VolumeMounts:    []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mountReadOnly("run-udev", "/run/udev")},
+	}
+}
+
+func satelliteContainer(p Params) corev1.Container {
+	env := []corev1.EnvVar{
+		{Name: "JAVA_OPTS", Value: javaOptions},
+		// drbdadm tells the node's own section of a resource file by the host name, so LINSTOR's image sets it.
+		envFromField("LB_FORCE_NODE_NAME", "spec.nodeName"),
+	}
+	mounts := []corev1.VolumeMount{
+		mountReadOnly("config", "/etc/linstor"),
+		mount("dev", "/dev"),
+		mountReadOnly("run-udev", "/run/udev"),
+		mount("run", "/run"),
+		mount("run-lock", "/run/lock"),
+		mount("tmp", "/tmp"),
+	}
+	for _, v := range keptHostPaths() {
+		mounts = append(mounts, mount(v.Name, v.HostPath.Path))
+	}
+	if directories := fileDirectories(p.Spec); len(directories) > 0 {
+		// For a file in one of these the kernel tells losetup only the path below the mount; the image's losetup finds the
+		// whole path by trying each of the lines (LINBIT/losetup-container, README).
+		env = append(env, corev1.EnvVar{Name: "LOSETUP_CONTAINER_BIND_MOUNTS", Value: strings.Join(directories, "\n")})
+		for i, d := range directories {
+			mounts = append(mounts, mount(filePoolVolume(i), d))
+		}
+	}
+	return corev1.Container{
+		Name:  SatelliteContainer,
+		Image: p.image(p.Release.Satellite),
+		Args:  []string{"startSatellite"},
+		Env:   env,
+		Ports: []corev1.ContainerPort{{Name: "linstor", ContainerPort: SatellitePort, Protocol: corev1.ProtocolTCP}},
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("linstor")}},
+			PeriodSeconds: 5,
+		},
+		SecurityContext: privileged(),
+		VolumeMounts:    mounts,
+		// A satellite that exits says why on its output.
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+	}
+}
+
+func reactorContainer(p Params) corev1.Container {
+	return corev1.Container{
+		Name:  ReactorContainer,
+		Image: p.image(p.Release.Reactor),
+		Ports: []corev1.ContainerPort{{Name: "prometheus", ContainerPort: ReactorPort, Protocol: corev1.ProtocolTCP}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			ReadOnlyRootFilesystem:   ptr.To(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+		VolumeMounts: []corev1.VolumeMount{mountReadOnly("reactor-config", "/etc/drbd-reactor.d")},
+	}
+}
+
+func privileged() *corev1.SecurityContext {
+	return &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true)}
+}
+
+func satelliteVolumes(p Params) []corev1.Volume {
+	out := []corev1.Volume{
+		configFile("config", satelliteConfigKey),
+		hostPath("dev", "/dev", corev1.HostPathDirectory),
+		hostPath("run-udev", "/run/udev", corev1.HostPathDirectory),
+		emptyDir("run"), emptyDir("run-lock"), emptyDir("tmp"),
+	}
+	out = append(out, keptHostPaths()...)
+	for i, d := range fileDirectories(p.Spec) {
+		out = append(out, hostPath(filePoolVolume(i), d, corev1.HostPathDirectoryOrCreate))
+	}
+	if p.Release.Reactor != "" {
+		out = append(out, configFile("reactor-config", reactorConfigKey))
+	}
+	return out
+}
+
+// keptHostPaths are what satellites leave on the host: logs, DRBD's bitmaps and generated resource files, and LVM's
+// backups of its metadata. A restarted satellite and a human who repairs a volume group both need them.
+func keptHostPaths() []corev1.Volume {
+	return []corev1.Volume{
+		hostPath("var-log-linstor", "/var/log/linstor-satellite", corev1.HostPathDirectoryOrCreate),
+		hostPath("var-lib-drbd", "/var/lib/drbd", corev1.HostPathDirectoryOrCreate),
+		hostPath("var-lib-linstor", "/var/lib/linstor.d", corev1.HostPathDirectoryOrCreate),
+		hostPath("etc-lvm-archive", "/etc/lvm/archive", corev1.HostPathDirectoryOrCreate),
+		hostPath("etc-lvm-backup", "/etc/lvm/backup", corev1.HostPathDirectoryOrCreate),
+	}
+}
+
+// configFile is a volume with one file of the satellites' ConfigMap.
+func configFile(volume, key string) corev1.Volume {
+	return corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: SatelliteConfigName},
+		Items:                []corev1.KeyToPath{{Key: key, Path: key}},
+	}}}
+}
+
+// fileDirectories are the directories of all file pools, sorted, each once. They are mounted on every member, because one
+// DaemonSet serves all; where a pool is not wanted its directory stays empty.
+func fileDirectories(spec *v1alpha1.StorageClusterSpec) []string {
+	var out []string
+	for i := range spec.StoragePools {
+		if kind, directory := spec.StoragePools[i].Backing(); kind == "FILE" || kind == "FILE_THIN" {
+			out = append(out, directory)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func filePoolVolume(i int) string { return fmt.Sprintf("file-pool-%d", i) }
