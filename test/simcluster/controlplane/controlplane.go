@@ -142,7 +142,7 @@ func (c *ControlPlane) Kubeconfig(name, user string, groups ...string) (string, 
 		return "", err
 	}
 	path := filepath.Join(c.opts.Dir, name+".kubeconfig")
-	return path, writeKubeconfig(path, user, config)
+	return path, WriteKubeconfig(path, user, config)
 }
 
 func (c *ControlPlane) bin(name string) string { return filepath.Join(c.opts.BinDir, name) }

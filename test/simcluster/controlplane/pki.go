@@ -119,7 +119,8 @@ func newKey() (*ecdsa.PrivateKey, []byte, error) {
 	return key, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), nil
 }
 
-func writeKubeconfig(path, user string, config *rest.Config) error {
+// WriteKubeconfig writes a kubeconfig file whose one context is the user with the credentials of config.
+func WriteKubeconfig(path, user string, config *rest.Config) error {
 	const name = "simulated"
 	err := clientcmd.WriteToFile(clientcmdapi.Config{
 		Clusters: map[string]*clientcmdapi.Cluster{name: {

@@ -1,0 +1,254 @@
+// Package simcluster is a Kubernetes cluster for tests and demonstrations, on loopback only: a real control plane, and
+// simulated nodes whose pods act on a simulated LINSTOR (package sim). A pod of LINSTOR's controller starts the
+// simulator's controller, a satellite pod starts a satellite on its machine, the module loader loads the module there;
+// the containers' names say which is which, see package kubelet.
+package simcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
+)
+
+// LoaderResult is what the module loader does on a node, see Cluster.SetLoaderResult.
+type LoaderResult = kubelet.LoaderResult
+
+// NodeSpec describes a node and its machine.
+type NodeSpec struct {
+	Name   string
+	Labels map[string]string
+	// OSImage and KernelVersion are what the Node reports. Defaults: "Ubuntu 24.04.2 LTS", "6.8.0-60-generic".
+	OSImage, KernelVersion string
+	// Machine is the node's hardware. An empty Name is the node's; an empty Address is one of 192.168.0.0/16. Nothing
+	// listens there: addresses are only compared. A machine of that name that the World has already is kept.
+	Machine sim.MachineSpec
+	Taints  []corev1.Taint
+	// Annotations of the Node, for instance addresses of further networks.
+	Annotations map[string]string
+}
+
+// Options of a cluster. The zero value is a cluster without nodes.
+type Options struct {
+	// Dir takes all files: certificates, etcd's data, logs, the audit log. Default: a new directory, removed by Stop.
+	Dir string
+	// BinDir holds the control plane's binaries. Default: what kubebin.Ensure finds or builds.
+	BinDir string
+	// Log receives progress and trouble. Default: discarded.
+	Log io.Writer
+	// Nodes exist when Start returns.
+	Nodes []NodeSpec
+	// PodStart is the time from a pod's binding to the start of its first container. Default 0.
+	PodStart time.Duration
+	// World is the simulated LINSTOR and its machines. Default: a new one, closed by Stop.
+	World *sim.World
+	// AuditLog records every finished API request, see Cluster.AuditEvents.
+	AuditLog bool
+	// CrashBackoff bounds the crash-loop back-off; see kubelet.Options for the defaults of zero values.
+	CrashBackoffMin, CrashBackoffMax time.Duration
+}
+
+// Cluster is a running cluster.
+type Cluster struct {
+	opts       Options
+	plane      *controlplane.ControlPlane
+	driver     *kubelet.Driver
+	world      *sim.World
+	linstor    *linstorServer
+	config     *rest.Config
+	client     client.Client
+	typed      kubernetes.Interface
+	kubeconfig string
+	mapper     *mapper
+
+	mu    sync.Mutex
+	nodes map[string]*nodeState
+	next  int // number of the next node, for its address
+
+	cleanup []func() error // run by Stop, the last first
+	stop    sync.Once
+}
+
+// Users of the cluster's own clients, as the audit log shows them.
+const (
+	AdminUser   = "admin"
+	KubeletUser = "system:simulated-kubelet"
+	adminGroup  = "system:masters"
+)
+
+// Start brings a cluster up: its control plane, the LINSTOR simulator's server, and its nodes. The context bounds the
+// start only; the cluster runs until Stop.
+func Start(ctx context.Context, o Options) (*Cluster, error) {
+	if o.Log == nil {
+		o.Log = io.Discard
+	}
+	c := &Cluster{opts: o, world: o.World, nodes: map[string]*nodeState{}}
+	if err := c.start(ctx); err != nil {
+		c.Stop()
+		return nil, fmt.Errorf("start the simulated cluster: %w", err)
+	}
+	return c, nil
+}
+
+func (c *Cluster) start(ctx context.Context) error {
+	for _, step := range []func(context.Context) error{c.prepare, c.startWorld, c.startPlane, c.connect, c.startKubelets} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return c.addNodes(ctx, c.opts.Nodes)
+}
+
+func (c *Cluster) prepare(ctx context.Context) error {
+	if c.opts.Dir == "" {
+		dir, err := os.MkdirTemp("", "simcluster-")
+		if err != nil {
+			return fmt.Errorf("create a directory: %w", err)
+		}
+		c.opts.Dir = dir
+		c.onStop(func() error { return os.RemoveAll(dir) })
+	}
+	if c.opts.BinDir != "" {
+		return nil
+	}
+	dir, err := kubebin.Ensure(ctx, kubebin.Options{Log: os.Stderr})
+	c.opts.BinDir = dir
+	return err
+}
+
+func (c *Cluster) startWorld(context.Context) error {
+	if c.world == nil {
+		c.world = sim.NewWorld(sim.Options{})
+		c.onStop(func() error { c.world.Close(); return nil })
+	}
+	server, err := serveLinstor(c.world)
+	if err != nil {
+		return err
+	}
+	c.linstor = server
+	c.onStop(server.Close)
+	return nil
+}
+
+func (c *Cluster) startPlane(ctx context.Context) error {
+	plane, err := controlplane.Start(ctx, controlplane.Options{
+		Dir: c.opts.Dir, BinDir: c.opts.BinDir, Log: c.opts.Log, AuditLog: c.opts.AuditLog,
+	})
+	if err != nil {
+		return err
+	}
+	c.plane = plane
+	c.onStop(plane.Stop)
+	return nil
+}
+
+// connect makes the administrator's clients.
+func (c *Cluster) connect(context.Context) error {
+	var err error
+	if c.config, err = c.plane.Config(AdminUser, adminGroup); err != nil {
+		return err
+	}
+	if c.kubeconfig, err = c.plane.Kubeconfig(AdminUser, AdminUser, adminGroup); err != nil {
+		return err
+	}
+	scheme := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme)); err != nil {
+		return fmt.Errorf("build the client's scheme: %w", err)
+	}
+	if c.client, err = client.New(c.config, client.Options{Scheme: scheme}); err != nil {
+		return fmt.Errorf("make the administrator's client: %w", err)
+	}
+	if c.typed, err = kubernetes.NewForConfig(c.config); err != nil {
+		return fmt.Errorf("make the administrator's client: %w", err)
+	}
+	c.mapper, err = newMapper(c.config)
+	return err
+}
+
+func (c *Cluster) startKubelets(ctx context.Context) error {
+	config, err := c.plane.Config(KubeletUser, adminGroup)
+	if err != nil {
+		return err
+	}
+	driver, err := kubelet.New(kubelet.Options{
+		Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart, Log: c.opts.Log,
+		BackoffMin: c.opts.CrashBackoffMin, BackoffMax: c.opts.CrashBackoffMax,
+	})
+	if err != nil {
+		return err
+	}
+	if err := driver.Start(ctx); err != nil {
+		return err
+	}
+	c.driver = driver
+	c.onStop(func() error { driver.Stop(); return nil })
+	return nil
+}
+
+func (c *Cluster) onStop(f func() error) { c.cleanup = append(c.cleanup, f) }
+
+// Stop ends everything that Start began, and returns when all child processes are gone. It can be called more than once.
+func (c *Cluster) Stop() {
+	c.stop.Do(func() {
+		for i := len(c.cleanup) - 1; i >= 0; i-- {
+			if err := c.cleanup[i](); err != nil {
+				_, _ = fmt.Fprintf(c.opts.Log, "stop the simulated cluster: %v\n", err)
+			}
+		}
+	})
+}
+
+// AdminConfig may do everything. It is a copy.
+func (c *Cluster) AdminConfig() *rest.Config { return rest.CopyConfig(c.config) }
+
+// Client is the administrator's; it knows Kubernetes' own kinds, CustomResourceDefinitions included, and takes
+// unstructured objects for the rest. It reads from the API server, not from a cache.
+func (c *Cluster) Client() client.Client { return c.client }
+
+// Kubeconfig is the path of the administrator's kubeconfig file.
+func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
+
+// BinDir is the directory of the control plane's binaries.
+func (c *Cluster) BinDir() string { return c.opts.BinDir }
+
+// Dir is the directory of the cluster's files; each component's log is in it.
+func (c *Cluster) Dir() string { return c.opts.Dir }
+
+// PIDs of the control plane's running processes, by component.
+func (c *Cluster) PIDs() map[string]int { return c.plane.PIDs() }
+
+// World is the simulated LINSTOR with its machines.
+func (c *Cluster) World() *sim.World { return c.world }
+
+// LinstorURL is where the World answers on loopback, in place of the Service, which nothing routes here.
+func (c *Cluster) LinstorURL() string { return c.linstor.url }
+
+// SetLoaderResult decides what the module loader does on a node, see kubelet.Driver.
+func (c *Cluster) SetLoaderResult(node string, r LoaderResult) { c.driver.SetLoaderResult(node, r) }
+
+// SetImagePullError makes new pods fail to pull images with that substring; "" ends it.
+func (c *Cluster) SetImagePullError(imageSubstring string) {
+	c.driver.SetImagePullError(imageSubstring)
+}
+
+// SetCrash makes a container crash-loop on a node, or on all when node is empty, with the message as its last log line;
+// an empty message ends it.
+func (c *Cluster) SetCrash(container, node, message string) {
+	c.driver.SetCrash(container, node, message)
+}

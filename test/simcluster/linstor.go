@@ -1,0 +1,114 @@
+package simcluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
+)
+
+// probeTimeout is a generous stand-in for a probe's timeoutSeconds of 1: the machine may be busy.
+const probeTimeout = 5 * time.Second
+
+// linstorServer serves a World on loopback.
+type linstorServer struct {
+	url    string
+	server *http.Server
+	ended  chan struct{}
+	client *http.Client
+}
+
+func serveLinstor(world *sim.World) (*linstorServer, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("listen for the simulated LINSTOR: %w", err)
+	}
+	s := &linstorServer{
+		url:    "http://" + listener.Addr().String(),
+		server: &http.Server{Handler: world, ReadHeaderTimeout: 10 * time.Second},
+		ended:  make(chan struct{}),
+		client: &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
+	}
+	go func() {
+		defer close(s.ended)
+		_ = s.server.Serve(listener)
+	}()
+	return s, nil
+}
+
+func (s *linstorServer) Close() error {
+	err := s.server.Close()
+	<-s.ended
+	if err != nil && !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("stop the simulated LINSTOR: %w", err)
+	}
+	return nil
+}
+
+// healthy is the probe of LINSTOR's controller.
+func (s *linstorServer) healthy() bool {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url+"/health", nil)
+	if err != nil {
+		return false
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return false
+	}
+	_ = resp.Body.Close()
+	return resp.StatusCode == http.StatusOK
+}
+
+// machines is the World as package kubelet wants it.
+type machines struct {
+	world   *sim.World
+	linstor *linstorServer
+}
+
+func (m machines) ModuleVersion(node string) string {
+	if machine := m.world.Machine(node); machine != nil {
+		return machine.ModuleVersion()
+	}
+	return ""
+}
+
+func (m machines) LoadModule(node, version string) {
+	if machine := m.world.Machine(node); machine != nil {
+		machine.LoadModule(version)
+	}
+}
+
+func (m machines) StartSatellite(node string, c kubelet.SatelliteConfig) (kubelet.Process, error) {
+	p, err := m.world.StartSatellite(node, sim.SatelliteConfig{
+		Version: c.Version, NodeName: c.NodeName, Address: c.Address, Port: c.Port,
+	})
+	if err != nil {
+		return nil, err // not p: a nil *Process in an interface is not nil
+	}
+	return p, nil
+}
+
+func (m machines) RunMigration(c kubelet.ControllerConfig) error {
+	return m.world.RunMigration(controllerConfig(c))
+}
+
+func (m machines) StartController(c kubelet.ControllerConfig) (kubelet.Process, error) {
+	p, err := m.world.StartController(controllerConfig(c))
+	if err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (m machines) Healthy() bool { return m.linstor.healthy() }
+
+func controllerConfig(c kubelet.ControllerConfig) sim.ControllerConfig {
+	return sim.ControllerConfig{
+		Version: c.Version, TOML: c.TOML, MasterPassphrase: c.MasterPassphrase, Identity: c.Identity, Env: c.Env,
+	}
+}
