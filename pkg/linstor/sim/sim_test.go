@@ -29,6 +29,7 @@ type bench struct {
 	clock  *testclock.FakeClock
 	server *httptest.Server
 	client *client.Client
+	stop   func() // stops the controller that was started last
 }
 
 func newBench(t *testing.T, change ...func(*sim.Options)) *bench {
@@ -68,6 +69,7 @@ func (b *bench) controller(c sim.ControllerConfig) *sim.Process {
 	if err != nil {
 		b.Fatalf("start controller: %v", err)
 	}
+	b.stop = p.Stop
 	return p
 }
 
