@@ -33,7 +33,7 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 	template := metav1.ObjectMeta{
 		Labels: labels(p.Cluster, v1alpha1.ComponentController),
 		Annotations: map[string]string{
-			AnnotationConfigHash:                       configHash,
+			AnnotationConfigHash:                      configHash,
 			"kubectl.kubernetes.io/default-container": ControllerContainer,
 		},
 	}

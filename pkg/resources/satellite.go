@@ -38,6 +38,10 @@ case "$loaded" in
 esac
 `
 
+// terminationLog is where containers that mount the host's /dev leave their last words. Kubernetes' default is a file below
+// /dev, which would have to be made on the host.
+const terminationLog = "/termination-log"
+
 // InventoryLimit is the most that the device inventory's termination message holds, in bytes. Kubernetes keeps 4096.
 const InventoryLimit = 4000
 
@@ -47,9 +51,9 @@ const InventoryLimit = 4000
 //
 // Left out by their major numbers are ram, floppy, loop, optical, network block and DRBD devices.
 var inventoryScript = fmt.Sprintf(`disks=$(lsblk -P -b -d -n -e 1,2,7,11,43,147 -o NAME,TYPE,SIZE,ROTA,SERIAL,WWN,MODEL,FSTYPE,PTTYPE 2>&1)
-printf '%%s\n' "$disks" | head -c %d > /dev/termination-log
+printf '%%s\n' "$disks" | head -c %d > %s
 exit 0
-`, InventoryLimit)
+`, InventoryLimit, terminationLog)
 
 // SatelliteConfig is what the satellites' containers read. LINSTOR's defaults are right for satellites: plain connections on
 // port 3366.
@@ -120,8 +124,9 @@ func deviceInventory(p Params) corev1.Container {
 		Image:   p.image(p.Release.Satellite),
 		Command: []string{"/bin/sh", "-c", inventoryScript},
 		// lsblk reads signatures from the disks themselves where udev does not know them.
-		SecurityContext: privileged(),
-		VolumeMounts:    []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mountReadOnly("run-udev", "/run/udev")},
+		SecurityContext:        privileged(),
+		VolumeMounts:           []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mountReadOnly("run-udev", "/run/udev")},
+		TerminationMessagePath: terminationLog,
 	}
 }
 
@@ -134,9 +139,9 @@ func satelliteContainer(p Params) corev1.Container {
 	mounts := []corev1.VolumeMount{
 		mountReadOnly("config", "/etc/linstor"),
 		mount("dev", "/dev"),
-		mountReadOnly("run-udev", "/run/udev"),
 		mount("run", "/run"),
 		mount("run-lock", "/run/lock"),
+		mountReadOnly("run-udev", "/run/udev"),
 		mount("tmp", "/tmp"),
 	}
 	for _, v := range keptHostPaths() {
@@ -163,6 +168,7 @@ func satelliteContainer(p Params) corev1.Container {
 		SecurityContext: privileged(),
 		VolumeMounts:    mounts,
 		// A satellite that exits says why on its output.
+		TerminationMessagePath:   terminationLog,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }

@@ -1,0 +1,134 @@
+package resources_test
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+var update = flag.Bool("update", false, "write testdata/*.yaml instead of comparing with it")
+
+// params are the builders' parameters for a spec, with images that no change of the embedded catalogue touches.
+func params(spec v1alpha1.StorageClusterSpec) resources.Params {
+	return resources.Params{
+		Cluster: v1alpha1.ClusterName,
+		Spec:    &spec,
+		Version: "1.99.0",
+		Release: catalogue.Release{
+			Version:    "1.99.0",
+			Controller: "piraeus-server:v1.99.0",
+			Satellite:  "piraeus-server:v1.99.0",
+			Reactor:    "drbd-reactor:v9.9.9",
+		},
+	}
+}
+
+var noble = catalogue.Loader{Key: "noble", OSImage: "^Ubuntu", Image: "drbd9-noble:v9.9.9"}
+
+// fullSpec sets all that the builders look at.
+func fullSpec() v1alpha1.StorageClusterSpec {
+	return v1alpha1.StorageClusterSpec{
+		Images: v1alpha1.ImagesSpec{Registry: "registry.example.com/mirror/", PullSecrets: []string{"pull-a", "pull-b"}},
+		Nodes: v1alpha1.NodesSpec{
+			Network:     v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
+			Tolerations: []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
+		},
+		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile},
+		Database: v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{
+			Host: "db.example.com", CredentialsSecret: "db-credentials", SSLMode: "verify-full",
+		}},
+		Controller: v1alpha1.ControllerSpec{
+			PassphraseSecret: "passphrase",
+			Resources: corev1.ResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+			},
+		},
+		StoragePools: []v1alpha1.StoragePoolSpec{
+			{Name: "files-b", FileThin: &v1alpha1.FilePool{Directory: "/srv/b"}},
+			{Name: "ssd", LVMThin: &v1alpha1.LVMThinPool{VolumeGroup: "vg", ThinPool: "thin"}},
+			{Name: "files-a", File: &v1alpha1.FilePool{Directory: "/srv/a"}},
+			{Name: "files-a-elsewhere", Pool: "files-a", File: &v1alpha1.FilePool{Directory: "/srv/a"}},
+		},
+	}
+}
+
+// goldens are all objects, by the name of their file.
+func goldens() map[string]client.Object {
+	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
+	prebuilt := params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt}})
+	access := resources.Database{URL: resources.DatabaseURL(&full.Spec.Database), User: "linstor", Password: "example"}
+	return map[string]client.Object{
+		"module-loader":          resources.ModuleLoader(plain, noble),
+		"module-loader-full":     resources.ModuleLoader(full, noble),
+		"module-loader-prebuilt": resources.ModuleLoader(prebuilt, noble),
+		"satellite":              resources.Satellite(plain),
+		"satellite-full":         resources.Satellite(full),
+		"satellite-config":       resources.SatelliteConfig(plain),
+		"controller":             resources.Controller(plain, "0123456789abcdef"),
+		"controller-full":        resources.Controller(full, "0123456789abcdef"),
+		"controller-config":      resources.ControllerConfig(plain, resources.Database{URL: "k8s"}),
+		"controller-config-full": resources.ControllerConfig(full, access),
+		"controller-service":     resources.ControllerService(plain),
+		"revision":               resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
+		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
+			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,
+		}),
+	}
+}
+
+func TestGolden(t *testing.T) {
+	objects := goldens()
+	for name, object := range objects {
+		t.Run(name, func(t *testing.T) {
+			got := render(t, object)
+			path := filepath.Join("testdata", name+".yaml")
+			if *update {
+				if err := os.WriteFile(path, got, 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			want, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatalf("%v (go test -update writes it)", err)
+			}
+			if diff := cmp.Diff(string(want), string(got)); diff != "" {
+				t.Errorf("%s (-want +got; go test -update accepts it):\n%s", path, diff)
+			}
+		})
+	}
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) != len(objects) {
+		t.Errorf("testdata has %d files for %d objects (%v)", len(files), len(objects), err)
+	}
+}
+
+// render is the object as YAML, without the status, which no builder sets.
+func render(t *testing.T, object client.Object) []byte {
+	t.Helper()
+	text, err := yaml.Marshal(object)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fields map[string]any
+	if err := yaml.Unmarshal(text, &fields); err != nil {
+		t.Fatal(err)
+	}
+	delete(fields, "status")
+	text, err = yaml.Marshal(fields)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}

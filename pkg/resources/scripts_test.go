@@ -1,0 +1,102 @@
+package resources_test
+
+import (
+	"bufio"
+	"bytes"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// script is the shell script of a satellite's init container, with one path replaced by another.
+func script(t *testing.T, container, path, by string) *exec.Cmd {
+	t.Helper()
+	for _, c := range resources.Satellite(params(v1alpha1.StorageClusterSpec{})).Spec.Template.Spec.InitContainers {
+		if c.Name != container {
+			continue
+		}
+		if len(c.Command) != 3 || !strings.Contains(c.Command[2], path) {
+			t.Fatalf("container %s does not use %s: %q", container, path, c.Command)
+		}
+		return exec.CommandContext(t.Context(), c.Command[0], c.Command[1], strings.ReplaceAll(c.Command[2], path, by))
+	}
+	t.Fatalf("no container %s", container)
+	return nil
+}
+
+func TestWaitForModule(t *testing.T) {
+	for version, ok := range map[string]bool{"9.3.3": true, "9.2.16-1": true, "10.0.0": true, "8.4.11": false, "": false} {
+		file := filepath.Join(t.TempDir(), "version")
+		if err := os.WriteFile(file, []byte(version+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file).CombinedOutput()
+		if (err == nil) != ok {
+			t.Errorf("version %q: %v, output %s", version, err, out)
+		}
+		if !ok && !bytes.Contains(out, []byte("LINSTOR needs DRBD 9")) {
+			t.Errorf("version %q: the output does not say why: %s", version, out)
+		}
+	}
+}
+
+func TestWaitForModuleWaits(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "version")
+	cmd := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	if !lines.Scan() || !strings.Contains(lines.Text(), "waiting") {
+		t.Fatalf("does not say that it waits: %q", lines.Text())
+	}
+	// A rename, so that the file is never seen empty.
+	if err := os.WriteFile(file+".new", []byte("9.3.3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		t.Fatal(err)
+	}
+	if !lines.Scan() || !strings.Contains(lines.Text(), "9.3.3 is loaded") {
+		t.Errorf("does not see the module: %q", lines.Text())
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDeviceInventory(t *testing.T) {
+	const disk = `NAME="sdb" TYPE="disk" SIZE="1" ROTA="0" SERIAL="S" WWN="" MODEL="A B" FSTYPE="ext4" PTTYPE=""`
+	for name, tc := range map[string]struct{ lsblk, want string }{
+		"two disks":   {`printf '%s\n' '` + disk + `' '` + disk + `'`, disk + "\n" + disk + "\n"},
+		"many disks":  {`for i in $(seq 100); do echo '` + disk + `'; done`, strings.Repeat(disk+"\n", 100)[:resources.InventoryLimit]},
+		"no disk":     {`true`, "\n"},
+		"lsblk fails": {`echo "lsblk: failed to access sysfs directory" >&2; exit 1`, "lsblk: failed to access sysfs directory\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, "lsblk"), []byte("#!/bin/sh\n"+tc.lsblk+"\n"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			log := filepath.Join(dir, "log")
+			cmd := script(t, resources.DeviceInventoryContainer, "/termination-log", log)
+			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v: %s", err, out)
+			}
+			got, err := os.ReadFile(log)
+			if err != nil || string(got) != tc.want {
+				t.Errorf("message is %q, want %q (%v)", got, tc.want, err)
+			}
+		})
+	}
+}
