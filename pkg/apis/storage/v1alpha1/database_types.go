@@ -51,7 +51,7 @@ type SQLDatabase struct {
 	// with its data. No default. Example: db.example.com.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f]*:[0-9A-Fa-f:.]+)$')",message="host must be a DNS name or an IP address without scheme, port or brackets, such as db.example.com"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f]*(:[0-9A-Fa-f.]*){2,8})$')",message="host must be a DNS name or an IP address without scheme, port or brackets, such as db.example.com"
 	Host string `json:"host"`
 	// port is the server's TCP port, 1 to 65535. Default: 5432 for PostgreSQL, 3306 for MariaDB. Example: 5433.
 	// +optional

@@ -1,0 +1,106 @@
+package crd
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+const defaults = `
+database: {}
+deletionPolicy: Retain
+images: {registry: quay.io/piraeusdatastore}
+kernelModule: {mode: Auto}
+nodes: {network: {mode: Host}}
+suspend: false
+`
+
+func TestDefaults(t *testing.T) {
+	cases := map[string]struct{ spec, want string }{
+		"no spec":    {"", defaults},
+		"empty spec": {"{}", defaults},
+		"empty sections": {
+			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}}", defaults,
+		},
+		"null sections": {
+			"{images: null, nodes: null, suspend: null, deletionPolicy: null}", defaults,
+		},
+		"nothing given is touched": {
+			"{images: {registry: a.example.com}, nodes: {network: {mode: Pod}}, kernelModule: {mode: Compile}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
+			"{images: {registry: a.example.com}, nodes: {network: {mode: Pod}}, kernelModule: {mode: Compile}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
+		},
+		"interface": {
+			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
+			"{nodes: {network: {mode: Host}, interfaces: [{name: storage, addressFrom: {addressType: InternalIP}, preferred: false}]}, " + rest("database: {}"),
+		},
+		"SQL database name, but no port, which depends on the kind": {
+			postgres,
+			"{nodes: {network: {mode: Host}}, " + rest("database: {postgresql: {host: db, credentialsSecret: db, database: linstor}}"),
+		},
+		"devices, and no LINSTOR name for a pool": {
+			devices("{serial: a}"),
+			"{nodes: {network: {mode: Host}}, storagePools: [{name: ssd, lvm: {volumeGroup: vg}, devices: {optional: false, match: [{serial: a}]}}], " + rest("database: {}"),
+		},
+	}
+	for name, c := range cases {
+		t.Run(name, func(t *testing.T) {
+			got, err := tryCreate(t, object(t, c.spec))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want any
+			if err := yaml.Unmarshal([]byte(c.want), &want); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want, got.Object["spec"]); diff != "" {
+				t.Errorf("spec (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// rest ends the text of a wanted spec with the defaults of the sections that a case does not look at.
+func rest(database string) string {
+	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: Auto}, suspend: false}"
+}
+
+// TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field, and what
+// the API server returns comes back from the Go types unchanged.
+func TestGoTypes(t *testing.T) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.StorageCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "StorageCluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName},
+		Spec: v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{
+			Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"},
+		}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "status")
+	got, err := tryCreate(t, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var typed v1alpha1.StorageCluster
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(got.Object, &typed, true); err != nil {
+		t.Fatal(err)
+	}
+	want := v1alpha1.StorageClusterSpec{
+		Images:         v1alpha1.ImagesSpec{Registry: "quay.io/piraeusdatastore"},
+		Nodes:          v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkHost}},
+		KernelModule:   v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
+		DeletionPolicy: v1alpha1.DeletionRetain,
+		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
+	}
+	if diff := cmp.Diff(want, typed.Spec); diff != "" {
+		t.Errorf("spec (-want +got):\n%s", diff)
+	}
+}

@@ -1,0 +1,143 @@
+package crd
+
+import (
+	"strconv"
+	"strings"
+)
+
+// pool is the text of a spec with one storage pool.
+func pool(fields string) string { return "storagePools: [{name: ssd, " + fields + "}]" }
+
+// devices is the text of a spec with one storage pool made from devices that match.
+func devices(match string) string {
+	return pool("lvm: {volumeGroup: vg}, devices: {match: [" + match + "]}")
+}
+
+// long is a text of n letters.
+func long(n int) string { return strings.Repeat("a", n) }
+
+// numbered joins n copies of a text, with the numbers from 0 in place of %d.
+func numbered(text string, n int) string {
+	texts := make([]string, n)
+	for i := range texts {
+		texts[i] = strings.ReplaceAll(text, "%d", strconv.Itoa(i))
+	}
+	return strings.Join(texts, ", ")
+}
+
+var invalidPools = []invalid{
+	{"no provider", `storagePools: [{name: ssd}]`, "spec.storagePools", "exactly one of lvm"},
+	{"two providers", pool("lvm: {volumeGroup: vg}, zfs: {zpool: tank}"), "spec.storagePools", "exactly one of lvm"},
+	{"thick and thin of one kind", pool("file: {directory: /a}, fileThin: {directory: /a}"), "spec.storagePools", "exactly one of lvm"},
+	{"entry without name", `storagePools: [{lvm: {volumeGroup: vg}}]`, "spec.storagePools.name", "Required"},
+	{"entry twice", `storagePools: [{name: ssd, lvm: {volumeGroup: a}}, {name: ssd, lvm: {volumeGroup: b}}]`, "spec.storagePools", "Duplicate value"},
+	{"name too short", `storagePools: [{name: sd, lvm: {volumeGroup: vg}}]`, "spec.storagePools.name", "at least 3"},
+	{"name too long", `storagePools: [{name: ` + long(49) + `, lvm: {volumeGroup: vg}}]`, "spec.storagePools.name", "more than 48"},
+	{"name with digit first", `storagePools: [{name: 1ssd, lvm: {volumeGroup: vg}}]`, "spec.storagePools.name", "LINSTOR pool name"},
+	{"name with dot", `storagePools: [{name: ssd.1, lvm: {volumeGroup: vg}}]`, "spec.storagePools.name", "LINSTOR pool name"},
+	{"name of the diskless pool", `storagePools: [{name: DfltDisklessStorPool, lvm: {volumeGroup: vg}}]`, "spec.storagePools.name", "belong to LINSTOR itself"},
+	{"pool of LINSTOR in lower case", pool("pool: dfltstorpool, lvm: {volumeGroup: vg}"), "spec.storagePools.pool", "belong to LINSTOR itself"},
+	{"pool with a space", pool(`pool: "my pool", lvm: {volumeGroup: vg}`), "spec.storagePools.pool", "LINSTOR pool name"},
+	{"one LINSTOR pool twice", `storagePools: [{name: ssd, lvm: {volumeGroup: a}}, {name: hdd, pool: SSD, lvm: {volumeGroup: b}, nodeSelector: {}}]`, "spec.storagePools", "same LINSTOR pool on all nodes"},
+	{"65 pools", `storagePools: [` + numbered("{name: ssd%d, lvm: {volumeGroup: vg}}", 65) + `]`, "spec.storagePools", "at most 64"},
+	{"pool selector with a long value", pool("lvm: {volumeGroup: vg}, nodeSelector: {disk: " + long(64) + "}"), "spec.storagePools.nodeSelector", "value at most 63"},
+
+	{"lvm without volume group", pool("lvm: {}"), "spec.storagePools.lvm.volumeGroup", "Required"},
+	{"lvm volume group with dot", pool("lvm: {volumeGroup: vg.1}"), "spec.storagePools.lvm.volumeGroup", "letters, digits"},
+	{"lvm volume group empty", pool(`lvm: {volumeGroup: ""}`), "spec.storagePools.lvm.volumeGroup", "at least 1"},
+	{"lvmThin volume group with option", pool("lvmThin: {volumeGroup: -f, thinPool: thin}"), "spec.storagePools.lvmThin.volumeGroup", "not begin with '-'"},
+	{"lvmThin without thin pool", pool("lvmThin: {volumeGroup: vg}"), "spec.storagePools.lvmThin.thinPool", "Required"},
+	{"lvmThin thin pool with slash", pool("lvmThin: {volumeGroup: vg, thinPool: vg/thin}"), "spec.storagePools.lvmThin.thinPool", "letters, digits"},
+	{"zfs with colon", pool(`zfs: {zpool: "tank:a"}`), "spec.storagePools.zfs.zpool", "LINSTOR accepts no other"},
+	{"zfsThin with slash at the end", pool("zfsThin: {zpool: tank/}"), "spec.storagePools.zfsThin.zpool", "dataset's path"},
+	{"file relative", pool("file: {directory: var/pool}"), "spec.storagePools.file.directory", "absolute path"},
+	{"file with dots", pool("file: {directory: /var/../etc}"), "spec.storagePools.file.directory", "absolute path"},
+	{"fileThin with slash at the end", pool("fileThin: {directory: /var/pool/}"), "spec.storagePools.fileThin.directory", "without '/' at the end"},
+	{"fileThin with a dot", pool("fileThin: {directory: /var/pool.d}"), "spec.storagePools.fileThin.directory", "LINSTOR accepts no other"},
+
+	{"devices with file", pool("file: {directory: /a}, devices: {match: [{serial: a}]}"), "spec.storagePools.devices", "take no devices"},
+	{"devices with fileThin", pool("fileThin: {directory: /a}, devices: {match: [{serial: a}]}"), "spec.storagePools.devices", "take no devices"},
+	{"devices with a dataset", pool("zfs: {zpool: tank/a}, devices: {match: [{serial: a}]}"), "spec.storagePools.devices", "a dataset is not"},
+	{"devices with a thin dataset", pool("zfsThin: {zpool: tank/a}, devices: {match: [{serial: a}]}"), "spec.storagePools.devices", "a dataset is not"},
+	{"devices without match", pool("lvm: {volumeGroup: vg}, devices: {}"), "spec.storagePools.devices.match", "Required"},
+	{"devices with empty match", devices(""), "spec.storagePools.devices.match", "at least 1"},
+	{"33 matches", devices(numbered("{serial: s%d}", 33)), "spec.storagePools.devices.match", "at most 32"},
+	{"match of everything", devices("{}"), "spec.storagePools.devices.match", "would take every disk"},
+	{"serial empty", devices(`{serial: ""}`), "spec.storagePools.devices.match.serial", "at least 1"},
+	{"wwn too long", devices(`{wwn: ` + long(129) + `}`), "spec.storagePools.devices.match.wwn", "more than 128"},
+	{"minSize above maxSize", devices("{minSize: 1Ti, maxSize: 900Gi}"), "spec.storagePools.devices.match.minSize", "not be larger than maxSize"},
+	{"minSize 0", devices(`{minSize: "0"}`), "spec.storagePools.devices.match.minSize", "larger than 0"},
+	{"minSize in words", devices("{minSize: big}"), "spec.storagePools.devices.match.minSize", "quantity"},
+	{"minSize as a number", devices("{minSize: 1000}"), "spec.storagePools.devices.match.minSize", "must be of type string"},
+	{"maxSize negative", devices(`{maxSize: "-1Gi"}`), "spec.storagePools.devices.match.maxSize", "larger than 0"},
+	{"path outside /dev", devices("{path: /tmp/disk}"), "spec.storagePools.devices.match.path", "device path"},
+	{"path with dots", devices("{path: /dev/../etc/passwd}"), "spec.storagePools.devices.match.path", "device path"},
+	{"path of a link", devices("{path: /dev/disk/by-id/ata-1}"), "spec.storagePools.devices.match.path", "use serial or wwn"},
+	{"rotational in words", devices(`{rotational: "no"}`), "spec.storagePools.devices.match.rotational", "must be of type boolean"},
+
+	{"pool property StorPoolName", pool("lvm: {volumeGroup: vg}, properties: {StorDriver/StorPoolName: x}"), "spec.storagePools.properties", "StorDriver/StorPoolName"},
+	{"pool property LvmVg", pool("lvm: {volumeGroup: vg}, properties: {StorDriver/LvmVg: x}"), "spec.storagePools.properties", "older forms"},
+	{"pool property of the operator", pool("lvm: {volumeGroup: vg}, properties: {Aux/storage.linstor.dev/x: v}"), "spec.storagePools.properties", "operator's own notes"},
+	{"pool property with an empty key", pool(`lvm: {volumeGroup: vg}, properties: {"": v}`), "spec.storagePools.properties", "1 to 256"},
+}
+
+// change is an update that the API server must refuse, or take where field is empty.
+type change struct {
+	name, from, to, field, message string
+}
+
+const (
+	postgres = "database: {postgresql: {host: db, credentialsSecret: db}}"
+	mariadb  = "database: {mariadb: {host: db, credentialsSecret: db}}"
+	etcd     = `{version: 1.33.2, database: {etcd: {endpoints: ["http://e:2379"]}}}`
+)
+
+var invalidChanges = []change{
+	{"unset to postgresql", "{}", postgres, "spec.database", "cannot be switched in place"},
+	{"no spec to postgresql", "", postgres, "spec.database", "cannot be switched in place"},
+	{"kubernetes to mariadb", "database: {kubernetes: {}}", mariadb, "spec.database", "cannot be switched in place"},
+	{"postgresql to unset", postgres, "{}", "spec.database", "cannot be switched in place"},
+	{"postgresql to no spec", postgres, "", "spec.database", "cannot be switched in place"},
+	{"postgresql to mariadb", postgres, mariadb, "spec.database", "cannot be switched in place"},
+	{"etcd to kubernetes", etcd, "{version: 1.33.2, database: {kubernetes: {}}}", "spec.database", "cannot be switched in place"},
+	{"unset to etcd", "version: 1.33.2", etcd, "spec.database", "cannot be switched in place"},
+	{"postgresql database given later", postgres, "database: {postgresql: {host: db, database: other, credentialsSecret: db}}", "spec.database.postgresql.database", "cannot be changed"},
+	{"mariadb database taken away", "database: {mariadb: {host: db, database: other, credentialsSecret: db}}", mariadb, "spec.database.mariadb.database", "cannot be changed"},
+	{"etcd and LINSTOR 1.34", etcd, `{version: 1.34.2, database: {etcd: {endpoints: ["http://e:2379"]}}}`, "spec", "dropped etcd"},
+
+	{"lvm to lvmThin", pool("lvm: {volumeGroup: vg}"), pool("lvmThin: {volumeGroup: vg, thinPool: thin}"), "spec.storagePools", "provider of a storage pool"},
+	{"zfs to zfsThin", pool("zfs: {zpool: tank}"), pool("zfsThin: {zpool: tank}"), "spec.storagePools", "provider of a storage pool"},
+	{"file to fileThin", pool("file: {directory: /a}"), pool("fileThin: {directory: /a}"), "spec.storagePools", "provider of a storage pool"},
+	{"lvm volume group", pool("lvm: {volumeGroup: vg}"), pool("lvm: {volumeGroup: vg2}"), "spec.storagePools.lvm.volumeGroup", "cannot be changed"},
+	{"lvmThin volume group", pool("lvmThin: {volumeGroup: vg, thinPool: thin}"), pool("lvmThin: {volumeGroup: vg2, thinPool: thin}"), "spec.storagePools.lvmThin.volumeGroup", "cannot be changed"},
+	{"lvmThin thin pool", pool("lvmThin: {volumeGroup: vg, thinPool: thin}"), pool("lvmThin: {volumeGroup: vg, thinPool: thin2}"), "spec.storagePools.lvmThin.thinPool", "cannot be changed"},
+	{"zfs zpool", pool("zfs: {zpool: tank}"), pool("zfs: {zpool: tank/a}"), "spec.storagePools.zfs.zpool", "cannot be changed"},
+	{"zfsThin zpool", pool("zfsThin: {zpool: tank}"), pool("zfsThin: {zpool: pond}"), "spec.storagePools.zfsThin.zpool", "cannot be changed"},
+	{"file directory", pool("file: {directory: /a}"), pool("file: {directory: /b}"), "spec.storagePools.file.directory", "cannot be changed"},
+	{"fileThin directory", pool("fileThin: {directory: /a}"), pool("fileThin: {directory: /b}"), "spec.storagePools.fileThin.directory", "cannot be changed"},
+	{"pool given later", pool("lvm: {volumeGroup: vg}"), pool("pool: fast, lvm: {volumeGroup: vg}"), "spec.storagePools.pool", "cannot rename"},
+	{"pool taken away", pool("pool: fast, lvm: {volumeGroup: vg}"), pool("lvm: {volumeGroup: vg}"), "spec.storagePools.pool", "cannot rename"},
+	{"pool changed", pool("pool: fast, lvm: {volumeGroup: vg}"), pool("pool: slow, lvm: {volumeGroup: vg}"), "spec.storagePools.pool", "cannot rename"},
+	{"entries in another order", "storagePools: [{name: ssd, lvm: {volumeGroup: a}}, {name: hdd, lvm: {volumeGroup: b}}]",
+		"storagePools: [{name: hdd, lvm: {volumeGroup: a}}, {name: ssd, lvm: {volumeGroup: b}}]", "spec.storagePools.lvm.volumeGroup", "cannot be changed"},
+}
+
+var validChanges = []change{
+	{name: "unset to kubernetes", from: "{}", to: "database: {kubernetes: {}}"},
+	{name: "no spec to kubernetes", from: "", to: "database: {kubernetes: {}}"},
+	{name: "kubernetes to unset", from: "database: {kubernetes: {}}", to: "{}"},
+	{name: "kubernetes to no spec", from: "database: {kubernetes: {}}", to: ""},
+	{name: "postgresql moves", from: postgres, to: "database: {postgresql: {host: db2, port: 5433, credentialsSecret: db2, sslMode: require}}"},
+	{name: "postgresql default database given", from: postgres, to: "database: {postgresql: {host: db, database: linstor, credentialsSecret: db}}"},
+	{name: "etcd members change", from: etcd, to: `{version: 1.33.3, database: {etcd: {endpoints: ["https://e1:2379", "https://e2:2379"]}}}`},
+	{name: "version given", from: "{}", to: "version: 1.35.3"},
+	{name: "version taken away", from: "version: 1.35.3", to: "{}"},
+	{name: "pool given as it is", from: pool("lvm: {volumeGroup: vg}"), to: pool("pool: ssd, lvm: {volumeGroup: vg}")},
+	{name: "entry added", from: "{}", to: pool("lvm: {volumeGroup: vg}")},
+	{name: "entry removed", from: pool("lvm: {volumeGroup: vg}"), to: "{}"},
+	{name: "entry replaced", from: pool("lvm: {volumeGroup: vg}"), to: "storagePools: [{name: ssd2, lvmThin: {volumeGroup: vg, thinPool: thin}}]"},
+	{name: "entries in another order", from: "storagePools: [{name: ssd, lvm: {volumeGroup: a}}, {name: hdd, zfs: {zpool: tank}}]",
+		to: "storagePools: [{name: hdd, zfs: {zpool: tank}}, {name: ssd, lvm: {volumeGroup: a}}]"},
+	{name: "devices and selector of an entry", from: pool("lvm: {volumeGroup: vg}"), to: pool("lvm: {volumeGroup: vg}, nodeSelector: {disk: ssd}, devices: {match: [{serial: a}]}")},
+	{name: "everything else", from: "{}", to: "{suspend: true, deletionPolicy: Delete, kernelModule: {mode: Preinstalled}, images: {registry: mirror.example.com}, nodes: {network: {mode: Pod}, minReady: 1}, controller: {passphraseSecret: p}}"},
+}
