@@ -218,7 +218,7 @@ func TestNetInterfaceReconnectRule(t *testing.T) {
 func TestActiveInterfaceRotates(t *testing.T) {
 	b := newBench(t)
 	s := b.online(1)[0]
-	b.must(b.client.Nodes.CreateNetinterface(t.Context(), "n1", client.NetInterface{
+	b.must(b.client.Nodes.CreateNetInterface(t.Context(), "n1", client.NetInterface{
 		Name: "data", Address: net.ParseIP("10.1.0.1"), SatellitePort: 3366, SatelliteEncryptionType: "Plain"}))
 	s.Stop()
 	if _, err := b.world.StartSatellite("n1", sim.SatelliteConfig{Version: testVersion, Address: "10.1.0.1"}); err != nil {
