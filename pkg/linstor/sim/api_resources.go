@@ -70,7 +70,7 @@ type volumeStateJSON struct {
 
 type volumeLayerJSON struct {
 	Type string `json:"type"`
-	Data any    `json:"data"`
+	Data any    `json:"data,omitempty"`
 }
 
 type volumeJSON struct {
