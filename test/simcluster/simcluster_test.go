@@ -250,9 +250,19 @@ func TestControllerCrashes(t *testing.T) {
 	eventually(t, "controller after the crashes", allReady("controller", 1))
 
 	// A replaced pod waits for the Lease: never two controllers on one database.
+	before, err := podsOf(t.Context(), "controller")
+	if err != nil || len(before) != 1 {
+		t.Fatalf("%d controller pods: %v", len(before), err)
+	}
 	if err := cluster.Client().DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(byHand), client.MatchingLabels{"app": "controller"}); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "deletion of the controller's pod", func(ctx context.Context) error {
+		if now, err := podsOf(ctx, "controller"); err != nil || len(now) != 1 || now[0].UID == before[0].UID {
+			return fmt.Errorf("%d controller pods: %w", len(now), err)
+		}
+		return nil
+	})
 	eventually(t, "controller after its pod was deleted", allReady("controller", 1))
 	if v := cluster.World().Violations(); len(v) > 0 {
 		t.Errorf("violations: %v", v)

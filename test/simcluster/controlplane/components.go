@@ -40,7 +40,7 @@ func controllerManagerFlags(kubeconfig string, keys *pki) []string {
 		"--secure-port=0", "--leader-elect=false",
 		"--kube-api-qps=2000", "--kube-api-burst=4000",
 		"--concurrent-daemonset-syncs=4", "--concurrent-namespace-syncs=4",
-		"--node-monitor-period=1s", "--node-monitor-grace-period=" + NodeGracePeriod.String(),
+		"--node-eviction-rate=10", "--node-monitor-period=1s", "--node-monitor-grace-period=" + NodeGracePeriod.String(),
 		// The first nodes may be registered before kwok has written their first Lease.
 		"--node-startup-grace-period=" + NodeGracePeriod.String(),
 	}
