@@ -32,78 +32,6 @@ func poolContext(op uint64, nodeName, poolName string) rcContext {
 		subject: fmt.Sprintf("Node: %s, Storage pool name: %s", nodeName, poolName)}
 }
 
-// refreshPool takes over what the satellite says about a pool's space; an unusable pool keeps what was known.
-func (c *controller) refreshPool(n *node, p *pool) error {
-	m := c.machineOf(n)
-	if m == nil {
-		return nil
-	}
-	if p.kind == kindDiskless {
-		p.known, p.total, p.free = true, maxInt64, maxInt64
-		return nil
-	}
-	found, err := m.find(p.kind, p.backingName())
-	if err != nil {
-		return err
-	}
-	p.known, p.total, p.free = true, found.totalKiB, found.freeKiB
-	p.props["StorDriver/internal/AllocationGranularity"] = "64"
-	if !isThin(p.kind) {
-		p.props["StorDriver/internal/AllocationGranularity"] = "4096"
-	}
-	return nil
-}
-
-// poolJSON shows a pool. LINSTOR asks satellites only for thin pools, and only in an uncached list: so a thick pool
-// never shows its driver's error, and a cached list never shows any.
-func (c *call) poolJSON(n *node, p *pool) poolJSON {
-	out := poolJSON{
-		StoragePoolName: p.name, NodeName: n.name, ProviderKind: p.kind, Props: p.props, UUID: p.uuid,
-		FreeSpaceMgrName: n.name + ";" + p.name, SupportsSnapshots: supportsSnapshots(p.kind), ExternalLocking: p.externalLocking,
-		StaticTraits: map[string]string{"SupportsSnapshots": fmt.Sprint(supportsSnapshots(p.kind))},
-	}
-	if p.shared != "" {
-		out.FreeSpaceMgrName = p.shared
-	}
-	if p.kind != kindDiskless {
-		out.StaticTraits["Provisioning"] = "Fat"
-		if isThin(p.kind) {
-			out.StaticTraits["Provisioning"] = "Thin"
-		}
-	}
-	switch {
-	case p.kind == kindDiskless:
-		if p.known {
-			out.FreeCapacity, out.TotalCapacity = &p.free, &p.total
-		}
-		return out
-	case !c.ctl.isOnline(n):
-		out.Reports = []rc{notConnected(n)}
-		out.Reports[0].CreatedAt = c.world.now.Format("2006-01-02T15:04:05.000Z07:00")
-		return out
-	}
-	if isThin(p.kind) && c.query.Get("cached") != "true" {
-		if err := c.ctl.refreshPool(n, p); err != nil {
-			var zero int64
-			out.FreeCapacity, out.TotalCapacity = &zero, &zero
-			out.Reports = []rc{c.spaceError(n, p, err)}
-			return out
-		}
-	}
-	if p.known {
-		free, total := p.free, p.total
-		out.FreeCapacity, out.TotalCapacity = &free, &total
-	}
-	return out
-}
-
-func (c *call) spaceError(n *node, p *pool, err error) rc {
-	e := failure(codeUnknownError, "Node: '%s', storage pool: '%s' - Failed to query free space from storage pool", n.name, p.name).cause("%s", err)
-	e.ErrorReportIDs = []string{c.ctl.reportFrom(n.name, "SATELLITE", "StorageException", err.Error())}
-	e.CreatedAt = c.world.now.Format("2006-01-02T15:04:05.000Z07:00")
-	return e
-}
-
 // viewPools lists by pool, then node. Uncached, an unknown node in the filter is a 404.
 func viewPools(c *call) reply {
 	if c.query.Get("cached") != "true" {
@@ -369,39 +297,4 @@ func (d *Database) poolUsers(n *node, p *pool) []string {
 		}
 	}
 	return users
-}
-
-// dropPoolDfn removes a definition with the last pool of its name.
-func (d *Database) dropPoolDfn(name string) {
-	if dfn := d.poolDfns[key(name)]; dfn == nil || dfn.permanent {
-		return
-	}
-	for _, n := range d.nodes {
-		if n.pools[key(name)] != nil {
-			return
-		}
-	}
-	delete(d.poolDfns, key(name))
-}
-
-type poolDfnJSON struct {
-	StoragePoolName string            `json:"storage_pool_name"`
-	Props           map[string]string `json:"props,omitempty"`
-}
-
-func listPoolDfns(c *call) reply {
-	var list []poolDfnJSON
-	for _, k := range slices.Sorted(maps.Keys(c.db.poolDfns)) {
-		list = append(list, poolDfnJSON{c.db.poolDfns[k].name, c.db.poolDfns[k].props})
-	}
-	return c.object(http.StatusOK, page(c, list))
-}
-
-func getPoolDfn(c *call) reply {
-	name := c.req.PathValue("pool")
-	dfn := c.db.poolDfns[key(name)]
-	if dfn == nil {
-		return c.list(http.StatusOK, rcContext{bare: true}, rcs{failure(codeNotFoundPoolDfn, "StoragePoolDefinition '%s' not found.", name)})
-	}
-	return c.object(http.StatusOK, poolDfnJSON{dfn.name, dfn.props})
 }

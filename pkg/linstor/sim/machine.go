@@ -84,10 +84,13 @@ type Machine struct {
 	directories map[string]*fileStore
 }
 
-// AddMachine adds a machine. It replaces one of the same name.
+// AddMachine adds a machine. It replaces one of the same name, whose satellites stop.
 func (w *World) AddMachine(s MachineSpec) *Machine {
 	w.lock()
 	defer w.mu.Unlock()
+	if old := w.machines[s.Name]; old != nil {
+		old.stopSatellites()
+	}
 	m := &Machine{
 		world:       w,
 		name:        s.Name,

@@ -43,7 +43,7 @@ func (l *link) lose() {
 	l.peer.offlineSince = l.ctl.world.now
 	l.peer.caps = unknownCapabilities()
 	for _, p := range l.peer.node.pools {
-		p.known = false
+		p.known = p.known && p.kind == kindDiskless
 	}
 }
 

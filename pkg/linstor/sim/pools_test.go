@@ -9,6 +9,8 @@ import (
 	linstor "github.com/LINBIT/golinstor"
 	"github.com/LINBIT/golinstor/client"
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 )
 
 func TestPoolIsRegisteredDespite990(t *testing.T) {
@@ -202,4 +204,24 @@ func TestCapacityFollowsVolumes(t *testing.T) {
 		t.Errorf("free after the deletion %d KiB", p.FreeCapacity)
 	}
 	b.violations()
+}
+
+func TestThickPoolCapacityIsRefreshedInTheBackground(t *testing.T) {
+	b := newBench(t)
+	b.online(1)
+	pool := client.StoragePool{StoragePoolName: "hdd", ProviderKind: client.LVM, Props: map[string]string{"StorDriver/LvmVg": "late"}}
+	_ = b.client.Nodes.CreateStoragePool(t.Context(), "n1", pool)
+	b.world.Machine("n1").AddVolumeGroup(sim.VolumeGroup{Name: "late", SizeKiB: 1 << 20})
+	capacity := func() int64 {
+		p, err := b.client.Nodes.GetStoragePool(t.Context(), "n1", "hdd")
+		b.must(err)
+		return p.TotalCapacity
+	}
+	if got := capacity(); got != 0 {
+		t.Errorf("capacity before the refresh: %d KiB", got)
+	}
+	b.pass(3 * time.Minute)
+	if got := capacity(); got != 1<<20 {
+		t.Errorf("capacity after the refresh: %d KiB", got)
+	}
 }

@@ -84,6 +84,7 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 		w.after(0, func() { ctl.firstConnect(n) })
 	}
 	w.after(w.opts.ReconnectEvery, ctl.reconnectLoop)
+	w.after(ctl.spaceInterval(), ctl.spaceLoop)
 	return ctl.process, nil
 }
 

@@ -60,7 +60,7 @@ func (w *World) Close() {
 }
 
 // SetFault installs a hook that is asked about every request before it is handled; nil removes it. The hook may read
-// the request's body. It must not call the world.
+// the request's body, and it may call the world.
 func (w *World) SetFault(f func(r *http.Request) *Fault) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
