@@ -29,7 +29,9 @@ func TestNewRefusesEndpoints(t *testing.T) {
 
 // writes is every method that changes something.
 var writes = map[string]func(ctx context.Context, c *Client) error{
-	"SetProperties":     func(ctx context.Context, c *Client) error { return c.SetProperties(ctx, map[string]string{"a": "b"}, nil) },
+	"SetProperties": func(ctx context.Context, c *Client) error {
+		return c.SetProperties(ctx, map[string]string{"a": "b"}, nil)
+	},
 	"CreateNode":        createOne,
 	"SetNodeProperties": func(ctx context.Context, c *Client) error { return c.SetNodeProperties(ctx, "n1", nil, []string{"a"}) },
 	"CreateInterface": func(ctx context.Context, c *Client) error {
@@ -54,15 +56,17 @@ var writes = map[string]func(ctx context.Context, c *Client) error{
 // TestRequests checks what every write sends, byte by byte: LINSTOR refuses fields that it does not know.
 func TestRequests(t *testing.T) {
 	want := map[string]string{
-		"SetProperties":     `POST /v1/controller/properties {"override_props":{"a":"b"}}`,
-		"CreateNode":        `POST /v1/nodes {"name":"n1","type":"SATELLITE","net_interfaces":[{"name":"default","address":"10.0.0.1","satellite_port":3366,"satellite_encryption_type":"PLAIN"}]}`,
+		"SetProperties": `POST /v1/controller/properties {"override_props":{"a":"b"}}`,
+		"CreateNode": `POST /v1/nodes {"name":"n1","type":"SATELLITE","net_interfaces":[{` +
+			`"name":"default","address":"10.0.0.1","satellite_port":3366,"satellite_encryption_type":"PLAIN"}]}`,
 		"SetNodeProperties": `PUT /v1/nodes/n1 {"delete_props":["a"]}`,
 		"CreateInterface":   `POST /v1/nodes/n1/net-interfaces {"name":"data","address":"10.1.0.1"}`,
 		"ModifyInterface":   `PUT /v1/nodes/n1/net-interfaces/data {"name":"data","address":"10.1.0.1"}`,
 		"DeleteInterface":   `DELETE /v1/nodes/n1/net-interfaces/data `,
 		"Reconnect":         `PUT /v1/nodes/n1/reconnect `,
 		"DeleteNode":        `DELETE /v1/nodes/n1 `,
-		"CreatePool":        `POST /v1/nodes/n1/storage-pools {"storage_pool_name":"ssd","provider_kind":"LVM_THIN","props":{"StorDriver/StorPoolName":"vg/thin"}}`,
+		"CreatePool": `POST /v1/nodes/n1/storage-pools ` +
+			`{"storage_pool_name":"ssd","provider_kind":"LVM_THIN","props":{"StorDriver/StorPoolName":"vg/thin"}}`,
 		"SetPoolProperties": `PUT /v1/nodes/n1/storage-pools/ssd {"override_props":{"Aux/a":"b"}}`,
 		"DeletePool":        `DELETE /v1/nodes/n1/storage-pools/ssd `,
 		"CreateDevices":     `POST /v1/physical-storage/n1 {"provider_kind":"LVM_THIN","pool_name":"vg/thin","device_paths":["/dev/sdb"]}`,
@@ -167,7 +171,8 @@ func TestNamesAreEscaped(t *testing.T) {
 	if err := c.DeletePool(t.Context(), "n1/lost?x", "a b"); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.CreateDevices(t.Context(), DeviceSpec{Node: "n1#x", Provider: "LVM", PoolName: "vg", Paths: []string{"/dev/sdb"}}); err != nil {
+	step := DeviceSpec{Node: "n1#x", Provider: "LVM", PoolName: "vg", Paths: []string{"/dev/sdb"}}
+	if err := c.CreateDevices(t.Context(), step); err != nil {
 		t.Fatal(err)
 	}
 	want := []string{"/v1/nodes/n1%2Flost%3Fx/storage-pools/a%20b", "/v1/physical-storage/n1%23x"}
@@ -181,7 +186,8 @@ func TestSecretsStayOutOfErrors(t *testing.T) {
 	t.Setenv("LS_USERNAME", "admin")
 	t.Setenv("LS_PASSWORD", secret)
 	for name, body := range map[string]string{
-		"in an entry": `[{"ret_code":-4611686018409561899,"message":"The value 'hunter2' is not valid.","cause":"hunter2","correction":"not hunter2"}]`,
+		"in an entry": `[{"ret_code":-4611686018409561899,"message":"The value 'hunter2' is not valid.",
+			"cause":"hunter2","correction":"not hunter2"}]`,
 		"in no entry": `cannot set hunter2`,
 	} {
 		c := serve(t, func(w http.ResponseWriter, r *http.Request) {

@@ -37,7 +37,8 @@ func TestDiff(t *testing.T) {
 			change: Change{Set: map[string]string{list: `["b"]`}},
 		},
 		{
-			name: "no longer wanted", have: map[string]string{"a": "1", "b": "2", "c": "3", list: `["b","c"]`}, want: map[string]string{"c": "3"},
+			name: "no longer wanted", have: map[string]string{"a": "1", "b": "2", "c": "3", list: `["b","c"]`},
+			want:   map[string]string{"c": "3"},
 			change: Change{Set: map[string]string{list: `["c"]`}, Delete: []string{"b"}},
 		},
 		{
@@ -66,7 +67,8 @@ func TestDiff(t *testing.T) {
 			change: Change{Set: map[string]string{"a": "no"}},
 		},
 		{
-			name: "free-form values are kept by the letter", have: map[string]string{"Aux/a": "True", list: `["Aux/a"]`}, want: map[string]string{"Aux/a": "true"},
+			name: "free-form values are kept by the letter", have: map[string]string{"Aux/a": "True", list: `["Aux/a"]`},
+			want:   map[string]string{"Aux/a": "true"},
 			change: Change{Set: map[string]string{"Aux/a": "true"}},
 		},
 		{

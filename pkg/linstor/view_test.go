@@ -54,7 +54,8 @@ func threeNodes() *canned {
 			"DrbdOptions/AutoEvictAllowEviction":"True"}`,
 		"/v1/nodes": `[
 			{"name":"n1","type":"SATELLITE","props":{"CurStltConnName":"default"},"connection_status":"ONLINE","uuid":"u1",
-			 "net_interfaces":[{"name":"default","address":"10.0.0.1","satellite_port":3366,"satellite_encryption_type":"PLAIN","is_active":true,"uuid":"i1"},
+			 "net_interfaces":[{"name":"default","address":"10.0.0.1","satellite_port":3366,
+			                    "satellite_encryption_type":"PLAIN","is_active":true,"uuid":"i1"},
 			                   {"name":"storage","address":"FD00::1","is_active":false,"uuid":"i2"}],
 			 "storage_providers":["DISKLESS","LVM"],"resource_layers":["DRBD","STORAGE"],
 			 "unsupported_providers":{"ZFS":["no zfs"]},"unsupported_layers":{"NVME":["no nvme"]},"platform":"LINUX"},
@@ -62,13 +63,16 @@ func threeNodes() *canned {
 			{"name":"N3","type":"SATELLITE","flags":["DELETE","EVICTED"],"connection_status":"OFFLINE","uuid":"u3",
 			 "net_interfaces":[{"name":"default","address":"not-an-ip","satellite_port":"odd"}],"props":null}]`,
 		cachedPools: `[
-			{"storage_pool_name":"DfltDisklessStorPool","node_name":"n1","provider_kind":"DISKLESS","free_capacity":9223372036854775807,"total_capacity":9223372036854775807},
-			{"storage_pool_name":"SSD","node_name":"n1","provider_kind":"LVM_THIN","props":{"StorDriver/StorPoolName":"vg/thin"},"free_capacity":100,"total_capacity":200},
+			{"storage_pool_name":"DfltDisklessStorPool","node_name":"n1","provider_kind":"DISKLESS",
+			 "free_capacity":9223372036854775807,"total_capacity":9223372036854775807},
+			{"storage_pool_name":"SSD","node_name":"n1","provider_kind":"LVM_THIN","props":{"StorDriver/StorPoolName":"vg/thin"},
+			 "free_capacity":100,"total_capacity":200},
 			{"storage_pool_name":"ssd","node_name":"n2","provider_kind":"LVM_THIN","props":{"StorDriver/StorPoolName":"vg/thin"},
 			 "reports":[{"ret_code":-9223372036854774806,"message":"No active connection to satellite 'n2'"}]},
 			{"storage_pool_name":"ssd","node_name":"n4","provider_kind":"LVM"}]`,
 		"/v1/resource-definitions": `[{"name":"pvc-1"},{"name":"pvc-2"}]`,
-		"/v1/physical-storage": `[{"size":107374182400,"rotational":true,"nodes":{"n1":[{"device":"/dev/sdc","model":"QEMU ","serial":"S2","wwn":"W2"},{"device":"/dev/sdb","serial":"S1"}]}},
+		"/v1/physical-storage": `[{"size":107374182400,"rotational":true,"nodes":{"n1":[
+			  {"device":"/dev/sdc","model":"QEMU ","serial":"S2","wwn":"W2"},{"device":"/dev/sdb","serial":"S1"}]}},
 			{"size":1000,"rotational":false,"nodes":{"n1":[{"device":"/dev/sda"}]}}]`,
 	}}
 }
@@ -129,7 +133,8 @@ func TestView(t *testing.T) {
 	if got.Pool("n9", "ssd") != nil || got.Node("n9") != nil || got.Pool("n1", "hdd") != nil {
 		t.Error("something was found that is not there")
 	}
-	if n := got.Node("n3"); !n.HasFlag("evicted") || n.HasFlag(FlagEvacuate) || n.Online() || n.Interface("DEFAULT") == nil || n.Interface("x") != nil {
+	if n := got.Node("n3"); !n.HasFlag("evicted") || n.HasFlag(FlagEvacuate) || n.Online() ||
+		n.Interface("DEFAULT") == nil || n.Interface("x") != nil {
 		t.Errorf("node N3 = %+v", n)
 	}
 	if len(server.seen) != 6 {
@@ -146,6 +151,7 @@ func TestViewFailsWithAnyPart(t *testing.T) {
 			"gone":      func(c *canned) { delete(c.answers, part) },
 			"failing":   func(c *canned) { c.answers[part] = "bad gateway"; c.status = map[string]int{part: 502} },
 			"cut":       func(c *canned) { c.answers[part] = strings.TrimRight(c.answers[part], "]}") },
+			"endless":   func(c *canned) { c.answers[part] = c.answers[part][:len(c.answers[part])-1] },
 			"null":      func(c *canned) { c.answers[part] = "null" },
 			"a string":  func(c *canned) { c.answers[part] = `"x"` },
 			"empty":     func(c *canned) { c.answers[part] = "" },
@@ -239,7 +245,8 @@ func TestManyVolumes(t *testing.T) {
 func TestUnknownCapacityIsAskedFor(t *testing.T) {
 	const again = "/v1/view/storage-pools?cached=false&nodes=n1"
 	server := threeNodes()
-	server.answers[cachedPools] = `[{"storage_pool_name":"ssd","node_name":"n1","provider_kind":"LVM_THIN","free_capacity":0,"total_capacity":0},
+	server.answers[cachedPools] = `[
+		{"storage_pool_name":"ssd","node_name":"n1","provider_kind":"LVM_THIN","free_capacity":0,"total_capacity":0},
 		{"storage_pool_name":"hdd","node_name":"n1","provider_kind":"LVM","free_capacity":0,"total_capacity":5}]`
 	server.answers[again] = `[{"storage_pool_name":"ssd","node_name":"n1","provider_kind":"LVM_THIN","free_capacity":0,"total_capacity":0,
 		"reports":[{"ret_code":-4611686018427386906,"message":"Failed to query free space","cause":"Volume group 'vg' not found"}]}]`
