@@ -121,7 +121,7 @@ func (l *lease) write(record resourcelock.LeaderElectionRecord, write func() err
 	if err == nil && record.HolderIdentity == l.Identity() {
 		l.acquired.Store(true)
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, context.Canceled) {
 		l.refused(err)
 	}
 	return err
