@@ -169,10 +169,13 @@ func TestViewFailsWithAnyPart(t *testing.T) {
 		}
 	}
 	for name, change := range map[string]func(c *canned){
-		"a nameless node": func(c *canned) { c.answers["/v1/nodes"] = `[{"uuid":"u"}]` },
-		"a null node":     func(c *canned) { c.answers["/v1/nodes"] = `[null]` },
-		"a nameless pool": func(c *canned) { c.answers[cachedPools] = `[{"node_name":"n1"}]` },
-		"a homeless pool": func(c *canned) { c.answers[cachedPools] = `[{"storage_pool_name":"ssd"}]` },
+		"nodes as an object":   func(c *canned) { c.answers["/v1/nodes"] = `{}` },
+		"pools as an object":   func(c *canned) { c.answers[cachedPools] = `{}` },
+		"volumes as an object": func(c *canned) { c.answers["/v1/resource-definitions"] = `{}` },
+		"a nameless node":      func(c *canned) { c.answers["/v1/nodes"] = `[{"uuid":"u"}]` },
+		"a null node":          func(c *canned) { c.answers["/v1/nodes"] = `[null]` },
+		"a nameless pool":      func(c *canned) { c.answers[cachedPools] = `[{"node_name":"n1"}]` },
+		"a homeless pool":      func(c *canned) { c.answers[cachedPools] = `[{"storage_pool_name":"ssd"}]` },
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := threeNodes()

@@ -257,6 +257,10 @@ func TestForget(t *testing.T) {
 		if starts["node/n1/register"] != 2 {
 			t.Error("a forgotten key did not start again")
 		}
+		synctest.Wait()
+		if r.State("node/n1/register").DoneAt.IsZero() {
+			t.Error("a key that started again stayed forgotten")
+		}
 	})
 }
 
@@ -298,12 +302,13 @@ func TestEndOfLeadership(t *testing.T) {
 			t.Error("Run returned before its task ended")
 		default:
 		}
+		r.Ensure(Task{Key: "late", Do: func(context.Context) error { waited = true; return nil }})
 		close(release)
 		if err := <-returned; err != nil {
 			t.Errorf("Run: %v", err)
 		}
-		if waited || r.State("waits").Queued {
-			t.Error("a queued task outlived the leadership")
+		if waited || r.State("waits").Queued || r.State("late").Queued {
+			t.Error("a task was started after the leadership")
 		}
 		if got := r.State("runs"); got.Running || got.Err != nil {
 			t.Errorf("the end of leadership counted as a failure: %+v", got)
