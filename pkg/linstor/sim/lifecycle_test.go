@@ -294,3 +294,34 @@ func TestModuleDecidesAboutTheLayer(t *testing.T) {
 		t.Errorf("unsupported layers after loading DRBD 9: %v", n.UnsupportedLayers)
 	}
 }
+
+func TestEvictionTimerStartsWhenDRBDLosesTheNode(t *testing.T) {
+	b := newBench(t)
+	satellites := b.online(3)
+	b.must(b.world.CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n3"))
+	satellites[2].Stop()
+	b.clock.Step(11 * time.Hour)
+	b.pass(time.Second)
+	b.world.Machine("n3").LoadModule("")
+	b.clock.Step(11 * time.Hour)
+	b.pass(time.Second)
+	b.status("n3", "OFFLINE")
+	b.clock.Step(time.Hour + time.Minute)
+	b.pass(time.Second)
+	b.status("n3", "OFFLINE", "DELETE", "EVICTED")
+	b.data("pvc-1", "n1", "n2", "n3")
+}
+
+func TestReplacedMachineStopsItsSatellites(t *testing.T) {
+	b := newBench(t)
+	old := b.online(1)[0]
+	b.machine(1)
+	<-old.Done()
+	b.satellite(1)
+	b.world.RemoveMachine("n1")
+	b.pass(2 * time.Second)
+	b.status("n1", "OFFLINE")
+	if b.world.Machine("n1") != nil {
+		t.Error("the machine is still there")
+	}
+}

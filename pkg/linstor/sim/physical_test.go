@@ -263,6 +263,14 @@ func TestDetachedDiskTakesItsGroupAway(t *testing.T) {
 	disk := m.Disks()[1]
 	m.DetachDisk("data-n1")
 	b.data("pvc-1")
+	if groups := m.VolumeGroups(); len(groups) != 1 || groups[0].Name != "vg" {
+		t.Errorf("volume groups without the disk: %v", groups)
+	}
+	pools, err := b.client.Nodes.GetStoragePoolView(t.Context(), &client.ListOpts{StoragePool: []string{"two"}})
+	b.must(err)
+	if len(pools) != 1 || len(pools[0].Reports) != 1 || pools[0].Reports[0].Cause != "Volume group 'new' not found" {
+		t.Errorf("pool without its disk: %+v", pools)
+	}
 	m.AttachDisk(disk)
 	b.data("pvc-1", "n1")
 	m.SetSignature("data-n1", "xfs")

@@ -23,10 +23,8 @@ const (
 	objRsc      uint64 = 0x340000
 	objNodeConn uint64 = 0x280000
 	objNetIf    uint64 = 0x1C0000
-	objPoolDfn  uint64 = 0x180000
 	objPool     uint64 = 0x140000
 	objCtrl     uint64 = 0x100000
-	objRscGrp   uint64 = 0x440000
 	objPhysical uint64 = 0x4C0000
 	objBits     uint64 = 0x7C0000
 
@@ -63,12 +61,10 @@ const (
 	codeNotFoundNodeConn = 306
 	codeNotFoundPoolDfn  = 309
 	codeNotFoundPool     = 310
-	codeNotFoundRscGrp   = 317
 
 	codeExistsNode       = 500
 	codeExistsNetIf      = 505
 	codeStillConnected   = 506 // "node connection exists" reused by LINSTOR for lost on a connected node
-	codeExistsPoolDfn    = 509
 	codeExistsPool       = 510
 	codeExistsPassphrase = 512
 
@@ -188,15 +184,6 @@ func (x rcContext) complete(e rc) rc {
 
 // rcs is the ApiCallRc list of one reply. It must never be nil in a reply: an empty list is `[]`.
 type rcs []rc
-
-func (l rcs) failed() bool {
-	for _, e := range l {
-		if e.isError() {
-			return true
-		}
-	}
-	return false
-}
 
 // httpStatus maps a list to the status of the reply: that of the first error, else the status that the end point
 // answers on success (linstor-server, ApiCallRcRestUtils).
