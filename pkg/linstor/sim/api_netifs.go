@@ -141,8 +141,19 @@ func (c *call) restartConnection(n *node) {
 	}
 }
 
-// modifyNetIf reconnects by LINSTOR's rule: with port and type in the body only if one of them changed or is_active is
-// true (then always); without them if the active interface gets an address, or another one becomes active.
+// needsReconnect is LINSTOR's rule: with port and type in the body only if one of them changed or is_active is true (then
+// always); without them if the active interface gets an address, or another one becomes active.
+func needsReconnect(n *node, before *netIf, after netIf, body netIfJSON) bool {
+	wantsActive := body.IsActive != nil && *body.IsActive
+	if body.SatellitePort != nil && body.SatelliteEncryptionType != "" {
+		return wantsActive || after.port != before.port || after.encryption != before.encryption
+	}
+	if n.active == key(before.name) {
+		return body.Address != nil
+	}
+	return wantsActive
+}
+
 func modifyNetIf(c *call) reply {
 	n, missing, ok := c.node(opModify)
 	if !ok {
@@ -168,11 +179,7 @@ func modifyNetIf(c *call) reply {
 		return c.list(http.StatusOK, x, rcs{*bad})
 	}
 	wantsActive := body.IsActive != nil && *body.IsActive
-	isActive := n.active == key(name)
-	reconnect := isActive && body.Address != nil || !isActive && wantsActive
-	if body.SatellitePort != nil && body.SatelliteEncryptionType != "" {
-		reconnect = changed.port != i.port || changed.encryption != i.encryption || wantsActive
-	}
+	reconnect := needsReconnect(n, i, changed, body)
 	*i = changed
 	if n.active == "" && i.usable() || wantsActive && i.usable() {
 		n.activate(i)

@@ -133,10 +133,10 @@ func (c *call) newNode(body nodeJSON) (*node, *rc) {
 	}
 	nodeType := typeSatellite
 	if body.Type != nil {
-		nodeType = strings.ToUpper(*body.Type)
-	}
-	if !slices.Contains([]string{typeSatellite, typeCombined, typeController, typeAuxiliary}, nodeType) {
-		return fail(failure(codeInvalidNodeType, "The specified node type '%s' is invalid.", *body.Type))
+		var bad *rc
+		if nodeType, bad = parseNodeType(*body.Type); bad != nil {
+			return nil, bad
+		}
 	}
 	failed := fmt.Sprintf("Registration of node '%s' failed.", body.Name)
 	if len(body.NetInterfaces) == 0 {
@@ -171,6 +171,15 @@ func (c *call) newNode(body nodeJSON) (*node, *rc) {
 	}
 	n.props = props
 	return n, nil
+}
+
+func parseNodeType(text string) (string, *rc) {
+	nodeType := strings.ToUpper(text)
+	if slices.Contains([]string{typeSatellite, typeCombined, typeController, typeAuxiliary}, nodeType) {
+		return nodeType, nil
+	}
+	e := failure(codeInvalidNodeType, "The specified node type '%s' is invalid.", text)
+	return "", &e
 }
 
 // handshake connects and waits as LINSTOR does: for the TCP connection up to the time-out, then for the full sync. A
@@ -245,9 +254,10 @@ func modifyNode(c *call) reply {
 	if bad != nil {
 		return c.list(http.StatusOK, x, rcs{*bad})
 	}
-	if nodeType := strings.ToUpper(body.NodeType); nodeType != "" {
-		if !slices.Contains([]string{typeSatellite, typeCombined, typeController, typeAuxiliary}, nodeType) {
-			return c.list(http.StatusOK, x, rcs{failure(codeInvalidNodeType, "The specified node type '%s' is invalid.", body.NodeType)})
+	if body.NodeType != "" {
+		nodeType, bad := parseNodeType(body.NodeType)
+		if bad != nil {
+			return c.list(http.StatusOK, x, rcs{*bad})
 		}
 		n.nodeType = nodeType
 	}

@@ -138,6 +138,22 @@ func (b physicalCreateJSON) resolve(kind string) devicePool {
 	return d
 }
 
+// refusal is why LINSTOR does not even begin with such a request, nil if it does.
+func (b physicalCreateJSON) refusal(kind string) *rc {
+	var e rc
+	switch {
+	case !slices.Contains([]string{kindLVM, kindLVMThin, kindZFS, kindZFSThin}, kind):
+		e = failure(codeInvalidProvider, "Create device pool not supported for provider: %s", kind)
+	case len(b.DevicePaths) == 0:
+		e = failure(codeUnknownError, "Creation of physical device pool failed due to an unhandled exception of type IndexOutOfBoundsException.")
+	case b.RaidLevel != "" && !strings.EqualFold(b.RaidLevel, "JBOD"):
+		e = failure(codeUnknownError, "No enum constant RaidLevel.%s", b.RaidLevel)
+	default:
+		return nil
+	}
+	return &e
+}
+
 var physicalContext = rcContext{op: opCreate, object: objPhysical}
 
 // createPhysical makes a device pool and, if asked, a storage pool on it. A failed device step does not keep LINSTOR
@@ -165,13 +181,8 @@ func createPhysical(c *call) reply {
 	}
 	x := physicalContext
 	x.refs = map[string]string{"Node": n.name}
-	switch {
-	case kind != kindLVM && kind != kindLVMThin && kind != kindZFS && kind != kindZFSThin:
-		return c.list(http.StatusCreated, x, rcs{failure(codeInvalidProvider, "Create device pool not supported for provider: %s", kind)})
-	case len(body.DevicePaths) == 0:
-		return c.list(http.StatusCreated, x, rcs{failure(codeUnknownError, "Creation of physical device pool failed due to an unhandled exception of type IndexOutOfBoundsException.")})
-	case body.RaidLevel != "" && !strings.EqualFold(body.RaidLevel, "JBOD"):
-		return c.list(http.StatusCreated, x, rcs{failure(codeUnknownError, "No enum constant RaidLevel.%s", body.RaidLevel)})
+	if bad := body.refusal(kind); bad != nil {
+		return c.list(http.StatusCreated, x, rcs{*bad})
 	}
 	d := body.resolve(kind)
 	var list rcs

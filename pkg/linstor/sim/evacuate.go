@@ -17,8 +17,7 @@ func (c *controller) autoplace(dfn *rscDfn, allowed func(n *node) bool) *resourc
 	}
 	var spots []spot
 	for _, n := range c.db.sortedNodes() {
-		existing := dfn.resources[key(n.name)]
-		if !allowed(n) || c.machineOf(n) == nil || n.evacuate || n.deleted || n.evicted || !c.isTarget(n) || existing != nil && !existing.diskless {
+		if !allowed(n) || !c.accepts(n, dfn) {
 			continue
 		}
 		for _, p := range n.sortedPools() {
@@ -47,6 +46,15 @@ func (c *controller) autoplace(dfn *rscDfn, allowed func(n *node) bool) *resourc
 		return r
 	}
 	return nil
+}
+
+// accepts tells whether a node can take a copy of a volume.
+func (c *controller) accepts(n *node, dfn *rscDfn) bool {
+	if c.machineOf(n) == nil || n.evacuate || n.deleted || n.evicted || !c.isTarget(n) {
+		return false
+	}
+	existing := dfn.resources[key(n.name)]
+	return existing == nil || existing.diskless
 }
 
 // isTarget reads the property AutoplaceTarget, of the node and then of the controller; the default is true.
