@@ -18,6 +18,9 @@ type ClaimData struct {
 	Backend string
 	// LocalID is LINSTOR's property Cluster/LocalID; empty until the controller has answered for the first time.
 	LocalID string
+	// Version is the LINSTOR version that the database was last started with: a database is never moved to another version
+	// by accident, because LINSTOR's migrations have no way back. Empty until the first start.
+	Version string
 	// Adopted is whether a human said that data which was there already may be taken over.
 	Adopted bool
 	// PassphraseCheck tells the cluster's passphrase from another without holding it; empty without a passphrase.
@@ -30,6 +33,7 @@ type ClaimData struct {
 const (
 	claimBackend          = "backend"
 	claimLocalID          = "localID"
+	claimVersion          = "version"
 	claimAdopted          = "adopted"
 	claimPassphraseCheck  = "passphraseCheck"
 	claimRemoveUnverified = "removeUnverified"
@@ -38,7 +42,7 @@ const (
 // Claim is the ConfigMap that keeps the data. Fields that are empty or false are left out.
 func Claim(cluster string, c ClaimData) *corev1.ConfigMap {
 	data := map[string]string{claimBackend: c.Backend}
-	for key, value := range map[string]string{claimLocalID: c.LocalID, claimPassphraseCheck: c.PassphraseCheck} {
+	for key, value := range map[string]string{claimLocalID: c.LocalID, claimVersion: c.Version, claimPassphraseCheck: c.PassphraseCheck} {
 		if value != "" {
 			data[key] = value
 		}
@@ -61,6 +65,7 @@ func ClaimFrom(cm *corev1.ConfigMap) (ClaimData, error) {
 	c := ClaimData{
 		Backend:         cm.Data[claimBackend],
 		LocalID:         cm.Data[claimLocalID],
+		Version:         cm.Data[claimVersion],
 		PassphraseCheck: cm.Data[claimPassphraseCheck],
 	}
 	if c.Backend == "" {

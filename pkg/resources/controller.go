@@ -37,7 +37,7 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 			"kubectl.kubernetes.io/default-container": ControllerContainer,
 		},
 	}
-	return &appsv1.Deployment{
+	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: objectMeta(ControllerName, p.Cluster, v1alpha1.ComponentController),
 		Spec: appsv1.DeploymentSpec{
@@ -69,6 +69,8 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 			},
 		},
 	}
+	stamp(d, d.Spec)
+	return d
 }
 
 // controllerTolerations are those of a controller that moves away soon from a node that does not answer, and that can run
@@ -143,19 +145,12 @@ func databaseContainer(p Params, name, program string) corev1.Container {
 
 // healthProbe asks LINSTOR's /health every period seconds, and gives up after that many failures.
 func healthProbe(period, failures int32) *corev1.Probe {
-	return &corev1.Probe{
-		ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
-			Path: "/health", Port: intstr.FromString("api"),
-		}},
-		PeriodSeconds:    period,
-		TimeoutSeconds:   5,
-		FailureThreshold: failures,
-	}
+	return probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromString("api")}}, period, failures)
 }
 
 // ControllerService is where LINSTOR's API is reached in the cluster.
 func ControllerService(p Params) *corev1.Service {
-	return &corev1.Service{
+	s := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: objectMeta(ControllerName, p.Cluster, v1alpha1.ComponentController),
 		Spec: corev1.ServiceSpec{
@@ -167,4 +162,6 @@ func ControllerService(p Params) *corev1.Service {
 			}},
 		},
 	}
+	stamp(s, s.Spec)
+	return s
 }

@@ -28,7 +28,7 @@ func ModuleLoader(p Params, l catalogue.Loader) *appsv1.DaemonSet {
 	podLabels := labels(p.Cluster, v1alpha1.ComponentModuleLoader)
 	podLabels[v1alpha1.LabelOS] = l.Key
 
-	return &appsv1.DaemonSet{
+	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: meta,
 		Spec: appsv1.DaemonSetSpec{
@@ -56,6 +56,8 @@ func ModuleLoader(p Params, l catalogue.Loader) *appsv1.DaemonSet {
 			},
 		},
 	}
+	stamp(ds, ds.Spec)
+	return ds
 }
 
 // loaderContainer compiles or picks the module and loads it. What its environment means is the contract of the

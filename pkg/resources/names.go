@@ -1,6 +1,10 @@
 package resources
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -60,6 +64,10 @@ const DefaultRegistry = "quay.io/piraeusdatastore"
 // LINSTOR reads linstor.toml only at start.
 const AnnotationConfigHash = v1alpha1.Prefix + "config-hash"
 
+// AnnotationSpecHash on a workload or Service changes with what its builder says. It shows what a comparison field by field
+// cannot: that something which was set before is not set any more.
+const AnnotationSpecHash = v1alpha1.Prefix + "spec-hash"
+
 // Params are what the builders need to know of a cluster.
 type Params struct {
 	// Cluster is the StorageCluster's name.
@@ -108,6 +116,16 @@ func labels(cluster, component string) map[string]string {
 // selector picks the pods of a component. A workload's selector cannot be changed, so it has only what never will.
 func selector(cluster, component string) map[string]string {
 	return map[string]string{v1alpha1.LabelCluster: cluster, v1alpha1.LabelComponent: component}
+}
+
+// stamp puts the hash of its spec on an object. It comes last, when the spec is complete.
+func stamp(o metav1.Object, spec any) {
+	data, err := json.Marshal(spec)
+	if err != nil {
+		panic(fmt.Sprintf("encode the spec of %s: %v", o.GetName(), err)) // Kubernetes' own types can be encoded
+	}
+	sum := sha256.Sum256(data)
+	o.SetAnnotations(map[string]string{AnnotationSpecHash: hex.EncodeToString(sum[:8])})
 }
 
 func objectMeta(name, cluster, component string) metav1.ObjectMeta {

@@ -37,3 +37,11 @@ func mountReadOnly(volume, path string) corev1.VolumeMount {
 func envFromField(name, path string) corev1.EnvVar {
 	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
 }
+
+// probe runs every period seconds and gives up after that many failures. All of its numbers are set: one that is left at
+// zero could not be told from the default that the API server puts in its place.
+func probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
+	return &corev1.Probe{
+		ProbeHandler: handler, PeriodSeconds: period, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: failures,
+	}
+}

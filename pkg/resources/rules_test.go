@@ -263,3 +263,24 @@ func TestHostDevices(t *testing.T) {
 		t.Errorf("%d containers mount /dev", checked)
 	}
 }
+
+// TestSpecHash checks that the hash shows a setting that was taken away, which no comparison of the fields that are set can.
+func TestSpecHash(t *testing.T) {
+	full := fullSpec()
+	less := fullSpec()
+	less.Images.PullSecrets = less.Images.PullSecrets[:1]
+	for name, build := range map[string]func(resources.Params) metav1.Object{
+		"loader":     func(p resources.Params) metav1.Object { return resources.ModuleLoader(p, noble) },
+		"satellite":  func(p resources.Params) metav1.Object { return resources.Satellite(p) },
+		"controller": func(p resources.Params) metav1.Object { return resources.Controller(p, "x") },
+	} {
+		a, b, c := build(params(full)), build(params(full)), build(params(less))
+		hash := func(o metav1.Object) string { return o.GetAnnotations()[resources.AnnotationSpecHash] }
+		if hash(a) == "" || hash(a) != hash(b) || hash(a) == hash(c) {
+			t.Errorf("%s: hashes are %q and %q, with less %q", name, hash(a), hash(b), hash(c))
+		}
+	}
+	if resources.ControllerService(params(full)).Annotations[resources.AnnotationSpecHash] == "" {
+		t.Error("the Service has no hash")
+	}
+}

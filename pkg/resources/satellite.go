@@ -82,13 +82,13 @@ func Satellite(p Params) *appsv1.DaemonSet {
 	if p.Release.Reactor != "" {
 		pod.Containers = append(pod.Containers, reactorContainer(p))
 	}
-	if p.Spec.Nodes.Network.Mode != v1alpha1.NetworkPod {
+	if p.hostNetwork() {
 		// DRBD's connections live in the network namespace that they were made in. In the host's they outlive the pod, so
 		// that replication goes on while a satellite restarts.
 		pod.HostNetwork = true
 		pod.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 	}
-	return &appsv1.DaemonSet{
+	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
 		ObjectMeta: objectMeta(SatelliteName, p.Cluster, v1alpha1.ComponentSatellite),
 		Spec: appsv1.DaemonSetSpec{
@@ -101,6 +101,20 @@ func Satellite(p Params) *appsv1.DaemonSet {
 			},
 		},
 	}
+	stamp(ds, ds.Spec)
+	return ds
+}
+
+func (p Params) hostNetwork() bool { return p.Spec.Nodes.Network.Mode != v1alpha1.NetworkPod }
+
+// nodePort is a port of a satellite's pod. On the host's network it is a port of the node, which some versions of
+// Kubernetes fill in and some do not, so it is said here.
+func (p Params) nodePort(name string, number int32) corev1.ContainerPort {
+	port := corev1.ContainerPort{Name: name, ContainerPort: number, Protocol: corev1.ProtocolTCP}
+	if p.hostNetwork() {
+		port.HostPort = number
+	}
+	return port
 }
 
 func waitForModule(p Params) corev1.Container {
@@ -156,15 +170,12 @@ func satelliteContainer(p Params) corev1.Container {
 		}
 	}
 	return corev1.Container{
-		Name:  SatelliteContainer,
-		Image: p.image(p.Release.Satellite),
-		Args:  []string{"startSatellite"},
-		Env:   env,
-		Ports: []corev1.ContainerPort{{Name: "linstor", ContainerPort: SatellitePort, Protocol: corev1.ProtocolTCP}},
-		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("linstor")}},
-			PeriodSeconds: 5,
-		},
+		Name:            SatelliteContainer,
+		Image:           p.image(p.Release.Satellite),
+		Args:            []string{"startSatellite"},
+		Env:             env,
+		Ports:           []corev1.ContainerPort{p.nodePort("linstor", SatellitePort)},
+		ReadinessProbe:  probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("linstor")}}, 5, 3),
 		SecurityContext: privileged(),
 		VolumeMounts:    mounts,
 		// A satellite that exits says why on its output.
@@ -177,7 +188,7 @@ func reactorContainer(p Params) corev1.Container {
 	return corev1.Container{
 		Name:  ReactorContainer,
 		Image: p.image(p.Release.Reactor),
-		Ports: []corev1.ContainerPort{{Name: "prometheus", ContainerPort: ReactorPort, Protocol: corev1.ProtocolTCP}},
+		Ports: []corev1.ContainerPort{p.nodePort("prometheus", ReactorPort)},
 		SecurityContext: &corev1.SecurityContext{
 			AllowPrivilegeEscalation: ptr.To(false),
 			ReadOnlyRootFilesystem:   ptr.To(true),

@@ -1,0 +1,139 @@
+package deploy
+
+import (
+	"context"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// specs are accepted specs that lead to different objects.
+func specs() map[string]v1alpha1.StorageClusterSpec {
+	sql := &v1alpha1.SQLDatabase{Host: "db.example.com", CredentialsSecret: "db"}
+	return map[string]v1alpha1.StorageClusterSpec{
+		"default": {},
+		"pod network, sql": {
+			Images:       v1alpha1.ImagesSpec{Registry: "registry.example.com/x", PullSecrets: []string{"pull"}},
+			Nodes:        v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod}, Tolerations: []corev1.Toleration{{Operator: "Exists"}}},
+			KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt},
+			Database:     v1alpha1.DatabaseSpec{PostgreSQL: sql},
+			Controller:   v1alpha1.ControllerSpec{PassphraseSecret: "passphrase"},
+			StoragePools: []v1alpha1.StoragePoolSpec{{Name: "files", File: &v1alpha1.FilePool{Directory: "/srv/linstor"}}},
+		},
+		"compile": {KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile}},
+	}
+}
+
+// objects are all that the builders make of a spec, with the embedded catalogue's newest release.
+func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
+	t.Helper()
+	c := catalogue.Embedded()
+	release, ok := c.Release(c.Newest())
+	if !ok {
+		t.Fatal("the catalogue is empty")
+	}
+	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &spec, Version: release.Version, Release: release}
+	access := resources.Database{URL: resources.DatabaseURL(&spec.Database)}
+	if spec.Database.PostgreSQL != nil {
+		access.User, access.Password = "linstor", "example"
+	}
+	return []client.Object{
+		resources.ModuleLoader(p, c.LoaderFor("Ubuntu 24.04 LTS")),
+		resources.ModuleLoader(p, c.LoaderFor("Something else")),
+		resources.SatelliteConfig(p),
+		resources.Satellite(p),
+		resources.ControllerConfig(p, access),
+		resources.ControllerService(p),
+		resources.Controller(p, "0123456789abcdef"),
+		resources.Revision(v1alpha1.ClusterName, 1, &spec),
+		resources.Claim(v1alpha1.ClusterName, resources.ClaimData{Backend: access.URL}),
+	}
+}
+
+// TestObjectsApply applies all objects as the operator: the API server must accept them, keep what they say, and find
+// nothing to change when they are applied again.
+func TestObjectsApply(t *testing.T) {
+	for name, spec := range specs() {
+		t.Run(name, func(t *testing.T) {
+			for _, o := range objects(t, spec) {
+				t.Cleanup(func() {
+					if err := operator.Delete(context.WithoutCancel(t.Context()), o); err != nil {
+						t.Errorf("the operator cannot delete what it made: %v", err)
+					}
+				})
+				want := o.DeepCopyObject().(client.Object)
+				first := applied(t, o)
+				if !keeps(want, first) {
+					t.Errorf("the API server holds another %T %s than was applied (-applied +held):\n%s", o, o.GetName(), cmp.Diff(want, first))
+				}
+				again := applied(t, want)
+				// Workloads get another resourceVersion from their controllers as well, but only we change their generation.
+				if first.GetGeneration() != again.GetGeneration() || first.GetGeneration() == 0 && first.GetResourceVersion() != again.GetResourceVersion() {
+					t.Errorf("applying %T %s again changes it", o, o.GetName())
+				}
+			}
+		})
+	}
+}
+
+func applied(t *testing.T, o client.Object) client.Object {
+	t.Helper()
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delete(fields, "status")
+	kind, err := apiutil.GVKForObject(o, admin.Scheme())
+	if err != nil || kind != o.GetObjectKind().GroupVersionKind() {
+		t.Fatalf("%T calls itself %s (%v)", o, o.GetObjectKind().GroupVersionKind(), err)
+	}
+	u := &unstructured.Unstructured{Object: fields}
+	if err := operator.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("deploy-test"), client.ForceOwnership); err != nil {
+		t.Fatalf("apply %s %s: %v", kind.Kind, o.GetName(), err)
+	}
+	live, err := admin.Scheme().New(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := live.(client.Object)
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(o), out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// keeps is whether every field that the builder set has its value in the live object.
+func keeps(want, live client.Object) bool {
+	if !equality.Semantic.DeepDerivative(want.GetLabels(), live.GetLabels()) ||
+		!equality.Semantic.DeepDerivative(want.GetAnnotations(), live.GetAnnotations()) || len(live.GetOwnerReferences()) != 0 {
+		return false
+	}
+	switch want := want.(type) {
+	case *appsv1.DaemonSet:
+		return equality.Semantic.DeepDerivative(want.Spec, live.(*appsv1.DaemonSet).Spec)
+	case *appsv1.Deployment:
+		return equality.Semantic.DeepDerivative(want.Spec, live.(*appsv1.Deployment).Spec)
+	case *corev1.Service:
+		return equality.Semantic.DeepDerivative(want.Spec, live.(*corev1.Service).Spec)
+	case *corev1.ConfigMap:
+		return equality.Semantic.DeepEqual(want.Data, live.(*corev1.ConfigMap).Data)
+	case *corev1.Secret:
+		return equality.Semantic.DeepEqual(want.Data, live.(*corev1.Secret).Data)
+	case *appsv1.ControllerRevision:
+		back, err := resources.SpecFromRevision(live.(*appsv1.ControllerRevision))
+		return err == nil && resources.Revision(v1alpha1.ClusterName, 1, back).Name == want.Name
+	default:
+		return false
+	}
+}

@@ -1,0 +1,261 @@
+package deploy
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// refused is whether an admission policy, not RBAC, said no.
+func refused(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
+}
+
+func forbidden(err error) bool { return apierrors.IsForbidden(err) && !refused(err) }
+
+func configMap(name string, labels map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.WorkloadNamespace, Labels: labels}}
+}
+
+func definitionOf(plural, group string) *apiextensionsv1.CustomResourceDefinition {
+	return &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: group,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.TrimSuffix(plural, "s"), Kind: "Probe"},
+			Scope: apiextensionsv1.ClusterScoped,
+			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
+				Name: "v1", Served: true, Storage: true,
+				Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+					Type: "object", XPreserveUnknownFields: ptr.To(true),
+				}},
+			}},
+		},
+	}
+}
+
+// TestExpressionsHaveTypes checks what the API server says about the policies' expressions.
+func TestExpressionsHaveTypes(t *testing.T) {
+	var policies admissionv1.ValidatingAdmissionPolicyList
+	if err := admin.List(t.Context(), &policies); err != nil {
+		t.Fatal(err)
+	}
+	checked := 0
+	for i := range policies.Items {
+		p := &policies.Items[i]
+		if !strings.HasPrefix(p.Name, "storagecluster-") && !strings.HasPrefix(p.Name, "linstor-") {
+			continue
+		}
+		checked++
+		if err := poll(t.Context(), func(ctx context.Context) error {
+			return admin.Get(ctx, client.ObjectKeyFromObject(p), p)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		if p.Status.TypeChecking == nil {
+			t.Errorf("policy %s was not checked", p.Name)
+			continue
+		}
+		for _, w := range p.Status.TypeChecking.ExpressionWarnings {
+			t.Errorf("policy %s, %s: %s", p.Name, w.FieldRef, w.Warning)
+		}
+	}
+	if checked != 5 {
+		t.Errorf("%d policies", checked)
+	}
+}
+
+func TestOperatorOnNodes(t *testing.T) {
+	const ours, theirs = "storage.linstor.dev/probe", "example.com/probe"
+	for _, tc := range []struct {
+		name   string
+		change func(n *corev1.Node)
+		want   string // the refusal; "" if allowed
+	}{
+		{"add our label", func(n *corev1.Node) { n.Labels[ours] = "x" }, ""},
+		{"change our label", func(n *corev1.Node) { n.Labels[ours] = "y" }, ""},
+		{"remove our label", func(n *corev1.Node) { delete(n.Labels, ours) }, ""},
+		{"add our annotation", func(n *corev1.Node) { n.Annotations = map[string]string{ours: "x", theirs: "theirs"} }, ""},
+		{"remove our annotation", func(n *corev1.Node) { delete(n.Annotations, ours) }, ""},
+		{"add a label", func(n *corev1.Node) { n.Labels["example.com/other"] = "x" }, "labels"},
+		{"add a label that looks like ours", func(n *corev1.Node) { n.Labels["storage.linstor.dev.example.com/x"] = "x" }, "labels"},
+		{"change a label", func(n *corev1.Node) { n.Labels[theirs] = "changed" }, "labels"},
+		{"remove a label", func(n *corev1.Node) { delete(n.Labels, theirs) }, "labels"},
+		{"remove all labels", func(n *corev1.Node) { n.Labels = nil }, "labels"},
+		{"add an annotation", func(n *corev1.Node) { n.Annotations["example.com/other"] = "x" }, "annotations"},
+		{"change an annotation", func(n *corev1.Node) { n.Annotations[theirs] = "changed" }, "annotations"},
+		{"remove an annotation", func(n *corev1.Node) { delete(n.Annotations, theirs) }, "annotations"},
+		{"cordon", func(n *corev1.Node) { n.Spec.Unschedulable = true }, "spec"},
+		{"taint", func(n *corev1.Node) {
+			n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "x", Effect: corev1.TaintEffectNoExecute})
+		}, "spec"},
+		{"finalizer", func(n *corev1.Node) { n.Finalizers = append(n.Finalizers, "example.com/x") }, "finalizers"},
+		{"owner", func(n *corev1.Node) {
+			n.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Namespace", Name: "default", UID: "x"}}
+		}, "owners"},
+		{"our label and a taint", func(n *corev1.Node) {
+			n.Labels[ours] = "z"
+			n.Spec.Taints = []corev1.Taint{{Key: "x", Effect: "NoSchedule"}}
+		}, "spec"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			node := &corev1.Node{}
+			if err := admin.Get(t.Context(), client.ObjectKey{Name: "n1"}, node); err != nil {
+				t.Fatal(err)
+			}
+			if node.Labels[theirs] == "" || node.Annotations[theirs] == "" {
+				before := node.DeepCopy()
+				node.Labels[theirs] = "theirs"
+				node.Annotations = map[string]string{theirs: "theirs", ours: "x"}
+				node.Labels[ours] = "x"
+				if err := admin.Patch(t.Context(), node, client.MergeFrom(before)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := node.DeepCopy()
+			tc.change(node)
+			err := operator.Patch(t.Context(), node, client.MergeFrom(before))
+			switch {
+			case tc.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tc.want != "" && (!refused(err) || !strings.Contains(err.Error(), tc.want)):
+				t.Errorf("error is %v, want a refusal that names %q", err, tc.want)
+			}
+		})
+	}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
+	if err := operator.Delete(t.Context(), node); !forbidden(err) {
+		t.Errorf("deleting a Node: %v", err)
+	}
+	if err := operator.Status().Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"x"}}`))); !forbidden(err) {
+		t.Errorf("changing a Node's status: %v", err)
+	}
+}
+
+func TestOperatorOnObjects(t *testing.T) {
+	ctx := t.Context()
+	ours := map[string]string{v1alpha1.LabelCluster: v1alpha1.ClusterName}
+	theirs := configMap("theirs", map[string]string{"app": "x"})
+	if err := admin.Create(ctx, theirs); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(ctx), theirs) })
+
+	if err := operator.Create(ctx, configMap("unlabelled", nil)); !refused(err) {
+		t.Errorf("creating without the label: %v", err)
+	}
+	before := theirs.DeepCopy()
+	theirs.Data = map[string]string{"x": "y"}
+	if err := operator.Patch(ctx, theirs, client.MergeFrom(before)); !refused(err) || !strings.Contains(err.Error(), "does not own configmaps/theirs") {
+		t.Errorf("changing what is not ours: %v", err)
+	}
+	theirs.Labels = map[string]string{v1alpha1.LabelCluster: v1alpha1.ClusterName}
+	if err := operator.Patch(ctx, theirs, client.MergeFrom(before)); !refused(err) {
+		t.Errorf("labelling what is not ours: %v", err)
+	}
+	if err := operator.Delete(ctx, theirs); !refused(err) || !strings.Contains(err.Error(), "hand it over") {
+		t.Errorf("deleting what is not ours: %v", err)
+	}
+	mine := configMap("mine", ours)
+	if err := operator.Create(ctx, mine); err != nil {
+		t.Fatal(err)
+	}
+	before = mine.DeepCopy()
+	mine.Labels = nil
+	if err := operator.Patch(ctx, mine, client.MergeFrom(before)); !refused(err) {
+		t.Errorf("taking the label off: %v", err)
+	}
+	if err := operator.Delete(ctx, before); err != nil {
+		t.Errorf("deleting what is ours: %v", err)
+	}
+	for _, account := range []string{"default", ""} {
+		if err := operator.Create(ctx, workload(account), client.DryRunAll); !refused(err) {
+			t.Errorf("pods as ServiceAccount %q: %v", account, err)
+		}
+	}
+}
+
+func TestDeletionWithVolumes(t *testing.T) {
+	ctx := t.Context()
+	for _, tc := range []struct {
+		name    string
+		volumes *int32
+		refused bool
+	}{
+		{"not looked yet", nil, false}, {"none", ptr.To(int32(0)), false}, {"two", ptr.To(int32(2)), true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			sc := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName}}
+			if err := admin.Create(ctx, sc); err != nil {
+				t.Fatal(err)
+			}
+			before := sc.DeepCopy()
+			sc.Status.Volumes = tc.volumes
+			if err := operator.Status().Patch(ctx, sc, client.MergeFrom(before)); err != nil {
+				t.Fatal(err)
+			}
+			err := admin.Delete(ctx, sc)
+			if !tc.refused {
+				if err != nil {
+					t.Errorf("refused: %v", err)
+				}
+				return
+			}
+			if !refused(err) || !strings.Contains(err.Error(), "still has 2 volumes") || !strings.Contains(err.Error(), "spec.suspend") {
+				t.Errorf("error is %v, want a refusal with the number and the way out", err)
+			}
+			if err := admin.DeleteAllOf(ctx, &v1alpha1.StorageCluster{}); !refused(err) {
+				t.Errorf("deleting all: %v", err)
+			}
+			before = sc.DeepCopy()
+			sc.Status.Volumes = nil
+			if err := operator.Status().Patch(ctx, sc, client.MergeFrom(before)); err != nil {
+				t.Fatal(err)
+			}
+			if err := admin.Delete(ctx, sc); err != nil {
+				t.Errorf("refused without volumes: %v", err)
+			}
+		})
+	}
+}
+
+func TestLinstorOnDefinitions(t *testing.T) {
+	ctx := t.Context()
+	own := definitionOf("probes", "internal.linstor.linbit.com")
+	if err := linstor.Create(ctx, own); err != nil {
+		t.Fatal(err)
+	}
+	before := own.DeepCopy()
+	own.Labels = map[string]string{"x": "y"}
+	if err := linstor.Patch(ctx, own, client.MergeFrom(before)); err != nil {
+		t.Errorf("changing its own: %v", err)
+	}
+	if err := linstor.Delete(ctx, own); err != nil {
+		t.Errorf("deleting its own: %v", err)
+	}
+	if err := linstor.Create(ctx, definitionOf("probes", "example.com")); !refused(err) {
+		t.Errorf("creating another group's: %v", err)
+	}
+	ours := &apiextensionsv1.CustomResourceDefinition{}
+	if err := linstor.Get(ctx, client.ObjectKey{Name: "storageclusters." + v1alpha1.GroupVersion.Group}, ours); err != nil {
+		t.Fatal(err)
+	}
+	before = ours.DeepCopy()
+	ours.Labels = map[string]string{"x": "y"}
+	if err := linstor.Patch(ctx, ours, client.MergeFrom(before)); !refused(err) {
+		t.Errorf("changing another group's: %v", err)
+	}
+	if err := linstor.Delete(ctx, before); !refused(err) {
+		t.Errorf("deleting another group's: %v", err)
+	}
+}
