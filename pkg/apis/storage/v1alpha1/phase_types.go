@@ -48,7 +48,7 @@ const (
 	HoldPoolBackendMissing       HoldReason = "PoolBackendMissing"
 	HoldDeviceMissing            HoldReason = "DeviceMissing"
 	HoldStoragePoolsFailed       HoldReason = "StoragePoolsFailed"
-	HoldObservationFailed        HoldReason = "ObservationFailed"
+	HoldNoMatchingNodes          HoldReason = "NoMatchingNodes"
 
 	// Answer reasons end only with the token: a change of the spec is never consent to touch data.
 
@@ -61,6 +61,7 @@ const (
 
 	HoldUnsupportedChange HoldReason = "UnsupportedChange"
 	HoldPoolConflict      HoldReason = "PoolConflict"
+	HoldOperationFailed   HoldReason = "OperationFailed"
 )
 
 // HoldClass says what ends a hold.
@@ -109,13 +110,14 @@ var holdKinds = []HoldKind{
 	{HoldPoolBackendMissing, HoldClearing, []string{OptionRetry}},
 	{HoldDeviceMissing, HoldClearing, []string{OptionRetry, OptionSkip}},
 	{HoldStoragePoolsFailed, HoldClearing, []string{OptionRetry}},
-	{HoldObservationFailed, HoldClearing, []string{OptionRetry}},
+	{HoldNoMatchingNodes, HoldClearing, []string{OptionRetry}},
 	{HoldSecureBootKeyMissing, HoldAnswer, []string{OptionRetry}},
 	{HoldForeignLinstorFound, HoldAnswer, []string{OptionRetry, OptionAdopt}},
 	{HoldDeviceNotEmpty, HoldAnswer, []string{OptionRetry, OptionSkip, OptionUseExisting}},
 	{HoldVolumesUnknown, HoldAnswer, []string{OptionRetry, OptionContinue}},
 	{HoldUnsupportedChange, HoldRevert, nil},
 	{HoldPoolConflict, HoldRevert, nil},
+	{HoldOperationFailed, HoldRevert, []string{OptionRetry}},
 }
 
 // HoldKinds lists what is known of every reason.

@@ -1,0 +1,155 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// WorkingSpec is the part of a spec that a ControllerRevision keeps: all but the switches that hold at once and need no
+// work. Version is filled in.
+func WorkingSpec(c *v1alpha1.StorageCluster, version string) *v1alpha1.StorageClusterSpec {
+	spec := c.Spec.DeepCopy()
+	spec.Suspend, spec.DeletionPolicy, spec.Version = false, "", version
+	return spec
+}
+
+// WantedVersion is the LINSTOR version that a spec asks for. Without a word in the spec it is the one that the cluster has,
+// whatever newer ones the catalogue knows.
+func (s *Snapshot) WantedVersion() string {
+	switch {
+	case s.Cluster.Spec.Version != "":
+		return s.Cluster.Spec.Version
+	case s.Cluster.Status.Version != "":
+		return s.Cluster.Status.Version
+	}
+	// A cluster that is taken over again keeps its version, too.
+	if claim, claimed, _ := s.Claim(); claimed && claim.Version != "" {
+		return claim.Version
+	}
+	return s.Catalogue.Newest()
+}
+
+// SpecPending is whether the spec differs from the accepted one in something that needs work.
+func (s *Snapshot) SpecPending() bool {
+	if s.Cluster.Generation == s.Cluster.Status.AcceptedGeneration {
+		return false
+	}
+	return s.Target == nil || resources.Revision(s.Cluster.Name, 0, WorkingSpec(s.Cluster, s.WantedVersion())).Name != s.Target.Name
+}
+
+// refuse says why a spec cannot be accepted; nil if it can. Nothing is touched for a refused spec.
+func (s *Snapshot) refuse() *HoldRequest {
+	spec, version := &s.Cluster.Spec, s.WantedVersion()
+	unsupported := func(format string, args ...any) *HoldRequest {
+		return &HoldRequest{Reason: v1alpha1.HoldUnsupportedChange, Message: fmt.Sprintf(format, args...)}
+	}
+	release, known := s.Catalogue.Release(version)
+	kind := spec.Database.Kind()
+	switch accepted := s.acceptedVersion(); {
+	case !known:
+		return unsupported("spec.version: this operator does not know LINSTOR %s; it knows %s", version, strings.Join(s.Catalogue.Versions(), ", "))
+	case !release.Supports(kind):
+		return unsupported("spec.database: LINSTOR %s does not support %s; it supports %s", version, kind, kindList(release.Databases))
+	case accepted != "" && accepted != version:
+		return unsupported("spec.version: this cluster runs LINSTOR %s and this operator cannot move it to %s: set spec.version to %s", accepted, version, accepted)
+	}
+	if claim, claimed, _ := s.Claim(); claimed {
+		if want := resources.DatabaseURL(&spec.Database); claim.Backend != want && !sameDatabase(claim.Backend, want) {
+			return unsupported("spec.database asks for %s, but this cluster's data is in %s (ConfigMap %s/%s): set spec.database back",
+				want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)
+		}
+	}
+	if t := s.Target; t != nil {
+		if t.Spec.Nodes.Network.Mode == v1alpha1.NetworkHost && spec.Nodes.Network.Mode == v1alpha1.NetworkPod {
+			return unsupported("spec.nodes.network.mode: going from Host to Pod would strand the DRBD connections in the hosts' network until every node is rebooted: set it back to Host")
+		}
+	}
+	return s.refusePools()
+}
+
+// acceptedVersion is the version that the cluster's data was last started with; "" before that.
+func (s *Snapshot) acceptedVersion() string {
+	if claim, claimed, _ := s.Claim(); claimed && claim.Version != "" {
+		return claim.Version
+	}
+	return s.Cluster.Status.Version
+}
+
+func kindList(kinds []v1alpha1.DatabaseKind) string {
+	out := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		out = append(out, string(k))
+	}
+	return strings.Join(out, ", ")
+}
+
+// refusePools judges the pools of the wanted spec on the members as they are now. It looks through the eyes of a target
+// that is not accepted yet.
+func (s *Snapshot) refusePools() *HoldRequest {
+	release, _ := s.Catalogue.Release(s.WantedVersion())
+	try := *s
+	try.Members = nil
+	try.Target = &Target{Spec: WorkingSpec(s.Cluster, s.WantedVersion()), Release: release}
+	try.Derive()
+	for _, reason := range []v1alpha1.HoldReason{v1alpha1.HoldPoolConflict, v1alpha1.HoldUnsupportedChange} {
+		var nodes []string
+		var message string
+		for _, m := range try.Members {
+			for _, p := range m.Pools {
+				if p.Problem != nil && p.Problem.Hold == reason && (len(nodes) == 0 || nodes[len(nodes)-1] != m.Name) {
+					nodes = append(nodes, m.Name)
+					if message == "" {
+						message = p.Problem.Message
+					}
+				}
+			}
+		}
+		if len(nodes) > 0 {
+			return &HoldRequest{Reason: reason, Message: fmt.Sprintf("%s (%s)", message, quoteList(nodes, 3)), Nodes: nodes}
+		}
+	}
+	return nil
+}
+
+// accept keeps the wanted spec as a ControllerRevision. The caller has made sure that it is not refused.
+func (in *Input) accept(ctx context.Context) (*Acceptance, error) {
+	version := in.WantedVersion()
+	rev := resources.Revision(in.Cluster.Name, in.nextRevision(), WorkingSpec(in.Cluster, version))
+	if in.Kube.Revisions[rev.Name] == nil {
+		if err := in.Writer.Apply(ctx, rev); err != nil {
+			return nil, fmt.Errorf("keep the accepted spec: %w", err)
+		}
+	}
+	return &Acceptance{Revision: rev.Name, Generation: in.Cluster.Generation, Version: version, Database: in.Cluster.Spec.Database.Kind()}, in.pruneRevisions(ctx, rev.Name)
+}
+
+func (in *Input) nextRevision() int64 {
+	var top int64
+	for _, r := range in.Kube.Revisions {
+		top = max(top, r.Revision)
+	}
+	return top + 1
+}
+
+// keptRevisions is how many accepted specs are kept.
+const keptRevisions = 10
+
+func (in *Input) pruneRevisions(ctx context.Context, keep string) error {
+	for len(in.Kube.Revisions) >= keptRevisions {
+		oldest := ""
+		for name, r := range in.Kube.Revisions {
+			if name != keep && name != in.Cluster.Status.Target && (oldest == "" || r.Revision < in.Kube.Revisions[oldest].Revision) {
+				oldest = name
+			}
+		}
+		if oldest == "" {
+			return nil
+		}
+		return in.Writer.Delete(ctx, in.Kube.Revisions[oldest])
+	}
+	return nil
+}

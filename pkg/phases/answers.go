@@ -1,0 +1,75 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// KeepAnswer stores what an answer decides, where it cannot be observed again: in the LINSTOR node's properties or in the
+// claim. It returns true once it is stored; only then is the hold let go.
+func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
+	switch a := in.Answer; a.Option {
+	case v1alpha1.OptionSkip:
+		return in.keepOnNodes(auxSkip), nil
+	case v1alpha1.OptionUseExisting:
+		return in.keepOnNodes(auxUseExisting), nil
+	case v1alpha1.OptionAdopt:
+		return true, in.adoptDatabase(ctx)
+	case v1alpha1.OptionContinue:
+		claim, claimed, err := in.Claim()
+		if err != nil || !claimed || claim.RemoveUnverified {
+			return err == nil, err
+		}
+		claim.RemoveUnverified = true
+		return true, in.applyClaim(ctx, claim)
+	default: // retry: failures are forgotten, so that back-off does not delay the new try
+		for _, prefix := range []string{"node/", "pool/", "controller/"} {
+			in.Tasks.Forget(prefix)
+		}
+		return true, nil
+	}
+}
+
+// keepOnNodes writes the answer to the LINSTOR nodes that it is for.
+func (in *Input) keepOnNodes(prefix string) bool {
+	a := in.Answer
+	key := prefix + a.Hold.Pool
+	stored := true
+	for _, m := range in.Members {
+		if !in.answered(m) || m.Linstor == nil || m.Linstor.Properties[key] == a.Hold.ID {
+			continue
+		}
+		stored = false
+		name, id := m.Name, a.Hold.ID
+		in.ensure(work.Task{Key: "answer/" + name + "/" + a.Hold.Pool, Input: prefix + id, Do: func(ctx context.Context) error {
+			return in.API.SetNodeProperties(ctx, name, map[string]string{key: id}, nil)
+		}})
+	}
+	return stored && in.Linstor.Known()
+}
+
+// answered is whether the answer is for the member.
+func (in *Input) answered(m *Member) bool {
+	a := in.Answer
+	if len(a.Nodes) > 0 {
+		return slices.Contains(a.Nodes, m.Name)
+	}
+	return slices.Contains(a.Hold.Nodes, m.Name) || int(a.Hold.Count) > len(a.Hold.Nodes) && m.Problem != nil && m.Problem.Pool == a.Hold.Pool
+}
+
+func (in *Input) adoptDatabase(ctx context.Context) error {
+	claim, _, err := in.Claim()
+	if err != nil {
+		return fmt.Errorf("read the claim: %w", err)
+	}
+	claim.Backend, claim.Adopted, claim.LocalID = resources.DatabaseURL(&in.Target.Spec.Database), true, ""
+	if v := in.Linstor.View; v != nil {
+		claim.LocalID = v.LocalID
+	}
+	return in.applyClaim(ctx, claim)
+}

@@ -1,0 +1,58 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+)
+
+// Decide runs one step: the interrupts in their order, else the state's handler, and the deadline of the state.
+func Decide(ctx context.Context, in *Input) Outcome {
+	state := fsm.State(in.Phase())
+	for _, i := range Interrupts() {
+		if !slices.Contains(i.In, state) {
+			continue
+		}
+		if o := i.Look(in.Snapshot); o != nil {
+			return *o
+		}
+	}
+	h, ok := Handlers()[state]
+	if !ok {
+		return Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
+	}
+	o := h.Run(ctx, in)
+	if hold := in.overdue(state, &o); hold != nil {
+		return NeedsHuman(*hold)
+	}
+	return o
+}
+
+// overdue is the hold for a state that has gone on for longer than its deadline; nil if it may go on.
+func (s *Snapshot) overdue(state fsm.State, o *Outcome) *HoldRequest {
+	deadline, working := s.Timing.Deadlines[state]
+	if !working || o.kind != KindWait && o.kind != KindFail || o.accept != nil || s.PhaseAge() <= deadline {
+		return nil
+	}
+	h := &HoldRequest{Reason: v1alpha1.HoldOperationFailed, Message: fmt.Sprintf("no progress for %s: %s", deadline, oneLine(o.message))}
+	if o.kind == KindFail {
+		return h
+	}
+	for _, l := range Links() {
+		if l.State() == state {
+			h.Reason = l.Hold()
+		}
+	}
+	if o.reason == v1alpha1.ReasonNoMatchingNodes {
+		h.Reason = v1alpha1.HoldNoMatchingNodes
+	}
+	for _, m := range s.Members {
+		if m.Problem != nil && len(h.Nodes) < mostHeldNodes {
+			h.Nodes = append(h.Nodes, m.Name)
+		}
+	}
+	return h
+}

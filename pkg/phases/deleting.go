@@ -1,0 +1,225 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// deletingHandler takes the cluster down. The order is its safety: nothing goes while volumes exist or could exist, LINSTOR
+// is told while it still runs, nodes lose their labels after the satellites are gone, and the finalizer goes last.
+type deletingHandler struct{ links []Link }
+
+func (deletingHandler) Emits() []fsm.Event { return nil }
+
+func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
+	if in.Answer != nil && in.Answer.Cluster {
+		if stored, err := in.KeepAnswer(ctx); err != nil {
+			return Fail(err)
+		} else if !stored {
+			return Wait("Deleting", "keeping the answer "+in.Answer.Option, in.poll())
+		}
+	}
+	claim, claimed, err := in.Claim()
+	if err != nil {
+		return Fail(err)
+	}
+	if claimed && !in.takenDown() {
+		if o := h.volumes(ctx, in, claim); o != nil {
+			return *o
+		}
+		if in.Cluster.Spec.DeletionPolicy == v1alpha1.DeletionDelete && in.Linstor.Known() {
+			if left := in.deregister(); left > 0 {
+				return Wait("Deregistering", fmt.Sprintf("%d nodes are still registered in LINSTOR", left), in.poll())
+			}
+		}
+	}
+	return in.takeDown(ctx)
+}
+
+// volumes keeps the cluster running while volumes exist; nil if none do.
+func (h deletingHandler) volumes(ctx context.Context, in *Input, claim resources.ClaimData) *Outcome {
+	switch v := in.Linstor.View; {
+	case v != nil && v.Volumes == 0, v == nil && claim.RemoveUnverified:
+		return nil
+	case v != nil:
+		if err := h.keepRunning(ctx, in); err != nil {
+			o := Fail(err)
+			return &o
+		}
+		o := Wait(v1alpha1.ReasonVolumesExist, fmt.Sprintf("%d volumes exist (%s): delete them first; until then nothing is removed",
+			v.Volumes, quoteList(v.VolumeNames, 3)), in.Timing.PollWorking)
+		return &o
+	default:
+		if err := h.keepRunning(ctx, in); err != nil {
+			o := Fail(err)
+			return &o
+		}
+		message := fmt.Sprintf("it is not known whether volumes exist, because LINSTOR does not answer: %s", oneLine(in.whyUnknown()))
+		if hold := in.Cluster.Status.Hold; hold == nil && in.PhaseAge() < in.Timing.Escalate {
+			o := Wait(string(v1alpha1.HoldVolumesUnknown), message, in.poll())
+			return &o
+		}
+		o := Outcome{kind: KindHold, reason: string(v1alpha1.HoldVolumesUnknown), message: message,
+			hold: &HoldRequest{Reason: v1alpha1.HoldVolumesUnknown, Message: message + ". Repair the controller, or answer continue to remove the workloads all the same"}}
+		return &o
+	}
+}
+
+// keepRunning does the work of all links on the accepted spec: a deletion that waits must not let the cluster rot.
+func (h deletingHandler) keepRunning(ctx context.Context, in *Input) error {
+	if in.Target == nil {
+		return nil
+	}
+	for _, l := range h.links {
+		if err := l.Work(ctx, in); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// takenDown is whether the workloads are gone or going already, so that LINSTOR cannot be asked any more.
+func (in *Input) takenDown() bool {
+	ds := in.Kube.DaemonSets[resources.SatelliteName]
+	d := in.Kube.Deployments[resources.ControllerName]
+	return (ds == nil || ds.DeletionTimestamp != nil) && (d == nil || d.DeletionTimestamp != nil)
+}
+
+// deregister removes in LINSTOR the pools and nodes that the operator made, and says how many nodes are left. Nodes that
+// somebody else registered stay.
+func (in *Input) deregister() int {
+	left := 0
+	for _, n := range in.Linstor.View.Nodes {
+		if n.Properties[auxUID] == "" {
+			continue
+		}
+		left++
+		var pools []string
+		for _, p := range n.Pools {
+			pools = append(pools, p.Name)
+		}
+		name := n.Name
+		in.ensure(work.Task{Key: "deregister/" + name, Input: digest(pools), Do: func(ctx context.Context) error {
+			for _, p := range pools {
+				if err := in.API.DeletePool(ctx, name, p); err != nil && !linstor.IsNotFound(err) {
+					return err
+				}
+			}
+			return in.API.DeleteNode(ctx, name)
+		}})
+	}
+	return left
+}
+
+// takeDown removes the objects step by step.
+func (in *Input) takeDown(ctx context.Context) Outcome {
+	steps := [][]client.Object{in.satelliteObjects(), in.controllerAndLoaders(), in.configuration()}
+	for _, objects := range steps {
+		gone := true
+		for _, o := range objects {
+			gone = false
+			if o.GetDeletionTimestamp() == nil {
+				if err := in.Writer.Delete(ctx, o); err != nil {
+					return Fail(err)
+				}
+			}
+		}
+		if !gone {
+			return Wait("RemovingWorkloads", "controller, satellites and module loaders are being removed", in.poll())
+		}
+	}
+	if n := in.podsLeft(); n > 0 {
+		return Wait("RemovingWorkloads", fmt.Sprintf("%d pods are still stopping", n), in.poll())
+	}
+	for _, n := range in.Kube.Nodes {
+		if n.Labels[v1alpha1.LabelMember] != in.Cluster.Name {
+			continue
+		}
+		if err := in.Writer.LabelNode(ctx, n, map[string]*string{v1alpha1.LabelMember: nil, v1alpha1.LabelOS: nil}); err != nil {
+			return Fail(fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
+		}
+	}
+	return Done()
+}
+
+func (in *Input) satelliteObjects() []client.Object {
+	var out []client.Object
+	if ds := in.Kube.DaemonSets[resources.SatelliteName]; ds != nil {
+		out = append(out, ds)
+	}
+	return out
+}
+
+func (in *Input) controllerAndLoaders() []client.Object {
+	var out []client.Object
+	if d := in.Kube.Deployments[resources.ControllerName]; d != nil {
+		out = append(out, d)
+	}
+	for _, ds := range in.Kube.DaemonSets {
+		if ds.Labels[v1alpha1.LabelComponent] == v1alpha1.ComponentModuleLoader {
+			out = append(out, ds)
+		}
+	}
+	return out
+}
+
+// configuration are the objects that pods read, and with the policy Delete what keeps the cluster's memory as well.
+func (in *Input) configuration() []client.Object {
+	var out []client.Object
+	for _, s := range in.Kube.Services {
+		if ours(in.Cluster.Name, s) {
+			out = append(out, s)
+		}
+	}
+	forget := in.Cluster.Spec.DeletionPolicy == v1alpha1.DeletionDelete
+	for _, cm := range in.Kube.ConfigMaps {
+		if ours(in.Cluster.Name, cm) && (cm.Name != resources.ClaimName || forget) {
+			out = append(out, cm)
+		}
+	}
+	for _, s := range in.Kube.Secrets {
+		if ours(in.Cluster.Name, s) {
+			out = append(out, s)
+		}
+	}
+	if forget {
+		for _, r := range in.Kube.Revisions {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+func ours(cluster string, o client.Object) bool {
+	return o.GetLabels()[v1alpha1.LabelCluster] == cluster
+}
+
+// podsLeft counts our pods, except those on nodes that are not ready: their kubelet cannot report that they stopped.
+func (in *Input) podsLeft() int {
+	ready := map[string]bool{}
+	for _, n := range in.Kube.Nodes {
+		ready[n.Name] = nodeReady(n)
+	}
+	left := 0
+	for _, byNode := range in.Kube.Pods {
+		for node := range byNode {
+			if ready[node] {
+				left++
+			}
+		}
+	}
+	for _, p := range in.Kube.ControllerPods {
+		if ready[p.Spec.NodeName] {
+			left++
+		}
+	}
+	return left
+}

@@ -1,0 +1,266 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+)
+
+// Handler does the work of one state.
+type Handler interface {
+	// Emits lists the events that Run may fire, besides those of interrupts.
+	Emits() []fsm.Event
+	// Run does what can be done now and says how it ended. It is repeated on every reconcile in the state.
+	Run(ctx context.Context, in *Input) Outcome
+}
+
+// Handlers are the handlers of all states.
+func Handlers() map[fsm.State]Handler {
+	links := Links()
+	out := map[fsm.State]Handler{
+		fsm.Pending:           pendingHandler{},
+		fsm.Assessing:         assessingHandler{links},
+		fsm.Ready:             steadyHandler{links, fsm.HealthLost},
+		fsm.Degraded:          steadyHandler{links, fsm.HealthRegained},
+		fsm.HumanIntervention: interventionHandler{links},
+		fsm.Deleting:          deletingHandler{links},
+	}
+	for i := range links {
+		out[links[i].State()] = chainHandler{links[:i+1]}
+	}
+	return out
+}
+
+// pendingHandler accepts the first spec.
+type pendingHandler struct{}
+
+func (pendingHandler) Emits() []fsm.Event { return []fsm.Event{fsm.Accepted, fsm.HumanNeeded} }
+
+func (pendingHandler) Run(ctx context.Context, in *Input) Outcome {
+	if h := in.refuse(); h != nil {
+		return NeedsHuman(*h)
+	}
+	a, err := in.accept(ctx)
+	if err != nil {
+		return Fail(err)
+	}
+	return Move(fsm.Accepted, "Accepted", "the spec is accepted as LINSTOR "+a.Version).with(a)
+}
+
+// assessingHandler looks for the first link that is not satisfied.
+type assessingHandler struct{ links []Link }
+
+func (h assessingHandler) Emits() []fsm.Event {
+	out := []fsm.Event{fsm.Converged, fsm.ConvergedDegraded, fsm.HumanNeeded}
+	for _, l := range h.links {
+		out = append(out, l.Missing())
+	}
+	return out
+}
+
+func (h assessingHandler) Run(ctx context.Context, in *Input) Outcome {
+	if in.Target == nil || in.SpecPending() {
+		if hold := in.refuse(); hold != nil {
+			return NeedsHuman(*hold)
+		}
+		a, err := in.accept(ctx)
+		if err != nil {
+			return Fail(err)
+		}
+		// Accepting and taking up work are two steps: everything below is judged against the accepted spec.
+		return Wait("Accepted", "the changed spec is accepted", in.poll()).with(a)
+	}
+	if err := in.labelMembers(ctx); err != nil {
+		return Fail(err)
+	}
+	all := true
+	for _, l := range h.links {
+		e := l.Evidence(in.Snapshot)
+		if e.State == Unknown && l.State() != fsm.Controller && in.PhaseAge() < in.Timing.Deadlines[fsm.Assessing] {
+			return Wait(e.Reason, e.Message, in.poll())
+		}
+		if !e.OK() {
+			return Move(l.Missing(), e.Reason, e.Message)
+		}
+		all = all && e.State == Satisfied
+	}
+	if all {
+		return Move(fsm.Converged, "Converged", fmt.Sprintf("all %d nodes have all that the spec asks for", len(in.Members)))
+	}
+	return Move(fsm.ConvergedDegraded, "ConvergedDegraded", in.missingMembers())
+}
+
+func (s *Snapshot) missingMembers() string {
+	var names []string
+	for _, m := range s.Members {
+		if m.State != v1alpha1.NodeOnline {
+			names = append(names, m.Name)
+		}
+	}
+	return fmt.Sprintf("%d of %d nodes are online; missing: %s", s.Online(), len(s.Members), quoteList(names, 3))
+}
+
+// chainHandler brings the last of its links about, and keeps up the ones before it.
+type chainHandler struct{ links []Link }
+
+func (h chainHandler) Emits() []fsm.Event { return []fsm.Event{fsm.Advanced, fsm.HumanNeeded} }
+
+func (h chainHandler) Run(ctx context.Context, in *Input) Outcome {
+	for _, l := range h.links {
+		if err := l.Work(ctx, in); err != nil {
+			return Fail(err)
+		}
+	}
+	link := h.links[len(h.links)-1]
+	e := link.Evidence(in.Snapshot)
+	switch {
+	case e.State == Satisfied, e.State == Enough && (e.Waiting == 0 || in.stragglersDue()):
+		return Move(fsm.Advanced, e.Reason, e.Message)
+	case e.State == Failed:
+		return NeedsHuman(*e.Hold)
+	default:
+		return Wait(e.Reason, e.Message, in.poll())
+	}
+}
+
+// stragglersDue is whether nodes that lag behind have been waited for long enough.
+func (s *Snapshot) stragglersDue() bool { return s.PhaseAge() > s.Timing.Straggler }
+
+// steadyHandler keeps the cluster true: it takes in nodes that join, repairs what single nodes lost, and watches health.
+type steadyHandler struct {
+	links []Link
+	event fsm.Event
+}
+
+func (h steadyHandler) Emits() []fsm.Event { return []fsm.Event{h.event, fsm.HumanNeeded} }
+
+func (h steadyHandler) Run(ctx context.Context, in *Input) Outcome {
+	for _, l := range h.links {
+		if e := l.Evidence(in.Snapshot); e.State == Failed && !perMemberLink(l) && in.escalates(e) {
+			return NeedsHuman(*e.Hold)
+		}
+		if err := l.Work(ctx, in); err != nil {
+			return Fail(err)
+		}
+	}
+	if in.unavailableFor() > in.Timing.Escalate {
+		return NeedsHuman(HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: fmt.Sprintf(
+			"LINSTOR's API has not answered for %s; volumes keep working, but nothing can be created or changed", in.Timing.Escalate)})
+	}
+	health := in.Health()
+	due := in.degradedFor(health.Degraded)
+	switch {
+	case h.event == fsm.HealthLost && health.Degraded && due >= in.Timing.HealthLost,
+		h.event == fsm.HealthRegained && !health.Degraded && due >= in.Timing.HealthRegained:
+		return Move(h.event, health.Reason, health.Message)
+	case h.event == fsm.HealthLost && health.Degraded:
+		return Wait(health.Reason, health.Message, in.Timing.HealthLost-due)
+	case h.event == fsm.HealthRegained && !health.Degraded:
+		return Wait(health.Reason, "all nodes are back; waiting whether it lasts", in.Timing.HealthRegained-due)
+	case len(in.Members) != in.Online() && in.Linstor.Known():
+		return Wait(health.Reason, health.Message, in.poll())
+	default:
+		return Wait(health.Reason, health.Message, in.Timing.PollSteady)
+	}
+}
+
+// perMemberLink is whether a link is about members: there, the failure of many is health, not a stop of the machine.
+func perMemberLink(l Link) bool {
+	switch l.State() {
+	case fsm.Database, fsm.Controller:
+		return false
+	default:
+		return true
+	}
+}
+
+// escalates is whether a running cluster stops for a failure at once. A controller or database that is away is Degraded
+// first; a database that is not ours, or a passphrase that would lock the controller out, must not be worked with at all.
+func (s *Snapshot) escalates(e Evidence) bool {
+	switch e.Hold.Reason {
+	case v1alpha1.HoldControllerFailed, v1alpha1.HoldDatabaseUnreachable:
+		return s.unavailableFor() > s.Timing.Escalate
+	default:
+		return true
+	}
+}
+
+// interventionHandler waits for a human, or for the evidence to come back.
+type interventionHandler struct{ links []Link }
+
+func (interventionHandler) Emits() []fsm.Event {
+	return []fsm.Event{fsm.Resumed, fsm.Cleared}
+}
+
+func (h interventionHandler) Run(ctx context.Context, in *Input) Outcome {
+	hold := in.Cluster.Status.Hold
+	if hold == nil { // somebody edited the status; looking again is safe in any case
+		return Move(fsm.Cleared, "NoHold", "no hold is recorded")
+	}
+	if in.Answer != nil && in.Answer.Cluster {
+		stored, err := in.KeepAnswer(ctx)
+		switch {
+		case err != nil:
+			return Fail(err)
+		case stored:
+			return Move(fsm.Resumed, string(hold.Reason), fmt.Sprintf("hold %s was answered with %s", hold.ID, in.Answer.Option))
+		default:
+			return Wait(string(hold.Reason), "keeping the answer "+in.Answer.Option, in.poll())
+		}
+	}
+	if hold.Reason.Kind().Class == v1alpha1.HoldClearing && in.cleared(h.links, hold) {
+		return Move(fsm.Cleared, string(hold.Reason), "the cause is gone")
+	}
+	return Wait(string(hold.Reason), hold.Message, in.Timing.PollSteady)
+}
+
+// cleared is whether the evidence that a hold was about is back. It takes what was missing to be seen, not the failure to
+// be out of sight for a moment: a crash loop shows a running container between two crashes.
+func (in *Input) cleared(links []Link, hold *v1alpha1.Hold) bool {
+	if in.Target == nil {
+		return false
+	}
+	switch hold.Reason {
+	case v1alpha1.HoldNoMatchingNodes:
+		return len(in.Members) > 0
+	case v1alpha1.HoldDeviceMissing:
+		return in.Linstor.Known() && in.count(func(m *Member) bool {
+			return m.Problem != nil && m.Problem.Hold == hold.Reason && m.Problem.Pool == hold.Pool
+		}) == 0
+	case v1alpha1.HoldDatabaseUnreachable:
+		if _, claimed, err := in.Claim(); !claimed && err == nil {
+			return in.Database.Checked && in.Database.Err == nil
+		}
+	case v1alpha1.HoldPoolBackendMissing, v1alpha1.HoldStoragePoolsFailed:
+		// Only trying shows whether the volume group is there now.
+		for _, l := range links {
+			if l.State() == fsm.StoragePools && l.Work(context.Background(), in) != nil {
+				return false
+			}
+		}
+	case v1alpha1.HoldPassphraseUnusable:
+		return in.passphraseHold() == nil && in.controllerTrouble() == nil
+	}
+	for _, l := range links {
+		if holdBelongs(l, hold.Reason) {
+			return l.Evidence(in.Snapshot).OK()
+		}
+	}
+	return in.Linstor.Known()
+}
+
+// holdBelongs is whether a hold of that reason is about the link.
+func holdBelongs(l Link, r v1alpha1.HoldReason) bool {
+	switch r {
+	case v1alpha1.HoldDatabaseUnreachable:
+		return l.State() == fsm.Controller
+	case v1alpha1.HoldSatelliteVersionMismatch:
+		return l.State() == fsm.NodeRegistration
+	case v1alpha1.HoldPoolBackendMissing:
+		return l.State() == fsm.StoragePools
+	default:
+		return l.Hold() == r
+	}
+}

@@ -1,0 +1,248 @@
+package phases
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// controllerLink starts the LINSTOR controller and sets its properties.
+type controllerLink struct{}
+
+func (controllerLink) State() fsm.State          { return fsm.Controller }
+func (controllerLink) Missing() fsm.Event        { return fsm.ControllerMissing }
+func (controllerLink) Condition() string         { return v1alpha1.ConditionControllerReady }
+func (controllerLink) Hold() v1alpha1.HoldReason { return v1alpha1.HoldControllerFailed }
+
+func (controllerLink) Evidence(s *Snapshot) Evidence {
+	if h := s.passphraseHold(); h != nil {
+		return Evidence{State: Failed, Reason: string(h.Reason), Message: h.Message, Hold: h}
+	}
+	objects, err := s.controllerObjects()
+	if err != nil {
+		return Evidence{State: Missing, Reason: "CredentialsMissing", Message: err.Error()}
+	}
+	for _, o := range objects {
+		if !o.ok {
+			return Evidence{State: Missing, Reason: "ControllerObjectsMissing", Message: o.name + " is missing or was changed", Lost: true}
+		}
+	}
+	if h := s.controllerTrouble(); h != nil {
+		return Evidence{State: Failed, Reason: string(h.Reason), Message: h.Message, Hold: h}
+	}
+	switch v := s.Linstor.View; {
+	case !s.Linstor.Asked:
+		return Evidence{State: Missing, Reason: "ControllerStarting", Message: s.controllerPodMessage()}
+	case v == nil:
+		return Evidence{State: Unknown, Reason: "ControllerUnreachable", Message: oneLine(fmt.Sprintf("LINSTOR's API does not answer: %v", s.Linstor.Err))}
+	case v.Version != s.Target.Release.Version:
+		return Evidence{State: Missing, Reason: "ControllerVersion", Message: fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.Target.Release.Version)}
+	case !linstor.Diff(v.Properties, s.controllerProperties()).Empty():
+		return Evidence{State: Missing, Reason: "SettingProperties", Message: "LINSTOR's controller properties are being set"}
+	default:
+		return Evidence{State: Satisfied, Reason: "ControllerRunning", Message: "LINSTOR " + v.Version + " answers"}
+	}
+}
+
+func (controllerLink) Work(ctx context.Context, in *Input) error {
+	if in.passphraseHold() != nil {
+		return nil // a rollout with another passphrase would lock the controller out of encrypted volumes
+	}
+	if err := in.recordPassphrase(ctx); err != nil {
+		return err
+	}
+	objects, err := in.controllerObjects()
+	if err != nil {
+		return nil // the evidence says what is missing
+	}
+	for _, o := range objects {
+		if !o.ok {
+			if err := in.Writer.Apply(ctx, o.want); err != nil {
+				return fmt.Errorf("apply %s: %w", o.name, err)
+			}
+		}
+	}
+	if v := in.Linstor.View; v != nil && v.Version == in.Target.Release.Version {
+		if change := linstor.Diff(v.Properties, in.controllerProperties()); !change.Empty() {
+			in.ensure(work.Task{Key: "controller/properties", Input: digest(change), Do: func(ctx context.Context) error {
+				return in.API.SetProperties(ctx, change.Set, change.Delete)
+			}})
+		}
+	}
+	return nil
+}
+
+// managedObject is an object that a builder wants, and whether the live one is as wanted.
+type managedObject struct {
+	name string
+	want client.Object
+	ok   bool
+}
+
+// controllerObjects are the controller's objects in the order in which they must come to be: the pod mounts the
+// configuration.
+func (s *Snapshot) controllerObjects() ([]managedObject, error) {
+	db, err := s.databaseAccess()
+	if err != nil {
+		return nil, err
+	}
+	p := s.Params()
+	config := resources.ControllerConfig(p, db)
+	hash := digest(config)
+	deployment, service := resources.Controller(p, hash), resources.ControllerService(p)
+	var configOK bool
+	switch c := config.(type) {
+	case *corev1.Secret:
+		configOK = matches(s.Kube.Secrets[c.Name], c)
+	case *corev1.ConfigMap:
+		configOK = matches(s.Kube.ConfigMaps[c.Name], c)
+	}
+	return []managedObject{
+		{"configuration " + config.GetName(), config, configOK},
+		{"Service " + service.Name, service, matches(s.Kube.Services[service.Name], service)},
+		{"Deployment " + deployment.Name, deployment, matches(s.Kube.Deployments[deployment.Name], deployment)},
+	}, nil
+}
+
+// databaseAccess is the database's URL and credentials; an error names what is missing in the Secret.
+func (s *Snapshot) databaseAccess() (resources.Database, error) {
+	spec := &s.Target.Spec.Database
+	db := resources.Database{URL: resources.DatabaseURL(spec)}
+	var name string
+	switch {
+	case spec.Etcd != nil:
+		name = spec.Etcd.CredentialsSecret
+	case spec.PostgreSQL != nil:
+		name = spec.PostgreSQL.CredentialsSecret
+	case spec.MariaDB != nil:
+		name = spec.MariaDB.CredentialsSecret
+	}
+	if name == "" {
+		return db, nil
+	}
+	secret := s.Kube.Secrets[name]
+	if secret == nil {
+		return db, fmt.Errorf("spec.database: Secret %s/%s with keys username and password does not exist", v1alpha1.WorkloadNamespace, name)
+	}
+	db.User, db.Password = string(secret.Data["username"]), string(secret.Data["password"])
+	if db.User == "" {
+		return db, fmt.Errorf("spec.database: Secret %s/%s has no key username", v1alpha1.WorkloadNamespace, name)
+	}
+	return db, nil
+}
+
+// defaultProperties are set before the first node is registered, so that none is ever without them.
+//
+//   - AutoEvictAllowEviction: a fresh LINSTOR evicts nodes that are offline for long (CtrlNodeApi, "True" in a new
+//     database), which would rebuild a whole node's data during a long maintenance. Nodes leave when a human says so.
+//   - rr-conflict: after both sides of a connection were primary, DRBD tries again instead of staying disconnected.
+//   - on-no-quorum, on-no-data-accessible: I/O waits for the data to come back. The alternative, I/O errors, turns a short
+//     loss of the network into read-only file systems that a human must repair.
+//   - on-suspended-primary-outdated: a primary that waited in vain gives way, so that the workload can start elsewhere.
+//
+// LINSTOR's own quorum and tie-breaker stay on.
+func defaultProperties() map[string]string {
+	return map[string]string{
+		"DrbdOptions/AutoEvictAllowEviction":                 "false",
+		"DrbdOptions/Net/rr-conflict":                        "retry-connect",
+		"DrbdOptions/Resource/on-no-quorum":                  "suspend-io",
+		"DrbdOptions/Resource/on-no-data-accessible":         "suspend-io",
+		"DrbdOptions/Resource/on-suspended-primary-outdated": "force-secondary",
+	}
+}
+
+func (s *Snapshot) controllerProperties() map[string]string {
+	want := defaultProperties()
+	for k, v := range s.Target.Spec.Controller.Properties {
+		want[k] = v
+	}
+	return want
+}
+
+// controllerTrouble is the hold for a controller that cannot start; nil while it may.
+func (s *Snapshot) controllerTrouble() *HoldRequest {
+	for _, p := range s.Kube.ControllerPods {
+		t := troubleOf(p)
+		if t == nil || !t.lasting {
+			continue
+		}
+		h := &HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: "the LINSTOR controller cannot start: " + t.String()}
+		for _, f := range controllerFailures {
+			if f.pattern.MatchString(t.message) {
+				h.Reason = f.reason
+				break
+			}
+		}
+		return h
+	}
+	return nil
+}
+
+// controllerFailures tell apart what LINSTOR says when it exits at start (linstor-server 1.33–1.35: DatabaseDriverException,
+// LinStorException "Automatic injection of passphrase failed").
+var controllerFailures = []struct {
+	pattern *regexp.Regexp
+	reason  v1alpha1.HoldReason
+}{
+	{regexp.MustCompile(`(?i)passphrase`), v1alpha1.HoldPassphraseUnusable},
+	{regexp.MustCompile(`(?i)connection.*refused|unknown ?host|password authentication|access denied|database.*(unreachable|not available|connect)|credentials`), v1alpha1.HoldDatabaseUnreachable},
+}
+
+func (s *Snapshot) controllerPodMessage() string {
+	for _, p := range s.Kube.ControllerPods {
+		if t := troubleOf(p); t != nil {
+			return t.String()
+		}
+		if p.Spec.NodeName == "" {
+			for _, c := range p.Status.Conditions {
+				if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
+					return oneLine("the controller's pod is not scheduled: " + c.Message)
+				}
+			}
+		}
+	}
+	return "the LINSTOR controller's pod is not ready yet"
+}
+
+// digest is a short fingerprint of a value's JSON.
+func digest(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("marshal %T: %v", v, err)) // only values of our own types come here
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}
+
+// controllerAnswers is whether a controller can be expected to answer: without a ready pod every call would only time out.
+func controllerAnswers(pods []*corev1.Pod) bool {
+	for _, p := range pods {
+		if podReady(p) {
+			return true
+		}
+	}
+	return false
+}
+
+// ControllerAnswers is whether LINSTOR should be asked at all.
+func ControllerAnswers(k *Kube) bool { return controllerAnswers(k.ControllerPods) }
+
+func quoteList(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}

@@ -1,0 +1,254 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// Properties of LINSTOR nodes that are the operator's memory.
+const (
+	// auxUID and auxSystemUUID say which Node and which machine was registered, so that another machine under the same name
+	// can be told apart.
+	auxUID        = linstor.AuxPrefix + "node-uid"
+	auxSystemUUID = linstor.AuxPrefix + "system-uuid"
+	// auxInterfaces lists the interfaces that the operator made, so that those of others are left alone.
+	auxInterfaces = linstor.AuxPrefix + "interfaces"
+	// propPrefNic names the interface that DRBD replicates over.
+	propPrefNic = "PrefNic"
+)
+
+// defaultInterface is the interface that satellites are reached at.
+const defaultInterface = "default"
+
+// registrationLink registers each member in LINSTOR.
+type registrationLink struct{}
+
+func (registrationLink) State() fsm.State          { return fsm.NodeRegistration }
+func (registrationLink) Missing() fsm.Event        { return fsm.NodesMissing }
+func (registrationLink) Condition() string         { return v1alpha1.ConditionNodesRegistered }
+func (registrationLink) Hold() v1alpha1.HoldReason { return v1alpha1.HoldNodeRegistrationFailed }
+
+func (registrationLink) Evidence(s *Snapshot) Evidence {
+	if !s.Linstor.Known() {
+		return s.linstorUnknown()
+	}
+	e := s.perMember(hasSatellite, func(m *Member) bool { return m.registeredOK })
+	return describe(e, "NodesOnline", "RegisteringNodes", "nodes are registered and ONLINE")
+}
+
+func (registrationLink) Work(_ context.Context, in *Input) error {
+	if !in.Linstor.Known() {
+		return nil
+	}
+	for _, m := range in.Members {
+		// Registering before the satellite listens costs ten seconds: LINSTOR retries a failed connection only so often.
+		if m.moduleOK && m.satelliteOK && m.Selected || m.satelliteOK && m.Linstor != nil {
+			in.register(m)
+		}
+	}
+	return nil
+}
+
+func hasSatellite(m *Member) bool { return m.moduleOK && m.satelliteOK }
+
+// linstorUnknown is the evidence of a link that only LINSTOR can tell about, while it does not answer.
+func (s *Snapshot) linstorUnknown() Evidence {
+	e := Evidence{State: Unknown, Reason: v1alpha1.ReasonUnknown, Message: "LINSTOR does not answer", Total: len(s.Members)}
+	if !s.Linstor.Asked {
+		e.State, e.Reason, e.Message = Missing, "WaitingForController", "the LINSTOR controller is not running yet"
+	}
+	return e
+}
+
+// registration is what is to be written for one member.
+type registration struct {
+	create *linstor.NodeSpec
+	add    []linstor.Interface
+	modify []linstor.Interface
+	remove []string
+	props  linstor.Change
+}
+
+func (r *registration) empty() bool {
+	return r.create == nil && len(r.add)+len(r.modify)+len(r.remove) == 0 && r.props.Empty()
+}
+
+// register brings one member's registration in line, as one background task.
+func (in *Input) register(m *Member) {
+	r := in.Snapshot.registration(m)
+	if r.empty() {
+		return
+	}
+	name := m.Name
+	in.ensure(work.Task{Key: "node/" + name, Input: digest([]any{r.create, r.add, r.modify, r.remove, r.props}), Do: func(ctx context.Context) error {
+		if r.create != nil {
+			if err := in.API.CreateNode(ctx, *r.create); err != nil && !linstor.IsExists(err) {
+				return err
+			}
+			return nil // what it lacks is written when the next view shows the node
+		}
+		for _, i := range r.add {
+			if err := in.API.CreateInterface(ctx, name, i); err != nil && !linstor.IsExists(err) {
+				return err
+			}
+		}
+		for _, i := range r.modify {
+			if err := in.API.ModifyInterface(ctx, name, i); err != nil {
+				return err
+			}
+		}
+		if !r.props.Empty() {
+			if err := in.API.SetNodeProperties(ctx, name, r.props.Set, r.props.Delete); err != nil {
+				return err
+			}
+		}
+		for _, i := range r.remove {
+			if err := in.API.DeleteInterface(ctx, name, i); err != nil {
+				return err
+			}
+		}
+		return nil
+	}})
+}
+
+// registration compares what LINSTOR has of a member with what the spec wants.
+func (s *Snapshot) registration(m *Member) registration {
+	want := s.wantedInterfaces(m)
+	if len(want) == 0 || want[0].Name != defaultInterface {
+		return registration{} // no address yet
+	}
+	props := s.nodeProperties(m, want)
+	if m.Linstor == nil {
+		// PrefNic names an interface, which must exist before: it follows in a second write.
+		delete(props, propPrefNic)
+		return registration{create: &linstor.NodeSpec{Name: m.Name, Interfaces: want, Properties: linstor.Diff(nil, props).Set}}
+	}
+	var r registration
+	for _, w := range want {
+		i := slices.IndexFunc(m.Linstor.Interfaces, func(h linstor.Interface) bool { return strings.EqualFold(h.Name, w.Name) })
+		switch {
+		case i < 0:
+			r.add = append(r.add, w)
+		case !linstor.SameAddress(m.Linstor.Interfaces[i].Address, w.Address):
+			// A PUT on the active interface reconnects the satellite, so it is sent on a real difference only.
+			w.Active = m.Linstor.Interfaces[i].Active
+			r.modify = append(r.modify, w)
+		}
+	}
+	for _, name := range strings.Split(m.Linstor.Properties[auxInterfaces], ",") {
+		if name != "" && !slices.ContainsFunc(want, func(w linstor.Interface) bool { return strings.EqualFold(w.Name, name) }) &&
+			slices.ContainsFunc(m.Linstor.Interfaces, func(h linstor.Interface) bool { return strings.EqualFold(h.Name, name) }) {
+			r.remove = append(r.remove, name)
+		}
+	}
+	r.props = linstor.Diff(m.Linstor.Properties, props)
+	return r
+}
+
+// nodeProperties are the properties that the operator wants on a member's LINSTOR node. What identifies the machine is
+// written once and kept: rewriting it would hide that the machine was replaced.
+func (s *Snapshot) nodeProperties(m *Member, want []linstor.Interface) map[string]string {
+	props := map[string]string{}
+	for k, v := range s.Target.Spec.Nodes.Properties {
+		props[k] = v
+	}
+	once := func(key, value string) {
+		if m.Linstor != nil && m.Linstor.Properties[key] != "" {
+			value = m.Linstor.Properties[key]
+		}
+		if value != "" {
+			props[key] = value
+		}
+	}
+	once(auxUID, string(m.Node.UID))
+	once(auxSystemUUID, m.Node.Status.NodeInfo.SystemUUID)
+	if len(want) > 1 {
+		var names []string
+		for _, w := range want[1:] {
+			names = append(names, w.Name)
+		}
+		props[auxInterfaces] = strings.Join(names, ",")
+	}
+	for _, i := range s.Target.Spec.Nodes.Interfaces {
+		if i.Preferred && slices.ContainsFunc(want, func(w linstor.Interface) bool { return w.Name == i.Name }) {
+			props[propPrefNic] = i.Name
+		}
+	}
+	return props
+}
+
+// wantedInterfaces are the interfaces of a member; the first is the satellite's.
+func (s *Snapshot) wantedInterfaces(m *Member) []linstor.Interface {
+	var out []linstor.Interface
+	if address := satelliteAddress(m); address != "" {
+		out = append(out, linstor.Interface{Name: defaultInterface, Address: address, Port: resources.SatellitePort, Encryption: linstor.EncryptionPlain, Active: true})
+	}
+	for _, i := range s.Target.Spec.Nodes.Interfaces {
+		if address := addressFrom(i.AddressFrom, m.Node); address != "" {
+			out = append(out, linstor.Interface{Name: i.Name, Address: address})
+		}
+	}
+	return out
+}
+
+func satelliteAddress(m *Member) string {
+	if m.SatellitePod != nil && m.SatellitePod.Status.PodIP != "" {
+		return m.SatellitePod.Status.PodIP
+	}
+	return ""
+}
+
+func addressFrom(src v1alpha1.AddressSource, n *corev1.Node) string {
+	if src.NodeAnnotation != "" {
+		return strings.TrimSpace(n.Annotations[src.NodeAnnotation])
+	}
+	for _, a := range n.Status.Addresses {
+		if a.Type == src.AddressType {
+			return a.Address
+		}
+	}
+	return ""
+}
+
+// interfacesMatch is whether nothing is left to be written for the member.
+func interfacesMatch(s *Snapshot, m *Member) bool {
+	r := s.registration(m)
+	return r.empty()
+}
+
+// registrationProblem explains why a member whose satellite runs is not registered and ONLINE.
+func (s *Snapshot) registrationProblem(m *Member) *Problem {
+	n := m.Linstor
+	if n == nil {
+		return s.taskProblem("node/"+m.Name, v1alpha1.HoldNodeRegistrationFailed)
+	}
+	p := &Problem{Reason: "NodeOffline", Message: "LINSTOR reports the node as " + n.Status}
+	switch n.Status {
+	case linstor.StatusOnline:
+		if !s.drbdSeen(m) {
+			return &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Hold: v1alpha1.HoldKernelModuleFailed,
+				Message: oneLine("LINSTOR does not see DRBD on the node: " + strings.Join(n.Unsupported["DRBD"], "; "))}
+		}
+		return s.taskProblem("node/"+m.Name, v1alpha1.HoldNodeRegistrationFailed)
+	case "VERSION_MISMATCH":
+		p.Reason, p.Hold = string(v1alpha1.HoldSatelliteVersionMismatch), v1alpha1.HoldSatelliteVersionMismatch
+		p.Message = "LINSTOR refuses the satellite because its version is not the controller's"
+	case "AUTHENTICATION_ERROR", "OTHER_CONTROLLER", "FULL_SYNC_FAILED", "MISSING_EXT_TOOLS", "DUPLICATE_UNAME", "NO_STLT_CONN":
+		p.Reason, p.Hold = "NodeNotAccepted", v1alpha1.HoldNodeRegistrationFailed
+		p.Message = fmt.Sprintf("LINSTOR reports %s; `linstor node reconnect %s` tries again", n.Status, m.Name)
+	}
+	if n.HasFlag(linstor.FlagEvicted) {
+		p.Reason, p.Message = "NodeEvicted", "LINSTOR evicted the node; `linstor node restore "+m.Name+"` brings it back"
+	}
+	return p
+}

@@ -1,0 +1,303 @@
+package phases
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+)
+
+// Member is a node that takes part. Everything in it follows from the snapshot.
+type Member struct {
+	Name string
+	// Node is the Kubernetes Node.
+	Node *corev1.Node
+	// Selected is whether the spec picks the node now; a member that it no longer picks is leaving.
+	Selected bool
+	// Labelled is whether the node has the labels that the DaemonSets select on.
+	Labelled bool
+	// Loader is the module loader for its operating system.
+	Loader catalogue.Loader
+	// LoaderPod and SatellitePod are nil when there is none.
+	LoaderPod, SatellitePod *corev1.Pod
+	// Linstor is its LINSTOR node; nil when it is not registered or LINSTOR is not known.
+	Linstor *linstor.Node
+	// Pools are what the spec wants on it.
+	Pools []*MemberPool
+
+	// State and Problem are the judgement.
+	State   v1alpha1.NodeState
+	Problem *Problem
+	// Joining is whether it came so lately that being unfinished is no trouble.
+	Joining bool
+
+	moduleOK, satelliteOK, registeredOK, poolsOK bool
+}
+
+// Problem is what keeps a member from going on.
+type Problem struct {
+	Reason  string
+	Message string
+	// Pool is the entry of spec.storagePools that it is about; "" for others.
+	Pool string
+	// Hold is the reason of a hold if going on by itself does not help; "" while it may.
+	Hold v1alpha1.HoldReason
+}
+
+// MemberByName finds a member.
+func (s *Snapshot) MemberByName(name string) *Member {
+	i, ok := slices.BinarySearchFunc(s.Members, name, func(m *Member, n string) int { return cmp.Compare(m.Name, n) })
+	if !ok {
+		return nil
+	}
+	return s.Members[i]
+}
+
+// Derive fills in the members. It is the last step of taking a snapshot.
+func (s *Snapshot) Derive() {
+	spec := s.nodesSpec()
+	if spec == nil {
+		return
+	}
+	for _, n := range s.Kube.Nodes {
+		labelled := n.Labels[v1alpha1.LabelMember] == s.Cluster.Name
+		selected := Selects(spec, n)
+		if !labelled && !selected {
+			continue
+		}
+		m := &Member{Name: n.Name, Node: n, Selected: selected, Loader: s.Catalogue.LoaderFor(n.Status.NodeInfo.OSImage)}
+		m.Labelled = labelled && n.Labels[v1alpha1.LabelOS] == m.Loader.Key
+		m.LoaderPod = s.Kube.Pods[v1alpha1.ComponentModuleLoader][n.Name]
+		m.SatellitePod = s.Kube.Pods[v1alpha1.ComponentSatellite][n.Name]
+		if s.Linstor.Known() {
+			m.Linstor = s.Linstor.View.Nodes[strings.ToLower(n.Name)]
+		}
+		s.Members = append(s.Members, m)
+	}
+	slices.SortFunc(s.Members, func(a, b *Member) int { return cmp.Compare(a.Name, b.Name) })
+	if s.Target == nil {
+		return
+	}
+	s.derivePools()
+	for _, m := range s.Members {
+		s.judge(m)
+	}
+}
+
+func (s *Snapshot) nodesSpec() *v1alpha1.NodesSpec {
+	if s.Target != nil {
+		return &s.Target.Spec.Nodes
+	}
+	return &s.Cluster.Spec.Nodes
+}
+
+// Selects says whether the spec picks a node: it runs Linux, is not being deleted, its labels match, and its taints that
+// keep new pods away are tolerated.
+func Selects(spec *v1alpha1.NodesSpec, n *corev1.Node) bool {
+	if n.DeletionTimestamp != nil || n.Status.NodeInfo.OperatingSystem == "windows" || n.Labels[corev1.LabelOSStable] == "windows" {
+		return false
+	}
+	if !labels.SelectorFromSet(spec.NodeSelector).Matches(labels.Set(n.Labels)) {
+		return false
+	}
+	for i := range n.Spec.Taints {
+		if t := &n.Spec.Taints[i]; keepsAway(t) && !tolerated(spec.Tolerations, t) {
+			return false
+		}
+	}
+	return true
+}
+
+// keepsAway leaves out the taints that Kubernetes itself puts on nodes in trouble: a node that is not ready for a while,
+// short of memory or cordoned stays a member, because its data is there.
+func keepsAway(t *corev1.Taint) bool {
+	if t.Effect == corev1.TaintEffectPreferNoSchedule {
+		return false
+	}
+	return !strings.HasPrefix(t.Key, "node.kubernetes.io/") && !strings.HasPrefix(t.Key, "drbd.linbit.com/")
+}
+
+func tolerated(ts []corev1.Toleration, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(ts, func(t corev1.Toleration) bool {
+		switch {
+		case t.Effect != "" && t.Effect != taint.Effect:
+			return false
+		case t.Operator == corev1.TolerationOpExists:
+			return t.Key == "" || t.Key == taint.Key
+		default:
+			return t.Key == taint.Key && t.Value == taint.Value
+		}
+	})
+}
+
+// MinReady is how many members must be through. Percentages round up; the default leaves out a tenth, one at least, and
+// never goes below one.
+func (s *Snapshot) MinReady() int {
+	n := len(s.Members)
+	spec := s.nodesSpec()
+	if spec == nil || spec.MinReady == nil {
+		return max(1, n-max(1, n/10))
+	}
+	if spec.MinReady.Type == intstr.Int {
+		return max(1, min(spec.MinReady.IntValue(), max(n, 1)))
+	}
+	var percent float64
+	if _, err := fmt.Sscanf(spec.MinReady.StrVal, "%f%%", &percent); err != nil {
+		percent = 100
+	}
+	return max(1, int(math.Ceil(float64(n)*percent/100)))
+}
+
+// judge finds the first link that is not satisfied on the member.
+func (s *Snapshot) judge(m *Member) {
+	m.moduleOK = s.moduleOn(m)
+	m.satelliteOK = podReady(m.SatellitePod) && s.rightVersion(m)
+	m.registeredOK = m.Linstor != nil && m.Linstor.Online() && s.drbdSeen(m) && interfacesMatch(s, m)
+	m.poolsOK = m.registeredOK && allPoolsReady(m)
+	m.Joining = s.joining(m)
+	switch {
+	case s.heldNode(m):
+		m.State = v1alpha1.NodeHeld
+	case m.Linstor != nil && !m.Linstor.Online() && !nodeReady(m.Node):
+		m.State = v1alpha1.NodeUnreachable
+	case !m.moduleOK:
+		m.State = v1alpha1.NodeLoadingModule
+	case !m.satelliteOK:
+		m.State = v1alpha1.NodeStartingSatellite
+	case m.Linstor == nil || !m.registeredOK && m.Joining:
+		m.State = v1alpha1.NodeRegistering
+	case !m.registeredOK:
+		m.State = v1alpha1.NodeUnreachable
+	case !m.poolsOK:
+		m.State = v1alpha1.NodeCreatingPools
+	default:
+		m.State = v1alpha1.NodeOnline
+	}
+	m.Problem = s.problemOf(m)
+}
+
+// joining is whether the member's satellite pod is so young that the member may still be on its way through the chain.
+// A member that LINSTOR has lost is not on its way, however young its pod is.
+func (s *Snapshot) joining(m *Member) bool {
+	if m.Linstor != nil && m.registeredOK && m.poolsOK {
+		return false
+	}
+	since := m.Node.CreationTimestamp.Time
+	for _, p := range []*corev1.Pod{m.LoaderPod, m.SatellitePod} {
+		if p != nil && p.CreationTimestamp.After(since) {
+			since = p.CreationTimestamp.Time
+		}
+	}
+	if m.SatellitePod == nil && m.LoaderPod == nil && m.Linstor == nil {
+		return nodeReady(m.Node)
+	}
+	return m.Linstor == nil && s.Now.Sub(since) < s.Timing.Join
+}
+
+// Online are the members that have all they shall have.
+func (s *Snapshot) Online() int {
+	return s.count(func(m *Member) bool { return m.State == v1alpha1.NodeOnline })
+}
+
+func (s *Snapshot) count(f func(*Member) bool) int {
+	n := 0
+	for _, m := range s.Members {
+		if f(m) {
+			n++
+		}
+	}
+	return n
+}
+
+// perMember judges a link that is about members: those that earlier links let through, and those that this one lets
+// through as well.
+func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
+	e := Evidence{Total: len(s.Members)}
+	e.Done = s.count(func(m *Member) bool { return before(m) && through(m) })
+	e.Waiting = s.count(func(m *Member) bool { return before(m) && !through(m) })
+	switch {
+	case e.Total == 0:
+		e.State, e.Reason, e.Message = Missing, v1alpha1.ReasonNoMatchingNodes, "no node matches spec.nodes"
+	case e.Done == e.Total:
+		e.State = Satisfied
+	case e.Done >= s.MinReady():
+		e.State = Enough
+	default:
+		e.State = Missing
+		e.Hold = s.blocked(before, through)
+		if e.Hold != nil {
+			e.State = Failed
+		}
+	}
+	return e
+}
+
+// blocked is the hold for a link that cannot reach minReady any more: too many members have trouble that does not go away
+// by itself. The reason with the most members speaks for all.
+func (s *Snapshot) blocked(before, through func(*Member) bool) *HoldRequest {
+	type key struct {
+		reason v1alpha1.HoldReason
+		pool   string
+	}
+	groups := map[key][]*Member{}
+	stuck := 0
+	for _, m := range s.Members {
+		if !through(m) && m.Problem != nil && m.Problem.Hold != "" {
+			k := key{m.Problem.Hold, m.Problem.Pool}
+			groups[k] = append(groups[k], m)
+			stuck++
+		}
+	}
+	if len(s.Members)-stuck >= s.MinReady() || stuck == 0 {
+		return nil
+	}
+	var worst key
+	for k, ms := range groups {
+		if len(ms) > len(groups[worst]) || len(ms) == len(groups[worst]) && k.reason < worst.reason {
+			worst = k
+		}
+	}
+	return groupHold(worst.reason, worst.pool, groups[worst])
+}
+
+func groupHold(reason v1alpha1.HoldReason, pool string, ms []*Member) *HoldRequest {
+	h := &HoldRequest{Reason: reason, Pool: pool, Message: ms[0].Problem.Message}
+	for _, m := range ms {
+		h.Nodes = append(h.Nodes, m.Name)
+	}
+	if len(ms) > 1 {
+		h.Message = fmt.Sprintf("%d nodes: %s (on %s)", len(ms), ms[0].Problem.Message, ms[0].Name)
+	} else {
+		h.Message = fmt.Sprintf("node %s: %s", ms[0].Name, ms[0].Problem.Message)
+	}
+	return h
+}
+
+func nodeReady(n *corev1.Node) bool {
+	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func podReady(p *corev1.Pod) bool {
+	return p != nil && p.DeletionTimestamp == nil && slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func since(now time.Time, t time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return now.Sub(t)
+}

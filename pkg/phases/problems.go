@@ -1,0 +1,174 @@
+package phases
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// containerTrouble is what is wrong with a pod's container.
+type containerTrouble struct {
+	container string
+	reason    string // CrashLoopBackOff, ImagePullBackOff, Error ...
+	message   string
+	restarts  int32
+	// lasting is whether it failed more than once or cannot even start.
+	lasting bool
+	image   bool
+}
+
+func (t *containerTrouble) String() string {
+	if t.message == "" {
+		return fmt.Sprintf("container %s: %s", t.container, t.reason)
+	}
+	return fmt.Sprintf("container %s: %s: %s", t.container, t.reason, t.message)
+}
+
+// troubleOf is the first container of a pod that fails; nil if none does.
+func troubleOf(p *corev1.Pod) *containerTrouble {
+	if p == nil || p.DeletionTimestamp != nil {
+		return nil
+	}
+	for _, statuses := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range statuses {
+			if t := containerTroubleOf(&statuses[i]); t != nil {
+				return t
+			}
+		}
+	}
+	return nil
+}
+
+func containerTroubleOf(c *corev1.ContainerStatus) *containerTrouble {
+	t := &containerTrouble{container: c.Name, restarts: c.RestartCount}
+	last := c.LastTerminationState.Terminated
+	switch {
+	case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
+		t.reason, last = "exit code "+fmt.Sprint(c.State.Terminated.ExitCode), c.State.Terminated
+	case c.State.Waiting != nil && imageReasons[c.State.Waiting.Reason]:
+		t.reason, t.message, t.image, t.lasting = c.State.Waiting.Reason, oneLine(c.State.Waiting.Message), true, c.State.Waiting.Reason != "ErrImagePull"
+		return t
+	case c.State.Waiting != nil && (c.State.Waiting.Reason == "CrashLoopBackOff" || strings.HasPrefix(c.State.Waiting.Reason, "Create")):
+		t.reason = c.State.Waiting.Reason
+		if last == nil {
+			t.message, t.lasting = oneLine(c.State.Waiting.Message), true
+			return t
+		}
+	case c.State.Running != nil && !c.Ready && c.RestartCount >= restartsThatLast && last != nil && last.ExitCode != 0:
+		// Between two crashes the container runs for a moment. It is still the same trouble: judging by the moment would end
+		// a hold and begin it anew at each restart.
+		t.reason = "restarting"
+	default:
+		return nil
+	}
+	if last != nil {
+		t.message = oneLine(last.Message)
+		if t.message == "" {
+			t.message = fmt.Sprintf("exit code %d", last.ExitCode)
+		}
+	}
+	t.lasting = t.restarts >= restartsThatLast
+	return t
+}
+
+// restartsThatLast is after how many restarts a failing container is not expected to recover by itself.
+const restartsThatLast = 2
+
+var imageReasons = map[string]bool{"ImagePullBackOff": true, "ErrImagePull": true, "InvalidImageName": true, "ErrImageNeverPull": true}
+
+// oneLine makes a message fit for a status: one line, 256 characters at most, its end kept because errors come last.
+func oneLine(s string) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	const limit = 256
+	if r := []rune(s); len(r) > limit {
+		return "…" + string(r[len(r)-limit+1:])
+	}
+	return s
+}
+
+// loaderFailures tell apart what the module loader says. The texts are those of the kernel and of LINBIT's loader script
+// (github.com/LINBIT/drbd, docker/entry.sh); what none matches is shown as it is.
+var loaderFailures = []struct {
+	pattern *regexp.Regexp
+	reason  v1alpha1.HoldReason
+	explain string
+}{
+	{regexp.MustCompile(`(?i)required key not available|key was rejected by service|operation not permitted.*insmod|insmod.*operation not permitted|lockdown`),
+		v1alpha1.HoldSecureBootKeyMissing, "Secure Boot refused the module: its signing key is not enrolled on the node"},
+	{regexp.MustCompile(`(?i)usermode_helper`),
+		v1alpha1.HoldKernelModuleFailed, "DRBD is loaded with a usermode helper; LINSTOR needs it off (module option usermode_helper=disabled)"},
+	{regexp.MustCompile(`(?i)drbd.*version.*8\.|loaded.*8\.[0-9]|min.*loaded.*version`),
+		v1alpha1.HoldKernelModuleFailed, "an old DRBD is loaded; unload or remove DRBD 8 on the node"},
+	{regexp.MustCompile(`(?i)kernel headers|no such file or directory.*(usr/src|/build)|could not find.*kernel source|kdir`),
+		v1alpha1.HoldKernelModuleFailed, "the kernel's headers are missing on the node"},
+}
+
+// loaderProblem explains a failing module loader.
+func loaderProblem(t *containerTrouble) *Problem {
+	p := &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Message: t.String()}
+	hold := v1alpha1.HoldKernelModuleFailed
+	for _, f := range loaderFailures {
+		if f.pattern.MatchString(t.message) {
+			hold = f.reason
+			p.Reason, p.Message = string(f.reason), f.explain+" ("+t.message+")"
+			break
+		}
+	}
+	if t.lasting {
+		p.Hold = hold
+	}
+	return p
+}
+
+// problemOf is what keeps a member from going on; nil if nothing does or it is simply not its turn yet.
+func (s *Snapshot) problemOf(m *Member) *Problem {
+	switch {
+	case m.State == v1alpha1.NodeOnline:
+		return nil
+	case !nodeReady(m.Node):
+		return &Problem{Reason: "NodeNotReady", Message: "the Kubernetes node is not ready"}
+	case !m.moduleOK && troubleOf(m.LoaderPod) != nil:
+		return loaderProblem(troubleOf(m.LoaderPod))
+	case !m.satelliteOK && troubleOf(m.SatellitePod) != nil:
+		t := troubleOf(m.SatellitePod)
+		p := &Problem{Reason: "SatelliteFailing", Message: t.String()}
+		if t.lasting {
+			p.Hold = v1alpha1.HoldSatellitesFailed
+		}
+		return p
+	case podReady(m.SatellitePod) && !s.rightVersion(m):
+		return &Problem{Reason: string(v1alpha1.HoldSatelliteVersionMismatch), Hold: v1alpha1.HoldSatelliteVersionMismatch,
+			Message: fmt.Sprintf("the satellite runs %s, the controller needs %s; delete the satellite's pod to restart it",
+				satelliteImage(m.SatellitePod), s.Target.Release.Satellite)}
+	case m.satelliteOK && s.Linstor.Known() && !m.registeredOK:
+		return s.registrationProblem(m)
+	case m.registeredOK && !m.poolsOK:
+		return poolProblem(m)
+	default:
+		return nil
+	}
+}
+
+// rightVersion is whether the satellite's pod runs the accepted release. LINSTOR's controller refuses satellites of
+// another version (VERSION_MISMATCH), and the DaemonSet's update strategy leaves old pods alone.
+func (s *Snapshot) rightVersion(m *Member) bool {
+	image := satelliteImage(m.SatellitePod)
+	return image == "" || strings.HasSuffix(image, "/"+s.Target.Release.Satellite) || image == s.Target.Release.Satellite
+}
+
+func satelliteImage(p *corev1.Pod) string {
+	if p == nil {
+		return ""
+	}
+	for _, c := range p.Spec.Containers {
+		if c.Name == resources.SatelliteContainer {
+			return c.Image
+		}
+	}
+	return ""
+}

@@ -1,0 +1,127 @@
+package phases
+
+import (
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// Snapshot is all that one reconcile knows. Nobody changes it after it was taken.
+type Snapshot struct {
+	Now       time.Time
+	Timing    Timing
+	Catalogue *catalogue.Catalogue
+	// Cluster is the StorageCluster as read.
+	Cluster *v1alpha1.StorageCluster
+	// Target is the accepted spec; nil before the first acceptance.
+	Target *Target
+	Kube   Kube
+	// Linstor is the view of LINSTOR.
+	Linstor Linstor
+	// Database is what is known of the database without LINSTOR's help.
+	Database Database
+	// TaskStates are the background writes that failed last, by key.
+	TaskStates map[string]work.State
+	// Members are the nodes that take part, by name.
+	Members []*Member
+}
+
+// Target is the accepted spec.
+type Target struct {
+	// Name is the ControllerRevision's.
+	Name string
+	Spec *v1alpha1.StorageClusterSpec
+	// Release is the catalogue's entry for the accepted version.
+	Release catalogue.Release
+}
+
+// Kube is what the API server's objects say, from the cache.
+type Kube struct {
+	Nodes       []*corev1.Node
+	DaemonSets  map[string]*appsv1.DaemonSet
+	Deployments map[string]*appsv1.Deployment
+	Services    map[string]*corev1.Service
+	ConfigMaps  map[string]*corev1.ConfigMap
+	Secrets     map[string]*corev1.Secret
+	Revisions   map[string]*appsv1.ControllerRevision
+	// Pods are those of our components, by component and node name.
+	Pods map[string]map[string]*corev1.Pod
+	// ControllerPods are the pods of the controller's Deployment.
+	ControllerPods []*corev1.Pod
+	// LocalVolumePaths are device paths that local PersistentVolumes name, by node.
+	LocalVolumePaths map[string][]string
+}
+
+// Linstor is the view of LINSTOR, if there is one.
+type Linstor struct {
+	// View is nil when Err is set or LINSTOR was not asked.
+	View *linstor.View
+	// Err says why there is no view.
+	Err error
+	// Asked is false when no controller can be there to answer.
+	Asked bool
+}
+
+// Known is whether there is a view to decide on.
+func (l Linstor) Known() bool { return l.View != nil }
+
+// Database is what a look at the database without LINSTOR's help says. It is taken only before the claim exists.
+type Database struct {
+	// Checked is false when no look was taken.
+	Checked bool
+	// Err says why the look failed.
+	Err error
+	// Nodes are the LINSTOR nodes that the database holds already, ten at most.
+	Nodes []string
+}
+
+// Claim is the record of the database that this cluster uses; ok is false if there is none.
+func (s *Snapshot) Claim() (resources.ClaimData, bool, error) {
+	cm, ok := s.Kube.ConfigMaps[resources.ClaimName]
+	if !ok {
+		return resources.ClaimData{}, false, nil
+	}
+	data, err := resources.ClaimFrom(cm)
+	return data, err == nil, err
+}
+
+// Params are the builders' parameters for the accepted spec.
+func (s *Snapshot) Params() resources.Params {
+	return resources.Params{Cluster: s.Cluster.Name, Spec: s.Target.Spec, Version: s.Target.Release.Version, Release: s.Target.Release}
+}
+
+// Phase is the phase that the status names; Pending if none.
+func (s *Snapshot) Phase() v1alpha1.Phase {
+	if s.Cluster.Status.Phase == "" {
+		return v1alpha1.PhasePending
+	}
+	return s.Cluster.Status.Phase
+}
+
+// PhaseAge is how long the phase has gone on without progress. Time in which the user had suspended the cluster before does
+// not count.
+func (s *Snapshot) PhaseAge() time.Duration {
+	st := &s.Cluster.Status
+	begin := time.Time{}
+	for _, t := range []*metav1.Time{st.PhaseSince, st.ProgressSince} {
+		if t != nil && t.After(begin) {
+			begin = t.Time
+		}
+	}
+	if begin.IsZero() {
+		return 0
+	}
+	if c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionSuspended); c != nil && c.LastTransitionTime.After(begin) {
+		begin = c.LastTransitionTime.Time
+	}
+	return s.Now.Sub(begin)
+}

@@ -1,0 +1,56 @@
+package phases
+
+import (
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+)
+
+// Timing holds every duration of the state machine. Tests make them short.
+type Timing struct {
+	// Deadlines is how long each working state may go without progress before its escalation; default: the table's.
+	Deadlines map[fsm.State]time.Duration
+	// Straggler is how long nodes that lag behind are waited for once minReady are through and no other moves. Default 2m.
+	Straggler time.Duration
+	// HealthLost is how long trouble must last before Ready becomes Degraded. Default 30s.
+	HealthLost time.Duration
+	// HealthRegained is how long all must be well before Degraded becomes Ready. Default 60s.
+	HealthRegained time.Duration
+	// Join is how long a node that has just joined may take before it counts as trouble. Default 15m.
+	Join time.Duration
+	// Failure is how long a container must fail, after its first restart, before the failure counts as lasting. Default 20s.
+	Failure time.Duration
+	// Escalate is how long database or controller may be away from a running cluster before it is a hold. Default 15m.
+	Escalate time.Duration
+	// PollWorking is how often LINSTOR is looked at in working states. Default 2s.
+	PollWorking time.Duration
+	// PollSteady is how often LINSTOR is looked at in steady states. Default 15s.
+	PollSteady time.Duration
+	// Safety is how often a reconcile comes by itself where watches are expected to wake it. Default 60s.
+	Safety time.Duration
+	// Capacity is how often capacity and free space are written to the status at most. Default 5m.
+	Capacity time.Duration
+}
+
+// DefaultTiming is the timing of a real cluster.
+func DefaultTiming() Timing {
+	t := Timing{
+		Deadlines:      map[fsm.State]time.Duration{},
+		Straggler:      2 * time.Minute,
+		HealthLost:     30 * time.Second,
+		HealthRegained: 60 * time.Second,
+		Join:           15 * time.Minute,
+		Failure:        20 * time.Second,
+		Escalate:       15 * time.Minute,
+		PollWorking:    2 * time.Second,
+		PollSteady:     15 * time.Second,
+		Safety:         time.Minute,
+		Capacity:       5 * time.Minute,
+	}
+	for _, s := range fsm.Cluster().States {
+		if s.Deadline > 0 {
+			t.Deadlines[s.State] = s.Deadline
+		}
+	}
+	return t
+}
