@@ -147,6 +147,7 @@ func TestExtendRefuses(t *testing.T) {
 		"unknown field":      {"images: []", "unknown field"},
 		"bad version":        {release(`version: v1.2.3, databases: [kubernetes], ` + images), "form 1.35.3"},
 		"short version":      {release(`version: "1.35", databases: [kubernetes], ` + images), "form 1.35.3"},
+		"leading zero":       {release(`version: 1.035.3, databases: [kubernetes], ` + images), "form 1.35.3"},
 		"no database":        {release(`version: 1.2.3, ` + images), "databases is empty"},
 		"unknown database":   {release(`version: 1.2.3, databases: [h2], ` + images), `"h2" is none of`},
 		"bad line":           {release(`version: 1.2.3, databases: [kubernetes], upgradeFrom: ["1.2.2"], ` + images), "form 1.34"},
@@ -194,4 +195,25 @@ func TestImageNames(t *testing.T) {
 			t.Errorf("image %q is accepted: %t, want %t", image, got, ok)
 		}
 	}
+}
+
+// FuzzExtend checks that no text makes the operator panic, and that what is accepted can be used.
+func FuzzExtend(f *testing.F) {
+	f.Add(embedded)
+	f.Add([]byte(`releases: [{version: 0.0.0, databases: [kubernetes], controller: "c:v1", satellite: "s:v1"}]`))
+	f.Add([]byte(`loaders: [{key: a, osImage: "(?i)x|y", image: "l:v1"}]`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		c, err := Embedded().Extend(text)
+		if err != nil {
+			return
+		}
+		for _, v := range c.Versions() {
+			if r, ok := c.Release(v); !ok || r.CanUpgradeFrom(v) {
+				t.Errorf("release %q: found %t", v, ok)
+			}
+		}
+		if l := c.LoaderFor(string(text)); l.Key == "" || l.Image == "" {
+			t.Errorf("loader is %+v", l)
+		}
+	})
 }

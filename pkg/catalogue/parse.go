@@ -19,8 +19,8 @@ const maxText = 256 << 10
 const maxEntries = 100
 
 var (
-	versionPattern = regexp.MustCompile(`^\d{1,4}\.\d{1,4}\.\d{1,4}$`)
-	linePattern    = regexp.MustCompile(`^\d{1,4}\.\d{1,4}$`)
+	versionPattern = regexp.MustCompile(`^(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){2}$`)
+	linePattern    = regexp.MustCompile(`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$`)
 	// An image's path with a tag, a digest, or both. A registry host never matches: the first part has no dot or colon
 	// before a slash.
 	imagePattern = regexp.MustCompile(`^[a-z0-9]+([_-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` +
