@@ -139,10 +139,8 @@ func TestOperatorRights(t *testing.T) {
 			"/configmaps: " + all, "/pods: get,list,watch", "/secrets: " + all, "/services: " + all,
 			"apps/controllerrevisions: " + all, "apps/daemonsets: " + all, "apps/deployments: " + all,
 		},
-		v1alpha1.OperatorNamespace: {
-			"/events: create,patch", "coordination.k8s.io/leases: get,create,update,patch", "events.k8s.io/events: create,patch",
-		},
-		"default": {"events.k8s.io/events: create,patch"},
+		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
+		"default":                  {"events.k8s.io/events: create,patch"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("rights (-want +got):\n%s", diff)
