@@ -95,7 +95,7 @@ type managedObject struct {
 // controllerObjects are the controller's objects in the order in which they must come to be: the pod mounts the
 // configuration.
 func (s *Snapshot) controllerObjects() ([]managedObject, error) {
-	db, err := s.databaseAccess()
+	db, err := s.DatabaseAccess()
 	if err != nil {
 		return nil, err
 	}
@@ -117,8 +117,8 @@ func (s *Snapshot) controllerObjects() ([]managedObject, error) {
 	}, nil
 }
 
-// databaseAccess is the database's URL and credentials; an error names what is missing in the Secret.
-func (s *Snapshot) databaseAccess() (resources.Database, error) {
+// DatabaseAccess is the database's URL and credentials; an error names what is missing in the Secret.
+func (s *Snapshot) DatabaseAccess() (resources.Database, error) {
 	spec := &s.Target.Spec.Database
 	db := resources.Database{URL: resources.DatabaseURL(spec)}
 	var name string

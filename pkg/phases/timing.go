@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -18,8 +19,6 @@ type Timing struct {
 	HealthRegained time.Duration
 	// Join is how long a node that has just joined may take before it counts as trouble. Default 15m.
 	Join time.Duration
-	// Failure is how long a container must fail, after its first restart, before the failure counts as lasting. Default 20s.
-	Failure time.Duration
 	// Escalate is how long database or controller may be away from a running cluster before it is a hold. Default 15m.
 	Escalate time.Duration
 	// PollWorking is how often LINSTOR is looked at in working states. Default 2s.
@@ -40,7 +39,6 @@ func DefaultTiming() Timing {
 		HealthLost:     30 * time.Second,
 		HealthRegained: 60 * time.Second,
 		Join:           15 * time.Minute,
-		Failure:        20 * time.Second,
 		Escalate:       15 * time.Minute,
 		PollWorking:    2 * time.Second,
 		PollSteady:     15 * time.Second,
@@ -53,4 +51,14 @@ func DefaultTiming() Timing {
 		}
 	}
 	return t
+}
+
+// SetDeadline sets the deadline of a state from a duration's text, such as "20m".
+func (t *Timing) SetDeadline(s fsm.State, text string) error {
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return fmt.Errorf("deadline of %s: %q is not a duration above zero", s, text)
+	}
+	t.Deadlines[s] = d
+	return nil
 }

@@ -16,9 +16,11 @@ type verdict struct {
 	reason, message string
 }
 
-func yes(reason, message string) verdict     { return verdict{metav1.ConditionTrue, reason, message} }
-func no(reason, message string) verdict      { return verdict{metav1.ConditionFalse, reason, message} }
-func unknown(reason, message string) verdict { return verdict{metav1.ConditionUnknown, reason, message} }
+func yes(reason, message string) verdict { return verdict{metav1.ConditionTrue, reason, message} }
+func no(reason, message string) verdict  { return verdict{metav1.ConditionFalse, reason, message} }
+func unknown(reason, message string) verdict {
+	return verdict{metav1.ConditionUnknown, reason, message}
+}
 
 // projectConditions sets all conditions, in the order of ConditionTypes. All are there from the first write on.
 func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
@@ -81,6 +82,24 @@ func (m machines) LoadModule(node, version string) {
 	if machine := m.world.Machine(node); machine != nil {
 		machine.LoadModule(version)
 	}
+}
+
+// Inventory lists the disks in the form of util-linux' lsblk with the columns that the satellite's inventory asks for.
+func (m machines) Inventory(node string) string {
+	machine := m.world.Machine(node)
+	if machine == nil {
+		return ""
+	}
+	var b strings.Builder
+	for _, d := range machine.Disks() {
+		rotational := 0
+		if d.Rotational {
+			rotational = 1
+		}
+		fmt.Fprintf(&b, "NAME=%q TYPE=\"disk\" SIZE=\"%d\" ROTA=\"%d\" SERIAL=%q WWN=%q MODEL=%q FSTYPE=%q PTTYPE=\"\"\n",
+			d.Name, d.SizeBytes, rotational, d.Serial, d.WWN, d.Model, d.Signature)
+	}
+	return b.String()
 }
 
 func (m machines) StartSatellite(node string, c kubelet.SatelliteConfig) (kubelet.Process, error) {

@@ -25,6 +25,7 @@ type taskState struct {
 type exit struct {
 	code    int32
 	message string // what the program logged last
+	words   string // what it wrote into its termination log
 }
 
 // container is the kubelet's memory of one container of a pod.
@@ -63,7 +64,7 @@ func (d *Driver) step(ctx context.Context, run *podRun, pod *corev1.Pod, c *cont
 		state := c.task.state()
 		if message := d.crashMessage(c.spec.Name, run.node); message != "" && !state.ended {
 			c.task.stop(true)
-			state = taskState{ended: true, exit: exit{1, message}}
+			state = taskState{ended: true, exit: exit{code: 1, message: message}}
 		}
 		if !state.ended {
 			c.ready = state.ready

@@ -57,7 +57,7 @@ func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.P
 		e := d.elected(background, t, pod, config.Env, func(ctx context.Context) exit {
 			if usesKubernetesDatabase(config.TOML) {
 				if err := d.checkDatabaseRights(ctx, pod); err != nil {
-					return exit{1, err.Error()}
+					return exit{code: 1, message: err.Error()}
 				}
 			}
 			return program(ctx, c, config, changed)
@@ -96,7 +96,7 @@ func (t *controllerTask) cut() bool {
 
 func (d *Driver) runMigration(_ context.Context, _ *corev1.Container, config ControllerConfig, _ func(bool)) exit {
 	if err := d.opts.Machines.RunMigration(config); err != nil {
-		return exit{1, err.Error()}
+		return exit{code: 1, message: err.Error()}
 	}
 	return exit{}
 }
@@ -105,7 +105,7 @@ func (d *Driver) runMigration(_ context.Context, _ *corev1.Container, config Con
 func (d *Driver) runController(ctx context.Context, c *corev1.Container, config ControllerConfig, changed func(bool)) exit {
 	process, err := d.opts.Machines.StartController(config)
 	if err != nil {
-		return exit{1, err.Error()}
+		return exit{code: 1, message: err.Error()}
 	}
 	defer func() {
 		process.Stop()
@@ -118,9 +118,9 @@ func (d *Driver) runController(ctx context.Context, c *corev1.Container, config 
 	for {
 		select {
 		case <-ctx.Done():
-			return exit{143, "terminated"}
+			return exit{code: 143, message: "terminated"}
 		case <-process.Done():
-			return exit{1, "controller ended"}
+			return exit{code: 1, message: "controller ended"}
 		case <-timer.C:
 		}
 		healthy := d.opts.Machines.Healthy()
@@ -134,7 +134,7 @@ func (d *Driver) runController(ctx context.Context, c *corev1.Container, config 
 			changed(ready || !probed(c))
 		}
 		if dead(c, failures, period) {
-			return exit{137, "liveness probe failed"}
+			return exit{code: 137, message: "liveness probe failed"}
 		}
 		timer.Reset(period)
 	}

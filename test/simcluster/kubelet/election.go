@@ -43,7 +43,7 @@ func (d *Driver) elected(ctx context.Context, t *controllerTask, pod *corev1.Pod
 	}
 	lock, err := d.newLock(pod, env, t.cut)
 	if err != nil {
-		return exit{1, err.Error()}
+		return exit{code: 1, message: err.Error()}
 	}
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	defer cancel()
@@ -60,10 +60,10 @@ func (d *Driver) elected(ctx context.Context, t *controllerTask, pod *corev1.Pod
 		// Not ReleaseOnCancel: the elector would release before the program has ended.
 	})
 	if err != nil {
-		return exit{1, fmt.Sprintf("join the election: %v", err)}
+		return exit{code: 1, message: fmt.Sprintf("join the election: %v", err)}
 	}
 	elector.Run(ctx)
-	e := exit{143, "terminated while waiting for the election"}
+	e := exit{code: 143, message: "terminated while waiting for the election"}
 	if lock.acquired.Load() {
 		e = <-result
 	}

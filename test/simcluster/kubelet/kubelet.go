@@ -29,6 +29,7 @@ import (
 const (
 	ModuleLoader  = "drbd-module-loader"
 	WaitForModule = "wait-for-module"
+	Inventory     = "device-inventory"
 	Satellite     = "linstor-satellite"
 	RunMigration  = "run-migration"
 	Controller    = "linstor-controller"
@@ -62,6 +63,7 @@ type ControllerConfig struct {
 type Machines interface {
 	ModuleVersion(node string) string // "" when not loaded
 	LoadModule(node, version string)
+	Inventory(node string) string // the disks as `lsblk -P -b` lists them
 	StartSatellite(node string, c SatelliteConfig) (Process, error)
 	RunMigration(c ControllerConfig) error
 	StartController(c ControllerConfig) (Process, error)

@@ -62,18 +62,18 @@ func TestContainerEnd(t *testing.T) {
 	c := &container{spec: &corev1.Container{Name: "c", TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError}}
 
 	c.startedAt = start
-	if wait := c.end(exit{2, "why"}, start, o); wait != 0 || c.last.ExitCode != 2 || c.last.Message != "why" {
+	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != 0 || c.last.ExitCode != 2 || c.last.Message != "why" {
 		t.Errorf("first failure: wait %s, last %+v", wait, c.last)
 	}
-	if wait := c.end(exit{2, "why"}, start, o); wait != o.BackoffMin || !c.retryAt.Equal(start.Add(o.BackoffMin)) {
+	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != o.BackoffMin || !c.retryAt.Equal(start.Add(o.BackoffMin)) {
 		t.Errorf("second failure: wait %s, retry at %s", wait, c.retryAt)
 	}
-	if wait := c.end(exit{2, "why"}, start.Add(time.Minute), o); wait != 0 {
+	if wait := c.end(exit{code: 2, message: "why"}, start.Add(time.Minute), o); wait != 0 {
 		t.Errorf("failure after a long run: wait %s, want the count to start anew", wait)
 	}
 
 	quiet := &container{spec: &corev1.Container{Name: "c"}, startedAt: start}
-	if quiet.end(exit{2, "why"}, start, o); quiet.last.Message != "" {
+	if quiet.end(exit{code: 2, message: "why"}, start, o); quiet.last.Message != "" {
 		t.Errorf("message %q without FallbackToLogsOnError", quiet.last.Message)
 	}
 	initial := &container{spec: &corev1.Container{Name: "c"}, init: true, startedAt: start}

@@ -146,14 +146,15 @@ func (c *container) containerID(uid types.UID) string {
 }
 
 // terminated describes the run that just ended. A kubelet shows the log's end only when the container asks for it with
-// terminationMessagePolicy FallbackToLogsOnError and failed; none of our programs writes /dev/termination-log.
+// terminationMessagePolicy FallbackToLogsOnError and failed, and left no words in its termination log.
 func terminated(c *container, e exit, now time.Time) *corev1.ContainerStateTerminated {
 	t := &corev1.ContainerStateTerminated{
 		ExitCode: e.code, Reason: "Completed", StartedAt: second(c.startedAt), FinishedAt: second(now),
 	}
+	t.Message = e.words
 	if e.code != 0 {
 		t.Reason = "Error"
-		if c.spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
+		if e.words == "" && c.spec.TerminationMessagePolicy == corev1.TerminationMessageFallbackToLogsOnError {
 			t.Message = logTail(e.message)
 		}
 	}

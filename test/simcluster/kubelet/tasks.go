@@ -19,13 +19,15 @@ const (
 // begin starts a container's program. An error means that it cannot be started yet: something it refers to is missing.
 func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
 	if message := d.crashMessage(c.Name, run.node); message != "" {
-		return endedTask{exit{1, message}}, nil
+		return endedTask{exit{code: 1, message: message}}, nil
 	}
 	switch c.Name {
 	case ModuleLoader:
 		return endedTask{d.loadModule(run.node)}, nil
 	case WaitForModule:
 		return waitTask{machines: d.opts.Machines, node: run.node, optional: envValue(c, "LB_MODULE_OPTIONAL") == "yes"}, nil
+	case Inventory:
+		return endedTask{exit{words: d.opts.Machines.Inventory(run.node)}}, nil
 	case Satellite:
 		return d.beginSatellite(run, c), nil
 	case RunMigration, Controller:
@@ -55,7 +57,7 @@ func (d *Driver) loadModule(node string) exit {
 	}
 	result := d.loaderResult(node)
 	if result.ExitCode != 0 {
-		return exit{result.ExitCode, result.Message}
+		return exit{code: result.ExitCode, message: result.Message}
 	}
 	d.opts.Machines.LoadModule(node, result.Version)
 	d.kick(node) // the pods that wait for the module
@@ -96,7 +98,7 @@ func (d *Driver) beginSatellite(run *podRun, c *corev1.Container) task {
 		Version: ImageVersion(c.Image), NodeName: run.node, Address: run.podIP, Port: port,
 	})
 	if err != nil {
-		return endedTask{exit{1, err.Error()}}
+		return endedTask{exit{code: 1, message: err.Error()}}
 	}
 	d.wakeWhenDone(process, run.key)
 	return satelliteTask{process: process, ready: tcpProbeHits(c, port)}
@@ -105,7 +107,7 @@ func (d *Driver) beginSatellite(run *podRun, c *corev1.Container) task {
 func (t satelliteTask) state() taskState {
 	select {
 	case <-t.process.Done():
-		return taskState{ended: true, exit: exit{1, "satellite ended"}}
+		return taskState{ended: true, exit: exit{code: 1, message: "satellite ended"}}
 	default:
 		return taskState{ready: t.ready}
 	}

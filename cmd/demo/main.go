@@ -1,0 +1,30 @@
+// Command demo brings up the simulated cluster, installs the operator as an administrator would, and shows what kubectl
+// shows. Nothing leaves this machine: every server listens on loopback.
+//
+// Environment: DEMO_EXIT=1 ends it once the scenario is through; SCENARIO is install (default), human-intervention or
+// node-loss.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	d := &demo{out: os.Stdout, exit: os.Getenv("DEMO_EXIT") == "1", dir: os.Getenv("DEMO_DIR")}
+	err := d.run(ctx, os.Getenv("SCENARIO"))
+	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+		fmt.Fprintln(os.Stdout, "\nStopped.")
+		return
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "\nThe demo failed:", err)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,109 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+)
+
+// scenario is one play of the demo.
+type scenario struct {
+	nodes func() []simcluster.NodeSpec
+	run   func(ctx context.Context, d *demo) error
+}
+
+var scenarios = map[string]scenario{
+	"":                   install,
+	"install":            install,
+	"human-intervention": humanIntervention,
+	"node-loss":          nodeLoss,
+}
+
+func empty(int) string { return "" }
+
+// install walks from nothing to Ready.
+var install = scenario{
+	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
+	run: func(ctx context.Context, d *demo) error {
+		if err := d.apply(ctx, sample); err != nil {
+			return err
+		}
+		if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {
+			return err
+		}
+		return d.show(ctx)
+	},
+}
+
+// humanIntervention finds a file system on the disks of two of three nodes, which is more than the cluster can do without.
+var humanIntervention = scenario{
+	nodes: func() []simcluster.NodeSpec {
+		return specs(func(i int) string {
+			if i > 1 {
+				return "ext4"
+			}
+			return ""
+		}, false)
+	},
+	run: func(ctx context.Context, d *demo) error {
+		if err := d.apply(ctx, "deploy/samples/lvm-thin-devices.yaml"); err != nil {
+			return err
+		}
+		c, err := d.waitPhase(ctx, v1alpha1.PhaseHumanIntervention)
+		if err != nil {
+			return err
+		}
+		if err := d.show(ctx); err != nil {
+			return err
+		}
+		d.say("\nThe disks are not empty, so the operator does not touch them. An administrator looks, and wipes them:")
+		for i := 2; i <= demoNodes; i++ {
+			d.say("$ ssh node-%d wipefs --all /dev/sdb", i)
+			d.cluster.World().Machine(fmt.Sprintf("node-%d", i)).SetSignature(fmt.Sprintf("S4EVNX%03d", i), "")
+		}
+		d.say("and resumes with the token of this hold:")
+		if err := d.kubectl(ctx, "annotate", "storagecluster", v1alpha1.ClusterName, "--overwrite", v1alpha1.AnnotationResume+"="+c.Status.Hold.ID+":retry"); err != nil {
+			return err
+		}
+		if _, err := d.wait(ctx, "Ready", func(c *v1alpha1.StorageCluster) (bool, error) { return c.Status.Phase == v1alpha1.PhaseReady, nil }); err != nil {
+			return err
+		}
+		return d.show(ctx)
+	},
+}
+
+// nodeLoss loses a node and gets it back.
+var nodeLoss = scenario{
+	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
+	run: func(ctx context.Context, d *demo) error {
+		if err := d.apply(ctx, sample); err != nil {
+			return err
+		}
+		if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {
+			return err
+		}
+		if err := d.kubectl(ctx, "get", "storagecluster"); err != nil {
+			return err
+		}
+		d.say("\nnode-2 loses its power …")
+		if err := d.cluster.KillNode(ctx, "node-2"); err != nil {
+			return err
+		}
+		if _, err := d.waitPhase(ctx, v1alpha1.PhaseDegraded); err != nil {
+			return err
+		}
+		if err := d.show(ctx); err != nil {
+			return err
+		}
+		d.say("\nnode-2 boots again …")
+		if err := d.cluster.ReviveNode(ctx, "node-2"); err != nil {
+			return err
+		}
+		if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {
+			return err
+		}
+		return d.show(ctx)
+	},
+}

@@ -1,0 +1,81 @@
+// Command operator runs the StorageCluster operator.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+
+	"github.com/go-logr/zapr"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+)
+
+// version is set when the binary is built.
+var version = "dev"
+
+func main() {
+	if err := run(); err != nil {
+		fmt.Fprintln(os.Stderr, "operator:", err)
+		os.Exit(1)
+	}
+}
+
+func run() error {
+	o := operator.Options{Timing: phases.DefaultTiming()}
+	level := zapcore.InfoLevel
+	bindFlags(flag.CommandLine, &o, &level)
+	flag.Parse()
+	if flag.NArg() > 0 {
+		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
+	}
+	zc := zap.NewProductionConfig()
+	zc.Level = zap.NewAtomicLevelAt(level)
+	zc.EncoderConfig.EncodeTime = zapcore.ISO8601TimeEncoder
+	zl, err := zc.Build()
+	if err != nil {
+		return fmt.Errorf("build the logger: %w", err)
+	}
+	ctrl.SetLogger(zapr.NewLogger(zl))
+	cfg, err := ctrl.GetConfig()
+	if err != nil {
+		return fmt.Errorf("find the cluster: %w", err)
+	}
+	mgr, err := operator.New(cfg, o)
+	if err != nil {
+		return err
+	}
+	ctrl.Log.Info("starting", "version", version, "linstor", o.LinstorEndpoint)
+	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+func bindFlags(fs *flag.FlagSet, o *operator.Options, level *zapcore.Level) {
+	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
+	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 for none")
+	fs.StringVar(&o.ProbeAddress, "health-probe-bind-address", "0", "address for /healthz and /readyz; 0 for none")
+	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "take turns with other replicas")
+	fs.DurationVar(&o.LeaseDuration, "lease-duration", 0, "how long a leader that died is waited for (default 15s)")
+	fs.IntVar(&o.Parallel, "linstor-writes", 8, "how many writes to LINSTOR run at once")
+	fs.DurationVar(&o.RetryBase, "retry-base", 0, "first back-off of a failed write to LINSTOR (default 1s)")
+	fs.DurationVar(&o.RetryMax, "retry-max", 0, "longest back-off of a failed write to LINSTOR (default 5m)")
+	fs.Var(level, "log-level", "debug, info, warn or error")
+	t := &o.Timing
+	fs.DurationVar(&t.Straggler, "straggler-timeout", t.Straggler, "how long a phase waits for the last nodes once enough are through")
+	fs.DurationVar(&t.HealthLost, "health-lost-after", t.HealthLost, "how long trouble lasts before Ready becomes Degraded")
+	fs.DurationVar(&t.HealthRegained, "health-regained-after", t.HealthRegained, "how long all is well before Degraded becomes Ready")
+	fs.DurationVar(&t.Join, "join-timeout", t.Join, "how long a new node may take before it counts as trouble")
+	fs.DurationVar(&t.Escalate, "escalate-after", t.Escalate, "how long controller or database may be away before a human is asked")
+	fs.DurationVar(&t.PollWorking, "poll-working", t.PollWorking, "how often LINSTOR is looked at while something is being done")
+	fs.DurationVar(&t.PollSteady, "poll-steady", t.PollSteady, "how often LINSTOR is looked at otherwise")
+	fs.DurationVar(&t.Safety, "poll-safety", t.Safety, "how often an object that must not be touched is looked at")
+	fs.DurationVar(&t.Capacity, "capacity-interval", t.Capacity, "how often capacity is written to the status at most")
+	for state, d := range t.Deadlines {
+		fs.Func("deadline-"+string(state), fmt.Sprintf("how long phase %s may go on without progress (default %s)", state, d), func(text string) error {
+			return t.SetDeadline(state, text)
+		})
+	}
+}

@@ -1,0 +1,102 @@
+package controller
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/status"
+)
+
+// announce tells Events, metrics and the log what happened. It runs after the status has landed: what is told was true,
+// and a patch that lost a race tells nothing twice.
+//
+// Each phase and each hold has an Event reason of its own, because the recorder folds Events of equal reason and keeps the
+// first note only.
+func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.StorageCluster, in status.Input) {
+	if t := in.Transition; t != nil {
+		age := time.Duration(0)
+		if since := before.Status.PhaseSince; since != nil {
+			age = in.Snapshot.Now.Sub(since.Time)
+		}
+		r.Metrics.Transition(string(t.From), string(t.Event), string(t.To), age)
+		logger(ctx).Info("phase changed", "from", t.From, "event", t.Event, "to", t.To, "reason", in.Outcome.Reason(), "message", in.Outcome.Message())
+		if after.Status.Phase != v1alpha1.PhaseHumanIntervention {
+			kind := corev1.EventTypeNormal
+			if after.Status.Phase == v1alpha1.PhaseDegraded {
+				kind = corev1.EventTypeWarning
+			}
+			r.Recorder.Eventf(after, nil, kind, string(t.To), string(t.Event), "%s → %s (%s): %s", t.From, t.To, t.Event, in.Outcome.Message())
+		}
+	}
+	for _, h := range newHolds(&before.Status, &after.Status) {
+		logger(ctx).Info("hold", "id", h.ID, "reason", h.Reason, "message", h.Message)
+		if h.Resume == "" {
+			r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, string(h.Reason), h.ID, "%s. See %s", h.Message, h.Runbook)
+		} else {
+			r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, string(h.Reason), h.ID, "%s. Options %v; to resume: %s. See %s", h.Message, h.Options, h.Resume, h.Runbook)
+		}
+	}
+	if before.Status.Message != after.Status.Message && in.Transition == nil {
+		logger(ctx).V(1).Info("waiting", "phase", after.Status.Phase, "reason", in.Outcome.Reason(), "message", in.Outcome.Message())
+	}
+	r.measure(after, in)
+}
+
+// newHolds are the holds that were not there before.
+func newHolds(before, after *v1alpha1.StorageClusterStatus) []*v1alpha1.Hold {
+	known := map[string]bool{}
+	if before.Hold != nil {
+		known[before.Hold.ID] = true
+	}
+	for i := range before.NodeHolds {
+		known[before.NodeHolds[i].ID] = true
+	}
+	var out []*v1alpha1.Hold
+	if after.Hold != nil && !known[after.Hold.ID] {
+		out = append(out, after.Hold)
+	}
+	for i := range after.NodeHolds {
+		if !known[after.NodeHolds[i].ID] {
+			out = append(out, &after.NodeHolds[i])
+		}
+	}
+	return out
+}
+
+func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
+	if in.Outcome.Kind() == phases.KindDone {
+		r.Metrics.Forget()
+		return
+	}
+	var names []string
+	for _, s := range r.table.States {
+		names = append(names, string(s.State))
+	}
+	r.Metrics.Phase(string(c.Status.Phase), names)
+	r.Metrics.Outcome(string(in.Snapshot.Phase()), string(in.Outcome.Kind()))
+	holds := map[string]float64{}
+	if h := c.Status.Hold; h != nil {
+		holds[string(h.Reason)]++
+	}
+	for _, h := range c.Status.NodeHolds {
+		holds[string(h.Reason)]++
+	}
+	r.Metrics.Hold(holds)
+	members := map[string]float64{}
+	for _, n := range c.Status.Nodes.States {
+		members[string(n.State)] = float64(n.Count)
+	}
+	r.Metrics.Members(members)
+	var sizes []metrics.PoolSize
+	for _, p := range c.Status.Pools.ByPool {
+		if p.Capacity != nil && p.Free != nil {
+			sizes = append(sizes, metrics.PoolSize{Pool: p.Name, Capacity: p.Capacity.AsApproximateFloat64(), Free: p.Free.AsApproximateFloat64()})
+		}
+	}
+	r.Metrics.Pools(sizes)
+}

@@ -1,0 +1,217 @@
+// Package controller reconciles the StorageCluster: observe, decide, fire, project, one patch, announce.
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
+	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/status"
+)
+
+// Reconciler drives the StorageCluster.
+type Reconciler struct {
+	// Reader reads from the cache.
+	Reader   client.Reader
+	Writer   *kube.Writer
+	Observer *observe.Observer
+	API      linstor.API
+	Tasks    phases.Tasks
+	Recorder events.EventRecorder
+	Metrics  *metrics.Metrics
+	Clock    clock.PassiveClock
+
+	table *fsm.Table
+	// seen is the resourceVersion that the last status patch gave: the cache may still hold the object from before it, and
+	// deciding on that would repeat the last step.
+	seen map[types.UID]fence
+	// warned is the last resume annotation that was found wrong, so that it is said once.
+	warned string
+}
+
+// fence is what the cache must have caught up with.
+type fence struct {
+	before string
+	until  time.Time
+}
+
+// fenceTime bounds how long a stale cache is waited for; the optimistic lock of the patch protects after that.
+const fenceTime = 2 * time.Second
+
+// Reconcile runs one step of the machine.
+func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	if r.table == nil {
+		r.table, r.seen = fsm.Cluster(), map[types.UID]fence{}
+	}
+	c := &v1alpha1.StorageCluster{}
+	if err := r.Reader.Get(ctx, req.NamespacedName, c); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Metrics.Forget()
+		}
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if f, ok := r.seen[c.UID]; ok && f.before == c.ResourceVersion && r.Clock.Now().Before(f.until) {
+		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil
+	}
+	if c.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) {
+		return r.addFinalizer(ctx, c)
+	}
+	if c.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) {
+		return reconcile.Result{}, nil // ours is done; somebody else's finalizer keeps the object
+	}
+	return r.step(ctx, c)
+}
+
+func (r *Reconciler) addFinalizer(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
+	after := c.DeepCopy()
+	controllerutil.AddFinalizer(after, v1alpha1.Finalizer)
+	err := r.Writer.PatchMeta(ctx, c, after)
+	r.fence(c, err)
+	return retryConflict(err)
+}
+
+// step observes, decides, fires, projects, patches and announces.
+func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
+	machine, err := fsm.Restore(r.table, fsm.State(c.Status.Phase))
+	if err != nil {
+		return r.holdStill(ctx, c, err)
+	}
+	snapshot, err := r.Observer.Observe(ctx, c)
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("observe: %w", err)
+	}
+	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks}
+	if in.Answer, err = phases.ParseAnswer(c); err != nil {
+		r.warn(c, err)
+	}
+	released, err := r.answerNodes(ctx, in)
+	if err != nil {
+		return retryConflict(err)
+	}
+	outcome := phases.Decide(ctx, in)
+	var moved *fsm.Transition
+	if e := outcome.Event(); e != "" {
+		t, err := machine.Fire(ctx, e)
+		if err != nil {
+			r.Metrics.Illegal(string(machine.Current()), string(e))
+			return reconcile.Result{}, err
+		}
+		moved = &t
+	}
+	if in.Answer != nil && in.Answer.Cluster && (moved != nil && moved.Event == fsm.Resumed || c.Status.Phase == v1alpha1.PhaseDeleting) {
+		released = in.Answer
+	}
+	result := status.Input{Snapshot: snapshot, Outcome: outcome, Transition: moved, Released: released}
+	return r.finish(ctx, c, result)
+}
+
+// answerNodes carries out an answer to a hold of single nodes, in whatever phase the cluster is; nil while that is not done.
+func (r *Reconciler) answerNodes(ctx context.Context, in *phases.Input) (*phases.Answer, error) {
+	if in.Answer == nil || in.Answer.Cluster || in.Cluster.Spec.Suspend {
+		return nil, nil
+	}
+	stored, err := in.KeepAnswer(ctx)
+	if err != nil || !stored {
+		return nil, err
+	}
+	return in.Answer, nil
+}
+
+// finish writes the status, if it differs, and then tells about it.
+func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in status.Input) (reconcile.Result, error) {
+	after := c.DeepCopy()
+	after.Status = *status.Project(in)
+	changed := !equality.Semantic.DeepEqual(c.Status, after.Status)
+	if changed {
+		before := c.DeepCopy()
+		if err := r.Writer.PatchStatus(ctx, before, after); err != nil {
+			return retryConflict(err)
+		}
+		r.fence(c, nil)
+	}
+	r.announce(ctx, c, after, in)
+	if in.Outcome.Kind() == phases.KindDone {
+		return r.removeFinalizer(ctx, after)
+	}
+	if in.Released != nil {
+		if err := r.removeAnnotation(ctx, after); err != nil {
+			return retryConflict(err)
+		}
+	}
+	switch in.Outcome.Kind() {
+	case phases.KindFail:
+		return retryConflict(in.Outcome.Err())
+	case phases.KindWait:
+		return reconcile.Result{RequeueAfter: max(in.Outcome.After(), 10*time.Millisecond)}, nil
+	case phases.KindHold:
+		return reconcile.Result{RequeueAfter: in.Snapshot.Timing.PollWorking}, nil
+	default:
+		return reconcile.Result{RequeueAfter: 10 * time.Millisecond}, nil
+	}
+}
+
+func (r *Reconciler) removeAnnotation(ctx context.Context, c *v1alpha1.StorageCluster) error {
+	after := c.DeepCopy()
+	delete(after.Annotations, v1alpha1.AnnotationResume)
+	return r.Writer.PatchMeta(ctx, c, after)
+}
+
+func (r *Reconciler) removeFinalizer(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
+	after := c.DeepCopy()
+	controllerutil.RemoveFinalizer(after, v1alpha1.Finalizer)
+	delete(r.seen, c.UID)
+	return retryConflict(client.IgnoreNotFound(r.Writer.PatchMeta(ctx, c, after)))
+}
+
+// holdStill leaves an object alone whose phase a newer operator wrote.
+func (r *Reconciler) holdStill(ctx context.Context, c *v1alpha1.StorageCluster, cause error) (reconcile.Result, error) {
+	log.FromContext(ctx).Error(cause, "the phase is not known to this operator, which changes nothing")
+	if text := cause.Error(); r.warned != text {
+		r.warned = text
+		r.Recorder.Eventf(c, nil, "Warning", status.ReasonUnknownPhase, "HoldStill",
+			"phase %s is not known to this operator; it changes nothing. Run the operator that wrote it", c.Status.Phase)
+	}
+	return reconcile.Result{RequeueAfter: r.Observer.Timing.Safety}, nil
+}
+
+func (r *Reconciler) warn(c *v1alpha1.StorageCluster, err error) {
+	if text := err.Error(); r.warned != text {
+		r.warned = text
+		r.Recorder.Eventf(c, nil, "Warning", "ResumeIgnored", "Resume", "%s", text)
+	}
+}
+
+func (r *Reconciler) fence(c *v1alpha1.StorageCluster, err error) {
+	if err == nil {
+		r.seen[c.UID] = fence{before: c.ResourceVersion, until: r.Clock.Now().Add(fenceTime)}
+	}
+}
+
+// retryConflict makes a lost race a quiet retry: the object changed under us, and the next reconcile sees how.
+func retryConflict(err error) (reconcile.Result, error) {
+	if errors.Is(err, context.Canceled) || apierrors.IsConflict(err) {
+		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+	}
+	return reconcile.Result{}, err
+}
+
+func logger(ctx context.Context) logr.Logger { return log.FromContext(ctx) }

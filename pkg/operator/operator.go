@@ -1,0 +1,215 @@
+// Package operator puts the parts together: the manager with its cache, the LINSTOR client, the background writer and the
+// reconciler. cmd/operator runs it with flags; tests run it in their own process with short times.
+package operator
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
+	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// DefaultEndpoint is LINSTOR's API inside the cluster.
+var DefaultEndpoint = fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace, resources.ControllerPort)
+
+// Options configures an operator.
+type Options struct {
+	// LinstorEndpoint is where LINSTOR's API is found. Default: the controller's Service.
+	LinstorEndpoint string
+	// MetricsAddress is where metrics are served over TLS, to those who may get /metrics; "0" for nowhere.
+	MetricsAddress string
+	// ProbeAddress is where /healthz and /readyz are served; "0" for nowhere.
+	ProbeAddress string
+	// LeaderElect makes several replicas take turns.
+	LeaderElect bool
+	// LeaseDuration is how long a leader that died is waited for. Default 15s; renewed at two thirds of it.
+	LeaseDuration time.Duration
+	Timing        phases.Timing
+	Catalogue     *catalogue.Catalogue
+	// Parallel is how many writes to LINSTOR run at once. Default 8.
+	Parallel int
+	// RetryBase and RetryMax bound the back-off of failed writes to LINSTOR. Defaults 1s and 5m.
+	RetryBase, RetryMax time.Duration
+
+	// WrapClient is the seam for faults and counting in every write to Kubernetes; nil for none.
+	WrapClient func(client.WithWatch) client.WithWatch
+	// LinstorTransport is the same seam for LINSTOR; nil for the default transport.
+	LinstorTransport http.RoundTripper
+	// Registry takes the metrics. Default: controller-runtime's.
+	Registry ctrlmetrics.RegistererGatherer
+}
+
+// Scheme knows all types that the operator uses.
+func Scheme() (*runtime.Scheme, error) {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			return nil, fmt.Errorf("build the scheme: %w", err)
+		}
+	}
+	return s, nil
+}
+
+// New builds an operator for a cluster. Start the manager to run it.
+func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	o = o.withDefaults()
+	var lease *leaseWatch
+	mo := managerOptions(scheme, o)
+	if o.LeaderElect {
+		if lease, err = newLeaseWatch(cfg, o.LeaseDuration); err != nil {
+			return nil, err
+		}
+		mo.LeaderElectionResourceLockInterface = lease
+	}
+	mgr, err := ctrl.NewManager(cfg, mo)
+	if err != nil {
+		return nil, fmt.Errorf("build the manager: %w", err)
+	}
+	return mgr, wire(mgr, o, lease)
+}
+
+func (o Options) withDefaults() Options {
+	if o.LinstorEndpoint == "" {
+		o.LinstorEndpoint = DefaultEndpoint
+	}
+	if o.LeaseDuration == 0 {
+		o.LeaseDuration = 15 * time.Second
+	}
+	if o.Catalogue == nil {
+		o.Catalogue = catalogue.Embedded()
+	}
+	if o.Registry == nil {
+		o.Registry = ctrlmetrics.Registry
+	}
+	return o
+}
+
+// managerOptions: the cache holds workloads of one namespace only, without managed fields, and of Nodes only what is read.
+func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
+	renew := o.LeaseDuration * 2 / 3
+	retry := o.LeaseDuration * 2 / 15
+	return ctrl.Options{
+		Scheme: scheme,
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{v1alpha1.WorkloadNamespace: {}},
+			DefaultTransform:  cache.TransformStripManagedFields(),
+			ByObject:          map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
+		},
+		Metrics: metricsserver.Options{
+			BindAddress: o.MetricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
+			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS12 }},
+		},
+		HealthProbeBindAddress:        o.ProbeAddress,
+		LeaderElection:                o.LeaderElect,
+		LeaderElectionID:              leaseName,
+		LeaderElectionNamespace:       v1alpha1.OperatorNamespace,
+		LeaderElectionReleaseOnCancel: true,
+		LeaseDuration:                 &o.LeaseDuration,
+		RenewDeadline:                 &renew,
+		RetryPeriod:                   &retry,
+		NewClient: func(cfg *rest.Config, co client.Options) (client.Client, error) {
+			c, err := client.NewWithWatch(cfg, co)
+			if err != nil || o.WrapClient == nil {
+				return c, err
+			}
+			return o.WrapClient(c), nil
+		},
+	}
+}
+
+// slimNode drops what makes Nodes large in the cache and is never read.
+func slimNode(o any) (any, error) {
+	if n, ok := o.(*corev1.Node); ok {
+		n.ManagedFields = nil
+		n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached, n.Status.Capacity, n.Status.Allocatable = nil, nil, nil, nil, nil
+	}
+	return o, nil
+}
+
+func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
+	m := metrics.New()
+	if err := m.Register(o.Registry); err != nil {
+		return fmt.Errorf("register metrics: %w", err)
+	}
+	var clk clock.RealClock
+	api, err := linstor.New(linstor.Options{
+		Endpoint: o.LinstorEndpoint, Transport: o.LinstorTransport, BeforeWrite: lease.check, Observe: m.LinstorRequest, Clock: clk,
+	})
+	if err != nil {
+		return fmt.Errorf("build the LINSTOR client: %w", err)
+	}
+	wake := make(chan event.GenericEvent, 1)
+	observer := &observe.Observer{
+		Reader: mgr.GetClient(), Linstor: api, Prober: prober{database.New(mgr.GetAPIReader())},
+		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk,
+	}
+	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Clock: clk, Notify: func() {
+		observer.Invalidate()
+		select {
+		case wake <- event.GenericEvent{Object: &v1alpha1.StorageCluster{}}:
+		default: // one is on its way already
+		}
+	}})
+	observer.Tasks = runner
+	r := &controller.Reconciler{
+		Reader: mgr.GetClient(), Writer: kube.NewWriter(mgr.GetClient()), Observer: observer, API: api, Tasks: runner,
+		Recorder: mgr.GetEventRecorder("storagecluster-operator"), Metrics: m, Clock: clk,
+	}
+	if err := mgr.Add(runner); err != nil {
+		return fmt.Errorf("add the background writer: %w", err)
+	}
+	if err := r.Setup(mgr, wake); err != nil {
+		return fmt.Errorf("set up the reconciler: %w", err)
+	}
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
+		return fmt.Errorf("add the health check: %w", err)
+	}
+	return mgr.AddReadyzCheck("cache", func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		if !mgr.GetCache().WaitForCacheSync(ctx) {
+			return fmt.Errorf("the cache is not filled yet")
+		}
+		return nil
+	})
+}
+
+// prober gives the observer the names only.
+type prober struct{ *database.Prober }
+
+func (p prober) Nodes(ctx context.Context, spec *v1alpha1.DatabaseSpec, access resources.Database) ([]string, error) {
+	found, err := p.Probe(ctx, spec, access)
+	return found.Nodes, err
+}

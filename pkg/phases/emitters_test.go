@@ -1,0 +1,84 @@
+package phases_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+)
+
+// emitted are all events that may be fired in a state, by its handler or by interrupts.
+func emitted(state fsm.State) []fsm.Event {
+	out := slices.Clone(phases.Handlers()[state].Emits())
+	for _, i := range phases.Interrupts() {
+		if i.Emits != "" && slices.Contains(i.In, state) {
+			out = append(out, i.Emits)
+		}
+	}
+	return out
+}
+
+func TestEveryEdgeHasAnEmitterAndEveryEmittedEventIsLegal(t *testing.T) {
+	table := fsm.Cluster()
+	for _, s := range table.States {
+		if phases.Handlers()[s.State] == nil {
+			t.Errorf("state %s has no handler", s.State)
+			continue
+		}
+		for _, e := range emitted(s.State) {
+			if _, ok := table.Next(s.State, e); !ok {
+				t.Errorf("%s is emitted in %s, where it is not legal", e, s.State)
+			}
+		}
+		for _, e := range table.Events(s.State) {
+			if !slices.Contains(emitted(s.State), e) {
+				t.Errorf("the edge %s from %s has no emitter", e, s.State)
+			}
+		}
+	}
+	if got, want := len(phases.Handlers()), len(table.States); got != want {
+		t.Errorf("%d handlers for %d states", got, want)
+	}
+}
+
+func TestStatesArePhases(t *testing.T) {
+	phasesOfAPI := []v1alpha1.Phase{
+		v1alpha1.PhasePending, v1alpha1.PhaseAssessing, v1alpha1.PhaseKernelModule, v1alpha1.PhaseDatabase, v1alpha1.PhaseController,
+		v1alpha1.PhaseSatellites, v1alpha1.PhaseNodeRegistration, v1alpha1.PhaseStoragePools, v1alpha1.PhaseReady, v1alpha1.PhaseDegraded,
+		v1alpha1.PhaseHumanIntervention, v1alpha1.PhaseDeleting,
+	}
+	var states []v1alpha1.Phase
+	for _, s := range fsm.Cluster().States {
+		states = append(states, v1alpha1.Phase(s.State))
+	}
+	if !slices.Equal(phasesOfAPI, states) {
+		t.Errorf("the API's phases %v are not the table's states %v", phasesOfAPI, states)
+	}
+}
+
+func TestChainIsTheTablesChain(t *testing.T) {
+	var states []fsm.State
+	for _, l := range phases.Links() {
+		states = append(states, l.State())
+		if to, ok := fsm.Cluster().Next(fsm.Assessing, l.Missing()); !ok || to != l.State() {
+			t.Errorf("%s leads to %q, not to %s", l.Missing(), to, l.State())
+		}
+		if !slices.Contains(v1alpha1.ConditionTypes(), l.Condition()) {
+			t.Errorf("%s is no condition of the API", l.Condition())
+		}
+	}
+	if !slices.Equal(states, fsm.Chain()) {
+		t.Errorf("links are in the order %v", states)
+	}
+}
+
+func TestEveryWorkingStateHasADeadline(t *testing.T) {
+	timing := phases.DefaultTiming()
+	for _, s := range fsm.Cluster().States {
+		if (s.Class == fsm.Working) != (timing.Deadlines[s.State] > 0) {
+			t.Errorf("state %s: deadline %s", s.State, timing.Deadlines[s.State])
+		}
+	}
+}
