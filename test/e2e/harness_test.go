@@ -35,10 +35,10 @@ import (
 )
 
 // patience bounds how long a test waits for something that must happen. It is long because the machine may be busy.
-const patience = 60 * time.Second
+const patience = 20 * time.Second
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard())
+	ctrl.SetLogger(testLogger())
 	if _, err := kubebin.Ensure(context.Background(), kubebin.Options{Log: os.Stderr}); err != nil {
 		fmt.Fprintln(os.Stderr, "build the control plane:", err)
 		os.Exit(1)
@@ -127,11 +127,6 @@ func start(t *testing.T, ns []simcluster.NodeSpec) *env {
 // run starts the operator, as the ServiceAccount that deploy/operator.yaml gives it.
 func (e *env) run() {
 	e.t.Helper()
-	scheme, err := operator.Scheme()
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	_ = scheme
 	mgr, err := operator.New(e.cfg, operator.Options{
 		LinstorEndpoint: e.c.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: 3 * time.Second,
 		Timing: e.timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
@@ -140,7 +135,7 @@ func (e *env) run() {
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(logIntoContext(e.ctx, e.t))
+	ctx, cancel := context.WithCancel(e.ctx)
 	op := &runningOperator{cancel: cancel, done: make(chan error, 1)}
 	go func() { op.done <- mgr.Start(ctx) }()
 	e.op = op
@@ -164,19 +159,17 @@ func (e *env) stopOperator() {
 	e.op = nil
 }
 
-var logMu sync.Mutex
-
-func logIntoContext(ctx context.Context, t *testing.T) context.Context {
+// testLogger prints the operator's log if E2E_LOG is set.
+func testLogger() logr.Logger {
 	if os.Getenv("E2E_LOG") == "" {
-		return ctx
+		return logr.Discard()
 	}
-	l := funcr.New(func(prefix, args string) {
-		logMu.Lock()
-		defer logMu.Unlock()
-		fmt.Fprintf(os.Stderr, "%s %s %s %s\n", time.Now().Format("15:04:05.000"), t.Name(), prefix, args)
+	var mu sync.Mutex
+	return funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(os.Stderr, "%s %s %s\n", time.Now().Format("15:04:05.000"), prefix, args)
 	}, funcr.Options{Verbosity: 1})
-	ctrl.SetLogger(l)
-	return logr.NewContext(ctx, l)
 }
 
 // verify checks at the end of every test what must never happen.

@@ -123,10 +123,16 @@ type NodesStatus struct {
 	// +optional
 	Summary string `json:"summary,omitempty"`
 	// members is the number of nodes with the member label.
+	// +optional
+	// +default=0
 	Members int32 `json:"members"`
 	// online is the number of members that are registered, ONLINE and have their pools.
+	// +optional
+	// +default=0
 	Online int32 `json:"online"`
 	// minReady is how many must be online for the cluster to count as usable.
+	// +optional
+	// +default=0
 	MinReady int32 `json:"minReady"`
 	// states counts the members by state; states without members are left out.
 	// +optional
@@ -174,8 +180,12 @@ type PoolsStatus struct {
 	// +optional
 	Summary string `json:"summary,omitempty"`
 	// wanted is the number of pools that the members shall have, over all nodes.
+	// +optional
+	// +default=0
 	Wanted int32 `json:"wanted"`
 	// ready is the number of those that LINSTOR has without trouble.
+	// +optional
+	// +default=0
 	Ready int32 `json:"ready"`
 	// capacity is the total size of the ready pools, in steps of one per cent.
 	// +optional
