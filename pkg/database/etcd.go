@@ -1,0 +1,129 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+const (
+	// etcdNodes begins every key of LINSTOR's table of nodes, with LINSTOR's default prefix (linstor-server 1.33,
+	// CtrlConfig). The slash at its end keeps NODE_NET_INTERFACES and the like out.
+	etcdNodes = "/LINSTOR/NODES/"
+	// etcdNameColumn ends the key whose value is a node's name.
+	etcdNameColumn = "NODE_DSP_NAME"
+)
+
+// etcd looks into an etcd cluster. It speaks plain text whatever the endpoints' scheme, as LINSTOR does without a CA
+// certificate (linstor-server 1.33, DbEtcd); a member that insists on TLS is unreachable for both.
+func (p *Prober) etcd(ctx context.Context, db *v1alpha1.EtcdDatabase, access resources.Database) ([]string, error) {
+	hosts := strings.Split(strings.TrimPrefix(access.URL, "etcd://"), ",")
+	about := subject{
+		server: "etcd at " + strings.Join(hosts, ", "), secret: db.CredentialsSecret, access: access, timeout: p.timeout,
+	}
+	// The client waits out the whole time for members that refuse connections, and forgets why.
+	if err := anyListens(ctx, hosts); err != nil {
+		return nil, about.fail(ctx, ErrUnreachable, err)
+	}
+	keys, err := readEtcd(ctx, hosts, access)
+	if err != nil {
+		return nil, about.fail(ctx, classifyEtcd(err), err)
+	}
+	return etcdNames(keys), nil
+}
+
+// anyListens returns nil as soon as one of the hosts accepts a connection, else the reasons of all.
+func anyListens(ctx context.Context, hosts []string) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	results := make(chan error, len(hosts))
+	for _, host := range hosts {
+		go func() {
+			conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", host)
+			if err == nil {
+				err = conn.Close()
+			}
+			results <- err
+		}()
+	}
+	var failures []error
+	for range hosts {
+		err := <-results
+		if err == nil {
+			return nil
+		}
+		failures = append(failures, err)
+	}
+	return errors.Join(failures...)
+}
+
+func readEtcd(ctx context.Context, hosts []string, access resources.Database) (_ []*mvccpb.KeyValue, err error) {
+	c, err := clientv3.New(clientv3.Config{
+		Context: ctx, Endpoints: hosts, Username: access.User, Password: access.Password, Logger: zap.NewNop(),
+	})
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if closeErr := c.Close(); err == nil && closeErr != nil {
+			err = fmt.Errorf("close the connection: %w", closeErr)
+		}
+	}()
+	// Linearizable, the default: an answer proves that the cluster has a quorum.
+	answer, err := c.Get(ctx, etcdNodes, clientv3.WithPrefix())
+	if err != nil {
+		return nil, err
+	}
+	return answer.Kvs, nil
+}
+
+func classifyEtcd(err error) error {
+	switch {
+	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty),
+		errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrInvalidAuthToken):
+		return ErrCredentials
+	}
+	// The client returns some of etcd's errors as its own type and some as gRPC's.
+	switch s, _ := status.FromError(err); s.Message() {
+	case rpctypes.ErrAuthFailed.Error(), rpctypes.ErrUserEmpty.Error(), rpctypes.ErrPermissionDenied.Error():
+		return ErrCredentials
+	}
+	switch status.Code(err) {
+	case codes.PermissionDenied, codes.Unauthenticated:
+		return ErrCredentials
+	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
+		return ErrUnreachable
+	}
+	return nil
+}
+
+// etcdNames reads rows that are spread over one key a column. A row without a name counts with its key: it
+// is damaged, and still somebody's.
+func etcdNames(keys []*mvccpb.KeyValue) []string {
+	rows := map[string]string{}
+	for _, kv := range keys {
+		key, column, _ := strings.Cut(strings.TrimPrefix(string(kv.Key), etcdNodes), "/")
+		if column == etcdNameColumn && len(kv.Value) > 0 {
+			rows[key] = string(kv.Value)
+		} else if rows[key] == "" {
+			rows[key] = key
+		}
+	}
+	names := make([]string, 0, len(rows))
+	for _, name := range rows {
+		names = append(names, name)
+	}
+	return names
+}
