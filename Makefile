@@ -82,7 +82,8 @@ verify: generate ## Check that what is generated is in git as it should be, form
 
 .PHONY: lint
 lint: $(LINT)/golangci-lint ## Run golangci-lint. The first run builds it (some minutes).
-	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(LINT)/golangci-lint run --timeout 20m ./...
+	$(LINT)/golangci-lint config verify
+	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(LINT)/golangci-lint run ./...
 
 ##@ Build
 
