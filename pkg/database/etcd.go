@@ -89,18 +89,18 @@ func readEtcd(ctx context.Context, hosts []string, access resources.Database) (_
 	return answer.Kvs, nil
 }
 
+// classifyEtcd goes by etcd's own errors first: a wrong password is an InvalidArgument to gRPC.
 func classifyEtcd(err error) error {
+	err = rpctypes.Error(err) // the client leaves some in gRPC's form
 	switch {
-	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty),
-		errors.Is(err, rpctypes.ErrPermissionDenied), errors.Is(err, rpctypes.ErrInvalidAuthToken):
+	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrPermissionDenied):
 		return ErrCredentials
 	}
-	// The client returns some of etcd's errors as its own type and some as gRPC's.
-	switch s, _ := status.FromError(err); s.Message() {
-	case rpctypes.ErrAuthFailed.Error(), rpctypes.ErrUserEmpty.Error(), rpctypes.ErrPermissionDenied.Error():
-		return ErrCredentials
+	code := status.Code(err)
+	if own := (rpctypes.EtcdError{}); errors.As(err, &own) {
+		code = own.Code()
 	}
-	switch status.Code(err) {
+	switch code {
 	case codes.PermissionDenied, codes.Unauthenticated:
 		return ErrCredentials
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:

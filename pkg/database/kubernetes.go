@@ -27,7 +27,7 @@ func (p *Prober) kubernetes(ctx context.Context) ([]string, error) {
 		return nil, nil // no LINSTOR has installed its definitions
 	}
 	if err != nil {
-		return nil, kubernetesError("discover the versions", err)
+		return nil, kubernetesError("discover the versions of", err)
 	}
 	for _, mapping := range mappings {
 		names, err := p.listNodes(ctx, mapping.GroupVersionKind)

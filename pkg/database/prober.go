@@ -58,7 +58,7 @@ func (p *Prober) Probe(ctx context.Context, spec *v1alpha1.DatabaseSpec, access 
 	if ctx.Err() != nil {
 		return Result{}, fmt.Errorf("look into the %s database: %w", spec.Kind(), ctx.Err())
 	}
-	if err != nil {
+	if err != nil || len(names) == 0 {
 		return Result{}, err
 	}
 	slices.Sort(names)

@@ -1,0 +1,229 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
+)
+
+const definitionName = "nodes.internal.linstor.linbit.com"
+
+func TestKubernetes(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // the binaries are built once
+	defer cancel()
+	bin, err := kubebin.Ensure(ctx, kubebin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane, err := controlplane.Start(ctx, controlplane.Options{Dir: t.TempDir(), BinDir: bin})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := plane.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	admin := clientFor(t, plane, "admin", "system:masters")
+	grantRead(t, admin, "reader")
+	reader := New(clientFor(t, plane, "reader"))
+	reader.pageSize = 5
+
+	look(t, reader, Result{}) // no definitions
+
+	// A LINSTOR of long ago, and then a newer one that serves its version too.
+	define(t, admin, "v1-19-1")
+	lookUntil(t, reader, Result{})
+	for i, name := range foreignNodes() {
+		createNode(t, admin, "v1-19-1", i, map[string]any{"node_dsp_name": name})
+	}
+	look(t, reader, Result{Nodes: firstForeignNodes, Total: 12})
+	define(t, admin, "v1-99-0", "v1-19-1")
+	look(t, reader, Result{Nodes: firstForeignNodes, Total: 12})
+	createNode(t, admin, "v1-19-1", 98, map[string]any{"node_name": "CAPITALS"})
+	createNode(t, admin, "v1-19-1", 99, nil)
+	all := Result{Nodes: append([]string{nodeObject(99), "CAPITALS"}, firstForeignNodes[:8]...), Total: 14}
+	look(t, reader, all)
+	t.Run("one who discovers both versions", func(t *testing.T) {
+		look(t, New(clientFor(t, plane, "reader")), all)
+	})
+	t.Run("no right to list", func(t *testing.T) {
+		_, err := New(clientFor(t, plane, "nobody")).Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("error %v, want forbidden", err)
+		}
+	})
+
+	// The reader knows the definition from before.
+	if err := admin.Delete(ctx, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}); err != nil {
+		t.Fatal(err)
+	}
+	lookUntil(t, reader, Result{})
+}
+
+func TestKubernetesUnreachable(t *testing.T) {
+	port := freePort(t)
+	c, err := client.New(&rest.Config{Host: fmt.Sprintf("http://127.0.0.1:%d", port)}, client.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(c).Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
+	if !errors.Is(err, ErrUnreachable) {
+		t.Fatalf("error %v, want %v", err, ErrUnreachable)
+	}
+	checkText(t, err, []string{decimal(port)})
+}
+
+func TestKubernetesNeedsMapper(t *testing.T) {
+	_, err := New(struct{ client.Reader }{}).Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
+	if err == nil {
+		t.Fatal("a reader that cannot discover versions found something out")
+	}
+	checkText(t, err, []string{"RESTMapper"})
+}
+
+func look(t *testing.T, p *Prober, want Result) {
+	t.Helper()
+	got, err := p.Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("result (-want +got):\n%s", diff)
+	}
+}
+
+// lookUntil waits for the API server, which changes what it serves a moment after the definition.
+func lookUntil(t *testing.T, p *Prober, want Result) {
+	t.Helper()
+	waitUntil(t, nil, func(ctx context.Context) error {
+		got, err := p.Probe(ctx, &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
+		if err != nil {
+			return err
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			return errors.New(diff)
+		}
+		return nil
+	})
+}
+
+func clientFor(t *testing.T, plane *controlplane.ControlPlane, user string, groups ...string) client.Client {
+	t.Helper()
+	config, err := plane.Config(user, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, apiextensionsv1.AddToScheme} {
+		if err := add(s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: s})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// grantRead gives the user what deploy/operator.yaml gives the operator, and nothing else.
+func grantRead(t *testing.T, admin client.Client, user string) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: "linstor-nodes"}
+	create(t, admin, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
+		{APIGroups: []string{nodesKind.Group}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}},
+	}})
+	create(t, admin, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: meta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
+	})
+}
+
+// define installs LINSTOR's definition of its nodes with these versions; the first is stored.
+func define(t *testing.T, admin client.Client, versions ...string) {
+	t.Helper()
+	text, number := apiextensionsv1.JSONSchemaProps{Type: "string"}, apiextensionsv1.JSONSchemaProps{Type: "integer"}
+	crd := &apiextensionsv1.CustomResourceDefinition{
+		ObjectMeta: metav1.ObjectMeta{Name: definitionName},
+		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
+			Group: nodesKind.Group, Scope: apiextensionsv1.ClusterScoped,
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "nodes", Singular: "nodes", Kind: "Nodes"},
+		},
+	}
+	for i, version := range versions {
+		crd.Spec.Versions = append(crd.Spec.Versions, apiextensionsv1.CustomResourceDefinitionVersion{
+			Name: version, Served: true, Storage: i == 0,
+			Schema: &apiextensionsv1.CustomResourceValidation{OpenAPIV3Schema: &apiextensionsv1.JSONSchemaProps{
+				Type: "object",
+				Properties: map[string]apiextensionsv1.JSONSchemaProps{"spec": {
+					Type: "object",
+					Properties: map[string]apiextensionsv1.JSONSchemaProps{
+						"uuid": text, "node_name": text, "node_dsp_name": text, "node_flags": number, "node_type": number,
+					},
+				}},
+			}},
+		})
+	}
+	live := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: crd.ObjectMeta}
+	err := admin.Get(t.Context(), client.ObjectKeyFromObject(crd), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		create(t, admin, crd)
+	case err != nil:
+		t.Fatal(err)
+	default:
+		live.Spec.Versions = crd.Spec.Versions
+		if err := admin.Update(t.Context(), live); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, version := range versions {
+		waitUntil(t, nil, func(ctx context.Context) error {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: nodesKind.Group, Version: version, Kind: "NodesList"})
+			return admin.List(ctx, list)
+		})
+	}
+}
+
+func createNode(t *testing.T, admin client.Client, version string, number int, spec map[string]any) {
+	t.Helper()
+	node := &unstructured.Unstructured{Object: map[string]any{}}
+	node.SetGroupVersionKind(nodesKind.WithVersion(version))
+	node.SetName(nodeObject(number))
+	if spec != nil {
+		node.Object["spec"] = spec
+	}
+	create(t, admin, node)
+}
+
+// nodeObject is an object's name: a hash in LINSTOR's database.
+func nodeObject(number int) string { return fmt.Sprintf("%064x", number) }
+
+func create(t *testing.T, c client.Client, obj client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), obj); err != nil {
+		t.Fatal(err)
+	}
+}

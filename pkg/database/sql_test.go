@@ -1,0 +1,153 @@
+package database
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+const secretName = "linstor-db"
+
+var firstForeignNodes = []string{"N05", "Zürich", "n01", "n02", "n03", "n04", "n06", "n07", "n08", "n09"}
+
+func postgreSQLSpec(port int32, database string) *v1alpha1.DatabaseSpec {
+	return &v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{
+		Host: "127.0.0.1", Port: port, Database: database, CredentialsSecret: secretName,
+	}}
+}
+
+func mariaDBSpec(port int32, database string) *v1alpha1.DatabaseSpec {
+	return &v1alpha1.DatabaseSpec{MariaDB: &v1alpha1.SQLDatabase{
+		Host: "127.0.0.1", Port: port, Database: database, CredentialsSecret: secretName,
+	}}
+}
+
+func accessTo(spec *v1alpha1.DatabaseSpec, user, password string) resources.Database {
+	return resources.Database{URL: resources.DatabaseURL(spec), User: user, Password: password}
+}
+
+func TestPostgreSQL(t *testing.T) {
+	t.Run("stub", func(t *testing.T) { testSQL(t, serveStub(t, stubPostgreSQL), postgreSQLSpec) })
+	if binary := findProgram("postgres", "/usr/lib/postgresql/*/bin/postgres"); binary != "" {
+		t.Run("real", func(t *testing.T) { testSQL(t, realPostgreSQL(t, binary), postgreSQLSpec) })
+	}
+	testUnreachableSQL(t, postgreSQLSpec)
+}
+
+func TestMariaDB(t *testing.T) {
+	t.Run("stub", func(t *testing.T) { testSQL(t, serveStub(t, stubMariaDB), mariaDBSpec) })
+	if binary := findProgram("mariadbd", "/usr/sbin/mariadbd"); binary != "" {
+		t.Run("real", func(t *testing.T) { testSQL(t, realMariaDB(t, binary), mariaDBSpec) })
+	}
+	testUnreachableSQL(t, mariaDBSpec)
+}
+
+// testSQL is what every SQL server must give, stub or real, of either kind.
+func testSQL(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.DatabaseSpec) {
+	for _, tc := range []struct {
+		name, user, password, database, sslMode string
+		want                                    Result
+		kind                                    error
+		says                                    []string
+	}{
+		{name: "no LINSTOR", user: ownerUser, password: ownerPassword, database: emptyDatabase},
+		{name: "no nodes", user: ownerUser, password: ownerPassword, database: freshDatabase},
+		{
+			name: "foreign nodes", user: ownerUser, password: ownerPassword, database: foreignDatabase,
+			want: Result{Nodes: firstForeignNodes, Total: 12},
+		},
+		{
+			name: "no TLS wanted", user: ownerUser, password: ownerPassword, database: foreignDatabase, sslMode: "disable",
+			want: Result{Nodes: firstForeignNodes, Total: 12},
+		},
+		{
+			name: "wrong password", user: ownerUser, password: "wr0ng", database: foreignDatabase,
+			kind: ErrCredentials, says: []string{"127.0.0.1:" + decimal(port), "linstor-storage/" + secretName},
+		},
+		{name: "unknown user", user: "nobody-knows", password: "wr0ng", database: foreignDatabase, kind: ErrCredentials},
+		{
+			name: "may not read", user: guestUser, password: guestPassword, database: foreignDatabase,
+			kind: ErrCredentials, says: []string{"denied"},
+		},
+		{
+			name: "no database", user: ownerUser, password: ownerPassword, database: "nosuch",
+			kind: ErrNoDatabase, says: []string{`"nosuch"`, "127.0.0.1:" + decimal(port)},
+		},
+		{
+			name: "TLS wanted", user: ownerUser, password: ownerPassword, database: foreignDatabase, sslMode: "verify-full",
+			kind: ErrUnreachable, says: []string{"127.0.0.1:" + decimal(port)},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			spec := specFor(port, tc.database)
+			for _, db := range []*v1alpha1.SQLDatabase{spec.PostgreSQL, spec.MariaDB} {
+				if db != nil {
+					db.SSLMode = tc.sslMode
+				}
+			}
+			got, err := New(nil).Probe(t.Context(), spec, accessTo(spec, tc.user, tc.password))
+			if !errors.Is(err, tc.kind) {
+				t.Fatalf("error %v, want %v", err, tc.kind)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("result (-want +got):\n%s", diff)
+			}
+			if err != nil {
+				checkText(t, err, tc.says, tc.user, tc.password)
+			}
+		})
+	}
+}
+
+// checkText wants an error that tells what failed, and tells no secret.
+func checkText(t *testing.T, err error, says []string, secrets ...string) {
+	t.Helper()
+	t.Log(err)
+	for _, want := range says {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q lacks %q", err, want)
+		}
+	}
+	for _, secret := range secrets {
+		if strings.Contains(err.Error(), secret) {
+			t.Errorf("%q tells %q", err, secret)
+		}
+	}
+}
+
+func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.DatabaseSpec) {
+	t.Run("nobody listens", func(t *testing.T) {
+		spec := specFor(freePort(t), foreignDatabase)
+		_, err := New(nil).Probe(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+		if !errors.Is(err, ErrUnreachable) {
+			t.Fatalf("error %v, want %v", err, ErrUnreachable)
+		}
+		checkText(t, err, []string{"127.0.0.1:", "connection refused"}, ownerUser, ownerPassword)
+	})
+	t.Run("silent", func(t *testing.T) {
+		spec := specFor(silentServer(t), foreignDatabase)
+		p := New(nil)
+		p.timeout = 100 * time.Millisecond
+		_, err := p.Probe(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+		if !errors.Is(err, ErrUnreachable) {
+			t.Fatalf("error %v, want %v", err, ErrUnreachable)
+		}
+		checkText(t, err, []string{"127.0.0.1:", "no answer within 100ms"}, ownerUser, ownerPassword)
+	})
+	t.Run("caller gave up", func(t *testing.T) {
+		spec := specFor(silentServer(t), foreignDatabase)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		_, err := New(nil).Probe(ctx, spec, accessTo(spec, ownerUser, ownerPassword))
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) {
+			t.Errorf("error %v, want the caller's own and no verdict on the database", err)
+		}
+	})
+}

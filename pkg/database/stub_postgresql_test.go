@@ -1,0 +1,151 @@
+package database
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"strings"
+)
+
+// Codes of PostgreSQL's protocol 3.0 (PostgreSQL's documentation, "Message Formats").
+const (
+	pgSSLRequest = 80877103
+	pgProtocol3  = 3 << 16
+)
+
+// stubPostgreSQL speaks as much of PostgreSQL's protocol as one login and one simple query need.
+func stubPostgreSQL(conn net.Conn) error {
+	in := bufio.NewReader(conn)
+	params, err := pgStartup(in, conn)
+	if err != nil || params == nil {
+		return err
+	}
+	if err := pgSend(conn, 'R', binary.BigEndian.AppendUint32(nil, 3)); err != nil { // AuthenticationCleartextPassword
+		return err
+	}
+	kind, body, err := pgReceive(in)
+	if err != nil {
+		return err
+	}
+	if kind != 'p' {
+		return stubError("message %q instead of a password", kind)
+	}
+	user, database := params["user"], params["database"]
+	password := strings.TrimSuffix(string(body), "\x00")
+	switch stubLogin(user, password == stubPassword(user), database) {
+	case stubBadPassword:
+		return pgError(conn, "FATAL", "28P01", `password authentication failed for user "`+user+`"`)
+	case stubNoDatabase:
+		return pgError(conn, "FATAL", "3D000", `database "`+database+`" does not exist`)
+	}
+	if err := pgSend(conn, 'R', make([]byte, 4)); err != nil { // AuthenticationOk
+		return err
+	}
+	return pgQueries(in, conn, user, database)
+}
+
+func pgStartup(in *bufio.Reader, conn net.Conn) (map[string]string, error) {
+	for {
+		var head [8]byte
+		if _, err := io.ReadFull(in, head[:]); err != nil {
+			return nil, pgEnd(err)
+		}
+		body := make([]byte, binary.BigEndian.Uint32(head[:4])-8)
+		if _, err := io.ReadFull(in, body); err != nil {
+			return nil, err
+		}
+		switch binary.BigEndian.Uint32(head[4:]) {
+		case pgSSLRequest:
+			if _, err := conn.Write([]byte{'N'}); err != nil {
+				return nil, err
+			}
+		case pgProtocol3:
+			words := strings.Split(string(body), "\x00")
+			params := map[string]string{}
+			for i := 0; i+1 < len(words); i += 2 {
+				params[words[i]] = words[i+1]
+			}
+			return params, nil
+		default:
+			return nil, stubError("startup %x", head)
+		}
+	}
+}
+
+func pgQueries(in *bufio.Reader, conn net.Conn, user, database string) error {
+	for {
+		if err := pgSend(conn, 'Z', []byte{'I'}); err != nil { // ReadyForQuery
+			return err
+		}
+		kind, body, err := pgReceive(in)
+		if err != nil || kind == 'X' {
+			return pgEnd(err)
+		}
+		query := strings.TrimSuffix(string(body), "\x00")
+		switch {
+		case kind == 'Q' && query == ";": // how the driver asks whether a connection lives
+			err = pgSend(conn, 'I', nil)
+		case kind == 'Q' && query == `SELECT node_dsp_name FROM "LINSTOR".nodes`:
+			err = pgAnswer(conn, user, database)
+		default:
+			err = stubError("message %q: %q", kind, query)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func pgAnswer(conn net.Conn, user, database string) error {
+	names, outcome := stubQuery(user, database)
+	switch outcome {
+	case stubDenied:
+		return pgError(conn, "ERROR", "42501", "permission denied for schema LINSTOR")
+	case stubNoTable:
+		return pgError(conn, "ERROR", "42P01", `relation "LINSTOR.nodes" does not exist`)
+	}
+	column := append([]byte{0, 1}, "node_dsp_name\x00"...)
+	column = append(column, 0, 0, 0, 0, 0, 0) // of no table
+	column = binary.BigEndian.AppendUint32(column, 1043)
+	column = append(column, 0xff, 0xff, 0, 0, 1, 3, 0, 0) // varchar(255), as text
+	if err := pgSend(conn, 'T', column); err != nil {
+		return err
+	}
+	for _, name := range names {
+		row := binary.BigEndian.AppendUint32([]byte{0, 1}, uint32(len(name)))
+		if err := pgSend(conn, 'D', append(row, name...)); err != nil {
+			return err
+		}
+	}
+	return pgSend(conn, 'C', []byte("SELECT 1\x00"))
+}
+
+func pgError(conn net.Conn, severity, code, text string) error {
+	return pgSend(conn, 'E', []byte("S"+severity+"\x00V"+severity+"\x00C"+code+"\x00M"+text+"\x00\x00"))
+}
+
+func pgSend(conn net.Conn, kind byte, body []byte) error {
+	message := binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4))
+	_, err := conn.Write(append(message, body...))
+	return err
+}
+
+func pgReceive(in *bufio.Reader) (byte, []byte, error) {
+	var head [5]byte
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return 0, nil, err
+	}
+	body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
+	_, err := io.ReadFull(in, body)
+	return head[0], body, err
+}
+
+// pgEnd takes the client's end of the connection for an end and nothing worse.
+func pgEnd(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
