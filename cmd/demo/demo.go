@@ -70,10 +70,10 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if err := play.run(ctx, d); err != nil {
 		return d.explain(err)
 	}
-	d.say("\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl describe storagecluster linstor\n", d.cluster.Kubeconfig(), bin)
 	if d.exit {
 		return nil
 	}
+	d.say("\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl describe storagecluster linstor\n", d.cluster.Kubeconfig(), bin)
 	d.say("Ctrl-C stops it and all that it started.")
 	<-ctx.Done()
 	return ctx.Err()

@@ -50,6 +50,9 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 // newHolds are the holds that were not there before.
 func newHolds(before, after *v1alpha1.StorageClusterStatus) []*v1alpha1.Hold {
 	known := map[string]bool{}
+	if after.Phase == v1alpha1.PhaseHumanIntervention && before.Phase != after.Phase {
+		before = &v1alpha1.StorageClusterStatus{} // a hold of nodes that has become the cluster's is told once more
+	}
 	if before.Hold != nil {
 		known[before.Hold.ID] = true
 	}

@@ -153,6 +153,7 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 		return r.removeFinalizer(ctx, after)
 	}
 	if in.Released != nil {
+		r.Observer.Refresh()
 		if err := r.removeAnnotation(ctx, after); err != nil {
 			return retryConflict(err)
 		}

@@ -63,6 +63,14 @@ func (o *Observer) Invalidate() {
 	o.dirty = true
 }
 
+// Refresh makes the next snapshot look at LINSTOR anew, however young the last view is: a human has just said that
+// something changed.
+func (o *Observer) Refresh() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lastAt, o.probeAt = time.Time{}, time.Time{}
+}
+
 // Observe takes a snapshot for the object as it was read.
 func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*phases.Snapshot, error) {
 	s := &phases.Snapshot{Now: o.Clock.Now(), Timing: o.Timing, Catalogue: o.Catalogue, Cluster: c, TaskStates: map[string]work.State{}}
@@ -70,6 +78,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*ph
 		return nil, err
 	}
 	if err := o.target(s); err != nil {
+		return nil, err
+	}
+	if err := o.localVolumes(ctx, s); err != nil {
 		return nil, err
 	}
 	s.Linstor = o.linstor(ctx, s)
@@ -115,7 +126,7 @@ func (o *Observer) kubernetes(ctx context.Context, s *phases.Snapshot) error {
 	k.Secrets = byName(secrets.Items, func(o *corev1.Secret) string { return o.Name })
 	k.Revisions = byName(revisions.Items, func(o *appsv1.ControllerRevision) string { return o.Name })
 	sortPods(k, pods.Items, s.Cluster.Name)
-	return o.localVolumes(ctx, s)
+	return nil
 }
 
 func byName[T any](items []T, name func(*T) string) map[string]*T {
@@ -149,7 +160,7 @@ func sortPods(k *phases.Kube, pods []corev1.Pod, cluster string) {
 
 // localVolumes reads which devices local PersistentVolumes name, if any pool is to be made from devices.
 func (o *Observer) localVolumes(ctx context.Context, s *phases.Snapshot) error {
-	if !wantsDevices(&s.Cluster.Spec) {
+	if !wantsDevices(&s.Cluster.Spec) && (s.Target == nil || !wantsDevices(s.Target.Spec)) {
 		return nil
 	}
 	var list corev1.PersistentVolumeList

@@ -22,11 +22,15 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		return true, in.adoptDatabase(ctx)
 	case v1alpha1.OptionContinue:
 		claim, claimed, err := in.Claim()
-		if err != nil || !claimed || claim.RemoveUnverified {
+		if err != nil || claim.RemoveUnverified {
 			return err == nil, err
 		}
+		if !claimed && in.Target != nil {
+			claim.Backend = resources.DatabaseURL(&in.Target.Spec.Database) // somebody removed it; the answer needs a place
+		}
 		claim.RemoveUnverified = true
-		return true, in.applyClaim(ctx, claim)
+		// Stored is what the cache shows: letting the hold go before would begin it anew.
+		return false, in.applyClaim(ctx, claim)
 	default: // retry: failures are forgotten, so that back-off does not delay the new try
 		for _, prefix := range []string{"node/", "pool/", "controller/"} {
 			in.Tasks.Forget(prefix)

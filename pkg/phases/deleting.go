@@ -24,14 +24,14 @@ func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
 		if stored, err := in.KeepAnswer(ctx); err != nil {
 			return Fail(err)
 		} else if !stored {
-			return Wait("Deleting", "keeping the answer "+in.Answer.Option, in.poll())
+			return Wait(string(v1alpha1.HoldVolumesUnknown), "keeping the answer "+in.Answer.Option, in.poll())
 		}
 	}
 	claim, claimed, err := in.Claim()
 	if err != nil {
 		return Fail(err)
 	}
-	if claimed && !in.takenDown() {
+	if in.volumesPossible(claim) && !in.takenDown() {
 		if o := h.volumes(ctx, in, claim); o != nil {
 			return *o
 		}
@@ -40,8 +40,17 @@ func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
 				return Wait("Deregistering", fmt.Sprintf("%d nodes are still registered in LINSTOR", left), in.poll())
 			}
 		}
+		if o := in.lookOnce(ctx); o != nil {
+			return *o
+		}
 	}
 	return in.takeDown(ctx)
+}
+
+// volumesPossible is whether LINSTOR may have volumes. It cannot have any while it has never answered: the operator
+// registers no node before that. A claim that somebody removed proves nothing, so the status is asked as well.
+func (in *Input) volumesPossible(claim resources.ClaimData) bool {
+	return claim.LocalID != "" || claim.Adopted || in.Cluster.Status.Volumes != nil || in.Linstor.Known()
 }
 
 // volumes keeps the cluster running while volumes exist; nil if none do.
@@ -73,6 +82,25 @@ func (h deletingHandler) volumes(ctx context.Context, in *Input, claim resources
 	}
 }
 
+// lookOnce asks LINSTOR for volumes at the very moment before the first workload goes: the view is a little old, and a
+// volume may have been made since. nil if there is none, or nobody to ask.
+func (in *Input) lookOnce(ctx context.Context) *Outcome {
+	ds := in.Kube.DaemonSets[resources.SatelliteName]
+	if !in.Linstor.Known() || ds == nil || ds.DeletionTimestamp != nil {
+		return nil
+	}
+	v, err := in.API.View(ctx, linstor.ViewOptions{})
+	if err != nil {
+		o := Fail(fmt.Errorf("look for volumes before anything is removed: %w", err))
+		return &o
+	}
+	if v.Volumes > 0 {
+		o := Wait(v1alpha1.ReasonVolumesExist, fmt.Sprintf("%d volumes were made just now (%s): nothing is removed", v.Volumes, quoteList(v.VolumeNames, 3)), in.poll())
+		return &o
+	}
+	return nil
+}
+
 // keepRunning does the work of all links on the accepted spec: a deletion that waits must not let the cluster rot.
 func (h deletingHandler) keepRunning(ctx context.Context, in *Input) error {
 	if in.Target == nil {
@@ -86,8 +114,12 @@ func (h deletingHandler) keepRunning(ctx context.Context, in *Input) error {
 	return nil
 }
 
-// takenDown is whether the workloads are gone or going already, so that LINSTOR cannot be asked any more.
+// takenDown is whether the workloads are gone or going already, so that LINSTOR cannot be asked any more. If it had
+// volumes when it was asked last, it was somebody else who removed the workloads, and they are brought back.
 func (in *Input) takenDown() bool {
+	if n := in.Cluster.Status.Volumes; n != nil && *n > 0 {
+		return false
+	}
 	ds := in.Kube.DaemonSets[resources.SatelliteName]
 	d := in.Kube.Deployments[resources.ControllerName]
 	return (ds == nil || ds.DeletionTimestamp != nil) && (d == nil || d.DeletionTimestamp != nil)

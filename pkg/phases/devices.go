@@ -123,13 +123,28 @@ func (s *Snapshot) refusal(spec *v1alpha1.DevicesSpec, node string, d *linstor.D
 		return "is no disk of its own"
 	case d.Serial == "" && d.WWN == "" && !byPath(spec, d):
 		return "has neither serial number nor WWN, so it cannot be told from another after a reboot; name it by path to use it all the same"
-	case slices.Contains(s.Kube.LocalVolumePaths[node], d.Path):
+	case slices.ContainsFunc(s.Kube.LocalVolumePaths[node], func(path string) bool { return namesDisk(path, d) }):
 		return "is used by a local PersistentVolume"
 	}
 	if other := s.sharedWith(node, d); other != "" {
 		return "has the same WWN as a disk on node " + other + ": it may be one shared disk"
 	}
 	return ""
+}
+
+// namesDisk is whether a path in /dev is the disk's: its kernel name, or a link in /dev/disk/by-id that udev made from its
+// serial number or WWN ("wwn-0x5000c500a1b2c3d4", "nvme-INTEL_SSDPE2KX_S4EV1").
+func namesDisk(path string, d *linstor.Device) bool {
+	if path == d.Path {
+		return true
+	}
+	link, ok := strings.CutPrefix(path, "/dev/disk/by-id/")
+	for _, id := range []string{d.Serial, d.WWN} {
+		if ok && id != "" && strings.Contains(strings.ToLower(link), strings.ToLower(id)) {
+			return true
+		}
+	}
+	return false
 }
 
 // sharedWith is another node that has a disk of the same WWN; "" if none has.

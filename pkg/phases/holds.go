@@ -61,7 +61,10 @@ func (s *Snapshot) heldNode(m *Member) bool {
 
 // NodeHolds are the holds of single nodes after this reconcile: those that stand, less what was answered, and new ones.
 // Only troubles that need an answer become holds of nodes; others show as problems and go away by themselves.
-func NodeHolds(s *Snapshot, released *Answer) []v1alpha1.Hold {
+//
+// New ones begin only where mayBegin says so: in a phase that makes pools and stays, and not in the reconcile that answers
+// one. Its snapshot is older than the answer, and what the human has just put right would be held again.
+func NodeHolds(s *Snapshot, mayBegin bool, released *Answer) []v1alpha1.Hold {
 	out := []v1alpha1.Hold{}
 	for _, h := range s.Cluster.Status.NodeHolds {
 		if released != nil && released.Hold.ID == h.ID {
@@ -74,8 +77,10 @@ func NodeHolds(s *Snapshot, released *Answer) []v1alpha1.Hold {
 			out = append(out, h)
 		}
 	}
-	for _, r := range s.nodeHoldRequests() {
-		out = addNodeHold(s, out, r)
+	if mayBegin {
+		for _, r := range s.nodeHoldRequests() {
+			out = addNodeHold(s, out, r)
+		}
 	}
 	return out
 }

@@ -94,6 +94,9 @@ func (databaseLink) Work(ctx context.Context, in *Input) error {
 	if v := in.Linstor.View; v != nil && claim.LocalID == "" {
 		claim.LocalID = v.LocalID
 	}
+	if in.Cluster.DeletionTimestamp == nil {
+		claim.RemoveUnverified = false // it was the answer to a deletion that is over
+	}
 	if claimed && claim == before {
 		return nil
 	}

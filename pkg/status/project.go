@@ -35,10 +35,10 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 		st.AcceptedGeneration = s.Cluster.Generation // only switches changed, which hold at once
 	}
 	st.Message = truncate(in.Outcome.Message(), 256)
-	projectHold(st, in)
 	if !s.Cluster.Spec.Suspend || in.Released != nil {
-		st.NodeHolds = phases.NodeHolds(s, in.Released)
+		st.NodeHolds = phases.NodeHolds(s, nodeHoldsBegin(st, in), in.Released)
 	}
+	projectHold(st, in)
 	projectNodes(st, s)
 	projectPools(st, s)
 	if v := s.Linstor.View; v != nil {
@@ -66,6 +66,16 @@ func projectPhase(st *v1alpha1.StorageClusterStatus, in Input) {
 	st.History = st.History[:min(len(st.History), mostHistory)]
 }
 
+// nodeHoldsBegin is whether holds of single nodes may begin in this reconcile.
+func nodeHoldsBegin(st *v1alpha1.StorageClusterStatus, in Input) bool {
+	switch st.Phase {
+	case v1alpha1.PhaseStoragePools, v1alpha1.PhaseReady, v1alpha1.PhaseDegraded:
+		return in.Transition == nil && in.Released == nil
+	default:
+		return false
+	}
+}
+
 func projectHold(st *v1alpha1.StorageClusterStatus, in Input) {
 	s := in.Snapshot
 	switch request := in.Outcome.Hold(); {
@@ -73,8 +83,14 @@ func projectHold(st *v1alpha1.StorageClusterStatus, in Input) {
 		st.Hold.Message = truncate(request.Message, 1024) // the same hold, seen again
 	case request != nil:
 		st.Hold = phases.NewHold(s, request)
+		// A hold of the cluster speaks for the nodes too; answering it must not leave a second one for the same disks. What
+		// was held on nodes already keeps its id, which somebody may be about to answer.
+		for _, h := range st.NodeHolds {
+			if h.Reason == request.Reason && h.Pool == request.Pool {
+				st.Hold.ID, st.Hold.Since, st.Hold.Resume = h.ID, h.Since, h.Resume
+			}
+		}
 		st.Hold.Message = truncate(st.Hold.Message, 1024)
-		// A hold of the cluster speaks for the nodes too; answering it must not leave a second one for the same disks.
 		st.NodeHolds = slices.DeleteFunc(st.NodeHolds, func(h v1alpha1.Hold) bool { return h.Reason == request.Reason && h.Pool == request.Pool })
 	case st.Phase != v1alpha1.PhaseHumanIntervention && (st.Phase != v1alpha1.PhaseDeleting || in.Outcome.Reason() != string(v1alpha1.HoldVolumesUnknown)):
 		st.Hold = nil
