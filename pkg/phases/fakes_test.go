@@ -54,7 +54,9 @@ func (r *record) Apply(_ context.Context, o client.Object) error {
 	return nil
 }
 
-func (r *record) Delete(_ context.Context, o client.Object) error { return r.note("delete %s", name(o)) }
+func (r *record) Delete(_ context.Context, o client.Object) error {
+	return r.note("delete %s", name(o))
+}
 
 func (r *record) LabelNode(_ context.Context, n *corev1.Node, labels map[string]*string) error {
 	var words []string
@@ -126,7 +128,9 @@ func (f fakeAPI) DeleteInterface(_ context.Context, node, name string) error {
 	return f.note("delete interface %s/%s", node, name)
 }
 
-func (f fakeAPI) DeleteNode(_ context.Context, node string) error { return f.note("delete node %s", node) }
+func (f fakeAPI) DeleteNode(_ context.Context, node string) error {
+	return f.note("delete node %s", node)
+}
 
 func (f fakeAPI) CreatePool(_ context.Context, spec linstor.PoolSpec) error {
 	return f.note("create pool %s/%s %s %s", spec.Node, spec.Name, spec.Provider, spec.Backing)

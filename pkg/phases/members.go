@@ -263,7 +263,9 @@ func (s *Snapshot) blocked(before, through func(*Member) bool) *HoldRequest {
 	}
 	var worst key
 	for k, ms := range groups {
-		if len(ms) > len(groups[worst]) || len(ms) == len(groups[worst]) && k.reason < worst.reason {
+		// Between equals the names decide: the order of a map would change the hold from one look to the next.
+		order := cmp.Or(cmp.Compare(len(groups[worst]), len(ms)), cmp.Compare(k.reason, worst.reason), cmp.Compare(k.pool, worst.pool))
+		if order < 0 {
 			worst = k
 		}
 	}
