@@ -26,8 +26,9 @@ func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
 		} else if !stored {
 			return Wait(string(v1alpha1.HoldVolumesUnknown), "keeping the answer "+in.Answer.Option, in.poll())
 		}
+		in.AnswerKept = true
 	}
-	claim, claimed, err := in.Claim()
+	claim, _, err := in.Claim()
 	if err != nil {
 		return Fail(err)
 	}
