@@ -117,7 +117,7 @@ func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reco
 		}
 		moved = &t
 	}
-	if in.Answer != nil && in.Answer.Cluster && (moved != nil && moved.Event == fsm.Resumed || c.Status.Phase == v1alpha1.PhaseDeleting) {
+	if in.AnswerKept {
 		released = in.Answer
 	}
 	result := status.Input{Snapshot: snapshot, Outcome: outcome, Transition: moved, Released: released}
@@ -183,12 +183,15 @@ func (r *Reconciler) removeFinalizer(ctx context.Context, c *v1alpha1.StorageClu
 	return retryConflict(client.IgnoreNotFound(r.Writer.PatchMeta(ctx, c, after)))
 }
 
+// reasonUnknownPhase is the Event's reason for a phase that a newer operator wrote.
+const reasonUnknownPhase = "UnknownPhase"
+
 // holdStill leaves an object alone whose phase a newer operator wrote.
 func (r *Reconciler) holdStill(ctx context.Context, c *v1alpha1.StorageCluster, cause error) (reconcile.Result, error) {
 	log.FromContext(ctx).Error(cause, "the phase is not known to this operator, which changes nothing")
 	if text := cause.Error(); r.warned != text {
 		r.warned = text
-		r.Recorder.Eventf(c, nil, "Warning", status.ReasonUnknownPhase, "HoldStill",
+		r.Recorder.Eventf(c, nil, "Warning", reasonUnknownPhase, "HoldStill",
 			"phase %s is not known to this operator; it changes nothing. Run the operator that wrote it", c.Status.Phase)
 	}
 	return reconcile.Result{RequeueAfter: r.Observer.Timing.Safety}, nil

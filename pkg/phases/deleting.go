@@ -180,6 +180,17 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 			return Fail(fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
 		}
 	}
+	return in.forgetConsent(ctx)
+}
+
+// forgetConsent is the last step. A claim that stays must not carry the consent to this deletion over to a later one.
+func (in *Input) forgetConsent(ctx context.Context) Outcome {
+	if claim, claimed, err := in.Claim(); err == nil && claimed && claim.RemoveUnverified && in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
+		claim.RemoveUnverified = false
+		if err := in.applyClaim(ctx, claim); err != nil {
+			return Fail(err)
+		}
+	}
 	return Done()
 }
 

@@ -94,6 +94,8 @@ type Input struct {
 	Tasks  Tasks
 	// Answer is the valid answer to a hold that the resume annotation gives; nil if none.
 	Answer *Answer
+	// AnswerKept is set by whoever carried the answer out; only then is the hold let go.
+	AnswerKept bool
 }
 
 // ensure runs a task unless one with that key has ended after the view was taken: its effect is not in the view yet, and

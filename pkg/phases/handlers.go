@@ -205,6 +205,7 @@ func (h interventionHandler) Run(ctx context.Context, in *Input) Outcome {
 		case err != nil:
 			return Fail(err)
 		case stored:
+			in.AnswerKept = true
 			return Move(fsm.Resumed, string(hold.Reason), fmt.Sprintf("hold %s was answered with %s", hold.ID, in.Answer.Option))
 		default:
 			return Wait(string(hold.Reason), "keeping the answer "+in.Answer.Option, in.poll())
@@ -245,10 +246,17 @@ func (in *Input) cleared(links []Link, hold *v1alpha1.Hold) bool {
 	}
 	for _, l := range links {
 		if holdBelongs(l, hold.Reason) {
-			return l.Evidence(in.Snapshot).OK()
+			return l.Evidence(in.Snapshot).OK() && !in.stillBlocked(hold.Reason)
 		}
 	}
 	return in.Linstor.Known()
+}
+
+// stillBlocked is whether the trouble is there on too many members, wherever in the chain it shows: that a module loader
+// ran, for example, does not clear a hold about LINSTOR not seeing the module.
+func (s *Snapshot) stillBlocked(reason v1alpha1.HoldReason) bool {
+	n := s.count(func(m *Member) bool { return m.Problem != nil && m.Problem.Hold == reason })
+	return n > 0 && len(s.Members)-n < s.MinReady()
 }
 
 // holdBelongs is whether a hold of that reason is about the link.

@@ -47,11 +47,12 @@ func passphraseTrouble(message string) *HoldRequest {
 	return &HoldRequest{Reason: v1alpha1.HoldPassphraseUnusable, Message: message}
 }
 
-// recordPassphrase keeps a salted check value of the passphrase in the claim, before the first start with it.
+// recordPassphrase keeps a salted check value of the passphrase in the claim, once LINSTOR runs with it: one that LINSTOR
+// refused must not be taken for the right one.
 func (in *Input) recordPassphrase(ctx context.Context) error {
 	name := in.Target.Spec.Controller.PassphraseSecret
 	claim, claimed, err := in.Claim()
-	if err != nil || !claimed || name == "" || claim.PassphraseCheck != "" {
+	if err != nil || !claimed || name == "" || claim.PassphraseCheck != "" || !in.Linstor.Known() {
 		return err
 	}
 	salt := make([]byte, 16)

@@ -29,7 +29,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 	verdicts := map[string]verdict{
 		v1alpha1.ConditionReady:                     ready(st, s, health),
 		v1alpha1.ConditionReconciling:               reconciling(st, in),
-		v1alpha1.ConditionStalled:                   stalled(st, in),
+		v1alpha1.ConditionStalled:                   stalled(st),
 		v1alpha1.ConditionAvailable:                 available(s),
 		v1alpha1.ConditionDegraded:                  degraded(st, health),
 		v1alpha1.ConditionHumanInterventionRequired: humanRequired(st),
@@ -79,18 +79,12 @@ func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 	}
 }
 
-func stalled(st *v1alpha1.StorageClusterStatus, in Input) verdict {
+func stalled(st *v1alpha1.StorageClusterStatus) verdict {
 	if st.Hold != nil {
 		return yes(string(st.Hold.Reason), st.Hold.Message)
 	}
-	if in.Outcome.Reason() == ReasonUnknownPhase {
-		return yes(ReasonUnknownPhase, in.Outcome.Message())
-	}
 	return no(v1alpha1.ReasonAsExpected, "")
 }
-
-// ReasonUnknownPhase is the reason of Stalled for a phase that a newer operator wrote.
-const ReasonUnknownPhase = "UnknownPhase"
 
 func available(s *phases.Snapshot) verdict {
 	switch {

@@ -47,8 +47,8 @@ type EtcdDatabase struct {
 
 // SQLDatabase is an existing SQL database. LINSTOR makes its schema in it.
 type SQLDatabase struct {
-	// host is the server's DNS name or IP address, without port and without brackets. It may change when the database moves
-	// with its data. No default. Example: db.example.com.
+	// host is the server's DNS name or IP address, without port and without brackets. It cannot change once the
+	// cluster has claimed the database, because another server may hold other data. No default. Example: db.example.com.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f]*(:[0-9A-Fa-f.]*){2,8})$')",message="host must be a DNS name or an IP address without scheme, port or brackets, such as db.example.com"

@@ -115,8 +115,8 @@ var holdKinds = []HoldKind{
 	{HoldForeignLinstorFound, HoldAnswer, []string{OptionRetry, OptionAdopt}},
 	{HoldDeviceNotEmpty, HoldAnswer, []string{OptionRetry, OptionSkip, OptionUseExisting}},
 	{HoldVolumesUnknown, HoldAnswer, []string{OptionRetry, OptionContinue}},
-	{HoldUnsupportedChange, HoldRevert, nil},
-	{HoldPoolConflict, HoldRevert, nil},
+	{HoldUnsupportedChange, HoldRevert, []string{OptionRetry}},
+	{HoldPoolConflict, HoldRevert, []string{OptionRetry}},
 	{HoldOperationFailed, HoldRevert, []string{OptionRetry}},
 }
 
