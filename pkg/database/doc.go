@@ -11,7 +11,9 @@
 //     v1-33-1, and all that LINSTOR ever made stay served.
 //   - postgresql: table nodes in the schema "LINSTOR", which is quoted and so in capitals, while the table's name is not
 //     and so in small letters (DatabaseDriverInfo, consolidated-init-db.sql).
-//   - mariadb: table NODES in the database that the connection URL names. LINSTOR also makes a schema LINSTOR and asks
-//     JDBC to use it, but MariaDB's driver ignores that wish (MariaDB Connector/J, Connection.setSchema).
+//   - mariadb: table NODES in the database that the connection URL names. LINSTOR asks JDBC to use a schema LINSTOR, but
+//     MariaDB's driver ignores that wish (MariaDB Connector/J, Connection.setSchema). LINSTOR also runs CREATE SCHEMA IF NOT
+//     EXISTS `LINSTOR` when it migrates (MariaDBInfo), so its user needs the right CREATE on a database of that name too,
+//     whichever the URL names; a look that only reads cannot tell whether it has it.
 //   - etcd (LINSTOR before 1.34): keys /LINSTOR/NODES/<name in capitals>/<column> (EtcdUtils, CtrlConfig).
 package database

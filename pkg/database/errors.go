@@ -47,16 +47,16 @@ func (s subject) fail(ctx context.Context, kind, cause error) error {
 		return fmt.Errorf("%s %w: no answer within %s", s.server, ErrUnreachable, s.timeout)
 	}
 	detail := s.redact(cause.Error())
-	switch kind {
-	case ErrUnreachable:
+	switch {
+	case errors.Is(kind, ErrUnreachable):
 		return fmt.Errorf("%s %w: %s", s.server, kind, detail)
-	case ErrCredentials:
+	case errors.Is(kind, ErrCredentials):
 		if s.secret == "" {
 			return fmt.Errorf("%s %w: %s (no credentialsSecret is given)", s.server, kind, detail)
 		}
 		return fmt.Errorf("%s %w: %s (keys username and password of Secret %s/%s)",
 			s.server, kind, detail, v1alpha1.WorkloadNamespace, s.secret)
-	case ErrNoDatabase:
+	case errors.Is(kind, ErrNoDatabase):
 		return fmt.Errorf("%s: database %q %w; LINSTOR does not create it: %s", s.server, s.database, kind, detail)
 	default:
 		return fmt.Errorf("%s: read LINSTOR's nodes: %s", s.server, detail)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -58,15 +59,16 @@ func anyListens(ctx context.Context, hosts []string) error {
 			results <- err
 		}()
 	}
-	var failures []error
+	var failures []string
 	for range hosts {
 		err := <-results
 		if err == nil {
 			return nil
 		}
-		failures = append(failures, err)
+		failures = append(failures, err.Error())
 	}
-	return errors.Join(failures...)
+	slices.Sort(failures) // the same text each time, whoever answered first
+	return errors.New(strings.Join(failures, "; "))
 }
 
 func readEtcd(ctx context.Context, hosts []string, access resources.Database) (_ []*mvccpb.KeyValue, err error) {

@@ -39,7 +39,7 @@ func (p *Prober) postgreSQL(ctx context.Context, db *v1alpha1.SQLDatabase, acces
 	if err != nil {
 		return nil, about.fail(ctx, nil, err)
 	}
-	connector.Dialer(pqDialer{ctx})
+	connector.Dialer(pqDialer(func(network, addr string) (net.Conn, error) { return dial(ctx, network, addr) }))
 	return sqlTarget{subject: about, connector: connector, query: postgresNodes, classify: classifyPostgreSQL}.names(ctx)
 }
 
@@ -64,13 +64,13 @@ func classifyPostgreSQL(err error) error {
 	return nil
 }
 
-// pqDialer is dial in the shape that pq wants. pq ends its logins with no context, so the context comes in here.
-type pqDialer struct{ ctx context.Context }
+// pqDialer is a dial in the shape that pq wants. pq's logins know no context, so it has the look's own.
+type pqDialer func(network, address string) (net.Conn, error)
 
-func (d pqDialer) Dial(network, address string) (net.Conn, error) {
-	return dial(d.ctx, network, address)
-}
+// Dial implements [pq.Dialer].
+func (d pqDialer) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
+// DialTimeout implements [pq.Dialer].
 func (d pqDialer) DialTimeout(network, address string, _ time.Duration) (net.Conn, error) {
-	return dial(d.ctx, network, address)
+	return d(network, address)
 }

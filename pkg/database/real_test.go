@@ -24,8 +24,8 @@ const nodesTable = `CREATE TABLE NODES(UUID CHARACTER(36) NOT NULL, NODE_NAME VA
 // findProgram looks in PATH and where Debian keeps servers; "" if there is none.
 func findProgram(name string, patterns ...string) string {
 	if path, err := exec.LookPath(name); err == nil {
-		if real, err := filepath.EvalSymlinks(path); err == nil {
-			return real
+		if target, err := filepath.EvalSymlinks(path); err == nil {
+			return target
 		}
 	}
 	for _, pattern := range patterns {
@@ -40,7 +40,7 @@ func findProgram(name string, patterns ...string) string {
 // root hands over to the account that their packages make.
 func serverDir(t *testing.T, account string) (string, *syscall.SysProcAttr) {
 	t.Helper()
-	dir, err := os.MkdirTemp("", account)
+	dir, err := os.MkdirTemp("", account) //nolint:usetesting // what t.TempDir makes is closed to other accounts
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -68,7 +68,7 @@ func (t sqlTarget) names(ctx context.Context) ([]string, error) {
 		return names, nil
 	}
 	kind := t.classify(err)
-	if kind == errNoTable {
+	if errors.Is(kind, errNoTable) {
 		return nil, nil
 	}
 	return nil, t.fail(ctx, kind, err)
