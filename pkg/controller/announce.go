@@ -2,6 +2,8 @@ package controller
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,21 +32,33 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 			if after.Status.Phase == v1alpha1.PhaseDegraded {
 				kind = corev1.EventTypeWarning
 			}
-			r.Recorder.Eventf(after, nil, kind, string(t.To), string(t.Event), "%s → %s (%s): %s", t.From, t.To, t.Event, in.Outcome.Message())
+			r.Recorder.Eventf(after, nil, kind, string(t.To), string(t.Event), "%s",
+				note(fmt.Sprintf("%s → %s (%s): %s", t.From, t.To, t.Event, in.Outcome.Message()), ""))
 		}
 	}
 	for _, h := range newHolds(&before.Status, &after.Status) {
 		logger(ctx).Info("hold", "id", h.ID, "reason", h.Reason, "message", h.Message)
-		if h.Resume == "" {
-			r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, string(h.Reason), h.ID, "%s. See %s", h.Message, h.Runbook)
-		} else {
-			r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, string(h.Reason), h.ID, "%s. Options %v; to resume: %s. See %s", h.Message, h.Options, h.Resume, h.Runbook)
+		wayOut := ". See " + h.Runbook
+		if h.Resume != "" {
+			wayOut = fmt.Sprintf(". Options %v; to resume: %s. See %s", h.Options, h.Resume, h.Runbook)
 		}
+		r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, string(h.Reason), h.ID, "%s", note(h.Message, wayOut))
 	}
 	if before.Status.Message != after.Status.Message && in.Transition == nil {
 		logger(ctx).V(1).Info("waiting", "phase", after.Status.Phase, "reason", in.Outcome.Reason(), "message", in.Outcome.Message())
 	}
 	r.measure(after, in)
+}
+
+// note makes an Event's note of a message and what must not be lost of it. The API refuses Events with notes above 1024
+// bytes, so that one with a long message would never be seen.
+func note(message, wayOut string) string {
+	const limit = 1024
+	if len(message)+len(wayOut) <= limit {
+		return message + wayOut
+	}
+	cut := max(0, limit-len(wayOut)-len("…"))
+	return strings.ToValidUTF8(message[:cut], "") + "…" + wayOut
 }
 
 // newHolds are the holds that were not there before.

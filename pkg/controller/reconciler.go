@@ -197,10 +197,15 @@ func (r *Reconciler) holdStill(ctx context.Context, c *v1alpha1.StorageCluster, 
 	return reconcile.Result{RequeueAfter: r.Observer.Timing.Safety}, nil
 }
 
+// maxActionToken is how many characters of a token go into an Event's action, which the API bounds to 128 bytes.
+const maxActionToken = 30
+
 func (r *Reconciler) warn(c *v1alpha1.StorageCluster, err error) {
 	if text := err.Error(); r.warned != text {
 		r.warned = text
-		r.Recorder.Eventf(c, nil, "Warning", "ResumeIgnored", "Resume", "%s", text)
+		// The action tells one wrong token from the next: the recorder folds Events that differ in their notes alone.
+		token := []rune(c.Annotations[v1alpha1.AnnotationResume])
+		r.Recorder.Eventf(c, nil, "Warning", "ResumeIgnored", "Resume "+string(token[:min(len(token), maxActionToken)]), "%s", note(text, ""))
 	}
 }
 
