@@ -62,7 +62,7 @@ func claimedEvidence(s *Snapshot, claim resources.ClaimData) Evidence {
 				"LINSTOR's Cluster/LocalID is %s, but this cluster's is %s: the database was emptied or replaced. Restore it, or answer adopt to take this one",
 				v.LocalID, claim.LocalID)}}
 	}
-	return Evidence{State: Satisfied, Reason: "DatabaseClaimed", Message: "the database " + claim.Backend + " belongs to this cluster"}
+	return Evidence{State: Satisfied, Reason: "DatabaseClaimed", Message: "LINSTOR's database (" + claim.Backend + ") belongs to this cluster"}
 }
 
 // sameDatabase lets the parts of a connection URL change that do not name other data: parameters, and etcd's endpoints.

@@ -83,7 +83,7 @@ func stalled(st *v1alpha1.StorageClusterStatus) verdict {
 	if st.Hold != nil {
 		return yes(string(st.Hold.Reason), st.Hold.Message)
 	}
-	return no(v1alpha1.ReasonAsExpected, "")
+	return no(v1alpha1.ReasonAsExpected, "the operator can go on")
 }
 
 func available(s *phases.Snapshot) verdict {
@@ -124,14 +124,14 @@ func humanRequired(st *v1alpha1.StorageClusterStatus) verdict {
 		h := st.NodeHolds[0]
 		return yes(string(h.Reason), fmt.Sprintf("%d nodes are held: %s", h.Count, h.Message))
 	}
-	return no(v1alpha1.ReasonNoHold, "")
+	return no(v1alpha1.ReasonNoHold, "nothing waits for a human")
 }
 
 func suspended(s *phases.Snapshot) verdict {
 	if s.Cluster.Spec.Suspend {
 		return yes(v1alpha1.ReasonSuspended, "spec.suspend is set: the operator observes and changes nothing")
 	}
-	return no(v1alpha1.ReasonNotSuspended, "")
+	return no(v1alpha1.ReasonNotSuspended, "spec.suspend is not set")
 }
 
 func linkVerdict(s *phases.Snapshot, l phases.Link) verdict {
