@@ -92,10 +92,10 @@ build: ## Build bin/operator.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/operator ./cmd/operator
 
 .PHONY: image
-image: $(KO) ## Build the operator's image without Docker into dist/operator-image.tar, which "docker load" understands.
+image: $(KO) ## Build the operator's image without Docker into dist/operator-image.tar, for "docker load".
 	mkdir -p dist
 	KO_DOCKER_REPO=storagecluster-operator VERSION='$(VERSION)' $(KO) build --bare --tags '$(VERSION),latest' \
-		--push=false --tarball dist/operator-image.tar ./cmd/operator
+		--platform linux/$$($(GO) env GOARCH) --push=false --tarball dist/operator-image.tar ./cmd/operator
 
 .PHONY: kube
 kube: ## Build the control plane of the tests and the demo into .cache/kube, unless it is there.
