@@ -55,10 +55,23 @@ func (w *Writer) Apply(ctx context.Context, o client.Object) error {
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 	unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	if apierrors.IsInvalid(err) && live.GetUID() != "" {
+		err = w.replaceLists(ctx, live, u)
+	}
 	if err != nil {
 		return fmt.Errorf("apply %s %s/%s: %w", kind(o), o.GetNamespace(), o.GetName(), err)
 	}
 	return nil
+}
+
+// replaceLists writes the object with its lists as a whole. Server-side apply merges lists by key: an entry whose key
+// somebody changed by hand, such as a Service's port, stays beside ours, and the two together may be invalid for ever.
+func (w *Writer) replaceLists(ctx context.Context, live client.Object, want *unstructured.Unstructured) error {
+	patch, err := json.Marshal(want.Object)
+	if err != nil {
+		return fmt.Errorf("encode the patch: %w", err)
+	}
+	return w.client.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner))
 }
 
 // Delete removes the object that was seen, and leaves one alone that came after it under the same name.

@@ -145,12 +145,7 @@ func (s *Snapshot) registration(m *Member) registration {
 			r.modify = append(r.modify, w)
 		}
 	}
-	for _, name := range strings.Split(m.Linstor.Properties[auxInterfaces], ",") {
-		if name != "" && !slices.ContainsFunc(want, func(w linstor.Interface) bool { return strings.EqualFold(w.Name, name) }) &&
-			slices.ContainsFunc(m.Linstor.Interfaces, func(h linstor.Interface) bool { return strings.EqualFold(h.Name, name) }) {
-			r.remove = append(r.remove, name)
-		}
-	}
+	r.remove = s.ownInterfaces(m, want)[len(want)-1:]
 	r.props = linstor.Diff(m.Linstor.Properties, props)
 	return r
 }
@@ -172,11 +167,7 @@ func (s *Snapshot) nodeProperties(m *Member, want []linstor.Interface) map[strin
 	}
 	once(auxUID, string(m.Node.UID))
 	once(auxSystemUUID, m.Node.Status.NodeInfo.SystemUUID)
-	if len(want) > 1 {
-		var names []string
-		for _, w := range want[1:] {
-			names = append(names, w.Name)
-		}
+	if names := s.ownInterfaces(m, want); len(names) > 0 {
 		props[auxInterfaces] = strings.Join(names, ",")
 	}
 	for _, i := range s.Target.Spec.Nodes.Interfaces {
@@ -185,6 +176,26 @@ func (s *Snapshot) nodeProperties(m *Member, want []linstor.Interface) map[strin
 		}
 	}
 	return props
+}
+
+// ownInterfaces are the interfaces that the operator answers for: those that it wants, and those that it made and that are
+// not gone yet. Forgetting one before it is gone would leave it there for ever if its removal fails.
+func (s *Snapshot) ownInterfaces(m *Member, want []linstor.Interface) []string {
+	var names []string
+	for _, w := range want[1:] {
+		names = append(names, w.Name)
+	}
+	if m.Linstor == nil {
+		return names
+	}
+	for _, name := range strings.Split(m.Linstor.Properties[auxInterfaces], ",") {
+		same := func(other string) bool { return strings.EqualFold(other, name) }
+		there := func(h linstor.Interface) bool { return same(h.Name) }
+		if name != "" && !slices.ContainsFunc(names, same) && slices.ContainsFunc(m.Linstor.Interfaces, there) {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // wantedInterfaces are the interfaces of a member; the first is the satellite's.

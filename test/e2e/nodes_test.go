@@ -1,0 +1,462 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+)
+
+// linstorAPI speaks to the simulated LINSTOR beside the operator, as an administrator with LINSTOR's client does.
+func linstorAPI(e *env) *linstor.Client {
+	e.t.Helper()
+	api, err := linstor.New(linstor.Options{Endpoint: e.c.LinstorURL()})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return api
+}
+
+// linstorNode is a node as LINSTOR has it.
+func linstorNode(e *env, name string) (*linstor.Node, error) {
+	v, err := linstorAPI(e).View(e.ctx, linstor.ViewOptions{})
+	if err != nil {
+		return nil, err
+	}
+	if n := v.Node(name); n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("LINSTOR has no node %s", name)
+}
+
+// waitStatus waits until the status is as wanted.
+func waitStatus(e *env, what string, ok func(*v1alpha1.StorageClusterStatus) bool) *v1alpha1.StorageCluster {
+	e.t.Helper()
+	var c *v1alpha1.StorageCluster
+	e.eventually(what, func() error {
+		if c = e.get(); !ok(&c.Status) {
+			return fmt.Errorf("phase %s, nodes %+v, pools %s: %s", c.Status.Phase, c.Status.Nodes, c.Status.Pools.Summary, c.Status.Message)
+		}
+		return nil
+	})
+	return c
+}
+
+// controllerNode is the node on which LINSTOR's controller runs.
+func controllerNode(e *env) string {
+	e.t.Helper()
+	var pods corev1.PodList
+	if err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController}); err != nil {
+		e.t.Fatal(err)
+	}
+	if len(pods.Items) != 1 {
+		e.t.Fatalf("%d controller pods, want 1", len(pods.Items))
+	}
+	return pods.Items[0].Spec.NodeName
+}
+
+// otherNode is one of n1 to n3 that does not run LINSTOR's controller.
+func otherNode(e *env) string {
+	e.t.Helper()
+	if controllerNode(e) == "n2" {
+		return "n3"
+	}
+	return "n2"
+}
+
+func nodeSpec(i int, change func(*simcluster.NodeSpec)) simcluster.NodeSpec {
+	n := nodes(i)[i-1]
+	if change != nil {
+		change(&n)
+	}
+	return n
+}
+
+func addNode(e *env, n simcluster.NodeSpec) {
+	e.t.Helper()
+	if err := e.c.AddNode(e.ctx, n); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	before := e.waitPhase(v1alpha1.PhaseReady)
+
+	addNode(e, nodeSpec(4, nil))
+	after := waitStatus(e, "four nodes with their pools", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Nodes.Summary == "4/4" && s.Pools.Summary == "4/4"
+	})
+	if after.Status.Phase != v1alpha1.PhaseReady || len(after.Status.History) != len(before.Status.History) {
+		t.Errorf("phase %s, history %+v: the new node moved the machine", after.Status.Phase, after.Status.History)
+	}
+	if n := node(e, "n4"); n.Labels[v1alpha1.LabelMember] != v1alpha1.ClusterName || n.Labels[v1alpha1.LabelOS] == "" {
+		t.Errorf("labels of n4: %v", n.Labels)
+	}
+	if _, err := linstorNode(e, "n4"); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
+	e := start(t, nodes(3))
+	e.timing.HealthRegained = 3 * time.Second
+	e.run()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+
+	dead := otherNode(e)
+	if err := e.c.KillNode(e.ctx, dead); err != nil {
+		t.Fatal(err)
+	}
+	c := e.waitPhase(v1alpha1.PhaseDegraded)
+	if p := c.Status.Nodes.Problems; len(p) != 1 || !slices.Equal(p[0].Nodes, []string{dead}) || p[0].Message == "" {
+		t.Errorf("problems are %+v, want one about %s", p, dead)
+	}
+	if c.Status.Nodes.Summary != "2/3" || !strings.Contains(c.Status.Message, dead) {
+		t.Errorf("nodes %s, message %q", c.Status.Nodes.Summary, c.Status.Message)
+	}
+	if got := condition(c, v1alpha1.ConditionReady); got != "True/Degraded" {
+		t.Errorf("Ready is %s: two of three nodes are enough", got)
+	}
+	e.waitEvent(string(v1alpha1.PhaseDegraded), dead)
+
+	if err := e.c.ReviveNode(e.ctx, dead); err != nil {
+		t.Fatal(err)
+	}
+	// Once all are back, it must last before the phase says so.
+	waitStatus(e, "all nodes online and the cluster still Degraded", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Nodes.Summary == "3/3" && s.Phase == v1alpha1.PhaseDegraded
+	})
+	c = e.waitPhase(v1alpha1.PhaseReady)
+	if h := c.Status.History; h[0].Event != "HealthRegained" || h[1].Event != "HealthLost" {
+		t.Errorf("history begins with %s, %s", h[0].Event, h[1].Event)
+	}
+	if len(c.Status.Nodes.Problems) > 0 {
+		t.Errorf("problems are left: %+v", c.Status.Nodes.Problems)
+	}
+}
+
+const selectedPool = thinPool + `
+  nodes:
+    nodeSelector: {example.com/storage: "true"}
+`
+
+func TestMembership(t *testing.T) {
+	e := start(t, nodes(3))
+	addNode(e, nodeSpec(4, func(n *simcluster.NodeSpec) { n.Labels[corev1.LabelOSStable] = "windows" }))
+	addNode(e, nodeSpec(5, func(n *simcluster.NodeSpec) {
+		n.Taints = []corev1.Taint{{Key: "example.com/gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}
+	}))
+	addNode(e, nodeSpec(6, func(n *simcluster.NodeSpec) { n.Labels["example.com/storage"] = "false" }))
+	e.run()
+	e.apply(cluster(selectedPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+	members := func(want ...string) {
+		t.Helper()
+		e.eventually(fmt.Sprintf("members %v", want), func() error {
+			var list corev1.NodeList
+			if err := e.client().List(e.ctx, &list, client.HasLabels{v1alpha1.LabelMember}); err != nil {
+				return err
+			}
+			var got []string
+			for i := range list.Items {
+				got = append(got, list.Items[i].Name)
+			}
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("the label is on %v", got)
+			}
+			return nil
+		})
+	}
+	members("n1", "n2", "n3")
+
+	// A node that is cordoned has its data still.
+	patchNode(e, "n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	// One that the selector no longer picks is leaving: label, satellite and registration stay until its data has left.
+	patchNode(e, "n3", func(n *corev1.Node) { n.Labels["example.com/storage"] = "false" })
+	c := waitStatus(e, "n3 is leaving", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Nodes.LeavingCount == 1 && slices.Equal(s.Nodes.Leaving, []string{"n3"})
+	})
+	members("n1", "n2", "n3")
+	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Online != 3 {
+		t.Errorf("phase %s with %s nodes after a node began to leave", c.Status.Phase, c.Status.Nodes.Summary)
+	}
+	if n, err := linstorNode(e, "n3"); err != nil || !n.Online() {
+		t.Errorf("LINSTOR's node n3 is %+v (%v), want it ONLINE", n, err)
+	}
+
+	// Tolerating the taint takes the node in.
+	e.update(func(c *v1alpha1.StorageCluster) {
+		c.Spec.Nodes.Tolerations = []corev1.Toleration{{Key: "example.com/gpu", Operator: corev1.TolerationOpExists}}
+	})
+	members("n1", "n2", "n3", "n5")
+	patchNode(e, "n3", func(n *corev1.Node) { n.Labels["example.com/storage"] = "true" })
+	waitStatus(e, "four members, none leaving", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "4/4" && s.Nodes.LeavingCount == 0
+	})
+}
+
+func TestMinReady(t *testing.T) {
+	e := start(t, nodes(3))
+	e.c.SetLoaderResult("n3", simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the kernel headers"})
+	e.run()
+	e.apply(cluster(thinPool))
+	c := e.waitPhase(v1alpha1.PhaseDegraded) // default: all of three but one
+	if c.Status.Nodes.MinReady != 2 || condition(c, v1alpha1.ConditionReady) != "True/Degraded" {
+		t.Errorf("minReady %d, Ready %s", c.Status.Nodes.MinReady, condition(c, v1alpha1.ConditionReady))
+	}
+	set := func(v intstr.IntOrString, want int32) {
+		t.Helper()
+		e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.MinReady = &v })
+		waitStatus(e, "minReady "+v.String(), func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.MinReady == want })
+	}
+	set(intstr.FromInt32(1), 1)
+	set(intstr.FromString("66%"), 2)
+	e.waitPhase(v1alpha1.PhaseDegraded)
+	set(intstr.FromString("67%"), 3) // rounded up: all of them
+	hold := e.waitHold(v1alpha1.HoldKernelModuleFailed)
+	if !slices.Equal(hold.Nodes, []string{"n3"}) || !strings.Contains(hold.Message, "headers") {
+		t.Errorf("hold is %+v", hold)
+	}
+	set(intstr.FromInt32(2), 2)
+	e.waitPhase(v1alpha1.PhaseDegraded)
+	e.c.SetLoaderResult("n3", simcluster.LoaderResult{})
+	e.waitPhase(v1alpha1.PhaseReady)
+}
+
+const interfaceSpec = thinPool + `
+  nodes:
+    properties: {Aux/example.com/rack: r1, DrbdOptions/AutoEvictAfterTime: "90"}
+    interfaces:
+    - {name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}
+    - {name: backup, addressFrom: {nodeAnnotation: example.com/backup-ip}}
+`
+
+func TestInterfacesAndProperties(t *testing.T) {
+	specs := nodes(3)
+	for i := range specs {
+		specs[i].Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("10.1.0.%d", i+1), "example.com/backup-ip": fmt.Sprintf("10.2.0.%d", i+1)}
+	}
+	e := start(t, specs)
+	e.run()
+	e.apply(cluster(interfaceSpec))
+	e.waitPhase(v1alpha1.PhaseReady)
+	api := linstorAPI(e)
+	waitNode := func(what string, ok func(*linstor.Node) bool) {
+		t.Helper()
+		e.eventually(what, func() error {
+			n, err := linstorNode(e, "n2")
+			if err == nil && !ok(n) {
+				err = fmt.Errorf("node is %+v", n)
+			}
+			return err
+		})
+	}
+	address := func(n *linstor.Node, name string) string {
+		for _, i := range n.Interfaces {
+			if i.Name == name {
+				return i.Address
+			}
+		}
+		return ""
+	}
+	waitNode("interfaces and properties", func(n *linstor.Node) bool {
+		return address(n, "storage") == "10.1.0.2" && address(n, "backup") == "10.2.0.2" && n.Properties["PrefNic"] == "storage" &&
+			n.Properties["Aux/example.com/rack"] == "r1" && n.Properties["DrbdOptions/AutoEvictAfterTime"] == "90"
+	})
+
+	// What others put there is theirs.
+	if err := errors.Join(
+		api.SetNodeProperties(e.ctx, "n2", map[string]string{"Aux/example.com/foreign": "stays", "DrbdOptions/AutoEvictAfterTime": "15"}, nil),
+		api.SetProperties(e.ctx, map[string]string{"DrbdOptions/AutoEvictAllowEviction": "true", "DrbdOptions/AutoEvictMaxDisconnectedNodes": "20"}, nil),
+		api.SetPoolProperties(e.ctx, "n2", "ssd", map[string]string{"Aux/example.com/foreign": "stays"}, nil),
+		api.CreateInterface(e.ctx, "n2", linstor.Interface{Name: "foreign", Address: "10.9.0.2"}),
+	); err != nil {
+		t.Fatal(err)
+	}
+	// What the operator set comes back.
+	waitNode("the changed property is put right", func(n *linstor.Node) bool { return n.Properties["DrbdOptions/AutoEvictAfterTime"] == "90" })
+	e.eventually("the changed property of the controller is put right", func() error {
+		v, err := api.View(e.ctx, linstor.ViewOptions{})
+		if err != nil {
+			return err
+		}
+		if v.Properties["DrbdOptions/AutoEvictAllowEviction"] != "false" || v.Properties["DrbdOptions/AutoEvictMaxDisconnectedNodes"] != "20" {
+			return fmt.Errorf("properties are %v", v.Properties)
+		}
+		return nil
+	})
+
+	// A new address follows the annotation.
+	patchNode(e, "n2", func(n *corev1.Node) { n.Annotations["example.com/storage-ip"] = "10.1.0.22" })
+	waitNode("the new address", func(n *linstor.Node) bool { return address(n, "storage") == "10.1.0.22" })
+
+	// What leaves the spec leaves LINSTOR, even if the connection breaks in between.
+	var cut atomic.Int32
+	e.c.World().SetFault(func(r *http.Request) *sim.Fault {
+		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/net-interfaces/") && cut.Add(1) <= 2 {
+			return &sim.Fault{Drop: true}
+		}
+		return nil
+	})
+	e.update(func(c *v1alpha1.StorageCluster) {
+		c.Spec.Nodes.Interfaces = nil
+		delete(c.Spec.Nodes.Properties, "Aux/example.com/rack")
+	})
+	waitNode("what left the spec is gone, what is foreign stays", func(n *linstor.Node) bool {
+		_, rack := n.Properties["Aux/example.com/rack"]
+		return !rack && n.Properties["PrefNic"] == "" && address(n, "storage") == "" && address(n, "backup") == "" && address(n, "default") != "" &&
+			n.Properties["Aux/example.com/foreign"] == "stays" && address(n, "foreign") == "10.9.0.2" &&
+			n.Pools["ssd"] != nil && n.Pools["ssd"].Properties["Aux/example.com/foreign"] == "stays"
+	})
+	for _, name := range []string{"n1", "n3"} {
+		e.eventually("interfaces of "+name, func() error {
+			n, err := linstorNode(e, name)
+			if err == nil && len(n.Interfaces) != 1 {
+				err = fmt.Errorf("interfaces are %+v", n.Interfaces)
+			}
+			return err
+		})
+	}
+	if cut.Load() < 3 {
+		t.Errorf("%d deletions of interfaces were tried, want those that were cut again", cut.Load())
+	}
+	e.waitPhase(v1alpha1.PhaseReady)
+}
+
+// drifted is an object of the operator's, a change that somebody makes by hand, and how it shows that the change is gone.
+type drifted struct {
+	object  client.Object
+	edit    func(client.Object)
+	restore func(client.Object) bool
+}
+
+func drift() []drifted {
+	in := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: name}
+	}
+	config := func(o client.Object) {
+		for k := range o.(*corev1.ConfigMap).Data {
+			o.(*corev1.ConfigMap).Data[k] = "# edited"
+		}
+	}
+	configOK := func(o client.Object) bool {
+		for _, v := range o.(*corev1.ConfigMap).Data {
+			if v == "# edited" {
+				return false
+			}
+		}
+		return len(o.(*corev1.ConfigMap).Data) > 0
+	}
+	return []drifted{
+		{&appsv1.DaemonSet{ObjectMeta: in(resources.SatelliteName)},
+			func(o client.Object) { o.(*appsv1.DaemonSet).Spec.Template.Spec.Containers[0].Image = "example.com/edited" },
+			func(o client.Object) bool {
+				return o.(*appsv1.DaemonSet).Spec.Template.Spec.Containers[0].Image != "example.com/edited"
+			}},
+		{&appsv1.Deployment{ObjectMeta: in(resources.ControllerName)},
+			func(o client.Object) { o.(*appsv1.Deployment).Spec.Replicas = new(int32) },
+			func(o client.Object) bool { return *o.(*appsv1.Deployment).Spec.Replicas == 1 }},
+		{&corev1.Service{ObjectMeta: in(resources.ControllerName)},
+			func(o client.Object) { o.(*corev1.Service).Spec.Ports[0].Port = 1234 },
+			func(o client.Object) bool { return o.(*corev1.Service).Spec.Ports[0].Port == resources.ControllerPort }},
+		{&corev1.ConfigMap{ObjectMeta: in(resources.ControllerConfigName)}, config, configOK},
+		{&corev1.ConfigMap{ObjectMeta: in(resources.SatelliteConfigName)}, config, configOK},
+	}
+}
+
+func TestDriftIsPutRight(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	c := e.waitPhase(v1alpha1.PhaseReady)
+	var loaders appsv1.DaemonSetList
+	if err := e.client().List(e.ctx, &loaders, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}); err != nil || len(loaders.Items) != 1 {
+		t.Fatalf("%d module loaders (%v), want 1", len(loaders.Items), err)
+	}
+	objects := append(drift(),
+		drifted{object: &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: loaders.Items[0].Name}}},
+		drifted{object: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: c.Status.Target}}})
+	for _, d := range objects {
+		what := fmt.Sprintf("%T %s", d.object, d.object.GetName())
+		key := client.ObjectKeyFromObject(d.object)
+		if err := e.client().Get(e.ctx, key, d.object); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		if d.edit != nil {
+			e.eventually(what+" is edited", func() error {
+				if err := e.client().Get(e.ctx, key, d.object); err != nil {
+					return err
+				}
+				d.edit(d.object)
+				return e.client().Update(e.ctx, d.object)
+			})
+			e.eventually(what+" is put right", func() error {
+				if err := e.client().Get(e.ctx, key, d.object); err != nil {
+					return err
+				}
+				if !d.restore(d.object) {
+					return errors.New("it is still as it was edited")
+				}
+				return nil
+			})
+		}
+		was := d.object.GetUID()
+		if err := e.client().Delete(e.ctx, d.object); err != nil {
+			t.Fatalf("%s: %v", what, err)
+		}
+		e.eventually(what+" is made again", func() error {
+			err := e.client().Get(e.ctx, key, d.object)
+			if err == nil && d.object.GetUID() == was {
+				err = errors.New("it is still being deleted")
+			}
+			return err
+		})
+		waitStatus(e, "all nodes after "+what+" came back", func(s *v1alpha1.StorageClusterStatus) bool {
+			return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "3/3"
+		})
+	}
+}
+
+func TestControllerThatDiesIsDegradedFirst(t *testing.T) {
+	e := start(t, nodes(3))
+	e.timing.Escalate = time.Minute
+	e.run()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+
+	e.c.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	c := e.waitPhase(v1alpha1.PhaseDegraded)
+	if got := condition(c, v1alpha1.ConditionAvailable); got != "False/ControllerUnreachable" {
+		t.Errorf("Available is %s", got)
+	}
+	if c.Status.Nodes.Summary != "3/3" {
+		t.Errorf("nodes %s: what LINSTOR said last must stay while it does not answer", c.Status.Nodes.Summary)
+	}
+	e.c.SetCrash(resources.ControllerContainer, "", "")
+	c = e.waitPhase(v1alpha1.PhaseReady)
+	for _, h := range c.Status.History {
+		if h.To == v1alpha1.PhaseHumanIntervention {
+			t.Errorf("a human was asked: %+v", h)
+		}
+	}
+}
