@@ -2,6 +2,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 )
@@ -29,6 +31,7 @@ func run() error {
 	o := operator.Options{Timing: phases.DefaultTiming()}
 	level := zapcore.InfoLevel
 	bindFlags(flag.CommandLine, &o, &level)
+	catalogueFile := flag.String("catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
@@ -41,6 +44,9 @@ func run() error {
 		return fmt.Errorf("build the logger: %w", err)
 	}
 	ctrl.SetLogger(zapr.NewLogger(zl))
+	if o.Catalogue, err = loadCatalogue(*catalogueFile); err != nil {
+		return err
+	}
 	cfg, err := ctrl.GetConfig()
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)
@@ -51,6 +57,23 @@ func run() error {
 	}
 	ctrl.Log.Info("starting", "version", version, "linstor", o.LinstorEndpoint)
 	return mgr.Start(ctrl.SetupSignalHandler())
+}
+
+// loadCatalogue extends the embedded catalogue by a file. The file comes from an optional ConfigMap, so it may be absent;
+// one that is there and wrong stops the operator, because ignoring it could run another image than the one it names.
+func loadCatalogue(path string) (*catalogue.Catalogue, error) {
+	c := catalogue.Embedded()
+	if path == "" {
+		return c, nil
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return c, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read the catalogue: %w", err)
+	}
+	return c.Extend(text)
 }
 
 func bindFlags(fs *flag.FlagSet, o *operator.Options, level *zapcore.Level) {

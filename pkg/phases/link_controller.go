@@ -101,7 +101,7 @@ func (s *Snapshot) controllerObjects() ([]managedObject, error) {
 	}
 	p := s.Params()
 	config := resources.ControllerConfig(p, db)
-	hash := digest(config)
+	hash := digest([]any{resources.ControllerConfig(p, resources.Database{URL: db.URL, User: db.User}), s.credentialsVersion()})
 	deployment, service := resources.Controller(p, hash), resources.ControllerService(p)
 	var configOK bool
 	switch c := config.(type) {
@@ -121,15 +121,7 @@ func (s *Snapshot) controllerObjects() ([]managedObject, error) {
 func (s *Snapshot) DatabaseAccess() (resources.Database, error) {
 	spec := &s.Target.Spec.Database
 	db := resources.Database{URL: resources.DatabaseURL(spec)}
-	var name string
-	switch {
-	case spec.Etcd != nil:
-		name = spec.Etcd.CredentialsSecret
-	case spec.PostgreSQL != nil:
-		name = spec.PostgreSQL.CredentialsSecret
-	case spec.MariaDB != nil:
-		name = spec.MariaDB.CredentialsSecret
-	}
+	name := credentialsSecret(spec)
 	if name == "" {
 		return db, nil
 	}
@@ -142,6 +134,28 @@ func (s *Snapshot) DatabaseAccess() (resources.Database, error) {
 		return db, fmt.Errorf("spec.database: Secret %s/%s has no key username", v1alpha1.WorkloadNamespace, name)
 	}
 	return db, nil
+}
+
+func credentialsSecret(spec *v1alpha1.DatabaseSpec) string {
+	switch {
+	case spec.Etcd != nil:
+		return spec.Etcd.CredentialsSecret
+	case spec.PostgreSQL != nil:
+		return spec.PostgreSQL.CredentialsSecret
+	case spec.MariaDB != nil:
+		return spec.MariaDB.CredentialsSecret
+	default:
+		return ""
+	}
+}
+
+// credentialsVersion restarts the controller when the credentials change. The annotation that does it is readable by
+// whoever may read pods, so it must not be a hash of the password, which could be guessed from it.
+func (s *Snapshot) credentialsVersion() string {
+	if secret := s.Kube.Secrets[credentialsSecret(&s.Target.Spec.Database)]; secret != nil {
+		return secret.ResourceVersion
+	}
+	return ""
 }
 
 // defaultProperties are set before the first node is registered, so that none is ever without them.

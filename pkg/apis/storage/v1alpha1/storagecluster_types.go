@@ -136,7 +136,8 @@ type ImagesSpec struct {
 // KernelModuleSpec says how the DRBD kernel module comes onto the nodes.
 type KernelModuleSpec struct {
 	// mode is one of
-	// Auto: a module loader built for the node's operating system tries a prebuilt module and compiles it otherwise;
+	// Auto: the module loader for the node's operating system decides: it compiles where it finds kernel sources in /usr/src and
+	// takes a module of its own image otherwise;
 	// Compile: always compile against the node's kernel headers (/usr/src);
 	// Prebuilt: only the modules shipped in the loader image;
 	// Preinstalled: the nodes bring DRBD 9 themselves, the operator only checks that LINSTOR sees it.
