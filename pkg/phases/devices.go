@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,10 +42,14 @@ func inventory(p *corev1.Pod) []disk {
 	return nil
 }
 
-// parseInventory reads lines of `lsblk -P -b`. A line that is cut off or is no disk is passed over.
+// parseInventory reads lines of `lsblk -P -b`. A line that is cut off, because the message had no room for it, or is no
+// disk is passed over: half a line would be a disk without serial number or signature.
 func parseInventory(text string) []disk {
 	var out []disk
-	for _, line := range strings.Split(text, "\n") {
+	for line := range strings.Lines(text) {
+		if !strings.HasSuffix(line, "\n") {
+			continue
+		}
 		f := map[string]string{}
 		for _, m := range inventoryField.FindAllStringSubmatch(line, -1) {
 			f[m[1]] = strings.TrimSpace(m[2])
@@ -53,9 +58,11 @@ func parseInventory(text string) []disk {
 			continue
 		}
 		d := disk{Device: linstor.Device{Path: "/dev/" + f["NAME"], Serial: f["SERIAL"], WWN: f["WWN"], Model: f["MODEL"], Rotational: f["ROTA"] == "1"}}
-		if _, err := fmt.Sscan(f["SIZE"], &d.SizeBytes); err != nil {
+		size, err := strconv.ParseInt(f["SIZE"], 10, 64)
+		if err != nil || size < 0 {
 			continue
 		}
+		d.SizeBytes = size
 		d.Signature = f["FSTYPE"]
 		if d.Signature == "" && f["PTTYPE"] != "" {
 			d.Signature = f["PTTYPE"] + " partition table"
@@ -149,20 +156,43 @@ func namesDisk(path string, d *linstor.Device) bool {
 
 // sharedWith is another node that has a disk of the same WWN; "" if none has.
 func (s *Snapshot) sharedWith(node string, d *linstor.Device) string {
-	if d.WWN == "" || s.Linstor.View == nil {
+	if d.WWN == "" {
 		return ""
 	}
-	for _, m := range s.Members {
-		if m.Name == node {
-			continue
-		}
-		same := func(wwn string) bool { return strings.EqualFold(wwn, d.WWN) }
-		if m.Linstor != nil && slices.ContainsFunc(m.Linstor.Devices, func(o linstor.Device) bool { return same(o.WWN) }) ||
-			slices.ContainsFunc(inventory(m.SatellitePod), func(o disk) bool { return same(o.WWN) }) {
-			return m.Name
+	for _, other := range s.wwns[strings.ToLower(d.WWN)] {
+		if other != node {
+			return other
 		}
 	}
 	return ""
+}
+
+// wantsDevices is whether any pool is made from devices.
+func (s *Snapshot) wantsDevices() bool {
+	return slices.ContainsFunc(s.Target.Spec.StoragePools, func(p v1alpha1.StoragePoolSpec) bool { return p.Devices != nil })
+}
+
+// indexDisks reads the members' inventories and notes which WWN is on which nodes, once for each snapshot: comparing each
+// disk with those of all other nodes would take minutes in a large cluster.
+func (s *Snapshot) indexDisks() {
+	s.wwns = map[string][]string{}
+	note := func(node, wwn string) {
+		key := strings.ToLower(wwn)
+		if on := s.wwns[key]; wwn != "" && (len(on) == 0 || on[len(on)-1] != node) {
+			s.wwns[key] = append(on, node)
+		}
+	}
+	for _, m := range s.Members {
+		m.disks = inventory(m.SatellitePod)
+		for i := range m.disks {
+			note(m.Name, m.disks[i].WWN)
+		}
+		if m.Linstor != nil {
+			for i := range m.Linstor.Devices {
+				note(m.Name, m.Linstor.Devices[i].WWN)
+			}
+		}
+	}
 }
 
 // choice is what a look at a node's disks gives for one pool.
@@ -185,7 +215,7 @@ func (s *Snapshot) choose(spec *v1alpha1.DevicesSpec, m *Member, empty []linstor
 		}
 		c.devices = append(c.devices, d)
 	}
-	for _, d := range inventory(m.SatellitePod) {
+	for _, d := range m.disks {
 		isEmpty := slices.ContainsFunc(empty, func(e linstor.Device) bool { return sameDevice(&e, &d.Device) })
 		if !isEmpty && d.Signature != "" && deviceMatches(spec, &d.Device) {
 			c.occupied = append(c.occupied, fmt.Sprintf("%s carries %s", deviceName(&d.Device), d.Signature))

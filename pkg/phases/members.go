@@ -35,6 +35,9 @@ type Member struct {
 	// Pools are what the spec wants on it.
 	Pools []*MemberPool
 
+	// disks are what the satellite's inventory found; nil while no pool is made from devices.
+	disks []disk
+
 	// State and Problem are the judgement.
 	State   v1alpha1.NodeState
 	Problem *Problem
@@ -87,6 +90,9 @@ func (s *Snapshot) Derive() {
 	slices.SortFunc(s.Members, func(a, b *Member) int { return cmp.Compare(a.Name, b.Name) })
 	if s.Target == nil {
 		return
+	}
+	if s.wantsDevices() {
+		s.indexDisks()
 	}
 	s.derivePools()
 	for _, m := range s.Members {

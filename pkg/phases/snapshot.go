@@ -33,6 +33,9 @@ type Snapshot struct {
 	TaskStates map[string]work.State
 	// Members are the nodes that take part, by name.
 	Members []*Member
+
+	// wwns are the nodes that have a disk of a WWN, in lower case.
+	wwns map[string][]string
 }
 
 // Target is the accepted spec.
