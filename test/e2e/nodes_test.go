@@ -369,7 +369,9 @@ func drift() []drifted {
 	}
 	return []drifted{
 		{&appsv1.DaemonSet{ObjectMeta: in(resources.SatelliteName)},
-			func(o client.Object) { o.(*appsv1.DaemonSet).Spec.Template.Spec.Containers[0].Image = "example.com/edited" },
+			func(o client.Object) {
+				o.(*appsv1.DaemonSet).Spec.Template.Spec.Containers[0].Image = "example.com/edited"
+			},
 			func(o client.Object) bool {
 				return o.(*appsv1.DaemonSet).Spec.Template.Spec.Containers[0].Image != "example.com/edited"
 			}},
