@@ -211,7 +211,7 @@ func (h interventionHandler) Run(ctx context.Context, in *Input) Outcome {
 			return Wait(string(hold.Reason), "keeping the answer "+in.Answer.Option, in.poll())
 		}
 	}
-	if hold.Reason.Kind().Class == v1alpha1.HoldClearing && in.cleared(h.links, hold) {
+	if hold.Reason.Kind().Class == v1alpha1.HoldClearing && in.cleared(ctx, h.links, hold) {
 		return Move(fsm.Cleared, string(hold.Reason), "the cause is gone")
 	}
 	return Wait(string(hold.Reason), hold.Message, in.Timing.PollSteady)
@@ -219,7 +219,7 @@ func (h interventionHandler) Run(ctx context.Context, in *Input) Outcome {
 
 // cleared is whether the evidence that a hold was about is back. It takes what was missing to be seen, not the failure to
 // be out of sight for a moment: a crash loop shows a running container between two crashes.
-func (in *Input) cleared(links []Link, hold *v1alpha1.Hold) bool {
+func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold) bool {
 	if in.Target == nil {
 		return false
 	}
@@ -227,29 +227,49 @@ func (in *Input) cleared(links []Link, hold *v1alpha1.Hold) bool {
 	case v1alpha1.HoldNoMatchingNodes:
 		return len(in.Members) > 0
 	case v1alpha1.HoldDeviceMissing:
-		return in.Linstor.Known() && in.count(func(m *Member) bool {
-			return m.Problem != nil && m.Problem.Hold == hold.Reason && m.Problem.Pool == hold.Pool
-		}) == 0
+		return in.Linstor.Known() && len(in.Members)-in.count(func(m *Member) bool { return m.lacksDisks(hold.Pool) }) >= in.MinReady()
 	case v1alpha1.HoldDatabaseUnreachable:
 		if _, claimed, err := in.Claim(); !claimed && err == nil {
 			return in.Database.Checked && in.Database.Err == nil
-		}
-	case v1alpha1.HoldPoolBackendMissing, v1alpha1.HoldStoragePoolsFailed:
-		// Only trying shows whether the volume group is there now.
-		for _, l := range links {
-			if l.State() == fsm.StoragePools && l.Work(context.Background(), in) != nil {
-				return false
-			}
 		}
 	case v1alpha1.HoldPassphraseUnusable:
 		return in.passphraseHold() == nil && in.controllerTrouble() == nil
 	}
 	for _, l := range links {
+		if l.State() == fsm.Database && !l.Evidence(in.Snapshot).OK() {
+			return false // whose data it is comes before everything that follows
+		}
 		if holdBelongs(l, hold.Reason) {
+			if writesLinstor(l) && l.Work(ctx, in) != nil {
+				return false
+			}
 			return l.Evidence(in.Snapshot).OK() && !in.stillBlocked(hold.Reason)
 		}
 	}
 	return in.Linstor.Known()
+}
+
+// writesLinstor is whether the evidence of a link comes from what is written to LINSTOR. Only trying shows whether LINSTOR
+// takes now what it refused before; none of it touches what is on a disk without a look at that disk.
+func writesLinstor(l Link) bool {
+	switch l.State() {
+	case fsm.Controller, fsm.NodeRegistration, fsm.StoragePools:
+		return true
+	default:
+		return false
+	}
+}
+
+// lacksDisks is whether no disk for the pool is known on the member. That LINSTOR cannot list the disks, or that the member
+// is not there to be asked, does not mean that they are back.
+func (m *Member) lacksDisks(entry string) bool {
+	for _, p := range m.Pools {
+		if p.Entry.Name == entry {
+			other := p.Problem != nil && p.Problem.Hold != "" && p.Problem.Hold != v1alpha1.HoldDeviceMissing
+			return !p.Ready && !p.NotWanted && p.step == stepNone && !other
+		}
+	}
+	return false
 }
 
 // stillBlocked is whether the trouble is there on too many members, wherever in the chain it shows: that a module loader
