@@ -85,6 +85,12 @@ func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	if cfg.QPS == 0 {
+		// client-go's own limit of 5 requests a second would stretch the labelling of a thousand nodes to minutes. The API
+		// server's priority and fairness protect it better.
+		cfg = rest.CopyConfig(cfg)
+		cfg.QPS = -1
+	}
 	var lease *leaseWatch
 	mo := managerOptions(scheme, o)
 	if o.LeaderElect {
