@@ -36,13 +36,13 @@ func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
 		if o := h.volumes(ctx, in, claim); o != nil {
 			return *o
 		}
+		if o := in.lookAgain(ctx); o != nil {
+			return *o
+		}
 		if in.Cluster.Spec.DeletionPolicy == v1alpha1.DeletionDelete && in.Linstor.Known() {
 			if left := in.deregister(); left > 0 {
 				return Wait("Deregistering", fmt.Sprintf("%d nodes are still registered in LINSTOR", left), in.poll())
 			}
-		}
-		if o := in.lookOnce(ctx); o != nil {
-			return *o
 		}
 	}
 	return in.takeDown(ctx)
@@ -83,9 +83,9 @@ func (h deletingHandler) volumes(ctx context.Context, in *Input, claim resources
 	}
 }
 
-// lookOnce asks LINSTOR for volumes at the very moment before the first workload goes: the view is a little old, and a
-// volume may have been made since. nil if there is none, or nobody to ask.
-func (in *Input) lookOnce(ctx context.Context) *Outcome {
+// lookAgain asks LINSTOR for volumes at the very moment before something goes: the view is a little old, and a volume may
+// have been made since. nil if there is none, if nobody can be asked, or once the workloads are going.
+func (in *Input) lookAgain(ctx context.Context) *Outcome {
 	ds := in.Kube.DaemonSets[resources.SatelliteName]
 	if !in.Linstor.Known() || ds == nil || ds.DeletionTimestamp != nil {
 		return nil
