@@ -189,7 +189,7 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 		return
 	}
 	if p.Entry.Devices == nil || props[auxUseExisting+name] != "" {
-		p.step, p.Problem = stepRegister, s.taskProblem(poolKey(m, p), v1alpha1.HoldStoragePoolsFailed)
+		p.step, p.Problem = stepRegister, s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 		return
 	}
 	if s.Linstor.View.DevicesErr != nil {
@@ -207,7 +207,7 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 	p.devices = c.devices
 	switch {
 	case len(c.devices) > 0:
-		p.step, p.Problem = stepDevices, s.taskProblem(poolKey(m, p), v1alpha1.HoldStoragePoolsFailed)
+		p.step, p.Problem = stepDevices, s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 	case len(c.occupied) > 0:
 		p.Problem = &Problem{Reason: string(v1alpha1.HoldDeviceNotEmpty), Hold: v1alpha1.HoldDeviceNotEmpty, Pool: name,
 			Message: fmt.Sprintf("pool %s: no empty disk matches, but %s; the operator never overwrites data", name, quoteList(c.occupied, 3))}
@@ -231,7 +231,7 @@ func (s *Snapshot) judgeIntent(m *Member, p *MemberPool, c choice, intent string
 			p.devices = append(p.devices, c.devices[i])
 		}
 	}
-	p.Problem = s.taskProblem(poolKey(m, p), v1alpha1.HoldStoragePoolsFailed)
+	p.Problem = s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 	switch total := len(strings.Split(intent, ",")); empty {
 	case 0:
 		p.step = stepRegister // the disks were made ready: only the pool is missing
@@ -354,16 +354,13 @@ func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) 
 	return in.registerPool(ctx, m, p)
 }
 
-// taskProblem explains a member whose write to LINSTOR failed; nil if none did.
-func (s *Snapshot) taskProblem(key string, reason v1alpha1.HoldReason) *Problem {
+// taskProblem explains a member whose write to LINSTOR failed; nil if none did. pool is the entry that it is about, if any.
+func (s *Snapshot) taskProblem(key, pool string, reason v1alpha1.HoldReason) *Problem {
 	st, ok := s.TaskStates[key]
 	if !ok || st.Err == nil {
 		return nil
 	}
-	p := &Problem{Reason: "WriteFailed", Message: oneLine(st.Err.Error())}
-	if rest, ok := strings.CutPrefix(key, "pool/"); ok {
-		_, p.Pool, _ = strings.Cut(rest, "/")
-	}
+	p := &Problem{Reason: "WriteFailed", Message: oneLine(st.Err.Error()), Pool: pool}
 	if linstor.Code(st.Err) == linstor.CodePoolConfiguration {
 		reason = v1alpha1.HoldPoolBackendMissing
 		p.Reason = string(reason)

@@ -241,7 +241,7 @@ func interfacesMatch(s *Snapshot, m *Member) bool {
 func (s *Snapshot) registrationProblem(m *Member) *Problem {
 	n := m.Linstor
 	if n == nil {
-		return s.taskProblem("node/"+m.Name, v1alpha1.HoldNodeRegistrationFailed)
+		return s.taskProblem("node/"+m.Name, "", v1alpha1.HoldNodeRegistrationFailed)
 	}
 	p := &Problem{Reason: "NodeOffline", Message: "LINSTOR reports the node as " + n.Status}
 	switch n.Status {
@@ -250,7 +250,7 @@ func (s *Snapshot) registrationProblem(m *Member) *Problem {
 			return &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Hold: v1alpha1.HoldKernelModuleFailed,
 				Message: oneLine("LINSTOR does not see DRBD on the node: " + strings.Join(n.Unsupported["DRBD"], "; "))}
 		}
-		return s.taskProblem("node/"+m.Name, v1alpha1.HoldNodeRegistrationFailed)
+		return s.taskProblem("node/"+m.Name, "", v1alpha1.HoldNodeRegistrationFailed)
 	case "VERSION_MISMATCH":
 		p.Reason, p.Hold = string(v1alpha1.HoldSatelliteVersionMismatch), v1alpha1.HoldSatelliteVersionMismatch
 		p.Message = "LINSTOR refuses the satellite because its version is not the controller's"

@@ -34,6 +34,8 @@ type world struct {
 	tasks    map[string]work.State
 	// bare leaves out the accepted spec, as before the first acceptance.
 	bare bool
+	// secrets counts the Secrets that were written, for their resource versions.
+	secrets int
 }
 
 // newWorld is a cluster of n nodes, n01 and so on, with one LVM thin pool named ssd on each.
