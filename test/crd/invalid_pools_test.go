@@ -129,7 +129,7 @@ var validChanges = []change{
 	{name: "kubernetes to no spec", from: "database: {kubernetes: {}}", to: ""},
 	{name: "postgresql moves", from: postgres, to: "database: {postgresql: {host: db2, port: 5433, credentialsSecret: db2, sslMode: require}}"},
 	{name: "postgresql default database given", from: postgres, to: "database: {postgresql: {host: db, database: linstor, credentialsSecret: db}}"},
-	{name: "etcd members change", from: etcd, to: `{version: 1.33.3, database: {etcd: {endpoints: ["https://e1:2379", "https://e2:2379"]}}}`},
+	{name: "etcd members change", from: etcd, to: `{version: 1.33.3, database: {etcd: {endpoints: ["http://e1:2379", "http://e2:2379"]}}}`},
 	{name: "version given", from: "{}", to: "version: 1.35.3"},
 	{name: "version taken away", from: "version: 1.35.3", to: "{}"},
 	{name: "pool given as it is", from: pool("lvm: {volumeGroup: vg}"), to: pool("pool: ssd, lvm: {volumeGroup: vg}")},

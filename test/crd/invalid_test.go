@@ -69,6 +69,7 @@ var invalidSpecs = []invalid{
 	{"etcd with the newest LINSTOR", `database: {etcd: {endpoints: ["http://e:2379"]}}`, "spec", "set version to a release before 1.34.0"},
 	{"etcd without endpoints", `{version: 1.33.2, database: {etcd: {endpoints: []}}}`, "spec.database.etcd.endpoints", "at least 1"},
 	{"etcd endpoint without scheme", `{version: 1.33.2, database: {etcd: {endpoints: ["e:2379"]}}}`, "spec.database.etcd.endpoints", "http://host:port"},
+	{"etcd over TLS", `{version: 1.33.2, database: {etcd: {endpoints: ["https://e:2379"]}}}`, "spec.database.etcd.endpoints", "CA certificate"},
 	{"etcd endpoint with path", `{version: 1.33.2, database: {etcd: {endpoints: ["http://e:2379/x"]}}}`, "spec.database.etcd.endpoints", "http://host:port"},
 	{"ten etcd endpoints", `{version: 1.33.2, database: {etcd: {endpoints: [` + numbered(`"http://e%d:2379"`, 10) + `]}}}`, "spec.database.etcd.endpoints", "at most 9"},
 	{"etcd Secret", `{version: 1.33.2, database: {etcd: {endpoints: ["http://e:2379"], credentialsSecret: a_b}}}`, "spec.database.etcd.credentialsSecret", "name of a Secret"},

@@ -105,7 +105,7 @@ var validSpecs = map[string]string{
 	"registry with port and path":  "images: {registry: registry.example.com:5000/a-b/c__d, pullSecrets: [a, b.c]}",
 	"kubernetes":                   "database: {kubernetes: {}}",
 	"etcd":                         etcd,
-	"etcd with password":           `{version: 1.9.0, database: {etcd: {endpoints: ["https://[fd00::1]:2379"], credentialsSecret: etcd}}}`,
+	"etcd with password":           `{version: 1.9.0, database: {etcd: {endpoints: ["http://[fd00::1]:2379"], credentialsSecret: etcd}}}`,
 	"postgresql":                   postgres,
 	"postgresql in full":           "database: {postgresql: {host: \"fd00::1\", port: 65535, database: linstor_a-b, credentialsSecret: db, sslMode: verify-full}}",
 	"mariadb":                      mariadb,

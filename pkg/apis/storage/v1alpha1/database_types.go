@@ -22,7 +22,8 @@ type DatabaseSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!has(self.sslMode) || self.sslMode in ['', 'disable', 'allow', 'prefer', 'require', 'verify-ca', 'verify-full']",message="sslMode must be one of PostgreSQL's modes: disable, allow, prefer, require, verify-ca, verify-full",fieldPath=.sslMode
 	PostgreSQL *SQLDatabase `json:"postgresql,omitempty"`
-	// mariadb is an existing MariaDB or MySQL database. Default: not used.
+	// mariadb is an existing MariaDB or MySQL database. LINSTOR also runs CREATE SCHEMA IF NOT EXISTS LINSTOR when it sets the
+	// database up, so that its user needs GRANT CREATE ON LINSTOR.* besides all rights on the database. Default: not used.
 	// Example: {host: db.example.com, credentialsSecret: linstor-db}.
 	// +optional
 	MariaDB *SQLDatabase `json:"mariadb,omitempty"`

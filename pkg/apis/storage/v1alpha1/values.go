@@ -9,7 +9,7 @@ type SecretName = string
 
 // EndpointURL is the client URL of an etcd member.
 // +kubebuilder:validation:MaxLength=261
-// +kubebuilder:validation:XValidation:rule="self.matches('^https?://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]]):[0-9]{1,5}$')",message="endpoints must be URLs of the form http://host:port or https://host:port, such as http://etcd.example.com:2379"
+// +kubebuilder:validation:XValidation:rule="self.matches('^http://([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[[][0-9A-Fa-f:.]+[]]):[0-9]{1,5}$')",message="endpoints must be URLs of the form http://host:port, such as http://etcd.example.com:2379; LINSTOR speaks TLS to etcd only with a CA certificate, which cannot be given yet"
 type EndpointURL = string
 
 // PoolName is a storage pool's name by LINSTOR's rules: 3 to 48 characters, the first a letter or '_', at least one letter
