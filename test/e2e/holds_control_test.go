@@ -1,0 +1,377 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+const outOfOrder = `[{"ret_code":-4611686018407201820,"message":"out of order"}]`
+
+// refuseNewNodes is a LINSTOR that fails to register nodes.
+func refuseNewNodes(r *http.Request) *sim.Fault {
+	if r.Method == http.MethodPost && r.URL.Path == "/v1/nodes" {
+		return &sim.Fault{Status: http.StatusInternalServerError, Body: outOfOrder}
+	}
+	return nil
+}
+
+// linstorPut does a PUT without a body, as a user does with LINSTOR's own client.
+func (e *env) linstorPut(path string) {
+	e.t.Helper()
+	req, err := http.NewRequestWithContext(e.ctx, http.MethodPut, e.c.LinstorURL()+path, nil)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	body, _ := io.ReadAll(resp.Body)
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		e.t.Fatalf("PUT %s: %s: %s", path, resp.Status, body)
+	}
+}
+
+func holdDatabaseUnreachable(t *testing.T) {
+	t.Run("before the first start", databaseUnreachableAtFirst)
+	t.Run("of a running cluster", databaseLost)
+}
+
+func databaseUnreachableAtFirst(t *testing.T) {
+	e := start(t, nodes(1))
+	e.timing.Deadlines[fsm.Database] = time.Second
+	e.run()
+	address := freeAddress(t)
+	e.apply(cluster(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) + thinPool))
+	h := e.held(v1alpha1.HoldDatabaseUnreachable, "no progress for 1s", address)
+	h = e.retriedInVain(h)
+	other := freeAddress(t)
+	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.Database.Etcd.Endpoints[0] = "http://" + other })
+	h = e.held(v1alpha1.HoldDatabaseUnreachable, other)
+	e.startEtcd(other)
+	e.ended(h, fsm.Cleared)
+	e.ready("1/1", "1/1")
+}
+
+// databaseLost: a cluster that runs is Degraded first when its database goes away.
+func databaseLost(t *testing.T) {
+	e := start(t, nodes(1))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.ready("1/1", "1/1")
+	e.c.SetCrash(resources.ControllerContainer, "", "org.postgresql.util.PSQLException: Connection to db:5432 refused")
+	e.waitPhase(v1alpha1.PhaseDegraded)
+	h := e.held(v1alpha1.HoldDatabaseUnreachable, "Connection to db:5432 refused")
+	h = e.retriedInVain(h)
+	e.c.SetCrash(resources.ControllerContainer, "", "")
+	e.ended(h, fsm.Cleared)
+	e.ready("1/1", "1/1")
+}
+
+// freeAddress is a loopback address at which nothing listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// startEtcd runs the control plane's etcd once more, for LINSTOR.
+func (e *env) startEtcd(address string) {
+	e.t.Helper()
+	dir := e.t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, filepath.Join(e.c.BinDir(), "etcd"), "--data-dir="+dir, "--listen-client-urls=http://"+address,
+		"--advertise-client-urls=http://"+address, "--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"), "--log-level=error")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		cancel()
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+}
+
+func holdForeignLinstorFound(t *testing.T) {
+	t.Run("before the first start", foreignAtFirst)
+	t.Run("of a running cluster", databaseReplaced)
+}
+
+const linstorNodesCRD = `
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: nodes.internal.linstor.linbit.com}
+spec:
+  group: internal.linstor.linbit.com
+  names: {kind: Nodes, listKind: NodesList, plural: nodes, singular: nodes}
+  scope: Cluster
+  versions:
+  - name: v1-33-1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+---
+apiVersion: internal.linstor.linbit.com/v1-33-1
+kind: Nodes
+metadata: {name: 0a1b2c}
+spec: {node_name: ALPHA, node_dsp_name: alpha}
+`
+
+func foreignAtFirst(t *testing.T) {
+	e := start(t, nodes(1))
+	db := e.c.World().Database("k8s")
+	db.SeedForeign("11111111-2222-4333-8444-555555555555", "alpha")
+	e.apply(linstorNodesCRD)
+	e.run()
+	e.apply(cluster(thinPool))
+	h := e.held(v1alpha1.HoldForeignLinstorFound, "alpha", "adopt")
+	e.ignored(h.ID + ":abort")
+	e.staysAfterSpecChange(h)
+	h = e.retriedInVain(h)
+	if _, err := e.c.Kubectl(e.ctx, "delete", "nodes.internal.linstor.linbit.com", "--all"); err != nil {
+		t.Fatal(err)
+	}
+	e.stays(h, "the other LINSTOR's nodes are gone")
+	e.apply(linstorNodesCRD)
+	if got := db.SchemaVersion(); got != "1.33.3" {
+		t.Errorf("the foreign database was migrated to %s without consent", got)
+	}
+	e.answered(h, v1alpha1.OptionAdopt)
+	e.ready("1/1", "1/1")
+	if db.LocalID() != "11111111-2222-4333-8444-555555555555" || db.SchemaVersion() != "1.35.3" {
+		t.Errorf("LocalID is %s, schema %s", db.LocalID(), db.SchemaVersion())
+	}
+	if claim := e.claim(); claim.Data["adopted"] != "true" || claim.Data["localID"] != db.LocalID() {
+		t.Errorf("the claim has %v", claim.Data)
+	}
+}
+
+func (e *env) claim() *corev1.ConfigMap {
+	e.t.Helper()
+	cm := &corev1.ConfigMap{}
+	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, cm); err != nil {
+		e.t.Fatal(err)
+	}
+	return cm
+}
+
+// databaseReplaced: the database of a running cluster is emptied, and LINSTOR starts anew on it.
+func databaseReplaced(t *testing.T) {
+	e := start(t, nodes(1))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.ready("1/1", "1/1")
+	db := e.c.World().Database("k8s")
+	before := db.LocalID()
+	db.SeedForeign("11111111-2222-4333-8444-555555555555", "alpha")
+	h := e.held(v1alpha1.HoldForeignLinstorFound, before, db.LocalID(), "adopt")
+	e.staysAfterSpecChange(h)
+	h = e.retriedInVain(h)
+	e.answered(h, v1alpha1.OptionAdopt)
+	e.ready("1/1", "1/1")
+	if claim := e.claim(); claim.Data["localID"] != db.LocalID() {
+		t.Errorf("the claim has %v", claim.Data)
+	}
+}
+
+func holdPassphraseUnusable(t *testing.T) {
+	e := start(t, nodes(1))
+	e.run()
+	e.apply(cluster("  controller: {passphraseSecret: key}" + thinPool))
+	h := e.held(v1alpha1.HoldPassphraseUnusable, "linstor-storage/key", phases.PassphraseKey)
+	h = e.retriedInVain(h)
+	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.Controller.PassphraseSecret = "other" })
+	h = e.held(v1alpha1.HoldPassphraseUnusable, "linstor-storage/other")
+	e.passphrase("other", "correct horse")
+	e.ended(h, fsm.Cleared)
+	e.ready("1/1", "1/1")
+
+	// Another passphrase would lock the controller out: nothing is started with it.
+	revision := e.deploymentGeneration()
+	e.passphrase("other", "battery staple")
+	h = e.held(v1alpha1.HoldPassphraseUnusable, "another passphrase")
+	if strings.Contains(h.Message, "battery") || strings.Contains(h.Message, "horse") {
+		t.Errorf("the message gives the passphrase away: %s", h.Message)
+	}
+	h = e.retriedInVain(h)
+	if got := e.deploymentGeneration(); got != revision {
+		t.Errorf("the controller's Deployment went from generation %d to %d", revision, got)
+	}
+	e.passphrase("other", "correct horse")
+	e.ended(h, fsm.Cleared)
+	e.ready("1/1", "1/1")
+}
+
+func (e *env) passphrase(name, text string) {
+	e.t.Helper()
+	e.apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData: {%s: %q}\n",
+		name, v1alpha1.WorkloadNamespace, phases.PassphraseKey, text))
+}
+
+func (e *env) deploymentGeneration() int64 {
+	e.t.Helper()
+	m := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
+	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}, m); err != nil {
+		e.t.Fatal(err)
+	}
+	return m.Generation
+}
+
+func holdControllerFailed(t *testing.T) {
+	e := start(t, nodes(1))
+	e.c.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	e.run()
+	e.apply(cluster(thinPool))
+	h := e.held(v1alpha1.HoldControllerFailed, "OutOfMemoryError")
+	h = e.retriedInVain(h)
+	h = e.lookedAgain(h)
+	e.c.SetCrash(resources.ControllerContainer, "", "")
+	e.ended(h, fsm.Cleared)
+	e.ready("1/1", "1/1")
+}
+
+func holdVolumesUnknown(t *testing.T) {
+	t.Run("continue", volumesUnknownContinue)
+	t.Run("LINSTOR comes back", volumesUnknownKnown)
+}
+
+func volumesUnknown(t *testing.T) (*env, *v1alpha1.Hold) {
+	t.Helper()
+	e := start(t, nodes(1))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.ready("1/1", "1/1")
+	e.c.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	e.waitPhase(v1alpha1.PhaseDegraded)
+	e.remove()
+	return e, e.held(v1alpha1.HoldVolumesUnknown, "not known whether volumes exist", "continue")
+}
+
+func volumesUnknownContinue(t *testing.T) {
+	e, h := volumesUnknown(t)
+	e.ignored(h.ID + ":skip")
+	e.staysAfterSpecChange(h)
+	h = e.retriedInVain(h)
+	// While the user has suspended the operator, no answer is followed, and none is lost.
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = true })
+	e.resume(h, v1alpha1.OptionContinue)
+	e.stays(h, "the operator is suspended")
+	if generation := e.deploymentGeneration(); generation == 0 {
+		t.Error("the controller's Deployment is gone")
+	}
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = false })
+	e.waitGone()
+}
+
+// volumesUnknownKnown: the question is void as soon as LINSTOR says itself that there are no volumes.
+func volumesUnknownKnown(t *testing.T) {
+	e, _ := volumesUnknown(t)
+	e.c.SetCrash(resources.ControllerContainer, "", "")
+	e.waitGone()
+}
+
+func holdUnsupportedChange(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.ready("3/3", "3/3")
+	for _, x := range []struct {
+		name     string
+		change   func(*v1alpha1.StorageClusterSpec)
+		contains []string
+	}{
+		{"an older version", func(s *v1alpha1.StorageClusterSpec) { s.Version = "1.34.2" }, []string{"spec.version", "1.34.2", "1.35.3"}},
+		{"a version that nobody knows", func(s *v1alpha1.StorageClusterSpec) { s.Version = "1.99.0" }, []string{"spec.version", "1.99.0"}},
+		{"another provider", func(s *v1alpha1.StorageClusterSpec) {
+			s.StoragePools[0] = v1alpha1.StoragePoolSpec{Name: "ssd2", Pool: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_ssd0"}}
+		}, []string{"storagePools[ssd2]", "use another pool name"}},
+	} {
+		good := e.get().Spec.DeepCopy()
+		e.c.World().ResetRequests()
+		generation := e.deploymentGeneration()
+		e.update(func(c *v1alpha1.StorageCluster) { x.change(&c.Spec) })
+		h := e.held(v1alpha1.HoldUnsupportedChange, x.contains...)
+		h = e.retriedInVain(h)
+		e.stays(h, "time passes")
+		if w := e.c.World().Writes(); len(w) > 0 || e.deploymentGeneration() != generation {
+			t.Errorf("%s: something was touched: Deployment's generation %d, LINSTOR %+v", x.name, e.deploymentGeneration(), w)
+		}
+		e.removeToken()
+		e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec = *good })
+		e.ready("3/3", "3/3")
+	}
+}
+
+func holdOperationFailed(t *testing.T) {
+	e := start(t, nodes(1))
+	e.timing.Deadlines[fsm.KernelModule] = time.Second
+	granted := e.rules()
+	e.setRules(nil)
+	e.run()
+	e.apply(cluster(thinPool))
+	h := e.held(v1alpha1.HoldOperationFailed, "no progress", "forbidden")
+	h = e.retriedInVain(h)
+	e.changedSpec(h, func(c *v1alpha1.StorageCluster) {
+		c.Spec.Nodes.NodeSelector = map[string]string{"example.com/storage": "true"}
+	})
+	h = e.held(v1alpha1.HoldOperationFailed, "forbidden")
+	e.setRules(granted)
+	e.stays(h, "the right is granted")
+	e.answered(h, v1alpha1.OptionRetry)
+	e.ready("1/1", "1/1")
+}
+
+func (e *env) workloadRole() *rbacv1.Role {
+	e.t.Helper()
+	role := &rbacv1.Role{}
+	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "storagecluster-operator"}, role); err != nil {
+		e.t.Fatal(err)
+	}
+	return role
+}
+
+func (e *env) rules() []rbacv1.PolicyRule { return e.workloadRole().Rules }
+
+// setRules sets the operator's rights in the workloads' namespace; nil takes it the right to start DaemonSets.
+func (e *env) setRules(rules []rbacv1.PolicyRule) {
+	e.t.Helper()
+	role := e.workloadRole()
+	if rules == nil {
+		for i := range role.Rules {
+			if strings.Contains(strings.Join(role.Rules[i].Resources, ","), "daemonsets") {
+				role.Rules[i].Resources = []string{"deployments", "controllerrevisions"}
+				rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"get", "list", "watch"}})
+			}
+		}
+	}
+	role.Rules = rules
+	if err := e.client().Update(e.ctx, role); err != nil {
+		e.t.Fatal(err)
+	}
+}
