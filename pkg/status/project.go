@@ -47,6 +47,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 	}
 	projectProgress(st, in)
 	projectConditions(st, in)
+	fit(st)
 	return st
 }
 

@@ -1,0 +1,68 @@
+package status
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+)
+
+var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// snapshot is of a cluster with an accepted spec and n members, judged by hand: the projection reads the judgement only.
+func snapshot(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *phases.Snapshot {
+	t.Helper()
+	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "uid", Generation: 3}}
+	for _, p := range pools {
+		c.Spec.StoragePools = append(c.Spec.StoragePools, v1alpha1.StoragePoolSpec{Name: p, LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_" + p}})
+	}
+	c.Status.Phase = phase
+	c.Status.Version = catalogue.Embedded().Newest()
+	c.Status.PhaseSince = ptr.To(metav1.NewTime(begin.Add(-time.Minute)))
+	release, ok := catalogue.Embedded().Release(c.Status.Version)
+	if !ok {
+		t.Fatal("the catalogue does not know its newest release")
+	}
+	s := &phases.Snapshot{
+		Now: begin, Timing: phases.DefaultTiming(), Catalogue: catalogue.Embedded(), Cluster: c,
+		Target:  &phases.Target{Name: "linstor-1", Spec: phases.WorkingSpec(c, release.Version), Release: release},
+		Linstor: phases.Linstor{Asked: true, View: &linstor.View{TakenAt: begin, Version: release.Version, Nodes: map[string]*linstor.Node{}}},
+	}
+	c.Status.Target, c.Status.AcceptedGeneration, c.Status.ObservedGeneration = s.Target.Name, 3, 3
+	for i := range n {
+		s.Members = append(s.Members, member(s, fmt.Sprintf("node-%04d", i)))
+	}
+	return s
+}
+
+// member is online with all pools, each of 1000 GiB with 600 GiB free.
+func member(s *phases.Snapshot, name string) *phases.Member {
+	m := &phases.Member{Name: name, Node: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}, Selected: true, State: v1alpha1.NodeOnline}
+	for i := range s.Target.Spec.StoragePools {
+		e := &s.Target.Spec.StoragePools[i]
+		m.Pools = append(m.Pools, &phases.MemberPool{Entry: e, Name: e.Name, Ready: true,
+			Have: &linstor.Pool{Name: e.Name, TotalKiB: ptr.To[int64](1000 << 20), FreeKiB: ptr.To[int64](600 << 20)}})
+	}
+	return m
+}
+
+// next is the snapshot of the reconcile after a status was written.
+func next(s *phases.Snapshot, st *v1alpha1.StorageClusterStatus, after time.Duration) *phases.Snapshot {
+	n := *s
+	n.Now = s.Now.Add(after)
+	n.Cluster = s.Cluster.DeepCopy()
+	n.Cluster.Status = *st.DeepCopy()
+	return &n
+}
+
+func resting(s *phases.Snapshot) Input {
+	return Input{Snapshot: s, Outcome: phases.Wait(v1alpha1.ReasonAsExpected, "all is well", time.Minute)}
+}
