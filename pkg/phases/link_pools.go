@@ -49,6 +49,7 @@ type poolStep string
 const (
 	stepNone     poolStep = ""
 	stepRegister poolStep = "register"
+	stepFinish   poolStep = "finish"
 	stepDevices  poolStep = "devices"
 	stepRepair   poolStep = "repair"
 	stepModify   poolStep = "modify"
@@ -226,7 +227,7 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 func (s *Snapshot) judgeIntent(m *Member, p *MemberPool, c choice, intent string) {
 	empty := 0
 	for i := range c.devices {
-		if strings.Contains(","+intent+",", ","+identity(&c.devices[i])+",") {
+		if intended(intent, &c.devices[i]) {
 			empty++
 			p.devices = append(p.devices, c.devices[i])
 		}
@@ -234,7 +235,7 @@ func (s *Snapshot) judgeIntent(m *Member, p *MemberPool, c choice, intent string
 	p.Problem = s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 	switch total := len(strings.Split(intent, ",")); empty {
 	case 0:
-		p.step = stepRegister // the disks were made ready: only the pool is missing
+		p.step = stepFinish // the disks seem to have been made ready: only the pool is missing
 	case total:
 		p.step = stepDevices // nothing happened yet
 	default:
@@ -284,6 +285,7 @@ func (in *Input) makePool(m *Member, p *MemberPool) {
 	}
 	do := map[poolStep]func(context.Context) error{
 		stepRegister: func(ctx context.Context) error { return in.registerPool(ctx, m, p) },
+		stepFinish:   func(ctx context.Context) error { return in.finishFromDevices(ctx, m, p) },
 		stepDevices:  func(ctx context.Context) error { return in.makeFromDevices(ctx, m, p) },
 		stepRepair:   func(ctx context.Context) error { return in.repairPool(ctx, m, p) },
 		stepModify: func(ctx context.Context) error {
@@ -352,6 +354,29 @@ func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) 
 		return err
 	}
 	return in.registerPool(ctx, m, p)
+}
+
+// finishFromDevices registers the pool whose disks were made ready before the operator was interrupted. That the view lists
+// none of them as empty is no proof: LINSTOR leaves the disks of a node out that is just connecting. Registering a pool on
+// a volume group that is not there would leave a broken pool behind, so the node itself is asked, which is an error for a
+// node that is not ONLINE.
+func (in *Input) finishFromDevices(ctx context.Context, m *Member, p *MemberPool) error {
+	empty, err := in.API.Devices(ctx, m.Name)
+	if err != nil {
+		return err
+	}
+	intent := m.Linstor.Properties[auxIntent+p.Entry.Name]
+	for i := range empty {
+		if intended(intent, &empty[i]) {
+			return fmt.Errorf("pool %s on node %s: disk %s is still empty", p.Entry.Name, m.Name, deviceName(&empty[i]))
+		}
+	}
+	return in.registerPool(ctx, m, p)
+}
+
+// intended is whether a disk is among those that an intent lists.
+func intended(intent string, d *linstor.Device) bool {
+	return strings.Contains(","+intent+",", ","+identity(d)+",")
 }
 
 // taskProblem explains a member whose write to LINSTOR failed; nil if none did. pool is the entry that it is about, if any.

@@ -1,0 +1,271 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+)
+
+// linstor is a client of LINSTOR for the test's own use.
+func (e *env) linstor() *linstor.Client {
+	e.t.Helper()
+	api, err := linstor.New(linstor.Options{Endpoint: e.c.LinstorURL()})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	return api
+}
+
+func (e *env) view() *linstor.View {
+	e.t.Helper()
+	var v *linstor.View
+	e.eventually("look at LINSTOR", func() (err error) {
+		v, err = e.linstor().View(e.ctx, linstor.ViewOptions{})
+		return err
+	})
+	return v
+}
+
+// claim reads the ConfigMap that says whose database this is.
+func (e *env) claim() map[string]string {
+	e.t.Helper()
+	cm := &corev1.ConfigMap{}
+	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-claim"}, cm); err != nil {
+		e.t.Fatal(err)
+	}
+	return cm.Data
+}
+
+// objectWrites are the LINSTOR writes that make or remove nodes, interfaces, pools or device pools.
+func (e *env) objectWrites() []string {
+	var out []string
+	for _, w := range e.c.World().Writes() {
+		if w.Method == http.MethodPost || w.Method == http.MethodDelete {
+			out = append(out, w.Method+" "+w.Path)
+		}
+	}
+	return out
+}
+
+func TestReadoptionAfterRetain(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+	before, claim := e.view(), e.claim()
+	if claim["localID"] == "" || claim["localID"] != before.LocalID {
+		t.Fatalf("claim %v of LINSTOR %s", claim, before.LocalID)
+	}
+	e.remove()
+	e.waitGone()
+	e.c.World().ResetRequests()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+	if w := e.objectWrites(); len(w) > 0 {
+		t.Errorf("what was there already was written again: %v", w)
+	}
+	if diff := cmp.Diff(claim, e.claim()); diff != "" {
+		t.Errorf("claim (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(uuids(before), uuids(e.view())); diff != "" {
+		t.Errorf("LINSTOR's nodes (-before +after):\n%s", diff)
+	}
+}
+
+// uuids names LINSTOR's nodes and pools: one that was made anew has another UUID.
+func uuids(v *linstor.View) map[string][]string {
+	out := map[string][]string{}
+	for name, n := range v.Nodes {
+		out[name] = []string{n.UUID}
+		for pool := range n.Pools {
+			out[name] = append(out[name], pool)
+		}
+		slices.Sort(out[name])
+	}
+	return out
+}
+
+// TestReadoptionWithVolumes lets a deletion go through that a human forced while LINSTOR was away, and makes the cluster
+// anew: the volume and its data are there.
+func TestReadoptionWithVolumes(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+	claim := e.claim()
+	e.fault(allDown)
+	e.eventually("LINSTOR is away", func() error {
+		if got := condition(e.get(), v1alpha1.ConditionAvailable); !strings.HasPrefix(got, "False/") {
+			return fmt.Errorf("Available is %s", got)
+		}
+		return nil
+	})
+	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	e.remove()
+	e.resume(e.waitHold(v1alpha1.HoldVolumesUnknown), v1alpha1.OptionContinue)
+	e.waitGone()
+	e.eventually("pods are gone", e.noPods)
+	e.fault(nil)
+	e.c.World().ResetRequests()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+	if w := e.objectWrites(); len(w) > 0 {
+		t.Errorf("what was there already was written again: %v", w)
+	}
+	if diff := cmp.Diff(claim, e.claim()); diff != "" {
+		t.Errorf("claim (-before +after):\n%s", diff)
+	}
+	if v := e.view(); v.Volumes != 1 {
+		t.Errorf("%d volumes in LINSTOR", v.Volumes)
+	}
+	if data := e.c.World().VolumeData("pvc-1"); !slices.Equal(data, []string{"n1", "n2"}) {
+		t.Errorf("the volume's data is on %v", data)
+	}
+}
+
+// TestLostStatus takes the status away, as a restore from a backup does.
+func TestLostStatus(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(devicePool))
+	c := e.waitPhase(v1alpha1.PhaseReady)
+	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	owned, before, onDisk := e.owned(), e.view(), e.disks("n1", "n2", "n3")
+	for _, running := range []bool{true, false} {
+		e.c.World().ResetRequests()
+		if !running {
+			e.stopOperator()
+		}
+		e.eventually("wipe the status", func() error {
+			c = e.get()
+			c.Status = v1alpha1.StorageClusterStatus{}
+			return e.client().Status().Update(e.ctx, c)
+		})
+		if !running {
+			e.run()
+		}
+		c = e.waitPhase(v1alpha1.PhaseReady)
+		if got := c.Status.History[len(c.Status.History)-1]; got.From != v1alpha1.PhasePending {
+			t.Errorf("operator running=%v: the history begins with %+v", running, got)
+		}
+		if c.Status.Version == "" || c.Status.Target == "" || c.Status.Nodes.Summary != "3/3" {
+			t.Errorf("operator running=%v: status %+v", running, c.Status)
+		}
+		if w := e.c.World().Writes(); len(w) > 0 {
+			t.Errorf("operator running=%v: LINSTOR was written to: %s %s", running, w[0].Method, w[0].Path)
+		}
+		if diff := cmp.Diff(owned, e.owned()); diff != "" {
+			t.Errorf("objects (-before +after):\n%s", diff)
+		}
+	}
+	if diff := cmp.Diff(uuids(before), uuids(e.view())); diff != "" {
+		t.Errorf("LINSTOR's nodes (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(onDisk, e.disks("n1", "n2", "n3")); diff != "" {
+		t.Errorf("machines (-before +after):\n%s", diff)
+	}
+}
+
+// TestForeignObjectsInLinstor has a human's node, interface, properties and pool in LINSTOR before and while the operator
+// works. All of them stay, and the human's registration of a member is taken over.
+func TestForeignObjectsInLinstor(t *testing.T) {
+	e := start(t, nodes(3))
+	// The last phase before nodes are registered, so that a human is first.
+	e.fault(drop(http.MethodPost, "/v1/nodes"))
+	e.run()
+	e.apply(cluster(thinPool + "  nodes: {properties: {Aux/site: a}}\n"))
+	e.waitPhase(v1alpha1.PhaseNodeRegistration)
+	address := node(e, "n1").Status.Addresses[0].Address
+	human := linstor.NodeSpec{Name: "n1", Properties: map[string]string{"Aux/owner": "someone"}, Interfaces: []linstor.Interface{
+		{Name: "default", Address: address, Port: 3366, Active: true}, {Name: "backup", Address: "10.9.0.1"}}}
+	stranger := linstor.NodeSpec{Name: "stranger", Interfaces: []linstor.Interface{{Name: "default", Address: "10.9.9.9", Port: 3366}}}
+	e.fault(func(r *http.Request) *sim.Fault {
+		// Only the test's own client gets through: the operator's names come with its own notes.
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/nodes") && strings.Contains(body(r), linstor.AuxPrefix) {
+			return &sim.Fault{Drop: true}
+		}
+		return nil
+	})
+	api := e.linstor()
+	for _, n := range []linstor.NodeSpec{human, stranger} {
+		if err := api.CreateNode(e.ctx, n); err != nil && !linstor.IsUnreachable(err) {
+			t.Logf("create node %s: %v", n.Name, err)
+		}
+	}
+	e.eventually("the human's node is ONLINE", func() error {
+		n := e.view().Node("n1")
+		if n == nil || !n.Online() {
+			return fmt.Errorf("node is %+v", n)
+		}
+		return nil
+	})
+	pool := linstor.PoolSpec{Node: "n1", Name: "mine", Provider: "FILE_THIN", Backing: "/var/lib/linstor-pools/mine"}
+	if err := api.CreatePool(e.ctx, pool); err != nil {
+		t.Fatal(err)
+	}
+	if err := api.SetProperties(e.ctx, map[string]string{"Aux/site-wide": "yes"}, nil); err != nil {
+		t.Fatal(err)
+	}
+	uuid := e.view().Node("n1").UUID
+	e.fault(nil)
+	e.waitPhase(v1alpha1.PhaseReady)
+	check := func(when string) {
+		t.Helper()
+		v := e.view()
+		n := v.Node("n1")
+		switch {
+		case n == nil || n.UUID != uuid:
+			t.Errorf("%s: node n1 was made anew", when)
+		case n.Properties["Aux/owner"] != "someone" || n.Properties["Aux/site"] != "a":
+			t.Errorf("%s: properties of n1: %v", when, n.Properties)
+		case n.Interface("backup") == nil || n.Pools["mine"] == nil:
+			t.Errorf("%s: the human's interface or pool is gone: %+v, %v", when, n.Interfaces, n.Pools)
+		case n.Pools["ssd"] == nil:
+			t.Errorf("%s: n1 has no pool ssd", when)
+		}
+		if v.Node("stranger") == nil || v.Properties["Aux/site-wide"] != "yes" {
+			t.Errorf("%s: the human's node or property is gone", when)
+		}
+	}
+	check("Ready")
+	// What was ours goes with the spec, what was not stays.
+	e.update(func(c *v1alpha1.StorageCluster) {
+		c.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "extra", AddressFrom: v1alpha1.AddressSource{AddressType: corev1.NodeInternalIP}}}
+	})
+	e.eventually("interface extra", func() error {
+		if e.view().Node("n1").Interface("extra") == nil {
+			return fmt.Errorf("not there")
+		}
+		return nil
+	})
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces = nil })
+	e.eventually("interface extra is removed", func() error {
+		if e.view().Node("n1").Interface("extra") != nil {
+			return fmt.Errorf("still there")
+		}
+		return nil
+	})
+	e.waitPhase(v1alpha1.PhaseReady)
+	check("after a change of the spec")
+	// A deletion with the policy Delete deregisters members, and leaves the nodes of others.
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	e.remove()
+	e.waitGone()
+	if diff := cmp.Diff([]string{"stranger"}, e.registered("n1", "n2", "n3", "stranger")); diff != "" {
+		t.Errorf("nodes in LINSTOR (-want +got):\n%s", diff)
+	}
+}
