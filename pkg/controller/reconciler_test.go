@@ -1,0 +1,434 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
+	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// bench is a reconciler with an API server in memory. Everything that goes out is written down in one list, in its order.
+type bench struct {
+	t     *testing.T
+	r     *Reconciler
+	c     client.WithWatch
+	clock *clocktesting.FakePassiveClock
+	reg   *prometheus.Registry
+	log   []string
+	// fault makes the write of that name fail.
+	fault map[string]error
+	// stale is what the reconciler reads from; nil for the API server itself.
+	stale client.Reader
+}
+
+func newBench(t *testing.T, objects ...client.Object) *bench {
+	t.Helper()
+	s := runtime.NewScheme()
+	if err := errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
+		t.Fatal(err)
+	}
+	b := &bench{t: t, fault: map[string]error{}, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), reg: prometheus.NewRegistry()}
+	note := func(format string, args ...any) error {
+		line := fmt.Sprintf(format, args...)
+		b.log = append(b.log, line)
+		return b.fault[line]
+	}
+	b.c = fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&v1alpha1.StorageCluster{}).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			if err := note("patch %T", o); err != nil {
+				return err
+			}
+			return c.Patch(ctx, o, p, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			if err := note("patch %s", sub); err != nil {
+				return err
+			}
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			if err := note("apply"); err != nil {
+				return err
+			}
+			return c.Apply(ctx, o, opts...)
+		},
+	}).Build()
+	m := metrics.New()
+	if err := m.Register(b.reg); err != nil {
+		t.Fatal(err)
+	}
+	timing := phases.DefaultTiming()
+	b.r = &Reconciler{
+		Reader: b, Writer: kube.NewWriter(b.c), API: silentLinstor{}, Tasks: noTasks{}, Recorder: b, Metrics: m, Clock: b.clock,
+		Observer: &observe.Observer{Reader: b, Linstor: silentLinstor{}, Prober: emptyDatabase{}, Tasks: noTasks{}, Catalogue: catalogue.Embedded(), Timing: timing, Clock: b.clock},
+	}
+	return b
+}
+
+func (b *bench) reader() client.Reader {
+	if b.stale != nil {
+		return b.stale
+	}
+	return b.c
+}
+
+func (b *bench) Get(ctx context.Context, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	return b.reader().Get(ctx, k, o, opts...)
+}
+
+func (b *bench) List(ctx context.Context, l client.ObjectList, opts ...client.ListOption) error {
+	return b.reader().List(ctx, l, opts...)
+}
+
+func (b *bench) Eventf(_, _ runtime.Object, kind, reason, action, note string, args ...any) {
+	b.log = append(b.log, fmt.Sprintf("event %s %s %s: %s", kind, reason, action, fmt.Sprintf(note, args...)))
+}
+
+// step reconciles once and returns what went out.
+func (b *bench) step() (reconcile.Result, []string, error) {
+	b.t.Helper()
+	b.log = nil
+	res, err := b.r.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterName}})
+	return res, b.log, err
+}
+
+func (b *bench) stored() *v1alpha1.StorageCluster {
+	b.t.Helper()
+	c := &v1alpha1.StorageCluster{}
+	if err := b.c.Get(b.t.Context(), client.ObjectKey{Name: v1alpha1.ClusterName}, c); err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+// metric is the sum of all series of a metric.
+func (b *bench) metric(name string) float64 {
+	b.t.Helper()
+	families, err := b.reg.Gather()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == name {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+type silentLinstor struct{ linstor.API }
+
+func (silentLinstor) View(context.Context, linstor.ViewOptions) (*linstor.View, error) {
+	return nil, errors.New("refused")
+}
+
+type emptyDatabase struct{}
+
+func (emptyDatabase) Nodes(context.Context, *v1alpha1.DatabaseSpec, resources.Database) ([]string, error) {
+	return nil, nil
+}
+
+type noTasks struct{}
+
+func (noTasks) Ensure(work.Task) work.State { return work.State{} }
+func (noTasks) State(string) work.State     { return work.State{} }
+func (noTasks) Forget(string)               {}
+func (noTasks) Errors() map[string]error    { return nil }
+
+func cluster(f func(*v1alpha1.StorageCluster)) *v1alpha1.StorageCluster {
+	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}}}
+	if f != nil {
+		f(c)
+	}
+	return c
+}
+
+func node(name string) *corev1.Node {
+	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+}
+
+func TestFinalizerComesBeforeAnyEffect(t *testing.T) {
+	b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) { c.Finalizers = nil }), node("n1"))
+	_, log, err := b.step()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"patch *v1alpha1.StorageCluster"}, log); d != "" {
+		t.Error(d)
+	}
+	if got := b.stored(); !slices.Equal(got.Finalizers, []string{v1alpha1.Finalizer}) || got.Status.Phase != "" {
+		t.Errorf("finalizers %v, phase %q", got.Finalizers, got.Status.Phase)
+	}
+}
+
+func TestOneStatusPatchThenTheEvent(t *testing.T) {
+	b := newBench(t, cluster(nil), node("n1"))
+	res, log, err := b.step()
+	if err != nil || res.RequeueAfter <= 0 {
+		t.Fatalf("%v, again after %s", err, res.RequeueAfter)
+	}
+	want := []string{"apply", "patch status", "event Normal Assessing Accepted: Pending → Assessing (Accepted): the spec is accepted as LINSTOR " + catalogue.Embedded().Newest()}
+	if d := cmp.Diff(want, log); d != "" {
+		t.Error(d)
+	}
+	st := b.stored().Status
+	if st.Phase != v1alpha1.PhaseAssessing || len(st.Conditions) != len(v1alpha1.ConditionTypes()) || st.Target == "" {
+		t.Errorf("stored %s, %d conditions, target %q", st.Phase, len(st.Conditions), st.Target)
+	}
+	if got := b.metric("storagecluster_transitions_total"); got != 1 {
+		t.Errorf("%v transitions counted", got)
+	}
+}
+
+func TestStepsOfAnEmptyClusterEndInQuiet(t *testing.T) {
+	b := newBench(t, cluster(nil))
+	for range 12 {
+		if _, _, err := b.step(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	res, log, err := b.step()
+	if err != nil || len(log) != 0 || res.RequeueAfter <= 0 {
+		t.Errorf("err %v, again after %s, and at rest %v", err, res.RequeueAfter, log)
+	}
+}
+
+func TestNothingIsToldWhenThePatchFails(t *testing.T) {
+	gr := schema.GroupResource{Group: v1alpha1.GroupVersion.Group, Resource: "storageclusters"}
+	for _, tc := range []struct {
+		name  string
+		fault error
+		quiet bool
+	}{
+		{"conflict", apierrors.NewConflict(gr, "linstor", errors.New("changed")), true},
+		{"refused", apierrors.NewInternalError(errors.New("etcd is away")), false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, cluster(nil), node("n1"))
+			b.fault["patch status"] = tc.fault
+			res, log, err := b.step()
+			if (err == nil) != tc.quiet || tc.quiet && res.RequeueAfter <= 0 {
+				t.Errorf("err = %v, again after %s", err, res.RequeueAfter)
+			}
+			if slices.ContainsFunc(log, func(l string) bool { return strings.HasPrefix(l, "event ") }) || b.metric("storagecluster_transitions_total") != 0 {
+				t.Errorf("told although it is not stored: %v", log)
+			}
+			delete(b.fault, "patch status")
+			_, log, err = b.step()
+			if err != nil || b.stored().Status.Phase != v1alpha1.PhaseAssessing || b.metric("storagecluster_transitions_total") != 1 {
+				t.Errorf("the next time: %v, %v", err, log)
+			}
+			if slices.Contains(log, "apply") {
+				t.Error("the kept spec was written again")
+			}
+		})
+	}
+}
+
+func TestAStaleObjectIsAConflictAndNoEvent(t *testing.T) {
+	b := newBench(t, cluster(nil), node("n1"))
+	old := b.stored()
+	// Somebody writes after the cache was read.
+	changed := old.DeepCopy()
+	changed.Annotations = map[string]string{"a": "b"}
+	if err := b.c.Update(t.Context(), changed); err != nil {
+		t.Fatal(err)
+	}
+	b.stale = staleReader{b.c, old}
+	res, log, err := b.step()
+	if err != nil || res.RequeueAfter <= 0 {
+		t.Errorf("err = %v, again after %s", err, res.RequeueAfter)
+	}
+	if d := cmp.Diff([]string{"apply", "patch status"}, log); d != "" {
+		t.Error(d)
+	}
+	if b.stored().Status.Phase != "" {
+		t.Error("the status of an old object was written")
+	}
+}
+
+type staleReader struct {
+	client.Reader
+	old *v1alpha1.StorageCluster
+}
+
+func (s staleReader) Get(ctx context.Context, k client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+	if c, ok := o.(*v1alpha1.StorageCluster); ok {
+		s.old.DeepCopyInto(c)
+		return nil
+	}
+	return s.Reader.Get(ctx, k, o, opts...)
+}
+
+func TestNothingIsDoneOnAnObjectFromBeforeTheLastPatch(t *testing.T) {
+	b := newBench(t, cluster(nil), node("n1"))
+	old := b.stored()
+	if _, _, err := b.step(); err != nil {
+		t.Fatal(err)
+	}
+	b.stale = staleReader{b.c, old}
+	res, log, err := b.step()
+	if err != nil || len(log) != 0 || res.RequeueAfter <= 0 || res.RequeueAfter > time.Second {
+		t.Errorf("err %v, again after %s, did %v", err, res.RequeueAfter, log)
+	}
+	b.clock.SetTime(b.clock.Now().Add(time.Minute)) // a cache that never catches up must not stop the operator for ever
+	if _, log, _ = b.step(); len(log) == 0 {
+		t.Error("still waiting for the cache")
+	}
+}
+
+func TestAnIllegalEventWritesNoStatus(t *testing.T) {
+	b := newBench(t, cluster(nil), node("n1"))
+	table := fsm.Cluster()
+	table.Rows = slices.DeleteFunc(table.Rows, func(r fsm.Row) bool { return r.From == fsm.Pending && r.Event == fsm.Accepted })
+	b.r.table, b.r.seen = table, map[types.UID]fence{}
+	_, log, err := b.step()
+	var illegal *fsm.IllegalEventError
+	if !errors.As(err, &illegal) || illegal.State != fsm.Pending || illegal.Event != fsm.Accepted {
+		t.Errorf("err = %v", err)
+	}
+	if d := cmp.Diff([]string{"apply"}, log); d != "" {
+		t.Error(d)
+	}
+	if got := b.metric("storagecluster_illegal_transitions_total"); got != 1 {
+		t.Errorf("counted %v times", got)
+	}
+}
+
+func TestAnUnknownPhaseIsLeftAlone(t *testing.T) {
+	for _, deleted := range []bool{false, true} {
+		b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) { c.Status.Phase = "Teleporting" }), node("n1"))
+		if deleted {
+			if err := b.c.Delete(t.Context(), b.stored()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := b.stored()
+		res, log, err := b.step()
+		if err != nil || res.RequeueAfter <= 0 {
+			t.Errorf("err %v, again after %s", err, res.RequeueAfter)
+		}
+		if len(log) != 1 || !strings.HasPrefix(log[0], "event Warning UnknownPhase") || !strings.Contains(log[0], "Teleporting") {
+			t.Errorf("got %v", log)
+		}
+		if _, log, _ = b.step(); len(log) != 0 {
+			t.Errorf("said again: %v", log)
+		}
+		if d := cmp.Diff(before, b.stored()); d != "" {
+			t.Errorf("deleted %t: %s", deleted, d)
+		}
+	}
+}
+
+func TestGoneAndForeignFinalizer(t *testing.T) {
+	b := newBench(t)
+	if res, log, err := b.step(); err != nil || len(log) != 0 || res.RequeueAfter != 0 {
+		t.Errorf("gone: %v %v %v", res, log, err)
+	}
+	b = newBench(t, cluster(func(c *v1alpha1.StorageCluster) { c.Finalizers = []string{"example.com/other"} }))
+	if err := b.c.Delete(t.Context(), b.stored()); err != nil {
+		t.Fatal(err)
+	}
+	if res, log, err := b.step(); err != nil || len(log) != 0 || res.RequeueAfter != 0 {
+		t.Errorf("ours is done: %v %v %v", res, log, err)
+	}
+}
+
+func TestDeletionOfAClusterThatNeverStarted(t *testing.T) {
+	b := newBench(t, cluster(nil))
+	if err := b.c.Delete(t.Context(), b.stored()); err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for range 4 {
+		_, log, err := b.step()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, log...)
+	}
+	if err := b.c.Get(t.Context(), client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{}); !apierrors.IsNotFound(err) {
+		t.Errorf("still there (%v) after %v", err, all)
+	}
+	if slices.Contains(all, "apply") {
+		t.Errorf("something was made for a cluster that goes: %v", all)
+	}
+	if all[len(all)-1] != "patch *v1alpha1.StorageCluster" {
+		t.Errorf("the finalizer is not the last to go: %v", all)
+	}
+	if got := b.metric("storagecluster_phase"); got != 0 {
+		t.Errorf("series of a cluster that is gone: %v", got)
+	}
+}
+
+func TestAWrongTokenIsSaidOnceAndDoesNothing(t *testing.T) {
+	hold := &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldDeviceNotEmpty, Options: []string{v1alpha1.OptionRetry}}
+	b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-1:retry"}
+		c.Status.Phase, c.Status.Hold = v1alpha1.PhaseHumanIntervention, hold
+		c.Status.ObservedGeneration = 1
+	}))
+	_, log, err := b.step()
+	if err != nil || len(log) != 2 || !strings.HasPrefix(log[0], "event Warning ResumeIgnored") || !strings.Contains(log[0], "h-1") || log[1] != "patch status" {
+		t.Errorf("%v %v", err, log)
+	}
+	if _, log, err = b.step(); err != nil || len(log) != 0 {
+		t.Errorf("said again: %v %v", err, log)
+	}
+	got := b.stored()
+	if got.Status.Phase != v1alpha1.PhaseHumanIntervention || got.Status.Hold.ID != "h-2" || got.Annotations[v1alpha1.AnnotationResume] == "" {
+		t.Errorf("a stale token did something: %s %+v %v", got.Status.Phase, got.Status.Hold, got.Annotations)
+	}
+}
+
+func TestTheRightTokenResumesAndIsRemovedAfterwards(t *testing.T) {
+	b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-2:retry"}
+		c.Status.Phase, c.Status.ObservedGeneration = v1alpha1.PhaseHumanIntervention, 1
+		c.Status.Hold = &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldControllerFailed, Options: []string{v1alpha1.OptionRetry}}
+	}))
+	_, log, err := b.step()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(log) != 3 || log[0] != "patch status" || !strings.HasPrefix(log[1], "event Normal Assessing Resumed") || log[2] != "patch *v1alpha1.StorageCluster" {
+		t.Errorf("the annotation goes after the transition is stored: %v", log)
+	}
+	got := b.stored()
+	if got.Status.Phase != v1alpha1.PhaseAssessing || got.Status.Hold != nil || got.Annotations[v1alpha1.AnnotationResume] != "" {
+		t.Errorf("%s %+v %v", got.Status.Phase, got.Status.Hold, got.Annotations)
+	}
+}
