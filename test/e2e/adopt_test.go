@@ -37,7 +37,7 @@ func (e *env) view() *linstor.View {
 }
 
 // claim reads the ConfigMap that says whose database this is.
-func (e *env) claim() map[string]string {
+func (e *env) claimData() map[string]string {
 	e.t.Helper()
 	cm := &corev1.ConfigMap{}
 	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-claim"}, cm); err != nil {
@@ -62,7 +62,7 @@ func TestReadoptionAfterRetain(t *testing.T) {
 	e.run()
 	e.apply(cluster(thinPool))
 	e.waitPhase(v1alpha1.PhaseReady)
-	before, claim := e.view(), e.claim()
+	before, claim := e.view(), e.claimData()
 	if claim["localID"] == "" || claim["localID"] != before.LocalID {
 		t.Fatalf("claim %v of LINSTOR %s", claim, before.LocalID)
 	}
@@ -74,7 +74,7 @@ func TestReadoptionAfterRetain(t *testing.T) {
 	if w := e.objectWrites(); len(w) > 0 {
 		t.Errorf("what was there already was written again: %v", w)
 	}
-	if diff := cmp.Diff(claim, e.claim()); diff != "" {
+	if diff := cmp.Diff(claim, e.claimData()); diff != "" {
 		t.Errorf("claim (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(uuids(before), uuids(e.view())); diff != "" {
@@ -102,7 +102,7 @@ func TestReadoptionWithVolumes(t *testing.T) {
 	e.run()
 	e.apply(cluster(thinPool))
 	e.waitPhase(v1alpha1.PhaseReady)
-	claim := e.claim()
+	claim := e.claimData()
 	e.fault(allDown)
 	e.eventually("LINSTOR is away", func() error {
 		if got := condition(e.get(), v1alpha1.ConditionAvailable); !strings.HasPrefix(got, "False/") {
@@ -124,7 +124,7 @@ func TestReadoptionWithVolumes(t *testing.T) {
 	if w := e.objectWrites(); len(w) > 0 {
 		t.Errorf("what was there already was written again: %v", w)
 	}
-	if diff := cmp.Diff(claim, e.claim()); diff != "" {
+	if diff := cmp.Diff(claim, e.claimData()); diff != "" {
 		t.Errorf("claim (-before +after):\n%s", diff)
 	}
 	if v := e.view(); v.Volumes != 1 {

@@ -31,15 +31,6 @@ func (e *env) wipe(nodes ...string) {
 // serialOf is the serial number of a node's disk that devicePool matches.
 func serialOf(node string) string { return "S4EV" + strings.TrimPrefix(node, "n") }
 
-func (e *env) signature(node string) string {
-	for _, d := range e.c.World().Machine(node).Disks() {
-		if d.Serial == serialOf(node) {
-			return d.Signature
-		}
-	}
-	return "no such disk"
-}
-
 // deviceWrites counts the requests that make disks of a node ready.
 func (e *env) deviceWrites(node string) int {
 	n := 0
@@ -114,7 +105,7 @@ func deviceNotEmptyOtherOptions(t *testing.T) {
 	e.answered(h, v1alpha1.OptionUseExisting)
 	e.ready("3/3", "4/4") // ssd on n1 alone, hdd everywhere
 	for _, n := range []string{"n2", "n3"} {
-		if got := e.signature(n); got != "ext4" {
+		if got := e.signature(n, serialOf(n)); got != "ext4" {
 			t.Errorf("the skipped disk of %s has signature %q", n, got)
 		}
 		if got := e.deviceWrites(n); got > 0 {
