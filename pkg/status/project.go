@@ -93,7 +93,7 @@ func projectHold(st *v1alpha1.StorageClusterStatus, in Input) {
 		}
 		st.Hold.Message = truncate(st.Hold.Message, 1024)
 		st.NodeHolds = slices.DeleteFunc(st.NodeHolds, func(h v1alpha1.Hold) bool { return h.Reason == request.Reason && h.Pool == request.Pool })
-	case in.Outcome.Reason() == v1alpha1.ReasonSuspended: // nothing was looked at: a hold stands as it stood
+	case in.Outcome.Reason() == v1alpha1.ReasonSuspended, in.Outcome.Kind() == phases.KindFail: // nothing was judged: a hold stands as it stood
 	case st.Phase != v1alpha1.PhaseHumanIntervention && (st.Phase != v1alpha1.PhaseDeleting || in.Outcome.Reason() != string(v1alpha1.HoldVolumesUnknown)):
 		st.Hold = nil
 	}
