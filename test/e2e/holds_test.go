@@ -272,10 +272,14 @@ func (e *env) changedSpec(h *v1alpha1.Hold, f func(*v1alpha1.StorageCluster)) {
 // ready waits for a cluster of so many nodes and pools in which nobody is asked anything.
 func (e *env) ready(nodes, pools string) {
 	e.t.Helper()
-	c := e.waitPhase(v1alpha1.PhaseReady)
-	if c.Status.Nodes.Summary != nodes || c.Status.Pools.Summary != pools {
-		e.t.Errorf("nodes %s, want %s; pools %s, want %s", c.Status.Nodes.Summary, nodes, c.Status.Pools.Summary, pools)
-	}
+	var c *v1alpha1.StorageCluster
+	e.eventually(fmt.Sprintf("Ready with %s nodes and %s pools", nodes, pools), func() error {
+		c = e.get()
+		if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != nodes || c.Status.Pools.Summary != pools {
+			return fmt.Errorf("%s with %s and %s: %s", c.Status.Phase, c.Status.Nodes.Summary, c.Status.Pools.Summary, c.Status.Message)
+		}
+		return nil
+	})
 	if got := condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "False/NoHold" || len(c.Status.NodeHolds) > 0 {
 		e.t.Errorf("HumanInterventionRequired is %s, node holds %+v", got, c.Status.NodeHolds)
 	}
