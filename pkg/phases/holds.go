@@ -42,11 +42,21 @@ func NewHold(s *Snapshot, r *HoldRequest) *v1alpha1.Hold {
 func (s *Snapshot) heldPool(m *Member, entry string) bool {
 	for i := range s.Cluster.Status.NodeHolds {
 		h := &s.Cluster.Status.NodeHolds[i]
-		if h.Pool == entry && (slices.Contains(h.Nodes, m.Name) || int(h.Count) > len(h.Nodes)) {
+		if h.Pool == entry && (slices.Contains(h.Nodes, m.Name) || int(h.Count) > len(h.Nodes) && !keptAnswer(m, h)) {
 			return true
 		}
 	}
 	return false
+}
+
+// keptAnswer is whether the hold was answered for the member. A hold that counts more nodes than it lists cannot show that by
+// leaving the member out.
+func keptAnswer(m *Member, h *v1alpha1.Hold) bool {
+	if m.Linstor == nil {
+		return false
+	}
+	p := m.Linstor.Properties
+	return p[auxSkip+h.Pool] == h.ID || p[auxUseExisting+h.Pool] == h.ID
 }
 
 // heldNode is whether a hold stops the member somewhere.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -175,6 +176,7 @@ func TestRegistrationEvidenceWithoutLinstor(t *testing.T) {
 }
 
 func TestTaskProblem(t *testing.T) {
+	seen := time.Unix(1000, 0)
 	for _, tc := range []struct {
 		name   string
 		state  work.State
@@ -185,10 +187,12 @@ func TestTaskProblem(t *testing.T) {
 		{"first failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 1}, "", "WriteFailed"},
 		{"third failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3}, v1alpha1.HoldStoragePoolsFailed, "WriteFailed"},
 		{"no volume group", work.State{Err: refused(linstor.CodePoolConfiguration), Attempts: 3}, v1alpha1.HoldPoolBackendMissing, "PoolBackendMissing"},
+		{"no look since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, FailedAt: begin.Add(1)}, "", "WriteFailed"},
+		{"not looked since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, FailedAt: seen.Add(time.Second)}, "", "WriteFailed"},
 		{"LINSTOR away", work.State{Err: &linstor.Error{Op: "x", Err: errors.New("refused")}, Attempts: 99}, "", "WriteFailed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &Snapshot{TaskStates: map[string]work.State{"pool/n01/ssd": tc.state}}
+			s := &Snapshot{Linstor: Linstor{View: &linstor.View{TakenAt: seen}}, TaskStates: map[string]work.State{"pool/n01/ssd": tc.state}, Linstor: Linstor{View: &linstor.View{TakenAt: begin}}}
 			p := s.taskProblem("pool/n01/ssd", "ssd-entry", v1alpha1.HoldStoragePoolsFailed)
 			if p == nil {
 				if tc.reason != "" {
