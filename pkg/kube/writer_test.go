@@ -111,7 +111,9 @@ func TestApplySendsOneForcedPatchUnderItsName(t *testing.T) {
 func TestApplyStopsWhenItCannotLook(t *testing.T) {
 	boom := errors.New("boom")
 	c := newClient(t, interceptor.Funcs{
-		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error { return boom },
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return boom
+		},
 		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
 			t.Error("written without knowing whose it is")
 			return nil

@@ -89,7 +89,7 @@ func TestHasCodeSeesEveryEntry(t *testing.T) {
 func TestNoAnswer(t *testing.T) {
 	refused := httptest.NewServer(http.NotFoundHandler())
 	refused.Close()
-	hang := func(w http.ResponseWriter, r *http.Request) {
+	hang := func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // the server notices a closed connection only after the body
 		<-r.Context().Done()
 	}

@@ -36,8 +36,7 @@ func (o *Observer) minAge() time.Duration { return o.Timing.PollWorking / 4 }
 
 func (o *Observer) maxAge(s *phases.Snapshot) time.Duration {
 	poll := o.Timing.PollWorking
-	switch s.Phase() {
-	case v1alpha1.PhaseReady, v1alpha1.PhaseHumanIntervention:
+	if p := s.Phase(); p == v1alpha1.PhaseReady || p == v1alpha1.PhaseHumanIntervention {
 		poll = o.Timing.PollSteady
 	}
 	return poll * 9 / 10

@@ -109,7 +109,7 @@ func (s *Snapshot) refusePools() *HoldRequest {
 			}
 		}
 		if len(nodes) > 0 {
-			return &HoldRequest{Reason: reason, Message: fmt.Sprintf("%s (%s)", message, quoteList(nodes, 3)), Nodes: nodes}
+			return &HoldRequest{Reason: reason, Message: fmt.Sprintf("%s (%s)", message, quoteList(nodes)), Nodes: nodes}
 		}
 	}
 	return nil
@@ -138,18 +138,19 @@ func (in *Input) nextRevision() int64 {
 // keptRevisions is how many accepted specs are kept.
 const keptRevisions = 10
 
+// pruneRevisions removes the oldest accepted spec when there are too many. One is added at a time, so one is removed.
 func (in *Input) pruneRevisions(ctx context.Context, keep string) error {
-	for len(in.Kube.Revisions) >= keptRevisions {
-		oldest := ""
-		for name, r := range in.Kube.Revisions {
-			if name != keep && name != in.Cluster.Status.Target && (oldest == "" || r.Revision < in.Kube.Revisions[oldest].Revision) {
-				oldest = name
-			}
-		}
-		if oldest == "" {
-			return nil
-		}
-		return in.Writer.Delete(ctx, in.Kube.Revisions[oldest])
+	if len(in.Kube.Revisions) < keptRevisions {
+		return nil
 	}
-	return nil
+	oldest := ""
+	for name, r := range in.Kube.Revisions {
+		if name != keep && name != in.Cluster.Status.Target && (oldest == "" || r.Revision < in.Kube.Revisions[oldest].Revision) {
+			oldest = name
+		}
+	}
+	if oldest == "" {
+		return nil
+	}
+	return in.Writer.Delete(ctx, in.Kube.Revisions[oldest])
 }

@@ -65,7 +65,7 @@ func (h deletingHandler) volumes(ctx context.Context, in *Input, claim resources
 			return &o
 		}
 		o := Wait(v1alpha1.ReasonVolumesExist, fmt.Sprintf("%d volumes exist (%s): delete them first; until then nothing is removed",
-			v.Volumes, quoteList(v.VolumeNames, 3)), in.Timing.PollWorking)
+			v.Volumes, quoteList(v.VolumeNames)), in.Timing.PollWorking)
 		return &o
 	default:
 		if err := h.keepRunning(ctx, in); err != nil {
@@ -96,7 +96,7 @@ func (in *Input) lookAgain(ctx context.Context) *Outcome {
 		return &o
 	}
 	if v.Volumes > 0 {
-		o := Wait(v1alpha1.ReasonVolumesExist, fmt.Sprintf("%d volumes were made just now (%s): nothing is removed", v.Volumes, quoteList(v.VolumeNames, 3)), in.poll())
+		o := Wait(v1alpha1.ReasonVolumesExist, fmt.Sprintf("%d volumes were made just now (%s): nothing is removed", v.Volumes, quoteList(v.VolumeNames)), in.poll())
 		return &o
 	}
 	return nil

@@ -100,12 +100,12 @@ type Input struct {
 
 // ensure runs a task unless one with that key has ended after the view was taken: its effect is not in the view yet, and
 // deciding on the old view would write twice.
-func (in *Input) ensure(t work.Task) work.State {
+func (in *Input) ensure(t work.Task) {
 	st := in.Tasks.State(t.Key)
 	if v := in.Linstor.View; v != nil && !st.DoneAt.IsZero() && !v.TakenAt.After(st.DoneAt) && st.Err == nil {
-		return st
+		return
 	}
-	return in.Tasks.Ensure(t)
+	in.Tasks.Ensure(t)
 }
 
 // poll is when to look at LINSTOR again in a working state.

@@ -99,7 +99,7 @@ func (s *Snapshot) missingMembers() string {
 			names = append(names, m.Name)
 		}
 	}
-	return fmt.Sprintf("%d of %d nodes are online; missing: %s", s.Online(), len(s.Members), quoteList(names, 3))
+	return fmt.Sprintf("%d of %d nodes are online; missing: %s", s.Online(), len(s.Members), quoteList(names))
 }
 
 // chainHandler brings the last of its links about, and keeps up the ones before it.
@@ -234,6 +234,7 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 		}
 	case v1alpha1.HoldPassphraseUnusable:
 		return in.passphraseHold() == nil && in.controllerTrouble() == nil
+	default: // the link's own evidence decides
 	}
 	for _, l := range links {
 		if l.State() == fsm.Database && !l.Evidence(in.Snapshot).OK() {

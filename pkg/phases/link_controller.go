@@ -66,7 +66,7 @@ func (controllerLink) Work(ctx context.Context, in *Input) error {
 	}
 	objects, err := in.controllerObjects()
 	if err != nil {
-		return nil // the evidence says what is missing
+		return nil //nolint:nilerr // the evidence says that the credentials are missing; there is nothing to do until they come
 	}
 	for _, o := range objects {
 		if !o.ok {
@@ -212,7 +212,8 @@ var controllerFailures = []struct {
 	reason  v1alpha1.HoldReason
 }{
 	{regexp.MustCompile(`(?i)passphrase`), v1alpha1.HoldPassphraseUnusable},
-	{regexp.MustCompile(`(?i)connection.*refused|unknown ?host|password authentication|access denied|database.*(unreachable|not available|connect)|credentials`), v1alpha1.HoldDatabaseUnreachable},
+	{regexp.MustCompile(`(?i)connection.*refused|unknown ?host|password authentication|access denied|credentials|` +
+		`database.*(unreachable|not available|connect)`), v1alpha1.HoldDatabaseUnreachable},
 }
 
 func (s *Snapshot) controllerPodMessage() string {
@@ -254,7 +255,9 @@ func controllerAnswers(pods []*corev1.Pod) bool {
 // ControllerAnswers is whether LINSTOR should be asked at all.
 func ControllerAnswers(k *Kube) bool { return controllerAnswers(k.ControllerPods) }
 
-func quoteList(names []string, most int) string {
+// quoteList names three examples at most.
+func quoteList(names []string) string {
+	const most = 3
 	if len(names) <= most {
 		return strings.Join(names, ", ")
 	}

@@ -45,7 +45,9 @@ func TestControllerEvidence(t *testing.T) {
 		{name: "answers", spoil: func(*world) {}, state: Satisfied, why: "ControllerRunning"},
 		{name: "configuration gone", spoil: func(w *world) { delete(w.kube.ConfigMaps, resources.ControllerConfigName) }, state: Missing, why: "ControllerObjectsMissing", lost: true},
 		{name: "service gone", spoil: func(w *world) { delete(w.kube.Services, resources.ControllerName) }, state: Missing, why: "ControllerObjectsMissing", lost: true},
-		{name: "deployment changed", spoil: func(w *world) { w.kube.Deployments[resources.ControllerName].Spec.Template.Spec.Containers[0].Image = "x" }, state: Missing,
+		{name: "deployment changed", spoil: func(w *world) {
+			w.kube.Deployments[resources.ControllerName].Spec.Template.Spec.Containers[0].Image = "x"
+		}, state: Missing,
 			why: "ControllerObjectsMissing", lost: true},
 		{name: "not started", spoil: func(w *world) { w.linstor = Linstor{} }, state: Missing, why: "ControllerStarting"},
 		{name: "does not answer", spoil: func(w *world) { w.silent(errors.New("refused")) }, state: Unknown, why: "ControllerUnreachable"},

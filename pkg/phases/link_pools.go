@@ -211,10 +211,10 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 		p.step, p.Problem = stepDevices, s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 	case len(c.occupied) > 0:
 		p.Problem = &Problem{Reason: string(v1alpha1.HoldDeviceNotEmpty), Hold: v1alpha1.HoldDeviceNotEmpty, Pool: name,
-			Message: fmt.Sprintf("pool %s: no empty disk matches, but %s; the operator never overwrites data", name, quoteList(c.occupied, 3))}
+			Message: fmt.Sprintf("pool %s: no empty disk matches, but %s; the operator never overwrites data", name, quoteList(c.occupied))}
 	case len(c.refused) > 0:
 		p.Problem = &Problem{Reason: "DeviceRefused", Hold: v1alpha1.HoldDeviceMissing, Pool: name,
-			Message: fmt.Sprintf("pool %s: %s", name, quoteList(c.refused, 3))}
+			Message: fmt.Sprintf("pool %s: %s", name, quoteList(c.refused))}
 	case p.Entry.Devices.Optional:
 		p.NotWanted = true
 	default:
@@ -390,7 +390,9 @@ func (s *Snapshot) taskProblem(key, pool string, reason v1alpha1.HoldReason) *Pr
 		reason = v1alpha1.HoldPoolBackendMissing
 		p.Reason = string(reason)
 	}
-	if st.Attempts >= attemptsThatLast && !linstor.IsUnreachable(st.Err) {
+	// An answer that was lost says nothing about the write: nobody is asked before a later look shows that it was not done.
+	seen := s.Linstor.View != nil && !s.Linstor.View.TakenAt.Before(st.FailedAt)
+	if st.Attempts >= attemptsThatLast && !linstor.IsUnreachable(st.Err) && seen {
 		p.Hold = reason
 	}
 	return p

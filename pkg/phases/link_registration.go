@@ -83,6 +83,11 @@ func (r *registration) empty() bool {
 	return r.create == nil && len(r.add)+len(r.modify)+len(r.remove) == 0 && r.props.Empty()
 }
 
+// digest tells one registration from another.
+func (r *registration) digest() string {
+	return digest([]any{r.create, r.add, r.modify, r.remove, r.props})
+}
+
 // register brings one member's registration in line, as one background task.
 func (in *Input) register(m *Member) {
 	r := in.Snapshot.registration(m)
@@ -90,7 +95,7 @@ func (in *Input) register(m *Member) {
 		return
 	}
 	name := m.Name
-	in.ensure(work.Task{Key: "node/" + name, Input: digest([]any{r.create, r.add, r.modify, r.remove, r.props}), Do: func(ctx context.Context) error {
+	in.ensure(work.Task{Key: "node/" + name, Input: r.digest(), Do: func(ctx context.Context) error {
 		if r.create != nil {
 			if err := in.API.CreateNode(ctx, *r.create); err != nil && !linstor.IsExists(err) {
 				return err
@@ -250,7 +255,7 @@ func (s *Snapshot) registrationProblem(m *Member) *Problem {
 			return &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Hold: v1alpha1.HoldKernelModuleFailed,
 				Message: oneLine("LINSTOR does not see DRBD on the node: " + strings.Join(n.Unsupported["DRBD"], "; "))}
 		}
-		return s.taskProblem("node/"+m.Name, "", v1alpha1.HoldNodeRegistrationFailed)
+		return s.updateProblem(m)
 	case "VERSION_MISMATCH":
 		p.Reason, p.Hold = string(v1alpha1.HoldSatelliteVersionMismatch), v1alpha1.HoldSatelliteVersionMismatch
 		p.Message = "LINSTOR refuses the satellite because its version is not the controller's"
@@ -260,6 +265,17 @@ func (s *Snapshot) registrationProblem(m *Member) *Problem {
 	}
 	if n.HasFlag(linstor.FlagEvicted) {
 		p.Reason, p.Message = "NodeEvicted", "LINSTOR evicted the node; `linstor node restore "+m.Name+"` brings it back"
+	}
+	return p
+}
+
+// updateProblem explains a registered member whose interfaces or properties are not as wanted yet. The failure of an earlier
+// write to the node, such as its registration of which only the answer was lost, is no reason to ask a human.
+func (s *Snapshot) updateProblem(m *Member) *Problem {
+	key := "node/" + m.Name
+	p := s.taskProblem(key, "", v1alpha1.HoldNodeRegistrationFailed)
+	if r := s.registration(m); p != nil && s.TaskStates[key].Input != r.digest() {
+		p.Hold = ""
 	}
 	return p
 }

@@ -240,7 +240,7 @@ func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
 		e.State = Enough
 	default:
 		e.State = Missing
-		e.Hold = s.blocked(before, through)
+		e.Hold = s.blocked(through)
 		if e.Hold != nil {
 			e.State = Failed
 		}
@@ -250,7 +250,7 @@ func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
 
 // blocked is the hold for a link that cannot reach minReady any more: too many members have trouble that does not go away
 // by itself. The reason with the most members speaks for all.
-func (s *Snapshot) blocked(before, through func(*Member) bool) *HoldRequest {
+func (s *Snapshot) blocked(through func(*Member) bool) *HoldRequest {
 	type key struct {
 		reason v1alpha1.HoldReason
 		pool   string

@@ -45,6 +45,11 @@ type State struct {
 	DoneAt time.Time
 	// Err is the last failure; nil after a success.
 	Err error
+	// FailedAt is the end of the run that Err is of; zero after a success. What failed may have been done all the same, and
+	// only an observation that began later shows it.
+	FailedAt time.Time
+	// Input is that of the last run.
+	Input string
 	// Attempts counts the failures with the current input since the last success.
 	Attempts int
 	// NextTry is the earliest time at which Ensure starts the failed task again; zero if it did not fail, and while it
@@ -212,7 +217,7 @@ func (r *Runner) dispatch() {
 		if t.Input != t.input {
 			t.input, t.state.Attempts = t.Input, 0
 		}
-		t.state.Queued, t.state.Running, t.state.NextTry = false, true, time.Time{}
+		t.state.Queued, t.state.Running, t.state.NextTry, t.state.Input = false, true, time.Time{}, t.Input
 		r.running++
 		ctx, do := r.ctx, t.Do
 		r.wg.Go(func() {
@@ -245,11 +250,11 @@ func (r *Runner) finish(ctx context.Context, t *task, err error) {
 	case t.forgotten:
 		delete(r.tasks, t.Key)
 	case err == nil:
-		t.state.DoneAt, t.state.Err, t.state.Attempts, t.state.NextTry = now, nil, 0, time.Time{}
+		t.state.DoneAt, t.state.Err, t.state.FailedAt, t.state.Attempts, t.state.NextTry = now, nil, time.Time{}, 0, time.Time{}
 	case ctx.Err() != nil:
 		// Leadership ended during the run: that is not the task's failure.
 	default:
-		t.state.Err = err
+		t.state.Err, t.state.FailedAt = err, now
 		t.state.Attempts++
 		t.state.NextTry = now.Add(r.backoff(t.state.Attempts))
 	}

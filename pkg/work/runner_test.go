@@ -59,7 +59,9 @@ func TestEnsureStartsNothingWithoutLeadership(t *testing.T) {
 			t.Error("a task from before Run was started")
 		}
 		cancel()
-		<-done
+		if err := <-done; err != nil {
+			t.Errorf("Run: %v", err)
+		}
 		r.Ensure(task)
 		synctest.Wait()
 		if started {
@@ -116,14 +118,13 @@ func TestStateAfterEachOutcome(t *testing.T) {
 func TestBackoff(t *testing.T) {
 	inBubble(t, Options{Base: time.Second, Max: 5 * time.Second}, func(t *testing.T, r *Runner) {
 		runs := 0
-		ensure := func(input string) State {
-			s := r.Ensure(Task{Key: "a", Input: input, Do: func(context.Context) error { runs++; return errBroken }})
+		ensure := func(input string) {
+			r.Ensure(Task{Key: "a", Input: input, Do: func(context.Context) error { runs++; return errBroken }})
 			synctest.Wait()
-			return s
 		}
 		ensure("x")
 		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
-			if got := r.State("a").NextTry.Sub(time.Now()); got != wait {
+			if got := time.Until(r.State("a").NextTry); got != wait {
 				t.Errorf("wait after failure %d = %v, want %v", i+1, got, wait)
 			}
 			sleep(wait - time.Nanosecond)
@@ -139,7 +140,7 @@ func TestBackoff(t *testing.T) {
 		if ensure("y"); runs != before+1 {
 			t.Error("a changed input waited")
 		}
-		if got := r.State("a"); got.Attempts != 1 || got.NextTry.Sub(time.Now()) != time.Second {
+		if got := r.State("a"); got.Attempts != 1 || time.Until(got.NextTry) != time.Second {
 			t.Errorf("a changed input kept the count of failures: %+v", got)
 		}
 	})

@@ -191,6 +191,7 @@ func (c *call) handshake(n *node) rcs {
 		return rcs{notConnected(n)}
 	case refused:
 		return nil
+	case authenticated:
 	}
 	p := c.ctl.peer(n)
 	if p.status == statusConnected {

@@ -96,7 +96,7 @@ func TestAutoEvict(t *testing.T) {
 		"after 12 hours":      {3, func(b *bench, s []*sim.Process) { lose(b, s, 3) }, true},
 		"not one of one":      {1, func(b *bench, s []*sim.Process) { lose(b, s, 1) }, false},
 		"not two of three":    {3, func(b *bench, s []*sim.Process) { lose(b, s, 2); lose(b, s, 3) }, false},
-		"not while linked":    {3, func(b *bench, s []*sim.Process) { s[2].Stop() }, false},
+		"not while linked":    {3, func(_ *bench, s []*sim.Process) { s[2].Stop() }, false},
 		"not if not allowed":  {3, func(b *bench, s []*sim.Process) { b.setProp("false"); lose(b, s, 3) }, false},
 		"not if it came back": {3, func(b *bench, s []*sim.Process) { lose(b, s, 3); b.pass(time.Hour); b.satellite(3) }, false},
 	}

@@ -168,7 +168,7 @@ type satellite struct {
 	link     *link
 }
 
-// ErrAddressInUse: another satellite listens at that address and port.
+// ErrAddressInUse tells that another satellite listens at that address and port.
 var ErrAddressInUse = errors.New("address already in use")
 
 // StartSatellite starts a satellite on a machine, as its container does. It waits for a controller to connect.
