@@ -187,12 +187,11 @@ func TestTaskProblem(t *testing.T) {
 		{"first failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 1}, "", "WriteFailed"},
 		{"third failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3}, v1alpha1.HoldStoragePoolsFailed, "WriteFailed"},
 		{"no volume group", work.State{Err: refused(linstor.CodePoolConfiguration), Attempts: 3}, v1alpha1.HoldPoolBackendMissing, "PoolBackendMissing"},
-		{"no look since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, FailedAt: begin.Add(1)}, "", "WriteFailed"},
 		{"not looked since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, FailedAt: seen.Add(time.Second)}, "", "WriteFailed"},
 		{"LINSTOR away", work.State{Err: &linstor.Error{Op: "x", Err: errors.New("refused")}, Attempts: 99}, "", "WriteFailed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := &Snapshot{Linstor: Linstor{View: &linstor.View{TakenAt: seen}}, TaskStates: map[string]work.State{"pool/n01/ssd": tc.state}, Linstor: Linstor{View: &linstor.View{TakenAt: begin}}}
+			s := &Snapshot{Linstor: Linstor{View: &linstor.View{TakenAt: seen}}, TaskStates: map[string]work.State{"pool/n01/ssd": tc.state}}
 			p := s.taskProblem("pool/n01/ssd", "ssd-entry", v1alpha1.HoldStoragePoolsFailed)
 			if p == nil {
 				if tc.reason != "" {
