@@ -88,7 +88,7 @@ func TestStateAfterEachOutcome(t *testing.T) {
 		release <- errBroken
 		synctest.Wait()
 		failedAt := time.Now()
-		want := State{Err: errBroken, Attempts: 1, NextTry: failedAt.Add(time.Second)}
+		want := State{Err: errBroken, FailedAt: failedAt, Attempts: 1, NextTry: failedAt.Add(time.Second)}
 		if diff := cmp.Diff(want, r.State("a"), cmpopts.EquateErrors()); diff != "" {
 			t.Errorf("after a failure (-want +got):\n%s", diff)
 		}
