@@ -1,0 +1,293 @@
+package phases
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+func TestAssessFindsTheFirstMissingLink(t *testing.T) {
+	// Each breaks one link; broken together, the first in the chain is taken up.
+	chain := []struct {
+		name  string
+		spoil func(*world)
+		event fsm.Event
+	}{
+		{"module", func(w *world) { w.unreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02", "n03") }, fsm.ModuleMissing},
+		{"database", func(w *world) {
+			w.unclaimed()
+			w.database = Database{Checked: true}
+		}, fsm.DatabaseMissing},
+		{"controller", func(w *world) { w.linstor.View.Version = "1.0.0" }, fsm.ControllerMissing},
+		{"satellites", func(w *world) { delete(w.kube.DaemonSets, resources.SatelliteName) }, fsm.SatellitesMissing},
+		{"registration", func(w *world) { w.linstor.View.Nodes = nil }, fsm.NodesMissing},
+		{"pools", func(w *world) {
+			for _, n := range w.linstor.View.Nodes {
+				n.Pools = nil
+			}
+		}, fsm.PoolsMissing},
+	}
+	for first, tc := range chain {
+		for name, spoil := range map[string]func(*world){
+			"alone": tc.spoil,
+			"and all after it": func(w *world) {
+				for i := len(chain) - 1; i >= first; i-- {
+					chain[i].spoil(w)
+				}
+			},
+		} {
+			t.Run(tc.name+" "+name, func(t *testing.T) {
+				w := newWorld(t, 3)
+				w.phase(v1alpha1.PhaseAssessing, 0)
+				spoil(w)
+				in, _ := w.input()
+				if o := Decide(t.Context(), in); o.Event() != tc.event || o.Message() == "" {
+					t.Errorf("%s %s (%s), want %s", o.Event(), o.Reason(), o.Message(), tc.event)
+				}
+			})
+		}
+	}
+}
+
+func TestAssessEnds(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		spoil func(*world)
+		event fsm.Event
+	}{
+		{"all there", func(*world) {}, fsm.Converged},
+		{"one of ten away", func(w *world) { w.node("n03").Status = linstor.StatusOffline }, fsm.ConvergedDegraded},
+		{"claim unreadable: wait", func(w *world) { w.kube.ConfigMaps[resources.ClaimName].Data = nil }, ""},
+		{"LINSTOR silent: the controller is looked after", func(w *world) { w.silent(errors.New("x")) }, fsm.ControllerMissing},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 10)
+			w.phase(v1alpha1.PhaseAssessing, 0)
+			tc.spoil(w)
+			in, r := w.input()
+			o := Decide(t.Context(), in)
+			if o.Event() != tc.event {
+				t.Errorf("%s %s (%s)", o.Event(), o.Reason(), o.Message())
+			}
+			if len(r.calls)+len(r.queued) > 0 {
+				t.Errorf("looking has effects: %v %v", r.calls, r.keys())
+			}
+		})
+	}
+}
+
+func TestPendingAndAssessingAccept(t *testing.T) {
+	for _, phase := range []v1alpha1.Phase{"", v1alpha1.PhaseAssessing} {
+		w := newWorld(t, 2)
+		w.bare, w.kube.Revisions = true, nil
+		w.cluster.Generation = 4
+		w.phase(phase, 0)
+		w.cluster.Status.Target = ""
+		in, r := w.input()
+		o := Decide(t.Context(), in)
+		a := o.Acceptance()
+		if a == nil || a.Generation != 4 || a.Version != catalogue.Embedded().Newest() || a.Database != v1alpha1.DatabaseKubernetes {
+			t.Fatalf("%q: %s %+v (%s)", phase, o.Kind(), a, o.Message())
+		}
+		if d := cmp.Diff([]string{"apply ControllerRevision/" + a.Revision}, r.calls); d != "" {
+			t.Error(d)
+		}
+		if want := map[v1alpha1.Phase]fsm.Event{"": fsm.Accepted}[phase]; o.Event() != want {
+			t.Errorf("%q: event %q", phase, o.Event())
+		}
+		boom := errors.New("quota")
+		in, r = w.input()
+		r.fail["apply ControllerRevision/"+a.Revision] = boom
+		if o := Decide(t.Context(), in); !errors.Is(o.Err(), boom) || o.Acceptance() != nil {
+			t.Errorf("accepted what was not kept: %s %v", o.Kind(), o.Err())
+		}
+	}
+}
+
+func TestRevisionsArePruned(t *testing.T) {
+	w := newWorld(t, 1)
+	for i := range 11 {
+		rev := resources.Revision("linstor", int64(i+2), &v1alpha1.StorageClusterSpec{Version: strings.Repeat("1", i+1)})
+		rev.Name = "old-" + strings.Repeat("x", i+1)
+		w.kube.Revisions[rev.Name] = rev
+	}
+	w.cluster.Generation++
+	w.cluster.Spec.Nodes.Properties = map[string]string{"Aux/x": "y"}
+	in, r := w.input()
+	a, err := in.accept(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The accepted one is the oldest, and must stay: work in progress is finished on it.
+	if d := cmp.Diff([]string{"apply ControllerRevision/" + a.Revision, "delete ControllerRevision/old-x"}, r.calls); d != "" {
+		t.Error(d)
+	}
+	if got := in.nextRevision(); got != 13 {
+		t.Errorf("next number %d", got)
+	}
+}
+
+func TestChain(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		phase v1alpha1.Phase
+		age   time.Duration
+		spoil func(*world)
+		event fsm.Event
+		hold  v1alpha1.HoldReason
+	}{
+		{name: "satisfied", phase: v1alpha1.PhaseSatellites, spoil: func(*world) {}, event: fsm.Advanced},
+		{name: "last one satisfied", phase: v1alpha1.PhaseStoragePools, spoil: func(*world) {}, event: fsm.Advanced},
+		{name: "a straggler is waited for", phase: v1alpha1.PhaseSatellites, age: 2 * time.Minute, spoil: func(w *world) { w.unreadyPod(v1alpha1.ComponentSatellite, "n01") }},
+		{name: "not for ever", phase: v1alpha1.PhaseSatellites, age: 2*time.Minute + 1, spoil: func(w *world) { w.unreadyPod(v1alpha1.ComponentSatellite, "n01") }, event: fsm.Advanced},
+		{name: "a straggler of an earlier link is not waited for again", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
+			w.unreadyPod(v1alpha1.ComponentModuleLoader, "n01")
+			w.unreadyPod(v1alpha1.ComponentSatellite, "n01")
+		}, event: fsm.Advanced},
+		{name: "too few", phase: v1alpha1.PhaseSatellites, age: 10 * time.Minute, spoil: func(w *world) { w.unreadyPod(v1alpha1.ComponentSatellite, "n01", "n02") }},
+		{name: "too few that can recover", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
+			w.failPod(v1alpha1.ComponentSatellite, "n01", "x")
+			w.unreadyPod(v1alpha1.ComponentSatellite, "n02")
+		}},
+		{name: "too many that cannot", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
+			w.failPod(v1alpha1.ComponentSatellite, "n01", "x")
+			w.failPod(v1alpha1.ComponentSatellite, "n02", "x")
+		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldSatellitesFailed},
+		{name: "Secure Boot everywhere", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
+			for _, n := range w.kube.Nodes {
+				w.failPod(v1alpha1.ComponentModuleLoader, n.Name, "Key was rejected by service")
+			}
+		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldSecureBootKeyMissing},
+		{name: "foreign LINSTOR", phase: v1alpha1.PhaseDatabase, spoil: func(w *world) {
+			w.unclaimed()
+			w.database = Database{Checked: true, Nodes: []string{"a"}}
+		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldForeignLinstorFound},
+		{name: "LINSTOR silent", phase: v1alpha1.PhaseNodeRegistration, spoil: func(w *world) { w.silent(errors.New("x")) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 10)
+			w.phase(tc.phase, tc.age)
+			tc.spoil(w)
+			in, _ := w.input()
+			o := Decide(t.Context(), in)
+			if o.Event() != tc.event || tc.hold != "" && o.Hold().Reason != tc.hold || tc.event == "" && o.Kind() != KindWait {
+				t.Errorf("%s %s %s %+v (%s)", o.Kind(), o.Event(), o.Reason(), o.Hold(), o.Message())
+			}
+		})
+	}
+}
+
+func TestChainKeepsUpEarlierLinks(t *testing.T) {
+	w := newWorld(t, 2)
+	w.phase(v1alpha1.PhaseStoragePools, 0)
+	w.kube.Nodes = append(w.kube.Nodes, newNode("n03"))
+	in, r := w.input()
+	Decide(t.Context(), in)
+	if d := cmp.Diff([]string{"label n03 member=linstor os=noble"}, r.calls); d != "" {
+		t.Errorf("a node that joins late: %s", d)
+	}
+}
+
+func TestSteady(t *testing.T) {
+	timing := DefaultTiming()
+	away := func(w *world) { w.node("n01").Status = linstor.StatusOffline }
+	for _, tc := range []struct {
+		name     string
+		phase    v1alpha1.Phase
+		spoil    func(*world)
+		degraded time.Duration // how long the condition Degraded has had the status that health has now; 0 for the other one
+		event    fsm.Event
+		after    time.Duration
+	}{
+		{name: "well", phase: v1alpha1.PhaseReady, spoil: func(*world) {}, degraded: time.Hour, after: timing.PollSteady},
+		{name: "trouble begins", phase: v1alpha1.PhaseReady, spoil: away, after: timing.HealthLost},
+		{name: "trouble lasts", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost - time.Second, after: time.Second},
+		{name: "trouble has lasted", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost, event: fsm.HealthLost},
+		{name: "still degraded", phase: v1alpha1.PhaseDegraded, spoil: away, degraded: time.Hour, after: timing.PollWorking},
+		{name: "back", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, after: timing.HealthRegained},
+		{name: "back for a while", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, degraded: timing.HealthRegained - time.Second, after: time.Second},
+		{name: "back for good", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, degraded: timing.HealthRegained, event: fsm.HealthRegained},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			w.phase(tc.phase, time.Hour)
+			tc.spoil(w)
+			status := metav1.ConditionFalse
+			if w.snapshot().Health().Degraded == (tc.degraded > 0) {
+				status = metav1.ConditionTrue
+			}
+			w.condition(v1alpha1.ConditionDegraded, status, max(tc.degraded, time.Hour*24*boolInt(tc.degraded == 0)))
+			in, _ := w.input()
+			o := Decide(t.Context(), in)
+			if o.Event() != tc.event || o.After() != tc.after {
+				t.Errorf("%s %s after %s (%s), want %s after %s", o.Kind(), o.Event(), o.After(), o.Message(), tc.event, tc.after)
+			}
+		})
+	}
+}
+
+func boolInt(b bool) time.Duration {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+func TestSteadyEscalates(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		away  time.Duration // how long LINSTOR has not answered; 0 if it does
+		spoil func(*world)
+		hold  v1alpha1.HoldReason
+	}{
+		{"silent for a while", 15 * time.Minute, func(w *world) { w.silent(errors.New("x")) }, ""},
+		{"silent for long", 15*time.Minute + 1, func(w *world) { w.silent(errors.New("x")) }, v1alpha1.HoldControllerFailed},
+		{"crash loop for a while", time.Minute, func(w *world) { w.crashController(9, "boom") }, ""},
+		{"crash loop for long", time.Hour, func(w *world) { w.crashController(9, "boom") }, v1alpha1.HoldControllerFailed},
+		{"database away for a while", time.Minute, func(w *world) { w.crashController(9, "Connection to db:5432 refused") }, ""},
+		{"database away for long", time.Hour, func(w *world) { w.crashController(9, "Connection to db:5432 refused") }, v1alpha1.HoldDatabaseUnreachable},
+		{"passphrase wrong: at once", time.Second, func(w *world) { w.crashController(9, "injection of passphrase failed") }, v1alpha1.HoldPassphraseUnusable},
+		{"other data: at once", 0, func(w *world) { w.linstor.View.LocalID = "other" }, v1alpha1.HoldForeignLinstorFound},
+		{"many nodes away: health", 0, func(w *world) {
+			for _, n := range w.linstor.View.Nodes {
+				n.Status = linstor.StatusVersionMismatch
+			}
+		}, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			w.phase(v1alpha1.PhaseDegraded, time.Hour)
+			tc.spoil(w)
+			if tc.away > 0 {
+				w.condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, tc.away)
+			}
+			in, _ := w.input()
+			o := Decide(t.Context(), in)
+			if got := o.Hold(); (got == nil) != (tc.hold == "") || got != nil && got.Reason != tc.hold {
+				t.Errorf("%s %s %+v (%s)", o.Kind(), o.Reason(), got, o.Message())
+			}
+		})
+	}
+}
+
+func TestSteadyAtRestDoesNothing(t *testing.T) {
+	for _, p := range []v1alpha1.Phase{v1alpha1.PhaseReady, v1alpha1.PhaseDegraded} {
+		w := newWorld(t, 5)
+		w.phase(p, time.Hour)
+		in, r := w.input()
+		Decide(t.Context(), in)
+		if len(r.calls)+len(r.queued) > 0 {
+			t.Errorf("%s: %v %v", p, r.calls, r.keys())
+		}
+	}
+}
