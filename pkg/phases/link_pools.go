@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -339,6 +340,10 @@ func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) 
 		return err
 	}
 	now := in.choose(p.Entry.Devices, m, empty).devices
+	if intent := m.Linstor.Properties[auxIntent+p.Entry.Name]; intent != "" {
+		// What was begun is finished as it was begun: a disk that came since would otherwise stop it for ever.
+		now = slices.DeleteFunc(now, func(d linstor.Device) bool { return !intended(intent, &d) })
+	}
 	if identities(now) != identities(p.devices) {
 		return fmt.Errorf("pool %s on node %s: the empty disks changed while it was being made: %s became %s",
 			p.Entry.Name, m.Name, identities(p.devices), identities(now))
