@@ -299,8 +299,8 @@ func TestEndOfLeadership(t *testing.T) {
 			t.Error("the running task was not told")
 		}
 		select {
-		case <-returned:
-			t.Error("Run returned before its task ended")
+		case err := <-returned:
+			t.Fatalf("Run returned before its task ended: %v", err)
 		default:
 		}
 		r.Ensure(Task{Key: "late", Do: func(context.Context) error { waited = true; return nil }})

@@ -112,15 +112,23 @@ func policiesHold(ctx context.Context) error {
 		"workloads": workload("default"),
 	}
 	for name, o := range probes {
-		if err := operator.Create(ctx, o, client.DryRunAll); !refused(err) {
-			return fmt.Errorf("policy on %s does not act yet: %v", name, err)
+		if err := acts(name, operator.Create(ctx, o, client.DryRunAll)); err != nil {
+			return err
 		}
 	}
 	definition := definitionOf("probes", "probe.example.com")
-	if err := linstor.Create(ctx, definition, client.DryRunAll); !refused(err) {
-		return fmt.Errorf("policy on definitions does not act yet: %v", err)
+	return acts("definitions", linstor.Create(ctx, definition, client.DryRunAll))
+}
+
+// acts is nil when a policy gave the answer to what it forbids.
+func acts(policy string, answer error) error {
+	switch {
+	case refused(answer):
+		return nil
+	case answer == nil:
+		return fmt.Errorf("policy on %s does not act yet", policy)
 	}
-	return nil
+	return fmt.Errorf("policy on %s does not act yet: %w", policy, answer)
 }
 
 // workload is a Deployment with the operator's label that runs as that ServiceAccount.

@@ -368,10 +368,10 @@ func (e *env) waitGone() {
 	e.eventually("the StorageCluster is gone", func() error {
 		c := &v1alpha1.StorageCluster{}
 		err := e.client().Get(e.ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
-		if apierrors.IsNotFound(err) {
-			return nil
+		if err == nil {
+			return fmt.Errorf("still there: %s %s", c.Status.Phase, c.Status.Message)
 		}
-		return fmt.Errorf("still there: %s %s (%v)", c.Status.Phase, c.Status.Message, err)
+		return client.IgnoreNotFound(err)
 	})
 }
 

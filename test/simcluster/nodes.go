@@ -163,7 +163,7 @@ func (s *nodeState) status() corev1.NodeStatus {
 			BootID:        uuidOf("boot", fmt.Sprintf("%s/%d", s.spec.Name, s.boots)),
 			KernelVersion: s.spec.KernelVersion, OSImage: s.spec.OSImage,
 			OperatingSystem: "linux", Architecture: "amd64",
-			ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: kubeletVersion, KubeProxyVersion: "",
+			ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: kubeletVersion,
 		},
 	}
 }

@@ -190,7 +190,11 @@ func (c *controller) fullSync(l *link) {
 	l.peer.status = statusOnline
 	n.props[propNodeUname] = l.sat.nodeName
 	for _, p := range n.pools {
-		c.refreshPool(n, p)
+		// A pool that cannot be used does not fail the full sync. Nothing has been said about its space on this
+		// connection, and what an earlier one said is void.
+		if err := c.refreshPool(n, p); err != nil {
+			p.known = false
+		}
 	}
 	if n.deleted && !n.evicted {
 		c.finishDelete(n)

@@ -63,6 +63,36 @@ func TestPoolOfAnOfflineNode(t *testing.T) {
 	}
 }
 
+// A pool that cannot be used does not keep its node from ONLINE, and nothing is known of its space after the full sync.
+func TestFullSyncWithAnUnusablePool(t *testing.T) {
+	b := newBench(t)
+	b.online(1)
+	b.must(b.client.Nodes.CreateStoragePool(t.Context(), "n1", client.StoragePool{StoragePoolName: "thick", ProviderKind: client.LVM,
+		Props: map[string]string{"StorDriver/StorPoolName": "vg"}}))
+	capacities := func() (present []bool) {
+		for _, pool := range []string{"ssd", "thick"} {
+			_, body := b.raw(http.MethodGet, "/v1/view/storage-pools?cached=true&storage_pools="+pool, "")
+			var got []map[string]any
+			b.must(json.Unmarshal(body, &got))
+			if len(got) != 1 {
+				t.Fatalf("pool %s: %s", pool, body)
+			}
+			_, total := got[0]["total_capacity"]
+			present = append(present, total)
+		}
+		return present
+	}
+	if diff := cmp.Diff([]bool{true, true}, capacities()); diff != "" {
+		t.Errorf("capacities before (-want +got):\n%s", diff)
+	}
+	b.world.Machine("n1").RemoveVolumeGroup("vg")
+	b.must(b.client.Nodes.Reconnect(t.Context(), "n1"))
+	b.status("n1", "ONLINE")
+	if diff := cmp.Diff([]bool{false, false}, capacities()); diff != "" {
+		t.Errorf("capacities after the full sync (-want +got):\n%s", diff)
+	}
+}
+
 func TestDisklessPool(t *testing.T) {
 	b := newBench(t)
 	b.online(1)

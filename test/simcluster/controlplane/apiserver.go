@@ -106,9 +106,9 @@ func (c *ControlPlane) waitReady(ctx context.Context) error {
 	ended := c.children.done(kubebin.APIServer)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	last := errors.New("no answer yet")
 	for {
-		if last = probe(ctx, client, c.host+"/readyz"); last == nil {
+		last := probe(ctx, client, c.host+"/readyz")
+		if last == nil {
 			return nil
 		}
 		select {

@@ -33,7 +33,7 @@ func (d *Driver) controllerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 // mountedFile is the content of a file in the container; "" when no volume provides it.
 func (d *Driver) mountedFile(ctx context.Context, pod *corev1.Pod, c *corev1.Container, file string) (string, error) {
 	for _, mount := range c.VolumeMounts {
-		key := ""
+		var key string
 		switch {
 		case mount.SubPath != "" && mount.MountPath == file:
 			key = mount.SubPath
