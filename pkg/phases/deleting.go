@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -139,6 +140,7 @@ func (in *Input) deregister() int {
 		for _, p := range n.Pools {
 			pools = append(pools, p.Name)
 		}
+		slices.Sort(pools) // an order that changes would make each look a new task, which does not wait for its back-off
 		name := n.Name
 		in.ensure(work.Task{Key: "deregister/" + name, Input: digest(pools), Do: func(ctx context.Context) error {
 			for _, p := range pools {
@@ -180,23 +182,13 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 			return Fail(fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
 		}
 	}
-	return in.forgetConsent(ctx)
-}
-
-// forgetConsent is the last step. A claim that stays must not carry the consent to this deletion over to a later one.
-func (in *Input) forgetConsent(ctx context.Context) Outcome {
-	if claim, claimed, err := in.Claim(); err == nil && claimed && claim.RemoveUnverified && in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
-		claim.RemoveUnverified = false
-		if err := in.applyClaim(ctx, claim); err != nil {
-			return Fail(err)
-		}
-	}
 	return Done()
 }
 
 func (in *Input) satelliteObjects() []client.Object {
 	var out []client.Object
-	if ds := in.Kube.DaemonSets[resources.SatelliteName]; ds != nil {
+	// One of that name that somebody else made is not ours to delete, as it was not ours to change.
+	if ds := in.Kube.DaemonSets[resources.SatelliteName]; ds != nil && ours(in.Cluster.Name, ds) {
 		out = append(out, ds)
 	}
 	return out
@@ -204,11 +196,11 @@ func (in *Input) satelliteObjects() []client.Object {
 
 func (in *Input) controllerAndLoaders() []client.Object {
 	var out []client.Object
-	if d := in.Kube.Deployments[resources.ControllerName]; d != nil {
+	if d := in.Kube.Deployments[resources.ControllerName]; d != nil && ours(in.Cluster.Name, d) {
 		out = append(out, d)
 	}
 	for _, ds := range in.Kube.DaemonSets {
-		if ds.Labels[v1alpha1.LabelComponent] == v1alpha1.ComponentModuleLoader {
+		if ours(in.Cluster.Name, ds) && ds.Labels[v1alpha1.LabelComponent] == v1alpha1.ComponentModuleLoader {
 			out = append(out, ds)
 		}
 	}

@@ -32,6 +32,8 @@ type record struct {
 	// pools and devices are what LINSTOR says when it is asked uncached: pools by "node/pool".
 	pools   map[string]*linstor.Pool
 	devices map[string][]linstor.Device
+	// volumes is how many volumes LINSTOR has when it is asked uncached.
+	volumes int
 }
 
 func (r *record) note(format string, args ...any) error {
@@ -146,6 +148,10 @@ func (f fakeAPI) DeletePool(_ context.Context, node, pool string) error {
 
 func (f fakeAPI) CreateDevices(_ context.Context, spec linstor.DeviceSpec) error {
 	return f.note("create devices %s %s %s from %s", spec.Node, spec.Provider, spec.PoolName, strings.Join(spec.Paths, ","))
+}
+
+func (f fakeAPI) View(context.Context, linstor.ViewOptions) (*linstor.View, error) {
+	return &linstor.View{Volumes: f.volumes, VolumeNames: []string{"pvc-new"}}, f.fail["view"]
 }
 
 func (f fakeAPI) Pool(_ context.Context, node, pool string) (*linstor.Pool, error) {
