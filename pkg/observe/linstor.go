@@ -26,6 +26,11 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 	}
 	o.dirty = false
 	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices})
+	if err != nil && o.last.Err != nil && linstor.IsUnreachable(err) && linstor.IsUnreachable(o.last.Err) {
+		// Which of the view's requests fails first, and from which port it came, is chance: were it told, the status would
+		// be written anew at each look as long as LINSTOR is away.
+		err = o.last.Err
+	}
 	o.last = phases.Linstor{Asked: true, View: view, Err: err}
 	o.lastAt, o.devices = s.Now, devices
 	return o.last

@@ -95,7 +95,9 @@ func (databaseLink) Work(ctx context.Context, in *Input) error {
 		claim.LocalID = v.LocalID
 	}
 	if in.Cluster.DeletionTimestamp == nil {
-		claim.RemoveUnverified = false // it was the answer to a deletion that is over
+		// It was the answer to a deletion that is over. That deletion must not take it back itself: its last steps rest on it
+		// until the finalizer is gone. A later one cannot use it, because this runs before any workload is started.
+		claim.RemoveUnverified = false
 	}
 	if claimed && claim == before {
 		return nil

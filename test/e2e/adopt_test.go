@@ -103,6 +103,16 @@ func TestReadoptionWithVolumes(t *testing.T) {
 	e.apply(cluster(thinPool))
 	e.waitPhase(v1alpha1.PhaseReady)
 	claim := e.claimData()
+	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("the status counts the volume", func() error {
+		if n := e.get().Status.Volumes; n == nil || *n != 1 {
+			return fmt.Errorf("volumes: %v", n)
+		}
+		return nil
+	})
+	e.letDelete()
 	e.fault(allDown)
 	e.eventually("LINSTOR is away", func() error {
 		if got := condition(e.get(), v1alpha1.ConditionAvailable); !strings.HasPrefix(got, "False/") {
@@ -110,10 +120,7 @@ func TestReadoptionWithVolumes(t *testing.T) {
 		}
 		return nil
 	})
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
-		t.Fatal(err)
-	}
-	e.remove()
+	e.eventually("the deletion is let through", func() error { return e.client().Delete(e.ctx, e.get()) })
 	e.resume(e.waitHold(v1alpha1.HoldVolumesUnknown), v1alpha1.OptionContinue)
 	e.waitGone()
 	e.eventually("pods are gone", e.noPods)

@@ -538,7 +538,13 @@ func TestDeletionWhileLinstorIsUnreachable(t *testing.T) {
 		}
 		return unchanged()
 	})
-	e.during(time.Second, "nothing is removed while it is not known whether volumes exist", unchanged)
+	version := e.get().ResourceVersion
+	e.during(time.Second, "nothing is removed or written while it is not known whether volumes exist", func() error {
+		if c := e.get(); c.ResourceVersion != version {
+			return fmt.Errorf("the StorageCluster was written: %s", c.Status.Message)
+		}
+		return unchanged()
+	})
 	e.resume(e.get().Status.Hold, v1alpha1.OptionContinue)
 	e.waitGone()
 	e.expectNothingLeft(retained, before)
