@@ -213,21 +213,20 @@ func TestPodsOnNodesThatAreGoneAreNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestConsentIsForgottenWithTheDeletion(t *testing.T) {
-	w := deletedWorld(t, 1)
-	w.claim(func(c *resources.ClaimData) { c.RemoveUnverified = true })
-	w.kube.DaemonSets, w.kube.Deployments, w.kube.Services, w.kube.Pods, w.kube.ControllerPods = nil, nil, nil, nil, nil
-	for name := range w.kube.ConfigMaps {
-		if name != resources.ClaimName {
-			delete(w.kube.ConfigMaps, name)
+// The consent to remove unverified holds for one deletion: to its end, and not for a later one.
+func TestConsentEndsWithItsDeletion(t *testing.T) {
+	for _, deleted := range []bool{true, false} {
+		w := newWorld(t, 1)
+		w.claim(func(c *resources.ClaimData) { c.RemoveUnverified = true })
+		if deleted {
+			w.cluster.DeletionTimestamp = at(begin)
 		}
-	}
-	w.linstor = Linstor{}
-	in, r := w.input()
-	if o := Decide(t.Context(), in); o.Kind() != KindDone {
-		t.Fatalf("%s %s", o.Kind(), o.Message())
-	}
-	if c := appliedClaim(t, r); c == nil || c.RemoveUnverified || c.LocalID != "local-id" {
-		t.Errorf("%+v", c)
+		in, r := w.input()
+		if err := (databaseLink{}).Work(t.Context(), in); err != nil {
+			t.Fatal(err)
+		}
+		if c := appliedClaim(t, r); (c == nil) != deleted || c != nil && (c.RemoveUnverified || c.LocalID != "local-id") {
+			t.Errorf("being deleted %t: %+v", deleted, c)
+		}
 	}
 }
