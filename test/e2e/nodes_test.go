@@ -101,6 +101,13 @@ func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
 	e.apply(cluster(thinPool))
 	before := e.waitPhase(v1alpha1.PhaseReady)
 
+	// It takes longer to register than trouble may last.
+	e.c.World().SetFault(func(r *http.Request) *sim.Fault {
+		if r.Method == http.MethodPost && r.URL.Path == "/v1/nodes" {
+			return &sim.Fault{Delay: 2*e.timing.HealthLost + time.Second}
+		}
+		return nil
+	})
 	addNode(e, nodeSpec(4, nil))
 	after := waitStatus(e, "four nodes with their pools", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.Summary == "4/4" && s.Pools.Summary == "4/4"
