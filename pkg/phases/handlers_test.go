@@ -222,11 +222,11 @@ func TestSteady(t *testing.T) {
 			w := newWorld(t, 3)
 			w.phase(tc.phase, time.Hour)
 			tc.spoil(w)
-			status := metav1.ConditionFalse
-			if w.snapshot().Health().Degraded == (tc.degraded > 0) {
-				status = metav1.ConditionTrue
+			degraded := w.snapshot().Health().Degraded
+			if tc.degraded == 0 {
+				degraded = !degraded // what is recorded is not yet what is
 			}
-			w.condition(v1alpha1.ConditionDegraded, status, max(tc.degraded, time.Hour*24*boolInt(tc.degraded == 0)))
+			w.condition(v1alpha1.ConditionDegraded, map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[degraded], tc.degraded)
 			in, _ := w.input()
 			o := Decide(t.Context(), in)
 			if o.Event() != tc.event || o.After() != tc.after {
@@ -234,13 +234,6 @@ func TestSteady(t *testing.T) {
 			}
 		})
 	}
-}
-
-func boolInt(b bool) time.Duration {
-	if b {
-		return 1
-	}
-	return 0
 }
 
 func TestSteadyEscalates(t *testing.T) {

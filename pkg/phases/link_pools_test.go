@@ -144,15 +144,21 @@ func TestPoolWork(t *testing.T) {
 			then: func(r *record) { r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1")} },
 			want: []string{"node n01 set intent.hot=serial:S1 del ", device, "create pool n01/hot LVM vg_hot"}},
 		{name: "devices: the name moved at a reboot", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdx", "S1")) },
-			then: func(r *record) { r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdx", "other")} },
+			then: func(r *record) {
+				r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdx", "other")}
+			},
 			want: []string{"node n01 set intent.hot=serial:S1 del ", device, "create pool n01/hot LVM vg_hot"}},
 		{name: "devices: no longer empty", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) }, then: notThere, fails: "changed"},
 		{name: "devices: another disk came", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) },
-			then: func(r *record) { r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdc", "S2")} }, fails: "changed"},
+			then: func(r *record) {
+				r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdc", "S2")}
+			}, fails: "changed"},
 		{name: "devices: another disk came after a crash", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdc", "S2")) },
 			spoil: func(w *world) { w.node("n01").Properties[auxIntent+"hot"] = "serial:S1" },
-			then:  func(r *record) { r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdc", "S2")} },
-			want:  []string{device, "create pool n01/hot LVM vg_hot"}},
+			then: func(r *record) {
+				r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdc", "S2")}
+			},
+			want: []string{device, "create pool n01/hot LVM vg_hot"}},
 		{name: "devices: the pool is there meanwhile", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) },
 			then: func(r *record) {
 				r.pools["n01/hot"] = &linstor.Pool{}
@@ -201,7 +207,9 @@ func TestPoolWork(t *testing.T) {
 func TestPoolWorkLeavesAlone(t *testing.T) {
 	for name, spoil := range map[string]func(*world){
 		"a node that is not ONLINE": func(w *world) { w.node("n01").Status = linstor.StatusOffline },
-		"a node that leaves":        func(w *world) { w.kubeNode("n01").Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}} },
+		"a node that leaves": func(w *world) {
+			w.kubeNode("n01").Spec.Taints = []corev1.Taint{{Key: "x", Effect: corev1.TaintEffectNoSchedule}}
+		},
 		"a pool that is held": func(w *world) {
 			w.cluster.Status.NodeHolds = []v1alpha1.Hold{{ID: "h", Pool: "hot", Nodes: []string{"n01"}, Count: 1}}
 		},
