@@ -84,7 +84,7 @@ func (databaseLink) Work(ctx context.Context, in *Input) error {
 	before := claim
 	if !claimed {
 		if free := in.Database.Checked && in.Database.Err == nil && len(in.Database.Nodes) == 0; !free {
-			return nil //nolint:nilerr // the evidence says what is wrong with the database
+			return nil // the evidence says what is wrong with the database
 		}
 		claim.Backend = resources.DatabaseURL(&in.Target.Spec.Database)
 	}

@@ -146,7 +146,7 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	var resp *http.Response
 	err := g.pass(r.Context(), "", func() (err error) {
-		resp, err = http.DefaultTransport.RoundTrip(r)
+		resp, err = http.DefaultTransport.RoundTrip(r) //nolint:bodyclose // the caller of the transport closes it
 		return err
 	})
 	return resp, err
