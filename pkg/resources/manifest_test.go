@@ -124,19 +124,19 @@ func TestOperatorRights(t *testing.T) {
 		}
 		slices.Sort(got[namespace])
 	}
-	const all = "get,list,watch,create,patch,delete"
+	const all = "list,watch,create,patch,delete"
 	want := map[string][]string{
 		"": {
-			"/nodes: get,list,watch,patch",
+			"/nodes: list,watch,patch",
 			"/persistentvolumes: list,watch",
 			"authentication.k8s.io/tokenreviews: create",
 			"authorization.k8s.io/subjectaccessreviews: create",
-			"internal.linstor.linbit.com/nodes: get,list",
+			"internal.linstor.linbit.com/nodes: list",
 			"storage.linstor.dev/storageclusters/status: patch",
-			"storage.linstor.dev/storageclusters: get,list,watch,patch",
+			"storage.linstor.dev/storageclusters: list,watch,patch",
 		},
 		v1alpha1.WorkloadNamespace: {
-			"/configmaps: " + all, "/pods: get,list,watch", "/secrets: " + all, "/services: " + all,
+			"/configmaps: " + all, "/pods: list,watch", "/secrets: " + all, "/services: " + all,
 			"apps/controllerrevisions: " + all, "apps/daemonsets: " + all, "apps/deployments: " + all,
 		},
 		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
