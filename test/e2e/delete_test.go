@@ -502,8 +502,13 @@ func TestDeletionIsRefusedWhileVolumesExist(t *testing.T) {
 	}
 }
 
-// allDown drops every request to LINSTOR.
-func allDown(*http.Request) *sim.Fault { return &sim.Fault{Drop: true} }
+// allDown drops every request to LINSTOR but the kubelet's probe: the pod stays ready, so that only one thing is wrong.
+func allDown(r *http.Request) *sim.Fault {
+	if r.URL.Path == "/health" {
+		return nil
+	}
+	return &sim.Fault{Drop: true}
+}
 
 func TestDeletionWhileLinstorIsUnreachable(t *testing.T) {
 	e := start(t, nodes(3))
