@@ -15,7 +15,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 TESTFLAGS ?=
 # One package that hangs must not take the others' results with it, and Go's own limit of 10m is short for a simulated
 # cluster on a busy machine.
-TEST_TIMEOUT ?= 20m
+TEST_TIMEOUT ?= 60m
 
 # The directory of a tool carries what it is built from, so that a new version is built when it is pinned, an old branch
 # finds its own again, and the times of files mean nothing. golangci-lint must also be as new as the Go it reads.
