@@ -499,8 +499,8 @@ func TestOnlyTheLeaderActs(t *testing.T) {
 	if n := gates[1].count(); n != 0 {
 		t.Errorf("the operator that does not lead wrote %d times", n)
 	}
-	before := gates[0].count()
 	e.end(first)
+	before := gates[0].count()
 	turn(e, "two")
 	if n := gates[0].count(); n != before {
 		t.Errorf("the operator that led before wrote %d times more", n-before)
