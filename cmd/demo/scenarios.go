@@ -23,14 +23,20 @@ var scenarios = map[string]scenario{
 
 func empty(int) string { return "" }
 
+// install applies the sample and waits for Ready.
+func (d *demo) install(ctx context.Context) error {
+	if err := d.apply(ctx, sample); err != nil {
+		return err
+	}
+	_, err := d.waitPhase(ctx, v1alpha1.PhaseReady)
+	return err
+}
+
 // install walks from nothing to Ready.
 var install = scenario{
 	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
 	run: func(ctx context.Context, d *demo) error {
-		if err := d.apply(ctx, sample); err != nil {
-			return err
-		}
-		if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {
+		if err := d.install(ctx); err != nil {
 			return err
 		}
 		return d.show(ctx)
@@ -78,10 +84,7 @@ var humanIntervention = scenario{
 var nodeLoss = scenario{
 	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
 	run: func(ctx context.Context, d *demo) error {
-		if err := d.apply(ctx, sample); err != nil {
-			return err
-		}
-		if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {
+		if err := d.install(ctx); err != nil {
 			return err
 		}
 		if err := d.kubectl(ctx, "get", "storagecluster"); err != nil {

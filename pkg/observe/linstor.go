@@ -18,7 +18,7 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 		o.last, o.lastAt = phases.Linstor{}, time.Time{}
 		return o.last
 	}
-	devices := s.Target != nil && wantsDevices(s.Target.Spec) && missesPools(s)
+	devices := s.Target != nil && s.Target.Spec.WantsDevices() && missesPools(s)
 	if age := s.Now.Sub(o.lastAt); !o.lastAt.IsZero() && (!devices || o.devices) {
 		if age < o.minAge() || !o.dirty && age < o.maxAge(s) {
 			return o.last

@@ -5,6 +5,7 @@ package observe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -160,7 +161,7 @@ func sortPods(k *phases.Kube, pods []corev1.Pod, cluster string) {
 
 // localVolumes reads which devices local PersistentVolumes name, if any pool is to be made from devices.
 func (o *Observer) localVolumes(ctx context.Context, s *phases.Snapshot) error {
-	if !wantsDevices(&s.Cluster.Spec) && (s.Target == nil || !wantsDevices(s.Target.Spec)) {
+	if !s.Cluster.Spec.WantsDevices() && (s.Target == nil || !s.Target.Spec.WantsDevices()) {
 		return nil
 	}
 	var list corev1.PersistentVolumeList
@@ -194,29 +195,11 @@ func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
 	}
 	var out []string
 	for _, n := range nodes {
-		if len(hosts) == 0 || contains(hosts, n.Labels[corev1.LabelHostname]) || contains(hosts, n.Name) {
+		if len(hosts) == 0 || slices.Contains(hosts, n.Labels[corev1.LabelHostname]) || slices.Contains(hosts, n.Name) {
 			out = append(out, n.Name)
 		}
 	}
 	return out
-}
-
-func contains(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
-}
-
-func wantsDevices(spec *v1alpha1.StorageClusterSpec) bool {
-	for i := range spec.StoragePools {
-		if spec.StoragePools[i].Devices != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // target reads the accepted spec. A revision that cannot be read is an error: working on another spec than the accepted one

@@ -167,11 +167,6 @@ func (s *Snapshot) sharedWith(node string, d *linstor.Device) string {
 	return ""
 }
 
-// wantsDevices is whether any pool is made from devices.
-func (s *Snapshot) wantsDevices() bool {
-	return slices.ContainsFunc(s.Target.Spec.StoragePools, func(p v1alpha1.StoragePoolSpec) bool { return p.Devices != nil })
-}
-
 // indexDisks reads the members' inventories and notes which WWN is on which nodes, once for each snapshot: comparing each
 // disk with those of all other nodes would take minutes in a large cluster.
 func (s *Snapshot) indexDisks() {

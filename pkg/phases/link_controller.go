@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -242,18 +243,8 @@ func digest(v any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// controllerAnswers is whether a controller can be expected to answer: without a ready pod every call would only time out.
-func controllerAnswers(pods []*corev1.Pod) bool {
-	for _, p := range pods {
-		if podReady(p) {
-			return true
-		}
-	}
-	return false
-}
-
-// ControllerAnswers is whether LINSTOR should be asked at all.
-func ControllerAnswers(k *Kube) bool { return controllerAnswers(k.ControllerPods) }
+// ControllerAnswers is whether LINSTOR should be asked at all: without a ready pod every call would only time out.
+func ControllerAnswers(k *Kube) bool { return slices.ContainsFunc(k.ControllerPods, podReady) }
 
 // quoteList names three examples at most.
 func quoteList(names []string) string {

@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -135,10 +136,7 @@ func (s *Snapshot) judgePool(m *Member, p *MemberPool) {
 		s.judgeMissingPool(m, p)
 		return
 	}
-	want := map[string]string{auxEntry: p.Entry.Name}
-	for k, v := range p.Entry.Properties {
-		want[k] = v
-	}
+	want := p.properties()
 	switch {
 	case !strings.EqualFold(p.Have.Provider, p.Provider) || p.Have.Backing != p.Backing:
 		p.Problem = &Problem{Reason: string(v1alpha1.HoldUnsupportedChange), Pool: p.Entry.Name, Hold: v1alpha1.HoldUnsupportedChange,
@@ -277,6 +275,13 @@ func commonDevice(a, b *MemberPool) string {
 	return ""
 }
 
+// properties are the properties that the operator wants on the pool.
+func (p *MemberPool) properties() map[string]string {
+	want := map[string]string{auxEntry: p.Entry.Name}
+	maps.Copy(want, p.Entry.Properties)
+	return want
+}
+
 func poolKey(m *Member, p *MemberPool) string { return "pool/" + m.Name + "/" + p.Name }
 
 // makePool does the next step for one pool as a background task.
@@ -297,11 +302,7 @@ func (in *Input) makePool(m *Member, p *MemberPool) {
 }
 
 func (in *Input) registerPool(ctx context.Context, m *Member, p *MemberPool) error {
-	want := map[string]string{auxEntry: p.Entry.Name}
-	for k, v := range p.Entry.Properties {
-		want[k] = v
-	}
-	err := in.API.CreatePool(ctx, linstor.PoolSpec{Node: m.Name, Name: p.Name, Provider: p.Provider, Backing: p.Backing, Properties: linstor.Diff(nil, want).Set})
+	err := in.API.CreatePool(ctx, linstor.PoolSpec{Node: m.Name, Name: p.Name, Provider: p.Provider, Backing: p.Backing, Properties: linstor.Diff(nil, p.properties()).Set})
 	if linstor.IsExists(err) {
 		return nil // the next view shows what it is
 	}

@@ -91,7 +91,7 @@ func (s *Snapshot) Derive() {
 	if s.Target == nil {
 		return
 	}
-	if s.wantsDevices() {
+	if s.Target.Spec.WantsDevices() {
 		s.indexDisks()
 	}
 	s.derivePools()

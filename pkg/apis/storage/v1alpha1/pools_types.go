@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // StoragePoolSpec is a LINSTOR storage pool on each node that matches. Exactly one of lvm, lvmThin, zfs, zfsThin, file and
 // fileThin names what the pool is made of; it cannot be changed, because volumes live in it.
@@ -193,4 +197,9 @@ func (p *StoragePoolSpec) Backing() (kind, name string) {
 	default:
 		return "", ""
 	}
+}
+
+// WantsDevices is whether any storage pool is to be made from disks.
+func (s *StorageClusterSpec) WantsDevices() bool {
+	return slices.ContainsFunc(s.StoragePools, func(p StoragePoolSpec) bool { return p.Devices != nil })
 }
