@@ -34,7 +34,7 @@ func projectNodes(st *v1alpha1.StorageClusterStatus, s *phases.Snapshot) {
 		if !m.Selected {
 			n.LeavingCount++
 			if len(n.Leaving) < mostLeaving {
-				n.Leaving = append(n.Leaving, m.Name)
+				n.Leaving = append(n.Leaving, v1alpha1.LeavingNode{Name: m.Name, State: v1alpha1.LeavingRetained})
 			}
 		}
 	}

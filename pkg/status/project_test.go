@@ -31,7 +31,7 @@ func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
 	want := map[string]metav1.ConditionStatus{
 		"Ready": "False", "Reconciling": "True", "Stalled": "False", "Available": "Unknown", "Degraded": "False", "HumanInterventionRequired": "False",
 		"Suspended": "False", "KernelModuleLoaded": "Unknown", "DatabaseReady": "Unknown", "ControllerReady": "Unknown", "SatellitesReady": "Unknown",
-		"NodesRegistered": "Unknown", "StoragePoolsReady": "Unknown",
+		"NodesRegistered": "Unknown", "StoragePoolsReady": "Unknown", "MassFailure": "Unknown", "PoolsNearlyFull": "Unknown",
 	}
 	got := map[string]metav1.ConditionStatus{}
 	for i, c := range st.Conditions {

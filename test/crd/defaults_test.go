@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -17,7 +18,8 @@ database: {}
 deletionPolicy: Retain
 images: {registry: quay.io/piraeusdatastore}
 kernelModule: {mode: Auto}
-nodes: {network: {mode: Host}}
+nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}
+platform: Auto
 suspend: false
 `
 
@@ -32,20 +34,20 @@ func TestDefaults(t *testing.T) {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, nodes: {network: {mode: Pod}}, kernelModule: {mode: Compile}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
-			"{images: {registry: a.example.com}, nodes: {network: {mode: Pod}}, kernelModule: {mode: Compile}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
+			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
+			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
-			"{nodes: {network: {mode: Host}, interfaces: [{name: storage, addressFrom: {addressType: InternalIP}, preferred: false}]}, " + rest("database: {}"),
+			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1, interfaces: [{name: storage, addressFrom: {addressType: InternalIP}, preferred: false}]}, " + rest("database: {}"),
 		},
 		"SQL database name, but no port, which depends on the kind": {
 			postgres,
-			"{nodes: {network: {mode: Host}}, " + rest("database: {postgresql: {host: db, credentialsSecret: db, database: linstor}}"),
+			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}, " + rest("database: {postgresql: {host: db, credentialsSecret: db, database: linstor}}"),
 		},
 		"devices, and no LINSTOR name for a pool": {
 			devices("{serial: a}"),
-			"{nodes: {network: {mode: Host}}, storagePools: [{name: ssd, lvm: {volumeGroup: vg}, devices: {optional: false, match: [{serial: a}]}}], " + rest("database: {}"),
+			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}, storagePools: [{name: ssd, lvm: {volumeGroup: vg}, devices: {optional: false, match: [{serial: a}]}}], " + rest("database: {}"),
 		},
 	}
 	for name, c := range cases {
@@ -55,7 +57,12 @@ func TestDefaults(t *testing.T) {
 				t.Fatal(err)
 			}
 			var want any
-			if err := yaml.Unmarshal([]byte(c.want), &want); err != nil {
+			text, err := yaml.YAMLToJSON([]byte(c.want))
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Not encoding/json: what the API server returns has whole numbers.
+			if err := json.Unmarshal(text, &want); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(want, got.Object["spec"]); diff != "" {
@@ -67,7 +74,7 @@ func TestDefaults(t *testing.T) {
 
 // rest ends the text of a wanted spec with the defaults of the sections that a case does not look at.
 func rest(database string) string {
-	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: Auto}, suspend: false}"
+	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: Auto}, platform: Auto, suspend: false}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field, and what
@@ -94,8 +101,10 @@ func TestGoTypes(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := v1alpha1.StorageClusterSpec{
-		Images:         v1alpha1.ImagesSpec{Registry: "quay.io/piraeusdatastore"},
-		Nodes:          v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkHost}},
+		Images: v1alpha1.ImagesSpec{Registry: "quay.io/piraeusdatastore"},
+		Nodes: v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkHost},
+			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
+		Platform:       v1alpha1.PlatformAuto,
 		KernelModule:   v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},

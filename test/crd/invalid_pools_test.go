@@ -55,6 +55,9 @@ var invalidPools = []invalid{
 	{"fileThin with slash at the end", pool("fileThin: {directory: /var/pool/}"), "spec.storagePools.fileThin.directory", "without '/' at the end"},
 	{"fileThin with a dot", pool("fileThin: {directory: /var/pool.d}"), "spec.storagePools.fileThin.directory", "LINSTOR accepts no other"},
 
+	{"warning at nothing", pool("lvm: {volumeGroup: vg}, warnUsedPercent: 0"), "spec.storagePools.warnUsedPercent", "greater than or equal to 1"},
+	{"warning above full", pool("lvm: {volumeGroup: vg}, warnUsedPercent: 101"), "spec.storagePools.warnUsedPercent", "less than or equal to 100"},
+	{"approval unknown", pool("lvm: {volumeGroup: vg}, devices: {match: [{serial: a}], approval: Ask}"), "spec.storagePools.devices.approval", `"Auto", "Manual"`},
 	{"devices with file", pool("file: {directory: /a}, devices: {match: [{serial: a}]}"), "spec.storagePools.devices", "take no devices"},
 	{"devices with fileThin", pool("fileThin: {directory: /a}, devices: {match: [{serial: a}]}"), "spec.storagePools.devices", "take no devices"},
 	{"devices with a dataset", pool("zfs: {zpool: tank/a}, devices: {match: [{serial: a}]}"), "spec.storagePools.devices", "a dataset is not"},

@@ -109,7 +109,8 @@ func fullStatus() v1alpha1.StorageClusterStatus {
 	capacity, free, volumes := resource.MustParse("3Ti"), resource.MustParse("1Ti"), int32(4)
 	hold := v1alpha1.Hold{
 		ID: "h-7c1f", Reason: v1alpha1.HoldDeviceMissing, Message: "no disk", Since: at, Options: []string{v1alpha1.OptionRetry},
-		Resume: "kubectl annotate", Runbook: "docs/runbooks/DeviceMissing.md", Pool: "ssd", Nodes: []string{"n1"}, Count: 1,
+		Resume: "kubectl annotate", Runbook: "docs/runbooks/DeviceMissing.md", Pool: "ssd", Nodes: []string{"n1"}, Count: 1, Resources: []string{"pvc-1"},
+		Devices: []v1alpha1.HoldDevice{{Node: "n1", Path: "/dev/sdb", Serial: "S1", WWN: "0x1", Model: "M", Size: capacity}},
 	}
 	return v1alpha1.StorageClusterStatus{
 		Phase: v1alpha1.PhaseStoragePools, PhaseSince: &at, ProgressSince: &at, Progress: 2, Message: "2 of 3 pools",
@@ -119,8 +120,13 @@ func fullStatus() v1alpha1.StorageClusterStatus {
 			Summary: "2/3", Members: 3, Online: 2, MinReady: 2,
 			States:   []v1alpha1.NodeStateCount{{State: v1alpha1.NodeOnline, Count: 2}, {State: v1alpha1.NodeHeld, Count: 1}},
 			Problems: []v1alpha1.NodeProblem{{Reason: "DeviceMissing", Message: "no disk", Count: 1, Nodes: []string{"n1"}}},
-			Leaving:  []string{"n4"}, LeavingCount: 1,
+			Leaving:  []v1alpha1.LeavingNode{{Name: "n4", State: v1alpha1.LeavingRetained}}, LeavingCount: 1,
+			Maintenance: []string{"n5"}, MaintenanceCount: 1,
 		},
+		Upgrade: &v1alpha1.UpgradeStatus{From: "1.34.2", To: "1.35.3", Step: v1alpha1.UpgradeSatellites, Since: at, NodesDone: 1, NodesTotal: 3,
+			Message: "waiting for n2", SkippedChecks: true},
+		KernelModule: &v1alpha1.KernelModuleStatus{Wanted: "9.3.3", PendingReboot: 1, Examples: []string{"n1"},
+			Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.3.2", Count: 1}}},
 		Pools: v1alpha1.PoolsStatus{
 			Summary: "1/3", Wanted: 3, Ready: 1, Capacity: &capacity, Free: &free, Updated: &at,
 			ByPool: []v1alpha1.PoolStatus{{Name: "ssd", Provider: "LVM_THIN", Wanted: 3, Ready: 1, Capacity: &capacity, Free: &free}},

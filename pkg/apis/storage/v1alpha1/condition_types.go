@@ -17,6 +17,11 @@ const (
 	// ConditionSuspended is True while spec.suspend is set.
 	ConditionSuspended = "Suspended"
 
+	// ConditionMassFailure is True while so many nodes failed at once that no destructive step is taken.
+	ConditionMassFailure = "MassFailure"
+	// ConditionPoolsNearlyFull is True while a pool on a node is fuller than its warnUsedPercent.
+	ConditionPoolsNearlyFull = "PoolsNearlyFull"
+
 	// One condition for each link of the chain.
 
 	ConditionKernelModuleLoaded = "KernelModuleLoaded"
@@ -31,7 +36,7 @@ const (
 func ConditionTypes() []string {
 	return []string{
 		ConditionReady, ConditionReconciling, ConditionStalled, ConditionAvailable, ConditionDegraded,
-		ConditionHumanInterventionRequired, ConditionSuspended,
+		ConditionHumanInterventionRequired, ConditionSuspended, ConditionMassFailure, ConditionPoolsNearlyFull,
 		ConditionKernelModuleLoaded, ConditionDatabaseReady, ConditionControllerReady, ConditionSatellitesReady,
 		ConditionNodesRegistered, ConditionStoragePoolsReady,
 	}

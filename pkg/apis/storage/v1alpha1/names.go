@@ -24,6 +24,13 @@ const (
 	// AnnotationResume ends a hold: "<hold id>:<option>" or "<hold id>:<option>@node1,node2".
 	AnnotationResume = Prefix + "resume"
 
+	// AnnotationMaintenance on a Node, with any value but "false", announces that the node will be down on purpose: it gets no
+	// new copies, is not evicted, raises no alarm, and nothing destructive is done about it. Removing it ends the maintenance.
+	AnnotationMaintenance = Prefix + "maintenance"
+
+	// LabelPlatform names the platform profile of a Node, in lower case; its satellite's DaemonSet selects on it.
+	LabelPlatform = Prefix + "platform"
+
 	// OperatorNamespace is where the operator itself runs (Pod Security level restricted).
 	OperatorNamespace = "linstor-operator"
 	// WorkloadNamespace is where controller, satellites and module loaders run (Pod Security level privileged).

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
@@ -59,7 +60,46 @@ type NodesSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : string(self).matches('^([1-9][0-9]?|100)%$')",message="minReady must be a number from 1 or a percentage from 1% to 100%, such as 3 or 90%"
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
+
+	// removalPolicy says what happens to the data of a node that leaves: one that nodeSelector or tolerations no longer pick, or
+	// whose Node object is deleted. Retain keeps its satellite, its registration in LINSTOR and its data. Evacuate lets LINSTOR
+	// rebuild its data on other nodes and then removes the node from LINSTOR. Remove takes a node out of LINSTOR that holds no
+	// data, and waits for the others to be emptied. Neither ever removes the last up-to-date copy of a volume.
+	// Default: Retain. Example: Evacuate.
+	// +optional
+	// +kubebuilder:default=Retain
+	RemovalPolicy NodeRemovalPolicy `json:"removalPolicy,omitempty"`
+
+	// maxConcurrentEvacuations is how many nodes are evacuated at the same time, from 1 to 64. Each one adds load on disks and
+	// network. Default: 1. Example: 2.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=64
+	MaxConcurrentEvacuations int32 `json:"maxConcurrentEvacuations,omitempty"`
+
+	// lostAfter is how long a node whose Node object is deleted must have been offline before the operator declares it lost in
+	// LINSTOR, which forgets its copies. It takes removalPolicy Evacuate or Remove, and is never done for a node that holds the
+	// last up-to-date copy of a volume, or that another node still has a connection to. A duration of at least one minute.
+	// Default: never; a human is asked. Example: 24h.
+	// +optional
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=duration
+	// +kubebuilder:validation:MaxLength=20
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="lostAfter must be at least 1m, such as 24h"
+	LostAfter *metav1.Duration `json:"lostAfter,omitempty"`
 }
+
+// NodeRemovalPolicy says what happens to the data of a node that leaves.
+// +kubebuilder:validation:Enum=Retain;Evacuate;Remove
+type NodeRemovalPolicy string
+
+// Node removal policies.
+const (
+	NodesRetain   NodeRemovalPolicy = "Retain"
+	NodesEvacuate NodeRemovalPolicy = "Evacuate"
+	NodesRemove   NodeRemovalPolicy = "Remove"
+)
 
 // NetworkSpec is the network that satellites and DRBD use.
 type NetworkSpec struct {

@@ -59,6 +59,13 @@ type StoragePoolSpec struct {
 	// +optional
 	Devices *DevicesSpec `json:"devices,omitempty"`
 
+	// warnUsedPercent is how full the pool may be on a node, in per cent from 1 to 100, before the condition PoolsNearlyFull tells
+	// about it. A thin pool that runs full makes its volumes fail. Default: 85. Example: 70.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	WarnUsedPercent int32 `json:"warnUsedPercent,omitempty"`
+
 	// properties are LINSTOR properties of the pool on every node. Up to 64, keys up to 256 characters. Default: none.
 	// Example: {"PrefNic": "storage"}.
 	// +optional
@@ -122,7 +129,22 @@ type DevicesSpec struct {
 	// +optional
 	// +kubebuilder:default=false
 	Optional bool `json:"optional,omitempty"`
+	// approval says who decides that a disk that matches is used. Auto: the operator does, at once. Manual: the matching empty
+	// disks are listed in a hold of their nodes, and nothing is written to them before that is answered with approve.
+	// Default: Auto. Example: Manual.
+	// +optional
+	Approval DeviceApproval `json:"approval,omitempty"`
 }
+
+// DeviceApproval says who decides that a disk that matches is used.
+// +kubebuilder:validation:Enum=Auto;Manual
+type DeviceApproval string
+
+// Ways to approve disks.
+const (
+	ApprovalAuto   DeviceApproval = "Auto"
+	ApprovalManual DeviceApproval = "Manual"
+)
 
 // DeviceMatch describes disks. A disk matches when every field that is set matches.
 // +kubebuilder:validation:XValidation:rule="has(self.serial) || has(self.wwn) || has(self.model) || has(self.minSize) || has(self.maxSize) || has(self.rotational) || has(self.path)",message="match: an entry must set at least one of serial, wwn, model, minSize, maxSize, rotational and path, or it would take every disk"
@@ -163,6 +185,18 @@ type DeviceMatch struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/[A-Za-z0-9_+@=:-][A-Za-z0-9_.+@=:/-]*$') && !self.contains('/.') && !self.contains('//')",message="path must be a device path, such as /dev/sdb"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/dev/disk/')",message="path: LINSTOR lists disks by their kernel names, links below /dev/disk never match: use serial or wwn"
 	Path string `json:"path,omitempty"`
+}
+
+// defaultWarnUsedPercent is how full a pool may be unless the entry says otherwise. The schema has no default for it: kubectl
+// apply sends lists as a whole, and would report a change each time.
+const defaultWarnUsedPercent = 85
+
+// WarnAt is how full the pool may be on a node, in per cent.
+func (p *StoragePoolSpec) WarnAt() int32 {
+	if p.WarnUsedPercent == 0 {
+		return defaultWarnUsedPercent
+	}
+	return p.WarnUsedPercent
 }
 
 // LinstorName is the pool's name in LINSTOR.

@@ -48,6 +48,13 @@ type StorageClusterStatus struct {
 	// +listType=atomic
 	NodeHolds []Hold `json:"nodeHolds,omitempty"`
 
+	// upgrade is the change of LINSTOR's version that is going on.
+	// +optional
+	Upgrade *UpgradeStatus `json:"upgrade,omitempty"`
+	// kernelModule counts the versions of DRBD that are loaded.
+	// +optional
+	KernelModule *KernelModuleStatus `json:"kernelModule,omitempty"`
+
 	// nodes counts the nodes that take part.
 	// +optional
 	Nodes NodesStatus `json:"nodes,omitempty"`
@@ -115,6 +122,103 @@ type Hold struct {
 	// count is the number of nodes that are held.
 	// +optional
 	Count int32 `json:"count,omitempty"`
+	// devices are the empty disks that wait for approval, fifty at most. What is not listed is not approved either.
+	// +optional
+	// +listType=atomic
+	Devices []HoldDevice `json:"devices,omitempty"`
+	// resources are names of the volumes that the hold is about, ten at most.
+	// +optional
+	// +listType=atomic
+	Resources []string `json:"resources,omitempty"`
+}
+
+// HoldDevice is an empty disk that waits for approval.
+type HoldDevice struct {
+	// node is the node that has the disk.
+	Node string `json:"node"`
+	// path is the disk's kernel name now; it may change at reboot.
+	Path string `json:"path"`
+	// serial is the disk's serial number.
+	// +optional
+	Serial string `json:"serial,omitempty"`
+	// wwn is the disk's World Wide Name.
+	// +optional
+	WWN string `json:"wwn,omitempty"`
+	// model is the disk's model.
+	// +optional
+	Model string `json:"model,omitempty"`
+	// size is the disk's size.
+	Size resource.Quantity `json:"size"`
+}
+
+// UpgradeStep is a step of a change of LINSTOR's version.
+type UpgradeStep string
+
+// Steps of an upgrade, in their order.
+const (
+	// UpgradePrechecks waits for the cluster to be fit for the change. Nothing is changed yet.
+	UpgradePrechecks UpgradeStep = "Prechecks"
+	// UpgradeController replaces the controller, which migrates the database. There is no automatic way back from here.
+	UpgradeController UpgradeStep = "Controller"
+	// UpgradeSatellites restarts the satellites in batches.
+	UpgradeSatellites UpgradeStep = "Satellites"
+	// UpgradeVerify looks whether all members are ONLINE with the new version.
+	UpgradeVerify UpgradeStep = "Verify"
+)
+
+// UpgradeStatus is a change of LINSTOR's version that is going on.
+type UpgradeStatus struct {
+	// from is the version that the database was last used with before the change.
+	From string `json:"from"`
+	// to is the wanted version.
+	To string `json:"to"`
+	// step is what is being done.
+	Step UpgradeStep `json:"step"`
+	// since is when the step began.
+	Since metav1.Time `json:"since"`
+	// nodesDone is the number of members whose satellite runs the wanted version.
+	// +optional
+	// +default=0
+	NodesDone int32 `json:"nodesDone"`
+	// nodesTotal is the number of members.
+	// +optional
+	// +default=0
+	NodesTotal int32 `json:"nodesTotal"`
+	// message says what the step waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+	// skippedChecks says that a human let the upgrade go on in spite of failed checks.
+	// +optional
+	SkippedChecks bool `json:"skippedChecks,omitempty"`
+}
+
+// KernelModuleStatus counts the versions of DRBD that are loaded. A loader never replaces a module that is loaded: another
+// version takes effect when the node is rebooted.
+type KernelModuleStatus struct {
+	// wanted is the version that the module loaders bring.
+	// +optional
+	Wanted string `json:"wanted,omitempty"`
+	// loaded counts the members by the version that is loaded, ten versions at most.
+	// +optional
+	// +listType=map
+	// +listMapKey=version
+	Loaded []ModuleVersionCount `json:"loaded,omitempty"`
+	// pendingReboot is the number of members that have another version loaded than the wanted one.
+	// +optional
+	// +default=0
+	PendingReboot int32 `json:"pendingReboot"`
+	// examples are such members, ten at most.
+	// +optional
+	// +listType=atomic
+	Examples []string `json:"examples,omitempty"`
+}
+
+// ModuleVersionCount is a number of members with one version of DRBD.
+type ModuleVersionCount struct {
+	// version of DRBD, or unknown.
+	Version string `json:"version"`
+	// count is the number of members.
+	Count int32 `json:"count"`
 }
 
 // NodesStatus counts the nodes that take part.
@@ -143,14 +247,48 @@ type NodesStatus struct {
 	// +optional
 	// +listType=atomic
 	Problems []NodeProblem `json:"problems,omitempty"`
-	// leaving are members that spec.nodes no longer selects, ten at most. They keep their satellite.
+	// leaving are nodes that leave, ten at most: members that spec.nodes no longer selects, and nodes of LINSTOR whose Node
+	// object is gone.
 	// +optional
 	// +listType=atomic
-	Leaving []string `json:"leaving,omitempty"`
-	// leavingCount is the number of such members.
+	Leaving []LeavingNode `json:"leaving,omitempty"`
+	// leavingCount is the number of such nodes.
 	// +optional
 	LeavingCount int32 `json:"leavingCount,omitempty"`
+	// maintenance are members under maintenance, ten at most.
+	// +optional
+	// +listType=atomic
+	Maintenance []string `json:"maintenance,omitempty"`
+	// maintenanceCount is the number of such members.
+	// +optional
+	MaintenanceCount int32 `json:"maintenanceCount,omitempty"`
 }
+
+// LeavingNode is a node that leaves.
+type LeavingNode struct {
+	// name of the node.
+	Name string `json:"name"`
+	// state is how far it is: Retained, Waiting, Evacuating or Removing.
+	State LeavingState `json:"state"`
+	// message says what it waits for.
+	// +optional
+	Message string `json:"message,omitempty"`
+}
+
+// LeavingState is how far a leaving node is.
+type LeavingState string
+
+// States of leaving nodes.
+const (
+	// LeavingRetained: the policy keeps the node as it is.
+	LeavingRetained LeavingState = "Retained"
+	// LeavingWaiting: its turn has not come, or something is in the way.
+	LeavingWaiting LeavingState = "Waiting"
+	// LeavingEvacuating: its data is being rebuilt elsewhere.
+	LeavingEvacuating LeavingState = "Evacuating"
+	// LeavingRemoving: it is being taken out of LINSTOR.
+	LeavingRemoving LeavingState = "Removing"
+)
 
 // NodeStateCount is a number of nodes in one state.
 type NodeStateCount struct {
@@ -233,4 +371,8 @@ const (
 	NodeOnline            NodeState = "Online"
 	NodeUnreachable       NodeState = "Unreachable"
 	NodeHeld              NodeState = "Held"
+	// NodeMaintenance: down, as the annotation storage.linstor.dev/maintenance announced.
+	NodeMaintenance NodeState = "Maintenance"
+	// NodeLeaving: the spec no longer picks it; status.nodes.leaving says how far it is.
+	NodeLeaving NodeState = "Leaving"
 )

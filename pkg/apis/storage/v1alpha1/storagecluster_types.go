@@ -70,6 +70,13 @@ type StorageClusterSpec struct {
 	// +kubebuilder:default={}
 	Nodes NodesSpec `json:"nodes,omitempty"`
 
+	// platform is the kind of nodes, where it needs special settings: Auto, Generic, Talos, Flatcar, OpenShift, K0s or MicroK8s.
+	// Auto tells Talos, Flatcar and OpenShift from each node's operating system, k0s from its kubelet's version, and takes all
+	// others for Generic. Default: Auto. Example: MicroK8s.
+	// +optional
+	// +kubebuilder:default=Auto
+	Platform Platform `json:"platform,omitempty"`
+
 	// kernelModule says how the DRBD kernel module comes onto the nodes. Default: {mode: Auto}.
 	// +optional
 	// +kubebuilder:default={}
@@ -145,7 +152,27 @@ type KernelModuleSpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	Mode KernelModuleMode `json:"mode,omitempty"`
+	// signingKeySecret is a Secret in linstor-storage with the keys signing_key.pem and signing_key.x509 (DER), with which the
+	// loader signs a module that it compiles, for nodes with Secure Boot. The certificate must be enrolled on the nodes.
+	// Default: modules are not signed. Example: drbd-signing-key.
+	// +optional
+	SigningKeySecret SecretName `json:"signingKeySecret,omitempty"`
 }
+
+// Platform is the kind of nodes.
+// +kubebuilder:validation:Enum=Auto;Generic;Talos;Flatcar;OpenShift;K0s;MicroK8s
+type Platform string
+
+// Platforms.
+const (
+	PlatformAuto      Platform = "Auto"
+	PlatformGeneric   Platform = "Generic"
+	PlatformTalos     Platform = "Talos"
+	PlatformFlatcar   Platform = "Flatcar"
+	PlatformOpenShift Platform = "OpenShift"
+	PlatformK0s       Platform = "K0s"
+	PlatformMicroK8s  Platform = "MicroK8s"
+)
 
 // KernelModuleMode says how the DRBD kernel module comes onto the nodes.
 // +kubebuilder:validation:Enum=Auto;Compile;Prebuilt;Preinstalled
