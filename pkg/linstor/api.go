@@ -2,6 +2,7 @@ package linstor
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"time"
 )
@@ -29,6 +30,11 @@ type Reader interface {
 	Pool(ctx context.Context, node, pool string) (*Pool, error)
 	// Devices returns the empty devices of one node, as its satellite sees them now. It fails when the node is not ONLINE.
 	Devices(ctx context.Context, node string) ([]Device, error)
+	// Resources returns the copies of volumes that the query selects, as the satellites report them now. A copy whose
+	// satellite is not connected has unknown states.
+	Resources(ctx context.Context, q ResourceQuery) ([]Resource, error)
+	// Snapshots returns the snapshots that a node holds, as "resource/snapshot".
+	Snapshots(ctx context.Context, node string) ([]string, error)
 	// Passphrase returns the state of the master passphrase: PassphraseUnset, PassphraseLocked or PassphraseUnlocked.
 	Passphrase(ctx context.Context) (string, error)
 }
@@ -60,6 +66,16 @@ type Writer interface {
 	// Reconnect closes the satellite's connection and opens it again: the way out of FULL_SYNC_FAILED,
 	// AUTHENTICATION_ERROR and OTHER_CONTROLLER.
 	Reconnect(ctx context.Context, node string) error
+	// EvacuateNode makes LINSTOR rebuild the node's copies elsewhere and then delete them, in the background: the node keeps
+	// FlagEvacuate until it is deleted or restored. It is not idempotent: a repeated call makes more copies. What cannot be
+	// evacuated (no place, not DRBD) stays, with a warning only. Offline nodes are not refused.
+	EvacuateNode(ctx context.Context, node string) error
+	// RestoreNode takes back an evacuation or an eviction, and connects an evicted node again. Copies stay. It fails for a
+	// node that is neither evacuated nor evicted.
+	RestoreNode(ctx context.Context, node string) error
+	// LoseNode forgets a node with all its copies, snapshots and pools, whatever is on it: also the last copy of a volume.
+	// CodeStillConnected: it is connected and must be deleted instead.
+	LoseNode(ctx context.Context, node string) error
 	// DeleteNode removes a node with its pools; the backing storage stays. LINSTOR refuses while resources are in use
 	// (CodeInUse), but not while the node holds the only copy of unused data. An offline node with resources, and an
 	// evicted node, stay although nil is returned.
@@ -82,6 +98,8 @@ type Writer interface {
 type ViewOptions struct {
 	// Devices asks all satellites for their empty devices. It takes as long as the slowest satellite.
 	Devices bool
+	// Resources lists all copies of all volumes. The answer grows with the number of volumes.
+	Resources bool
 }
 
 // View is LINSTOR at one time.
@@ -99,6 +117,9 @@ type View struct {
 	// Volumes is the number of resource definitions; VolumeNames are the first of them, at most 10.
 	Volumes     int
 	VolumeNames []string
+	// Resources are all copies of volumes, if they were asked for; ResourcesKnown tells so.
+	Resources      []Resource
+	ResourcesKnown bool
 	// DevicesErr is set when the devices were asked for and could not be told; no node's devices are known then.
 	DevicesErr error
 }
@@ -164,13 +185,10 @@ type Node struct {
 }
 
 // HasFlag tells whether the node has the flag.
-func (n *Node) HasFlag(f string) bool {
-	for _, have := range n.Flags {
-		if strings.EqualFold(have, f) {
-			return true
-		}
-	}
-	return false
+func (n *Node) HasFlag(f string) bool { return hasFlag(n.Flags, f) }
+
+func hasFlag(flags []string, f string) bool {
+	return slices.ContainsFunc(flags, func(have string) bool { return strings.EqualFold(have, f) })
 }
 
 // Online tells whether the satellite is connected and has all of LINSTOR's state.

@@ -32,6 +32,7 @@ type parts struct {
 	names      []string
 	devices    map[string][]Device // by lower-case node name
 	devicesErr error
+	resources  []Resource
 }
 
 // View implements Reader.
@@ -46,6 +47,9 @@ func (c *Client) View(ctx context.Context, want ViewOptions) (*View, error) {
 		func() (err error) { p.nodes, err = c.nodes(ctx); return },
 		func() (err error) { p.pools, err = c.pools(ctx, url.Values{"cached": {"true"}}); return },
 		func() (err error) { p.volumes, p.names, err = c.volumes(ctx); return },
+	}
+	if want.Resources {
+		required = append(required, func() (err error) { p.resources, err = c.Resources(ctx, ResourceQuery{}); return })
 	}
 	errs := make([]error, len(required))
 	var wg sync.WaitGroup
@@ -65,6 +69,7 @@ func (c *Client) View(ctx context.Context, want ViewOptions) (*View, error) {
 	}
 	v := p.view()
 	v.TakenAt = takenAt
+	v.Resources, v.ResourcesKnown = p.resources, want.Resources
 	c.askAboutPools(ctx, v)
 	return v, nil
 }

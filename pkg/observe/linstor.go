@@ -19,13 +19,14 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 		return o.last
 	}
 	devices := s.Target != nil && s.Target.Spec.WantsDevices() && missesPools(s)
-	if age := s.Now.Sub(o.lastAt); !o.lastAt.IsZero() && (!devices || o.devices) {
+	copies := s.WantsResources(o.last.View)
+	if age := s.Now.Sub(o.lastAt); !o.lastAt.IsZero() && (!devices || o.devices) && (!copies || o.last.View == nil || o.last.View.ResourcesKnown) {
 		if age < o.minAge() || !o.dirty && age < o.maxAge(s) {
 			return o.last
 		}
 	}
 	o.dirty = false
-	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices})
+	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies})
 	if err != nil && o.last.Err != nil && linstor.IsUnreachable(err) && linstor.IsUnreachable(o.last.Err) {
 		// Which of the view's requests fails first, and from which port it came, is chance: were it told, the status would
 		// be written anew at each look as long as LINSTOR is away.

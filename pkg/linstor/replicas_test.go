@@ -1,0 +1,122 @@
+package linstor_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+)
+
+// second adds a machine n2 with a satellite, registered and with the thin pool.
+func (s *stage) second() {
+	s.Helper()
+	s.world.AddMachine(sim.MachineSpec{Name: "n2", Address: "10.0.0.2",
+		VolumeGroups: []sim.VolumeGroup{{Name: "vg", SizeKiB: 200 << 20, ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 100 << 20}}}}}).LoadModule("9.3.3")
+	_, err := s.world.StartSatellite("n2", sim.SatelliteConfig{Version: version})
+	s.must(err)
+	s.must(s.CreateNode(s.Context(), linstor.NodeSpec{Name: "n2", Interfaces: []linstor.Interface{{Name: "default", Address: "10.0.0.2", Port: 3366, Active: true}}}))
+	pool := thin
+	pool.Node = "n2"
+	s.must(s.CreatePool(s.Context(), pool))
+}
+
+func TestResources(t *testing.T) {
+	s := newStage(t)
+	s.controller()
+	satellite := s.satellite()
+	s.must(s.CreateNode(t.Context(), n1))
+	s.must(s.CreatePool(t.Context(), thin))
+	s.second()
+	s.must(s.world.CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"))
+	s.must(s.world.CreateVolume("pvc-2", 1<<20, "ssd", "n2"))
+	s.must(s.world.AttachDiskless("pvc-2", "n1"))
+	s.world.SetInUse("pvc-1", "n2", true)
+	s.world.SetDiskState("pvc-1", "n1", "Inconsistent")
+
+	type seen struct {
+		Diskful, UpToDate bool
+		InUse             *bool
+		Connected         map[string]bool
+	}
+	look := func(q linstor.ResourceQuery) map[string]seen {
+		t.Helper()
+		list, err := s.Resources(t.Context(), q)
+		s.must(err)
+		out := map[string]seen{}
+		for _, r := range list {
+			out[r.Name+"@"+r.Node] = seen{r.Diskful, r.UpToDate(), r.InUse, r.Connected}
+		}
+		return out
+	}
+	yes, no := true, false
+	want := map[string]seen{
+		"pvc-1@n1": {true, false, &no, map[string]bool{"n2": true}},
+		"pvc-1@n2": {true, true, &yes, map[string]bool{"n1": true}},
+		"pvc-2@n1": {false, false, &no, map[string]bool{"n2": true}},
+		"pvc-2@n2": {true, true, &no, map[string]bool{"n1": true}},
+	}
+	if diff := cmp.Diff(want, look(linstor.ResourceQuery{})); diff != "" {
+		t.Errorf("all (-want +got):\n%s", diff)
+	}
+	if got := look(linstor.ResourceQuery{Nodes: []string{"N2"}, Names: []string{"pvc-2"}}); len(got) != 1 || !got["pvc-2@n2"].UpToDate {
+		t.Errorf("pvc-2 on n2: %v", got)
+	}
+	v, err := s.View(t.Context(), linstor.ViewOptions{Resources: true})
+	s.must(err)
+	if !v.ResourcesKnown || len(v.Resources) != 4 {
+		t.Errorf("the view has %d resources, known %t", len(v.Resources), v.ResourcesKnown)
+	}
+	if v := s.view(); v.ResourcesKnown || v.Resources != nil {
+		t.Error("a view that was not asked for resources says that it knows them")
+	}
+
+	// What a satellite does not tell is unknown, not bad and not good.
+	satellite.Stop()
+	s.pass(5 * time.Second)
+	got := look(linstor.ResourceQuery{Names: []string{"pvc-1"}})
+	if n1 := got["pvc-1@n1"]; !n1.Diskful || n1.UpToDate || n1.InUse != nil || n1.Connected != nil {
+		t.Errorf("copy on an offline node: %+v", n1)
+	}
+	// DRBD runs in the kernel: replication outlives the satellite, and the peer knows.
+	if n2 := got["pvc-1@n2"]; !n2.Connected["n1"] {
+		t.Errorf("the peer's connection: %+v", n2)
+	}
+	if list, err := s.Snapshots(t.Context(), "n1"); err != nil || len(list) != 0 {
+		t.Errorf("snapshots: %v, %v", list, err)
+	}
+}
+
+func TestEvacuateAndLose(t *testing.T) {
+	s := newStage(t)
+	s.controller()
+	satellite := s.satellite()
+	s.must(s.CreateNode(t.Context(), n1))
+	flag := func(want bool) {
+		t.Helper()
+		n, err := s.Node(t.Context(), "n1")
+		s.must(err)
+		if n.HasFlag(linstor.FlagEvacuate) != want {
+			t.Errorf("flags %v, want evacuation %t", n.Flags, want)
+		}
+	}
+	s.must(s.EvacuateNode(t.Context(), "n1"))
+	flag(true)
+	s.must(s.RestoreNode(t.Context(), "n1"))
+	flag(false)
+	if err := s.RestoreNode(t.Context(), "n1"); err == nil {
+		t.Error("a node that is neither evacuated nor evicted was restored")
+	}
+	if err := s.EvacuateNode(t.Context(), "nope"); !linstor.IsNotFound(err) {
+		t.Errorf("evacuation of no node: %v", err)
+	}
+	s.wantCode(s.LoseNode(t.Context(), "n1"), linstor.CodeStillConnected)
+	satellite.Stop()
+	s.pass(5 * time.Second)
+	s.must(s.LoseNode(t.Context(), "n1"))
+	if _, err := s.Node(t.Context(), "n1"); !linstor.IsNotFound(err) {
+		t.Errorf("the lost node: %v, want not found", err)
+	}
+}
