@@ -1,0 +1,141 @@
+package phases
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+)
+
+func (s *Snapshot) judgePool(m *Member, p *MemberPool) {
+	p.Have = m.Linstor.Pools[strings.ToLower(p.Name)]
+	if p.Have == nil {
+		s.judgeMissingPool(m, p)
+		return
+	}
+	want := p.properties()
+	switch {
+	case !strings.EqualFold(p.Have.Provider, p.Provider) || p.Have.Backing != p.Backing:
+		p.Problem = &Problem{Reason: string(v1alpha1.HoldUnsupportedChange), Pool: p.Entry.Name, Hold: v1alpha1.HoldUnsupportedChange,
+			Message: fmt.Sprintf("spec.storagePools[%s] asks for %s on %s, but LINSTOR has pool %s as %s on %s; volumes may live in it: use another pool name",
+				p.Entry.Name, p.Provider, p.Backing, p.Name, p.Have.Provider, p.Have.Backing)}
+	case brokenPool(p.Have) && m.Linstor.Online():
+		s.judgeBrokenPool(m, p)
+	default:
+		p.Ready = !brokenPool(p.Have)
+		if p.change = linstor.Diff(p.Have.Properties, want); !p.change.Empty() {
+			p.step, p.Ready = stepModify, false
+		}
+	}
+}
+
+// brokenPool is whether a pool's storage cannot be used: LINSTOR reports errors for thin pools, for others only the size
+// stays unknown or zero.
+func brokenPool(p *linstor.Pool) bool {
+	return len(p.Errors) > 0 || p.TotalKiB == nil || *p.TotalKiB == 0
+}
+
+// judgeBrokenPool: LINSTOR registers a pool before it checks the volume group, and does not check again; registering it
+// anew does. A pool that was made from devices is left as it is: its disks may be gone, and a repair could end in
+// formatting what came in their place.
+func (s *Snapshot) judgeBrokenPool(m *Member, p *MemberPool) {
+	message := fmt.Sprintf("LINSTOR cannot use %s %s for pool %s", p.Provider, p.Backing, p.Name)
+	if len(p.Have.Errors) > 0 {
+		message += ": " + strings.Join(p.Have.Errors, "; ")
+	}
+	p.Problem = &Problem{Reason: string(v1alpha1.HoldPoolBackendMissing), Message: oneLine(message), Pool: p.Entry.Name}
+	if p.Entry.Devices == nil && p.Have.Properties[auxEntry] != "" {
+		p.step = stepRepair
+	} else if p.Entry.Devices == nil {
+		p.Problem.Message += "; the pool was not made by the operator, which leaves it alone"
+		p.Problem.Hold = v1alpha1.HoldPoolBackendMissing
+		return
+	}
+	if st := s.TaskStates[poolKey(m, p)]; st.Attempts >= attemptsThatLast || p.step == stepNone {
+		p.Problem.Hold = v1alpha1.HoldPoolBackendMissing
+	}
+}
+
+// attemptsThatLast is after how many failed writes in a row a human is asked, if going on depends on it.
+const attemptsThatLast = 3
+
+func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
+	props, name := m.Linstor.Properties, p.Entry.Name
+	if props[auxSkip+name] != "" {
+		p.NotWanted = true
+		return
+	}
+	if p.Entry.Devices == nil || props[auxUseExisting+name] != "" {
+		p.step, p.Problem = stepRegister, s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
+		return
+	}
+	if s.Linstor.View.DevicesErr != nil {
+		p.Problem = &Problem{Reason: "DevicesUnknown", Pool: name, Message: oneLine("LINSTOR cannot list the disks: " + s.Linstor.View.DevicesErr.Error())}
+		return
+	}
+	if !m.Linstor.DevicesKnown {
+		return // not ONLINE, or not asked for in this view
+	}
+	c := s.choose(p.Entry.Devices, m, m.Linstor.Devices)
+	if intent := props[auxIntent+name]; intent != "" {
+		s.judgeIntent(m, p, c, intent)
+		return
+	}
+	p.devices = c.devices
+	switch {
+	case len(c.devices) > 0:
+		p.step, p.Problem = stepDevices, s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
+	case len(c.occupied) > 0:
+		p.Problem = &Problem{Reason: string(v1alpha1.HoldDeviceNotEmpty), Hold: v1alpha1.HoldDeviceNotEmpty, Pool: name,
+			Message: fmt.Sprintf("pool %s: no empty disk matches, but %s; the operator never overwrites data", name, quoteList(c.occupied))}
+	case len(c.refused) > 0:
+		p.Problem = &Problem{Reason: "DeviceRefused", Hold: v1alpha1.HoldDeviceMissing, Pool: name,
+			Message: fmt.Sprintf("pool %s: %s", name, quoteList(c.refused))}
+	case p.Entry.Devices.Optional:
+		p.NotWanted = true
+	default:
+		p.Problem = &Problem{Reason: string(v1alpha1.HoldDeviceMissing), Hold: v1alpha1.HoldDeviceMissing, Pool: name,
+			Message: fmt.Sprintf("pool %s: no disk matches spec.storagePools[%s].devices (LINSTOR lists empty disks above 1 GiB only)", name, name)}
+	}
+}
+
+// judgeIntent goes on with a pool whose disks were about to be made ready when the operator last wrote.
+func (s *Snapshot) judgeIntent(m *Member, p *MemberPool, c choice, intent string) {
+	empty := 0
+	for i := range c.devices {
+		if intended(intent, &c.devices[i]) {
+			empty++
+			p.devices = append(p.devices, c.devices[i])
+		}
+	}
+	p.Problem = s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
+	switch total := len(strings.Split(intent, ",")); empty {
+	case 0:
+		p.step = stepFinish // the disks seem to have been made ready: only the pool is missing
+	case total:
+		p.step = stepDevices // nothing happened yet
+	default:
+		p.Problem = &Problem{Reason: string(v1alpha1.HoldStoragePoolsFailed), Hold: v1alpha1.HoldStoragePoolsFailed, Pool: p.Entry.Name,
+			Message: fmt.Sprintf("pool %s: making it from %s stopped half-way; some of the disks are still empty", p.Entry.Name, intent)}
+	}
+}
+
+// taskProblem explains a member whose write to LINSTOR failed; nil if none did. pool is the entry that it is about, if any.
+func (s *Snapshot) taskProblem(key, pool string, reason v1alpha1.HoldReason) *Problem {
+	st, ok := s.TaskStates[key]
+	if !ok || st.Err == nil {
+		return nil
+	}
+	p := &Problem{Reason: "WriteFailed", Message: oneLine(st.Err.Error()), Pool: pool}
+	if linstor.Code(st.Err) == linstor.CodePoolConfiguration {
+		reason = v1alpha1.HoldPoolBackendMissing
+		p.Reason = string(reason)
+	}
+	// An answer that was lost says nothing about the write: nobody is asked before a later look shows that it was not done.
+	seen := s.Linstor.View != nil && !s.Linstor.View.TakenAt.Before(st.FailedAt)
+	if st.Attempts >= attemptsThatLast && !linstor.IsUnreachable(st.Err) && seen {
+		p.Hold = reason
+	}
+	return p
+}

@@ -1,0 +1,122 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// properties are the properties that the operator wants on the pool.
+func (p *MemberPool) properties() map[string]string {
+	want := map[string]string{auxEntry: p.Entry.Name}
+	maps.Copy(want, p.Entry.Properties)
+	return want
+}
+
+func poolKey(m *Member, p *MemberPool) string { return "pool/" + m.Name + "/" + p.Name }
+
+// makePool does the next step for one pool as a background task.
+func (in *Input) makePool(m *Member, p *MemberPool) {
+	if p.step == stepNone {
+		return
+	}
+	do := map[poolStep]func(context.Context) error{
+		stepRegister: func(ctx context.Context) error { return in.registerPool(ctx, m, p) },
+		stepFinish:   func(ctx context.Context) error { return in.finishFromDevices(ctx, m, p) },
+		stepDevices:  func(ctx context.Context) error { return in.makeFromDevices(ctx, m, p) },
+		stepRepair:   func(ctx context.Context) error { return in.repairPool(ctx, m, p) },
+		stepModify: func(ctx context.Context) error {
+			return in.API.SetPoolProperties(ctx, m.Name, p.Name, p.change.Set, p.change.Delete)
+		},
+	}[p.step]
+	in.ensure(work.Task{Key: poolKey(m, p), Input: digest([]any{p.step, p.Backing, paths(p.devices), p.change}), Do: do})
+}
+
+func (in *Input) registerPool(ctx context.Context, m *Member, p *MemberPool) error {
+	err := in.API.CreatePool(ctx, linstor.PoolSpec{Node: m.Name, Name: p.Name, Provider: p.Provider, Backing: p.Backing, Properties: linstor.Diff(nil, p.properties()).Set})
+	if linstor.IsExists(err) {
+		return nil // the next view shows what it is
+	}
+	return err
+}
+
+// repairPool registers a pool anew that LINSTOR could not use when it was registered. LINSTOR refuses to delete a pool
+// that volumes use.
+func (in *Input) repairPool(ctx context.Context, m *Member, p *MemberPool) error {
+	have, err := in.API.Pool(ctx, m.Name, p.Name)
+	if err != nil && !linstor.IsNotFound(err) {
+		return err
+	}
+	if err == nil {
+		if !brokenPool(have) {
+			return nil
+		}
+		if err := in.API.DeletePool(ctx, m.Name, p.Name); err != nil {
+			return err
+		}
+	}
+	return in.registerPool(ctx, m, p)
+}
+
+// makeFromDevices makes the volume group or zpool from empty disks and registers the pool. Everything that it decides on
+// is looked up uncached here and now: kernel names move at reboot, and repeating the device step on a live pool's disks
+// would destroy it.
+func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) error {
+	if _, err := in.API.Pool(ctx, m.Name, p.Name); err == nil {
+		return nil
+	} else if !linstor.IsNotFound(err) {
+		return err
+	}
+	empty, err := in.API.Devices(ctx, m.Name)
+	if err != nil {
+		return err
+	}
+	now := in.choose(p.Entry.Devices, m, empty).devices
+	if intent := m.Linstor.Properties[auxIntent+p.Entry.Name]; intent != "" {
+		// What was begun is finished as it was begun: a disk that came since would otherwise stop it for ever.
+		now = slices.DeleteFunc(now, func(d linstor.Device) bool { return !intended(intent, &d) })
+	}
+	if identities(now) != identities(p.devices) {
+		return fmt.Errorf("pool %s on node %s: the empty disks changed while it was being made: %s became %s",
+			p.Entry.Name, m.Name, identities(p.devices), identities(now))
+	}
+	intent := map[string]string{auxIntent + p.Entry.Name: identities(now)}
+	if m.Linstor.Properties[auxIntent+p.Entry.Name] != intent[auxIntent+p.Entry.Name] {
+		if err := in.API.SetNodeProperties(ctx, m.Name, intent, nil); err != nil {
+			return err
+		}
+	}
+	err = in.API.CreateDevices(ctx, linstor.DeviceSpec{Node: m.Name, Provider: p.Provider, PoolName: p.Backing, Paths: paths(now)})
+	if err != nil {
+		return err
+	}
+	return in.registerPool(ctx, m, p)
+}
+
+// finishFromDevices registers the pool whose disks were made ready before the operator was interrupted. That the view lists
+// none of them as empty is no proof: LINSTOR leaves the disks of a node out that is just connecting. Registering a pool on
+// a volume group that is not there would leave a broken pool behind, so the node itself is asked, which is an error for a
+// node that is not ONLINE.
+func (in *Input) finishFromDevices(ctx context.Context, m *Member, p *MemberPool) error {
+	empty, err := in.API.Devices(ctx, m.Name)
+	if err != nil {
+		return err
+	}
+	intent := m.Linstor.Properties[auxIntent+p.Entry.Name]
+	for i := range empty {
+		if intended(intent, &empty[i]) {
+			return fmt.Errorf("pool %s on node %s: disk %s is still empty", p.Entry.Name, m.Name, deviceName(&empty[i]))
+		}
+	}
+	return in.registerPool(ctx, m, p)
+}
+
+// intended is whether a disk is among those that an intent lists.
+func intended(intent string, d *linstor.Device) bool {
+	return strings.Contains(","+intent+",", ","+identity(d)+",")
+}
