@@ -34,6 +34,9 @@ type record struct {
 	devices map[string][]linstor.Device
 	// volumes is how many volumes LINSTOR has when it is asked uncached.
 	volumes int
+	// now is what LINSTOR says when it is asked uncached, if that is not what the snapshot has; snapshots are names by node.
+	now       *linstor.View
+	snapshots map[string][]string
 }
 
 func (r *record) note(format string, args ...any) error {
@@ -150,7 +153,46 @@ func (f fakeAPI) CreateDevices(_ context.Context, spec linstor.DeviceSpec) error
 	return f.note("create devices %s %s %s from %s", spec.Node, spec.Provider, spec.PoolName, strings.Join(spec.Paths, ","))
 }
 
+func (f fakeAPI) EvacuateNode(_ context.Context, node string) error {
+	return f.note("evacuate node %s", node)
+}
+
+func (f fakeAPI) RestoreNode(_ context.Context, node string) error {
+	return f.note("restore node %s", node)
+}
+
+func (f fakeAPI) LoseNode(_ context.Context, node string) error {
+	return f.note("lose node %s", node)
+}
+
+func (f fakeAPI) Node(_ context.Context, name string) (*linstor.Node, error) {
+	if err := f.fail["node "+name]; err != nil {
+		return nil, err
+	}
+	if n := f.now.Node(name); n != nil {
+		return n, nil
+	}
+	return nil, &linstor.Error{Op: "read node", Status: 404, Codes: []int64{failure(linstor.CodeNodeNotFound)}}
+}
+
+func (f fakeAPI) Resources(_ context.Context, q linstor.ResourceQuery) ([]linstor.Resource, error) {
+	var out []linstor.Resource
+	for _, r := range f.now.Resources {
+		if (len(q.Nodes) == 0 || slices.Contains(q.Nodes, r.Node)) && (len(q.Names) == 0 || slices.Contains(q.Names, r.Name)) {
+			out = append(out, r)
+		}
+	}
+	return out, f.fail["resources"]
+}
+
+func (f fakeAPI) Snapshots(_ context.Context, node string) ([]string, error) {
+	return f.snapshots[node], f.fail["snapshots "+node]
+}
+
 func (f fakeAPI) View(context.Context, linstor.ViewOptions) (*linstor.View, error) {
+	if f.now != nil {
+		return f.now, f.fail["view"]
+	}
 	return &linstor.View{Volumes: f.volumes, VolumeNames: []string{"pvc-new"}}, f.fail["view"]
 }
 
