@@ -44,6 +44,7 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 		}
 		r.Recorder.Eventf(after, nil, corev1.EventTypeWarning, string(h.Reason), h.ID, "%s", note(h.Message, wayOut))
 	}
+	r.announceFull(before, after)
 	if before.Status.Message != after.Status.Message && in.Transition == nil {
 		logger(ctx).V(1).Info("waiting", "phase", after.Status.Phase, "reason", in.Outcome.Reason(), "message", in.Outcome.Message())
 	}
@@ -116,4 +117,5 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 		}
 	}
 	r.Metrics.Pools(sizes)
+	r.measureFull(in.Snapshot)
 }

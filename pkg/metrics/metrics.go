@@ -18,6 +18,7 @@ type Metrics struct {
 	members        *gaugeSet
 	poolCapacity   *gaugeSet
 	poolFree       *gaugeSet
+	poolsFull      *gaugeSet
 	requests       *prometheus.CounterVec
 	requestSeconds *prometheus.HistogramVec
 }
@@ -49,6 +50,8 @@ func New() *Metrics {
 			"Capacity of a storage pool over all nodes, as last written to the status.", "pool"),
 		poolFree: newGaugeSet("storagecluster_pool_free_bytes",
 			"Free space of a storage pool over all nodes, as last written to the status.", "pool"),
+		poolsFull: newGaugeSet("storagecluster_pools_nearly_full",
+			"Nodes on which a storage pool is fuller than its warnUsedPercent.", "pool"),
 		requests: newCounters("storagecluster_linstor_requests_total",
 			"Requests to the LINSTOR API by operation and HTTP status; code \"error\" stands for no answer.", "operation", "code"),
 		requestSeconds: newHistograms("storagecluster_linstor_request_duration_seconds",
@@ -59,7 +62,7 @@ func New() *Metrics {
 // collectors are all fields of m: what is not listed here is never served.
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.hold, m.members, m.poolCapacity, m.poolFree,
+		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.hold, m.members, m.poolCapacity, m.poolFree, m.poolsFull,
 		m.requests, m.requestSeconds,
 	}
 }
@@ -126,6 +129,9 @@ func (m *Metrics) Pools(sizes []PoolSize) {
 	m.poolFree.replace(free)
 }
 
+// PoolsFull says on how many nodes each pool is nearly full; pools that are not in byPool are so on none.
+func (m *Metrics) PoolsFull(byPool map[string]float64) { m.poolsFull.replace(byPool) }
+
 // LinstorRequest counts a request to LINSTOR: op is a fixed name for its kind, never a path; code is the HTTP status, or
 // "error" when there was no answer; d is how long it took. Its signature is that of the LINSTOR client's observer.
 func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
@@ -136,7 +142,7 @@ func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
 // Forget drops all series of the object, once it is gone. The requests to LINSTOR are the operator's own and stay: to
 // drop them would look like a restart.
 func (m *Metrics) Forget() {
-	for _, s := range []*gaugeSet{m.phase, m.hold, m.members, m.poolCapacity, m.poolFree} {
+	for _, s := range []*gaugeSet{m.phase, m.hold, m.members, m.poolCapacity, m.poolFree, m.poolsFull} {
 		s.replace(nil)
 	}
 	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal} {

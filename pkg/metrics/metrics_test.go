@@ -26,6 +26,7 @@ func registered(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.Hold(map[string]float64{"DeviceNotEmpty": 2})
 	m.Members(map[string]float64{"Online": 3})
 	m.Pools([]PoolSize{{Pool: "ssd", Capacity: 1 << 40, Free: 1 << 39}})
+	m.PoolsFull(map[string]float64{"ssd": 1})
 	m.LinstorRequest("list nodes", "200", 20*time.Millisecond)
 	return m, reg
 }
@@ -90,6 +91,7 @@ func TestEveryMetricIsServedAndWellNamed(t *testing.T) {
 		"storagecluster_phase_duration_seconds",
 		"storagecluster_pool_capacity_bytes",
 		"storagecluster_pool_free_bytes",
+		"storagecluster_pools_nearly_full",
 		"storagecluster_transitions_total",
 	}
 	if diff := cmp.Diff(want, series(t, reg)); diff != "" {
@@ -130,6 +132,7 @@ func TestGaugesReplaceTheirSeries(t *testing.T) {
 	m.Hold(holds)
 	m.Members(map[string]float64{"Online": 2, "Held": 1})
 	m.Pools([]PoolSize{{Pool: "hdd", Capacity: 20, Free: 5}})
+	m.PoolsFull(map[string]float64{"hdd": 3})
 	holds["PoolConflict"] = 7 // the caller's map is its own
 	compare(t, reg, `
 # HELP storagecluster_hold_active Holds that wait for a human, of the cluster or of nodes, by reason.
@@ -145,7 +148,11 @@ storagecluster_pool_capacity_bytes{pool="hdd"} 20
 # HELP storagecluster_pool_free_bytes Free space of a storage pool over all nodes, as last written to the status.
 # TYPE storagecluster_pool_free_bytes gauge
 storagecluster_pool_free_bytes{pool="hdd"} 5
-`, "storagecluster_hold_active", "storagecluster_members", "storagecluster_pool_capacity_bytes", "storagecluster_pool_free_bytes")
+# HELP storagecluster_pools_nearly_full Nodes on which a storage pool is fuller than its warnUsedPercent.
+# TYPE storagecluster_pools_nearly_full gauge
+storagecluster_pools_nearly_full{pool="hdd"} 3
+`, "storagecluster_hold_active", "storagecluster_members", "storagecluster_pool_capacity_bytes", "storagecluster_pool_free_bytes",
+		"storagecluster_pools_nearly_full")
 }
 
 func TestCountersCount(t *testing.T) {

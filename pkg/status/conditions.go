@@ -36,7 +36,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		v1alpha1.ConditionSuspended:                 suspended(s),
 	}
 	verdicts[v1alpha1.ConditionMassFailure] = unknown(v1alpha1.ReasonNotChecked, "not looked at yet")
-	verdicts[v1alpha1.ConditionPoolsNearlyFull] = unknown(v1alpha1.ReasonNotChecked, "not looked at yet")
+	verdicts[v1alpha1.ConditionPoolsNearlyFull] = nearlyFull(st, s)
 	for _, l := range phases.Links() {
 		verdicts[l.Condition()] = linkVerdict(s, l)
 	}

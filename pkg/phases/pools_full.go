@@ -1,0 +1,57 @@
+package phases
+
+import (
+	"cmp"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// FullPool is a pool on a node that is fuller than its entry's warnUsedPercent.
+type FullPool struct {
+	// Entry is the name of the entry of spec.storagePools.
+	Entry, Node string
+	// UsedPercent is rounded up; LimitPercent is the entry's.
+	UsedPercent, LimitPercent int32
+}
+
+// fullMargin is how many points a pool must fall below its limit before it counts as emptied: a volume that is written and
+// trimmed at the limit would otherwise begin and end the condition all the time.
+const fullMargin = 2
+
+// FullPools are the pools that are nearly full, the fullest first. While the condition is True, pools count that are less
+// than fullMargin below their limit.
+func (s *Snapshot) FullPools() []FullPool {
+	margin := int32(0)
+	if meta.IsStatusConditionTrue(s.Cluster.Status.Conditions, v1alpha1.ConditionPoolsNearlyFull) {
+		margin = fullMargin
+	}
+	var out []FullPool
+	for _, m := range s.Members {
+		for _, p := range m.Pools {
+			if p.Have == nil || brokenPool(p.Have) || p.Have.FreeKiB == nil {
+				continue
+			}
+			used, limit := usedPercent(*p.Have.FreeKiB, *p.Have.TotalKiB), p.Entry.WarnAt()
+			if used > limit-margin {
+				out = append(out, FullPool{Entry: p.Entry.Name, Node: m.Name, UsedPercent: used, LimitPercent: limit})
+			}
+		}
+	}
+	slices.SortStableFunc(out, func(a, b FullPool) int {
+		return cmp.Or(cmp.Compare(b.UsedPercent, a.UsedPercent), cmp.Compare(a.Entry, b.Entry), cmp.Compare(a.Node, b.Node))
+	})
+	return out
+}
+
+// usedPercent is rounded up, so that a pool above its limit never shows the limit itself.
+func usedPercent(free, total int64) int32 {
+	used := float64(total-min(max(free, 0), total)) * 100 / float64(total)
+	whole := int32(used)
+	if used > float64(whole) {
+		whole++
+	}
+	return whole
+}
