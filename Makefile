@@ -26,6 +26,13 @@ LINT := $(CURDIR)/.cache/tools/lint-$(call tool_key,lint)
 KO_VERSION := v0.18.1
 KO := $(CURDIR)/.cache/tools/ko-$(KO_VERSION)/ko
 
+# What "make bench" measures.
+NODES ?= 100
+POOLS ?= 1
+POD_START ?= 0s
+LINSTOR_LATENCY ?= 0s
+IDLE ?= 3m
+
 # What "make generate" writes.
 GENERATED := pkg/apis deploy/crds docs/state-diagrams docs/api-reference.md
 GO_DIRS := cmd docs hack pkg test
@@ -56,6 +63,10 @@ test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
 .PHONY: race
 race: ## Run the tests that need no cluster with the race detector.
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)')
+
+.PHONY: bench
+bench: kube ## Measure the operator. NODES=100 POOLS=1 POD_START=0s LINSTOR_LATENCY=0s IDLE=3m; the last line is JSON.
+	@$(GO) run ./test/bench -nodes $(NODES) -pools $(POOLS) -pod-start $(POD_START) -linstor-latency $(LINSTOR_LATENCY) -idle $(IDLE)
 
 ##@ Code
 

@@ -42,8 +42,12 @@ func (o *Observer) minAge() time.Duration { return o.Timing.PollWorking / 4 }
 
 func (o *Observer) maxAge(s *phases.Snapshot) time.Duration {
 	poll := o.Timing.PollWorking
-	if p := s.Phase(); p == v1alpha1.PhaseReady || p == v1alpha1.PhaseHumanIntervention {
-		poll = o.Timing.PollSteady
+	switch s.Phase() {
+	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseHumanIntervention:
+		if !phases.Unfinished(&s.Cluster.Status) {
+			poll = o.Timing.PollSteady
+		}
+	default: // something is being done
 	}
 	return poll * 9 / 10
 }

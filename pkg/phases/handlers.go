@@ -3,6 +3,8 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -156,14 +158,31 @@ func (h steadyHandler) Run(ctx context.Context, in *Input) Outcome {
 		h.event == fsm.HealthRegained && !health.Degraded && due >= in.Timing.HealthRegained:
 		return Move(h.event, health.Reason, health.Message)
 	case h.event == fsm.HealthLost && health.Degraded:
-		return Wait(health.Reason, health.Message, in.Timing.HealthLost-due)
+		return Wait(health.Reason, health.Message, min(in.Timing.HealthLost-due, in.pollUnfinished()))
 	case h.event == fsm.HealthRegained && !health.Degraded:
 		return Wait(health.Reason, "all nodes are back; waiting whether it lasts", in.Timing.HealthRegained-due)
-	case len(in.Members) != in.Online() && in.Linstor.Known():
-		return Wait(health.Reason, health.Message, in.poll())
 	default:
-		return Wait(health.Reason, health.Message, in.Timing.PollSteady)
+		return Wait(health.Reason, health.Message, in.pollUnfinished())
 	}
+}
+
+// pollUnfinished is when a steady state looks again: soon while a member is on its way in LINSTOR, whose next step waits for
+// what LINSTOR says of the last one. A node that is down would keep the operator busy for nothing.
+func (s *Snapshot) pollUnfinished() time.Duration {
+	if s.Linstor.Known() && s.count(func(m *Member) bool { return onItsWay(m.State) }) > 0 {
+		return s.poll()
+	}
+	return s.Timing.PollSteady
+}
+
+// onItsWay is whether a member in that state goes on by what is written to LINSTOR.
+func onItsWay(n v1alpha1.NodeState) bool {
+	return n == v1alpha1.NodeRegistering || n == v1alpha1.NodeCreatingPools
+}
+
+// Unfinished is whether any member was on its way in LINSTOR when the status was written.
+func Unfinished(st *v1alpha1.StorageClusterStatus) bool {
+	return slices.ContainsFunc(st.Nodes.States, func(c v1alpha1.NodeStateCount) bool { return onItsWay(c.State) })
 }
 
 // perMemberLink is whether a link is about members: there, the failure of many is health, not a stop of the machine.

@@ -201,6 +201,7 @@ func TestChainKeepsUpEarlierLinks(t *testing.T) {
 func TestSteady(t *testing.T) {
 	timing := DefaultTiming()
 	away := func(w *world) { w.node("n01").Status = linstor.StatusOffline }
+	unfinished := func(w *world) { clear(w.node("n01").Pools) }
 	for _, tc := range []struct {
 		name     string
 		phase    v1alpha1.Phase
@@ -210,10 +211,12 @@ func TestSteady(t *testing.T) {
 		after    time.Duration
 	}{
 		{name: "well", phase: v1alpha1.PhaseReady, spoil: func(*world) {}, degraded: time.Hour, after: timing.PollSteady},
-		{name: "trouble begins", phase: v1alpha1.PhaseReady, spoil: away, after: timing.HealthLost},
+		{name: "trouble begins", phase: v1alpha1.PhaseReady, spoil: away, after: timing.PollSteady},
+		{name: "a pool is being made", phase: v1alpha1.PhaseReady, spoil: unfinished, after: timing.PollWorking},
 		{name: "trouble lasts", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost - time.Second, after: time.Second},
 		{name: "trouble has lasted", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost, event: fsm.HealthLost},
-		{name: "still degraded", phase: v1alpha1.PhaseDegraded, spoil: away, degraded: time.Hour, after: timing.PollWorking},
+		{name: "still degraded", phase: v1alpha1.PhaseDegraded, spoil: away, degraded: time.Hour, after: timing.PollSteady},
+		{name: "degraded and a pool is being made", phase: v1alpha1.PhaseDegraded, spoil: unfinished, degraded: time.Hour, after: timing.PollWorking},
 		{name: "back", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, after: timing.HealthRegained},
 		{name: "back for a while", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, degraded: timing.HealthRegained - time.Second, after: time.Second},
 		{name: "back for good", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, degraded: timing.HealthRegained, event: fsm.HealthRegained},
