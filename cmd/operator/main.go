@@ -96,6 +96,7 @@ func bindFlags(fs *flag.FlagSet, o *operator.Options, level *zapcore.Level) {
 	fs.DurationVar(&t.PollSteady, "poll-steady", t.PollSteady, "how often LINSTOR is looked at otherwise")
 	fs.DurationVar(&t.Safety, "poll-safety", t.Safety, "how often an object that must not be touched is looked at")
 	fs.DurationVar(&t.Capacity, "capacity-interval", t.Capacity, "how often capacity is written to the status at most")
+	fs.DurationVar(&t.MassFailureWindow, "mass-failure-window", t.MassFailureWindow, "within which time many nodes must fail to freeze destructive steps")
 	for state, d := range t.Deadlines {
 		fs.Func("deadline-"+string(state), fmt.Sprintf("how long phase %s may go on without progress (default %s)", state, d), func(text string) error {
 			return t.SetDeadline(state, text)

@@ -51,6 +51,26 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 	r.measure(after, in)
 }
 
+// notices makes Events of what background tasks did to LINSTOR.
+func (r *Reconciler) notices(ctx context.Context, c *v1alpha1.StorageCluster) func(phases.Notice) {
+	l := logger(ctx)
+	return func(n phases.Notice) {
+		l.Info("done in LINSTOR", "reason", n.Reason, "action", n.Action, "note", n.Note)
+		kind := corev1.EventTypeNormal
+		if n.Warning {
+			kind = corev1.EventTypeWarning
+		}
+		action := n.Action
+		if len(action) > maxAction {
+			action = strings.ToValidUTF8(action[:maxAction], "")
+		}
+		r.Recorder.Eventf(c, nil, kind, n.Reason, action, "%s", note(n.Note, ""))
+	}
+}
+
+// maxAction is how long an Event's action may be, in bytes.
+const maxAction = 128
+
 // note makes an Event's note of a message and what must not be lost of it. The API refuses Events with notes above 1024
 // bytes, so that one with a long message would never be seen.
 func note(message, wayOut string) string {
@@ -65,9 +85,6 @@ func note(message, wayOut string) string {
 // newHolds are the holds that were not there before.
 func newHolds(before, after *v1alpha1.StorageClusterStatus) []*v1alpha1.Hold {
 	known := map[string]bool{}
-	if after.Phase == v1alpha1.PhaseHumanIntervention && before.Phase != after.Phase {
-		before = &v1alpha1.StorageClusterStatus{} // a hold of nodes that has become the cluster's is told once more
-	}
 	if before.Hold != nil {
 		known[before.Hold.ID] = true
 	}
@@ -75,7 +92,9 @@ func newHolds(before, after *v1alpha1.StorageClusterStatus) []*v1alpha1.Hold {
 		known[before.NodeHolds[i].ID] = true
 	}
 	var out []*v1alpha1.Hold
-	if after.Hold != nil && !known[after.Hold.ID] {
+	// A hold of nodes that has become the cluster's is told once more.
+	promoted := after.Phase == v1alpha1.PhaseHumanIntervention && before.Phase != after.Phase
+	if after.Hold != nil && (promoted || !known[after.Hold.ID]) {
 		out = append(out, after.Hold)
 	}
 	for i := range after.NodeHolds {

@@ -102,7 +102,7 @@ func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reco
 	if c.Spec.Suspend {
 		r.Tasks.Forget("") // what waits for its turn must not be written any more; what has begun ends
 	}
-	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks}
+	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Announce: r.notices(ctx, c)}
 	if in.Answer, err = phases.ParseAnswer(c); err != nil {
 		r.warn(c, err)
 	}

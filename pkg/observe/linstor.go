@@ -32,7 +32,10 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 		// be written anew at each look as long as LINSTOR is away.
 		err = o.last.Err
 	}
-	o.last = phases.Linstor{Asked: true, View: view, Err: err}
+	if view != nil {
+		o.down = phases.RememberDown(o.down, view, s.Now)
+	}
+	o.last = phases.Linstor{Asked: true, View: view, Err: err, Down: o.down}
 	o.lastAt, o.devices = s.Now, devices
 	return o.last
 }

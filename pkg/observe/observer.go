@@ -50,6 +50,7 @@ type Observer struct {
 	mu      sync.Mutex
 	last    phases.Linstor
 	lastAt  time.Time
+	down    map[string]phases.Down
 	dirty   bool
 	devices bool
 	probe   phases.Database

@@ -13,6 +13,9 @@ import (
 // KeepAnswer stores what an answer decides, where it cannot be observed again: in the LINSTOR node's properties or in the
 // claim. It returns true once it is stored; only then is the hold let go.
 func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
+	if keep, special := keepers()[in.Answer.Hold.Reason]; special && in.Answer.Option != v1alpha1.OptionRetry {
+		return keep(in), nil
+	}
 	switch a := in.Answer; a.Option {
 	case v1alpha1.OptionSkip:
 		return in.keepOnNodes(auxSkip), nil
@@ -36,6 +39,14 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 			in.Tasks.Forget(prefix)
 		}
 		return true, nil
+	}
+}
+
+// keepers store the answers to holds whose options mean something of their own, apart from retry.
+func keepers() map[v1alpha1.HoldReason]func(*Input) bool {
+	return map[v1alpha1.HoldReason]func(*Input) bool{
+		// The condition MassFailure is where this answer is kept: Acknowledged from the moment at which the hold is let go.
+		v1alpha1.HoldMassFailure: func(*Input) bool { return true },
 	}
 }
 

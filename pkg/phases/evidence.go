@@ -96,6 +96,8 @@ type Input struct {
 	Answer *Answer
 	// AnswerKept is set by whoever carried the answer out; only then is the hold let go.
 	AnswerKept bool
+	// Announce makes an Event of a notice; nil for none. Tasks call it from their own goroutines.
+	Announce func(Notice)
 }
 
 // ensure runs a task unless one with that key has ended after the view was taken: its effect is not in the view yet, and

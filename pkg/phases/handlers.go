@@ -245,6 +245,8 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 	switch hold.Reason {
 	case v1alpha1.HoldNoMatchingNodes:
 		return len(in.Members) > 0
+	case v1alpha1.HoldMassFailure:
+		return !in.frozen()
 	case v1alpha1.HoldDeviceMissing:
 		return in.Linstor.Known() && len(in.Members)-in.count(func(m *Member) bool { return m.lacksDisks(hold.Pool) }) >= in.MinReady()
 	case v1alpha1.HoldDatabaseUnreachable:

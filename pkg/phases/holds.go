@@ -92,7 +92,7 @@ func NodeHolds(s *Snapshot, mayBegin bool, released *Answer) []v1alpha1.Hold {
 			out = addNodeHold(s, out, r)
 		}
 	}
-	return out
+	return s.askAboutNodes(out, mayBegin, released)
 }
 
 func (s *Snapshot) poolKnown(entry string) bool {

@@ -46,6 +46,10 @@ var cause = map[v1alpha1.HoldReason]func(*world){
 		delete(w.node("n02").Pools, "ssd")
 	},
 	v1alpha1.HoldNoMatchingNodes: func(w *world) { w.kube.Nodes = nil },
+	v1alpha1.HoldMassFailure: func(w *world) {
+		w.nodeDown("n01", 0)
+		w.nodeDown("n02", 0)
+	},
 }
 
 func heldWorld(t *testing.T, reason v1alpha1.HoldReason) *world {

@@ -79,9 +79,10 @@ func (poolLink) Work(_ context.Context, in *Input) error {
 			continue
 		}
 		for _, p := range m.Pools {
-			if !in.heldPool(m, p.Entry.Name) {
-				in.makePool(m, p)
+			if in.heldPool(m, p.Entry.Name) || p.step == stepRepair && in.frozen() {
+				continue
 			}
+			in.makePool(m, p)
 		}
 	}
 	return nil

@@ -68,6 +68,7 @@ func (s *Snapshot) MemberByName(name string) *Member {
 
 // Derive fills in the members. It is the last step of taking a snapshot.
 func (s *Snapshot) Derive() {
+	s.mass.State = MassFailureUnknown
 	spec := s.nodesSpec()
 	if spec == nil {
 		return
@@ -98,6 +99,7 @@ func (s *Snapshot) Derive() {
 	for _, m := range s.Members {
 		s.judge(m)
 	}
+	s.mass = s.judgeMassFailure()
 }
 
 func (s *Snapshot) nodesSpec() *v1alpha1.NodesSpec {

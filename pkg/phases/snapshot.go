@@ -34,6 +34,8 @@ type Snapshot struct {
 	// Members are the nodes that take part, by name.
 	Members []*Member
 
+	mass MassFailure
+
 	// wwns are the nodes that have a disk of a WWN, in lower case.
 	wwns map[string][]string
 }
@@ -72,6 +74,8 @@ type Linstor struct {
 	Err error
 	// Asked is false when no controller can be there to answer.
 	Asked bool
+	// Down remembers the nodes that are not ONLINE, by lower-case name.
+	Down map[string]Down
 }
 
 // Known is whether there is a view to decide on.

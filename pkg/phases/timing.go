@@ -29,6 +29,8 @@ type Timing struct {
 	Safety time.Duration
 	// Capacity is how often capacity and free space are written to the status at most. Default 5m.
 	Capacity time.Duration
+	// MassFailureWindow is within which time many nodes must fail to be a mass failure. Default 2m.
+	MassFailureWindow time.Duration
 }
 
 // DefaultTiming is the timing of a real cluster.
@@ -44,6 +46,8 @@ func DefaultTiming() Timing {
 		PollSteady:     15 * time.Second,
 		Safety:         time.Minute,
 		Capacity:       5 * time.Minute,
+
+		MassFailureWindow: 2 * time.Minute,
 	}
 	for _, s := range fsm.Cluster().States {
 		if s.Deadline > 0 {

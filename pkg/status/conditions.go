@@ -34,8 +34,8 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		v1alpha1.ConditionDegraded:                  degraded(st, health),
 		v1alpha1.ConditionHumanInterventionRequired: humanRequired(st),
 		v1alpha1.ConditionSuspended:                 suspended(s),
+		v1alpha1.ConditionMassFailure:               massFailure(in),
 	}
-	verdicts[v1alpha1.ConditionMassFailure] = unknown(v1alpha1.ReasonNotChecked, "not looked at yet")
 	verdicts[v1alpha1.ConditionPoolsNearlyFull] = nearlyFull(st, s)
 	for _, l := range phases.Links() {
 		verdicts[l.Condition()] = linkVerdict(s, l)
@@ -127,6 +127,24 @@ func humanRequired(st *v1alpha1.StorageClusterStatus) verdict {
 		return yes(string(h.Reason), fmt.Sprintf("%d nodes are held: %s", h.Count, h.Message))
 	}
 	return no(v1alpha1.ReasonNoHold, "nothing waits for a human")
+}
+
+// massFailure keeps a human's word as its reason: as long as too many nodes are down, that is the only place where it is.
+func massFailure(in Input) verdict {
+	m := in.Snapshot.MassFailure()
+	if a := in.Released; a != nil && a.Hold.Reason == v1alpha1.HoldMassFailure && m.State == phases.MassFailureActive {
+		m.State = phases.MassFailureAcknowledged
+	}
+	switch m.State {
+	case phases.MassFailureActive:
+		return yes(v1alpha1.ReasonNodesFailed, m.Message())
+	case phases.MassFailureAcknowledged:
+		return no(v1alpha1.ReasonAcknowledged, m.Message())
+	case phases.MassFailureNone:
+		return no(v1alpha1.ReasonAsExpected, m.Message())
+	default:
+		return unknown(v1alpha1.ReasonNotChecked, m.Message())
+	}
 }
 
 func suspended(s *phases.Snapshot) verdict {

@@ -31,6 +31,7 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldDeviceMissing:            holdDeviceMissing,
 	v1alpha1.HoldStoragePoolsFailed:       holdStoragePoolsFailed,
 	v1alpha1.HoldNoMatchingNodes:          holdNoMatchingNodes,
+	v1alpha1.HoldMassFailure:              holdMassFailure,
 	v1alpha1.HoldSecureBootKeyMissing:     holdSecureBootKeyMissing,
 	v1alpha1.HoldForeignLinstorFound:      holdForeignLinstorFound,
 	v1alpha1.HoldDeviceNotEmpty:           holdDeviceNotEmpty,

@@ -52,4 +52,6 @@ const (
 	ReasonNotSuspended    = "NotSuspended"
 	ReasonNoHold          = "NoHold"
 	ReasonVolumesExist    = "VolumesExist"
+	ReasonNodesFailed     = "NodesFailed"
+	ReasonAcknowledged    = "Acknowledged"
 )

@@ -49,6 +49,7 @@ const (
 	HoldDeviceMissing            HoldReason = "DeviceMissing"
 	HoldStoragePoolsFailed       HoldReason = "StoragePoolsFailed"
 	HoldNoMatchingNodes          HoldReason = "NoMatchingNodes"
+	HoldMassFailure              HoldReason = "MassFailure"
 
 	// Answer reasons end only with the token: a change of the spec is never consent to touch data.
 
@@ -95,7 +96,7 @@ const (
 	OptionAdopt = "adopt"
 	// OptionUseExisting registers the volume group or zpool that is on the disks already; nothing is formatted.
 	OptionUseExisting = "use-existing"
-	// OptionContinue goes on although it is not known whether volumes exist.
+	// OptionContinue goes on although it is not known whether volumes exist, or although many nodes are down.
 	OptionContinue = "continue"
 )
 
@@ -111,6 +112,7 @@ var holdKinds = []HoldKind{
 	{HoldDeviceMissing, HoldClearing, []string{OptionRetry, OptionSkip}},
 	{HoldStoragePoolsFailed, HoldClearing, []string{OptionRetry}},
 	{HoldNoMatchingNodes, HoldClearing, []string{OptionRetry}},
+	{HoldMassFailure, HoldClearing, []string{OptionContinue}},
 	{HoldSecureBootKeyMissing, HoldAnswer, []string{OptionRetry}},
 	{HoldForeignLinstorFound, HoldAnswer, []string{OptionRetry, OptionAdopt}},
 	{HoldDeviceNotEmpty, HoldAnswer, []string{OptionRetry, OptionSkip, OptionUseExisting}},

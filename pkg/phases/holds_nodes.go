@@ -1,0 +1,67 @@
+package phases
+
+import (
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// wholeNodeHold is a question about whole nodes, not about a pool on them. The hold follows the facts: nodes that it is no
+// longer about leave it, and it ends with the last one.
+type wholeNodeHold struct {
+	reason v1alpha1.HoldReason
+	// ask finds the nodes that the question is about now; nil if there are none. known is false while that cannot be told:
+	// what stands then stays as it stood.
+	ask func(s *Snapshot) (r *HoldRequest, known bool)
+	// anywhere is whether the hold begins in every phase.
+	anywhere bool
+}
+
+// wholeNodeHolds lists the questions, the most urgent first.
+func wholeNodeHolds() []wholeNodeHold {
+	return []wholeNodeHold{
+		{reason: v1alpha1.HoldMassFailure, ask: (*Snapshot).massFailureHold, anywhere: true},
+	}
+}
+
+// askAboutNodes brings the holds of whole nodes in line with the facts. released is what was answered in this reconcile, whose
+// snapshot is older than the answer.
+func (s *Snapshot) askAboutNodes(holds []v1alpha1.Hold, mayBegin bool, released *Answer) []v1alpha1.Hold {
+	for _, q := range wholeNodeHolds() {
+		r, known := q.ask(s)
+		if !known {
+			continue
+		}
+		if r == nil {
+			r = &HoldRequest{Reason: q.reason}
+		}
+		grow := released == nil && (mayBegin || q.anywhere)
+		i := slices.IndexFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == q.reason })
+		switch {
+		case i >= 0:
+			if follow(&holds[i], r, grow); holds[i].Count == 0 {
+				holds = slices.Delete(holds, i, i+1)
+			}
+		case grow && len(r.Nodes) > 0:
+			holds = append(holds, *NewHold(s, r))
+		}
+	}
+	return holds
+}
+
+// follow brings the nodes of a hold in line with those that it would be about now.
+func follow(h *v1alpha1.Hold, r *HoldRequest, grow bool) {
+	if grow {
+		h.Nodes, h.Count = r.Nodes[:min(len(r.Nodes), mostHeldNodes)], int32(len(r.Nodes))
+		if h.Count > 0 {
+			h.Message = r.Message
+		}
+		return
+	}
+	all := int(h.Count) == len(h.Nodes)
+	h.Nodes = slices.DeleteFunc(slices.Clone(h.Nodes), func(n string) bool { return !slices.Contains(r.Nodes, n) })
+	h.Count = min(h.Count, int32(len(r.Nodes)))
+	if all {
+		h.Count = int32(len(h.Nodes))
+	}
+}
