@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -59,6 +60,21 @@ type Loader struct {
 	OSImage string `json:"osImage"`
 	// Image is the image's name with a tag or digest and without a registry.
 	Image string `json:"image"`
+	// DRBD is the version of the module that the image brings. Default: the image's tag without the leading v.
+	DRBD string `json:"drbd,omitempty"`
+}
+
+// Version is the version of the module that the image brings, such as 9.3.3; "" if neither the entry nor its tag says it.
+func (l Loader) Version() string {
+	if l.DRBD != "" {
+		return l.DRBD
+	}
+	name, _, _ := strings.Cut(l.Image, "@")
+	_, tag, _ := strings.Cut(name, ":")
+	if v := strings.TrimPrefix(tag, "v"); drbdPattern.MatchString(v) {
+		return v
+	}
+	return ""
 }
 
 // Catalogue holds releases and loaders. It does not change; Extend makes a new one.

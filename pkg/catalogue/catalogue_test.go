@@ -85,7 +85,19 @@ func TestLoaderFor(t *testing.T) {
 		{"Rocky Linux 10.0 (Red Quartz)", "almalinux10"},
 		{"AlmaLinux 9.5 (Teal Serval)", "almalinux9"},
 		{"Oracle Linux Server 8.10", "almalinux8"},
+		// OpenShift 4.7 (red-hat-storage/ocs-ci, pull request 3872), 4.12 and later, and the numbering of newer ones.
+		{"Red Hat Enterprise Linux CoreOS 47.84.202102161611-0 (Ootpa)", "almalinux8"},
+		{"Red Hat Enterprise Linux CoreOS 412.86.202301061548-0 (Ootpa)", "almalinux8"},
+		{"Red Hat Enterprise Linux CoreOS 413.92.202305191644-0 (Plow)", "almalinux9"},
+		{"Red Hat Enterprise Linux CoreOS 9.6.20250523-0 (Plow)", "almalinux9"},
+		{"Red Hat Enterprise Linux CoreOS 10.1.20260301-0 (Coughlan)", "almalinux10"},
+		{"CentOS Stream CoreOS 412.9.202211241749-0", "almalinux9"}, // os-release of OKD
+		// No public loader image exists for these: what the catalogue says must not look as if one did.
 		{"Talos (v1.11.0)", GenericKey},
+		{"Talos (40ae00d-dirty)", GenericKey}, // siderolabs/talos, pull request 873
+		{"Flatcar Container Linux by Kinvolk 4230.2.1 (Oklo)", GenericKey},
+		{"Fedora CoreOS 40.20240906.3.0", GenericKey},
+		{"SUSE Linux Enterprise Server 15 SP6", GenericKey},
 		{"Not Ubuntu 24.04", GenericKey},
 		{"", GenericKey},
 	} {
@@ -99,6 +111,21 @@ func TestLoaderFor(t *testing.T) {
 	}
 	if l, ok := Embedded().LoaderByKey("nothing"); ok {
 		t.Errorf("unknown key gives %v", l)
+	}
+}
+
+func TestLoaderVersion(t *testing.T) {
+	for _, tc := range []struct{ image, drbd, want string }{
+		{"drbd9-noble:v9.3.3", "", "9.3.3"},
+		{"drbd9-noble:v9.3.0-rc.1", "", "9.3.0-rc.1"},
+		{"drbd9-noble:v9.3.3@sha256:" + strings.Repeat("0", 64), "", "9.3.3"},
+		{"drbd9-rhcos:417.94", "9.3.3", "9.3.3"},
+		{"drbd9-noble:latest", "", ""},
+		{"drbd9-noble@sha256:" + strings.Repeat("0", 64), "", ""},
+	} {
+		if got := (Loader{Image: tc.image, DRBD: tc.drbd}).Version(); got != tc.want {
+			t.Errorf("image %s, drbd %q: version %q, want %q", tc.image, tc.drbd, got, tc.want)
+		}
 	}
 }
 
@@ -162,6 +189,7 @@ func TestExtendRefuses(t *testing.T) {
 		"loader key taken":   {"loaders: [{key: generic, osImage: x, image: \"l:v1\"}]", "defaultLoader"},
 		"loader regexp":      {"loaders: [{key: a, osImage: \"(\", image: \"l:v1\"}]", "osImage"},
 		"loader matches all": {"loaders: [{key: a, image: \"l:v1\"}]", "osImage is empty"},
+		"loader version":     {`loaders: [{key: a, osImage: x, image: "l:v1", drbd: newest}]`, "is not a version"},
 		"duplicate release":  {`releases: [{version: 1.2.3, databases: [kubernetes], ` + images + `}, {version: 1.2.3, databases: [kubernetes], ` + images + `}]`, "twice"},
 		"duplicate loader":   {`loaders: [{key: a, osImage: x, image: "l:v1"}, {key: a, osImage: y, image: "l:v1"}]`, "twice"},
 		"too long":           {strings.Repeat("#", maxText+1), "bytes"},

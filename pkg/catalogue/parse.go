@@ -21,6 +21,8 @@ const maxEntries = 100
 var (
 	versionPattern = regexp.MustCompile(`^(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){2}$`)
 	linePattern    = regexp.MustCompile(`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$`)
+	// A version of DRBD: 9.3.3, 9.3.0-rc.1.
+	drbdPattern = regexp.MustCompile(`^\d{1,3}(\.\d{1,5}){1,3}([.~+-][A-Za-z0-9.~+-]{1,20})?$`)
 	// An image's path with a tag, a digest, or both. A registry host never matches: the first part has no dot or colon
 	// before a slash.
 	imagePattern = regexp.MustCompile(`^[a-z0-9]+([_-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` +
@@ -166,6 +168,9 @@ func (l Loader) check() error {
 	}
 	if _, err := regexp.Compile(l.OSImage); err != nil {
 		errs = append(errs, fmt.Errorf("osImage: %w", err))
+	}
+	if l.DRBD != "" && !drbdPattern.MatchString(l.DRBD) {
+		errs = append(errs, fmt.Errorf("drbd: %q is not a version such as 9.3.3", l.DRBD))
 	}
 	return errors.Join(append(errs, checkImage("image", l.Image))...)
 }

@@ -87,8 +87,7 @@ func (h deletingHandler) volumes(ctx context.Context, in *Input, claim resources
 // lookAgain asks LINSTOR for volumes at the very moment before something goes: the view is a little old, and a volume may
 // have been made since. nil if there is none, if nobody can be asked, or once the workloads are going.
 func (in *Input) lookAgain(ctx context.Context) *Outcome {
-	ds := in.Kube.DaemonSets[resources.SatelliteName]
-	if !in.Linstor.Known() || ds == nil || ds.DeletionTimestamp != nil {
+	if stay, going := in.satelliteSets(); !in.Linstor.Known() || stay == 0 || going > 0 {
 		return nil
 	}
 	v, err := in.API.View(ctx, linstor.ViewOptions{})
@@ -122,9 +121,23 @@ func (in *Input) takenDown() bool {
 	if n := in.Cluster.Status.Volumes; n != nil && *n > 0 {
 		return false
 	}
-	ds := in.Kube.DaemonSets[resources.SatelliteName]
 	d := in.Kube.Deployments[resources.ControllerName]
-	return (ds == nil || ds.DeletionTimestamp != nil) && (d == nil || d.DeletionTimestamp != nil)
+	stay, _ := in.satelliteSets()
+	return stay == 0 && (d == nil || d.DeletionTimestamp != nil)
+}
+
+// satelliteSets counts the satellites' DaemonSets that stay and those that are going.
+func (in *Input) satelliteSets() (stay, going int) {
+	for _, q := range resources.Profiles() {
+		switch ds := in.Kube.DaemonSets[q.SatelliteName()]; {
+		case ds == nil:
+		case ds.DeletionTimestamp != nil:
+			going++
+		default:
+			stay++
+		}
+	}
+	return stay, going
 }
 
 // deregister removes in LINSTOR the pools and nodes that the operator made, and says how many nodes are left. Nodes that
@@ -178,7 +191,7 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 		if n.Labels[v1alpha1.LabelMember] != in.Cluster.Name {
 			continue
 		}
-		if err := in.Writer.LabelNode(ctx, n, map[string]*string{v1alpha1.LabelMember: nil, v1alpha1.LabelOS: nil}); err != nil {
+		if err := in.Writer.LabelNode(ctx, n, map[string]*string{v1alpha1.LabelMember: nil, v1alpha1.LabelOS: nil, v1alpha1.LabelPlatform: nil}); err != nil {
 			return Fail(fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
 		}
 	}
@@ -187,9 +200,11 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 
 func (in *Input) satelliteObjects() []client.Object {
 	var out []client.Object
-	// One of that name that somebody else made is not ours to delete, as it was not ours to change.
-	if ds := in.Kube.DaemonSets[resources.SatelliteName]; ds != nil && ours(in.Cluster.Name, ds) {
-		out = append(out, ds)
+	for _, q := range resources.Profiles() {
+		// One of that name that somebody else made is not ours to delete, as it was not ours to change.
+		if ds := in.Kube.DaemonSets[q.SatelliteName()]; ds != nil && ours(in.Cluster.Name, ds) {
+			out = append(out, ds)
+		}
 	}
 	return out
 }

@@ -76,7 +76,7 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 			}
 			config := []string{"delete ConfigMap/linstor-controller-config", "delete ConfigMap/linstor-satellite-config", "delete Service/linstor-controller"}
 			want := [][]string{{"delete DaemonSet/linstor-satellite"}, {"delete DaemonSet/linstor-module-loader-noble", "delete Deployment/linstor-controller"}, config,
-				{"label n01 member=- os=-", "label n02 member=- os=-"}}
+				{"label n01 member=- os=- platform=-", "label n02 member=- os=- platform=-"}}
 			if policy == v1alpha1.DeletionDelete {
 				want = slices.Insert(want, 0, []string{"deregister/n01", "deregister/n02"})
 				want[3] = []string{config[0], "delete ConfigMap/linstor-claim", config[1], "delete ControllerRevision/" + target, config[2]}

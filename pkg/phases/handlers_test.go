@@ -193,7 +193,7 @@ func TestChainKeepsUpEarlierLinks(t *testing.T) {
 	w.kube.Nodes = append(w.kube.Nodes, newNode("n03"))
 	in, r := w.input()
 	Decide(t.Context(), in)
-	if d := cmp.Diff([]string{"label n03 member=linstor os=noble"}, r.calls); d != "" {
+	if d := cmp.Diff([]string{"label n03 member=linstor os=noble platform=generic"}, r.calls); d != "" {
 		t.Errorf("a node that joins late: %s", d)
 	}
 }

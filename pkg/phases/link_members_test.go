@@ -124,7 +124,7 @@ func TestModulePreinstalled(t *testing.T) {
 	if err := (moduleLink{}).Work(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"label n02 member=linstor os=noble"}, r.calls); d != "" {
+	if d := cmp.Diff([]string{"label n02 member=linstor os=noble platform=generic"}, r.calls); d != "" {
 		t.Error(d)
 	}
 }
@@ -138,13 +138,13 @@ func TestModuleWorkMakesOneLoaderPerOperatingSystem(t *testing.T) {
 	if err := (moduleLink{}).Work(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"label n02 member=linstor os=bookworm", "apply DaemonSet/linstor-module-loader-bookworm"}
+	want := []string{"label n02 member=linstor os=bookworm platform=generic", "apply DaemonSet/linstor-module-loader-bookworm"}
 	if d := cmp.Diff(want, r.calls); d != "" {
 		t.Error(d)
 	}
 	boom := errors.New("boom")
 	in, r = w.input()
-	r.fail["label n02 member=linstor os=bookworm"] = boom
+	r.fail["label n02 member=linstor os=bookworm platform=generic"] = boom
 	if err := (moduleLink{}).Work(t.Context(), in); !errors.Is(err, boom) {
 		t.Errorf("err = %v", err)
 	}

@@ -29,7 +29,14 @@ func (moduleLink) Evidence(s *Snapshot) Evidence {
 			return e
 		}
 	}
-	return describe(e, "ModuleLoaded", "LoadingModule", "nodes have DRBD")
+	e = describe(e, "ModuleLoaded", "LoadingModule", "nodes have DRBD")
+	if pending := s.pendingReboot(); pending != "" && e.OK() {
+		e.Message += "; " + pending
+		if e.State == Satisfied {
+			e.Reason = "RebootPending"
+		}
+	}
+	return e
 }
 
 func (moduleLink) Work(ctx context.Context, in *Input) error {
@@ -46,26 +53,29 @@ func (moduleLink) Work(ctx context.Context, in *Input) error {
 
 // loaders are the DaemonSets that load the module: one for each operating system that the members have.
 func (s *Snapshot) loaders() []*appsv1.DaemonSet {
-	if s.Target.Spec.KernelModule.Mode == v1alpha1.ModulePreinstalled {
-		return nil
-	}
 	var keys []string
 	var out []*appsv1.DaemonSet
 	for _, m := range s.Members {
-		if !slices.Contains(keys, m.Loader.Key) {
-			keys = append(keys, m.Loader.Key)
-			out = append(out, resources.ModuleLoader(s.Params(), m.Loader))
+		if s.hasLoader(m) && !slices.Contains(keys, m.OSKey) {
+			keys = append(keys, m.OSKey)
+			out = append(out, resources.ModuleLoader(s.Params(), m.Profile, m.Loader))
 		}
 	}
 	return out
 }
 
-// moduleOn is whether the member has the module as far as Kubernetes can tell. LINSTOR's word comes later: drbdSeen.
+// hasLoader is whether a module loader runs on the member; else something on the node itself loads DRBD.
+func (s *Snapshot) hasLoader(m *Member) bool {
+	return m.Profile.Mode(s.Target.Spec.KernelModule.Mode, m.Loader) != v1alpha1.ModulePreinstalled
+}
+
+// moduleOn is whether the member's loader is through. Where there is none, the member's satellite tells: it waits for the
+// module before it starts.
 func (s *Snapshot) moduleOn(m *Member) bool {
-	if s.Target.Spec.KernelModule.Mode == v1alpha1.ModulePreinstalled {
-		return m.Labelled
+	if s.hasLoader(m) {
+		return podReady(m.LoaderPod)
 	}
-	return podReady(m.LoaderPod)
+	return m.Labelled && waitingSince(m.SatellitePod).IsZero()
 }
 
 // drbdSeen is whether LINSTOR sees DRBD on the node: a loader that ran is no proof that LINSTOR can use what it loaded.

@@ -2,6 +2,10 @@ package phases
 
 import (
 	"context"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -17,21 +21,47 @@ func (satelliteLink) Condition() string         { return v1alpha1.ConditionSatel
 func (satelliteLink) Hold() v1alpha1.HoldReason { return v1alpha1.HoldSatellitesFailed }
 
 func (satelliteLink) Evidence(s *Snapshot) Evidence {
-	config, ds := resources.SatelliteConfig(s.Params()), resources.Satellite(s.Params())
-	if !matches(s.Kube.ConfigMaps[config.Name], config) || !matches(s.Kube.DaemonSets[ds.Name], ds) {
-		return Evidence{State: Missing, Reason: "SatellitesMissing", Total: len(s.Members), Lost: true,
-			Message: "DaemonSet " + ds.Name + " or its configuration is missing or was changed"}
+	config, sets := resources.SatelliteConfig(s.Params()), s.satellites()
+	for _, ds := range sets {
+		if !matches(s.Kube.ConfigMaps[config.Name], config) || !matches(s.Kube.DaemonSets[ds.Name], ds) {
+			return Evidence{State: Missing, Reason: "SatellitesMissing", Total: len(s.Members), Lost: true,
+				Message: "DaemonSet " + ds.Name + " or its configuration is missing or was changed"}
+		}
 	}
-	e := s.perMember(hasModule, func(m *Member) bool { return m.satelliteOK })
-	return describe(e, "SatellitesRunning", "StartingSatellites", "satellites are ready")
+	e := describe(s.perMember(hasModule, func(m *Member) bool { return m.satelliteOK }), "SatellitesRunning", "StartingSatellites", "satellites are ready")
+	if n := s.movesLeft(); n > 0 && e.OK() {
+		e.Message += fmt.Sprintf("; %d still run with another platform's settings and are exchanged one at a time", n)
+	}
+	return e
 }
 
 func (satelliteLink) Work(ctx context.Context, in *Input) error {
-	config, ds := resources.SatelliteConfig(in.Params()), resources.Satellite(in.Params())
+	config := resources.SatelliteConfig(in.Params())
 	if err := applyIfDiffers(ctx, in, in.Kube.ConfigMaps[config.Name], config); err != nil {
 		return err
 	}
-	return in.applyDaemonSet(ctx, ds)
+	for _, ds := range in.satellites() {
+		if err := in.applyDaemonSet(ctx, ds); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// satellites are the DaemonSets that run satellites: one for each platform that a member is of, or that serves one still. One
+// that was made earlier is kept up to date even if it serves nobody.
+func (s *Snapshot) satellites() []*appsv1.DaemonSet {
+	var out []*appsv1.DaemonSet
+	for _, q := range resources.Profiles() {
+		serves := func(m *Member) bool { return m.Profile.Platform == q.Platform || m.platformLabel() == q.Key() }
+		if s.Kube.DaemonSets[q.SatelliteName()] != nil || slices.ContainsFunc(s.Members, serves) {
+			out = append(out, resources.Satellite(s.Params(), q))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, resources.Satellite(s.Params(), resources.ProfileOf(v1alpha1.PlatformGeneric)))
+	}
+	return out
 }
 
 func hasModule(m *Member) bool { return m.moduleOK }

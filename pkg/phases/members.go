@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // Member is a node that takes part. Everything in it follows from the snapshot.
@@ -24,8 +25,12 @@ type Member struct {
 	Node *corev1.Node
 	// Selected is whether the spec picks the node now; a member that it no longer picks is leaving.
 	Selected bool
-	// Labelled is whether the node has the labels that the DaemonSets select on.
+	// Labelled is whether the node has the labels of a member and of its operating system.
 	Labelled bool
+	// Profile is what its platform makes different.
+	Profile resources.Profile
+	// OSKey is the value of the label that its module loader's DaemonSet selects on.
+	OSKey string
 	// Loader is the module loader for its operating system.
 	Loader catalogue.Loader
 	// LoaderPod and SatellitePod are nil when there is none.
@@ -80,7 +85,9 @@ func (s *Snapshot) Derive() {
 			continue
 		}
 		m := &Member{Name: n.Name, Node: n, Selected: selected, Loader: s.Catalogue.LoaderFor(n.Status.NodeInfo.OSImage)}
-		m.Labelled = labelled && n.Labels[v1alpha1.LabelOS] == m.Loader.Key
+		m.Profile = resources.ProfileOf(resources.PlatformOf(s.platform(), n))
+		m.OSKey = m.Profile.OSKey(m.Loader)
+		m.Labelled = labelled && n.Labels[v1alpha1.LabelOS] == m.OSKey
 		m.LoaderPod = s.Kube.Pods[v1alpha1.ComponentModuleLoader][n.Name]
 		m.SatellitePod = s.Kube.Pods[v1alpha1.ComponentSatellite][n.Name]
 		if s.Linstor.Known() {
@@ -107,6 +114,13 @@ func (s *Snapshot) nodesSpec() *v1alpha1.NodesSpec {
 		return &s.Target.Spec.Nodes
 	}
 	return &s.Cluster.Spec.Nodes
+}
+
+func (s *Snapshot) platform() v1alpha1.Platform {
+	if s.Target != nil {
+		return s.Target.Spec.Platform
+	}
+	return s.Cluster.Spec.Platform
 }
 
 // Selects says whether the spec picks a node: it runs Linux, is not being deleted, its labels match, and its taints that

@@ -2,45 +2,12 @@ package phases
 
 import (
 	"context"
-	"fmt"
 
-	"golang.org/x/sync/errgroup"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
-
-// labelsPerRun bounds how many Nodes one reconcile labels, so that it stays short in a large cluster.
-const labelsPerRun = 200
-
-// labelParallel is how many Nodes are labelled at the same time.
-const labelParallel = 8
-
-// labelMembers puts the labels that DaemonSets select on onto the nodes that the spec picks. A member that the spec no
-// longer picks keeps its label: its satellite must stay until its data has left.
-func (in *Input) labelMembers(ctx context.Context) error {
-	g, ctx := errgroup.WithContext(ctx)
-	g.SetLimit(labelParallel)
-	n := 0
-	for _, m := range in.Members {
-		if m.Labelled || !m.Selected || n == labelsPerRun {
-			continue
-		}
-		n++
-		g.Go(func() error {
-			name, key := in.Cluster.Name, m.Loader.Key
-			err := in.Writer.LabelNode(ctx, m.Node, map[string]*string{v1alpha1.LabelMember: &name, v1alpha1.LabelOS: &key})
-			if err != nil {
-				return fmt.Errorf("label node %s: %w", m.Name, err)
-			}
-			return nil
-		})
-	}
-	return g.Wait()
-}
 
 // matches is whether a live object is what a builder wants: every field that the builder sets has that value. Fields that
 // the API server or others fill in do not count.

@@ -102,20 +102,25 @@ var loaderFailures = []struct {
 		v1alpha1.HoldSecureBootKeyMissing, "Secure Boot refused the module: its signing key is not enrolled on the node"},
 	{regexp.MustCompile(`(?i)usermode_helper`),
 		v1alpha1.HoldKernelModuleFailed, "DRBD is loaded with a usermode helper; LINSTOR needs it off (module option usermode_helper=disabled)"},
-	{regexp.MustCompile(`(?i)drbd.*version.*8\.|loaded.*8\.[0-9]|min.*loaded.*version`),
+	{regexp.MustCompile(`(?i)drbd.*version.*8\.|loaded.*8\.[0-9]|version loaded does not satisfy the minimum`),
 		v1alpha1.HoldKernelModuleFailed, "an old DRBD is loaded; unload or remove DRBD 8 on the node"},
 	{regexp.MustCompile(`(?i)kernel headers|no such file or directory.*(usr/src|/build)|could not find.*kernel source|kdir`),
 		v1alpha1.HoldKernelModuleFailed, "the kernel's headers are missing on the node"},
+	{regexp.MustCompile(`(?i)could not find matching rpm package|expected to find 1 matching package`),
+		v1alpha1.HoldKernelModuleFailed, "the loader's image has no module for the node's kernel"},
 }
 
 // loaderProblem explains a failing module loader.
-func loaderProblem(t *containerTrouble) *Problem {
+func loaderProblem(t *containerTrouble, q resources.Profile) *Problem {
 	p := &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Message: t.String()}
 	hold := v1alpha1.HoldKernelModuleFailed
 	for _, f := range loaderFailures {
 		if f.pattern.MatchString(t.message) {
 			hold = f.reason
 			p.Reason, p.Message = string(f.reason), f.explain+" ("+t.message+")"
+			if q.Platform == v1alpha1.PlatformOpenShift && f.reason == v1alpha1.HoldKernelModuleFailed {
+				p.Message = f.explain + "; " + q.Hint + " (" + t.message + ")"
+			}
 			break
 		}
 	}
@@ -132,8 +137,10 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 		return nil
 	case !nodeReady(m.Node):
 		return &Problem{Reason: "NodeNotReady", Message: "the Kubernetes node is not ready"}
-	case !m.moduleOK && troubleOf(m.LoaderPod) != nil:
-		return loaderProblem(troubleOf(m.LoaderPod))
+	case !m.moduleOK && s.absentModule(m) != nil:
+		return s.absentModule(m)
+	case !m.moduleOK && s.hasLoader(m) && troubleOf(m.LoaderPod) != nil:
+		return loaderProblem(troubleOf(m.LoaderPod), m.Profile)
 	case !m.satelliteOK && troubleOf(m.SatellitePod) != nil:
 		t := troubleOf(m.SatellitePod)
 		p := &Problem{Reason: "SatelliteFailing", Message: t.String()}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // The messages are those of the kernel, of insmod and of LINBIT's loader script.
@@ -25,11 +26,15 @@ func TestLoaderProblem(t *testing.T) {
 		{"- load DRBD with module option 'usermode_helper=disabled'", v1alpha1.HoldKernelModuleFailed, "usermode helper"},
 		{"DRBD module version 8.4.11 is loaded", v1alpha1.HoldKernelModuleFailed, "DRBD 8"},
 		{"Could not find the expexted kernel headers in /usr/src", v1alpha1.HoldKernelModuleFailed, "headers"},
+		{"DRBD kernel module version loaded does not satisfy the minimum version requirements ('9')", v1alpha1.HoldKernelModuleFailed, "DRBD 8"},
+		{"Could not find matching rpm package for your kernel", v1alpha1.HoldKernelModuleFailed, "no module for the node's kernel"},
+		{"Expected to find 1 matching package, but got: 0", v1alpha1.HoldKernelModuleFailed, "no module for the node's kernel"},
 		{"something that nobody has seen before", v1alpha1.HoldKernelModuleFailed, "something that nobody has seen before"},
 		{"", v1alpha1.HoldKernelModuleFailed, "CrashLoopBackOff"},
 	} {
 		for _, lasting := range []bool{false, true} {
-			p := loaderProblem(&containerTrouble{container: "drbd-module-loader", reason: "CrashLoopBackOff", message: tc.message, lasting: lasting})
+			p := loaderProblem(&containerTrouble{container: "drbd-module-loader", reason: "CrashLoopBackOff", message: tc.message, lasting: lasting},
+				resources.ProfileOf(v1alpha1.PlatformGeneric))
 			if p.Reason != string(tc.reason) || !strings.Contains(p.Message, tc.explain) || !strings.Contains(p.Message, tc.message) {
 				t.Errorf("%q: got %s: %s", tc.message, p.Reason, p.Message)
 			}

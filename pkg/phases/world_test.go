@@ -93,8 +93,9 @@ func (w *world) settle() {
 	}
 	w.accept()
 	for _, n := range w.kube.Nodes {
-		n.Labels[v1alpha1.LabelMember] = w.cluster.Name
-		n.Labels[v1alpha1.LabelOS] = catalogue.Embedded().LoaderFor(n.Status.NodeInfo.OSImage).Key
+		q := resources.ProfileOf(resources.PlatformOf(w.cluster.Spec.Platform, n))
+		n.Labels[v1alpha1.LabelMember], n.Labels[v1alpha1.LabelPlatform] = w.cluster.Name, q.Key()
+		n.Labels[v1alpha1.LabelOS] = q.OSKey(catalogue.Embedded().LoaderFor(n.Status.NodeInfo.OSImage))
 		for _, c := range []string{v1alpha1.ComponentModuleLoader, v1alpha1.ComponentSatellite} {
 			w.putPod(c, n.Name, w.readyPod(c, n.Name))
 		}
@@ -117,7 +118,7 @@ func (w *world) accept() {
 // deploy makes the objects that the accepted spec asks for.
 func (w *world) deploy() {
 	s := w.snapshot()
-	for _, ds := range append(s.loaders(), resources.Satellite(s.Params())) {
+	for _, ds := range append(s.loaders(), s.satellites()...) {
 		w.kube.DaemonSets[ds.Name] = ds
 	}
 	config := resources.SatelliteConfig(s.Params())
@@ -184,6 +185,9 @@ func (w *world) readyPod(component, node string) *corev1.Pod {
 	if component == v1alpha1.ComponentSatellite {
 		r, _ := catalogue.Embedded().Release(w.cluster.Status.Version)
 		p.Spec.Containers = []corev1.Container{{Name: resources.SatelliteContainer, Image: resources.DefaultRegistry + "/" + r.Satellite}}
+		p.Labels[v1alpha1.LabelPlatform] = w.kubeNode(node).Labels[v1alpha1.LabelPlatform]
+		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: resources.WaitForModuleContainer, Ready: true,
+			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "9.3.3\n"}}}}
 	}
 	return p
 }

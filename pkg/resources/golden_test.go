@@ -34,7 +34,12 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 	}
 }
 
-var noble = catalogue.Loader{Key: "noble", OSImage: "^Ubuntu", Image: "drbd9-noble:v9.9.9"}
+var (
+	noble   = catalogue.Loader{Key: "noble", OSImage: "^Ubuntu", Image: "drbd9-noble:v9.9.9"}
+	alma    = catalogue.Loader{Key: "almalinux9", OSImage: "CoreOS", Image: "drbd9-almalinux9:v9.9.9"}
+	flatcar = catalogue.Loader{Key: "own", OSImage: "Flatcar", Image: "drbd9-flatcar:v9.9.9"}
+	generic = resources.ProfileOf(v1alpha1.PlatformGeneric)
+)
 
 // fullSpec sets all that the builders look at.
 func fullSpec() v1alpha1.StorageClusterSpec {
@@ -67,20 +72,25 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 func goldens() map[string]client.Object {
 	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
 	prebuilt := params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt}})
+	compile := params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile}})
 	access := resources.Database{URL: resources.DatabaseURL(&full.Spec.Database), User: "linstor", Password: "example"}
 	return map[string]client.Object{
-		"module-loader":          resources.ModuleLoader(plain, noble),
-		"module-loader-full":     resources.ModuleLoader(full, noble),
-		"module-loader-prebuilt": resources.ModuleLoader(prebuilt, noble),
-		"satellite":              resources.Satellite(plain),
-		"satellite-full":         resources.Satellite(full),
-		"satellite-config":       resources.SatelliteConfig(plain),
-		"controller":             resources.Controller(plain, "0123456789abcdef"),
-		"controller-full":        resources.Controller(full, "0123456789abcdef"),
-		"controller-config":      resources.ControllerConfig(plain, resources.Database{URL: "k8s"}),
-		"controller-config-full": resources.ControllerConfig(full, access),
-		"controller-service":     resources.ControllerService(plain),
-		"revision":               resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
+		"module-loader":           resources.ModuleLoader(plain, generic, noble),
+		"module-loader-full":      resources.ModuleLoader(full, generic, noble),
+		"module-loader-prebuilt":  resources.ModuleLoader(prebuilt, generic, noble),
+		"module-loader-openshift": resources.ModuleLoader(plain, resources.ProfileOf(v1alpha1.PlatformOpenShift), alma),
+		"module-loader-flatcar":   resources.ModuleLoader(compile, resources.ProfileOf(v1alpha1.PlatformFlatcar), flatcar),
+		"satellite":               resources.Satellite(plain, generic),
+		"satellite-full":          resources.Satellite(full, generic),
+		"satellite-talos":         resources.Satellite(plain, resources.ProfileOf(v1alpha1.PlatformTalos)),
+		"satellite-openshift":     resources.Satellite(plain, resources.ProfileOf(v1alpha1.PlatformOpenShift)),
+		"satellite-config":        resources.SatelliteConfig(plain),
+		"controller":              resources.Controller(plain, "0123456789abcdef"),
+		"controller-full":         resources.Controller(full, "0123456789abcdef"),
+		"controller-config":       resources.ControllerConfig(plain, resources.Database{URL: "k8s"}),
+		"controller-config-full":  resources.ControllerConfig(full, access),
+		"controller-service":      resources.ControllerService(plain),
+		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,
 		}),

@@ -15,18 +15,19 @@ import (
 // sleepScript keeps a container running and lets it end at once when it is told to.
 const sleepScript = `trap 'exit 0' TERM INT; sleep infinity & wait`
 
-// ModuleLoader is the DaemonSet that brings the DRBD kernel module onto the members with one family of operating systems.
-// There is none in mode Preinstalled.
+// ModuleLoader is the DaemonSet that brings the DRBD kernel module onto a platform's members with one family of operating
+// systems. There is none where the profile's mode is Preinstalled.
 //
 // Its init container loads the module and ends; a module that is loaded already is kept whatever its version, as long as
 // it is DRBD 9. The pod is ready when the module is loaded.
-func ModuleLoader(p Params, l catalogue.Loader) *appsv1.DaemonSet {
+func ModuleLoader(p Params, q Profile, l catalogue.Loader) *appsv1.DaemonSet {
+	key := q.OSKey(l)
 	match := selector(p.Cluster, v1alpha1.ComponentModuleLoader)
-	match[v1alpha1.LabelOS] = l.Key // else the loaders' DaemonSets would claim each other's pods
-	meta := objectMeta(ModuleLoaderName(l.Key), p.Cluster, v1alpha1.ComponentModuleLoader)
-	meta.Labels[v1alpha1.LabelOS] = l.Key
+	match[v1alpha1.LabelOS] = key // else the loaders' DaemonSets would claim each other's pods
+	meta := objectMeta(ModuleLoaderName(key), p.Cluster, v1alpha1.ComponentModuleLoader)
+	meta.Labels[v1alpha1.LabelOS] = key
 	podLabels := labels(p.Cluster, v1alpha1.ComponentModuleLoader)
-	podLabels[v1alpha1.LabelOS] = l.Key
+	podLabels[v1alpha1.LabelOS] = key
 
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -47,11 +48,11 @@ func ModuleLoader(p Params, l catalogue.Loader) *appsv1.DaemonSet {
 					EnableServiceLinks:           ptr.To(false),
 					PriorityClassName:            "system-node-critical",
 					ImagePullSecrets:             p.pullSecrets(),
-					NodeSelector:                 map[string]string{v1alpha1.LabelMember: p.Cluster, v1alpha1.LabelOS: l.Key},
+					NodeSelector:                 map[string]string{v1alpha1.LabelMember: p.Cluster, v1alpha1.LabelOS: key},
 					Tolerations:                  tolerateAll(),
-					InitContainers:               []corev1.Container{loaderContainer(p, l)},
+					InitContainers:               []corev1.Container{loaderContainer(p, q, l)},
 					Containers:                   []corev1.Container{loadedContainer(p, l)},
-					Volumes:                      loaderVolumes(p.Spec.KernelModule.Mode),
+					Volumes:                      loaderVolumes(p, q),
 				},
 			},
 		},
@@ -62,8 +63,7 @@ func ModuleLoader(p Params, l catalogue.Loader) *appsv1.DaemonSet {
 
 // loaderContainer compiles or picks the module and loads it. What its environment means is the contract of the
 // drbd-module-loader images (LINBIT/drbd, docker/entry.sh).
-func loaderContainer(p Params, l catalogue.Loader) corev1.Container {
-	mode := p.Spec.KernelModule.Mode
+func loaderContainer(p Params, q Profile, l catalogue.Loader) corev1.Container {
 	env := []corev1.EnvVar{
 		// DRBD must not call user mode helpers: they would run in the host, where LINSTOR's handlers do not exist.
 		{Name: "LB_FAIL_IF_USERMODE_HELPER_NOT_DISABLED", Value: "yes"},
@@ -72,7 +72,7 @@ func loaderContainer(p Params, l catalogue.Loader) corev1.Container {
 		{Name: "LB_SELINUX_AS", Value: "modules_object_t"},
 	}
 	// Without LB_HOW the loader chooses: it compiles when /usr/src is mounted, and else uses the modules in its image.
-	switch mode {
+	switch q.Mode(p.Spec.KernelModule.Mode, l) {
 	case v1alpha1.ModuleCompile:
 		env = append(env, corev1.EnvVar{Name: "LB_HOW", Value: "compile"})
 	case v1alpha1.ModulePrebuilt:
@@ -81,19 +81,23 @@ func loaderContainer(p Params, l catalogue.Loader) corev1.Container {
 	}
 
 	mounts := []corev1.VolumeMount{mountReadOnly("lib-modules", "/lib/modules"), mount("tmp", "/tmp")}
-	if mode != v1alpha1.ModulePrebuilt {
+	if mountsSources(p, q) {
 		mounts = append(mounts, mountReadOnly("usr-src", "/usr/src"))
 	}
+	security := &corev1.SecurityContext{
+		ReadOnlyRootFilesystem: ptr.To(true),
+		Capabilities:           &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"SYS_MODULE"}},
+		SELinuxOptions:         &corev1.SELinuxOptions{Type: "spc_t", Level: "s0"},
+	}
+	if q.PrivilegedLoader {
+		security = privileged()
+	}
 	return corev1.Container{
-		Name:  ModuleLoaderContainer,
-		Image: p.image(l.Image),
-		Env:   env,
-		SecurityContext: &corev1.SecurityContext{
-			ReadOnlyRootFilesystem: ptr.To(true),
-			Capabilities:           &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"SYS_MODULE"}},
-			SELinuxOptions:         &corev1.SELinuxOptions{Type: "spc_t", Level: "s0"},
-		},
-		VolumeMounts: mounts,
+		Name:            ModuleLoaderContainer,
+		Image:           p.image(l.Image),
+		Env:             env,
+		SecurityContext: security,
+		VolumeMounts:    mounts,
 		// The loader says on its output why it failed. This brings the last lines into the pod's status, so that the
 		// operator can tell the reasons apart without a right to read logs.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
@@ -118,9 +122,14 @@ func loadedContainer(p Params, l catalogue.Loader) corev1.Container {
 	}
 }
 
-func loaderVolumes(mode v1alpha1.KernelModuleMode) []corev1.Volume {
+// mountsSources is whether the loader gets the host's /usr/src. Its presence alone makes the loader compile.
+func mountsSources(p Params, q Profile) bool {
+	return q.Sources && p.Spec.KernelModule.Mode != v1alpha1.ModulePrebuilt
+}
+
+func loaderVolumes(p Params, q Profile) []corev1.Volume {
 	out := []corev1.Volume{hostPath("lib-modules", "/lib/modules", corev1.HostPathDirectory), emptyDir("tmp")}
-	if mode != v1alpha1.ModulePrebuilt {
+	if mountsSources(p, q) {
 		// Not checked for being there: where it is missing, the loader's own words about missing headers are of more use
 		// than a pod that waits for a mount.
 		out = append(out, hostPath("usr-src", "/usr/src", corev1.HostPathUnset))

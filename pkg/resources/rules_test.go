@@ -40,6 +40,7 @@ func TestEveryObject(t *testing.T) {
 			}
 			got := o.GetLabels()
 			delete(got, v1alpha1.LabelOS)
+			delete(got, v1alpha1.LabelPlatform)
 			if diff := cmp.Diff(want, got); component == "" || diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
@@ -69,7 +70,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 7 {
+	if len(out) != 11 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out
@@ -206,8 +207,8 @@ func TestCredentialsStayInSecrets(t *testing.T) {
 // TestLoadersDoNotOverlap checks that no DaemonSet of one operating system claims pods or nodes of another.
 func TestLoadersDoNotOverlap(t *testing.T) {
 	p := params(v1alpha1.StorageClusterSpec{})
-	a := resources.ModuleLoader(p, noble)
-	b := resources.ModuleLoader(p, catalogue.Loader{Key: "jammy", Image: "drbd9-jammy:v9.9.9"})
+	a := resources.ModuleLoader(p, generic, noble)
+	b := resources.ModuleLoader(p, generic, catalogue.Loader{Key: "jammy", Image: "drbd9-jammy:v9.9.9"})
 	s, err := metav1.LabelSelectorAsSelector(a.Spec.Selector)
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +220,7 @@ func TestLoadersDoNotOverlap(t *testing.T) {
 	if k8slabels.SelectorFromSet(a.Spec.Template.Spec.NodeSelector).Matches(node) {
 		t.Errorf("loaders %s and %s share nodes", a.Name, b.Name)
 	}
-	s, err = metav1.LabelSelectorAsSelector(resources.Satellite(p).Spec.Selector)
+	s, err = metav1.LabelSelectorAsSelector(resources.Satellite(p, generic).Spec.Selector)
 	if err != nil || s.Matches(k8slabels.Set(a.Spec.Template.Labels)) {
 		t.Errorf("satellites claim loaders (%v)", err)
 	}
@@ -228,7 +229,7 @@ func TestLoadersDoNotOverlap(t *testing.T) {
 func TestWithoutReactor(t *testing.T) {
 	p := params(v1alpha1.StorageClusterSpec{})
 	p.Release.Reactor = ""
-	spec := resources.Satellite(p).Spec.Template.Spec
+	spec := resources.Satellite(p, generic).Spec.Template.Spec
 	if len(spec.Containers) != 1 || strings.Contains(fmt.Sprint(spec.Volumes), "reactor") {
 		t.Errorf("a release without drbd-reactor runs it: %v", spec)
 	}
@@ -259,7 +260,7 @@ func TestHostDevices(t *testing.T) {
 			}
 		}
 	}
-	if checked != 4 {
+	if checked != 8 {
 		t.Errorf("%d containers mount /dev", checked)
 	}
 }
@@ -270,8 +271,8 @@ func TestSpecHash(t *testing.T) {
 	less := fullSpec()
 	less.Images.PullSecrets = less.Images.PullSecrets[:1]
 	for name, build := range map[string]func(resources.Params) metav1.Object{
-		"loader":     func(p resources.Params) metav1.Object { return resources.ModuleLoader(p, noble) },
-		"satellite":  func(p resources.Params) metav1.Object { return resources.Satellite(p) },
+		"loader":     func(p resources.Params) metav1.Object { return resources.ModuleLoader(p, generic, noble) },
+		"satellite":  func(p resources.Params) metav1.Object { return resources.Satellite(p, generic) },
 		"controller": func(p resources.Params) metav1.Object { return resources.Controller(p, "x") },
 	} {
 		a, b, c := build(params(full)), build(params(full)), build(params(less))

@@ -25,15 +25,15 @@ enums = true
 address = ":9942"
 `
 
-// waitScript ends when DRBD 9 is loaded. After a reboot, module loader and satellite start together, and a satellite that
-// starts without the module reports to LINSTOR that its node has no DRBD.
+// waitScript ends when DRBD 9 is loaded, and leaves its version as its last word. After a reboot, module loader and satellite
+// start together, and a satellite that starts without the module reports to LINSTOR that its node has no DRBD.
 const waitScript = `trap 'exit 1' TERM INT
 version=/sys/module/drbd/version
 if [ ! -r "$version" ]; then echo "waiting for the DRBD kernel module"; fi
 while [ ! -r "$version" ]; do sleep 1 & wait; done
 read -r loaded < "$version"
 case "$loaded" in
-9.*|[1-9][0-9].*) echo "DRBD $loaded is loaded" ;;
+9.*|[1-9][0-9].*) echo "DRBD $loaded is loaded"; echo "$loaded" > /dev/termination-log ;;
 *) echo "DRBD $loaded is loaded, LINSTOR needs DRBD 9: unload it or keep it from being loaded at boot"; exit 1 ;;
 esac
 `
@@ -65,8 +65,14 @@ func SatelliteConfig(p Params) *corev1.ConfigMap {
 	}
 }
 
-// Satellite is the DaemonSet that runs a LINSTOR satellite on each member.
-func Satellite(p Params) *appsv1.DaemonSet {
+// Satellite is the DaemonSet that runs a LINSTOR satellite on each member of a platform.
+func Satellite(p Params, q Profile) *appsv1.DaemonSet {
+	match := selector(p.Cluster, v1alpha1.ComponentSatellite)
+	match[v1alpha1.LabelPlatform] = q.Key() // else the satellites' DaemonSets would claim each other's pods
+	meta := objectMeta(q.SatelliteName(), p.Cluster, v1alpha1.ComponentSatellite)
+	meta.Labels[v1alpha1.LabelPlatform] = q.Key()
+	podLabels := labels(p.Cluster, v1alpha1.ComponentSatellite)
+	podLabels[v1alpha1.LabelPlatform] = q.Key()
 	pod := corev1.PodSpec{
 		ServiceAccountName:           SatelliteName,
 		AutomountServiceAccountToken: ptr.To(false),
@@ -74,10 +80,11 @@ func Satellite(p Params) *appsv1.DaemonSet {
 		PriorityClassName:            "system-node-critical",
 		ImagePullSecrets:             p.pullSecrets(),
 		NodeSelector:                 map[string]string{v1alpha1.LabelMember: p.Cluster},
+		Affinity:                     platformAffinity(q),
 		Tolerations:                  tolerateAll(),
 		InitContainers:               []corev1.Container{waitForModule(p), deviceInventory(p)},
 		Containers:                   []corev1.Container{satelliteContainer(p)},
-		Volumes:                      satelliteVolumes(p),
+		Volumes:                      satelliteVolumes(p, q),
 	}
 	if p.Release.Reactor != "" {
 		pod.Containers = append(pod.Containers, reactorContainer(p))
@@ -90,19 +97,36 @@ func Satellite(p Params) *appsv1.DaemonSet {
 	}
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: objectMeta(SatelliteName, p.Cluster, v1alpha1.ComponentSatellite),
+		ObjectMeta: meta,
 		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: selector(p.Cluster, v1alpha1.ComponentSatellite)},
+			Selector: &metav1.LabelSelector{MatchLabels: match},
 			// Who restarts when is not for a DaemonSet to decide, which knows nothing of replicas that are still syncing.
 			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels(p.Cluster, v1alpha1.ComponentSatellite)},
+				ObjectMeta: metav1.ObjectMeta{Labels: podLabels},
 				Spec:       pod,
 			},
 		},
 	}
 	stamp(ds, ds.Spec)
 	return ds
+}
+
+// platformAffinity picks the platform's nodes by their label. Generic's satellites run on all members that no other platform
+// claims: a node whose platform label somebody removed keeps its satellite.
+func platformAffinity(q Profile) *corev1.Affinity {
+	term := corev1.NodeSelectorRequirement{Key: v1alpha1.LabelPlatform, Operator: corev1.NodeSelectorOpIn, Values: []string{q.Key()}}
+	if q.Platform == v1alpha1.PlatformGeneric {
+		term.Operator, term.Values = corev1.NodeSelectorOpNotIn, nil
+		for _, other := range profiles {
+			if other.Platform != q.Platform {
+				term.Values = append(term.Values, other.Key())
+			}
+		}
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{term}}},
+	}}}
 }
 
 func (p Params) hostNetwork() bool { return p.Spec.Nodes.Network.Mode != v1alpha1.NetworkPod }
@@ -158,8 +182,8 @@ func satelliteContainer(p Params) corev1.Container {
 		mountReadOnly("run-udev", "/run/udev"),
 		mount("tmp", "/tmp"),
 	}
-	for _, v := range keptHostPaths() {
-		mounts = append(mounts, mount(v.Name, v.HostPath.Path))
+	for _, k := range keptPaths {
+		mounts = append(mounts, mount(k.volume, k.path))
 	}
 	if directories := fileDirectories(p.Spec); len(directories) > 0 {
 		// For a file in one of these the kernel tells losetup only the path below the mount; the image's losetup finds the
@@ -202,14 +226,20 @@ func privileged() *corev1.SecurityContext {
 	return &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true)}
 }
 
-func satelliteVolumes(p Params) []corev1.Volume {
+func satelliteVolumes(p Params, q Profile) []corev1.Volume {
 	out := []corev1.Volume{
 		configFile("config", satelliteConfigKey),
 		hostPath("dev", "/dev", corev1.HostPathDirectory),
 		hostPath("run-udev", "/run/udev", corev1.HostPathDirectory),
 		emptyDir("run"), emptyDir("run-lock"), emptyDir("tmp"),
 	}
-	out = append(out, keptHostPaths()...)
+	for _, k := range keptPaths {
+		host := k.path
+		if below, isLVM := strings.CutPrefix(k.path, "/etc/lvm"); isLVM {
+			host = q.LVMDir + below
+		}
+		out = append(out, hostPath(k.volume, host, corev1.HostPathDirectoryOrCreate))
+	}
 	for i, d := range fileDirectories(p.Spec) {
 		out = append(out, hostPath(filePoolVolume(i), d, corev1.HostPathDirectoryOrCreate))
 	}
@@ -219,16 +249,14 @@ func satelliteVolumes(p Params) []corev1.Volume {
 	return out
 }
 
-// keptHostPaths are what satellites leave on the host: logs, DRBD's bitmaps and generated resource files, and LVM's
-// backups of its metadata. A restarted satellite and a human who repairs a volume group both need them.
-func keptHostPaths() []corev1.Volume {
-	return []corev1.Volume{
-		hostPath("var-log-linstor", "/var/log/linstor-satellite", corev1.HostPathDirectoryOrCreate),
-		hostPath("var-lib-drbd", "/var/lib/drbd", corev1.HostPathDirectoryOrCreate),
-		hostPath("var-lib-linstor", "/var/lib/linstor.d", corev1.HostPathDirectoryOrCreate),
-		hostPath("etc-lvm-archive", "/etc/lvm/archive", corev1.HostPathDirectoryOrCreate),
-		hostPath("etc-lvm-backup", "/etc/lvm/backup", corev1.HostPathDirectoryOrCreate),
-	}
+// keptPaths are what satellites leave on the host: logs, DRBD's bitmaps and generated resource files, and LVM's backups of
+// its metadata. A restarted satellite and a human who repairs a volume group both need them.
+var keptPaths = []struct{ volume, path string }{
+	{"var-log-linstor", "/var/log/linstor-satellite"},
+	{"var-lib-drbd", "/var/lib/drbd"},
+	{"var-lib-linstor", "/var/lib/linstor.d"},
+	{"etc-lvm-archive", "/etc/lvm/archive"},
+	{"etc-lvm-backup", "/etc/lvm/backup"},
 }
 
 // configFile is a volume with one file of the satellites' ConfigMap.
@@ -240,7 +268,7 @@ func configFile(volume, key string) corev1.Volume {
 }
 
 // fileDirectories are the directories of all file pools, sorted, each once. They are mounted on every member, because one
-// DaemonSet serves all; where a pool is not wanted its directory stays empty.
+// DaemonSet serves a whole platform; where a pool is not wanted its directory stays empty.
 func fileDirectories(spec *v1alpha1.StorageClusterSpec) []string {
 	var out []string
 	for i := range spec.StoragePools {

@@ -13,17 +13,19 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// script is the shell script of a satellite's init container, with one path replaced by another.
-func script(t *testing.T, container, path, by string) *exec.Cmd {
+// script is the shell script of a satellite's init container, with paths replaced by others: old, new, old, new ...
+func script(t *testing.T, container string, paths ...string) *exec.Cmd {
 	t.Helper()
-	for _, c := range resources.Satellite(params(v1alpha1.StorageClusterSpec{})).Spec.Template.Spec.InitContainers {
+	for _, c := range resources.Satellite(params(v1alpha1.StorageClusterSpec{}), generic).Spec.Template.Spec.InitContainers {
 		if c.Name != container {
 			continue
 		}
-		if len(c.Command) != 3 || !strings.Contains(c.Command[2], path) {
-			t.Fatalf("container %s does not use %s: %q", container, path, c.Command)
+		for i := 0; i < len(paths); i += 2 {
+			if len(c.Command) != 3 || !strings.Contains(c.Command[2], paths[i]) {
+				t.Fatalf("container %s does not use %s: %q", container, paths[i], c.Command)
+			}
 		}
-		return exec.CommandContext(t.Context(), c.Command[0], c.Command[1], strings.ReplaceAll(c.Command[2], path, by))
+		return exec.CommandContext(t.Context(), c.Command[0], c.Command[1], strings.NewReplacer(paths...).Replace(c.Command[2]))
 	}
 	t.Fatalf("no container %s", container)
 	return nil
@@ -35,19 +37,23 @@ func TestWaitForModule(t *testing.T) {
 		if err := os.WriteFile(file, []byte(version+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		out, err := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file).CombinedOutput()
+		log := filepath.Join(t.TempDir(), "log")
+		out, err := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file, "/dev/termination-log", log).CombinedOutput()
 		if (err == nil) != ok {
 			t.Errorf("version %q: %v, output %s", version, err, out)
 		}
 		if !ok && !bytes.Contains(out, []byte("LINSTOR needs DRBD 9")) {
 			t.Errorf("version %q: the output does not say why: %s", version, out)
 		}
+		if word, _ := os.ReadFile(log); ok && string(word) != version+"\n" || !ok && len(word) > 0 {
+			t.Errorf("version %q: the termination message is %q", version, word)
+		}
 	}
 }
 
 func TestWaitForModuleWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "version")
-	cmd := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file)
+	cmd := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file, "/dev/termination-log", filepath.Join(t.TempDir(), "log"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

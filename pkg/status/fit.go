@@ -54,6 +54,9 @@ func (b budget) apply(st *v1alpha1.StorageClusterStatus) {
 		p := &st.Nodes.Problems[i]
 		p.Nodes, p.Message = first(p.Nodes, b.examples), truncateBytes(p.Message, b.text)
 	}
+	if k := st.KernelModule; k != nil {
+		k.Examples = first(k.Examples, b.examples)
+	}
 	st.History = first(st.History, b.history)
 	for i := range st.History {
 		st.History[i].Message = truncateBytes(st.History[i].Message, b.text)

@@ -41,6 +41,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 	projectHold(st, in)
 	projectNodes(st, s)
 	projectPools(st, s)
+	projectModule(st, s)
 	if v := s.Linstor.View; v != nil {
 		n := int32(v.Volumes)
 		st.Volumes = &n

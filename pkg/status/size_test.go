@@ -31,6 +31,7 @@ func hugeTrouble(t *testing.T, nameLength int, text string) Input {
 		m.Name = fmt.Sprintf("%04d-%s", i, strings.Repeat("n", nameLength-5))
 		m.Selected = i%2 == 0
 		m.State = v1alpha1.NodeHeld
+		loads(m, "9.3.3", fmt.Sprintf("9.1.%d", i%20))
 		m.Problem = &phases.Problem{Reason: fmt.Sprintf("Reason%d", i%70), Pool: pools[i%20], Message: fmt.Sprintf("%d %s", i, long)}
 		if i%2 == 0 {
 			m.Problem.Hold = v1alpha1.HoldDeviceNotEmpty

@@ -68,14 +68,15 @@ func floorSets() []*appsv1.DaemonSet {
 	release, _ := known.Release(known.Newest())
 	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &v1alpha1.StorageClusterSpec{}, Version: release.Version, Release: release}
 	loader, _ := known.LoaderByKey(catalogue.GenericKey)
-	out := []*appsv1.DaemonSet{resources.ModuleLoader(p, loader), resources.Satellite(p)}
+	generic := resources.ProfileOf(v1alpha1.PlatformGeneric)
+	out := []*appsv1.DaemonSet{resources.ModuleLoader(p, generic, loader), resources.Satellite(p, generic)}
 	for _, ds := range out {
 		match := map[string]string{"floor": ds.Name}
 		ds.ObjectMeta = metav1.ObjectMeta{Name: ds.Name, Namespace: floorNamespace, Labels: match}
 		ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: match}
 		ds.Spec.Template.ObjectMeta = metav1.ObjectMeta{Labels: match}
 		spec := &ds.Spec.Template.Spec
-		spec.NodeSelector, spec.ServiceAccountName, spec.Volumes, spec.InitContainers = nil, "default", nil, nil
+		spec.NodeSelector, spec.Affinity, spec.ServiceAccountName, spec.Volumes, spec.InitContainers = nil, nil, "default", nil, nil
 		for i := range spec.Containers {
 			spec.Containers[i] = corev1.Container{Name: fmt.Sprintf("floor-%d", i), Image: spec.Containers[i].Image}
 		}

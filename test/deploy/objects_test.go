@@ -43,16 +43,20 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 	if !ok {
 		t.Fatal("the catalogue is empty")
 	}
+	generic, talos := resources.ProfileOf(v1alpha1.PlatformGeneric), resources.ProfileOf(v1alpha1.PlatformTalos)
+	openshift := resources.ProfileOf(v1alpha1.PlatformOpenShift)
 	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &spec, Version: release.Version, Release: release}
 	access := resources.Database{URL: resources.DatabaseURL(&spec.Database)}
 	if spec.Database.PostgreSQL != nil {
 		access.User, access.Password = "linstor", "example"
 	}
 	return []client.Object{
-		resources.ModuleLoader(p, c.LoaderFor("Ubuntu 24.04 LTS")),
-		resources.ModuleLoader(p, c.LoaderFor("Something else")),
+		resources.ModuleLoader(p, generic, c.LoaderFor("Ubuntu 24.04 LTS")),
+		resources.ModuleLoader(p, generic, c.LoaderFor("Something else")),
+		resources.ModuleLoader(p, openshift, c.LoaderFor("Red Hat Enterprise Linux CoreOS 417.94.202411261220-0")),
 		resources.SatelliteConfig(p),
-		resources.Satellite(p),
+		resources.Satellite(p, generic),
+		resources.Satellite(p, talos),
 		resources.ControllerConfig(p, access),
 		resources.ControllerService(p),
 		resources.Controller(p, "0123456789abcdef"),

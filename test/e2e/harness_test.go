@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
@@ -53,6 +54,8 @@ type env struct {
 	ctx context.Context
 	c   *simcluster.Cluster
 	cfg *rest.Config
+	// catalogue is the operator's; nil for the embedded one.
+	catalogue *catalogue.Catalogue
 	// timing is the operator's; change it before the operator starts.
 	timing phases.Timing
 	// transport and wrap are seams for faults; nil for none.
@@ -130,7 +133,7 @@ func (e *env) run() {
 	e.t.Helper()
 	mgr, err := operator.New(e.cfg, operator.Options{
 		LinstorEndpoint: e.c.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: 3 * time.Second,
-		Timing: e.timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
+		Catalogue: e.catalogue, Timing: e.timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
 		LinstorTransport: e.transport, WrapClient: e.wrap, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {

@@ -37,6 +37,8 @@ type NodeSpec struct {
 	Labels map[string]string
 	// OSImage and KernelVersion are what the Node reports. Defaults: "Ubuntu 24.04.2 LTS", "6.8.0-60-generic".
 	OSImage, KernelVersion string
+	// KubeletVersion is what the Node reports as well. Default: the control plane's version.
+	KubeletVersion string
 	// Machine is the node's hardware. An empty Name is the node's; an empty Address is one of 192.168.0.0/16. Nothing
 	// listens there: addresses are only compared. A machine of that name that the World has already is kept.
 	Machine sim.MachineSpec

@@ -72,6 +72,9 @@ func (c *Cluster) register(spec NodeSpec) (*nodeState, error) {
 	if spec.KernelVersion == "" {
 		spec.KernelVersion = defaultKernel
 	}
+	if spec.KubeletVersion == "" {
+		spec.KubeletVersion = kubeletVersion
+	}
 	if spec.Machine.Name == "" {
 		spec.Machine.Name = spec.Name
 	}
@@ -163,7 +166,7 @@ func (s *nodeState) status() corev1.NodeStatus {
 			BootID:        uuidOf("boot", fmt.Sprintf("%s/%d", s.spec.Name, s.boots)),
 			KernelVersion: s.spec.KernelVersion, OSImage: s.spec.OSImage,
 			OperatingSystem: "linux", Architecture: "amd64",
-			ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: kubeletVersion,
+			ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: s.spec.KubeletVersion,
 		},
 	}
 }

@@ -2,10 +2,10 @@ package kubelet
 
 import "strings"
 
-// DefaultModuleVersion is the DRBD version that a loader loads when its result names none.
+// DefaultModuleVersion is the DRBD version that a loader loads when neither its result nor its image's tag names one.
 const DefaultModuleVersion = "9.3.3"
 
-// LoaderResult is what the module loader does on a node. The zero value succeeds and loads DefaultModuleVersion.
+// LoaderResult is what the module loader does on a node. The zero value succeeds and loads the version in its image's tag.
 type LoaderResult struct {
 	ExitCode int32
 	Message  string // the last lines of its log
@@ -77,11 +77,7 @@ func (d *Driver) retryNow(node string) {
 func (d *Driver) loaderResult(node string) LoaderResult {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	r := d.faults.loader[node]
-	if r.Version == "" {
-		r.Version = DefaultModuleVersion
-	}
-	return r
+	return d.faults.loader[node]
 }
 
 func (d *Driver) pullFails(image string) bool {

@@ -2,8 +2,8 @@
 // status that a kubelet would report. What a container does is decided by its name: the ones that belong to LINSTOR act
 // on the machine model, all others just run.
 //
-//	drbd-module-loader    (init) loads the DRBD module on the machine, or fails as told
-//	wait-for-module       (init) ends when the machine's module is loaded; LB_MODULE_OPTIONAL=yes: at once
+//	drbd-module-loader    (init) loads the DRBD module of the version in its image's tag, or fails as told
+//	wait-for-module       (init) ends when the machine's module is loaded, and tells its version; LB_MODULE_OPTIONAL=yes: at once
 //	linstor-satellite     runs a satellite of the version in its image's tag
 //	run-migration         (init) migrates LINSTOR's database to the version in its image's tag
 //	linstor-controller    runs a controller of that version on the mounted linstor.toml

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +24,7 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	}
 	switch c.Name {
 	case ModuleLoader:
-		return endedTask{d.loadModule(run.node)}, nil
+		return endedTask{d.loadModule(run.node, c)}, nil
 	case WaitForModule:
 		return waitTask{machines: d.opts.Machines, node: run.node, optional: envValue(c, "LB_MODULE_OPTIONAL") == "yes"}, nil
 	case Inventory:
@@ -51,7 +52,7 @@ func (endedTask) stop(bool)          {}
 
 // loadModule is the module loader's work. One that finds the module loaded ends well and never replaces it (LINBIT/drbd,
 // docker/entry.sh).
-func (d *Driver) loadModule(node string) exit {
+func (d *Driver) loadModule(node string, c *corev1.Container) exit {
 	if d.opts.Machines.ModuleVersion(node) != "" {
 		return exit{}
 	}
@@ -59,7 +60,14 @@ func (d *Driver) loadModule(node string) exit {
 	if result.ExitCode != 0 {
 		return exit{code: result.ExitCode, message: result.Message}
 	}
-	d.opts.Machines.LoadModule(node, result.Version)
+	version := result.Version
+	if version == "" {
+		version = ImageVersion(c.Image)
+	}
+	if !strings.HasPrefix(version, "9.") {
+		version = DefaultModuleVersion
+	}
+	d.opts.Machines.LoadModule(node, version)
 	d.kick(node) // the pods that wait for the module
 	return exit{message: result.Message}
 }
@@ -73,8 +81,8 @@ type waitTask struct {
 }
 
 func (t waitTask) state() taskState {
-	if t.optional || t.machines.ModuleVersion(t.node) != "" {
-		return taskState{ended: true}
+	if version := t.machines.ModuleVersion(t.node); t.optional || version != "" {
+		return taskState{ended: true, exit: exit{words: version}}
 	}
 	return taskState{recheck: moduleRecheck}
 }

@@ -12,9 +12,11 @@ const (
 	// Finalizer keeps a StorageCluster until the Deleting phase is through.
 	Finalizer = Prefix + "storagecluster"
 
-	// LabelMember marks the Nodes that take part; its value is the StorageCluster's name. DaemonSets select on it alone.
+	// LabelMember marks the Nodes that take part; its value is the StorageCluster's name. DaemonSets select on the operator's own
+	// labels alone.
 	LabelMember = Prefix + "member"
-	// LabelOS names the module loader that fits the Node's operating system; its value is the catalogue's key.
+	// LabelOS names the module loader that fits the Node's operating system; its value is the catalogue's key, followed by a dot
+	// and the platform where that platform's loaders differ from others'.
 	LabelOS = Prefix + "os"
 	// LabelCluster marks every object that the operator owns; its value is the StorageCluster's name.
 	LabelCluster = Prefix + "cluster"

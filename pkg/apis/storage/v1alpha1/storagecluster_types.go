@@ -71,8 +71,8 @@ type StorageClusterSpec struct {
 	Nodes NodesSpec `json:"nodes,omitempty"`
 
 	// platform is the kind of nodes, where it needs special settings: Auto, Generic, Talos, Flatcar, OpenShift, K0s or MicroK8s.
-	// Auto tells Talos, Flatcar and OpenShift from each node's operating system, k0s from its kubelet's version, and takes all
-	// others for Generic. Default: Auto. Example: MicroK8s.
+	// Auto tells Talos, Flatcar and OpenShift from each node's operating system, k0s from its kubelet's version, MicroK8s from
+	// its label microk8s.io/cluster=true, and takes all others for Generic. Default: Auto. Example: MicroK8s.
 	// +optional
 	// +kubebuilder:default=Auto
 	Platform Platform `json:"platform,omitempty"`

@@ -1,0 +1,136 @@
+package resources
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+)
+
+// Profile is what differs for satellites and module loaders on one platform. The hosts' paths are those of piraeus-operator's
+// documentation (docs/how-to: talos.md, flatcar.md, openshift.md, k0s.md, microk8s.md); none was tried on such nodes here.
+type Profile struct {
+	Platform v1alpha1.Platform
+	// LVMDir is the directory on the host below which LVM's archive and backups of its metadata are kept.
+	LVMDir string
+	// Sources is whether the host keeps kernel headers in /usr/src. Where it does not, the loader takes what the build link
+	// in /lib/modules leads to, or what is in its image.
+	Sources bool
+	// Loading is how the module can come onto such nodes.
+	Loading Loading
+	// PrivilegedLoader is whether the loader needs all privileges rather than SYS_MODULE alone.
+	PrivilegedLoader bool
+	// KubeletDir is the kubelet's directory, below which volume drivers mount volumes and register themselves.
+	KubeletDir string
+	// Hint says how DRBD comes onto such a node if nothing has loaded it.
+	Hint string
+}
+
+// Loading is how the DRBD module can come onto a platform's nodes.
+type Loading string
+
+// Kinds of loading.
+const (
+	// LoadAlways: the default loader works where no other fits.
+	LoadAlways Loading = "always"
+	// LoadIfKnown: only a loader that the catalogue has for that very operating system, or one that the spec insists on.
+	LoadIfKnown Loading = "if-known"
+	// LoadNever: the system takes only modules that come with it.
+	LoadNever Loading = "never"
+)
+
+const (
+	hintGeneric = "load DRBD 9 on the node with the module option usermode_helper=disabled, or choose another spec.kernelModule.mode"
+	hintTalos   = "add the system extension siderolabs/drbd to the node's installer image, and drbd (parameter usermode_helper=disabled) and " +
+		"drbd_transport_tcp to machine.kernel.modules of its configuration"
+	hintOpenShift = "OpenShift's nodes have no kernel headers: give the catalogue a loader image that holds them or modules for the node's kernel"
+	hintFlatcar   = "the catalogue has no module loader for Flatcar: load DRBD 9 on the node with usermode_helper=disabled, give the catalogue a loader " +
+		"for Flatcar, or set spec.kernelModule.mode to Compile"
+)
+
+// profiles are all platforms. The first is the one for nodes that no other fits.
+var profiles = []Profile{
+	{Platform: v1alpha1.PlatformGeneric, LVMDir: "/etc/lvm", Sources: true, Loading: LoadAlways, KubeletDir: "/var/lib/kubelet", Hint: hintGeneric},
+	// /etc is read-only, there are no headers, and the kernel refuses modules that its own build did not sign (docs/how-to/talos.md;
+	// talos.dev, System Extensions).
+	{Platform: v1alpha1.PlatformTalos, LVMDir: "/var/etc/lvm", Loading: LoadNever, KubeletDir: "/var/lib/kubelet", Hint: hintTalos},
+	// /usr is read-only and has no src (docs/how-to/flatcar.md). LINBIT has a recipe for a loader (LINBIT/drbd,
+	// docker/Dockerfile.flatcar), Piraeus publishes no image of it.
+	{Platform: v1alpha1.PlatformFlatcar, LVMDir: "/etc/lvm", Loading: LoadIfKnown, KubeletDir: "/var/lib/kubelet", Hint: hintFlatcar},
+	// The loader is privileged as in docs/how-to/openshift.md. The host has no headers; they are in the release's Driver Toolkit
+	// image only.
+	{Platform: v1alpha1.PlatformOpenShift, LVMDir: "/etc/lvm", Loading: LoadAlways, PrivilegedLoader: true, KubeletDir: "/var/lib/kubelet", Hint: hintOpenShift},
+	{Platform: v1alpha1.PlatformK0s, LVMDir: "/etc/lvm", Sources: true, Loading: LoadAlways, KubeletDir: "/var/lib/k0s/kubelet", Hint: hintGeneric},
+	{Platform: v1alpha1.PlatformMicroK8s, LVMDir: "/etc/lvm", Sources: true, Loading: LoadAlways, KubeletDir: "/var/snap/microk8s/common/var/lib/kubelet", Hint: hintGeneric},
+}
+
+// Profiles are all platforms' profiles.
+func Profiles() []Profile { return slices.Clone(profiles) }
+
+// ProfileOf is a platform's profile; Generic's for one that is not known.
+func ProfileOf(p v1alpha1.Platform) Profile {
+	i := slices.IndexFunc(profiles, func(q Profile) bool { return q.Platform == p })
+	return profiles[max(i, 0)]
+}
+
+// PlatformOf is a node's platform: the spec's word, or what the node tells about itself. The operating system comes before the
+// distribution of Kubernetes, because satellites and loaders depend on it alone.
+func PlatformOf(spec v1alpha1.Platform, n *corev1.Node) v1alpha1.Platform {
+	if spec != "" && spec != v1alpha1.PlatformAuto {
+		return spec
+	}
+	info := &n.Status.NodeInfo
+	switch {
+	case strings.HasPrefix(info.OSImage, "Talos ("): // siderolabs/talos, internal/app/machined
+		return v1alpha1.PlatformTalos
+	case strings.HasPrefix(info.OSImage, "Flatcar Container Linux"):
+		return v1alpha1.PlatformFlatcar
+	case strings.HasPrefix(info.OSImage, "Red Hat Enterprise Linux CoreOS"), strings.HasPrefix(info.OSImage, "CentOS Stream CoreOS"):
+		return v1alpha1.PlatformOpenShift
+	case strings.Contains(info.KubeletVersion, "+k0s"): // v1.33.1+k0s
+		return v1alpha1.PlatformK0s
+	case n.Labels["microk8s.io/cluster"] == "true": // canonical/microk8s, pull request 314
+		return v1alpha1.PlatformMicroK8s
+	default:
+		return v1alpha1.PlatformGeneric
+	}
+}
+
+// Key is the value of the label storage.linstor.dev/platform.
+func (q Profile) Key() string { return strings.ToLower(string(q.Platform)) }
+
+// Mode is how the module comes onto the profile's nodes with a loader, given the spec's mode. Preinstalled means that nothing is
+// loaded there: a loader that cannot work would only restart for ever.
+func (q Profile) Mode(mode v1alpha1.KernelModuleMode, l catalogue.Loader) v1alpha1.KernelModuleMode {
+	auto := mode == v1alpha1.ModuleAuto || mode == ""
+	switch {
+	case q.Loading == LoadNever, q.Loading == LoadIfKnown && auto && l.Key == catalogue.GenericKey:
+		return v1alpha1.ModulePreinstalled
+	case auto:
+		return v1alpha1.ModuleAuto
+	default:
+		return mode
+	}
+}
+
+// OSKey is the value of the label storage.linstor.dev/os for the profile's nodes: the loader's key, with the platform where
+// loaders are not Generic's, so that no other platform's loader pods come there. A catalogue's key has no dot: no two loaders
+// share a value.
+func (q Profile) OSKey(l catalogue.Loader) string {
+	generic := &profiles[0]
+	if q.Sources == generic.Sources && q.Loading == generic.Loading && q.PrivilegedLoader == generic.PrivilegedLoader {
+		return l.Key
+	}
+	return l.Key + "." + q.Key()
+}
+
+// SatelliteName is the name of the profile's satellites' DaemonSet.
+func (q Profile) SatelliteName() string {
+	if q.Platform == v1alpha1.PlatformGeneric {
+		return SatelliteName
+	}
+	return SatelliteName + "-" + q.Key()
+}

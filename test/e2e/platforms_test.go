@@ -1,0 +1,161 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+)
+
+const (
+	talosImage     = "Talos (v1.11.2)"
+	openshiftImage = "Red Hat Enterprise Linux CoreOS 417.94.202411261220-0"
+)
+
+// daemonSets are the names of a component's DaemonSets with the number of nodes that each serves.
+func daemonSets(e *env, component string) map[string]int32 {
+	e.t.Helper()
+	var list appsv1.DaemonSetList
+	if err := e.client().List(e.ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+		e.t.Fatal(err)
+	}
+	out := map[string]int32{}
+	for _, ds := range list.Items {
+		out[ds.Name] = ds.Status.NumberReady
+	}
+	return out
+}
+
+// waitDaemonSets waits until a component has exactly these DaemonSets, with so many ready pods.
+func waitDaemonSets(e *env, component string, want map[string]int32) {
+	e.t.Helper()
+	e.eventually("DaemonSets of "+component, func() error {
+		if d := cmp.Diff(want, daemonSets(e, component)); d != "" {
+			return fmt.Errorf("-want +got: %s", d)
+		}
+		return nil
+	})
+}
+
+func TestMixedPlatforms(t *testing.T) {
+	ns := nodes(4)
+	ns[1].OSImage, ns[2].OSImage, ns[3].KubeletVersion = talosImage, openshiftImage, "v1.36.3+k0s"
+	e := start(t, ns)
+	e.timing.Straggler = time.Second
+	e.run()
+	e.apply(cluster("  nodes: {minReady: 4}\n" + thinPool[1:]))
+
+	hold := e.waitHold(v1alpha1.HoldKernelModuleFailed)
+	if !strings.Contains(hold.Message, "siderolabs/drbd") || !slices.Equal(hold.Nodes, []string{"n2"}) {
+		t.Errorf("Talos without its extension: %v: %s", hold.Nodes, hold.Message)
+	}
+	e.c.World().Machine("n2").LoadModule("9.2.14") // the system extension
+	c := e.waitPhase(v1alpha1.PhaseReady)
+
+	waitDaemonSets(e, v1alpha1.ComponentSatellite, map[string]int32{
+		"linstor-satellite": 1, "linstor-satellite-talos": 1, "linstor-satellite-openshift": 1, "linstor-satellite-k0s": 1})
+	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{
+		"linstor-module-loader-noble": 2, "linstor-module-loader-almalinux9.openshift": 1})
+	want := map[string]string{"n1": "generic", "n2": "talos", "n3": "openshift", "n4": "k0s"}
+	for name, platform := range want {
+		if n := node(e, name); n.Labels[v1alpha1.LabelPlatform] != platform {
+			t.Errorf("labels of %s: %v", name, n.Labels)
+		}
+	}
+	wantModule := &v1alpha1.KernelModuleStatus{Wanted: "9.3.3", Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.3.3", Count: 3}, {Version: "9.2.14", Count: 1}}}
+	if d := cmp.Diff(wantModule, c.Status.KernelModule); d != "" {
+		t.Error(d)
+	}
+
+	e.remove()
+	e.waitGone()
+	for _, component := range []string{v1alpha1.ComponentSatellite, v1alpha1.ComponentModuleLoader} {
+		if left := daemonSets(e, component); len(left) > 0 {
+			t.Errorf("DaemonSets %v are left", left)
+		}
+	}
+	for name := range want {
+		if labels := node(e, name).Labels; labels[v1alpha1.LabelPlatform]+labels[v1alpha1.LabelOS]+labels[v1alpha1.LabelMember] != "" {
+			t.Errorf("labels of %s are left: %v", name, labels)
+		}
+	}
+}
+
+// An edit of spec.platform must not stop all satellites at once.
+func TestPlatformChangeMovesOneSatelliteAtATime(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Platform = v1alpha1.PlatformMicroK8s })
+	worst := 0
+	e.eventually("all satellites have moved", func() error {
+		sets := daemonSets(e, v1alpha1.ComponentSatellite)
+		offline := 0
+		for _, n := range []string{"n1", "n2", "n3"} {
+			if ln, err := linstorNode(e, n); err != nil || !ln.Online() {
+				offline++
+			}
+		}
+		worst = max(worst, offline)
+		if sets["linstor-satellite-microk8s"] != 3 || sets["linstor-satellite"] != 0 {
+			return fmt.Errorf("%v", sets)
+		}
+		return nil
+	})
+	if worst > 1 {
+		t.Errorf("%d satellites were away at the same time", worst)
+	}
+	e.waitPhase(v1alpha1.PhaseReady)
+}
+
+func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	before := e.waitPhase(v1alpha1.PhaseReady)
+	if k := before.Status.KernelModule; k == nil || k.Wanted != "9.3.3" || k.PendingReboot != 0 {
+		t.Errorf("at first: %+v", k)
+	}
+
+	e.stopOperator()
+	var err error
+	e.catalogue, err = catalogue.Embedded().Extend([]byte(`loaders: [{key: noble, osImage: '^Ubuntu 24\.04', image: "drbd9-noble:v9.4.0"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	e.run()
+	pending := func(n int32) func(*v1alpha1.StorageClusterStatus) bool {
+		return func(s *v1alpha1.StorageClusterStatus) bool {
+			k := s.KernelModule
+			return s.Phase == v1alpha1.PhaseReady && k != nil && k.Wanted == "9.4.0" && k.PendingReboot == n && len(k.Examples) == int(n)
+		}
+	}
+	c := waitStatus(e, "the new version waits for reboots", pending(3))
+	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 3})
+	if got := e.c.World().Machine("n1").ModuleVersion(); got != "9.3.3" {
+		t.Errorf("the loader replaced a loaded module: %s", got)
+	}
+	cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionKernelModuleLoaded)
+	if cond.Status != "True" || cond.Reason != "RebootPending" || !strings.Contains(cond.Message, "3 of 3 nodes still run DRBD 9.3.3 instead of 9.4.0 until they are rebooted") {
+		t.Errorf("%s %s: %s", cond.Status, cond.Reason, cond.Message)
+	}
+	for i := int32(1); i <= 3; i++ {
+		if err := e.c.RebootNode(e.ctx, fmt.Sprintf("n%d", i), map[string]string{}); err != nil {
+			t.Fatal(err)
+		}
+		c = waitStatus(e, fmt.Sprintf("%d nodes are rebooted", i), pending(3-i))
+	}
+	if got := condition(c, v1alpha1.ConditionKernelModuleLoaded); got != "True/ModuleLoaded" {
+		t.Errorf("after the reboots: %s", got)
+	}
+}
