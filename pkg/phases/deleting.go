@@ -156,6 +156,12 @@ func (in *Input) deregister() int {
 		slices.Sort(pools) // an order that changes would make each look a new task, which does not wait for its back-off
 		name := n.Name
 		in.ensure(work.Task{Key: "deregister/" + name, Input: digest(pools), Do: func(ctx context.Context) error {
+			switch held, err := in.API.Resources(ctx, linstor.ResourceQuery{Nodes: []string{name}}); {
+			case err != nil:
+				return err
+			case len(held) > 0: // LINSTOR would delete them with the node
+				return fmt.Errorf("node %s has got a copy of volume %s since: it stays registered", name, held[0].Name)
+			}
 			for _, p := range pools {
 				if err := in.API.DeletePool(ctx, name, p); err != nil && !linstor.IsNotFound(err) {
 					return err

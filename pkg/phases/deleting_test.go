@@ -176,10 +176,32 @@ func TestDeregisterLeavesNodesOfOthers(t *testing.T) {
 			t.Fatal("the task's input changes although nothing did")
 		}
 		input = r.queued[0].Input
+		r.now = &linstor.View{}
 		r.fail["delete pool n01/ssd"] = refused(linstor.CodeInUse)
 		if err := r.run(t, "deregister/n01"); err == nil || slices.Contains(r.calls, "delete node n01") {
 			t.Fatalf("a pool in use: %v, %v", err, r.calls)
 		}
+	}
+}
+
+func TestDeregisterLooksForCopiesFirst(t *testing.T) {
+	w := deletedWorld(t, 1)
+	w.cluster.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+	in, r := w.input()
+	Decide(t.Context(), in)
+	r.now = &linstor.View{Resources: []linstor.Resource{{Name: "pvc-new", Node: "n01"}}}
+	r.calls = nil
+	if err := r.run(t, "deregister/n01"); err == nil || len(r.calls) > 0 {
+		t.Errorf("a node with a copy: %v, %v", err, r.calls)
+	}
+	r.fail["resources"] = errors.New("timeout")
+	if err := r.run(t, "deregister/n01"); err == nil || len(r.calls) > 0 {
+		t.Errorf("nobody knows: %v, %v", err, r.calls)
+	}
+	delete(r.fail, "resources")
+	r.now = &linstor.View{}
+	if err := r.run(t, "deregister/n01"); err != nil || r.calls[len(r.calls)-1] != "delete node n01" {
+		t.Errorf("an empty node: %v, %v", err, r.calls)
 	}
 }
 

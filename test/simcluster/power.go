@@ -17,11 +17,15 @@ import (
 // controlplane.NodeGracePeriod is over is done at once: the Node's conditions become Unknown, its pods not Ready. Taints
 // and evictions follow from that by Kubernetes' own controllers.
 func (c *Cluster) KillNode(ctx context.Context, name string) error {
-	if _, err := c.node(name); err != nil {
+	state, err := c.node(name)
+	if err != nil {
 		return err
 	}
 	if err := c.driver.PowerOff(name); err != nil {
 		return err
+	}
+	if machine := c.world.Machine(state.spec.Machine.Name); machine != nil {
+		machine.LoadModule("") // it runs no DRBD either: its peers lose it
 	}
 	// The label first: kwok would otherwise go on to renew the Lease.
 	if err := c.patchNode(ctx, name, "", map[string]any{"metadata": map[string]any{
@@ -46,9 +50,6 @@ func (c *Cluster) ReviveNode(ctx context.Context, name string) error {
 	state, err := c.node(name)
 	if err != nil {
 		return err
-	}
-	if machine := c.world.Machine(state.spec.Machine.Name); machine != nil {
-		machine.LoadModule("")
 	}
 	return c.boot(ctx, state)
 }

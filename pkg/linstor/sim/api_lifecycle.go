@@ -48,6 +48,9 @@ func deleteNode(c *call) reply {
 	}
 	list := rcs{success(codeDeleted, "Node '%s' marked for deletion.", n.name)}
 	if !c.ctl.isOnline(n) {
+		for _, on := range resources {
+			c.ctl.reportLast(on.dfn, on.rsc, "deletion of node "+n.name+" is marked")
+		}
 		return c.list(http.StatusOK, x, append(list, notConnected(n)))
 	}
 	c.ctl.finishDelete(n)

@@ -216,16 +216,21 @@ func (w *World) reportLostCopies(before map[string]int, cause string) {
 
 // giveUp removes a copy because a client asked for it. Giving up the last good copy is a violation.
 func (c *controller) giveUp(dfn *rscDfn, r *resource, cause string) {
-	if r.good() {
-		others := 0
-		for _, other := range dfn.resources {
-			if other != r && other.good() {
-				others++
-			}
-		}
-		if others == 0 {
-			c.world.violate("last-replica-lost resource=%s node=%s: %s", dfn.name, r.nodeName, cause)
+	c.reportLast(dfn, r, cause)
+	c.eraseCopy(dfn, r)
+}
+
+// reportLast records that a copy is given up, now or as soon as its satellite can, although no other is left that is good,
+// stays, and is on a machine that is up: one that is away may have missed what was written since.
+func (c *controller) reportLast(dfn *rscDfn, r *resource, cause string) {
+	held := c.world.holders(key(dfn.name))
+	if !r.good() || !slices.Contains(held, r.nodeName) {
+		return
+	}
+	for _, other := range dfn.resources {
+		if other != r && other.good() && !other.deleted && slices.Contains(held, other.nodeName) && c.drbdUp(other.node) {
+			return
 		}
 	}
-	c.eraseCopy(dfn, r)
+	c.world.violate("last-replica-lost resource=%s node=%s: %s", dfn.name, r.nodeName, cause)
 }

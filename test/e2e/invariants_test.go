@@ -1,0 +1,135 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	watchtools "k8s.io/client-go/tools/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+)
+
+// guard checks in every test, all the time, what must never happen: see package invariants.
+type guard struct {
+	deletes *invariants.Deletes
+
+	mu         sync.Mutex
+	violations []string
+	seen       string // resourceVersion of the StorageCluster that was seen last
+
+	stop func()
+	done chan struct{}
+}
+
+// startGuard begins to watch the StorageCluster.
+func (e *env) startGuard() {
+	e.t.Helper()
+	g := &guard{done: make(chan struct{})}
+	g.deletes = &invariants.Deletes{Reader: e.client(), Violate: g.violate, Online: func(node string) bool {
+		status, _ := e.c.World().NodeStatus(node)
+		return status == "ONLINE"
+	}}
+	scheme, err := operator.Scheme()
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	c, err := client.NewWithWatch(e.c.AdminConfig(), client.Options{Scheme: scheme})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	list := &v1alpha1.StorageClusterList{}
+	if err := c.List(e.ctx, list); err != nil {
+		e.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(e.ctx)
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+			return c.Watch(ctx, &v1alpha1.StorageClusterList{}, &client.ListOptions{Raw: &o})
+		},
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	g.stop = cancel
+	go g.follow(w)
+	e.guard = g
+}
+
+func (g *guard) violate(message string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.violations = append(g.violations, message)
+}
+
+// follow looks at every version of the StorageCluster.
+func (g *guard) follow(w watch.Interface) {
+	defer close(g.done)
+	check := &invariants.Status{}
+	for ev := range w.ResultChan() {
+		c, ok := ev.Object.(*v1alpha1.StorageCluster)
+		switch {
+		case !ok:
+			g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v", ev.Object))
+		case ev.Type == watch.Added || ev.Type == watch.Modified:
+			for _, fault := range check.Observe(c) {
+				g.violate(fault)
+			}
+			g.mu.Lock()
+			g.seen = c.ResourceVersion
+			g.mu.Unlock()
+		}
+	}
+}
+
+// wrap and transport put the checks before all that an operator writes. Each operator begins without any evidence.
+func (g *guard) wrap(inner func(client.WithWatch) client.WithWatch) func(client.WithWatch) client.WithWatch {
+	return func(c client.WithWatch) client.WithWatch {
+		if inner != nil {
+			c = inner(c)
+		}
+		return g.deletes.Wrap(c)
+	}
+}
+
+func (g *guard) transport(inner http.RoundTripper) http.RoundTripper {
+	if inner == nil {
+		inner = http.DefaultTransport
+	}
+	return &invariants.Evidence{Next: inner, Violate: g.violate, Now: time.Now}
+}
+
+// finish waits until the last version was seen, and returns all violations.
+func (e *env) finishGuard() []string {
+	g := e.guard
+	deadline := time.After(patience)
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for caught := false; !caught; {
+		c := &v1alpha1.StorageCluster{}
+		err := e.client().Get(context.Background(), client.ObjectKey{Name: v1alpha1.ClusterName}, c)
+		g.mu.Lock()
+		caught = apierrors.IsNotFound(err) || err == nil && c.ResourceVersion == g.seen
+		g.mu.Unlock()
+		select {
+		case <-deadline:
+			g.violate(fmt.Sprintf("the watch on the StorageCluster did not see version %s (%v)", c.ResourceVersion, err))
+			caught = true
+		case <-tick.C:
+		}
+	}
+	g.stop()
+	<-g.done
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.violations
+}
