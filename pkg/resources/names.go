@@ -64,6 +64,10 @@ const DefaultRegistry = "quay.io/piraeusdatastore"
 // LINSTOR reads linstor.toml only at start.
 const AnnotationConfigHash = v1alpha1.Prefix + "config-hash"
 
+// AnnotationTemplateHash on a satellite's pod changes with everything that the pod is made from, its configuration included.
+// A pod with another value than the wanted one is outdated: nobody but the operator replaces it.
+const AnnotationTemplateHash = v1alpha1.Prefix + "template-hash"
+
 // AnnotationSpecHash on a workload or Service changes with what its builder says. It shows what a comparison field by field
 // cannot: that something which was set before is not set any more.
 const AnnotationSpecHash = v1alpha1.Prefix + "spec-hash"
@@ -120,12 +124,17 @@ func selector(cluster, component string) map[string]string {
 
 // stamp puts the hash of its spec on an object. It comes last, when the spec is complete.
 func stamp(o metav1.Object, spec any) {
-	data, err := json.Marshal(spec)
+	o.SetAnnotations(map[string]string{AnnotationSpecHash: hash(spec)})
+}
+
+// hash is a short fingerprint of a value's JSON.
+func hash(v any) string {
+	data, err := json.Marshal(v)
 	if err != nil {
-		panic(fmt.Sprintf("encode the spec of %s: %v", o.GetName(), err)) // Kubernetes' own types can be encoded
+		panic(fmt.Sprintf("encode %T: %v", v, err)) // Kubernetes' own types can be encoded
 	}
 	sum := sha256.Sum256(data)
-	o.SetAnnotations(map[string]string{AnnotationSpecHash: hex.EncodeToString(sum[:8])})
+	return hex.EncodeToString(sum[:8])
 }
 
 func objectMeta(name, cluster, component string) metav1.ObjectMeta {

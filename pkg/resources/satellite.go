@@ -108,6 +108,8 @@ func Satellite(p Params, q Profile) *appsv1.DaemonSet {
 			},
 		},
 	}
+	// The pods read their configuration at start only, so that it counts as a part of them.
+	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: hash([]any{ds.Spec.Template, SatelliteConfig(p).Data})}
 	stamp(ds, ds.Spec)
 	return ds
 }
@@ -127,6 +129,11 @@ func platformAffinity(q Profile) *corev1.Affinity {
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{term}}},
 	}}}
+}
+
+// SatelliteHash is the value of AnnotationTemplateHash on the pods of a satellites' DaemonSet.
+func SatelliteHash(ds *appsv1.DaemonSet) string {
+	return ds.Spec.Template.Annotations[AnnotationTemplateHash]
 }
 
 func (p Params) hostNetwork() bool { return p.Spec.Nodes.Network.Mode != v1alpha1.NetworkPod }
