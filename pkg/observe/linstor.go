@@ -47,7 +47,7 @@ func (o *Observer) maxAge(s *phases.Snapshot) time.Duration {
 	poll := o.Timing.PollWorking
 	switch s.Phase() {
 	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseHumanIntervention:
-		if !phases.Unfinished(&s.Cluster.Status) {
+		if !phases.Unfinished(&s.Cluster.Status) && !s.Rolling() {
 			poll = o.Timing.PollSteady
 		}
 	default: // something is being done

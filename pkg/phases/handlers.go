@@ -115,6 +115,9 @@ func (h chainHandler) Run(ctx context.Context, in *Input) Outcome {
 			return Fail(err)
 		}
 	}
+	if hold := in.rollStuck(); hold != nil && len(h.links) > slices.Index(fsm.Chain(), fsm.Satellites) {
+		return NeedsHuman(*hold)
+	}
 	link := h.links[len(h.links)-1]
 	e := link.Evidence(in.Snapshot)
 	switch {
@@ -147,6 +150,9 @@ func (h steadyHandler) Run(ctx context.Context, in *Input) Outcome {
 			return Fail(err)
 		}
 	}
+	if h := in.rollStuck(); h != nil {
+		return NeedsHuman(*h)
+	}
 	if in.unavailableFor() > in.Timing.Escalate {
 		return NeedsHuman(HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: fmt.Sprintf(
 			"LINSTOR's API has not answered for %s; volumes keep working, but nothing can be created or changed", in.Timing.Escalate)})
@@ -166,10 +172,10 @@ func (h steadyHandler) Run(ctx context.Context, in *Input) Outcome {
 	}
 }
 
-// pollUnfinished is when a steady state looks again: soon while a member is on its way in LINSTOR, whose next step waits for
-// what LINSTOR says of the last one. A node that is down would keep the operator busy for nothing.
+// pollUnfinished is when a steady state looks again: soon while a member is on its way in LINSTOR, or satellites are restarted:
+// the next step waits for what LINSTOR says of the last one. A node that is down would keep the operator busy for nothing.
 func (s *Snapshot) pollUnfinished() time.Duration {
-	if s.Linstor.Known() && s.count(func(m *Member) bool { return onItsWay(m.State) }) > 0 {
+	if s.Linstor.Known() && (s.Rolling() || s.count(func(m *Member) bool { return onItsWay(m.State) }) > 0) {
 		return s.poll()
 	}
 	return s.Timing.PollSteady
@@ -255,6 +261,10 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 		}
 	case v1alpha1.HoldPassphraseUnusable:
 		return in.passphraseHold() == nil && in.controllerTrouble() == nil
+	case v1alpha1.HoldSatellitesFailed:
+		if r := in.Roll(); len(r.Outdated) > 0 && len(r.Restarting) > 0 {
+			return false // enough satellites run, but those that were restarted are not back
+		}
 	default: // the link's own evidence decides
 	}
 	for _, l := range links {

@@ -28,7 +28,11 @@ func (satelliteLink) Evidence(s *Snapshot) Evidence {
 				Message: "DaemonSet " + ds.Name + " or its configuration is missing or was changed"}
 		}
 	}
-	e := describe(s.perMember(hasModule, func(m *Member) bool { return m.satelliteOK }), "SatellitesRunning", "StartingSatellites", "satellites are ready")
+	e := s.perMember(hasModule, func(m *Member) bool { return m.satelliteOK })
+	if r := s.Roll(); len(r.Outdated) > 0 && e.OK() {
+		e.Reason, e.Message = v1alpha1.ReasonRollingSatellites, r.Message()
+	}
+	e = describe(e, "SatellitesRunning", "StartingSatellites", "satellites are ready")
 	if n := s.movesLeft(); n > 0 && e.OK() {
 		e.Message += fmt.Sprintf("; %d still run with another platform's settings and are exchanged one at a time", n)
 	}
@@ -40,12 +44,20 @@ func (satelliteLink) Work(ctx context.Context, in *Input) error {
 	if err := applyIfDiffers(ctx, in, in.Kube.ConfigMaps[config.Name], config); err != nil {
 		return err
 	}
+	applied := false
 	for _, ds := range in.satellites() {
-		if err := in.applyDaemonSet(ctx, ds); err != nil {
+		if matches(in.Kube.DaemonSets[ds.Name], ds) {
+			continue
+		}
+		applied = true
+		if err := in.Writer.Apply(ctx, ds); err != nil {
 			return err
 		}
 	}
-	return nil
+	if applied {
+		return nil
+	}
+	return in.roll(ctx)
 }
 
 // satellites are the DaemonSets that run satellites: one for each platform that a member is of, or that serves one still. One

@@ -50,6 +50,10 @@ type Member struct {
 	Joining bool
 
 	moduleOK, satelliteOK, registeredOK, poolsOK bool
+	// outdated: its satellite's pod is not as wanted any more.
+	outdated bool
+	// restarting: its satellite was replaced a moment ago, which is no trouble yet.
+	restarting bool
 }
 
 // Problem is what keeps a member from going on.
@@ -102,6 +106,7 @@ func (s *Snapshot) Derive() {
 	if s.Target.Spec.WantsDevices() {
 		s.indexDisks()
 	}
+	s.findOutdated()
 	s.derivePools()
 	for _, m := range s.Members {
 		s.judge(m)
@@ -246,13 +251,15 @@ func (s *Snapshot) count(f func(*Member) bool) int {
 func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
 	e := Evidence{Total: len(s.Members)}
 	e.Done = s.count(func(m *Member) bool { return before(m) && through(m) })
-	e.Waiting = s.count(func(m *Member) bool { return before(m) && !through(m) })
+	e.Waiting = s.count(func(m *Member) bool { return before(m) && !through(m) && !m.restarting })
+	// Satellites that are just being restarted were through, and will be again: the cluster does not change for that moment.
+	restarting := s.count(func(m *Member) bool { return m.restarting && !(before(m) && through(m)) })
 	switch {
 	case e.Total == 0:
 		e.State, e.Reason, e.Message = Missing, v1alpha1.ReasonNoMatchingNodes, "no node matches spec.nodes"
-	case e.Done == e.Total:
+	case e.Done+restarting == e.Total:
 		e.State = Satisfied
-	case e.Done >= s.MinReady():
+	case e.Done+restarting >= s.MinReady():
 		e.State = Enough
 	default:
 		e.State = Missing

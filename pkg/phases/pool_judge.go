@@ -2,7 +2,10 @@ package phases
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -66,6 +69,11 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 		p.NotWanted = true
 		return
 	}
+	if !mountsPool(m, p) {
+		p.Problem = &Problem{Reason: "SatelliteOutdated", Pool: name,
+			Message: fmt.Sprintf("pool %s: the satellite does not see the directory %s before its restart", name, p.Backing)}
+		return
+	}
 	if p.Entry.Devices == nil || props[auxUseExisting+name] != "" {
 		p.step, p.Problem = stepRegister, s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 		return
@@ -98,6 +106,20 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 		p.Problem = &Problem{Reason: string(v1alpha1.HoldDeviceMissing), Hold: v1alpha1.HoldDeviceMissing, Pool: name,
 			Message: fmt.Sprintf("pool %s: no disk matches spec.storagePools[%s].devices (LINSTOR lists empty disks above 1 GiB only)", name, name)}
 	}
+}
+
+// mountsPool is whether the satellite's pod has the directory of a file pool. Without the mount LINSTOR would make the
+// directory inside the container, and the pool would be gone with it.
+func mountsPool(m *Member, p *MemberPool) bool {
+	if !strings.HasPrefix(p.Provider, "FILE") || m.SatellitePod == nil {
+		return true
+	}
+	for _, c := range m.SatellitePod.Spec.Containers {
+		if slices.ContainsFunc(c.VolumeMounts, func(v corev1.VolumeMount) bool { return v.MountPath == p.Backing }) {
+			return true
+		}
+	}
+	return false
 }
 
 // judgeIntent goes on with a pool whose disks were about to be made ready when the operator last wrote.

@@ -149,9 +149,7 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 		}
 		return p
 	case podReady(m.SatellitePod) && !s.rightVersion(m):
-		return &Problem{Reason: string(v1alpha1.HoldSatelliteVersionMismatch), Hold: v1alpha1.HoldSatelliteVersionMismatch,
-			Message: fmt.Sprintf("the satellite runs %s, the controller needs %s; delete the satellite's pod to restart it",
-				satelliteImage(m.SatellitePod), s.Target.Release.Satellite)}
+		return s.versionProblem(m)
 	case m.satelliteOK && s.Linstor.Known() && !m.registeredOK:
 		return s.registrationProblem(m)
 	case m.registeredOK && !m.poolsOK:
@@ -161,8 +159,22 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 	}
 }
 
+// versionProblem explains a satellite of another version. One that is outdated is replaced by the operator; one whose image
+// somebody else changed is not.
+func (s *Snapshot) versionProblem(m *Member) *Problem {
+	p := &Problem{Reason: string(v1alpha1.HoldSatelliteVersionMismatch),
+		Message: fmt.Sprintf("the satellite runs %s, the controller needs %s", satelliteImage(m.SatellitePod), s.Target.Release.Satellite)}
+	if m.outdated {
+		p.Message += "; it is restarted when its turn comes"
+		return p
+	}
+	p.Hold = v1alpha1.HoldSatelliteVersionMismatch
+	p.Message += ", and its pod was changed by hand: delete the pod"
+	return p
+}
+
 // rightVersion is whether the satellite's pod runs the accepted release. LINSTOR's controller refuses satellites of
-// another version (VERSION_MISMATCH), and the DaemonSet's update strategy leaves old pods alone.
+// another version (VERSION_MISMATCH).
 func (s *Snapshot) rightVersion(m *Member) bool {
 	image := satelliteImage(m.SatellitePod)
 	return image == "" || strings.HasSuffix(image, "/"+s.Target.Release.Satellite) || image == s.Target.Release.Satellite

@@ -19,6 +19,8 @@ type Timing struct {
 	HealthRegained time.Duration
 	// Join is how long a node that has just joined may take before it counts as trouble. Default 15m.
 	Join time.Duration
+	// LossNoticed is how long LINSTOR may go on to report a satellite as ONLINE that has stopped. Default 3s.
+	LossNoticed time.Duration
 	// Escalate is how long database or controller may be away from a running cluster before it is a hold. Default 15m.
 	Escalate time.Duration
 	// PollWorking is how often LINSTOR is looked at in working states. Default 2s.
@@ -41,6 +43,7 @@ func DefaultTiming() Timing {
 		HealthLost:     30 * time.Second,
 		HealthRegained: 60 * time.Second,
 		Join:           15 * time.Minute,
+		LossNoticed:    3 * time.Second,
 		Escalate:       15 * time.Minute,
 		PollWorking:    2 * time.Second,
 		PollSteady:     15 * time.Second,

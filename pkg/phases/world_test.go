@@ -96,12 +96,14 @@ func (w *world) settle() {
 		q := resources.ProfileOf(resources.PlatformOf(w.cluster.Spec.Platform, n))
 		n.Labels[v1alpha1.LabelMember], n.Labels[v1alpha1.LabelPlatform] = w.cluster.Name, q.Key()
 		n.Labels[v1alpha1.LabelOS] = q.OSKey(catalogue.Embedded().LoaderFor(n.Status.NodeInfo.OSImage))
+	}
+	w.deploy()
+	for _, n := range w.kube.Nodes {
 		for _, c := range []string{v1alpha1.ComponentModuleLoader, v1alpha1.ComponentSatellite} {
 			w.putPod(c, n.Name, w.readyPod(c, n.Name))
 		}
 	}
 	w.kube.ControllerPods = []*corev1.Pod{w.readyPod(v1alpha1.ComponentController, "n01")}
-	w.deploy()
 	w.register()
 }
 
@@ -151,6 +153,7 @@ func (w *world) register() {
 		n := &linstor.Node{Name: m.Name, Type: linstor.TypeSatellite, Status: linstor.StatusOnline, Layers: []string{"DRBD", "STORAGE"},
 			Interfaces: s.wantedInterfaces(m), Pools: map[string]*linstor.Pool{}, DevicesKnown: true}
 		n.Properties = linstor.Diff(nil, s.nodeProperties(m, n.Interfaces)).Set
+		n.Properties[propUname] = m.Name
 		for i := range s.Target.Spec.StoragePools {
 			e := &s.Target.Spec.StoragePools[i]
 			kind, backing := e.Backing()
@@ -183,11 +186,14 @@ func (w *world) readyPod(component, node string) *corev1.Pod {
 			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
 	}
 	if component == v1alpha1.ComponentSatellite {
-		r, _ := catalogue.Embedded().Release(w.cluster.Status.Version)
-		p.Spec.Containers = []corev1.Container{{Name: resources.SatelliteContainer, Image: resources.DefaultRegistry + "/" + r.Satellite}}
-		p.Labels[v1alpha1.LabelPlatform] = w.kubeNode(node).Labels[v1alpha1.LabelPlatform]
+		label := w.kubeNode(node).Labels[v1alpha1.LabelPlatform]
+		profiles := resources.Profiles()
+		q := profiles[max(0, slices.IndexFunc(profiles, func(q resources.Profile) bool { return q.Key() == label }))]
+		template := resources.Satellite(w.snapshot().Params(), q).Spec.Template
+		p.Labels, p.Annotations, p.Spec = template.Labels, template.Annotations, template.Spec
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: resources.WaitForModuleContainer, Ready: true,
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "9.3.3\n"}}}}
+		p.Spec.NodeName = node
 	}
 	return p
 }

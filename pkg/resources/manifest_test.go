@@ -136,7 +136,7 @@ func TestOperatorRights(t *testing.T) {
 			"storage.linstor.dev/storageclusters: list,watch,patch",
 		},
 		v1alpha1.WorkloadNamespace: {
-			"/configmaps: " + all, "/pods: list,watch", "/secrets: " + all, "/services: " + all,
+			"/configmaps: " + all, "/pods: list,watch,delete", "/secrets: " + all, "/services: " + all,
 			"apps/controllerrevisions: " + all, "apps/daemonsets: " + all, "apps/deployments: " + all,
 		},
 		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},

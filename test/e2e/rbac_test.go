@@ -188,6 +188,16 @@ func walk(t *testing.T) *env {
 			return nil
 		})
 	}
+	// A change of what the satellites' pods are made from.
+	old := e.satellitePod("n1").UID
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
+	e.eventually("the first satellite is restarted", func() error {
+		pods := satelliteImages(e)
+		if len(pods) == 4 && e.satellitePod("n1").UID == old {
+			return fmt.Errorf("the satellite on n1 is the old one")
+		}
+		return nil
+	})
 	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
 	e.remove()
 	e.waitGone()

@@ -54,4 +54,6 @@ const (
 	ReasonVolumesExist    = "VolumesExist"
 	ReasonNodesFailed     = "NodesFailed"
 	ReasonAcknowledged    = "Acknowledged"
+	// ReasonRollingSatellites: satellites are restarted, a few at a time, because what their pods are made from changed.
+	ReasonRollingSatellites = "RollingSatellites"
 )

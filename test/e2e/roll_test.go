@@ -1,0 +1,191 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// rollWatch sees every satellite that is away, from the moment in which its pod is deleted until its successor is ready.
+type rollWatch struct {
+	mu    sync.Mutex
+	away  map[string]bool
+	most  int
+	order []string
+}
+
+// watchRoll begins to watch the satellites' pods.
+func watchRoll(e *env) *rollWatch {
+	e.t.Helper()
+	r := &rollWatch{away: map[string]bool{}}
+	c, err := client.NewWithWatch(e.c.AdminConfig(), client.Options{})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	w, err := c.Watch(e.ctx, &corev1.PodList{}, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(w.Stop)
+	go func() {
+		for ev := range w.ResultChan() {
+			if p, ok := ev.Object.(*corev1.Pod); ok && p.Spec.NodeName != "" {
+				r.see(p, ev.Type == watch.Deleted)
+			}
+		}
+	}()
+	return r
+}
+
+func (r *rollWatch) see(p *corev1.Pod, deleted bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch n := p.Spec.NodeName; {
+	case deleted || p.DeletionTimestamp != nil:
+		if !r.away[n] {
+			r.order = append(r.order, n)
+		}
+		r.away[n] = true
+	case podReady(p):
+		delete(r.away, n)
+	}
+	r.most = max(r.most, len(r.away))
+}
+
+func (r *rollWatch) result() (most int, order []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.most, slices.Clone(r.order)
+}
+
+func podReady(p *corev1.Pod) bool {
+	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+// satelliteImages are the images of the satellites' pods, by node.
+func satelliteImages(e *env) map[string]string {
+	e.t.Helper()
+	var pods corev1.PodList
+	err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, p := range pods.Items {
+		for _, c := range p.Spec.Containers {
+			if c.Name == resources.SatelliteContainer && p.DeletionTimestamp == nil {
+				out[p.Spec.NodeName] = c.Image
+			}
+		}
+	}
+	return out
+}
+
+// waitRolled waits until all satellites run an image with that beginning.
+func (e *env) waitRolled(n int, prefix string) {
+	e.t.Helper()
+	e.eventually("all satellites run "+prefix, func() error {
+		images := satelliteImages(e)
+		for node, image := range images {
+			if !strings.HasPrefix(image, prefix) {
+				return fmt.Errorf("%s runs %s: %s", node, image, condition(e.get(), v1alpha1.ConditionSatellitesReady))
+			}
+		}
+		if len(images) != n {
+			return fmt.Errorf("%d satellites run", len(images))
+		}
+		return nil
+	})
+}
+
+// TestRegistryChangeRollsSatellites changes what the pods are made from: the satellites follow a few at a time, and the
+// cluster stays usable.
+func TestRegistryChangeRollsSatellites(t *testing.T) {
+	e := start(t, nodes(8))
+	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
+	e.run()
+	e.apply(cluster(thinPool))
+	e.ready("8/8", "8/8")
+	roll := watchRoll(e)
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Images.Registry = "mirror.example.com/linstor" })
+	e.eventually("the condition tells of the roll", func() error {
+		if got := condition(e.get(), v1alpha1.ConditionSatellitesReady); got != "True/"+v1alpha1.ReasonRollingSatellites {
+			return fmt.Errorf("SatellitesReady is %s", got)
+		}
+		return nil
+	})
+	e.waitRolled(8, "mirror.example.com/linstor/")
+	e.ready("8/8", "8/8")
+	most, order := roll.result()
+	if most > 2 || len(order) != 8 {
+		t.Errorf("%d satellites were away at once, want 2 at most; restarted were %v", most, order)
+	}
+	for _, h := range e.get().Status.History {
+		if h.To == v1alpha1.PhaseDegraded {
+			t.Errorf("the cluster became Degraded by a roll: %s", h.Message)
+		}
+	}
+	noDuplicates(e)
+}
+
+// TestRollStopsAtASatelliteThatDoesNotComeBack breaks the node that goes first.
+func TestRollStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
+	e := start(t, nodes(4))
+	e.timing.Deadlines[fsm.Satellites] = 4 * time.Second
+	e.run()
+	e.apply(cluster(thinPool))
+	e.ready("4/4", "4/4")
+	roll := watchRoll(e)
+	e.c.SetImagePullError("piraeus-server") // of new pods
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
+	h := e.held(v1alpha1.HoldSatellitesFailed)
+	if !strings.Contains(h.Message, "ImagePull") {
+		t.Errorf("the hold says %q", h.Message)
+	}
+	if _, order := roll.result(); len(order) != 1 {
+		t.Errorf("restarted were %v, want one", order)
+	}
+	// Taking the change back restarts what fails, and nothing else.
+	e.c.SetImagePullError("")
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = c.Spec.StoragePools[:1] })
+	e.ready("4/4", "4/4")
+	if _, order := roll.result(); len(order) != 2 || order[0] != order[1] {
+		t.Errorf("restarted were %v, want the one that failed twice", order)
+	}
+}
+
+func filePool() v1alpha1.StoragePoolSpec {
+	return v1alpha1.StoragePoolSpec{Name: "files", FileThin: &v1alpha1.FilePool{Directory: "/var/lib/linstor-pools"}}
+}
+
+// TestFileDirectoryRolls adds a pool in a directory that the satellites' pods do not have yet.
+func TestFileDirectoryRolls(t *testing.T) {
+	e := start(t, nodes(3))
+	e.run()
+	e.apply(cluster(thinPool))
+	e.ready("3/3", "3/3")
+	e.update(func(c *v1alpha1.StorageCluster) {
+		c.Spec.StoragePools = append(c.Spec.StoragePools, filePool())
+	})
+	e.ready("3/3", "6/6")
+	for _, n := range []string{"n1", "n2", "n3"} {
+		pod := e.satellitePod(n)
+		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == "/var/lib/linstor-pools" }) {
+			t.Errorf("the satellite on %s does not have the directory", n)
+		}
+	}
+}
