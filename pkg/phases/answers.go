@@ -35,7 +35,7 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		// Stored is what the cache shows: letting the hold go before would begin it anew.
 		return false, in.applyClaim(ctx, claim)
 	default: // retry: failures are forgotten, so that back-off does not delay the new try
-		for _, prefix := range []string{"node/", "pool/", "controller/"} {
+		for _, prefix := range []string{"node/", "reconnect/", "restore/", "pool/", "controller/"} {
 			in.Tasks.Forget(prefix)
 		}
 		return true, nil

@@ -161,6 +161,10 @@ func (f fakeAPI) RestoreNode(_ context.Context, node string) error {
 	return f.note("restore node %s", node)
 }
 
+func (f fakeAPI) Reconnect(_ context.Context, node string) error {
+	return f.note("reconnect node %s", node)
+}
+
 func (f fakeAPI) LoseNode(_ context.Context, node string) error {
 	return f.note("lose node %s", node)
 }

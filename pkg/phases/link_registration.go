@@ -2,7 +2,6 @@ package phases
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -51,6 +50,7 @@ func (registrationLink) Work(_ context.Context, in *Input) error {
 		return nil
 	}
 	for _, m := range in.Members {
+		in.treat(m)
 		// Registering before the satellite listens costs ten seconds: LINSTOR retries a failed connection only so often.
 		if m.moduleOK && m.satelliteOK && m.Selected || m.satelliteOK && m.Linstor != nil {
 			in.register(m)
@@ -248,25 +248,14 @@ func (s *Snapshot) registrationProblem(m *Member) *Problem {
 	if n == nil {
 		return s.taskProblem("node/"+m.Name, "", v1alpha1.HoldNodeRegistrationFailed)
 	}
-	p := &Problem{Reason: "NodeOffline", Message: "LINSTOR reports the node as " + n.Status}
-	switch n.Status {
-	case linstor.StatusOnline:
-		if !s.drbdSeen(m) {
-			return &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Hold: v1alpha1.HoldKernelModuleFailed,
-				Message: oneLine("LINSTOR does not see DRBD on the node: " + strings.Join(n.Unsupported["DRBD"], "; "))}
-		}
-		return s.updateProblem(m)
-	case "VERSION_MISMATCH":
-		p.Reason, p.Hold = string(v1alpha1.HoldSatelliteVersionMismatch), v1alpha1.HoldSatelliteVersionMismatch
-		p.Message = "LINSTOR refuses the satellite because its version is not the controller's"
-	case "AUTHENTICATION_ERROR", "OTHER_CONTROLLER", "FULL_SYNC_FAILED", "MISSING_EXT_TOOLS", "DUPLICATE_UNAME", "NO_STLT_CONN":
-		p.Reason, p.Hold = "NodeNotAccepted", v1alpha1.HoldNodeRegistrationFailed
-		p.Message = fmt.Sprintf("LINSTOR reports %s; `linstor node reconnect %s` tries again", n.Status, m.Name)
+	if !n.Online() {
+		return s.statusProblem(m)
 	}
-	if n.HasFlag(linstor.FlagEvicted) {
-		p.Reason, p.Message = "NodeEvicted", "LINSTOR evicted the node; `linstor node restore "+m.Name+"` brings it back"
+	if !s.drbdSeen(m) {
+		return &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Hold: v1alpha1.HoldKernelModuleFailed,
+			Message: oneLine("LINSTOR does not see DRBD on the node: " + strings.Join(n.Unsupported["DRBD"], "; "))}
 	}
-	return p
+	return s.updateProblem(m)
 }
 
 // updateProblem explains a registered member whose interfaces or properties are not as wanted yet. The failure of an earlier

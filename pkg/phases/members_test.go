@@ -168,7 +168,7 @@ func TestMemberStates(t *testing.T) {
 		{name: "version mismatch", spoil: func(w *world) { w.node("n01").Status = linstor.StatusVersionMismatch }, state: v1alpha1.NodeUnreachable,
 			problem: "SatelliteVersionMismatch", hold: v1alpha1.HoldSatelliteVersionMismatch},
 		{name: "another controller", spoil: func(w *world) { w.node("n01").Status = linstor.StatusOtherController }, state: v1alpha1.NodeUnreachable,
-			problem: "NodeNotAccepted", hold: v1alpha1.HoldNodeRegistrationFailed},
+			problem: "OtherController"},
 		{name: "evicted", spoil: func(w *world) {
 			w.node("n01").Status = linstor.StatusOffline
 			w.node("n01").Flags = []string{linstor.FlagEvicted, linstor.FlagDelete}

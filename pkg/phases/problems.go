@@ -135,6 +135,8 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 	switch {
 	case m.State == v1alpha1.NodeOnline:
 		return nil
+	case s.evictedProblem(m) != nil:
+		return s.evictedProblem(m)
 	case !nodeReady(m.Node):
 		return &Problem{Reason: "NodeNotReady", Message: "the Kubernetes node is not ready"}
 	case !m.moduleOK && s.absentModule(m) != nil:

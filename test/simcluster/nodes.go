@@ -27,6 +27,8 @@ const (
 type nodeState struct {
 	spec  NodeSpec
 	boots int
+	// hardware counts the machines that came in the place of the first one.
+	hardware int
 }
 
 // AddNode adds a machine and its Node. The Node is Ready at once.
@@ -162,13 +164,21 @@ func (s *nodeState) status() corev1.NodeStatus {
 		},
 		Conditions: nodeConditions(corev1.ConditionTrue),
 		NodeInfo: corev1.NodeSystemInfo{
-			MachineID: uuidOf("machine", s.spec.Name), SystemUUID: uuidOf("system", s.spec.Name),
+			MachineID: uuidOf("machine", s.spec.Name), SystemUUID: s.systemUUID(),
 			BootID:        uuidOf("boot", fmt.Sprintf("%s/%d", s.spec.Name, s.boots)),
 			KernelVersion: s.spec.KernelVersion, OSImage: s.spec.OSImage,
 			OperatingSystem: "linux", Architecture: "amd64",
 			ContainerRuntimeVersion: "containerd://2.1.0", KubeletVersion: s.spec.KubeletVersion,
 		},
 	}
+}
+
+// systemUUID is the machine's: another one for each machine that came in the place of the first.
+func (s *nodeState) systemUUID() string {
+	if s.hardware == 0 {
+		return uuidOf("system", s.spec.Name)
+	}
+	return uuidOf("system", fmt.Sprintf("%s/%d", s.spec.Name, s.hardware))
 }
 
 // nodeConditions are those of a healthy node when ready is True. Unknown is what the node lifecycle controller writes

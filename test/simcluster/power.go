@@ -6,9 +6,11 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 )
 
@@ -25,7 +27,7 @@ func (c *Cluster) KillNode(ctx context.Context, name string) error {
 		return err
 	}
 	if machine := c.world.Machine(state.spec.Machine.Name); machine != nil {
-		machine.LoadModule("") // it runs no DRBD either: its peers lose it
+		machine.PowerOff() // it runs no DRBD either: its peers lose it
 	}
 	// The label first: kwok would otherwise go on to renew the Lease.
 	if err := c.patchNode(ctx, name, "", map[string]any{"metadata": map[string]any{
@@ -68,6 +70,65 @@ func (c *Cluster) RebootNode(ctx context.Context, name string, rename map[string
 		machine.Reboot(rename)
 	}
 	return c.boot(ctx, state)
+}
+
+// ReplaceMachine puts another machine in the place of a node's: it has the old one's name and address, another systemUUID, and
+// the disks of the given machine. Its kubelet takes the Node object over, as one of the same name does.
+func (c *Cluster) ReplaceMachine(ctx context.Context, name string, machine sim.MachineSpec) error {
+	state, err := c.node(name)
+	if err != nil {
+		return err
+	}
+	if err := c.KillNode(ctx, name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	old := state.spec.Machine
+	machine.Name, machine.Address, machine.OSImage = old.Name, old.Address, old.OSImage
+	state.spec.Machine = machine
+	state.hardware++
+	c.mu.Unlock()
+	c.world.AddMachine(machine)
+	return c.boot(ctx, state)
+}
+
+// SwapBack gives a node the systemUUID again that its first machine had, as if that one came back; the disks stay as they are.
+func (c *Cluster) SwapBack(ctx context.Context, name string) error {
+	state, err := c.node(name)
+	if err != nil {
+		return err
+	}
+	if err := c.KillNode(ctx, name); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	state.hardware = 0
+	c.mu.Unlock()
+	return c.boot(ctx, state)
+}
+
+// DeleteNode deletes a Node object, and its pods with it. The machine stays as it is, without a kubelet.
+func (c *Cluster) DeleteNode(ctx context.Context, name string) error {
+	if _, err := c.node(name); err != nil {
+		return err
+	}
+	if err := c.typed.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	if err := c.driver.RemoveNode(ctx, name); err != nil {
+		return fmt.Errorf("delete node %s: %w", name, err)
+	}
+	return nil
+}
+
+// RejoinNode makes the Node object anew that DeleteNode deleted, as the machine's kubelet does when it starts: it has another
+// UID and the labels of the first one.
+func (c *Cluster) RejoinNode(ctx context.Context, name string) error {
+	state, err := c.node(name)
+	if err != nil {
+		return err
+	}
+	return c.createNode(ctx, state)
 }
 
 // boot posts the status that a kubelet posts when it starts, and starts the pods.

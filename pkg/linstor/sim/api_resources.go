@@ -157,7 +157,7 @@ func (c *call) drbdJSON(on placed, volume drbdVolumeJSON, known bool) *drbdJSON 
 		if peer == on.rsc {
 			continue
 		}
-		connection := drbdConnectionJSON{Connected: c.ctl.drbdUp(peer.node), Message: "Connecting"}
+		connection := drbdConnectionJSON{Connected: c.ctl.drbdUp(peer.node) && peer.diskState != stateUnknown, Message: "Connecting"}
 		if connection.Connected {
 			connection.Message = "Connected"
 		}

@@ -78,6 +78,7 @@ type Machine struct {
 	cut         bool
 	authError   bool
 	syncError   bool
+	toolsError  bool
 	disks       []Disk
 	groups      map[string]*volumeGroup
 	zpools      map[string]*zpool
@@ -216,17 +217,7 @@ func (m *Machine) ModuleVersion() string {
 func (m *Machine) Reboot(rename map[string]string) {
 	m.world.lock()
 	defer m.world.mu.Unlock()
-	m.stopSatellites()
-	m.module = ""
-	for _, db := range m.world.databases {
-		for _, dfn := range db.rscDfns {
-			for _, r := range dfn.resources {
-				if n := db.nodes[r.node]; n != nil && n.machine == m.name {
-					r.inUse = false
-				}
-			}
-		}
-	}
+	m.powerOff()
 	if rename == nil {
 		rename = map[string]string{}
 		for i, d := range m.disks {
@@ -272,6 +263,48 @@ func (m *Machine) SetFullSyncError(fail bool) {
 	m.world.lock()
 	defer m.world.mu.Unlock()
 	m.syncError = fail
+}
+
+// SetMissingTools makes the controller find, when it connects to a satellite of this machine, that programs are missing there
+// that the node's volumes need.
+func (m *Machine) SetMissingTools(missing bool) {
+	m.world.lock()
+	defer m.world.mu.Unlock()
+	m.toolsError = missing
+}
+
+// TakeSatellites lets a controller of another cluster take over the satellites of this machine. The controller that had them
+// does not try again by itself.
+func (m *Machine) TakeSatellites() {
+	m.world.lock()
+	defer m.world.mu.Unlock()
+	for _, s := range m.world.satellites {
+		if l := s.link; s.machine == m && l != nil {
+			l.lose()
+			l.peer.status = statusOtherController
+		}
+	}
+}
+
+// PowerOff switches the machine off: its satellites stop, the kernel module is gone, and nothing is in use there.
+func (m *Machine) PowerOff() {
+	m.world.lock()
+	defer m.world.mu.Unlock()
+	m.powerOff()
+}
+
+func (m *Machine) powerOff() {
+	m.stopSatellites()
+	m.module = ""
+	for _, db := range m.world.databases {
+		for _, dfn := range db.rscDfns {
+			for _, r := range dfn.resources {
+				if n := db.nodes[r.node]; n != nil && n.machine == m.name {
+					r.inUse = false
+				}
+			}
+		}
+	}
 }
 
 func (m *Machine) stopSatellites() {

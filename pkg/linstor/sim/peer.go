@@ -13,6 +13,7 @@ const (
 	statusSyncFailed      = "FULL_SYNC_FAILED"
 	statusOtherController = "OTHER_CONTROLLER"
 	statusNoConnection    = "NO_STLT_CONN"
+	statusMissingTools    = "MISSING_EXT_TOOLS"
 )
 
 // peer is what a controller knows about the satellite of a node. Every attempt to connect starts with a new one.
@@ -187,8 +188,13 @@ func (c *controller) fullSync(l *link) {
 		l.peer.status = statusSyncFailed
 		return
 	}
+	if l.sat.machine.toolsError {
+		l.peer.status = statusMissingTools
+		return
+	}
 	l.peer.status = statusOnline
 	n.props[propNodeUname] = l.sat.nodeName
+	c.renew(n, l.sat.machine)
 	for _, p := range n.pools {
 		// A pool that cannot be used does not fail the full sync. Nothing has been said about its space on this
 		// connection, and what an earlier one said is void.

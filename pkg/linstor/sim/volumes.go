@@ -13,6 +13,8 @@ const (
 	stateInconsistent = "Inconsistent"
 	stateDiskless     = "Diskless"
 	stateFailed       = "Failed"
+	// stateUnknown is that of a copy that DRBD is not set up for: nothing is reported of it.
+	stateUnknown = ""
 )
 
 // volume is a volume that a test has created and that must not be lost behind the test's back.
