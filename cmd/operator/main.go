@@ -96,6 +96,9 @@ func bindFlags(fs *flag.FlagSet, o *operator.Options, level *zapcore.Level) {
 	fs.DurationVar(&t.PollSteady, "poll-steady", t.PollSteady, "how often LINSTOR is looked at otherwise")
 	fs.DurationVar(&t.Safety, "poll-safety", t.Safety, "how often an object that must not be touched is looked at")
 	fs.DurationVar(&t.Capacity, "capacity-interval", t.Capacity, "how often capacity is written to the status at most")
+	fs.DurationVar(&t.Leave, "leave-after", t.Leave, "how long a node must have been leaving before anything is done about it")
+	fs.DurationVar(&t.EvacuationAnswer, "evacuation-answer-timeout", t.EvacuationAnswer, "after what time LINSTOR is asked again to evacuate a node")
+	fs.DurationVar(&t.EvacuationStuck, "evacuation-stuck-after", t.EvacuationStuck, "how long an evacuation may stand still before a human is asked")
 	fs.DurationVar(&t.MassFailureWindow, "mass-failure-window", t.MassFailureWindow, "within which time many nodes must fail to freeze destructive steps")
 	for state, d := range t.Deadlines {
 		fs.Func("deadline-"+string(state), fmt.Sprintf("how long phase %s may go on without progress (default %s)", state, d), func(text string) error {

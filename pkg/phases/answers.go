@@ -16,6 +16,9 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 	if keep, special := keepers()[in.Answer.Hold.Reason]; special && in.Answer.Option != v1alpha1.OptionRetry {
 		return keep(in), nil
 	}
+	if retry, special := retriers()[in.Answer.Hold.Reason]; special && in.Answer.Option == v1alpha1.OptionRetry {
+		return retry(in), nil
+	}
 	switch a := in.Answer; a.Option {
 	case v1alpha1.OptionSkip:
 		return in.keepOnNodes(auxSkip), nil
@@ -35,7 +38,7 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		// Stored is what the cache shows: letting the hold go before would begin it anew.
 		return false, in.applyClaim(ctx, claim)
 	default: // retry: failures are forgotten, so that back-off does not delay the new try
-		for _, prefix := range []string{"node/", "reconnect/", "restore/", "pool/", "controller/"} {
+		for _, prefix := range []string{"node/", "reconnect/", "restore/", "pool/", "controller/", "leave/"} {
 			in.Tasks.Forget(prefix)
 		}
 		return true, nil
@@ -46,7 +49,16 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 func keepers() map[v1alpha1.HoldReason]func(*Input) bool {
 	return map[v1alpha1.HoldReason]func(*Input) bool{
 		// The condition MassFailure is where this answer is kept: Acknowledged from the moment at which the hold is let go.
-		v1alpha1.HoldMassFailure: func(*Input) bool { return true },
+		v1alpha1.HoldMassFailure:         func(*Input) bool { return true },
+		v1alpha1.HoldTooManyNodesLeaving: (*Input).keepLeaving,
+	}
+}
+
+// retriers do what a new try takes beyond a new look.
+func retriers() map[v1alpha1.HoldReason]func(*Input) bool {
+	return map[v1alpha1.HoldReason]func(*Input) bool{
+		v1alpha1.HoldLastReplicaAtRisk: (*Input).retryLeaving,
+		v1alpha1.HoldEvacuationStuck:   (*Input).retryLeaving,
 	}
 }
 

@@ -89,7 +89,7 @@ func (h assessingHandler) Run(ctx context.Context, in *Input) Outcome {
 		all = all && e.State == Satisfied
 	}
 	if all {
-		return Move(fsm.Converged, "Converged", fmt.Sprintf("all %d nodes have all that the spec asks for", len(in.Members)))
+		return Move(fsm.Converged, "Converged", fmt.Sprintf("all %d nodes have all that the spec asks for", in.Counted()))
 	}
 	return Move(fsm.ConvergedDegraded, "ConvergedDegraded", in.missingMembers())
 }
@@ -97,11 +97,11 @@ func (h assessingHandler) Run(ctx context.Context, in *Input) Outcome {
 func (s *Snapshot) missingMembers() string {
 	var names []string
 	for _, m := range s.Members {
-		if m.State != v1alpha1.NodeOnline {
+		if m.Counts() && m.State != v1alpha1.NodeOnline {
 			names = append(names, m.Name)
 		}
 	}
-	return fmt.Sprintf("%d of %d nodes are online; missing: %s", s.Online(), len(s.Members), quoteList(names))
+	return fmt.Sprintf("%d of %d nodes are online; missing: %s", s.Online(), s.Counted(), quoteList(names))
 }
 
 // chainHandler brings the last of its links about, and keeps up the ones before it.
@@ -149,6 +149,9 @@ func (h steadyHandler) Run(ctx context.Context, in *Input) Outcome {
 		if err := l.Work(ctx, in); err != nil {
 			return Fail(err)
 		}
+	}
+	if err := in.leave(ctx); err != nil {
+		return Fail(err)
 	}
 	if h := in.rollStuck(); h != nil {
 		return NeedsHuman(*h)
@@ -248,13 +251,14 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 	if in.Target == nil {
 		return false
 	}
+	if answered, whole := in.nobodyAsks(hold.Reason); whole {
+		return answered
+	}
 	switch hold.Reason {
 	case v1alpha1.HoldNoMatchingNodes:
-		return len(in.Members) > 0
-	case v1alpha1.HoldMassFailure:
-		return !in.frozen()
+		return in.Staying() > 0
 	case v1alpha1.HoldDeviceMissing:
-		return in.Linstor.Known() && len(in.Members)-in.count(func(m *Member) bool { return m.lacksDisks(hold.Pool) }) >= in.MinReady()
+		return in.Linstor.Known() && in.Counted()-in.count(func(m *Member) bool { return m.Counts() && m.lacksDisks(hold.Pool) }) >= in.MinReady()
 	case v1alpha1.HoldDatabaseUnreachable:
 		if _, claimed, err := in.Claim(); !claimed && err == nil {
 			return in.Database.Checked && in.Database.Err == nil
@@ -308,7 +312,7 @@ func (m *Member) lacksDisks(entry string) bool {
 // ran, for example, does not clear a hold about LINSTOR not seeing the module.
 func (s *Snapshot) stillBlocked(reason v1alpha1.HoldReason) bool {
 	n := s.count(func(m *Member) bool { return m.Problem != nil && m.Problem.Hold == reason })
-	return n > 0 && len(s.Members)-n < s.MinReady()
+	return n > 0 && s.Counted()-n < s.MinReady()
 }
 
 // holdBelongs is whether a hold of that reason is about the link.

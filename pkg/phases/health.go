@@ -22,7 +22,7 @@ func (s *Snapshot) Health() Health {
 	switch {
 	case s.Target == nil:
 		return Health{Reason: v1alpha1.ReasonNotChecked, Message: "the spec is not accepted yet"}
-	case len(s.Members) == 0:
+	case s.Staying() == 0:
 		return Health{Degraded: true, Reason: v1alpha1.ReasonNoMatchingNodes, Message: "no node matches spec.nodes"}
 	case !s.Linstor.Known():
 		return Health{Degraded: true, Reason: "ControllerUnreachable", Message: oneLine(fmt.Sprintf("LINSTOR does not answer: %s", s.whyUnknown()))}
@@ -30,11 +30,11 @@ func (s *Snapshot) Health() Health {
 	if e := (controllerLink{}).Evidence(s); e.State != Satisfied && e.Reason != "SettingProperties" {
 		return Health{Degraded: true, Reason: e.Reason, Message: e.Message}
 	}
-	bad := s.count(func(m *Member) bool { return m.State != v1alpha1.NodeOnline && !m.Joining && !m.restarting })
+	bad := s.count(func(m *Member) bool { return m.Counts() && m.State != v1alpha1.NodeOnline && !m.Joining && !m.restarting })
 	if bad > 0 {
 		return Health{Degraded: true, Reason: "NodesMissing", Message: s.missingMembers()}
 	}
-	return Health{Reason: v1alpha1.ReasonAsExpected, Message: fmt.Sprintf("%d of %d nodes are online", s.Online(), len(s.Members))}
+	return Health{Reason: v1alpha1.ReasonAsExpected, Message: fmt.Sprintf("%d of %d nodes are online", s.Online(), s.Counted())}
 }
 
 func (s *Snapshot) whyUnknown() string {

@@ -34,6 +34,7 @@ func NewHold(s *Snapshot, r *HoldRequest) *v1alpha1.Hold {
 		h.Resume = fmt.Sprintf("kubectl annotate storagecluster %s --overwrite %s=%s:%s", s.Cluster.Name, v1alpha1.AnnotationResume, h.ID, kind.Options[0])
 	}
 	h.Nodes = nodes[:min(len(nodes), mostHeldNodes)]
+	h.Resources = r.Resources
 	return h
 }
 

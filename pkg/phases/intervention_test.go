@@ -3,6 +3,7 @@ package phases
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -49,6 +50,14 @@ var cause = map[v1alpha1.HoldReason]func(*world){
 	v1alpha1.HoldMassFailure: func(w *world) {
 		w.nodeDown("n01", 0)
 		w.nodeDown("n02", 0)
+	},
+	v1alpha1.HoldTooManyNodesLeaving: func(w *world) { w.leaves(v1alpha1.NodesEvacuate, "n01", "n02") },
+	v1alpha1.HoldEvacuationStuck: func(w *world) {
+		w.leaves(v1alpha1.NodesEvacuate, "n01")
+		w.leavingSince("n01")
+		w.evacuating("n01")
+		w.node("n01").Properties[auxStuck] = ago(time.Hour)
+		w.copies("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 	},
 }
 

@@ -51,6 +51,9 @@ func (registrationLink) Work(_ context.Context, in *Input) error {
 	}
 	for _, m := range in.Members {
 		in.treat(m)
+		if m.Linstor != nil {
+			in.place(m)
+		}
 		// Registering before the satellite listens costs ten seconds: LINSTOR retries a failed connection only so often.
 		if m.moduleOK && m.satelliteOK && m.Selected || m.satelliteOK && m.Linstor != nil {
 			in.register(m)
@@ -63,7 +66,7 @@ func hasSatellite(m *Member) bool { return m.moduleOK && m.satelliteOK }
 
 // linstorUnknown is the evidence of a link that only LINSTOR can tell about, while it does not answer.
 func (s *Snapshot) linstorUnknown() Evidence {
-	e := Evidence{State: Unknown, Reason: v1alpha1.ReasonUnknown, Message: "LINSTOR does not answer", Total: len(s.Members)}
+	e := Evidence{State: Unknown, Reason: v1alpha1.ReasonUnknown, Message: "LINSTOR does not answer", Total: s.Counted()}
 	if !s.Linstor.Asked {
 		e.State, e.Reason, e.Message = Missing, "WaitingForController", "the LINSTOR controller is not running yet"
 	}
@@ -180,6 +183,7 @@ func (s *Snapshot) nodeProperties(m *Member, want []linstor.Interface) map[strin
 			props[propPrefNic] = i.Name
 		}
 	}
+	switchedOff(m.Linstor, props)
 	return props
 }
 

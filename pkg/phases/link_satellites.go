@@ -24,7 +24,7 @@ func (satelliteLink) Evidence(s *Snapshot) Evidence {
 	config, sets := resources.SatelliteConfig(s.Params()), s.satellites()
 	for _, ds := range sets {
 		if !matches(s.Kube.ConfigMaps[config.Name], config) || !matches(s.Kube.DaemonSets[ds.Name], ds) {
-			return Evidence{State: Missing, Reason: "SatellitesMissing", Total: len(s.Members), Lost: true,
+			return Evidence{State: Missing, Reason: "SatellitesMissing", Total: s.Counted(), Lost: true,
 				Message: "DaemonSet " + ds.Name + " or its configuration is missing or was changed"}
 		}
 	}

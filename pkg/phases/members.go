@@ -48,6 +48,10 @@ type Member struct {
 	Problem *Problem
 	// Joining is whether it came so lately that being unfinished is no trouble.
 	Joining bool
+	// Maintenance is whether an administrator has announced that the node will be down.
+	Maintenance bool
+	// Leave is how far a member is that the spec no longer picks; nil for others.
+	Leave *Leave
 
 	moduleOK, satelliteOK, registeredOK, poolsOK bool
 	// outdated: its satellite's pod is not as wanted any more.
@@ -85,10 +89,10 @@ func (s *Snapshot) Derive() {
 	for _, n := range s.Kube.Nodes {
 		labelled := n.Labels[v1alpha1.LabelMember] == s.Cluster.Name
 		selected := Selects(spec, n)
-		if !labelled && !selected {
+		if !labelled && !selected && !s.registered(n) {
 			continue
 		}
-		m := &Member{Name: n.Name, Node: n, Selected: selected, Loader: s.Catalogue.LoaderFor(n.Status.NodeInfo.OSImage)}
+		m := &Member{Name: n.Name, Node: n, Selected: selected, Maintenance: inMaintenance(n), Loader: s.Catalogue.LoaderFor(n.Status.NodeInfo.OSImage)}
 		m.Profile = resources.ProfileOf(resources.PlatformOf(s.platform(), n))
 		m.OSKey = m.Profile.OSKey(m.Loader)
 		m.Labelled = labelled && n.Labels[v1alpha1.LabelOS] == m.OSKey
@@ -108,10 +112,21 @@ func (s *Snapshot) Derive() {
 	}
 	s.findOutdated()
 	s.derivePools()
+	s.deriveGone()
 	for _, m := range s.Members {
 		s.judge(m)
 	}
 	s.mass = s.judgeMassFailure()
+	s.judgeLeaving()
+}
+
+// registered is whether the operator registered the node in LINSTOR: one without the member's label that is there is leaving.
+func (s *Snapshot) registered(n *corev1.Node) bool {
+	if !s.Linstor.Known() {
+		return false
+	}
+	have := s.Linstor.View.Node(n.Name)
+	return have != nil && have.Properties[auxUID] == string(n.UID)
 }
 
 func (s *Snapshot) nodesSpec() *v1alpha1.NodesSpec {
@@ -167,10 +182,19 @@ func tolerated(ts []corev1.Toleration, taint *corev1.Taint) bool {
 	})
 }
 
-// MinReady is how many members must be through. Percentages round up; the default leaves out a tenth, one at least, and
-// never goes below one.
+// Counts is whether the cluster counts on the member: it does not leave, and is not down for maintenance.
+func (m *Member) Counts() bool { return m.Selected && m.State != v1alpha1.NodeMaintenance }
+
+// Counted is the number of members that the cluster counts on.
+func (s *Snapshot) Counted() int { return s.count((*Member).Counts) }
+
+// Staying is the number of members that do not leave.
+func (s *Snapshot) Staying() int { return s.count(func(m *Member) bool { return m.Selected }) }
+
+// MinReady is how many members must be through, of those that the cluster counts on. Percentages round up; the default
+// leaves out a tenth, one at least, and never goes below one.
 func (s *Snapshot) MinReady() int {
-	n := len(s.Members)
+	n := s.Counted()
 	spec := s.nodesSpec()
 	if spec == nil || spec.MinReady == nil {
 		return max(1, n-max(1, n/10))
@@ -193,6 +217,8 @@ func (s *Snapshot) judge(m *Member) {
 	m.poolsOK = m.registeredOK && allPoolsReady(m)
 	m.Joining = s.joining(m)
 	switch {
+	case !m.Selected:
+		m.State, m.Joining = v1alpha1.NodeLeaving, false
 	case s.heldNode(m):
 		m.State = v1alpha1.NodeHeld
 	case m.Linstor != nil && !m.Linstor.Online() && !nodeReady(m.Node):
@@ -209,6 +235,9 @@ func (s *Snapshot) judge(m *Member) {
 		m.State = v1alpha1.NodeCreatingPools
 	default:
 		m.State = v1alpha1.NodeOnline
+	}
+	if m.Selected && m.Maintenance && m.State != v1alpha1.NodeOnline {
+		m.State, m.Joining = v1alpha1.NodeMaintenance, false
 	}
 	m.Problem = s.problemOf(m)
 }
@@ -247,15 +276,15 @@ func (s *Snapshot) count(f func(*Member) bool) int {
 }
 
 // perMember judges a link that is about members: those that earlier links let through, and those that this one lets
-// through as well.
+// through as well. Members that leave or are under maintenance do not count.
 func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
-	e := Evidence{Total: len(s.Members)}
-	e.Done = s.count(func(m *Member) bool { return before(m) && through(m) })
-	e.Waiting = s.count(func(m *Member) bool { return before(m) && !through(m) && !m.restarting })
+	e := Evidence{Total: s.Counted()}
+	e.Done = s.count(func(m *Member) bool { return m.Counts() && before(m) && through(m) })
+	e.Waiting = s.count(func(m *Member) bool { return m.Counts() && before(m) && !through(m) && !m.restarting })
 	// Satellites that are just being restarted were through, and will be again: the cluster does not change for that moment.
-	restarting := s.count(func(m *Member) bool { return m.restarting && !(before(m) && through(m)) })
+	restarting := s.count(func(m *Member) bool { return m.Counts() && m.restarting && !(before(m) && through(m)) })
 	switch {
-	case e.Total == 0:
+	case s.Staying() == 0:
 		e.State, e.Reason, e.Message = Missing, v1alpha1.ReasonNoMatchingNodes, "no node matches spec.nodes"
 	case e.Done+restarting == e.Total:
 		e.State = Satisfied
@@ -281,13 +310,13 @@ func (s *Snapshot) blocked(through func(*Member) bool) *HoldRequest {
 	groups := map[key][]*Member{}
 	stuck := 0
 	for _, m := range s.Members {
-		if !through(m) && m.Problem != nil && m.Problem.Hold != "" {
+		if m.Counts() && !through(m) && m.Problem != nil && m.Problem.Hold != "" {
 			k := key{m.Problem.Hold, m.Problem.Pool}
 			groups[k] = append(groups[k], m)
 			stuck++
 		}
 	}
-	if len(s.Members)-stuck >= s.MinReady() || stuck == 0 {
+	if s.Counted()-stuck >= s.MinReady() || stuck == 0 {
 		return nil
 	}
 	var worst key

@@ -32,7 +32,7 @@ func TestMinReady(t *testing.T) {
 		{"nonsense", map[int]int{10: 10}}, // refused by the schema; if it comes all the same, nothing is left out
 	} {
 		for n, want := range tc.want {
-			s := &Snapshot{Cluster: &v1alpha1.StorageCluster{}, Members: make([]*Member, n)}
+			s := &Snapshot{Cluster: &v1alpha1.StorageCluster{}, Members: picked(n)}
 			if tc.spec != "" {
 				s.Cluster.Spec.Nodes.MinReady = ptr.To(intstr.Parse(tc.spec))
 			}
@@ -43,10 +43,19 @@ func TestMinReady(t *testing.T) {
 	}
 }
 
+// picked are n members of which nothing is known but that the spec picks them.
+func picked(n int) []*Member {
+	out := make([]*Member, n)
+	for i := range out {
+		out[i] = &Member{Selected: true}
+	}
+	return out
+}
+
 func TestMinReadyIsPossibleAndAboveZero(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(0, 6000).Draw(t, "nodes")
-		s := &Snapshot{Cluster: &v1alpha1.StorageCluster{}, Members: make([]*Member, n)}
+		s := &Snapshot{Cluster: &v1alpha1.StorageCluster{}, Members: picked(n)}
 		switch rapid.IntRange(0, 2).Draw(t, "kind") {
 		case 1:
 			s.Cluster.Spec.Nodes.MinReady = ptr.To(intstr.FromInt(rapid.IntRange(1, 10000).Draw(t, "number")))
@@ -207,6 +216,7 @@ func TestMembersThatTheSpecNoLongerPicksStay(t *testing.T) {
 	w.kubeNode("n02").Spec.Taints = []corev1.Taint{{Key: "maintenance", Effect: corev1.TaintEffectNoExecute}}
 	delete(w.kubeNode("n03").Labels, v1alpha1.LabelMember)
 	w.kubeNode("n03").Spec.Taints = []corev1.Taint{{Key: "maintenance", Effect: corev1.TaintEffectNoExecute}}
+	delete(w.linstor.View.Nodes, "n03")
 	s := w.snapshot()
 	var got []string
 	for _, m := range s.Members {
@@ -218,6 +228,11 @@ func TestMembersThatTheSpecNoLongerPicksStay(t *testing.T) {
 	}
 	if s.MemberByName("n03") != nil {
 		t.Error("a node without label that the spec does not pick is a member")
+	}
+	// Whoever removes the label by hand does not remove the node from LINSTOR.
+	delete(w.kubeNode("n02").Labels, v1alpha1.LabelMember)
+	if m := w.snapshot().MemberByName("n02"); m == nil || m.Labelled || m.State != v1alpha1.NodeLeaving {
+		t.Errorf("registered, without label: %+v", m)
 	}
 }
 

@@ -43,6 +43,8 @@ type HoldRequest struct {
 	Message string
 	Pool    string
 	Nodes   []string
+	// Resources are names of volumes that it is about, ten at most.
+	Resources []string
 }
 
 // Acceptance is an accepted spec.

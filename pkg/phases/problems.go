@@ -133,7 +133,7 @@ func loaderProblem(t *containerTrouble, q resources.Profile) *Problem {
 // problemOf is what keeps a member from going on; nil if nothing does or it is simply not its turn yet.
 func (s *Snapshot) problemOf(m *Member) *Problem {
 	switch {
-	case m.State == v1alpha1.NodeOnline:
+	case m.State == v1alpha1.NodeOnline, !m.Counts():
 		return nil
 	case s.evictedProblem(m) != nil:
 		return s.evictedProblem(m)

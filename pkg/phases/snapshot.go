@@ -33,6 +33,8 @@ type Snapshot struct {
 	TaskStates map[string]work.State
 	// Members are the nodes that take part, by name.
 	Members []*Member
+	// Gone are the nodes that took part and whose Node object was deleted, by name.
+	Gone []*Gone
 
 	mass MassFailure
 

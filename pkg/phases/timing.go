@@ -29,6 +29,13 @@ type Timing struct {
 	PollSteady time.Duration
 	// Safety is how often a reconcile comes by itself where watches are expected to wake it. Default 60s.
 	Safety time.Duration
+	// Leave is how long a node must have been leaving before anything is done about it: nodes that leave by one edit are seen
+	// one by one. Default 30s.
+	Leave time.Duration
+	// EvacuationAnswer is after what time LINSTOR is asked once more to evacuate a node if it has not begun. Default 10m.
+	EvacuationAnswer time.Duration
+	// EvacuationStuck is how long an evacuation may stand still before a human is asked. Default 10m.
+	EvacuationStuck time.Duration
 	// Capacity is how often capacity and free space are written to the status at most. Default 5m.
 	Capacity time.Duration
 	// MassFailureWindow is within which time many nodes must fail to be a mass failure. Default 2m.
@@ -49,6 +56,10 @@ func DefaultTiming() Timing {
 		PollSteady:     15 * time.Second,
 		Safety:         time.Minute,
 		Capacity:       5 * time.Minute,
+		Leave:          30 * time.Second,
+
+		EvacuationAnswer: 10 * time.Minute,
+		EvacuationStuck:  10 * time.Minute,
 
 		MassFailureWindow: 2 * time.Minute,
 	}

@@ -51,7 +51,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 
 func ready(st *v1alpha1.StorageClusterStatus, s *phases.Snapshot, health phases.Health) verdict {
 	switch {
-	case len(s.Members) == 0 && s.Target != nil:
+	case s.Staying() == 0 && s.Target != nil:
 		return no(v1alpha1.ReasonNoMatchingNodes, "no node matches spec.nodes")
 	case st.Phase == v1alpha1.PhaseReady && !health.Degraded:
 		return yes(string(st.Phase), st.Nodes.Summary+" nodes online, "+st.Pools.Summary+" pools ready")

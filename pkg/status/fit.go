@@ -64,6 +64,9 @@ func (b budget) apply(st *v1alpha1.StorageClusterStatus) {
 	for i := range st.Conditions {
 		st.Conditions[i].Message = truncateBytes(st.Conditions[i].Message, b.text)
 	}
+	for i := range st.Nodes.Leaving {
+		st.Nodes.Leaving[i].Message = truncateBytes(st.Nodes.Leaving[i].Message, b.text)
+	}
 	for i := range st.NodeHolds {
 		b.applyHold(&st.NodeHolds[i])
 	}

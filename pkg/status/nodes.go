@@ -22,22 +22,23 @@ const (
 
 var nodeStates = []v1alpha1.NodeState{
 	v1alpha1.NodeLoadingModule, v1alpha1.NodeStartingSatellite, v1alpha1.NodeRegistering, v1alpha1.NodeCreatingPools,
-	v1alpha1.NodeOnline, v1alpha1.NodeUnreachable, v1alpha1.NodeHeld,
+	v1alpha1.NodeOnline, v1alpha1.NodeUnreachable, v1alpha1.NodeHeld, v1alpha1.NodeMaintenance, v1alpha1.NodeLeaving,
 }
 
 // projectNodes counts the members. While LINSTOR does not answer, what it said last stays: zero nodes online would be a lie.
 func projectNodes(st *v1alpha1.StorageClusterStatus, s *phases.Snapshot) {
 	n := &st.Nodes
-	n.Members, n.MinReady = int32(len(s.Members)), int32(s.MinReady())
-	n.Leaving, n.LeavingCount = nil, 0
+	n.Members, n.MinReady = int32(s.Staying()), int32(s.MinReady())
+	n.Maintenance, n.MaintenanceCount = nil, 0
 	for _, m := range s.Members {
-		if !m.Selected {
-			n.LeavingCount++
-			if len(n.Leaving) < mostLeaving {
-				n.Leaving = append(n.Leaving, v1alpha1.LeavingNode{Name: m.Name, State: v1alpha1.LeavingRetained})
+		if m.Selected && m.Maintenance {
+			n.MaintenanceCount++
+			if len(n.Maintenance) < mostExamples {
+				n.Maintenance = append(n.Maintenance, m.Name)
 			}
 		}
 	}
+	projectLeaving(n, s)
 	if s.Linstor.Known() || !s.Linstor.Asked && n.Online == 0 {
 		n.Online = int32(s.Online())
 		n.States = countStates(s)
@@ -45,6 +46,28 @@ func projectNodes(st *v1alpha1.StorageClusterStatus, s *phases.Snapshot) {
 	n.Online = min(n.Online, n.Members)
 	n.Problems = problems(s)
 	n.Summary = fmt.Sprintf("%d/%d", n.Online, n.Members)
+}
+
+// leavingOrder is by what is going on: what waits for ever comes last.
+var leavingOrder = map[v1alpha1.LeavingState]int{
+	v1alpha1.LeavingEvacuating: 1, v1alpha1.LeavingRemoving: 2, v1alpha1.LeavingWaiting: 3, v1alpha1.LeavingRetained: 4,
+}
+
+// projectLeaving lists nodes that leave. Only LINSTOR knows how far they are, and which nodes it has that Kubernetes has no more:
+// while it does not answer, what it said last stays.
+func projectLeaving(n *v1alpha1.NodesStatus, s *phases.Snapshot) {
+	if s.Linstor.Asked && !s.Linstor.Known() {
+		return
+	}
+	n.Leaving, n.LeavingCount = nil, 0
+	s.Leavers(func(name string, l *phases.Leave) {
+		n.LeavingCount++
+		n.Leaving = append(n.Leaving, v1alpha1.LeavingNode{Name: name, State: l.State, Message: truncate(l.Message, 256)})
+	})
+	slices.SortStableFunc(n.Leaving, func(a, b v1alpha1.LeavingNode) int {
+		return cmp.Compare(leavingOrder[a.State], leavingOrder[b.State])
+	})
+	n.Leaving = first(n.Leaving, mostLeaving)
 }
 
 func countStates(s *phases.Snapshot) []v1alpha1.NodeStateCount {
@@ -143,6 +166,9 @@ func countPools(s *phases.Snapshot) []poolCount {
 		at[e.Name] = &counts[i]
 	}
 	for _, m := range s.Members {
+		if !m.Selected {
+			continue
+		}
 		for _, p := range m.Pools {
 			c := at[p.Entry.Name]
 			if c == nil || p.NotWanted {

@@ -42,6 +42,9 @@ func hugeTrouble(t *testing.T, nameLength int, text string) Input {
 		all = append(all, m.Name)
 	}
 	st := &s.Cluster.Status
+	for _, name := range all[:10] {
+		st.Nodes.Leaving = append(st.Nodes.Leaving, v1alpha1.LeavingNode{Name: name, State: v1alpha1.LeavingEvacuating, Message: truncate(long, 256)})
+	}
 	for i := range 25 {
 		st.History = append(st.History, v1alpha1.Transition{Time: metav1.NewTime(begin), From: "StoragePools", Event: "HumanNeeded", To: "HumanIntervention",
 			Message: truncate(fmt.Sprintf("%d %s", i, long), 256)})
@@ -75,7 +78,7 @@ func TestStatusStaysSmall(t *testing.T) {
 				if !utf8.Valid(data) || strings.Contains(string(data), `\ufffd`) {
 					t.Error("a character was cut in two")
 				}
-				if st.Nodes.Members != 5000 || len(st.Nodes.Problems) == 0 || len(st.Conditions) != len(v1alpha1.ConditionTypes()) || st.Hold.Count != 5000 {
+				if st.Nodes.Members != 2500 || len(st.Nodes.Leaving) != 10 || len(st.Nodes.Problems) == 0 || len(st.Conditions) != len(v1alpha1.ConditionTypes()) || st.Hold.Count != 5000 {
 					t.Errorf("cut away too much: %d members, %d problems, %d conditions, %d held", st.Nodes.Members, len(st.Nodes.Problems), len(st.Conditions), st.Hold.Count)
 				}
 				in = Input{Snapshot: next(in.Snapshot, st, time.Second), Outcome: in.Outcome}
@@ -99,7 +102,10 @@ func TestStatusOfManyNodesSettles(t *testing.T) {
 func TestExamplesAreBounded(t *testing.T) {
 	s := snapshot(t, v1alpha1.PhaseReady, 200)
 	for i, m := range s.Members {
-		m.State, m.Selected = v1alpha1.NodeUnreachable, false
+		m.State, m.Selected, m.Maintenance = v1alpha1.NodeUnreachable, i%2 == 0, true
+		if !m.Selected {
+			m.Leave = &phases.Leave{State: v1alpha1.LeavingRetained}
+		}
 		m.Problem = &phases.Problem{Reason: "NodeOffline", Message: "LINSTOR reports the node as OFFLINE"}
 		if i >= 150 {
 			m.Problem = &phases.Problem{Reason: fmt.Sprintf("Other%d", i), Message: "x"}
@@ -113,8 +119,11 @@ func TestExamplesAreBounded(t *testing.T) {
 	if first.Reason != "NodeOffline" || first.Count != 150 || len(first.Nodes) != 10 || first.Nodes[0] != "node-0000" {
 		t.Errorf("the most frequent problem comes first, with ten examples: %+v", first)
 	}
-	if st.Nodes.LeavingCount != 200 || len(st.Nodes.Leaving) != 10 {
+	if st.Nodes.LeavingCount != 100 || len(st.Nodes.Leaving) != 10 {
 		t.Errorf("leaving: %d of %d", len(st.Nodes.Leaving), st.Nodes.LeavingCount)
+	}
+	if st.Nodes.MaintenanceCount != 100 || len(st.Nodes.Maintenance) != 10 {
+		t.Errorf("under maintenance: %d of %d", len(st.Nodes.Maintenance), st.Nodes.MaintenanceCount)
 	}
 }
 

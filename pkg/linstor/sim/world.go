@@ -67,6 +67,13 @@ func (w *World) SetFault(f func(r *http.Request) *Fault) {
 	w.fault = f
 }
 
+// SetEvacuateDelay changes [Options.EvacuateDelay] for copies that are placed from now on.
+func (w *World) SetEvacuateDelay(d time.Duration) {
+	w.lock()
+	defer w.mu.Unlock()
+	w.opts.EvacuateDelay = d
+}
+
 // Requests returns every request that reached a controller since the start or the last [World.ResetRequests].
 func (w *World) Requests() []Record {
 	w.mu.Lock()

@@ -50,6 +50,8 @@ const (
 	HoldStoragePoolsFailed       HoldReason = "StoragePoolsFailed"
 	HoldNoMatchingNodes          HoldReason = "NoMatchingNodes"
 	HoldMassFailure              HoldReason = "MassFailure"
+	HoldTooManyNodesLeaving      HoldReason = "TooManyNodesLeaving"
+	HoldEvacuationStuck          HoldReason = "EvacuationStuck"
 
 	// Answer reasons end only with the token: a change of the spec is never consent to touch data.
 
@@ -57,6 +59,7 @@ const (
 	HoldForeignLinstorFound  HoldReason = "ForeignLinstorFound"
 	HoldDeviceNotEmpty       HoldReason = "DeviceNotEmpty"
 	HoldVolumesUnknown       HoldReason = "VolumesUnknown"
+	HoldLastReplicaAtRisk    HoldReason = "LastReplicaAtRisk"
 
 	// Revert reasons end when the change is taken back or corrected.
 
@@ -113,10 +116,13 @@ var holdKinds = []HoldKind{
 	{HoldStoragePoolsFailed, HoldClearing, []string{OptionRetry}},
 	{HoldNoMatchingNodes, HoldClearing, []string{OptionRetry}},
 	{HoldMassFailure, HoldClearing, []string{OptionContinue}},
+	{HoldTooManyNodesLeaving, HoldClearing, []string{OptionRetry, OptionContinue}},
+	{HoldEvacuationStuck, HoldClearing, []string{OptionRetry}},
 	{HoldSecureBootKeyMissing, HoldAnswer, []string{OptionRetry}},
 	{HoldForeignLinstorFound, HoldAnswer, []string{OptionRetry, OptionAdopt}},
 	{HoldDeviceNotEmpty, HoldAnswer, []string{OptionRetry, OptionSkip, OptionUseExisting}},
 	{HoldVolumesUnknown, HoldAnswer, []string{OptionRetry, OptionContinue}},
+	{HoldLastReplicaAtRisk, HoldAnswer, []string{OptionRetry}},
 	{HoldUnsupportedChange, HoldRevert, []string{OptionRetry}},
 	{HoldPoolConflict, HoldRevert, []string{OptionRetry}},
 	{HoldOperationFailed, HoldRevert, []string{OptionRetry}},

@@ -226,7 +226,7 @@ type NodesStatus struct {
 	// summary is online/members, such as 3/3.
 	// +optional
 	Summary string `json:"summary,omitempty"`
-	// members is the number of nodes with the member label.
+	// members is the number of nodes that take part, without those that leave.
 	// +optional
 	// +default=0
 	Members int32 `json:"members"`
@@ -234,7 +234,7 @@ type NodesStatus struct {
 	// +optional
 	// +default=0
 	Online int32 `json:"online"`
-	// minReady is how many must be online for the cluster to count as usable.
+	// minReady is how many must be online for the cluster to count as usable, of those that are not under maintenance.
 	// +optional
 	// +default=0
 	MinReady int32 `json:"minReady"`
