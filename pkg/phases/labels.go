@@ -72,7 +72,7 @@ func (s *Snapshot) nextToMove() *Member {
 		switch {
 		case m.Linstor != nil && nodeReady(m.Node) && !m.registeredOK, m.moves() && m.platformLabel() == m.Profile.Key():
 			return nil
-		case next == nil && m.Selected && m.moves():
+		case next == nil && m.Selected && !m.Maintenance && m.moves():
 			next = m
 		}
 	}

@@ -147,7 +147,7 @@ func TestLabelsGoLast(t *testing.T) {
 	if err := in.leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"label n01 member=- os=-"}, r.calls); d != "" {
+	if d := cmp.Diff([]string{"label n01 member=- os=- platform=-"}, r.calls); d != "" {
 		t.Error(d)
 	}
 	w.silent(errors.New("refused"))
