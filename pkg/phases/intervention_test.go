@@ -57,7 +57,7 @@ var cause = map[v1alpha1.HoldReason]func(*world){
 		w.leavingSince("n01")
 		w.evacuating("n01")
 		w.node("n01").Properties[auxStuck] = ago(time.Hour)
-		w.copies("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
+		w.spread("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 	},
 }
 

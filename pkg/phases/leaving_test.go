@@ -35,7 +35,7 @@ func (w *world) leavingSince(names ...string) {
 	}
 }
 
-func (w *world) copies(texts ...string) { w.linstor.View.Resources = copiesOf(texts...) }
+func (w *world) spread(texts ...string) { w.linstor.View.Resources = copiesOf(texts...) }
 
 // evacuating is a node that LINSTOR evacuates because the operator asked for it.
 func (w *world) evacuating(name string) {
@@ -84,7 +84,7 @@ func TestLeavingSteps(t *testing.T) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			delete(w.node("n01").Properties, propAutoplace)
-			w.copies("a@n01 UpToDate", "a@n02 UpToDate")
+			w.spread("a@n01 UpToDate", "a@n02 UpToDate")
 		}},
 		{name: "copies not known", state: v1alpha1.LeavingWaiting, message: "not told", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
@@ -94,89 +94,89 @@ func TestLeavingSteps(t *testing.T) {
 		{name: "its turn", state: v1alpha1.LeavingEvacuating, step: leaveEvacuate, message: "1 copies (a)", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
-			w.copies("a@n01 UpToDate", "b@n02 UpToDate")
+			w.spread("a@n01 UpToDate", "b@n02 UpToDate")
 		}},
 		{name: "a last copy that LINSTOR would drop", state: v1alpha1.LeavingWaiting, hold: v1alpha1.HoldLastReplicaAtRisk, message: "last copy of a", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
-			w.copies("a@n01 Outdated", "b@n01 UpToDate")
+			w.spread("a@n01 Outdated", "b@n01 UpToDate")
 		}},
 		{name: "a look at the very moment found one", state: v1alpha1.LeavingWaiting, hold: v1alpha1.HoldLastReplicaAtRisk, message: "last copy of b", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
-			w.copies("b@n01 UpToDate")
+			w.spread("b@n01 UpToDate")
 			w.tasks["leave/n01"] = work.State{Err: fmt.Errorf("x: %w", &LastReplicaError{Node: "n01", Resources: []string{"b"}})}
 		}},
 		{name: "asked", state: v1alpha1.LeavingEvacuating, message: "has not begun", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.node("n01").Properties[auxEvacuate] = ago(timing.EvacuationAnswer - time.Second)
-			w.copies("a@n01 UpToDate")
+			w.spread("a@n01 UpToDate")
 		}},
 		{name: "asked in vain", state: v1alpha1.LeavingEvacuating, step: leaveEvacuate, message: "asked again", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.node("n01").Properties[auxEvacuate] = ago(timing.EvacuationAnswer)
-			w.copies("a@n01 UpToDate")
+			w.spread("a@n01 UpToDate")
 		}},
 		{name: "begun", state: v1alpha1.LeavingEvacuating, step: leaveConfirm, spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
 			delete(w.node("n01").Properties, auxEvacuated)
-			w.copies("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
+			w.spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
 		}},
 		{name: "begun by hand", state: v1alpha1.LeavingEvacuating, message: "1 copies (a) to go", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.node("n01").Flags = []string{linstor.FlagEvacuate}
-			w.copies("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
+			w.spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
 		}},
 		{name: "taken back by hand", state: v1alpha1.LeavingWaiting, hold: v1alpha1.HoldEvacuationStuck, message: "linstor node restore", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
 			w.node("n01").Flags = nil
-			w.copies("a@n01 UpToDate")
+			w.spread("a@n01 UpToDate")
 		}},
 		{name: "moving", state: v1alpha1.LeavingEvacuating, message: "2 copies (a, b) to go", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
-			w.copies("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent", "b@n01 UpToDate EVACUATE")
+			w.spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent", "b@n01 UpToDate EVACUATE")
 		}},
 		{name: "moving again", state: v1alpha1.LeavingEvacuating, step: leaveMoving, spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
 			w.node("n01").Properties[auxStuck] = ago(time.Hour)
-			w.copies("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
+			w.spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
 		}},
 		{name: "standing still", state: v1alpha1.LeavingEvacuating, step: leaveStuck, spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
-			w.copies("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
+			w.spread("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 		}},
 		{name: "standing still for long", state: v1alpha1.LeavingEvacuating, hold: v1alpha1.HoldEvacuationStuck, message: "does not move 1 copies (a)", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
 			w.node("n01").Properties[auxStuck] = ago(timing.EvacuationStuck)
-			w.copies("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
+			w.spread("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 		}},
 		{name: "standing still with the last copy", state: v1alpha1.LeavingEvacuating, hold: v1alpha1.HoldLastReplicaAtRisk, message: "no place for a", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
 			w.node("n01").Properties[auxStuck] = ago(timing.EvacuationStuck)
-			w.copies("a@n01 UpToDate EVACUATE")
+			w.spread("a@n01 UpToDate EVACUATE")
 		}},
 		{name: "empty", state: v1alpha1.LeavingRemoving, step: leaveDelete, spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.evacuating("n01")
-			w.copies("a@n02 UpToDate")
+			w.spread("a@n02 UpToDate")
 		}},
 		{name: "empty but for snapshots", state: v1alpha1.LeavingWaiting, step: leaveDelete, message: "holds 1 snapshots", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
@@ -186,7 +186,7 @@ func TestLeavingSteps(t *testing.T) {
 		{name: "removed: waits until empty", state: v1alpha1.LeavingWaiting, message: "holds 2 copies (a, b)", spoil: func(w *world) {
 			w.leaves(remove, "n01")
 			w.leavingSince("n01")
-			w.copies("a@n01 UpToDate", "b@n01 Diskless DISKLESS", "a@n02 UpToDate")
+			w.spread("a@n01 UpToDate", "b@n01 Diskless DISKLESS", "a@n02 UpToDate")
 		}},
 		{name: "removed: empty", state: v1alpha1.LeavingRemoving, step: leaveDelete, spoil: func(w *world) {
 			w.leaves(remove, "n01")
@@ -233,7 +233,7 @@ func TestGoneNodesLeave(t *testing.T) {
 	w.linstor.View.Nodes["stranger"] = &linstor.Node{Name: "stranger", Properties: map[string]string{}}
 	w.kube.Nodes = w.kube.Nodes[1:]
 	w.node("n01").Status = linstor.StatusOffline
-	w.copies("a@n01 -", "a@n02 UpToDate")
+	w.spread("a@n01 -", "a@n02 UpToDate")
 	steps := func() (out []string) {
 		for _, l := range w.snapshot().leavers() {
 			out = append(out, fmt.Sprintf("%s %s %s", l.name, l.leave.State, l.leave.step))
@@ -253,7 +253,7 @@ func TestGoneNodesLeave(t *testing.T) {
 	if d := cmp.Diff([]string{"n01 Evacuating "}, steps()); d != "" {
 		t.Errorf("its end is not the evacuation's: %s", d)
 	}
-	w.copies("a@n02 UpToDate")
+	w.spread("a@n02 UpToDate")
 	if d := cmp.Diff([]string{"n01 Removing delete"}, steps()); d != "" {
 		t.Error(d)
 	}
@@ -274,13 +274,13 @@ func TestOnlySoManyAreEvacuatedAtOnce(t *testing.T) {
 		{"two", 2, func(*world) {}, "n02:evacuate n03:evacuate n04:"},
 		{"those that have begun come first", 1, func(w *world) {
 			w.evacuating("n04")
-			w.copies("a@n02 UpToDate", "a@n03 UpToDate", "b@n04 UpToDate EVACUATE", "b@n01 Inconsistent")
+			w.spread("a@n02 UpToDate", "a@n03 UpToDate", "b@n04 UpToDate EVACUATE", "b@n01 Inconsistent")
 		}, "n02: n03: n04:"},
 		{"one that was asked has begun", 1, func(w *world) { w.node("n03").Properties[auxEvacuate] = ago(0) }, "n02: n03: n04:"},
 		{"one that a human is asked about takes no place", 1, func(w *world) {
 			w.evacuating("n02")
 			w.node("n02").Properties[auxStuck] = ago(time.Hour)
-			w.copies("a@n02 UpToDate EVACUATE", "b@n03 UpToDate")
+			w.spread("a@n02 UpToDate EVACUATE", "b@n03 UpToDate")
 		}, "n02: n03:evacuate n04:delete"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestOnlySoManyAreEvacuatedAtOnce(t *testing.T) {
 			w.cluster.Spec.Nodes.MaxConcurrentEvacuations = tc.most
 			w.leaves(v1alpha1.NodesEvacuate, "n02", "n03", "n04")
 			w.leavingSince("n02", "n03", "n04")
-			w.copies("a@n02 UpToDate", "a@n03 UpToDate", "b@n04 UpToDate", "a@n01 UpToDate")
+			w.spread("a@n02 UpToDate", "a@n03 UpToDate", "b@n04 UpToDate", "a@n01 UpToDate")
 			tc.spoil(w)
 			var got []string
 			for _, l := range w.snapshot().leavers() {

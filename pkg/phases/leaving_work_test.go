@@ -16,7 +16,7 @@ func going(t *testing.T) *world {
 	w := newWorld(t, 5)
 	w.leaves(v1alpha1.NodesEvacuate, "n01")
 	w.leavingSince("n01")
-	w.copies("a@n01 UpToDate", "a@n02 UpToDate")
+	w.spread("a@n01 UpToDate", "a@n02 UpToDate")
 	return w
 }
 
@@ -122,7 +122,7 @@ func TestANodeIsDeletedOnlyWhenItHoldsNothing(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := going(t)
-			w.copies("a@n02 UpToDate")
+			w.spread("a@n02 UpToDate")
 			in, r := w.input()
 			r.snapshots = map[string][]string{"n01": tc.snaps}
 			if err := runLeave(t, in, r, w.later(tc.now)); (err != nil) != tc.fails {
