@@ -263,6 +263,8 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 		if _, claimed, err := in.Claim(); !claimed && err == nil {
 			return in.Database.Checked && in.Database.Err == nil
 		}
+	case v1alpha1.HoldSigningKeyUnusable:
+		return in.signingKeyTrouble() == ""
 	case v1alpha1.HoldPassphraseUnusable:
 		return in.passphraseHold() == nil && in.controllerTrouble() == nil
 	case v1alpha1.HoldSatellitesFailed:

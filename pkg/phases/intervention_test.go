@@ -18,6 +18,10 @@ var cause = map[v1alpha1.HoldReason]func(*world){
 		w.failPod(v1alpha1.ComponentModuleLoader, "n01", "no headers")
 		w.failPod(v1alpha1.ComponentModuleLoader, "n02", "no headers")
 	},
+	v1alpha1.HoldSigningKeyUnusable: func(w *world) {
+		w.cluster.Spec.KernelModule.SigningKeySecret = "mok"
+		w.accept()
+	},
 	v1alpha1.HoldDatabaseUnreachable: func(w *world) { w.crashController(9, "Connection to db:5432 refused") },
 	v1alpha1.HoldPassphraseUnusable: func(w *world) {
 		w.cluster.Spec.Controller.PassphraseSecret = "p"

@@ -21,6 +21,9 @@ func (moduleLink) Condition() string         { return v1alpha1.ConditionKernelMo
 func (moduleLink) Hold() v1alpha1.HoldReason { return v1alpha1.HoldKernelModuleFailed }
 
 func (moduleLink) Evidence(s *Snapshot) Evidence {
+	if h := s.signingKeyHold(); h != nil {
+		return Evidence{State: Failed, Reason: string(h.Reason), Message: h.Message, Total: len(s.Members), Hold: h}
+	}
 	e := s.perMember(everyMember, func(m *Member) bool { return m.moduleOK })
 	for _, want := range s.loaders() {
 		if e.OK() && !matches(s.Kube.DaemonSets[want.Name], want) {
@@ -36,12 +39,18 @@ func (moduleLink) Evidence(s *Snapshot) Evidence {
 			e.Reason = "RebootPending"
 		}
 	}
+	if trouble := s.signingKeyTrouble(); trouble != "" {
+		e.Message += "; the loaders cannot sign the module when a node boots: " + trouble
+	}
 	return e
 }
 
 func (moduleLink) Work(ctx context.Context, in *Input) error {
 	if err := in.labelMembers(ctx); err != nil {
 		return err
+	}
+	if in.signingKeyHold() != nil {
+		return nil // pods would wait for the Secret's volume, and running ones would be gone
 	}
 	for _, want := range in.loaders() {
 		if err := in.applyDaemonSet(ctx, want); err != nil {
@@ -58,7 +67,9 @@ func (s *Snapshot) loaders() []*appsv1.DaemonSet {
 	for _, m := range s.Members {
 		if s.hasLoader(m) && !slices.Contains(keys, m.OSKey) {
 			keys = append(keys, m.OSKey)
-			out = append(out, resources.ModuleLoader(s.Params(), m.Profile, m.Loader))
+			p := s.Params()
+			p.SigningKeyVersion = s.signingKeyVersion(resources.ModuleLoaderName(m.OSKey))
+			out = append(out, resources.ModuleLoader(p, m.Profile, m.Loader))
 		}
 	}
 	return out

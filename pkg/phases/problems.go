@@ -141,8 +141,14 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 		return &Problem{Reason: "NodeNotReady", Message: "the Kubernetes node is not ready"}
 	case !m.moduleOK && s.absentModule(m) != nil:
 		return s.absentModule(m)
+	case !m.moduleOK && s.signs(m) && s.signingKeyTrouble() != "":
+		return &Problem{Reason: string(v1alpha1.HoldSigningKeyUnusable), Hold: v1alpha1.HoldSigningKeyUnusable, Message: s.signingKeyTrouble()}
 	case !m.moduleOK && s.hasLoader(m) && troubleOf(m.LoaderPod) != nil:
-		return loaderProblem(troubleOf(m.LoaderPod), m.Profile)
+		p := loaderProblem(troubleOf(m.LoaderPod), m.Profile)
+		if s.staleLoader(m) {
+			p.Hold = ""
+		}
+		return p
 	case !m.satelliteOK && troubleOf(m.SatellitePod) != nil:
 		t := troubleOf(m.SatellitePod)
 		p := &Problem{Reason: "SatelliteFailing", Message: t.String()}

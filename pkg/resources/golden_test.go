@@ -49,7 +49,7 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 			Network:     v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
 			Tolerations: []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
 		},
-		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile},
+		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile, SigningKeySecret: "signing-key"},
 		Database: v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{
 			Host: "db.example.com", CredentialsSecret: "db-credentials", SSLMode: "verify-full",
 		}},
@@ -73,6 +73,7 @@ func goldens() map[string]client.Object {
 	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
 	prebuilt := params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt}})
 	compile := params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile}})
+	full.SigningKeyVersion = "4711"
 	access := resources.Database{URL: resources.DatabaseURL(&full.Spec.Database), User: "linstor", Password: "example"}
 	return map[string]client.Object{
 		"module-loader":           resources.ModuleLoader(plain, generic, noble),

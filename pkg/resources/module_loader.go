@@ -15,6 +15,22 @@ import (
 // sleepScript keeps a container running and lets it end at once when it is told to.
 const sleepScript = `trap 'exit 0' TERM INT; sleep infinity & wait`
 
+// Keys of the Secret with the signing key, and where the loader finds them (LINBIT/drbd, docker/entry.sh: LB_SIGN names a
+// directory with these two files; piraeus-operator, docs/how-to/secure-boot.md).
+const (
+	SigningKey         = "signing_key.pem"
+	SigningCertificate = "signing_key.x509"
+
+	signingKeyDir = "/signing-key"
+)
+
+// Signs is whether the loader on a platform's nodes signs the module: where it compiles one itself. A module that is shipped in
+// its image is not touched.
+func Signs(spec *v1alpha1.StorageClusterSpec, q Profile, l catalogue.Loader) bool {
+	mode := q.Mode(spec.KernelModule.Mode, l)
+	return spec.KernelModule.SigningKeySecret != "" && (mode == v1alpha1.ModuleCompile || mode == v1alpha1.ModuleAuto && q.Sources)
+}
+
 // ModuleLoader is the DaemonSet that brings the DRBD kernel module onto a platform's members with one family of operating
 // systems. There is none where the profile's mode is Preinstalled.
 //
@@ -28,6 +44,10 @@ func ModuleLoader(p Params, q Profile, l catalogue.Loader) *appsv1.DaemonSet {
 	meta.Labels[v1alpha1.LabelOS] = key
 	podLabels := labels(p.Cluster, v1alpha1.ComponentModuleLoader)
 	podLabels[v1alpha1.LabelOS] = key
+	var annotations map[string]string
+	if Signs(p.Spec, q, l) {
+		annotations = map[string]string{AnnotationSigningKeyVersion: p.SigningKeyVersion}
+	}
 
 	ds := &appsv1.DaemonSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
@@ -41,7 +61,7 @@ func ModuleLoader(p Params, q Profile, l catalogue.Loader) *appsv1.DaemonSet {
 				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("100%"))},
 			},
 			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: podLabels},
+				ObjectMeta: metav1.ObjectMeta{Labels: podLabels, Annotations: annotations},
 				Spec: corev1.PodSpec{
 					ServiceAccountName:           ModuleLoaderServiceAccount,
 					AutomountServiceAccountToken: ptr.To(false),
@@ -52,7 +72,7 @@ func ModuleLoader(p Params, q Profile, l catalogue.Loader) *appsv1.DaemonSet {
 					Tolerations:                  tolerateAll(),
 					InitContainers:               []corev1.Container{loaderContainer(p, q, l)},
 					Containers:                   []corev1.Container{loadedContainer(p, l)},
-					Volumes:                      loaderVolumes(p, q),
+					Volumes:                      loaderVolumes(p, q, l),
 				},
 			},
 		},
@@ -83,6 +103,10 @@ func loaderContainer(p Params, q Profile, l catalogue.Loader) corev1.Container {
 	mounts := []corev1.VolumeMount{mountReadOnly("lib-modules", "/lib/modules"), mount("tmp", "/tmp")}
 	if mountsSources(p, q) {
 		mounts = append(mounts, mountReadOnly("usr-src", "/usr/src"))
+	}
+	if Signs(p.Spec, q, l) {
+		env = append(env, corev1.EnvVar{Name: "LB_SIGN", Value: signingKeyDir})
+		mounts = append(mounts, mountReadOnly("signing-key", signingKeyDir))
 	}
 	security := &corev1.SecurityContext{
 		ReadOnlyRootFilesystem: ptr.To(true),
@@ -127,12 +151,18 @@ func mountsSources(p Params, q Profile) bool {
 	return q.Sources && p.Spec.KernelModule.Mode != v1alpha1.ModulePrebuilt
 }
 
-func loaderVolumes(p Params, q Profile) []corev1.Volume {
+func loaderVolumes(p Params, q Profile, l catalogue.Loader) []corev1.Volume {
 	out := []corev1.Volume{hostPath("lib-modules", "/lib/modules", corev1.HostPathDirectory), emptyDir("tmp")}
 	if mountsSources(p, q) {
 		// Not checked for being there: where it is missing, the loader's own words about missing headers are of more use
 		// than a pod that waits for a mount.
 		out = append(out, hostPath("usr-src", "/usr/src", corev1.HostPathUnset))
+	}
+	if Signs(p.Spec, q, l) {
+		out = append(out, corev1.Volume{Name: "signing-key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: p.Spec.KernelModule.SigningKeySecret, DefaultMode: ptr.To(int32(0o400)),
+			Items: []corev1.KeyToPath{{Key: SigningKey, Path: SigningKey}, {Key: SigningCertificate, Path: SigningCertificate}},
+		}}})
 	}
 	return out
 }

@@ -68,6 +68,10 @@ const AnnotationConfigHash = v1alpha1.Prefix + "config-hash"
 // A pod with another value than the wanted one is outdated: nobody but the operator replaces it.
 const AnnotationTemplateHash = v1alpha1.Prefix + "template-hash"
 
+// AnnotationSigningKeyVersion on the module loaders' pods is the resourceVersion of the Secret with the signing key, so that another
+// key restarts them. It is no hash of the key, which could be tried out.
+const AnnotationSigningKeyVersion = v1alpha1.Prefix + "signing-key-version"
+
 // AnnotationSpecHash on a workload or Service changes with what its builder says. It shows what a comparison field by field
 // cannot: that something which was set before is not set any more.
 const AnnotationSpecHash = v1alpha1.Prefix + "spec-hash"
@@ -82,6 +86,8 @@ type Params struct {
 	Version string
 	// Release is what the catalogue knows of that version.
 	Release catalogue.Release
+	// SigningKeyVersion is the resourceVersion of the Secret that spec.kernelModule.signingKeySecret names.
+	SigningKeyVersion string
 }
 
 // ModuleLoaderName is the name of the DaemonSet that loads the module on nodes with that value of storage.linstor.dev/os.

@@ -21,6 +21,7 @@ import (
 // way that its class allows.
 var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldKernelModuleFailed:       holdKernelModuleFailed,
+	v1alpha1.HoldSigningKeyUnusable:       holdSigningKeyUnusable,
 	v1alpha1.HoldDatabaseUnreachable:      holdDatabaseUnreachable,
 	v1alpha1.HoldPassphraseUnusable:       holdPassphraseUnusable,
 	v1alpha1.HoldControllerFailed:         holdControllerFailed,

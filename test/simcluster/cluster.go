@@ -245,6 +245,9 @@ func (c *Cluster) LinstorURL() string { return c.linstor.url }
 // SetLoaderResult decides what the module loader does on a node, see kubelet.Driver.
 func (c *Cluster) SetLoaderResult(node string, r LoaderResult) { c.driver.SetLoaderResult(node, r) }
 
+// SetSecureBoot makes a node's kernel take only modules that are signed with the key of that certificate, see kubelet.Driver.
+func (c *Cluster) SetSecureBoot(node, certificate string) { c.driver.SetSecureBoot(node, certificate) }
+
 // SetImagePullError makes new pods fail to pull images with that substring; "" ends it.
 func (c *Cluster) SetImagePullError(imageSubstring string) {
 	c.driver.SetImagePullError(imageSubstring)

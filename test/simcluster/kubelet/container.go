@@ -86,6 +86,9 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 		return 0, false
 	}
 	c.pulled = true
+	if !d.mountsSecrets(ctx, run, pod) {
+		return configRetry, false
+	}
 	program, err := d.begin(ctx, run, pod, c.spec)
 	if err != nil {
 		c.waiting = &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: err.Error()}

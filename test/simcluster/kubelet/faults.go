@@ -16,13 +16,14 @@ type LoaderResult struct {
 type crash struct{ container, node string }
 
 type faults struct {
+	enrolled map[string]string // by node: the certificate that its firmware trusts
 	loader   map[string]LoaderResult
 	badImage string // "" = none
 	crashes  map[crash]string
 }
 
 func newFaults() faults {
-	return faults{loader: map[string]LoaderResult{}, crashes: map[crash]string{}}
+	return faults{enrolled: map[string]string{}, loader: map[string]LoaderResult{}, crashes: map[crash]string{}}
 }
 
 // SetLoaderResult decides what the module loader does on a node from its next start on; a loader that waits in a crash
@@ -33,6 +34,21 @@ func (d *Driver) SetLoaderResult(node string, r LoaderResult) {
 	d.faults.loader[node] = r
 	d.mu.Unlock()
 	d.retryNow(node)
+}
+
+// SetSecureBoot makes a node's kernel take only modules that are signed with the key of that certificate.
+func (d *Driver) SetSecureBoot(node, certificate string) {
+	d.mu.Lock()
+	d.faults.enrolled[node] = certificate
+	d.mu.Unlock()
+	d.retryNow(node)
+}
+
+func (d *Driver) secureBoot(node string) (certificate string, on bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	certificate, on = d.faults.enrolled[node]
+	return certificate, on
 }
 
 // SetImagePullError makes pods that are new on their node fail to pull images with that substring. "" ends it.

@@ -30,6 +30,31 @@ func (d *Driver) controllerConfig(ctx context.Context, pod *corev1.Pod, c *corev
 	return config, nil
 }
 
+// mountsSecrets is whether all Secrets of the pod's volumes are there. As long as one is not, no container starts and none says
+// why: a kubelet tells only in an Event.
+func (d *Driver) mountsSecrets(ctx context.Context, run *podRun, pod *corev1.Pod) bool {
+	if run.mounted {
+		return true
+	}
+	for i := range pod.Spec.Volumes {
+		v := pod.Spec.Volumes[i].Secret
+		if v == nil {
+			continue
+		}
+		files, err := d.secret(ctx, pod.Namespace, v.SecretName, v.Optional)
+		if err != nil {
+			return false
+		}
+		for _, item := range v.Items {
+			if _, ok := files[item.Key]; !ok && (v.Optional == nil || !*v.Optional) {
+				return false
+			}
+		}
+	}
+	run.mounted = true
+	return true
+}
+
 // mountedFile is the content of a file in the container; "" when no volume provides it.
 func (d *Driver) mountedFile(ctx context.Context, pod *corev1.Pod, c *corev1.Container, file string) (string, error) {
 	for _, mount := range c.VolumeMounts {

@@ -24,6 +24,7 @@ type podRun struct {
 	accepted      metav1.Time
 	startAt       time.Time // no container starts before
 	init, main    []*container
+	mounted       bool // the volumes were there when the first container started
 
 	published   *corev1.PodStatus // what was written last
 	publishedAt string            // the resource version of that write
@@ -167,7 +168,7 @@ func (r *podRun) reboot() {
 		}
 		c.failures, c.retryAt = 0, time.Time{}
 	}
-	r.podIP = ""
+	r.podIP, r.mounted = "", false
 }
 
 func (r *podRun) endBackoff() {

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"path"
 	"strings"
 	"time"
 
@@ -24,7 +25,7 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	}
 	switch c.Name {
 	case ModuleLoader:
-		return endedTask{d.loadModule(run.node, c)}, nil
+		return d.beginLoader(ctx, run, pod, c)
 	case WaitForModule:
 		return waitTask{machines: d.opts.Machines, node: run.node, optional: envValue(c, "LB_MODULE_OPTIONAL") == "yes"}, nil
 	case Inventory:
@@ -50,11 +51,33 @@ type endedTask struct{ exit exit }
 func (t endedTask) state() taskState { return taskState{ended: true, exit: t.exit} }
 func (endedTask) stop(bool)          {}
 
+// loaderSigns is the environment variable that names the directory with the key to sign the module with (LINBIT/drbd,
+// docker/entry.sh).
+const loaderSigns = "LB_SIGN"
+
+func (d *Driver) beginLoader(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	certificate := ""
+	if dir := envValue(c, loaderSigns); dir != "" {
+		var err error
+		if certificate, err = d.mountedFile(ctx, pod, c, path.Join(dir, "signing_key.x509")); err != nil {
+			return nil, err
+		}
+	}
+	return endedTask{d.loadModule(run.node, c, certificate)}, nil
+}
+
 // loadModule is the module loader's work. One that finds the module loaded ends well and never replaces it (LINBIT/drbd,
 // docker/entry.sh).
-func (d *Driver) loadModule(node string, c *corev1.Container) exit {
+func (d *Driver) loadModule(node string, c *corev1.Container, certificate string) exit {
 	if d.opts.Machines.ModuleVersion(node) != "" {
 		return exit{}
+	}
+	if enrolled, on := d.secureBoot(node); on && certificate != enrolled {
+		reason := "Key was rejected by service"
+		if certificate == "" {
+			reason = "Operation not permitted"
+		}
+		return exit{code: 1, message: "insmod: ERROR: could not insert module ./drbd.ko: " + reason + "\n\nCould not load DRBD kernel modules"}
 	}
 	result := d.loaderResult(node)
 	if result.ExitCode != 0 {

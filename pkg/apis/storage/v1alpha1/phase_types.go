@@ -39,6 +39,7 @@ const (
 	// Clearing reasons end by themselves when the evidence comes back.
 
 	HoldKernelModuleFailed       HoldReason = "KernelModuleFailed"
+	HoldSigningKeyUnusable       HoldReason = "SigningKeyUnusable"
 	HoldDatabaseUnreachable      HoldReason = "DatabaseUnreachable"
 	HoldPassphraseUnusable       HoldReason = "PassphraseUnusable"
 	HoldControllerFailed         HoldReason = "ControllerFailed"
@@ -105,6 +106,7 @@ const (
 
 var holdKinds = []HoldKind{
 	{HoldKernelModuleFailed, HoldClearing, []string{OptionRetry}},
+	{HoldSigningKeyUnusable, HoldClearing, []string{OptionRetry}},
 	{HoldDatabaseUnreachable, HoldClearing, []string{OptionRetry}},
 	{HoldPassphraseUnusable, HoldClearing, []string{OptionRetry}},
 	{HoldControllerFailed, HoldClearing, []string{OptionRetry}},
