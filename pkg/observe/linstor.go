@@ -18,7 +18,7 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 		o.last, o.lastAt = phases.Linstor{}, time.Time{}
 		return o.last
 	}
-	devices := s.Target != nil && s.Target.Spec.WantsDevices() && missesPools(s)
+	devices := s.Target != nil && s.Target.Spec.WantsDevices() && (missesPools(s) || o.disks.due(s, o.Timing.Safety))
 	copies := s.WantsResources(o.last.View)
 	if age := s.Now.Sub(o.lastAt); !o.lastAt.IsZero() && (!devices || o.devices) && (!copies || o.last.View == nil || o.last.View.ResourcesKnown) {
 		if age < o.minAge() || !o.dirty && age < o.maxAge(s) {
@@ -35,6 +35,7 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 	if view != nil {
 		o.down = phases.RememberDown(o.down, view, s.Now)
 	}
+	o.disks.remember(s, view, devices)
 	o.last = phases.Linstor{Asked: true, View: view, Err: err, Down: o.down}
 	o.lastAt, o.devices = s.Now, devices
 	return o.last

@@ -53,6 +53,7 @@ type Observer struct {
 	down    map[string]phases.Down
 	dirty   bool
 	devices bool
+	disks   diskMemory
 	probe   phases.Database
 	probeAt time.Time
 	probed  string
@@ -91,6 +92,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*ph
 		s.TaskStates[key] = o.Tasks.State(key)
 	}
 	s.Derive()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.disks.complete = s.HasOptionalPools()
 	return s, nil
 }
 

@@ -24,6 +24,10 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		return in.keepOnNodes(auxSkip), nil
 	case v1alpha1.OptionUseExisting:
 		return in.keepOnNodes(auxUseExisting), nil
+	case v1alpha1.OptionApprove:
+		return in.keepDevices(auxApprove), nil
+	case v1alpha1.OptionRecreate:
+		return in.keepDevices(auxRecreate), nil
 	case v1alpha1.OptionAdopt:
 		return true, in.adoptDatabase(ctx)
 	case v1alpha1.OptionContinue:
@@ -38,6 +42,9 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		// Stored is what the cache shows: letting the hold go before would begin it anew.
 		return false, in.applyClaim(ctx, claim)
 	default: // retry: failures are forgotten, so that back-off does not delay the new try
+		if a.Hold.Reason == v1alpha1.HoldPoolBackendLost && !in.dropConsents() {
+			return false, nil
+		}
 		for _, prefix := range []string{"node/", "reconnect/", "restore/", "pool/", "controller/", "leave/"} {
 			in.Tasks.Forget(prefix)
 		}

@@ -37,6 +37,9 @@ func (s *Snapshot) overdue(state fsm.State, o *Outcome) *HoldRequest {
 	if !working || o.kind != KindWait && o.kind != KindFail || o.accept != nil || s.PhaseAge() <= deadline {
 		return nil
 	}
+	if state == fsm.StoragePools && s.onlyApprovalLacks() {
+		return nil // its holds ask already, and time does not answer them
+	}
 	h := &HoldRequest{Reason: v1alpha1.HoldOperationFailed, Message: fmt.Sprintf("no progress for %s: %s", deadline, oneLine(o.message))}
 	if o.kind == KindFail {
 		return h

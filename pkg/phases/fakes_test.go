@@ -181,6 +181,9 @@ func (f fakeAPI) Node(_ context.Context, name string) (*linstor.Node, error) {
 
 func (f fakeAPI) Resources(_ context.Context, q linstor.ResourceQuery) ([]linstor.Resource, error) {
 	var out []linstor.Resource
+	if f.now == nil {
+		return nil, f.fail["resources"]
+	}
 	for _, r := range f.now.Resources {
 		if (len(q.Nodes) == 0 || slices.Contains(q.Nodes, r.Node)) && (len(q.Names) == 0 || slices.Contains(q.Names, r.Name)) {
 			out = append(out, r)

@@ -28,10 +28,13 @@ func NewHold(s *Snapshot, r *HoldRequest) *v1alpha1.Hold {
 	sum := sha256.Sum256([]byte(fmt.Sprintf("%s|%s|%s|%s|%d|%d", s.Cluster.UID, r.Reason, r.Pool, strings.Join(nodes, ","), s.Cluster.Generation, s.Now.UnixNano())))
 	h := &v1alpha1.Hold{
 		ID: "h-" + hex.EncodeToString(sum[:3]), Reason: r.Reason, Message: r.Message, Since: metav1.NewTime(s.Now),
-		Options: kind.Options, Pool: r.Pool, Count: int32(len(nodes)), Runbook: "docs/runbooks/" + string(r.Reason) + ".md",
+		Options: kind.Options, Pool: r.Pool, Count: int32(len(nodes)), Devices: r.Devices, Runbook: "docs/runbooks/" + string(r.Reason) + ".md",
 	}
-	if len(kind.Options) > 0 {
-		h.Resume = fmt.Sprintf("kubectl annotate storagecluster %s --overwrite %s=%s:%s", s.Cluster.Name, v1alpha1.AnnotationResume, h.ID, kind.Options[0])
+	if r.Options != nil {
+		h.Options = r.Options
+	}
+	if len(h.Options) > 0 {
+		h.Resume = fmt.Sprintf("kubectl annotate storagecluster %s --overwrite %s=%s:%s", s.Cluster.Name, v1alpha1.AnnotationResume, h.ID, h.Options[0])
 	}
 	h.Nodes = nodes[:min(len(nodes), mostHeldNodes)]
 	h.Resources = r.Resources
@@ -41,8 +44,12 @@ func NewHold(s *Snapshot, r *HoldRequest) *v1alpha1.Hold {
 // heldPool is whether a hold keeps the operator from making a pool on a member. The hold stands until its token comes,
 // whatever the disks look like meanwhile.
 func (s *Snapshot) heldPool(m *Member, entry string) bool {
-	for i := range s.Cluster.Status.NodeHolds {
-		h := &s.Cluster.Status.NodeHolds[i]
+	return heldBy(s.Cluster.Status.NodeHolds, m, entry)
+}
+
+func heldBy(holds []v1alpha1.Hold, m *Member, entry string) bool {
+	for i := range holds {
+		h := &holds[i]
 		if h.Pool == entry && (slices.Contains(h.Nodes, m.Name) || int(h.Count) > len(h.Nodes) && !keptAnswer(m, h)) {
 			return true
 		}
@@ -57,13 +64,13 @@ func keptAnswer(m *Member, h *v1alpha1.Hold) bool {
 		return false
 	}
 	p := m.Linstor.Properties
-	return p[auxSkip+h.Pool] == h.ID || p[auxUseExisting+h.Pool] == h.ID
+	return p[auxSkip+h.Pool] == h.ID || p[auxUseExisting+h.Pool] == h.ID || listsDevices(h.Reason)
 }
 
 // heldNode is whether a hold stops the member somewhere.
 func (s *Snapshot) heldNode(m *Member) bool {
 	for _, p := range m.Pools {
-		if !p.Ready && s.heldPool(m, p.Entry.Name) {
+		if !p.Ready && !p.NotWanted && s.heldPool(m, p.Entry.Name) {
 			return true
 		}
 	}
@@ -84,12 +91,13 @@ func NodeHolds(s *Snapshot, mayBegin bool, released *Answer) []v1alpha1.Hold {
 				continue
 			}
 		}
-		if s.poolKnown(h.Pool) {
+		h, stands := s.refreshed(h)
+		if stands && s.poolKnown(h.Pool) {
 			out = append(out, h)
 		}
 	}
 	if mayBegin {
-		for _, r := range s.nodeHoldRequests() {
+		for _, r := range s.nodeHoldRequests(out) {
 			out = addNodeHold(s, out, r)
 		}
 	}
@@ -108,10 +116,12 @@ func remaining(h v1alpha1.Hold, answered []string) v1alpha1.Hold {
 	before := len(h.Nodes)
 	h.Nodes = slices.DeleteFunc(slices.Clone(h.Nodes), func(n string) bool { return slices.Contains(answered, n) })
 	h.Count -= int32(before - len(h.Nodes))
+	h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(d v1alpha1.HoldDevice) bool { return slices.Contains(answered, d.Node) })
 	return h
 }
 
-func (s *Snapshot) nodeHoldRequests() []*HoldRequest {
+// nodeHoldRequests asks about the pools of members that nothing else stops, as far as no hold asks already.
+func (s *Snapshot) nodeHoldRequests(standing []v1alpha1.Hold) []*HoldRequest {
 	type key struct {
 		reason v1alpha1.HoldReason
 		pool   string
@@ -119,19 +129,26 @@ func (s *Snapshot) nodeHoldRequests() []*HoldRequest {
 	groups := map[key][]*Member{}
 	var order []key
 	for _, m := range s.Members {
-		p := m.Problem
-		if p == nil || p.Hold == "" || p.Pool == "" || p.Hold.Kind().Class != v1alpha1.HoldAnswer || s.heldPool(m, p.Pool) {
+		if !m.registeredOK || !m.Selected {
 			continue
 		}
-		k := key{p.Hold, p.Pool}
-		if groups[k] == nil {
-			order = append(order, k)
+		for _, pool := range m.Pools {
+			p := pool.Problem
+			if p == nil || p.Hold.Kind().Class != v1alpha1.HoldAnswer || p.Hold == "" || heldBy(standing, m, p.Pool) {
+				continue
+			}
+			k := key{p.Hold, p.Pool}
+			if groups[k] == nil {
+				order = append(order, k)
+			}
+			groups[k] = append(groups[k], m)
 		}
-		groups[k] = append(groups[k], m)
 	}
 	var out []*HoldRequest
 	for _, k := range order {
-		out = append(out, groupHold(k.reason, k.pool, groups[k]))
+		if r := groupHold(k.reason, k.pool, groups[k]); len(r.Nodes) > 0 {
+			out = append(out, r)
+		}
 	}
 	return out
 }
@@ -141,6 +158,9 @@ func addNodeHold(s *Snapshot, holds []v1alpha1.Hold, r *HoldRequest) []v1alpha1.
 		h := &holds[i]
 		if h.Reason != r.Reason || h.Pool != r.Pool {
 			continue
+		}
+		if listsDevices(h.Reason) {
+			return holds // who answered has not seen these nodes: they follow in the next hold
 		}
 		for _, n := range r.Nodes {
 			if slices.Contains(h.Nodes, n) {
@@ -154,7 +174,7 @@ func addNodeHold(s *Snapshot, holds []v1alpha1.Hold, r *HoldRequest) []v1alpha1.
 		slices.Sort(h.Nodes)
 		return holds
 	}
-	if len(holds) == mostNodeHolds {
+	if len(holds) == mostNodeHolds || !roomForDevices(holds, r) {
 		return holds // shown as problems; held as soon as there is room
 	}
 	holds = append(holds, *NewHold(s, r))

@@ -163,7 +163,7 @@ func TestNodeHoldsAreBounded(t *testing.T) {
 	w.settle()
 	s := w.snapshot()
 	for i := range pools {
-		s.Members[0].Problem = &Problem{Reason: "DeviceNotEmpty", Hold: v1alpha1.HoldDeviceNotEmpty, Pool: pools[i].Name}
+		s.Members[0].Pools[i].Problem = &Problem{Reason: "DeviceNotEmpty", Hold: v1alpha1.HoldDeviceNotEmpty, Pool: pools[i].Name}
 		w.cluster.Status.NodeHolds = NodeHolds(s, true, nil)
 	}
 	if got := len(w.cluster.Status.NodeHolds); got != mostNodeHolds {

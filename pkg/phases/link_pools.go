@@ -33,13 +33,15 @@ type MemberPool struct {
 	Have *linstor.Pool
 	// Ready is whether it is there without trouble.
 	Ready bool
-	// NotWanted: optional devices are absent, or a human said skip.
+	// NotWanted: optional devices are absent or not approved yet, or a human said skip.
 	NotWanted bool
 	Problem   *Problem
 
 	step    poolStep
 	devices []linstor.Device
-	change  linstor.Change
+	// spare are the empty disks that a human is asked about.
+	spare  []linstor.Device
+	change linstor.Change
 }
 
 // poolStep is what is to be done for a pool.
@@ -52,6 +54,9 @@ const (
 	stepDevices  poolStep = "devices"
 	stepRepair   poolStep = "repair"
 	stepModify   poolStep = "modify"
+	stepVerify   poolStep = "verify"
+	stepRecreate poolStep = "recreate"
+	stepForget   poolStep = "forget"
 )
 
 // poolLink creates the storage pools.
@@ -67,7 +72,11 @@ func (poolLink) Evidence(s *Snapshot) Evidence {
 		return s.linstorUnknown()
 	}
 	e := s.perMember(isRegistered, func(m *Member) bool { return m.poolsOK && m.State != v1alpha1.NodeHeld })
-	return describe(e, "PoolsReady", "CreatingPools", "nodes have their storage pools")
+	e = describe(e, "PoolsReady", "CreatingPools", "nodes have their storage pools")
+	if n := s.count((*Member).awaitsApproval); n > 0 && e.Hold == nil {
+		e.Message += fmt.Sprintf("; on %d nodes disks wait for approval", n)
+	}
+	return e
 }
 
 func (poolLink) Work(_ context.Context, in *Input) error {
@@ -79,11 +88,12 @@ func (poolLink) Work(_ context.Context, in *Input) error {
 			continue
 		}
 		for _, p := range m.Pools {
-			if in.heldPool(m, p.Entry.Name) || p.step == stepRepair && in.frozen() {
+			if in.heldPool(m, p.Entry.Name) || (p.step == stepRepair || p.step == stepRecreate) && in.frozen() {
 				continue
 			}
 			in.makePool(m, p)
 		}
+		in.removeOldPools(m)
 	}
 	return nil
 }
@@ -125,6 +135,9 @@ func (s *Snapshot) derivePools() {
 			}
 		}
 		s.poolConflicts(m)
+		if m.Linstor != nil {
+			s.findOldPools(m)
+		}
 	}
 }
 

@@ -52,9 +52,9 @@ func TestJudgePool(t *testing.T) {
 		{name: "other case", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Provider = "lvm_thin" }, ready: true},
 		{name: "another volume group", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Backing = "other/thin" }, problem: "UnsupportedChange", hold: v1alpha1.HoldUnsupportedChange},
 		{name: "another provider", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Provider = "ZFS" }, problem: "UnsupportedChange", hold: v1alpha1.HoldUnsupportedChange},
-		{name: "broken: registered anew", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Errors = []string{"no such VG"} }, step: stepRepair, problem: "PoolBackendMissing"},
-		{name: "of unknown size: registered anew", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil }, step: stepRepair, problem: "PoolBackendMissing"},
-		{name: "broken for long", w: plain, spoil: func(w *world) {
+		{name: "broken: registered anew", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].Errors = []string{"no such VG"} }, step: stepRepair, problem: "PoolBackendMissing"},
+		{name: "of unknown size: registered anew", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil }, step: stepRepair, problem: "PoolBackendMissing"},
+		{name: "broken for long", w: neverWorked, spoil: func(w *world) {
 			w.node("n01").Pools["ssd"].TotalKiB = ptr.To[int64](0)
 			w.tasks["pool/n01/ssd"] = work.State{Err: errors.New("x"), Attempts: 3}
 		}, step: stepRepair, problem: "PoolBackendMissing", hold: v1alpha1.HoldPoolBackendMissing},
@@ -63,6 +63,7 @@ func TestJudgePool(t *testing.T) {
 			p.TotalKiB, p.Properties = nil, nil
 		}, problem: "PoolBackendMissing", hold: v1alpha1.HoldPoolBackendMissing},
 		{name: "broken and made from disks: never made again", w: hotReady, spoil: func(w *world) {
+			delete(w.node("n01").Pools["hot"].Properties, auxWorked)
 			w.node("n01").Pools["hot"].Errors = []string{"gone"}
 			w.node("n01").Devices = one
 		}, problem: "PoolBackendMissing", hold: v1alpha1.HoldPoolBackendMissing},
@@ -102,6 +103,13 @@ func TestJudgePool(t *testing.T) {
 
 func plain(t *testing.T) *world { return newWorld(t, 1) }
 
+// neverWorked is a world whose pool LINSTOR could not use yet.
+func neverWorked(t *testing.T) *world {
+	w := newWorld(t, 1)
+	delete(w.node("n01").Pools["ssd"].Properties, auxWorked)
+	return w
+}
+
 func hotReady(t *testing.T) *world {
 	w := hot(t)
 	w.register()
@@ -123,18 +131,18 @@ func TestPoolWork(t *testing.T) {
 		{name: "register", w: plain, spoil: func(w *world) { delete(w.node("n01").Pools, "ssd") }, then: notThere, want: []string{"create pool n01/ssd LVM_THIN vg/thin"}},
 		{name: "register what somebody has registered meanwhile", w: plain, spoil: func(w *world) { delete(w.node("n01").Pools, "ssd") },
 			then: func(r *record) { r.fail["create pool n01/ssd LVM_THIN vg/thin"] = refused(linstor.CodePoolExists) }, want: []string{"create pool n01/ssd LVM_THIN vg/thin"}},
-		{name: "repair", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
+		{name: "repair", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
 			then: func(r *record) { r.pools["n01/ssd"] = &linstor.Pool{} }, want: []string{"delete pool n01/ssd", "create pool n01/ssd LVM_THIN vg/thin"}},
-		{name: "repair what is well meanwhile", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
+		{name: "repair what is well meanwhile", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
 			then: func(r *record) { r.pools["n01/ssd"] = &linstor.Pool{TotalKiB: ptr.To[int64](1)} }},
-		{name: "repair what is gone meanwhile", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil }, then: notThere,
+		{name: "repair what is gone meanwhile", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil }, then: notThere,
 			want: []string{"create pool n01/ssd LVM_THIN vg/thin"}},
-		{name: "repair of a pool in use is refused by LINSTOR", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
+		{name: "repair of a pool in use is refused by LINSTOR", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
 			then: func(r *record) {
 				r.pools["n01/ssd"] = &linstor.Pool{}
 				r.fail["delete pool n01/ssd"] = refused(linstor.CodeInUse)
 			}, want: []string{"delete pool n01/ssd"}, fails: "997"},
-		{name: "repair without a look", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
+		{name: "repair without a look", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil },
 			then: func(r *record) { r.fail["pool n01/ssd"] = errors.New("timeout") }, fails: "timeout"},
 		{name: "modify", w: plain, spoil: func(w *world) {
 			w.cluster.Spec.StoragePools[0].Properties = map[string]string{"PrefNic": "storage"}

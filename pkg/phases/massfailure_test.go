@@ -188,6 +188,7 @@ func TestAFrozenClusterRepairsNoPool(t *testing.T) {
 	for _, frozen := range []bool{false, true} {
 		w := newWorld(t, 5)
 		w.node("n05").Pools["ssd"].TotalKiB = nil
+		delete(w.node("n05").Pools["ssd"].Properties, auxWorked)
 		if frozen {
 			w.nodeDown("n01", time.Minute)
 			w.nodeDown("n02", time.Minute)

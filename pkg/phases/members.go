@@ -40,6 +40,10 @@ type Member struct {
 	// Pools are what the spec wants on it.
 	Pools []*MemberPool
 
+	// oldPools are pools that the operator made and that the spec no longer wants there.
+	oldPools []*linstor.Pool
+	// Notes tell what is worth knowing although it keeps the member from nothing.
+	Notes []*Problem
 	// disks are what the satellite's inventory found; nil while no pool is made from devices.
 	disks []disk
 
@@ -68,6 +72,14 @@ type Problem struct {
 	Pool string
 	// Hold is the reason of a hold if going on by itself does not help; "" while it may.
 	Hold v1alpha1.HoldReason
+}
+
+// Told is what the status tells of a member: its trouble, and what is worth knowing besides.
+func (m *Member) Told() []*Problem {
+	if m.Problem == nil {
+		return m.Notes
+	}
+	return append([]*Problem{m.Problem}, m.Notes...)
 }
 
 // MemberByName finds a member.
@@ -310,7 +322,8 @@ func (s *Snapshot) blocked(through func(*Member) bool) *HoldRequest {
 	groups := map[key][]*Member{}
 	stuck := 0
 	for _, m := range s.Members {
-		if m.Counts() && !through(m) && m.Problem != nil && m.Problem.Hold != "" {
+		// Disks that wait for approval are no failure: the cluster goes on without a stop while somebody makes up their mind.
+		if m.Counts() && !through(m) && m.Problem != nil && m.Problem.Hold != "" && m.Problem.Hold != v1alpha1.HoldDeviceApproval {
 			k := key{m.Problem.Hold, m.Problem.Pool}
 			groups[k] = append(groups[k], m)
 			stuck++
@@ -331,14 +344,23 @@ func (s *Snapshot) blocked(through func(*Member) bool) *HoldRequest {
 }
 
 func groupHold(reason v1alpha1.HoldReason, pool string, ms []*Member) *HoldRequest {
-	h := &HoldRequest{Reason: reason, Pool: pool, Message: ms[0].Problem.Message}
+	message := ""
+	if p := ms[0].pool(pool); p != nil && p.Problem != nil && p.Problem.Hold == reason {
+		message = p.Problem.Message // which need not be the member's first trouble
+	} else if ms[0].Problem != nil {
+		message = ms[0].Problem.Message
+	}
+	h := &HoldRequest{Reason: reason, Pool: pool, Message: message}
 	for _, m := range ms {
 		h.Nodes = append(h.Nodes, m.Name)
 	}
 	if len(ms) > 1 {
-		h.Message = fmt.Sprintf("%d nodes: %s (on %s)", len(ms), ms[0].Problem.Message, ms[0].Name)
+		h.Message = fmt.Sprintf("%d nodes: %s (on %s)", len(ms), message, ms[0].Name)
 	} else {
-		h.Message = fmt.Sprintf("node %s: %s", ms[0].Name, ms[0].Problem.Message)
+		h.Message = fmt.Sprintf("node %s: %s", ms[0].Name, message)
+	}
+	if listsDevices(reason) {
+		listDevices(h, ms)
 	}
 	return h
 }

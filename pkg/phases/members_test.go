@@ -183,7 +183,7 @@ func TestMemberStates(t *testing.T) {
 			w.node("n01").Flags = []string{linstor.FlagEvicted, linstor.FlagDelete}
 		}, state: v1alpha1.NodeUnreachable, problem: "NodeEvicted"},
 		{name: "pool missing", spoil: func(w *world) { delete(w.node("n01").Pools, "ssd") }, state: v1alpha1.NodeCreatingPools},
-		{name: "pool broken", spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil }, state: v1alpha1.NodeCreatingPools, problem: "PoolBackendMissing"},
+		{name: "pool broken", spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil }, state: v1alpha1.NodeCreatingPools, problem: "PoolBackendLost"},
 		{name: "LINSTOR silent", spoil: func(w *world) { w.silent(errors.New("refused")) }, state: v1alpha1.NodeRegistering},
 		{name: "pool held", spoil: func(w *world) {
 			delete(w.node("n01").Pools, "ssd")

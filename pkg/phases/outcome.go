@@ -45,6 +45,10 @@ type HoldRequest struct {
 	Nodes   []string
 	// Resources are names of volumes that it is about, ten at most.
 	Resources []string
+	// Devices are the disks that are asked about.
+	Devices []v1alpha1.HoldDevice
+	// Options are fewer than the reason's; nil for all of them.
+	Options []string
 }
 
 // Acceptance is an accepted spec.

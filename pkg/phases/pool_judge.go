@@ -29,6 +29,8 @@ func (s *Snapshot) judgePool(m *Member, p *MemberPool) {
 		p.Ready = !brokenPool(p.Have)
 		if p.change = linstor.Diff(p.Have.Properties, want); !p.change.Empty() {
 			p.step, p.Ready = stepModify, false
+		} else if p.Ready && len(m.consents(p.Entry.Name)) > 0 {
+			p.step = stepForget
 		}
 	}
 }
@@ -41,11 +43,15 @@ func brokenPool(p *linstor.Pool) bool {
 
 // judgeBrokenPool: LINSTOR registers a pool before it checks the volume group, and does not check again; registering it
 // anew does. A pool that was made from devices is left as it is: its disks may be gone, and a repair could end in
-// formatting what came in their place.
+// formatting what came in their place. So is one that worked before.
 func (s *Snapshot) judgeBrokenPool(m *Member, p *MemberPool) {
 	message := fmt.Sprintf("LINSTOR cannot use %s %s for pool %s", p.Provider, p.Backing, p.Name)
 	if len(p.Have.Errors) > 0 {
 		message += ": " + strings.Join(p.Have.Errors, "; ")
+	}
+	if p.Have.Properties[auxWorked] != "" {
+		s.judgeLostPool(m, p, message)
+		return
 	}
 	p.Problem = &Problem{Reason: string(v1alpha1.HoldPoolBackendMissing), Message: oneLine(message), Pool: p.Entry.Name}
 	if p.Entry.Devices == nil && p.Have.Properties[auxEntry] != "" {
@@ -92,6 +98,8 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 	}
 	p.devices = c.devices
 	switch {
+	case len(c.devices) > 0 && needsApproval(p.Entry) && !m.consented(name, c.devices):
+		s.askForApproval(p)
 	case len(c.devices) > 0:
 		p.step, p.Problem = stepDevices, s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 	case len(c.occupied) > 0:
@@ -137,6 +145,9 @@ func (s *Snapshot) judgeIntent(m *Member, p *MemberPool, c choice, intent string
 		p.step = stepFinish // the disks seem to have been made ready: only the pool is missing
 	case total:
 		p.step = stepDevices // nothing happened yet
+		if needsApproval(p.Entry) && !m.consented(p.Entry.Name, p.devices) {
+			s.askForApproval(p) // the intent is an old one, whose disks were wiped since
+		}
 	default:
 		p.Problem = &Problem{Reason: string(v1alpha1.HoldStoragePoolsFailed), Hold: v1alpha1.HoldStoragePoolsFailed, Pool: p.Entry.Name,
 			Message: fmt.Sprintf("pool %s: making it from %s stopped half-way; some of the disks are still empty", p.Entry.Name, intent)}

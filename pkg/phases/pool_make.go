@@ -15,6 +15,10 @@ import (
 func (p *MemberPool) properties() map[string]string {
 	want := map[string]string{auxEntry: p.Entry.Name}
 	maps.Copy(want, p.Entry.Properties)
+	// A pool is registered with the mark, which costs no write of its own, and loses it if that shows that it does not work.
+	if p.Have == nil || p.Have.Properties[auxWorked] != "" || !brokenPool(p.Have) {
+		want[auxWorked] = "true"
+	}
 	return want
 }
 
@@ -25,22 +29,37 @@ func (in *Input) makePool(m *Member, p *MemberPool) {
 	if p.step == stepNone {
 		return
 	}
+	if p.step == stepVerify {
+		in.verifyPool(m, p)
+		return
+	}
 	do := map[poolStep]func(context.Context) error{
 		stepRegister: func(ctx context.Context) error { return in.registerPool(ctx, m, p) },
 		stepFinish:   func(ctx context.Context) error { return in.finishFromDevices(ctx, m, p) },
 		stepDevices:  func(ctx context.Context) error { return in.makeFromDevices(ctx, m, p) },
 		stepRepair:   func(ctx context.Context) error { return in.repairPool(ctx, m, p) },
+		stepRecreate: func(ctx context.Context) error { return in.recreatePool(ctx, m, p) },
+		stepForget:   func(ctx context.Context) error { return in.forgetConsents(ctx, m, p) },
 		stepModify: func(ctx context.Context) error {
 			return in.API.SetPoolProperties(ctx, m.Name, p.Name, p.change.Set, p.change.Delete)
 		},
 	}[p.step]
-	in.ensure(work.Task{Key: poolKey(m, p), Input: digest([]any{p.step, p.Backing, paths(p.devices), p.change}), Do: do})
+	in.ensure(work.Task{Key: poolKey(m, p), Input: digest([]any{p.step, p.Backing, paths(p.devices), paths(p.spare), p.change}), Do: do})
 }
 
 func (in *Input) registerPool(ctx context.Context, m *Member, p *MemberPool) error {
-	err := in.API.CreatePool(ctx, linstor.PoolSpec{Node: m.Name, Name: p.Name, Provider: p.Provider, Backing: p.Backing, Properties: linstor.Diff(nil, p.properties()).Set})
+	want := p.properties()
+	props := linstor.Diff(nil, want).Set
+	err := in.API.CreatePool(ctx, linstor.PoolSpec{Node: m.Name, Name: p.Name, Provider: p.Provider, Backing: p.Backing, Properties: props})
 	if linstor.IsExists(err) {
 		return nil // the next view shows what it is
+	}
+	if linstor.Code(err) == linstor.CodePoolConfiguration && want[auxWorked] != "" {
+		delete(want, auxWorked)
+		change := linstor.Diff(props, want)
+		// LINSTOR stores the change and answers with the pool's old trouble. If it was not stored, a human is asked about a pool
+		// that never worked, which is the safe side.
+		_ = in.API.SetPoolProperties(ctx, m.Name, p.Name, change.Set, change.Delete)
 	}
 	return err
 }
@@ -80,6 +99,9 @@ func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) 
 	if intent := m.Linstor.Properties[auxIntent+p.Entry.Name]; intent != "" {
 		// What was begun is finished as it was begun: a disk that came since would otherwise stop it for ever.
 		now = slices.DeleteFunc(now, func(d linstor.Device) bool { return !intended(intent, &d) })
+	}
+	if needsApproval(p.Entry) && !m.consented(p.Entry.Name, now) {
+		return fmt.Errorf("pool %s on node %s: the empty disks are not those that were approved: they are %s", p.Entry.Name, m.Name, consentTo(now))
 	}
 	if identities(now) != identities(p.devices) {
 		return fmt.Errorf("pool %s on node %s: the empty disks changed while it was being made: %s became %s",

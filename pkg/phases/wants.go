@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -50,4 +51,12 @@ func (s *Snapshot) outdatedPods(matters func(*corev1.Pod) bool) bool {
 		}
 	}
 	return false
+}
+
+// HasOptionalPools is whether LINSTOR has all pools that nodes may be without. While it does not, a disk that is attached
+// matters.
+func (s *Snapshot) HasOptionalPools() bool {
+	return s.Linstor.Known() && s.count(func(m *Member) bool {
+		return slices.ContainsFunc(m.Pools, func(p *MemberPool) bool { return p.Have == nil && p.Entry.Devices != nil && p.Entry.Devices.Optional })
+	}) == 0
 }

@@ -158,7 +158,7 @@ func (w *world) register() {
 			e := &s.Target.Spec.StoragePools[i]
 			kind, backing := e.Backing()
 			n.Pools[strings.ToLower(e.LinstorName())] = &linstor.Pool{Name: e.LinstorName(), Node: m.Name, Provider: kind, Backing: backing,
-				Properties: linstor.Diff(nil, map[string]string{auxEntry: e.Name}).Set, TotalKiB: ptr.To[int64](100 << 20), FreeKiB: ptr.To[int64](60 << 20)}
+				Properties: linstor.Diff(nil, map[string]string{auxEntry: e.Name, auxWorked: "true"}).Set, TotalKiB: ptr.To[int64](100 << 20), FreeKiB: ptr.To[int64](60 << 20)}
 		}
 		w.linstor.View.Nodes[strings.ToLower(m.Name)] = n
 	}

@@ -77,7 +77,12 @@ func (b budget) apply(st *v1alpha1.StorageClusterStatus) {
 }
 
 func (b budget) applyHold(h *v1alpha1.Hold) {
-	h.Nodes, h.Message = first(h.Nodes, b.held), truncateBytes(h.Message, b.text)
+	h.Message = truncateBytes(h.Message, b.text)
+	if h.Reason == v1alpha1.HoldDeviceApproval {
+		return // bounded when it began; a node that is not listed would not be approved
+	}
+	h.Nodes = first(h.Nodes, b.held)
+	h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(d v1alpha1.HoldDevice) bool { return !slices.Contains(h.Nodes, d.Node) })
 }
 
 func first[T any](list []T, n int) []T {

@@ -91,22 +91,21 @@ func problems(s *phases.Snapshot) []v1alpha1.NodeProblem {
 	at := map[key]int{}
 	var out []v1alpha1.NodeProblem
 	for _, m := range s.Members {
-		if m.Problem == nil {
-			continue
-		}
-		k := key{m.Problem.Reason, m.Problem.Pool}
-		i, ok := at[k]
-		if !ok {
-			if len(out) == mostProblems {
-				continue
+		for _, p := range m.Told() {
+			k := key{p.Reason, p.Pool}
+			i, ok := at[k]
+			if !ok {
+				if len(out) == mostProblems {
+					continue
+				}
+				i = len(out)
+				at[k] = i
+				out = append(out, v1alpha1.NodeProblem{Reason: p.Reason, Message: truncate(p.Message, 256)})
 			}
-			i = len(out)
-			at[k] = i
-			out = append(out, v1alpha1.NodeProblem{Reason: m.Problem.Reason, Message: truncate(m.Problem.Message, 256)})
-		}
-		out[i].Count++
-		if len(out[i].Nodes) < mostExamples {
-			out[i].Nodes = append(out[i].Nodes, m.Name)
+			out[i].Count++
+			if len(out[i].Nodes) < mostExamples {
+				out[i].Nodes = append(out[i].Nodes, m.Name)
+			}
 		}
 	}
 	slices.SortStableFunc(out, func(a, b v1alpha1.NodeProblem) int { return cmp.Compare(b.Count, a.Count) })

@@ -428,3 +428,21 @@ func node(e *env, name string) *corev1.Node {
 	}
 	return n
 }
+
+// linstorPost is what an administrator does with LINSTOR's client.
+func (e *env) linstorPost(path, body string) {
+	e.t.Helper()
+	req, err := http.NewRequestWithContext(e.ctx, http.MethodPost, e.c.LinstorURL()+path, strings.NewReader(body))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	if resp.StatusCode != http.StatusCreated {
+		e.t.Fatalf("POST %s: %s", path, resp.Status)
+	}
+}

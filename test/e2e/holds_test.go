@@ -36,6 +36,8 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldSecureBootKeyMissing:     holdSecureBootKeyMissing,
 	v1alpha1.HoldForeignLinstorFound:      holdForeignLinstorFound,
 	v1alpha1.HoldDeviceNotEmpty:           holdDeviceNotEmpty,
+	v1alpha1.HoldDeviceApproval:           holdDeviceApproval,
+	v1alpha1.HoldPoolBackendLost:          holdPoolBackendLost,
 	v1alpha1.HoldVolumesUnknown:           holdVolumesUnknown,
 	v1alpha1.HoldUnsupportedChange:        holdUnsupportedChange,
 	v1alpha1.HoldPoolConflict:             holdPoolConflict,

@@ -246,7 +246,7 @@ func (m *Machine) makeDevicePool(d devicePool) (done []string, err error) {
 		return m.makeZPool(d)
 	}
 	// LINSTOR compares the pool's name, which for LVM_THIN is not the group's.
-	if m.groups[d.name] != nil {
+	if g := m.groups[d.name]; g != nil && m.visible(g.serials) {
 		return nil, nameTakenError{"Volume group name already used."}
 	}
 	for _, device := range d.devices {
@@ -257,7 +257,7 @@ func (m *Machine) makeDevicePool(d devicePool) (done []string, err error) {
 		disk.Signature = signatureLVM
 		done = append(done, fmt.Sprintf("PV for device '%s' created.", device))
 	}
-	if m.groups[d.group] != nil {
+	if g := m.groups[d.group]; g != nil && m.visible(g.serials) {
 		return done, fmt.Errorf("Failed to vgcreate with name: %s", d.group) //nolint:staticcheck // worded as the satellite's
 	}
 	vg := VolumeGroup{Name: d.group, Devices: d.devices}
@@ -266,12 +266,13 @@ func (m *Machine) makeDevicePool(d devicePool) (done []string, err error) {
 		vg.ThinPools = []ThinPool{{Name: d.thin}}
 		done = append(done, fmt.Sprintf("Thin-pool '%s' in LVM-pool '%s' created.", d.thin, d.group))
 	}
+	m.setAsideGroup(d.group)
 	m.addGroup(vg)
 	return done, nil
 }
 
 func (m *Machine) makeZPool(d devicePool) (done []string, err error) {
-	if m.zpools[d.group] != nil {
+	if z := m.zpools[d.group]; z != nil && m.visible(z.serials) {
 		return nil, nameTakenError{"Zpool name already used."}
 	}
 	for _, device := range d.devices {
@@ -280,6 +281,7 @@ func (m *Machine) makeZPool(d devicePool) (done []string, err error) {
 			return nil, fmt.Errorf("Failed to create zpool: %s", d.group) //nolint:staticcheck // worded as the satellite's
 		}
 	}
+	m.setAsideZPool(d.group)
 	m.addZPool(ZPool{Name: d.group, Devices: d.devices})
 	return []string{fmt.Sprintf("ZPool '%s' on device(s) [%s] created.", d.group, strings.Join(d.devices, ", "))}, nil
 }

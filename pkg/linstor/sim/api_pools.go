@@ -296,5 +296,5 @@ func (d *Database) poolUsers(n *node, p *pool) []string {
 			users = append(users, fmt.Sprintf("Node name: '%s', resource name: '%s', volume number: 0", n.name, on.dfn.name))
 		}
 	}
-	return users
+	return append(users, d.snapshotUsers(n, p)...)
 }

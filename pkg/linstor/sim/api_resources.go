@@ -182,9 +182,6 @@ func viewResources(c *call) reply {
 	return c.object(http.StatusOK, page(c, list))
 }
 
-// viewSnapshots is always empty: the simulator makes no snapshots.
-func viewSnapshots(c *call) reply { return c.object(http.StatusOK, []struct{}{}) }
-
 type resourceGroupJSON struct {
 	Name         string         `json:"name"`
 	Description  string         `json:"description,omitempty"`

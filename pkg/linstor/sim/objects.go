@@ -72,6 +72,7 @@ type rscDfn struct {
 	minor     int
 	port      int
 	resources map[string]*resource
+	snapshots map[string]*snapshot
 }
 
 // resource is one copy of a volume, or a diskless client of it.

@@ -175,6 +175,26 @@ func (m *Machine) ZPools() []ZPool {
 	return list
 }
 
+// visible tells whether a machine can know of a volume group or zpool: one of its disks at least is attached. One without
+// disks lies on a disk that the model does not know.
+func (m *Machine) visible(serials []string) bool {
+	return len(serials) == 0 || slices.ContainsFunc(m.disks, func(d Disk) bool { return slices.Contains(serials, d.Serial) })
+}
+
+// setAsideGroup keeps a volume group whose disks are all away when another one takes its name: its data is not lost.
+func (m *Machine) setAsideGroup(name string) {
+	if g := m.groups[name]; g != nil {
+		m.groups[name+" on "+strings.Join(g.serials, ",")] = g
+	}
+}
+
+// setAsideZPool does the same for a zpool.
+func (m *Machine) setAsideZPool(name string) {
+	if z := m.zpools[name]; z != nil {
+		m.zpools[name+" on "+strings.Join(z.serials, ",")] = z
+	}
+}
+
 func (m *Machine) wipe(serials []string) {
 	for _, serial := range serials {
 		m.sign(serial, "")

@@ -61,6 +61,8 @@ const (
 	HoldDeviceNotEmpty       HoldReason = "DeviceNotEmpty"
 	HoldVolumesUnknown       HoldReason = "VolumesUnknown"
 	HoldLastReplicaAtRisk    HoldReason = "LastReplicaAtRisk"
+	HoldDeviceApproval       HoldReason = "DeviceApproval"
+	HoldPoolBackendLost      HoldReason = "PoolBackendLost"
 
 	// Revert reasons end when the change is taken back or corrected.
 
@@ -86,7 +88,7 @@ const (
 type HoldKind struct {
 	Reason HoldReason
 	Class  HoldClass
-	// Options are the answers that the resume annotation may give, the safest first.
+	// Options are the answers that the resume annotation may give, the safest first; of DeviceApproval, the one that was asked for.
 	Options []string
 }
 
@@ -100,6 +102,10 @@ const (
 	OptionAdopt = "adopt"
 	// OptionUseExisting registers the volume group or zpool that is on the disks already; nothing is formatted.
 	OptionUseExisting = "use-existing"
+	// OptionApprove lets a pool be made from the empty disks that the hold lists, and from no others.
+	OptionApprove = "approve"
+	// OptionRecreate makes a lost pool anew, empty, from the empty disks that the hold lists.
+	OptionRecreate = "recreate"
 	// OptionContinue goes on although it is not known whether volumes exist, or although many nodes are down.
 	OptionContinue = "continue"
 )
@@ -123,6 +129,8 @@ var holdKinds = []HoldKind{
 	{HoldSecureBootKeyMissing, HoldAnswer, []string{OptionRetry}},
 	{HoldForeignLinstorFound, HoldAnswer, []string{OptionRetry, OptionAdopt}},
 	{HoldDeviceNotEmpty, HoldAnswer, []string{OptionRetry, OptionSkip, OptionUseExisting}},
+	{HoldDeviceApproval, HoldAnswer, []string{OptionApprove, OptionSkip}},
+	{HoldPoolBackendLost, HoldAnswer, []string{OptionRetry, OptionRecreate}},
 	{HoldVolumesUnknown, HoldAnswer, []string{OptionRetry, OptionContinue}},
 	{HoldLastReplicaAtRisk, HoldAnswer, []string{OptionRetry}},
 	{HoldUnsupportedChange, HoldRevert, []string{OptionRetry}},

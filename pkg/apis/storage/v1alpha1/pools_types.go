@@ -233,6 +233,11 @@ func (p *StoragePoolSpec) Backing() (kind, name string) {
 	}
 }
 
+// MayLackDevices is whether nodes may be without a pool because they have no disk for it.
+func (s *StorageClusterSpec) MayLackDevices() bool {
+	return slices.ContainsFunc(s.StoragePools, func(p StoragePoolSpec) bool { return p.Devices != nil && p.Devices.Optional })
+}
+
 // WantsDevices is whether any storage pool is to be made from disks.
 func (s *StorageClusterSpec) WantsDevices() bool {
 	return slices.ContainsFunc(s.StoragePools, func(p StoragePoolSpec) bool { return p.Devices != nil })
