@@ -45,7 +45,7 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		if a.Hold.Reason == v1alpha1.HoldPoolBackendLost && !in.dropConsents() {
 			return false, nil
 		}
-		for _, prefix := range []string{"node/", "reconnect/", "restore/", "pool/", "controller/", "leave/"} {
+		for _, prefix := range []string{"node/", "reconnect/", "restore/", "replace/", "lost/", "pool/", "controller/", "leave/"} {
 			in.Tasks.Forget(prefix)
 		}
 		return true, nil
@@ -58,6 +58,7 @@ func keepers() map[v1alpha1.HoldReason]func(*Input) bool {
 		// The condition MassFailure is where this answer is kept: Acknowledged from the moment at which the hold is let go.
 		v1alpha1.HoldMassFailure:         func(*Input) bool { return true },
 		v1alpha1.HoldTooManyNodesLeaving: (*Input).keepLeaving,
+		v1alpha1.HoldMachineReplaced:     (*Input).keepReplaced,
 	}
 }
 
@@ -93,7 +94,9 @@ func (in *Input) answered(m *Member) bool {
 	if len(a.Nodes) > 0 {
 		return slices.Contains(a.Nodes, m.Name)
 	}
-	return slices.Contains(a.Hold.Nodes, m.Name) || int(a.Hold.Count) > len(a.Hold.Nodes) && m.Problem != nil && m.Problem.Pool == a.Hold.Pool
+	// A hold of a pool is told by the pool, one of whole nodes by its reason.
+	same := m.Problem != nil && m.Problem.Pool == a.Hold.Pool && (a.Hold.Pool != "" || m.Problem.Hold == a.Hold.Reason)
+	return slices.Contains(a.Hold.Nodes, m.Name) || int(a.Hold.Count) > len(a.Hold.Nodes) && same
 }
 
 func (in *Input) adoptDatabase(ctx context.Context) error {

@@ -130,6 +130,9 @@ func (f fakeAPI) ModifyInterface(_ context.Context, node string, i linstor.Inter
 }
 
 func (f fakeAPI) DeleteInterface(_ context.Context, node, name string) error {
+	if f.now != nil && f.now.Node(node) != nil {
+		f.now.Node(node).Status = linstor.StatusNoConnection // it was the last one that has a port
+	}
 	return f.note("delete interface %s/%s", node, name)
 }
 
@@ -166,7 +169,11 @@ func (f fakeAPI) Reconnect(_ context.Context, node string) error {
 }
 
 func (f fakeAPI) LoseNode(_ context.Context, node string) error {
-	return f.note("lose node %s", node)
+	err := f.note("lose node %s", node)
+	if err == nil {
+		delete(f.now.Nodes, strings.ToLower(node))
+	}
+	return err
 }
 
 func (f fakeAPI) Node(_ context.Context, name string) (*linstor.Node, error) {
@@ -174,7 +181,8 @@ func (f fakeAPI) Node(_ context.Context, name string) (*linstor.Node, error) {
 		return nil, err
 	}
 	if n := f.now.Node(name); n != nil {
-		return n, nil
+		found := *n
+		return &found, nil
 	}
 	return nil, &linstor.Error{Op: "read node", Status: 404, Codes: []int64{failure(linstor.CodeNodeNotFound)}}
 }

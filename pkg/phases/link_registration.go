@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -50,6 +51,10 @@ func (registrationLink) Work(_ context.Context, in *Input) error {
 		return nil
 	}
 	for _, m := range in.Members {
+		if machineReplaced(m) {
+			in.replaceMachine(m)
+			continue
+		}
 		in.treat(m)
 		if m.Linstor != nil {
 			in.place(m)
@@ -98,6 +103,7 @@ func (in *Input) register(m *Member) {
 		return
 	}
 	name := m.Name
+	rejoined := m.Linstor != nil && m.Linstor.Properties[auxUID] != "" && r.props.Set[auxUID] != ""
 	in.ensure(work.Task{Key: "node/" + name, Input: r.digest(), Do: func(ctx context.Context) error {
 		if r.create != nil {
 			if err := in.API.CreateNode(ctx, *r.create); err != nil && !linstor.IsExists(err) {
@@ -118,6 +124,10 @@ func (in *Input) register(m *Member) {
 		if !r.props.Empty() {
 			if err := in.API.SetNodeProperties(ctx, name, r.props.Set, r.props.Delete); err != nil {
 				return err
+			}
+			if rejoined {
+				in.announce(Notice{Reason: "NodeRejoined", Action: "Rejoin " + name, Note: fmt.Sprintf(
+					"node %s joined the Kubernetes cluster anew on the same machine; it keeps its registration and its volumes", name)})
 			}
 		}
 		for _, i := range r.remove {
@@ -159,7 +169,7 @@ func (s *Snapshot) registration(m *Member) registration {
 }
 
 // nodeProperties are the properties that the operator wants on a member's LINSTOR node. What identifies the machine is
-// written once and kept: rewriting it would hide that the machine was replaced.
+// written once and kept: rewriting it would hide that the machine was replaced. Nothing is written for one that was.
 func (s *Snapshot) nodeProperties(m *Member, want []linstor.Interface) map[string]string {
 	props := map[string]string{}
 	for k, v := range s.Target.Spec.Nodes.Properties {
@@ -173,7 +183,7 @@ func (s *Snapshot) nodeProperties(m *Member, want []linstor.Interface) map[strin
 			props[key] = value
 		}
 	}
-	once(auxUID, string(m.Node.UID))
+	props[auxUID] = string(m.Node.UID) // a node that joined anew on the same machine has another
 	once(auxSystemUUID, m.Node.Status.NodeInfo.SystemUUID)
 	if names := s.ownInterfaces(m, want); len(names) > 0 {
 		props[auxInterfaces] = strings.Join(names, ",")

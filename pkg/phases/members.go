@@ -225,13 +225,13 @@ func (s *Snapshot) MinReady() int {
 func (s *Snapshot) judge(m *Member) {
 	m.moduleOK = s.moduleOn(m)
 	m.satelliteOK = podReady(m.SatellitePod) && s.rightVersion(m)
-	m.registeredOK = m.Linstor != nil && m.Linstor.Online() && s.drbdSeen(m) && interfacesMatch(s, m)
+	m.registeredOK = m.Linstor != nil && m.Linstor.Online() && !machineReplaced(m) && s.drbdSeen(m) && interfacesMatch(s, m)
 	m.poolsOK = m.registeredOK && allPoolsReady(m)
 	m.Joining = s.joining(m)
 	switch {
 	case !m.Selected:
 		m.State, m.Joining = v1alpha1.NodeLeaving, false
-	case s.heldNode(m):
+	case s.heldNode(m), machineReplaced(m):
 		m.State = v1alpha1.NodeHeld
 	case m.Linstor != nil && !m.Linstor.Online() && !nodeReady(m.Node):
 		m.State = v1alpha1.NodeUnreachable

@@ -135,6 +135,8 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 	switch {
 	case m.State == v1alpha1.NodeOnline, !m.Counts():
 		return nil
+	case machineReplaced(m):
+		return s.replacedProblem(m)
 	case s.evictedProblem(m) != nil:
 		return s.evictedProblem(m)
 	case !nodeReady(m.Node):

@@ -282,7 +282,7 @@ const propUname = "NodeUname"
 // who deleted its pod. It is no failure of the node.
 func (s *Snapshot) restarts(m *Member) bool {
 	p := m.SatellitePod
-	if p == nil || m.Linstor == nil || m.Linstor.Properties[propUname] == "" || !nodeReady(m.Node) {
+	if p == nil || m.Linstor == nil || m.Linstor.Properties[propUname] == "" || !nodeReady(m.Node) || machineReplaced(m) {
 		return false
 	}
 	t := troubleOf(p)

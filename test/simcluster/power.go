@@ -72,9 +72,10 @@ func (c *Cluster) RebootNode(ctx context.Context, name string, rename map[string
 	return c.boot(ctx, state)
 }
 
-// ReplaceMachine puts another machine in the place of a node's: it has the old one's name and address, another systemUUID, and
-// the disks of the given machine. Its kubelet takes the Node object over, as one of the same name does.
-func (c *Cluster) ReplaceMachine(ctx context.Context, name string, machine sim.MachineSpec) error {
+// ReplaceMachine puts another machine in the place of a node's: it has the old one's name and address and another systemUUID.
+// Its disks are those of the given machine; nil moves the old one's into it. Its kubelet takes the Node object over, as one of
+// the same name does.
+func (c *Cluster) ReplaceMachine(ctx context.Context, name string, machine *sim.MachineSpec) error {
 	state, err := c.node(name)
 	if err != nil {
 		return err
@@ -83,26 +84,13 @@ func (c *Cluster) ReplaceMachine(ctx context.Context, name string, machine sim.M
 		return err
 	}
 	c.mu.Lock()
-	old := state.spec.Machine
-	machine.Name, machine.Address, machine.OSImage = old.Name, old.Address, old.OSImage
-	state.spec.Machine = machine
 	state.hardware++
-	c.mu.Unlock()
-	c.world.AddMachine(machine)
-	return c.boot(ctx, state)
-}
-
-// SwapBack gives a node the systemUUID again that its first machine had, as if that one came back; the disks stay as they are.
-func (c *Cluster) SwapBack(ctx context.Context, name string) error {
-	state, err := c.node(name)
-	if err != nil {
-		return err
+	if machine != nil {
+		old, spec := state.spec.Machine, *machine
+		spec.Name, spec.Address, spec.OSImage = old.Name, old.Address, old.OSImage
+		state.spec.Machine = spec
+		c.world.AddMachine(spec)
 	}
-	if err := c.KillNode(ctx, name); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	state.hardware = 0
 	c.mu.Unlock()
 	return c.boot(ctx, state)
 }

@@ -149,7 +149,7 @@ func (c *call) drbdJSON(on placed, volume drbdVolumeJSON, known bool) *drbdJSON 
 		NodeID:     on.rsc.nodeID, TCPPorts: []int{on.dfn.port}, PeerSlots: 7, AlStripes: 1, AlSize: 32,
 		Volumes: []drbdVolumeJSON{volume},
 	}
-	if !known {
+	if !known || on.rsc.diskState == stateUnknown {
 		return d
 	}
 	d.Connections = map[string]drbdConnectionJSON{}

@@ -63,6 +63,7 @@ const (
 	HoldLastReplicaAtRisk    HoldReason = "LastReplicaAtRisk"
 	HoldDeviceApproval       HoldReason = "DeviceApproval"
 	HoldPoolBackendLost      HoldReason = "PoolBackendLost"
+	HoldMachineReplaced      HoldReason = "MachineReplaced"
 
 	// Revert reasons end when the change is taken back or corrected.
 
@@ -100,6 +101,8 @@ const (
 	OptionSkip = "skip"
 	// OptionAdopt takes over the data that was found.
 	OptionAdopt = "adopt"
+	// OptionReplace forgets the earlier machine of a node with all that was on it.
+	OptionReplace = "replace"
 	// OptionUseExisting registers the volume group or zpool that is on the disks already; nothing is formatted.
 	OptionUseExisting = "use-existing"
 	// OptionApprove lets a pool be made from the empty disks that the hold lists, and from no others.
@@ -133,6 +136,7 @@ var holdKinds = []HoldKind{
 	{HoldPoolBackendLost, HoldAnswer, []string{OptionRetry, OptionRecreate}},
 	{HoldVolumesUnknown, HoldAnswer, []string{OptionRetry, OptionContinue}},
 	{HoldLastReplicaAtRisk, HoldAnswer, []string{OptionRetry}},
+	{HoldMachineReplaced, HoldAnswer, []string{OptionRetry, OptionAdopt, OptionReplace}},
 	{HoldUnsupportedChange, HoldRevert, []string{OptionRetry}},
 	{HoldPoolConflict, HoldRevert, []string{OptionRetry}},
 	{HoldOperationFailed, HoldRevert, []string{OptionRetry}},
