@@ -44,7 +44,7 @@ func (w *wireNode) node() *Node {
 	}
 	for _, i := range w.Interfaces {
 		n.Interfaces = append(n.Interfaces, Interface{
-			Name: i.Name, Address: canonical(i.Address), Port: i.Port, Encryption: strings.ToUpper(i.Encryption), Active: i.Active,
+			Name: i.Name, Address: CanonicalAddress(i.Address), Port: i.Port, Encryption: strings.ToUpper(i.Encryption), Active: i.Active,
 		})
 	}
 	n.Unsupported = make(map[string][]string, len(w.UnsupportedLayers)+len(w.UnsupportedProviders))
@@ -122,8 +122,8 @@ func sortDevices(devices []Device) {
 	slices.SortFunc(devices, func(a, b Device) int { return strings.Compare(a.Path, b.Path) })
 }
 
-// canonical returns an IP address in its usual form (LINSTOR answers IPv6 in upper case), anything else unchanged.
-func canonical(address string) string {
+// CanonicalAddress returns an IP address in its usual form (LINSTOR answers IPv6 in upper case), anything else unchanged.
+func CanonicalAddress(address string) string {
 	if ip, err := netip.ParseAddr(address); err == nil {
 		return ip.Unmap().String()
 	}
@@ -131,7 +131,7 @@ func canonical(address string) string {
 }
 
 // SameAddress tells whether two addresses are the same IP address, however they are written.
-func SameAddress(a, b string) bool { return canonical(a) == canonical(b) }
+func SameAddress(a, b string) bool { return CanonicalAddress(a) == CanonicalAddress(b) }
 
 // withoutSecrets returns properties without those that hold keys and passphrases, so that they cannot get into a log or
 // a status. LINSTOR returns them to everybody who asks.

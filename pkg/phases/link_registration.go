@@ -6,12 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -141,9 +138,9 @@ func (in *Input) register(m *Member) {
 
 // registration compares what LINSTOR has of a member with what the spec wants.
 func (s *Snapshot) registration(m *Member) registration {
-	want := s.wantedInterfaces(m)
-	if len(want) == 0 || want[0].Name != defaultInterface {
-		return registration{} // no address yet
+	want := m.wantedInterfaces()
+	if len(want) == 0 {
+		return registration{}
 	}
 	props := s.nodeProperties(m, want)
 	if m.Linstor == nil {
@@ -163,7 +160,11 @@ func (s *Snapshot) registration(m *Member) registration {
 			r.modify = append(r.modify, w)
 		}
 	}
-	r.remove = s.ownInterfaces(m, want)[len(want)-1:]
+	r.remove = slices.DeleteFunc(s.ownInterfaces(m, want)[len(want)-1:], m.keeps)
+	if slices.ContainsFunc(r.remove, func(name string) bool { return m.Linstor.Interface(name).Active }) {
+		// Somebody let LINSTOR connect over it. The satellite is connected over its own address before that goes.
+		r.modify = append(slices.DeleteFunc(r.modify, func(i linstor.Interface) bool { return i.Name == defaultInterface }), want[0])
+	}
 	r.props = linstor.Diff(m.Linstor.Properties, props)
 	return r
 }
@@ -186,10 +187,12 @@ func (s *Snapshot) nodeProperties(m *Member, want []linstor.Interface) map[strin
 	props[auxUID] = string(m.Node.UID) // a node that joined anew on the same machine has another
 	once(auxSystemUUID, m.Node.Status.NodeInfo.SystemUUID)
 	if names := s.ownInterfaces(m, want); len(names) > 0 {
+		slices.Sort(names) // an interface that cannot be used for a while must not change the note
 		props[auxInterfaces] = strings.Join(names, ",")
 	}
 	for _, i := range s.Target.Spec.Nodes.Interfaces {
-		if i.Preferred && slices.ContainsFunc(want, func(w linstor.Interface) bool { return w.Name == i.Name }) {
+		kept := m.Linstor != nil && m.keeps(i.Name) && m.Linstor.Interface(i.Name) != nil
+		if i.Preferred && (kept || slices.ContainsFunc(want, func(w linstor.Interface) bool { return w.Name == i.Name })) {
 			props[propPrefNic] = i.Name
 		}
 	}
@@ -217,48 +220,19 @@ func (s *Snapshot) ownInterfaces(m *Member, want []linstor.Interface) []string {
 	return names
 }
 
-// wantedInterfaces are the interfaces of a member; the first is the satellite's.
-func (s *Snapshot) wantedInterfaces(m *Member) []linstor.Interface {
-	var out []linstor.Interface
-	if address := satelliteAddress(m); address != "" {
-		out = append(out, linstor.Interface{Name: defaultInterface, Address: address, Port: resources.SatellitePort, Encryption: linstor.EncryptionPlain, Active: true})
-	}
-	for _, i := range s.Target.Spec.Nodes.Interfaces {
-		if address := addressFrom(i.AddressFrom, m.Node); address != "" {
-			out = append(out, linstor.Interface{Name: i.Name, Address: address})
-		}
-	}
-	return out
-}
-
-func satelliteAddress(m *Member) string {
-	if m.SatellitePod != nil && m.SatellitePod.Status.PodIP != "" {
-		return m.SatellitePod.Status.PodIP
-	}
-	return ""
-}
-
-func addressFrom(src v1alpha1.AddressSource, n *corev1.Node) string {
-	if src.NodeAnnotation != "" {
-		return strings.TrimSpace(n.Annotations[src.NodeAnnotation])
-	}
-	for _, a := range n.Status.Addresses {
-		if a.Type == src.AddressType {
-			return a.Address
-		}
-	}
-	return ""
-}
-
-// interfacesMatch is whether nothing is left to be written for the member.
+// interfacesMatch is whether nothing is left to be written for the member, and nothing hinders it.
 func interfacesMatch(s *Snapshot, m *Member) bool {
 	r := s.registration(m)
-	return r.empty()
+	_, hinders := m.addressProblem()
+	return r.empty() && !hinders
 }
 
 // registrationProblem explains why a member whose satellite runs is not registered and ONLINE.
 func (s *Snapshot) registrationProblem(m *Member) *Problem {
 	n := m.Linstor
+	if p, hinders := m.addressProblem(); hinders && (n == nil || n.Online()) {
+		return &Problem{Reason: p.Reason, Message: p.Message, Hold: v1alpha1.HoldNodeRegistrationFailed}
+	}
 	if n == nil {
 		return s.taskProblem("node/"+m.Name, "", v1alpha1.HoldNodeRegistrationFailed)
 	}

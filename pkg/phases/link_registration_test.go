@@ -20,7 +20,7 @@ func withInterfaces(w *world) {
 		{Name: "backup", AddressFrom: v1alpha1.AddressSource{AddressType: corev1.NodeExternalIP}},
 	}
 	for _, n := range w.kube.Nodes {
-		n.Annotations = map[string]string{"example.com/ip": " 192.168.0." + n.Name[1:]}
+		n.Annotations = map[string]string{"example.com/ip": " 192.168.0.1" + n.Name[1:]}
 	}
 }
 
@@ -59,7 +59,7 @@ func TestRegistrationWork(t *testing.T) {
 		{name: "the spec wants more interfaces", spoil: func(w *world) {
 			withInterfaces(w)
 			w.accept()
-		}, want: []string{"create interface n01/storage 192.168.0.01", "node n01 set interfaces=storage PrefNic=storage del "}},
+		}, want: []string{"create interface n01/storage 192.168.0.101", "node n01 set interfaces=storage PrefNic=storage del "}},
 		{name: "the spec wants them no more", spoil: func(w *world) {
 			withInterfaces(w)
 			w.register()

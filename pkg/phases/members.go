@@ -37,6 +37,8 @@ type Member struct {
 	LoaderPod, SatellitePod *corev1.Pod
 	// Linstor is its LINSTOR node; nil when it is not registered or LINSTOR is not known.
 	Linstor *linstor.Node
+	// interfaces are its network interfaces.
+	interfaces []memberInterface
 	// Pools are what the spec wants on it.
 	Pools []*MemberPool
 
@@ -122,6 +124,7 @@ func (s *Snapshot) Derive() {
 	if s.Target.Spec.WantsDevices() {
 		s.indexDisks()
 	}
+	s.indexAddresses()
 	s.findOutdated()
 	s.derivePools()
 	s.deriveGone()
@@ -239,7 +242,7 @@ func (s *Snapshot) judge(m *Member) {
 		m.State = v1alpha1.NodeLoadingModule
 	case !m.satelliteOK:
 		m.State = v1alpha1.NodeStartingSatellite
-	case m.Linstor == nil || !m.registeredOK && m.Joining:
+	case m.Linstor == nil || !m.registeredOK && (m.Joining || m.Linstor.Online() && s.drbdSeen(m)):
 		m.State = v1alpha1.NodeRegistering
 	case !m.registeredOK:
 		m.State = v1alpha1.NodeUnreachable

@@ -133,7 +133,10 @@ func loaderProblem(t *containerTrouble, q resources.Profile) *Problem {
 // problemOf is what keeps a member from going on; nil if nothing does or it is simply not its turn yet.
 func (s *Snapshot) problemOf(m *Member) *Problem {
 	switch {
-	case m.State == v1alpha1.NodeOnline, !m.Counts():
+	case m.State == v1alpha1.NodeOnline:
+		p, _ := m.addressProblem() // the other node with its address waits for this one
+		return p
+	case !m.Counts():
 		return nil
 	case machineReplaced(m):
 		return s.replacedProblem(m)

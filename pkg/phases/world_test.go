@@ -151,7 +151,7 @@ func (w *world) register() {
 	s := w.snapshot()
 	for _, m := range s.Members {
 		n := &linstor.Node{Name: m.Name, Type: linstor.TypeSatellite, Status: linstor.StatusOnline, Layers: []string{"DRBD", "STORAGE"},
-			Interfaces: s.wantedInterfaces(m), Pools: map[string]*linstor.Pool{}, DevicesKnown: true}
+			Interfaces: m.wantedInterfaces(), Pools: map[string]*linstor.Pool{}, DevicesKnown: true}
 		n.Properties = linstor.Diff(nil, s.nodeProperties(m, n.Interfaces)).Set
 		n.Properties[propUname] = m.Name
 		for i := range s.Target.Spec.StoragePools {

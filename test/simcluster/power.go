@@ -119,6 +119,19 @@ func (c *Cluster) RejoinNode(ctx context.Context, name string) error {
 	return c.createNode(ctx, state)
 }
 
+// SetNodeAddress gives a node another address, which it has from the next RebootNode on.
+func (c *Cluster) SetNodeAddress(name, address string) error {
+	state, err := c.node(name)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	state.spec.Machine.Address = address
+	c.mu.Unlock()
+	c.driver.SetAddress(name, address)
+	return nil
+}
+
 // boot posts the status that a kubelet posts when it starts, and starts the pods.
 func (c *Cluster) boot(ctx context.Context, state *nodeState) error {
 	c.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -132,7 +133,17 @@ func (d *Driver) power(name string) (known, on bool) {
 	return n != nil, n != nil && !n.off
 }
 
-// podIP is the node's address for pods on the host's network, else an address of the node's own /24 in 10.128.0.0/9.
+// SetAddress gives a node another address. Pods on the host's network have it from the next boot on.
+func (d *Driver) SetAddress(name, address string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.nodes[name]; n != nil {
+		n.address = address
+	}
+}
+
+// podIP is the node's address for pods on the host's network, else an address of the node's own /24 in 10.128.0.0/9, or of its
+// own /64 in fd00:128::/32 if the node's address is an IPv6 one.
 func (d *Driver) podIP(pod *corev1.Pod) (podIP, hostIP string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -143,6 +154,9 @@ func (d *Driver) podIP(pod *corev1.Pod) (podIP, hostIP string) {
 	const usable = 250 // host parts 2 to 251
 	last := 2 + n.nextIP%usable
 	n.nextIP++
+	if strings.Contains(n.address, ":") {
+		return fmt.Sprintf("fd00:128:%x::%x", n.index, last), n.address
+	}
 	return fmt.Sprintf("10.%d.%d.%d", 128+n.index/256%128, n.index%256, last), n.address
 }
 
