@@ -85,6 +85,7 @@ func (c *controller) forget(n *node) {
 	for _, on := range c.db.resourcesOn(n) {
 		delete(on.dfn.resources, key(n.name))
 	}
+	c.db.dropSnapshots(n)
 	if p := c.peer(n); p != nil {
 		p.hangUp()
 		delete(c.peers, key(n.name))

@@ -139,6 +139,7 @@ func (c *controller) finishMigration(dfn *rscDfn, r *resource) {
 		return
 	}
 	r.migrateFrom = ""
+	c.moveSnapshots(dfn, n, r)
 	c.giveUp(dfn, source, "evacuation")
 }
 
@@ -155,8 +156,9 @@ func (b evacuateJSON) allows(n *node) bool {
 	return (len(b.Target) == 0 || listed(b.Target)) && !listed(b.DoNotTarget)
 }
 
-// evacuateCopy moves one copy away from a node: it is just removed if it is diskless, not good, or if there are enough
-// other good ones; else a replacement is placed, and the rest happens in the background.
+// evacuateCopy moves one copy away from a node: it is just removed if it is diskless, not known to be good, or if there are
+// enough other good ones; else a replacement is placed, and the rest happens in the background. Of a node that is not ONLINE
+// nothing is known, and what is removed there stays until its satellite is back.
 func (c *controller) evacuateCopy(on placed, b evacuateJSON) rcs {
 	on.rsc.evacuate = true
 	x := rcContext{op: opModify, object: objRsc, refs: map[string]string{"RscDfn": on.dfn.name}}
@@ -166,9 +168,16 @@ func (c *controller) evacuateCopy(on placed, b evacuateJSON) rcs {
 			others++
 		}
 	}
-	if on.rsc.diskless || !on.rsc.good() || others >= placeCount {
-		if !on.rsc.inUse {
+	source := c.db.nodes[on.rsc.node]
+	if online := c.isOnline(source); on.rsc.diskless || !on.rsc.good() || !online || others >= placeCount {
+		switch {
+		case on.rsc.inUse && online:
+		case online:
+			c.reassignSnapshots(on)
 			c.giveUp(on.dfn, on.rsc, "evacuation")
+		default:
+			on.rsc.deleted = true
+			c.reportLast(on.dfn, on.rsc, "evacuation of node "+source.name)
 		}
 		return nil
 	}

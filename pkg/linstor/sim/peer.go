@@ -204,6 +204,12 @@ func (c *controller) fullSync(l *link) {
 	}
 	if n.deleted && !n.evicted {
 		c.finishDelete(n)
+		return
+	}
+	for _, on := range c.db.resourcesOn(n) {
+		if on.rsc.deleted && !n.evicted {
+			c.giveUp(on.dfn, on.rsc, "deletion on node "+n.name)
+		}
 	}
 }
 
