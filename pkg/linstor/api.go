@@ -70,6 +70,9 @@ type Writer interface {
 	// FlagEvacuate until it is deleted or restored. It is not idempotent: a repeated call makes more copies. What cannot be
 	// evacuated (no place, not DRBD) stays, with a warning only. Offline nodes are not refused.
 	EvacuateNode(ctx context.Context, node string) error
+	// EvictNode makes LINSTOR place new copies for those of an offline node, and not connect to it any more: the node has
+	// FlagEvicted until it is restored or declared lost. Its copies stay. CodeInUse: it is ONLINE.
+	EvictNode(ctx context.Context, node string) error
 	// RestoreNode takes back an evacuation or an eviction, and connects an evicted node again. Copies stay. It fails for a
 	// node that is neither evacuated nor evicted.
 	RestoreNode(ctx context.Context, node string) error

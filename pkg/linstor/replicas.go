@@ -176,6 +176,15 @@ func (c *Client) EvacuateNode(ctx context.Context, node string) error {
 	})
 }
 
+// EvictNode implements Writer.
+func (c *Client) EvictNode(ctx context.Context, node string) error {
+	o := write("node_evict", "evict node %s", node)
+	if err := checkNames(o, node); err != nil {
+		return err
+	}
+	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Evict(ctx, escape(node)) })
+}
+
 // RestoreNode implements Writer.
 func (c *Client) RestoreNode(ctx context.Context, node string) error {
 	o := write("node_restore", "restore node %s", node)

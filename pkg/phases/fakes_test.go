@@ -160,6 +160,10 @@ func (f fakeAPI) EvacuateNode(_ context.Context, node string) error {
 	return f.note("evacuate node %s", node)
 }
 
+func (f fakeAPI) EvictNode(_ context.Context, node string) error {
+	return f.note("evict node %s", node)
+}
+
 func (f fakeAPI) RestoreNode(_ context.Context, node string) error {
 	return f.note("restore node %s", node)
 }

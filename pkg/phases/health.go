@@ -30,7 +30,9 @@ func (s *Snapshot) Health() Health {
 	if e := (controllerLink{}).Evidence(s); e.State != Satisfied && e.Reason != "SettingProperties" {
 		return Health{Degraded: true, Reason: e.Reason, Message: e.Message}
 	}
-	bad := s.count(func(m *Member) bool { return m.Counts() && m.State != v1alpha1.NodeOnline && !m.Joining && !m.restarting })
+	bad := s.count(func(m *Member) bool {
+		return m.Counts() && m.State != v1alpha1.NodeOnline && !m.Joining && !m.restarting
+	})
 	if bad > 0 {
 		return Health{Degraded: true, Reason: "NodesMissing", Message: s.missingMembers()}
 	}

@@ -194,7 +194,8 @@ func (s *Snapshot) judgeLeaver(l *leaver) {
 	case s.frozen():
 		v.Message = "many nodes failed at the same time: nothing is done"
 	case l.node.HasFlag(linstor.FlagEvicted):
-		v.Message = "LINSTOR evicted it, and deletes an evicted node only once it is restored or declared lost"
+		v.admitted = false
+		v.Message = "LINSTOR evicted it and makes its copies elsewhere; only declaring it lost, or restoring it, goes on from here"
 	case l.node.HasFlag(linstor.FlagDelete):
 		v.State, v.Message = v1alpha1.LeavingRemoving, "LINSTOR deletes it, and waits for its satellite to be ONLINE"
 	case !l.has(auxLeaving):
@@ -283,14 +284,31 @@ func (s *Snapshot) judgeBegin(l *leaver, c contents, slot bool) {
 	if errors.As(s.TaskStates[leaveKey(l.name)].Err, &refused) {
 		risk = refused.Resources // a look at the very moment found what the view does not show
 	}
+	held := s.heldLeaver(l.name, v1alpha1.HoldLastReplicaAtRisk)
 	switch {
-	case s.heldLeaver(l.name, v1alpha1.HoldLastReplicaAtRisk), len(risk) > 0:
+	case !held && l.member != nil && !l.node.Online():
+		s.judgeOffline(l)
+	case l.member != nil && l.node.Online() && l.has(auxStuck):
+		v.Message, v.step = "its satellite is ONLINE again", leaveMoving
+	case held, len(risk) > 0:
 		v.Hold, v.Resources = v1alpha1.HoldLastReplicaAtRisk, risk
 		v.Message = "the last copy of " + listSome(risk) + " may be on it, and is not known to be up to date: LINSTOR would delete it instead of moving it"
 	case !slot:
 		v.Message = "it waits for other nodes to be evacuated (spec.nodes.maxConcurrentEvacuations)"
 	default:
 		v.State, v.Message, v.step = v1alpha1.LeavingEvacuating, "LINSTOR is asked to move "+c.String(), leaveEvacuate
+	}
+}
+
+// judgeOffline is about a node that is not ONLINE and may come back: LINSTOR would delete its copies instead of moving them.
+func (s *Snapshot) judgeOffline(l *leaver) {
+	v := l.leave
+	v.Message = "LINSTOR reports it as " + l.node.Status + "; its data can be moved only while its satellite is ONLINE"
+	switch {
+	case !l.has(auxStuck):
+		v.step = leaveStuck
+	case s.Now.Sub(l.noted(auxStuck)) >= s.Timing.EvacuationStuck:
+		v.Hold = v1alpha1.HoldEvacuationStuck
 	}
 }
 

@@ -107,6 +107,24 @@ func TestLeavingSteps(t *testing.T) {
 			w.spread("b@n01 UpToDate")
 			w.tasks["leave/n01"] = work.State{Err: fmt.Errorf("x: %w", &LastReplicaError{Node: "n01", Resources: []string{"b"}})}
 		}},
+		{name: "offline", state: v1alpha1.LeavingWaiting, step: leaveStuck, message: "OFFLINE", spoil: func(w *world) {
+			w.leaves(evacuate, "n01")
+			w.leavingSince("n01")
+			w.node("n01").Status = linstor.StatusOffline
+			w.spread("a@n01 -")
+		}},
+		{name: "offline for long", state: v1alpha1.LeavingWaiting, hold: v1alpha1.HoldEvacuationStuck, message: "OFFLINE", spoil: func(w *world) {
+			w.leaves(evacuate, "n01")
+			w.leavingSince("n01")
+			w.node("n01").Status, w.node("n01").Properties[auxStuck] = linstor.StatusOffline, ago(timing.EvacuationStuck)
+			w.spread("a@n01 -")
+		}},
+		{name: "back from offline", state: v1alpha1.LeavingWaiting, step: leaveMoving, spoil: func(w *world) {
+			w.leaves(evacuate, "n01")
+			w.leavingSince("n01")
+			w.node("n01").Properties[auxStuck] = ago(time.Hour)
+			w.spread("a@n01 UpToDate")
+		}},
 		{name: "asked", state: v1alpha1.LeavingEvacuating, message: "has not begun", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")

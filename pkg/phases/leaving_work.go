@@ -96,14 +96,17 @@ func (in *Input) mark(l *leaver, set map[string]string, del []string) {
 	}})
 }
 
-// evacuate asks LINSTOR to move what is on a node. It is asked once: the time is written down before, and LINSTOR's flag,
+// evacuate asks LINSTOR to rebuild elsewhere what is on a node. It is asked once: the time is written down before, and LINSTOR's flag,
 // looked up here and now, shows that it has begun. Whether the answer came, or who was restarted meanwhile, does not matter.
 func (in *Input) evacuate(l *leaver) {
-	name, uuid, asked := l.node.Name, l.node.UUID, l.node.Properties[auxEvacuate]
+	name, uuid, asked, gone := l.node.Name, l.node.UUID, l.node.Properties[auxEvacuate], l.member == nil
 	in.ensure(work.Task{Key: leaveKey(l.name), Input: "evacuate " + asked, Do: func(ctx context.Context) error {
 		n, err := in.API.Node(ctx, name)
-		if err != nil || n.HasFlag(linstor.FlagEvacuate) || n.Properties[auxEvacuate] != asked || n.UUID != uuid || n.Properties[auxAdmitted] == "" {
+		if err != nil || n.HasFlag(linstor.FlagEvacuate) || n.HasFlag(linstor.FlagEvicted) || n.Properties[auxEvacuate] != asked || n.UUID != uuid || n.Properties[auxAdmitted] == "" {
 			return err
+		}
+		if !gone && !n.Online() {
+			return fmt.Errorf("node %s is %s: LINSTOR would delete its copies instead of moving them", name, n.Status)
 		}
 		if err := in.checkDropped(ctx, name); err != nil {
 			return err
@@ -112,11 +115,15 @@ func (in *Input) evacuate(l *leaver) {
 		if err := in.API.SetNodeProperties(ctx, name, map[string]string{auxEvacuate: now}, nil); err != nil {
 			return err
 		}
-		if err := in.API.EvacuateNode(ctx, name); err != nil {
+		call := in.API.EvacuateNode
+		if !n.Online() {
+			call = in.API.EvictNode // LINSTOR moves nothing from a node that it does not reach, but it can make the copies anew
+		}
+		if err := call(ctx, name); err != nil {
 			return err
 		}
 		in.announce(Notice{Reason: noticeEvacuating, Action: name,
-			Note: fmt.Sprintf("node %s leaves: LINSTOR moves its data to other nodes", name)})
+			Note: fmt.Sprintf("node %s leaves: LINSTOR rebuilds its data on other nodes", name)})
 		return nil
 	}})
 }

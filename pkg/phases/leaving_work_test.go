@@ -105,6 +105,28 @@ func TestEvacuationIsNotedFirst(t *testing.T) {
 	}
 }
 
+// LINSTOR moves nothing from a node that it does not reach: it deletes. A machine that is gone is evicted, one that may come
+// back is waited for.
+func TestOfflineNodesAreNotEvacuated(t *testing.T) {
+	w := going(t)
+	in, r := w.input()
+	if err := runLeave(t, in, r, w.later(func(_ *linstor.View, n *linstor.Node) { n.Status = linstor.StatusOffline })); err == nil || len(r.calls) > 0 {
+		t.Errorf("it went offline: %v %v", err, r.calls)
+	}
+	w.kube.Nodes = w.kube.Nodes[1:]
+	w.node("n01").Status = linstor.StatusOffline
+	w.spread("a@n01 -", "a@n02 UpToDate")
+	in, r = w.input()
+	if err := runLeave(t, in, r, w.linstor.View); err != nil || len(r.calls) != 2 || r.calls[1] != "evict node n01" {
+		t.Errorf("its machine is gone: %v %v", err, r.calls)
+	}
+	w.spread("a@n01 -", "a@n02 Outdated")
+	in, r = w.input()
+	if err := in.leave(t.Context()); err != nil || len(r.queued) > 0 || in.Gone[0].Leave.Hold != v1alpha1.HoldLastReplicaAtRisk {
+		t.Errorf("with the last copy: %v %v %+v", err, r.keys(), in.Gone[0].Leave)
+	}
+}
+
 func TestANodeIsDeletedOnlyWhenItHoldsNothing(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -174,7 +174,9 @@ func TestEvacuation(t *testing.T) {
 
 	// It can come back as a new node.
 	picks(e, true, "n1")
-	waitStatus(e, "four nodes", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "4/4" && s.Pools.Summary == "4/4" })
+	waitStatus(e, "four nodes", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Nodes.Summary == "4/4" && s.Pools.Summary == "4/4"
+	})
 }
 
 func TestOneEvacuationAfterTheOther(t *testing.T) {

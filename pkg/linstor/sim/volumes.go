@@ -236,3 +236,15 @@ func (c *controller) reportLast(dfn *rscDfn, r *resource, cause string) {
 	}
 	c.world.violate("last-replica-lost resource=%s node=%s: %s", dfn.name, r.nodeName, cause)
 }
+
+// RemoveCopy deletes one copy of a volume, as an administrator does with LINSTOR's client. Its snapshots stay.
+func (w *World) RemoveCopy(name, nodeName string) error {
+	w.lock()
+	defer w.mu.Unlock()
+	dfn, ctl := w.definition(name)
+	if dfn == nil || dfn.resources[key(nodeName)] == nil {
+		return fmt.Errorf("remove copy: no copy of %q on node %q", name, nodeName)
+	}
+	ctl.giveUp(dfn, dfn.resources[key(nodeName)], "removal by an administrator")
+	return nil
+}
