@@ -183,7 +183,7 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 	e := installed(t, 6, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
 	volume(e, "pvc-2", "n2", "n3")
-	e.c.World().SetEvacuateDelay(time.Second)
+	e.c.World().SetEvacuateDelay(4 * time.Second)
 	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.RemovalPolicy = v1alpha1.NodesRetain })
 	picks(e, false, "n1")
 	waitLeaving(e, "n1", v1alpha1.LeavingRetained, "")
