@@ -36,6 +36,7 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 				note(fmt.Sprintf("%s → %s (%s): %s", t.From, t.To, t.Event, in.Outcome.Message()), ""))
 		}
 	}
+	r.announceUpgrade(ctx, before, after)
 	for _, h := range newHolds(&before.Status, &after.Status) {
 		logger(ctx).Info("hold", "id", h.ID, "reason", h.Reason, "message", h.Message)
 		wayOut := ". See " + h.Runbook
@@ -70,6 +71,22 @@ func (r *Reconciler) notices(ctx context.Context, c *v1alpha1.StorageCluster) fu
 
 // maxAction is how long an Event's action may be, in bytes.
 const maxAction = 128
+
+// reasonUpgradeDone is the Event's reason for the end of an upgrade.
+const reasonUpgradeDone = "UpgradeDone"
+
+// announceUpgrade tells of each step of an upgrade, under a reason of its own.
+func (r *Reconciler) announceUpgrade(ctx context.Context, before, after *v1alpha1.StorageCluster) {
+	was, is := before.Status.Upgrade, after.Status.Upgrade
+	switch {
+	case is != nil && (was == nil || was.Step != is.Step || was.To != is.To):
+		logger(ctx).Info("upgrade", "from", is.From, "to", is.To, "step", is.Step)
+		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, "Upgrade"+string(is.Step), "Upgrade", "LINSTOR %s → %s: %s", is.From, is.To, is.Step)
+	case was != nil && is == nil && after.Status.Version == was.To:
+		logger(ctx).Info("upgrade done", "from", was.From, "to", was.To)
+		r.Recorder.Eventf(after, nil, corev1.EventTypeNormal, reasonUpgradeDone, "Upgrade", "LINSTOR %s → %s: done", was.From, was.To)
+	}
+}
 
 // note makes an Event's note of a message and what must not be lost of it. The API refuses Events with notes above 1024
 // bytes, so that one with a long message would never be seen.

@@ -36,6 +36,7 @@ type Reconciler struct {
 	Observer *observe.Observer
 	API      linstor.API
 	Tasks    phases.Tasks
+	Backups  phases.Backups
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
 	Clock    clock.PassiveClock
@@ -102,7 +103,7 @@ func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reco
 	if c.Spec.Suspend {
 		r.Tasks.Forget("") // what waits for its turn must not be written any more; what has begun ends
 	}
-	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Announce: r.notices(ctx, c)}
+	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Backups: r.Backups, Announce: r.notices(ctx, c)}
 	if in.Answer, err = phases.ParseAnswer(c); err != nil {
 		r.warn(c, err)
 	}

@@ -12,6 +12,7 @@ const (
 	Satellites        State = "Satellites"
 	NodeRegistration  State = "NodeRegistration"
 	StoragePools      State = "StoragePools"
+	Upgrading         State = "Upgrading"
 	Ready             State = "Ready"
 	Degraded          State = "Degraded"
 	HumanIntervention State = "HumanIntervention"
@@ -21,6 +22,7 @@ const (
 // Events of a cluster.
 const (
 	Accepted          Event = "Accepted"
+	UpgradePending    Event = "UpgradePending"
 	ModuleMissing     Event = "ModuleMissing"
 	DatabaseMissing   Event = "DatabaseMissing"
 	ControllerMissing Event = "ControllerMissing"
@@ -30,6 +32,7 @@ const (
 	Converged         Event = "Converged"
 	ConvergedDegraded Event = "ConvergedDegraded"
 	Advanced          Event = "Advanced"
+	Retreated         Event = "Retreated"
 	SpecChanged       Event = "SpecChanged"
 	EvidenceLost      Event = "EvidenceLost"
 	HealthLost        Event = "HealthLost"
@@ -53,6 +56,7 @@ func Cluster() *Table {
 	}
 	add(Pending, Accepted, Assessing, "the spec is valid, supported and kept as a ControllerRevision")
 
+	add(Assessing, UpgradePending, Upgrading, "the accepted version is not the one that the database was last used with, or an upgrade is not finished")
 	add(Assessing, ModuleMissing, KernelModule, "first link that is not satisfied: DRBD on the nodes")
 	add(Assessing, DatabaseMissing, Database, "first link that is not satisfied: the database")
 	add(Assessing, ControllerMissing, Controller, "first link that is not satisfied: the controller")
@@ -72,6 +76,10 @@ func Cluster() *Table {
 		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
 		add(s, EvidenceLost, Assessing, "an earlier cluster-wide link is missing again")
 	}
+	// Lost evidence is no reason to leave an upgrade half-way: it goes on, or stops for a human.
+	add(Upgrading, Advanced, Assessing, "all members are ONLINE with the new version, or held; look at the whole once more")
+	add(Upgrading, Retreated, Assessing, "spec.version was taken back before the new controller was started on the database")
+	add(Upgrading, SpecChanged, Assessing, "the spec's generation is not the accepted one, and no satellite is being restarted")
 	for _, s := range []State{Ready, Degraded} {
 		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
 		add(s, EvidenceLost, Assessing, "a cluster-wide link (DaemonSets, database, controller) has been missing for the grace period")
@@ -109,6 +117,7 @@ func clusterStates() []StateInfo {
 		working(Satellites, 15*time.Minute, "A satellite runs on each member."),
 		working(NodeRegistration, 15*time.Minute, "Each member is registered in LINSTOR and ONLINE."),
 		working(StoragePools, 20*time.Minute, "Each member gets its storage pools."),
+		working(Upgrading, 30*time.Minute, "Another LINSTOR version: prechecks, controller with its database, satellites, verification."),
 		{State: Ready, Class: Steady, Meaning: "All that the spec asks for is there. Nodes that join are taken in."},
 		{State: Degraded, Class: Steady, Meaning: "Usable, with something missing that is named in the status."},
 		{State: HumanIntervention, Class: Steady, Meaning: "A hold waits for a human; its evidence is watched on."},

@@ -223,6 +223,11 @@ func (o *Observer) target(s *phases.Snapshot) error {
 	if !ok {
 		return fmt.Errorf("accepted spec %s: this operator does not know LINSTOR %s", name, spec.Version)
 	}
+	if claim, claimed, _ := s.Claim(); claimed && claim.Version != "" {
+		if _, ok := o.Catalogue.Release(claim.Version); !ok {
+			return fmt.Errorf("ConfigMap %s: this operator does not know LINSTOR %s, which the database is of", resources.ClaimName, claim.Version)
+		}
+	}
 	s.Target = &phases.Target{Name: name, Spec: spec, Release: release}
 	return nil
 }

@@ -25,6 +25,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database"
@@ -131,7 +132,9 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{v1alpha1.WorkloadNamespace: {}},
 			DefaultTransform:  cache.TransformStripManagedFields(),
-			ByObject:          map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: slimNode}},
+			ByObject: map[client.Object]cache.ByObject{
+				&corev1.Node{}: {Transform: slimNode}, &corev1.Secret{}: {Transform: slimSecret},
+			},
 		},
 		Metrics: metricsserver.Options{
 			BindAddress: o.MetricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization,
@@ -164,6 +167,17 @@ func slimNode(o any) (any, error) {
 	return o, nil
 }
 
+// slimSecret drops what LINSTOR's backups hold, which is megabytes. Who wants to read one asks the API server.
+func slimSecret(o any) (any, error) {
+	if s, ok := o.(*corev1.Secret); ok {
+		s.ManagedFields = nil
+		if backup.Is(s) {
+			s.Data = nil
+		}
+	}
+	return o, nil
+}
+
 func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	m := metrics.New()
 	if err := m.Register(o.Registry); err != nil {
@@ -190,7 +204,8 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	}})
 	observer.Tasks = runner
 	r := &controller.Reconciler{
-		Reader: mgr.GetClient(), Writer: kube.NewWriter(mgr.GetClient()), Observer: observer, API: api, Tasks: runner,
+		Backups: backup.Reader{Client: mgr.GetAPIReader()},
+		Reader:  mgr.GetClient(), Writer: kube.NewWriter(mgr.GetClient()), Observer: observer, API: api, Tasks: runner,
 		Recorder: mgr.GetEventRecorder("storagecluster-operator"), Metrics: m, Clock: clk,
 	}
 	if err := mgr.Add(runner); err != nil {

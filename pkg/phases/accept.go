@@ -3,9 +3,11 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -27,7 +29,10 @@ func (s *Snapshot) WantedVersion() string {
 		return s.Cluster.Status.Version
 	}
 	// A cluster that is taken over again keeps its version, too.
-	if claim, claimed, _ := s.Claim(); claimed && claim.Version != "" {
+	switch claim, claimed, _ := s.Claim(); {
+	case claimed && claim.UpgradeTo != "":
+		return claim.UpgradeTo
+	case claimed && claim.Version != "":
 		return claim.Version
 	}
 	return s.Catalogue.Newest()
@@ -49,13 +54,17 @@ func (s *Snapshot) refuse() *HoldRequest {
 	}
 	release, known := s.Catalogue.Release(version)
 	kind := spec.Database.Kind()
-	switch accepted := s.acceptedVersion(); {
+	why := ""
+	if known {
+		why = s.refuseVersion(release)
+	}
+	switch {
 	case !known:
 		return unsupported("spec.version: this operator does not know LINSTOR %s; it knows %s", version, strings.Join(s.Catalogue.Versions(), ", "))
 	case !release.Supports(kind):
 		return unsupported("spec.database: LINSTOR %s does not support %s; it supports %s", version, kind, kindList(release.Databases))
-	case accepted != "" && accepted != version:
-		return unsupported("spec.version: this cluster runs LINSTOR %s and this operator cannot move it to %s: set spec.version to %s", accepted, version, accepted)
+	case why != "":
+		return unsupported("spec.version: %s", why)
 	}
 	if claim, claimed, _ := s.Claim(); claimed {
 		if want := resources.DatabaseURL(&spec.Database); claim.Backend != want && !sameDatabase(claim.Backend, want) {
@@ -69,6 +78,30 @@ func (s *Snapshot) refuse() *HoldRequest {
 		}
 	}
 	return s.refusePools()
+}
+
+// refuseVersion says why the cluster cannot be moved to a release; "" if it can, or runs it.
+func (s *Snapshot) refuseVersion(to catalogue.Release) string {
+	claim, _, _ := s.Claim()
+	from := s.acceptedVersion()
+	switch {
+	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
+		return fmt.Sprintf("the database was already moved to LINSTOR %s, and the upgrade from %s is not finished; there is no way back, and no other way before it is: set spec.version to %s",
+			claim.UpgradeTo, from, claim.UpgradeTo)
+	case from == "" || from == to.Version || claim.UpgradeTo != "" || to.CanUpgradeFrom(from):
+		return ""
+	case slices.Contains(s.newerThan(to.Version), from):
+		return fmt.Sprintf("this cluster runs LINSTOR %s, and its database cannot go back to %s: set spec.version to %s", from, to.Version, from)
+	default:
+		return fmt.Sprintf("this cluster runs LINSTOR %s; %s takes clusters of the lines %s only: set spec.version to %s, or to a version between the two first",
+			from, to.Version, strings.Join(to.UpgradeFrom, ", "), from)
+	}
+}
+
+// newerThan are the catalogue's versions above a version.
+func (s *Snapshot) newerThan(version string) []string {
+	all := s.Catalogue.Versions() // the newest first
+	return all[:max(0, slices.Index(all, version))]
 }
 
 // acceptedVersion is the version that the cluster's data was last started with; "" before that.

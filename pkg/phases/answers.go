@@ -28,6 +28,8 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		return in.keepDevices(auxApprove), nil
 	case v1alpha1.OptionRecreate:
 		return in.keepDevices(auxRecreate), nil
+	case v1alpha1.OptionSkipChecks, v1alpha1.OptionBackupConfirmed:
+		return in.keepForUpgrade(ctx)
 	case v1alpha1.OptionAdopt:
 		return true, in.adoptDatabase(ctx)
 	case v1alpha1.OptionContinue:
@@ -45,7 +47,7 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		if a.Hold.Reason == v1alpha1.HoldPoolBackendLost && !in.dropConsents() {
 			return false, nil
 		}
-		for _, prefix := range []string{"node/", "reconnect/", "restore/", "replace/", "lost/", "pool/", "controller/", "leave/"} {
+		for _, prefix := range []string{"node/", "reconnect/", "restore/", "replace/", "lost/", "pool/", "controller/", "leave/", "upgrade/"} {
 			in.Tasks.Forget(prefix)
 		}
 		return true, nil

@@ -49,6 +49,9 @@ func (s *Snapshot) overdue(state fsm.State, o *Outcome) *HoldRequest {
 			h.Reason = l.Hold()
 		}
 	}
+	if state == fsm.Upgrading {
+		h.Reason = s.upgradeHold()
+	}
 	if o.reason == v1alpha1.ReasonNoMatchingNodes {
 		h.Reason = v1alpha1.HoldNoMatchingNodes
 	}

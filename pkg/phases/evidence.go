@@ -86,12 +86,21 @@ type Tasks interface {
 	Forget(prefix string)
 }
 
+// Backups finds the backup that LINSTOR's image makes of the Kubernetes database before it migrates it.
+type Backups interface {
+	// Read finds the newest backup that the release made at that time or later, reads the whole of it, and returns its name; ""
+	// if there is none.
+	Read(ctx context.Context, version string, since time.Time) (string, error)
+}
+
 // Input is what a handler works with.
 type Input struct {
 	*Snapshot
 	Writer Writer
 	API    linstor.API
 	Tasks  Tasks
+	// Backups reads LINSTOR's own backups back.
+	Backups Backups
 	// Answer is the valid answer to a hold that the resume annotation gives; nil if none.
 	Answer *Answer
 	// AnswerKept is set by whoever carried the answer out; only then is the hold let go.

@@ -24,6 +24,7 @@ func Handlers() map[fsm.State]Handler {
 	out := map[fsm.State]Handler{
 		fsm.Pending:           pendingHandler{},
 		fsm.Assessing:         assessingHandler{links},
+		fsm.Upgrading:         upgradeHandler{},
 		fsm.Ready:             steadyHandler{links, fsm.HealthLost},
 		fsm.Degraded:          steadyHandler{links, fsm.HealthRegained},
 		fsm.HumanIntervention: interventionHandler{links},
@@ -55,7 +56,7 @@ func (pendingHandler) Run(ctx context.Context, in *Input) Outcome {
 type assessingHandler struct{ links []Link }
 
 func (h assessingHandler) Emits() []fsm.Event {
-	out := []fsm.Event{fsm.Converged, fsm.ConvergedDegraded, fsm.HumanNeeded}
+	out := []fsm.Event{fsm.UpgradePending, fsm.Converged, fsm.ConvergedDegraded, fsm.HumanNeeded}
 	for _, l := range h.links {
 		out = append(out, l.Missing())
 	}
@@ -76,6 +77,9 @@ func (h assessingHandler) Run(ctx context.Context, in *Input) Outcome {
 	}
 	if err := in.labelMembers(ctx); err != nil {
 		return Fail(err)
+	}
+	if u := in.upgrade; u != nil {
+		return Move(fsm.UpgradePending, string(u.Step), fmt.Sprintf("LINSTOR %s is to become %s", u.From, u.To))
 	}
 	all := true
 	for _, l := range h.links {
@@ -270,7 +274,11 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 	case v1alpha1.HoldSatellitesFailed:
 		if r := in.Roll(); len(r.Outdated) > 0 && len(r.Restarting) > 0 {
 			return false // enough satellites run, but those that were restarted are not back
+		} else if in.upgrade != nil {
+			return len(r.Restarting) == 0
 		}
+	case v1alpha1.HoldUpgradeBlocked, v1alpha1.HoldUpgradeStuck:
+		return in.upgradeGoesOn()
 	default: // the link's own evidence decides
 	}
 	for _, l := range links {

@@ -45,11 +45,23 @@ func lookDelete(s *Snapshot) *Outcome {
 	return &o
 }
 
+// SuspendMessage says what a suspended cluster does without.
+func (s *Snapshot) SuspendMessage() string {
+	text := "spec.suspend is set: the operator observes and changes nothing"
+	if u := s.upgrade; u != nil {
+		text += fmt.Sprintf("; the upgrade from LINSTOR %s to %s keeps its step %s (%d/%d satellites)", u.From, u.To, u.Step, u.Done, u.Total)
+		if no := u.Unavailable(); no != "" {
+			text += ": " + no
+		}
+	}
+	return text
+}
+
 func lookSuspend(s *Snapshot) *Outcome {
 	if !s.Cluster.Spec.Suspend {
 		return nil
 	}
-	o := Wait(v1alpha1.ReasonSuspended, "spec.suspend is set: nothing is changed", s.Timing.PollSteady)
+	o := Wait(v1alpha1.ReasonSuspended, s.SuspendMessage(), s.Timing.PollSteady)
 	return &o
 }
 
@@ -57,7 +69,7 @@ func lookSpec(s *Snapshot) *Outcome {
 	if s.Phase() == v1alpha1.PhaseHumanIntervention {
 		hold := s.Cluster.Status.Hold
 		// What was refused stays refused until the spec changes once more; a hold that needs an answer waits for it.
-		if s.Cluster.Generation == s.Cluster.Status.ObservedGeneration || hold != nil && hold.Reason.Kind().Class == v1alpha1.HoldAnswer {
+		if s.Cluster.Generation == s.Cluster.Status.ObservedGeneration || hold != nil && hold.Reason.Kind().Class == v1alpha1.HoldAnswer && !(hold.Reason == v1alpha1.HoldBackupTooOld && s.takesUpgradeBack()) {
 			return nil
 		}
 	} else if !s.SpecPending() {

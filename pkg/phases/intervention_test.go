@@ -51,6 +51,14 @@ var cause = map[v1alpha1.HoldReason]func(*world){
 		delete(w.node("n02").Pools, "ssd")
 	},
 	v1alpha1.HoldNoMatchingNodes: func(w *world) { w.kube.Nodes = nil },
+	v1alpha1.HoldUpgradeBlocked: func(w *world) {
+		w.upgrading(v1alpha1.UpgradePrechecks)
+		w.node("n01").Status = linstor.StatusOffline
+	},
+	v1alpha1.HoldUpgradeStuck: func(w *world) {
+		w.upgrading(v1alpha1.UpgradeSatellites)
+		w.restarted("n01")
+	},
 	v1alpha1.HoldMassFailure: func(w *world) {
 		w.nodeDown("n01", 0)
 		w.nodeDown("n02", 0)

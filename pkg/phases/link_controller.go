@@ -49,8 +49,8 @@ func (controllerLink) Evidence(s *Snapshot) Evidence {
 		return Evidence{State: Missing, Reason: "ControllerStarting", Message: s.controllerPodMessage()}
 	case v == nil:
 		return Evidence{State: Unknown, Reason: "ControllerUnreachable", Message: oneLine(fmt.Sprintf("LINSTOR's API does not answer: %v", s.Linstor.Err))}
-	case v.Version != s.Target.Release.Version:
-		return Evidence{State: Missing, Reason: "ControllerVersion", Message: fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.Target.Release.Version)}
+	case v.Version != s.controllerRelease().Version:
+		return Evidence{State: Missing, Reason: "ControllerVersion", Message: fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.controllerRelease().Version)}
 	case !linstor.Diff(v.Properties, s.controllerProperties()).Empty():
 		return Evidence{State: Missing, Reason: "SettingProperties", Message: "LINSTOR's controller properties are being set"}
 	default:
@@ -76,7 +76,7 @@ func (controllerLink) Work(ctx context.Context, in *Input) error {
 			}
 		}
 	}
-	if v := in.Linstor.View; v != nil && v.Version == in.Target.Release.Version {
+	if v := in.Linstor.View; v != nil && v.Version == in.controllerRelease().Version {
 		if change := linstor.Diff(v.Properties, in.controllerProperties()); !change.Empty() {
 			in.ensure(work.Task{Key: "controller/properties", Input: digest(change), Do: func(ctx context.Context) error {
 				return in.API.SetProperties(ctx, change.Set, change.Delete)

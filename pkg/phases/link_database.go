@@ -88,8 +88,11 @@ func (databaseLink) Work(ctx context.Context, in *Input) error {
 		}
 		claim.Backend = resources.DatabaseURL(&in.Target.Spec.Database)
 	}
-	if claim.Version == "" {
+	if claim.Version == "" || claim.UpgradeTo == "" && neverStarted(claim) {
 		claim.Version = in.Target.Release.Version
+	}
+	if in.upgrade == nil {
+		claim.BackupConfirmed, claim.SkippedChecks = "", "" // they were for an upgrade that was taken back
 	}
 	if v := in.Linstor.View; v != nil && claim.LocalID == "" {
 		claim.LocalID = v.LocalID

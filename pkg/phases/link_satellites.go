@@ -21,7 +21,7 @@ func (satelliteLink) Condition() string         { return v1alpha1.ConditionSatel
 func (satelliteLink) Hold() v1alpha1.HoldReason { return v1alpha1.HoldSatellitesFailed }
 
 func (satelliteLink) Evidence(s *Snapshot) Evidence {
-	config, sets := resources.SatelliteConfig(s.Params()), s.satellites()
+	config, sets := resources.SatelliteConfig(s.satelliteParams()), s.satellites()
 	for _, ds := range sets {
 		if !matches(s.Kube.ConfigMaps[config.Name], config) || !matches(s.Kube.DaemonSets[ds.Name], ds) {
 			return Evidence{State: Missing, Reason: "SatellitesMissing", Total: s.Counted(), Lost: true,
@@ -29,7 +29,7 @@ func (satelliteLink) Evidence(s *Snapshot) Evidence {
 		}
 	}
 	e := s.perMember(hasModule, func(m *Member) bool { return m.satelliteOK })
-	if r := s.Roll(); len(r.Outdated) > 0 && e.OK() {
+	if r := s.Roll(); len(r.Outdated) > 0 && e.Hold == nil {
 		e.Reason, e.Message = v1alpha1.ReasonRollingSatellites, r.Message()
 	}
 	e = describe(e, "SatellitesRunning", "StartingSatellites", "satellites are ready")
@@ -40,7 +40,7 @@ func (satelliteLink) Evidence(s *Snapshot) Evidence {
 }
 
 func (satelliteLink) Work(ctx context.Context, in *Input) error {
-	config := resources.SatelliteConfig(in.Params())
+	config := resources.SatelliteConfig(in.satelliteParams())
 	if err := applyIfDiffers(ctx, in, in.Kube.ConfigMaps[config.Name], config); err != nil {
 		return err
 	}
@@ -67,11 +67,11 @@ func (s *Snapshot) satellites() []*appsv1.DaemonSet {
 	for _, q := range resources.Profiles() {
 		serves := func(m *Member) bool { return m.Profile.Platform == q.Platform || m.platformLabel() == q.Key() }
 		if s.Kube.DaemonSets[q.SatelliteName()] != nil || slices.ContainsFunc(s.Members, serves) {
-			out = append(out, resources.Satellite(s.Params(), q))
+			out = append(out, resources.Satellite(s.satelliteParams(), q))
 		}
 	}
 	if len(out) == 0 {
-		out = append(out, resources.Satellite(s.Params(), resources.ProfileOf(v1alpha1.PlatformGeneric)))
+		out = append(out, resources.Satellite(s.satelliteParams(), resources.ProfileOf(v1alpha1.PlatformGeneric)))
 	}
 	return out
 }

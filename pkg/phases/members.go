@@ -125,6 +125,7 @@ func (s *Snapshot) Derive() {
 		s.indexDisks()
 	}
 	s.indexAddresses()
+	s.upgrade = s.judgeUpgrade()
 	s.findOutdated()
 	s.derivePools()
 	s.deriveGone()

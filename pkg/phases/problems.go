@@ -161,6 +161,8 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 			p.Hold = v1alpha1.HoldSatellitesFailed
 		}
 		return p
+	case s.upgradeExplains(m):
+		return nil
 	case podReady(m.SatellitePod) && !s.rightVersion(m):
 		return s.versionProblem(m)
 	case m.satelliteOK && s.Linstor.Known() && !m.registeredOK:
@@ -176,7 +178,7 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 // somebody else changed is not.
 func (s *Snapshot) versionProblem(m *Member) *Problem {
 	p := &Problem{Reason: string(v1alpha1.HoldSatelliteVersionMismatch),
-		Message: fmt.Sprintf("the satellite runs %s, the controller needs %s", satelliteImage(m.SatellitePod), s.Target.Release.Satellite)}
+		Message: fmt.Sprintf("the satellite runs %s, the controller needs %s", satelliteImage(m.SatellitePod), s.satelliteRelease().Satellite)}
 	if m.outdated {
 		p.Message += "; it is restarted when its turn comes"
 		return p
@@ -190,7 +192,8 @@ func (s *Snapshot) versionProblem(m *Member) *Problem {
 // another version (VERSION_MISMATCH).
 func (s *Snapshot) rightVersion(m *Member) bool {
 	image := satelliteImage(m.SatellitePod)
-	return image == "" || strings.HasSuffix(image, "/"+s.Target.Release.Satellite) || image == s.Target.Release.Satellite
+	want := s.satelliteRelease().Satellite
+	return image == "" || strings.HasSuffix(image, "/"+want) || image == want
 }
 
 func satelliteImage(p *corev1.Pod) string {

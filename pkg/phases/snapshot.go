@@ -38,6 +38,9 @@ type Snapshot struct {
 
 	mass MassFailure
 
+	// upgrade is the change of version that is pending or going on; nil if none is.
+	upgrade *Upgrade
+
 	// wwns are the nodes that have a disk of a WWN, in lower case.
 	wwns map[string][]string
 }
@@ -103,9 +106,14 @@ func (s *Snapshot) Claim() (resources.ClaimData, bool, error) {
 	return data, err == nil, err
 }
 
-// Params are the builders' parameters for the accepted spec.
-func (s *Snapshot) Params() resources.Params {
-	return resources.Params{Cluster: s.Cluster.Name, Spec: s.Target.Spec, Version: s.Target.Release.Version, Release: s.Target.Release}
+// Params are the builders' parameters for the accepted spec, with the release that the controller shall run now.
+func (s *Snapshot) Params() resources.Params { return s.paramsOf(s.controllerRelease()) }
+
+// satelliteParams are the same with the release that satellites shall run now.
+func (s *Snapshot) satelliteParams() resources.Params { return s.paramsOf(s.satelliteRelease()) }
+
+func (s *Snapshot) paramsOf(r catalogue.Release) resources.Params {
+	return resources.Params{Cluster: s.Cluster.Name, Spec: s.Target.Spec, Version: r.Version, Release: r}
 }
 
 // Phase is the phase that the status names; Pending if none.

@@ -189,7 +189,7 @@ func (w *world) readyPod(component, node string) *corev1.Pod {
 		label := w.kubeNode(node).Labels[v1alpha1.LabelPlatform]
 		profiles := resources.Profiles()
 		q := profiles[max(0, slices.IndexFunc(profiles, func(q resources.Profile) bool { return q.Key() == label }))]
-		template := resources.Satellite(w.snapshot().Params(), q).Spec.Template
+		template := resources.Satellite(w.snapshot().satelliteParams(), q).Spec.Template
 		p.Labels, p.Annotations, p.Spec = template.Labels, template.Annotations, template.Spec
 		p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: resources.WaitForModuleContainer, Ready: true,
 			State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: "9.3.3\n"}}}}

@@ -21,6 +21,18 @@ type ClaimData struct {
 	// Version is the LINSTOR version that the database was last started with: a database is never moved to another version
 	// by accident, because LINSTOR's migrations have no way back. Empty until the first start.
 	Version string
+	// UpgradeTo is the version that the database is being moved to. It is written before the new controller is started: from
+	// then on no older one may touch the database. Empty when no upgrade is past that point.
+	UpgradeTo string
+	// UpgradeSince is when that was, in RFC 3339: a backup that is older is another upgrade's.
+	UpgradeSince string
+	// BackupRead names the backup of the upgrade that was read back, or says why there is none. Until it is there, satellites
+	// stay as they are.
+	BackupRead string
+	// BackupConfirmed is the upgrade, as from>to, before which a human has seen to a backup.
+	BackupConfirmed string
+	// SkippedChecks is the step of an upgrade, as from>to:step, whose checks a human has waived.
+	SkippedChecks string
 	// Adopted is whether a human said that data which was there already may be taken over.
 	Adopted bool
 	// PassphraseCheck tells the cluster's passphrase from another without holding it; empty without a passphrase.
@@ -34,6 +46,11 @@ const (
 	claimBackend          = "backend"
 	claimLocalID          = "localID"
 	claimVersion          = "version"
+	claimUpgradeTo        = "upgradeTo"
+	claimUpgradeSince     = "upgradeSince"
+	claimBackupRead       = "backupRead"
+	claimBackupConfirmed  = "backupConfirmed"
+	claimSkippedChecks    = "skippedChecks"
 	claimAdopted          = "adopted"
 	claimPassphraseCheck  = "passphraseCheck"
 	claimRemoveUnverified = "removeUnverified"
@@ -42,9 +59,9 @@ const (
 // Claim is the ConfigMap that keeps the data. Fields that are empty or false are left out.
 func Claim(cluster string, c ClaimData) *corev1.ConfigMap {
 	data := map[string]string{claimBackend: c.Backend}
-	for key, value := range map[string]string{claimLocalID: c.LocalID, claimVersion: c.Version, claimPassphraseCheck: c.PassphraseCheck} {
-		if value != "" {
-			data[key] = value
+	for key, field := range c.texts() {
+		if *field != "" {
+			data[key] = *field
 		}
 	}
 	for key, value := range map[string]bool{claimAdopted: c.Adopted, claimRemoveUnverified: c.RemoveUnverified} {
@@ -59,14 +76,21 @@ func Claim(cluster string, c ClaimData) *corev1.ConfigMap {
 	}
 }
 
+// texts are the optional fields that are texts, by key.
+func (c *ClaimData) texts() map[string]*string {
+	return map[string]*string{
+		claimLocalID: &c.LocalID, claimVersion: &c.Version, claimPassphraseCheck: &c.PassphraseCheck, claimUpgradeTo: &c.UpgradeTo,
+		claimUpgradeSince: &c.UpgradeSince, claimBackupRead: &c.BackupRead, claimBackupConfirmed: &c.BackupConfirmed,
+		claimSkippedChecks: &c.SkippedChecks,
+	}
+}
+
 // ClaimFrom reads a claim back. A claim that cannot be read is an error, never an empty claim: an empty one would let a
 // database be taken over that is not ours.
 func ClaimFrom(cm *corev1.ConfigMap) (ClaimData, error) {
-	c := ClaimData{
-		Backend:         cm.Data[claimBackend],
-		LocalID:         cm.Data[claimLocalID],
-		Version:         cm.Data[claimVersion],
-		PassphraseCheck: cm.Data[claimPassphraseCheck],
+	c := ClaimData{Backend: cm.Data[claimBackend]}
+	for key, field := range c.texts() {
+		*field = cm.Data[key]
 	}
 	if c.Backend == "" {
 		return ClaimData{}, fmt.Errorf("read ConfigMap %s: %w", cm.Name, errors.New("key backend is missing"))

@@ -149,7 +149,7 @@ func massFailure(in Input) verdict {
 
 func suspended(s *phases.Snapshot) verdict {
 	if s.Cluster.Spec.Suspend {
-		return yes(v1alpha1.ReasonSuspended, "spec.suspend is set: the operator observes and changes nothing")
+		return yes(v1alpha1.ReasonSuspended, s.SuspendMessage())
 	}
 	return no(v1alpha1.ReasonNotSuspended, "spec.suspend is not set")
 }

@@ -46,6 +46,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 		n := int32(v.Volumes)
 		st.Volumes = &n
 	}
+	projectUpgrade(st, in)
 	projectProgress(st, in)
 	projectConditions(st, in)
 	fit(st)
@@ -108,6 +109,10 @@ func projectHold(st *v1alpha1.StorageClusterStatus, in Input) {
 func projectProgress(st *v1alpha1.StorageClusterStatus, in Input) {
 	if in.Transition != nil {
 		return
+	}
+	if st.Phase == v1alpha1.PhaseUpgrading && upgradeProgress(in.Snapshot.Cluster.Status.Upgrade, st.Upgrade) {
+		now := metav1.NewTime(in.Snapshot.Now)
+		st.ProgressSince, st.Progress = &now, st.Upgrade.NodesDone
 	}
 	for _, l := range phases.Links() {
 		if string(l.State()) != string(st.Phase) || in.Snapshot.Target == nil {

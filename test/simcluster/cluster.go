@@ -253,6 +253,12 @@ func (c *Cluster) SetImagePullError(imageSubstring string) {
 	c.driver.SetImagePullError(imageSubstring)
 }
 
+// BackupResult is how a backup of the database comes out.
+type BackupResult = kubelet.BackupResult
+
+// SetBackup decides how the backups that the next migrations make come out.
+func (c *Cluster) SetBackup(r BackupResult) { c.driver.SetBackup(r) }
+
 // SetCrash makes a container crash-loop on a node, or on all when node is empty, with the message as its last log line;
 // an empty message ends it.
 func (c *Cluster) SetCrash(container, node, message string) {

@@ -112,6 +112,11 @@ func (m machines) StartSatellite(node string, c kubelet.SatelliteConfig) (kubele
 	return p, nil
 }
 
+// NeedsMigration looks at the database in Kubernetes objects only: of others the image makes no backup.
+func (m machines) NeedsMigration(c kubelet.ControllerConfig) bool {
+	return m.world.Database("k8s").NeedsMigration(c.Version)
+}
+
 func (m machines) RunMigration(c kubelet.ControllerConfig) error {
 	return m.world.RunMigration(controllerConfig(c))
 }

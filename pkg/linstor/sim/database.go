@@ -97,6 +97,15 @@ func (d *Database) SchemaVersion() string {
 	return d.schema.String()
 }
 
+// NeedsMigration tells whether a LINSTOR of that version would migrate the data that is there; the entry point of its image
+// makes a backup first.
+func (d *Database) NeedsMigration(to string) bool {
+	v, err := parseVersion(to)
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	return err == nil && d.written && v.newerThan(d.schema)
+}
+
 // Empty tells whether no LINSTOR has ever written to the database, or it has been wiped since.
 func (d *Database) Empty() bool {
 	d.world.lock()

@@ -96,6 +96,9 @@ func (w *World) openDatabase(s settings) (*Database, error) {
 		return nil, err
 	}
 	db := w.database(s.url)
+	if db.written && db.schema.newerThan(s.version) {
+		w.violate("old-controller database=%s: LINSTOR %s was started on a schema of %s, and there is no way back", s.url, s.version, db.schema)
+	}
 	if err := db.usable(s); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -28,6 +29,11 @@ func parseVersion(text string) (version, error) {
 }
 
 func (v version) String() string { return fmt.Sprintf("%d.%d.%d", v.major, v.minor, v.patch) }
+
+// newerThan compares all of the version.
+func (v version) newerThan(o version) bool {
+	return cmp.Or(cmp.Compare(v.major, o.major), cmp.Compare(v.minor, o.minor), cmp.Compare(v.patch, o.patch)) > 0
+}
 
 // atLeast compares major and minor alone: LINSTOR's features and schemas come with minor releases.
 func (v version) atLeast(major, minor int) bool {

@@ -59,6 +59,11 @@ func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.P
 				if err := d.checkDatabaseRights(ctx, pod); err != nil {
 					return exit{code: 1, message: err.Error()}
 				}
+				if c.Name == RunMigration && d.opts.Machines.NeedsMigration(config) {
+					if err := d.saveBackup(ctx, pod, config.Version); err != nil {
+						return exit{code: 1, message: err.Error()}
+					}
+				}
 			}
 			return program(ctx, c, config, changed)
 		})

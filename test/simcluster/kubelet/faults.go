@@ -20,6 +20,7 @@ type faults struct {
 	loader   map[string]LoaderResult
 	badImage string // "" = none
 	crashes  map[crash]string
+	backup   BackupResult
 }
 
 func newFaults() faults {

@@ -5,7 +5,7 @@
 //	drbd-module-loader    (init) loads the DRBD module of the version in its image's tag, or fails as told
 //	wait-for-module       (init) ends when the machine's module is loaded, and tells its version; LB_MODULE_OPTIONAL=yes: at once
 //	linstor-satellite     runs a satellite of the version in its image's tag
-//	run-migration         (init) migrates LINSTOR's database to the version in its image's tag
+//	run-migration         (init) migrates LINSTOR's database to the version in its image's tag, after a backup into Secrets
 //	linstor-controller    runs a controller of that version on the mounted linstor.toml
 package kubelet
 
@@ -65,6 +65,7 @@ type Machines interface {
 	LoadModule(node, version string)
 	Inventory(node string) string // the disks as `lsblk -P -b` lists them
 	StartSatellite(node string, c SatelliteConfig) (Process, error)
+	NeedsMigration(c ControllerConfig) bool // the database holds data of an older version
 	RunMigration(c ControllerConfig) error
 	StartController(c ControllerConfig) (Process, error)
 	Healthy() bool // the controller's /health answers 200

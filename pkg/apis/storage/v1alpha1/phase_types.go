@@ -21,6 +21,8 @@ const (
 	PhaseNodeRegistration Phase = "NodeRegistration"
 	// PhaseStoragePools: creates the storage pools.
 	PhaseStoragePools Phase = "StoragePools"
+	// PhaseUpgrading: moves the cluster to another LINSTOR version; status.upgrade says how far it is.
+	PhaseUpgrading Phase = "Upgrading"
 	// PhaseReady: all that the spec asks for is there.
 	PhaseReady Phase = "Ready"
 	// PhaseDegraded: usable, but nodes or pools are missing, or controller or database are away.
@@ -54,6 +56,9 @@ const (
 	HoldTooManyNodesLeaving      HoldReason = "TooManyNodesLeaving"
 	HoldEvacuationStuck          HoldReason = "EvacuationStuck"
 
+	HoldUpgradeBlocked HoldReason = "UpgradeBlocked"
+	HoldUpgradeStuck   HoldReason = "UpgradeStuck"
+
 	// Answer reasons end only with the token: a change of the spec is never consent to touch data.
 
 	HoldSecureBootKeyMissing HoldReason = "SecureBootKeyMissing"
@@ -64,6 +69,7 @@ const (
 	HoldDeviceApproval       HoldReason = "DeviceApproval"
 	HoldPoolBackendLost      HoldReason = "PoolBackendLost"
 	HoldMachineReplaced      HoldReason = "MachineReplaced"
+	HoldBackupTooOld         HoldReason = "BackupTooOld"
 
 	// Revert reasons end when the change is taken back or corrected.
 
@@ -109,6 +115,10 @@ const (
 	OptionApprove = "approve"
 	// OptionRecreate makes a lost pool anew, empty, from the empty disks that the hold lists.
 	OptionRecreate = "recreate"
+	// OptionSkipChecks goes on with an upgrade although a check of its step fails.
+	OptionSkipChecks = "skip-checks"
+	// OptionBackupConfirmed says that there is a backup of the database that was made by other means.
+	OptionBackupConfirmed = "backup-confirmed"
 	// OptionContinue goes on although it is not known whether volumes exist, or although many nodes are down.
 	OptionContinue = "continue"
 )
@@ -129,6 +139,9 @@ var holdKinds = []HoldKind{
 	{HoldMassFailure, HoldClearing, []string{OptionContinue}},
 	{HoldTooManyNodesLeaving, HoldClearing, []string{OptionRetry, OptionContinue}},
 	{HoldEvacuationStuck, HoldClearing, []string{OptionRetry}},
+	{HoldUpgradeBlocked, HoldClearing, []string{OptionRetry, OptionSkipChecks}},
+	{HoldUpgradeStuck, HoldClearing, []string{OptionRetry, OptionSkipChecks}},
+	{HoldBackupTooOld, HoldAnswer, []string{OptionRetry, OptionBackupConfirmed}},
 	{HoldSecureBootKeyMissing, HoldAnswer, []string{OptionRetry}},
 	{HoldForeignLinstorFound, HoldAnswer, []string{OptionRetry, OptionAdopt}},
 	{HoldDeviceNotEmpty, HoldAnswer, []string{OptionRetry, OptionSkip, OptionUseExisting}},

@@ -1,0 +1,149 @@
+// Package backup reads back what LINSTOR's image saves of the Kubernetes database before it migrates it: Secrets with a
+// compressed archive of LINSTOR's custom resources (piraeus-server, entry.sh, run_migration). A backup that nobody has read is
+// a hope; one that is read to its end, checksum included, can be restored.
+package backup
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// What the image writes: one Secret that has the whole archive, or an empty one beside numbered parts.
+const (
+	TypeBackup         = "piraeus.io/linstor-backup"
+	TypePart           = "piraeus.io/linstor-backup-part"
+	LabelBackup        = "piraeus.io/backup"
+	AnnotationVersion  = "piraeus.io/linstor-version"
+	KeyArchive         = "backup.tar.gz"
+	definitions        = "crds.yaml"
+	maxUncompressed    = 4 << 30 // bytes; a bound against an archive that never ends
+	maxDefinitionsSize = 64 << 20
+)
+
+// Is tells whether a Secret holds a backup or a part of one.
+func Is(s *corev1.Secret) bool { return s.Type == TypeBackup || s.Type == TypePart }
+
+// Reader reads backups. Client must not be a cache: a cache that holds backups holds megabytes for nothing.
+type Reader struct {
+	Client client.Reader
+}
+
+// Read finds the newest backup that a LINSTOR version made at a time or later, reads the whole of it and returns its name; ""
+// if there is none.
+func (r Reader) Read(ctx context.Context, version string, since time.Time) (string, error) {
+	name, err := r.find(ctx, version, since)
+	if err != nil || name == "" {
+		return "", err
+	}
+	archive, err := r.archive(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if err := check(archive); err != nil {
+		return "", fmt.Errorf("read backup %s: %w", name, err)
+	}
+	return name, nil
+}
+
+// find looks at names and annotations only. The annotation is what LINSTOR prints as its version.
+func (r Reader) find(ctx context.Context, version string, since time.Time) (string, error) {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
+	err := r.Client.List(ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("type", TypeBackup)})
+	if err != nil {
+		return "", fmt.Errorf("list backups: %w", err)
+	}
+	found := slices.DeleteFunc(list.Items, func(o metav1.PartialObjectMetadata) bool {
+		return o.CreationTimestamp.Time.Before(since.Truncate(time.Second)) || !names(o.Annotations[AnnotationVersion], version)
+	})
+	if len(found) == 0 {
+		return "", nil
+	}
+	newest := slices.MaxFunc(found, func(a, b metav1.PartialObjectMetadata) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
+	})
+	return newest.Name, nil
+}
+
+// names is whether a text names a version as one of its words.
+func names(text, version string) bool {
+	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }), func(w string) bool { return w == version })
+}
+
+// archive is the archive of a backup, joined from its parts in their order.
+func (r Reader) archive(ctx context.Context, name string) ([]byte, error) {
+	var whole, parts corev1.SecretList
+	in := client.InNamespace(v1alpha1.WorkloadNamespace)
+	if err := r.Client.List(ctx, &whole, in, client.MatchingFields{"metadata.name": name}); err != nil {
+		return nil, fmt.Errorf("read backup %s: %w", name, err)
+	}
+	for _, s := range whole.Items {
+		if data := s.Data[KeyArchive]; len(data) > 0 {
+			return data, nil
+		}
+	}
+	if err := r.Client.List(ctx, &parts, in, client.MatchingLabels{LabelBackup: name}); err != nil {
+		return nil, fmt.Errorf("read the parts of backup %s: %w", name, err)
+	}
+	slices.SortFunc(parts.Items, func(a, b corev1.Secret) int { return cmp.Compare(a.Name, b.Name) })
+	var out []byte
+	for i := range parts.Items {
+		if parts.Items[i].Type == TypePart {
+			out = append(out, parts.Items[i].Data[KeyArchive]...)
+		}
+	}
+	return out, nil
+}
+
+var errIncomplete = errors.New("the archive does not hold LINSTOR's definitions (" + definitions + ")")
+
+// check reads an archive to its end. gzip's checksum shows a part that is missing or damaged.
+func check(archive []byte) error {
+	if len(archive) == 0 {
+		return errors.New("it is empty")
+	}
+	z, err := gzip.NewReader(bytes.NewReader(archive))
+	if err != nil {
+		return fmt.Errorf("decompress: %w", err)
+	}
+	limited := io.LimitReader(z, maxUncompressed)
+	files, complete := tar.NewReader(limited), false
+	for {
+		h, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the archive: %w", err)
+		}
+		size, err := io.Copy(io.Discard, files)
+		if err != nil {
+			return fmt.Errorf("read %s in the archive: %w", h.Name, err)
+		}
+		complete = complete || h.Name == definitions && size > 0 && size < maxDefinitionsSize
+	}
+	// What follows the last file is padding, and then the checksum.
+	if _, err := io.Copy(io.Discard, limited); err != nil {
+		return fmt.Errorf("read the archive's end: %w", err)
+	}
+	if !complete {
+		return errIncomplete
+	}
+	return nil
+}

@@ -1,0 +1,287 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
+)
+
+const (
+	oldVersion = "1.34.2"
+	newVersion = "1.35.3"
+)
+
+func setVersion(v string) func(*v1alpha1.StorageCluster) {
+	return func(c *v1alpha1.StorageCluster) { c.Spec.Version = v }
+}
+
+// oldCluster brings up a cluster of the version before the newest.
+func oldCluster(t *testing.T, n int) *env {
+	t.Helper()
+	e := start(t, nodes(n))
+	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
+	e.timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.run()
+	e.apply(cluster("  version: " + oldVersion + thinPool))
+	all := fmt.Sprintf("%d/%d", n, n)
+	e.ready(all, all)
+	return e
+}
+
+// upgraded waits for the end of the upgrade and checks what is left of it.
+func (e *env) upgraded(n int) {
+	e.t.Helper()
+	all := fmt.Sprintf("%d/%d", n, n)
+	e.eventually("Ready with LINSTOR "+newVersion, func() error {
+		c := e.get()
+		if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Upgrade != nil || c.Status.Nodes.Summary != all {
+			return fmt.Errorf("%s with %s, %+v: %s", c.Status.Phase, c.Status.Nodes.Summary, c.Status.Upgrade, c.Status.Message)
+		}
+		return nil
+	})
+	if got := e.get().Status.Version; got != newVersion {
+		e.t.Errorf("status.version is %s", got)
+	}
+	if got := e.c.World().Database("k8s").SchemaVersion(); got != newVersion {
+		e.t.Errorf("the database has the schema of %s", got)
+	}
+	for node, image := range satelliteImages(e) {
+		if !strings.HasSuffix(image, ":v"+newVersion) {
+			e.t.Errorf("the satellite on %s runs %s", node, image)
+		}
+	}
+	claim := e.claimData()
+	if claim["version"] != newVersion || claim["upgradeTo"]+claim["backupRead"]+claim["skippedChecks"] != "" {
+		e.t.Errorf("the claim is %v", claim)
+	}
+}
+
+// waitStep waits for a step of the upgrade.
+func (e *env) waitStep(step v1alpha1.UpgradeStep) *v1alpha1.StorageCluster {
+	e.t.Helper()
+	var c *v1alpha1.StorageCluster
+	e.eventually("step "+string(step), func() error {
+		c = e.get()
+		if u := c.Status.Upgrade; u == nil || u.Step != step {
+			return fmt.Errorf("%s, upgrade %+v: %s", c.Status.Phase, c.Status.Upgrade, c.Status.Message)
+		}
+		return nil
+	})
+	return c
+}
+
+// passed are the phases that the cluster has gone through since its last Ready but one, the oldest first.
+func passedPhases(c *v1alpha1.StorageCluster) []v1alpha1.Phase {
+	var out []v1alpha1.Phase
+	for _, h := range c.Status.History {
+		out = append(out, h.To)
+		if h.From == v1alpha1.PhaseReady {
+			break
+		}
+	}
+	slices.Reverse(out)
+	return out
+}
+
+func TestUpgrade(t *testing.T) {
+	e := oldCluster(t, 5)
+	roll := watchRoll(e)
+	e.c.SetBackup(kubelet.BackupParts)
+	e.update(setVersion(newVersion))
+	c := e.waitStep(v1alpha1.UpgradeSatellites)
+	if u := c.Status.Upgrade; u.From != oldVersion || u.To != newVersion || u.NodesTotal != 5 {
+		t.Errorf("upgrade is %+v", u)
+	}
+	e.eventually("the conditions say what does not work", func() error {
+		c := e.get()
+		cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReconciling)
+		if cond == nil || cond.Reason != string(v1alpha1.PhaseUpgrading) || !strings.Contains(cond.Message, "volumes keep working") {
+			return fmt.Errorf("Reconciling is %+v", cond)
+		}
+		return nil
+	})
+	e.upgraded(5)
+	want := []v1alpha1.Phase{v1alpha1.PhaseAssessing, v1alpha1.PhaseUpgrading, v1alpha1.PhaseAssessing, v1alpha1.PhaseReady}
+	if got := passedPhases(e.get()); !slices.Equal(got, want) {
+		t.Errorf("phases %v, want %v", got, want)
+	}
+	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites} {
+		e.waitEvent("Upgrade"+string(step), oldVersion, newVersion)
+	}
+	e.waitEvent("UpgradeDone", newVersion)
+	if most, order := roll.result(); most > 1 || len(order) != 5 {
+		t.Errorf("%d satellites of 5 were away at once; restarted were %v", most, order)
+	}
+	noDuplicates(e)
+}
+
+// TestUpgradeSurvivesItsOperator kills the operator in each step, and takes the status away in the worst of them.
+func TestUpgradeSurvivesItsOperator(t *testing.T) {
+	e := oldCluster(t, 3)
+	e.update(setVersion(newVersion))
+	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites} {
+		e.eventually("step "+string(step)+" or a later one", func() error {
+			u := e.get().Status.Upgrade
+			if u == nil || stepIndex(u.Step) < stepIndex(step) {
+				return fmt.Errorf("upgrade is %+v", u)
+			}
+			return nil
+		})
+		e.stopOperator()
+		if step == v1alpha1.UpgradeSatellites {
+			c := e.get()
+			c.Status = v1alpha1.StorageClusterStatus{}
+			if err := e.client().Status().Update(e.ctx, c); err != nil {
+				t.Fatal(err)
+			}
+		}
+		e.run()
+	}
+	e.upgraded(3)
+}
+
+func stepIndex(s v1alpha1.UpgradeStep) int {
+	return slices.Index([]v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites, v1alpha1.UpgradeVerify}, s)
+}
+
+// TestUpgradeSuspended suspends an upgrade whose controller is new and whose satellites are not.
+func TestUpgradeSuspended(t *testing.T) {
+	e := oldCluster(t, 3)
+	e.update(setVersion(newVersion))
+	e.waitStep(v1alpha1.UpgradeSatellites)
+	suspend(e, true)
+	untouched(e, "Upgrading")
+	c := e.get()
+	if c.Status.Upgrade == nil || c.Status.Upgrade.Step != v1alpha1.UpgradeSatellites {
+		t.Errorf("upgrade is %+v", c.Status.Upgrade)
+	}
+	cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionSuspended)
+	for _, want := range []string{"keeps its step Satellites", "volumes keep working", "none can be created"} {
+		if !strings.Contains(cond.Message, want) {
+			t.Errorf("Suspended says %q, want %q", cond.Message, want)
+		}
+	}
+	suspend(e, false)
+	e.upgraded(3)
+}
+
+// TestUpgradeTakenBack reverts spec.version while the prechecks wait.
+func TestUpgradeTakenBack(t *testing.T) {
+	e := oldCluster(t, 3)
+	if err := e.c.KillNode(e.ctx, otherNode(e)); err != nil {
+		t.Fatal(err)
+	}
+	e.waitPhase(v1alpha1.PhaseDegraded)
+	e.update(setVersion(newVersion))
+	c := e.waitStep(v1alpha1.UpgradePrechecks)
+	e.eventually("the status says what is waited for", func() error {
+		if c = e.get(); c.Status.Upgrade == nil || !strings.Contains(c.Status.Upgrade.Message, "not ONLINE") {
+			return fmt.Errorf("upgrade is %+v", c.Status.Upgrade)
+		}
+		return nil
+	})
+	e.update(setVersion(oldVersion))
+	c = e.waitPhase(v1alpha1.PhaseDegraded)
+	if c.Status.Version != oldVersion || c.Status.Upgrade != nil || !slices.ContainsFunc(c.Status.History, func(h v1alpha1.Transition) bool { return h.Event == string(fsm.Retreated) }) {
+		t.Errorf("version %s, upgrade %+v, history %+v", c.Status.Version, c.Status.Upgrade, c.Status.History)
+	}
+	if got := e.c.World().Database("k8s").SchemaVersion(); got != oldVersion {
+		t.Errorf("the database has the schema of %s", got)
+	}
+}
+
+// TestUpgradeCannotBeTakenBackLater reverts spec.version once the database is migrated.
+func TestUpgradeCannotBeTakenBackLater(t *testing.T) {
+	e := oldCluster(t, 3)
+	e.update(setVersion(newVersion))
+	e.waitStep(v1alpha1.UpgradeSatellites)
+	e.update(setVersion(oldVersion))
+	h := e.held(v1alpha1.HoldUnsupportedChange)
+	if !strings.Contains(h.Message, "no way back") {
+		t.Errorf("the hold says %q", h.Message)
+	}
+	e.update(setVersion(newVersion))
+	e.upgraded(3)
+}
+
+// TestUpgradeWithoutBackup loses the backup that the migration makes.
+func TestUpgradeWithoutBackup(t *testing.T) {
+	for name, result := range map[string]kubelet.BackupResult{"missing": kubelet.BackupMissing, "damaged": kubelet.BackupDamaged} {
+		t.Run(name, func(t *testing.T) {
+			e := oldCluster(t, 3)
+			e.stopOperator()
+			e.timing.Deadlines[fsm.Upgrading] = 12 * time.Second
+			e.run()
+			e.c.SetBackup(result)
+			e.update(setVersion(newVersion))
+			h := e.held(v1alpha1.HoldUpgradeStuck, "backup")
+			for node, image := range satelliteImages(e) {
+				if !strings.HasSuffix(image, ":v"+oldVersion) {
+					t.Errorf("the satellite on %s runs %s before the backup was read", node, image)
+				}
+			}
+			e.resume(h, v1alpha1.OptionSkipChecks)
+			e.upgraded(3)
+		})
+	}
+}
+
+// TestUpgradeOfAnExternalDatabase asks for a backup, which LINSTOR does not make there.
+func TestUpgradeOfAnExternalDatabase(t *testing.T) {
+	e := start(t, nodes(3))
+	manifest := preparePostgreSQL(e, cluster("  version: "+oldVersion+thinPool)+`
+  database:
+    postgresql:
+      host: postgresql.example.com
+      credentialsSecret: linstor-db
+      sslMode: require
+`)
+	e.run()
+	e.apply(manifest)
+	e.ready("3/3", "3/3")
+	e.update(setVersion(newVersion))
+	h := e.held(v1alpha1.HoldBackupTooOld, "postgresql", "no backup")
+	if claim := e.claimData(); claim["upgradeTo"] != "" {
+		t.Errorf("the upgrade went on without a backup: %v", claim)
+	}
+	e.resume(h, v1alpha1.OptionBackupConfirmed)
+	e.eventually("Ready with the new version", func() error {
+		if c := e.get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Upgrade != nil {
+			return fmt.Errorf("%s %+v: %s", c.Status.Phase, c.Status.Upgrade, c.Status.Message)
+		}
+		return nil
+	})
+}
+
+// TestUpgradeStopsAtASatelliteThatDoesNotComeBack breaks a node in the middle of the satellites' step.
+func TestUpgradeStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
+	e := oldCluster(t, 4)
+	e.stopOperator()
+	e.timing.Deadlines[fsm.Satellites] = 5 * time.Second
+	e.run()
+	roll := watchRoll(e)
+	e.update(setVersion(newVersion))
+	e.waitStep(v1alpha1.UpgradeController)
+	e.eventually("the new controller answers", func() error {
+		if got := e.c.World().Database("k8s").SchemaVersion(); got != newVersion {
+			return fmt.Errorf("schema of %s", got)
+		}
+		return nil
+	})
+	e.c.SetImagePullError("piraeus-server:v" + newVersion) // pulled for the controller already
+	h := e.held(v1alpha1.HoldSatellitesFailed, "ImagePull")
+	if _, order := roll.result(); len(order) != 1 {
+		t.Errorf("restarted were %v, want one", order)
+	}
+	e.c.SetImagePullError("")
+	e.ended(h, fsm.Cleared)
+	e.upgraded(4)
+}

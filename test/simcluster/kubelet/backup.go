@@ -1,0 +1,105 @@
+package kubelet
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// BackupResult is what the migration container leaves behind before it migrates a database in Kubernetes objects.
+type BackupResult string
+
+// Results of a backup.
+const (
+	BackupWhole   BackupResult = ""        // one Secret
+	BackupParts   BackupResult = "parts"   // an empty Secret and numbered parts, as of a large database
+	BackupDamaged BackupResult = "damaged" // the last of the parts is lost
+	BackupMissing BackupResult = "missing" // none at all, as if somebody had removed it
+)
+
+// SetBackup decides how the next backups come out.
+func (d *Driver) SetBackup(r BackupResult) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.faults.backup = r
+}
+
+// saveBackup does what the image's entry point does before a migration (piraeus-server, entry.sh): it packs LINSTOR's custom
+// resources into Secrets, with the rights of the pod's ServiceAccount. One that is there already is left alone.
+func (d *Driver) saveBackup(ctx context.Context, pod *corev1.Pod, version string) error {
+	d.mu.Lock()
+	result := d.faults.backup
+	d.mu.Unlock()
+	if result == BackupMissing {
+		return nil
+	}
+	config := rest.CopyConfig(d.opts.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: serviceAccountUser(pod), Groups: serviceAccountGroups(pod)}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return fmt.Errorf("make a client for the backup: %w", err)
+	}
+	archive, err := backupArchive()
+	if err != nil {
+		return err
+	}
+	name := "linstor-backup-for-" + pod.Name
+	main := backupSecret(pod.Namespace, name, "piraeus.io/linstor-backup")
+	main.Annotations = map[string]string{"piraeus.io/linstor-version": version, "piraeus.io/backup-version": "2"}
+	secrets := []*corev1.Secret{main}
+	if result == BackupWhole {
+		main.Labels = map[string]string{"piraeus.io/backup": name}
+		main.Data = map[string][]byte{"backup.tar.gz": archive}
+	} else {
+		half := len(archive) / 2
+		for i, data := range [][]byte{archive[:half], archive[half:]} {
+			part := backupSecret(pod.Namespace, fmt.Sprintf("%s-%02d", name, i), "piraeus.io/linstor-backup-part")
+			part.Labels = map[string]string{"piraeus.io/backup": name}
+			part.Data = map[string][]byte{"backup.tar.gz": data}
+			secrets = append(secrets, part)
+		}
+		if result == BackupDamaged {
+			secrets = secrets[:2]
+		}
+	}
+	for _, s := range secrets {
+		if _, err := client.CoreV1().Secrets(pod.Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+			return fmt.Errorf("save the backup: %w", err)
+		}
+	}
+	return nil
+}
+
+func backupSecret(namespace, name string, kind corev1.SecretType) *corev1.Secret {
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Type: kind}
+}
+
+func backupArchive() ([]byte, error) {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	w := tar.NewWriter(z)
+	for _, f := range []string{"crds.yaml", "nodes.internal.linstor.linbit.com.yaml"} {
+		content := []byte("apiVersion: v1\nkind: List\nitems: [] # " + f + "\n")
+		if err := w.WriteHeader(&tar.Header{Name: f, Mode: 0o600, Size: int64(len(content))}); err != nil {
+			return nil, fmt.Errorf("pack the backup: %w", err)
+		}
+		if _, err := w.Write(content); err != nil {
+			return nil, fmt.Errorf("pack the backup: %w", err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("pack the backup: %w", err)
+	}
+	if err := z.Close(); err != nil {
+		return nil, fmt.Errorf("pack the backup: %w", err)
+	}
+	return b.Bytes(), nil
+}
