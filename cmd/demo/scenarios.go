@@ -19,6 +19,7 @@ var scenarios = map[string]scenario{
 	"install":            install,
 	"human-intervention": humanIntervention,
 	"node-loss":          nodeLoss,
+	"upgrade":            upgrade,
 }
 
 func empty(int) string { return "" }
