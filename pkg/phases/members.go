@@ -237,25 +237,33 @@ func (s *Snapshot) judge(m *Member) {
 		m.State, m.Joining = v1alpha1.NodeLeaving, false
 	case s.heldNode(m), machineReplaced(m):
 		m.State = v1alpha1.NodeHeld
-	case m.Linstor != nil && !m.Linstor.Online() && !nodeReady(m.Node):
-		m.State = v1alpha1.NodeUnreachable
-	case !m.moduleOK:
-		m.State = v1alpha1.NodeLoadingModule
-	case !m.satelliteOK:
-		m.State = v1alpha1.NodeStartingSatellite
-	case m.Linstor == nil || !m.registeredOK && (m.Joining || m.Linstor.Online() && s.drbdSeen(m)):
-		m.State = v1alpha1.NodeRegistering
-	case !m.registeredOK:
-		m.State = v1alpha1.NodeUnreachable
-	case !m.poolsOK:
-		m.State = v1alpha1.NodeCreatingPools
 	default:
-		m.State = v1alpha1.NodeOnline
+		m.State = s.placeInChain(m)
 	}
 	if m.Selected && m.Maintenance && m.State != v1alpha1.NodeOnline {
 		m.State, m.Joining = v1alpha1.NodeMaintenance, false
 	}
 	m.Problem = s.problemOf(m)
+}
+
+// placeInChain is the first link that is not satisfied on the member, or that it cannot be reached.
+func (s *Snapshot) placeInChain(m *Member) v1alpha1.NodeState {
+	switch {
+	case m.Linstor != nil && !m.Linstor.Online() && !nodeReady(m.Node):
+		return v1alpha1.NodeUnreachable
+	case !m.moduleOK:
+		return v1alpha1.NodeLoadingModule
+	case !m.satelliteOK:
+		return v1alpha1.NodeStartingSatellite
+	case m.Linstor == nil || !m.registeredOK && (m.Joining || m.Linstor.Online() && s.drbdSeen(m)):
+		return v1alpha1.NodeRegistering
+	case !m.registeredOK:
+		return v1alpha1.NodeUnreachable
+	case !m.poolsOK:
+		return v1alpha1.NodeCreatingPools
+	default:
+		return v1alpha1.NodeOnline
+	}
 }
 
 // joining is whether the member's satellite pod is so young that the member may still be on its way through the chain.

@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -90,20 +89,4 @@ func (s *Snapshot) pendingReboot() string {
 	slices.Sort(wanted)
 	return fmt.Sprintf("%d of %d nodes still run DRBD %s instead of %s until they are rebooted", n, len(s.Members),
 		quoteList(versions), quoteList(wanted))
-}
-
-// absentModule explains a satellite that waits for a module which the operator does not load. It becomes a reason for a hold
-// when it has lasted: a node that boots needs a moment.
-func (s *Snapshot) absentModule(m *Member) *Problem {
-	since := waitingSince(m.SatellitePod)
-	if since.IsZero() || s.hasLoader(m) {
-		return nil
-	}
-	p := &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed),
-		Message: fmt.Sprintf("DRBD is not loaded, and on platform %s with spec.kernelModule.mode %s the operator loads none: %s",
-			m.Profile.Platform, s.Target.Spec.KernelModule.Mode, m.Profile.Hint)}
-	if s.Now.Sub(since) > s.Timing.Straggler {
-		p.Hold = v1alpha1.HoldKernelModuleFailed
-	}
-	return p
 }

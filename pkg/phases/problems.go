@@ -2,7 +2,6 @@ package phases
 
 import (
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -91,45 +90,6 @@ func oneLine(s string) string {
 	return s
 }
 
-// loaderFailures tell apart what the module loader says. The texts are those of the kernel and of LINBIT's loader script
-// (github.com/LINBIT/drbd, docker/entry.sh); what none matches is shown as it is.
-var loaderFailures = []struct {
-	pattern *regexp.Regexp
-	reason  v1alpha1.HoldReason
-	explain string
-}{
-	{regexp.MustCompile(`(?i)required key not available|key was rejected by service|operation not permitted.*insmod|insmod.*operation not permitted|lockdown`),
-		v1alpha1.HoldSecureBootKeyMissing, "Secure Boot refused the module: its signing key is not enrolled on the node"},
-	{regexp.MustCompile(`(?i)usermode_helper`),
-		v1alpha1.HoldKernelModuleFailed, "DRBD is loaded with a usermode helper; LINSTOR needs it off (module option usermode_helper=disabled)"},
-	{regexp.MustCompile(`(?i)drbd.*version.*8\.|loaded.*8\.[0-9]|version loaded does not satisfy the minimum`),
-		v1alpha1.HoldKernelModuleFailed, "an old DRBD is loaded; unload or remove DRBD 8 on the node"},
-	{regexp.MustCompile(`(?i)kernel headers|no such file or directory.*(usr/src|/build)|could not find.*kernel source|kdir`),
-		v1alpha1.HoldKernelModuleFailed, "the kernel's headers are missing on the node"},
-	{regexp.MustCompile(`(?i)could not find matching rpm package|expected to find 1 matching package`),
-		v1alpha1.HoldKernelModuleFailed, "the loader's image has no module for the node's kernel"},
-}
-
-// loaderProblem explains a failing module loader.
-func loaderProblem(t *containerTrouble, q resources.Profile) *Problem {
-	p := &Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Message: t.String()}
-	hold := v1alpha1.HoldKernelModuleFailed
-	for _, f := range loaderFailures {
-		if f.pattern.MatchString(t.message) {
-			hold = f.reason
-			p.Reason, p.Message = string(f.reason), f.explain+" ("+t.message+")"
-			if q.Platform == v1alpha1.PlatformOpenShift && f.reason == v1alpha1.HoldKernelModuleFailed {
-				p.Message = f.explain + "; " + q.Hint + " (" + t.message + ")"
-			}
-			break
-		}
-	}
-	if t.lasting {
-		p.Hold = hold
-	}
-	return p
-}
-
 // problemOf is what keeps a member from going on; nil if nothing does or it is simply not its turn yet.
 func (s *Snapshot) problemOf(m *Member) *Problem {
 	switch {
@@ -144,16 +104,8 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 		return s.evictedProblem(m)
 	case !nodeReady(m.Node):
 		return &Problem{Reason: "NodeNotReady", Message: "the Kubernetes node is not ready"}
-	case !m.moduleOK && s.absentModule(m) != nil:
-		return s.absentModule(m)
-	case !m.moduleOK && s.signs(m) && s.signingKeyTrouble() != "":
-		return &Problem{Reason: string(v1alpha1.HoldSigningKeyUnusable), Hold: v1alpha1.HoldSigningKeyUnusable, Message: s.signingKeyTrouble()}
-	case !m.moduleOK && s.hasLoader(m) && troubleOf(m.LoaderPod) != nil:
-		p := loaderProblem(troubleOf(m.LoaderPod), m.Profile)
-		if s.staleLoader(m) {
-			p.Hold = ""
-		}
-		return p
+	case s.moduleProblem(m) != nil:
+		return s.moduleProblem(m)
 	case !m.satelliteOK && troubleOf(m.SatellitePod) != nil:
 		t := troubleOf(m.SatellitePod)
 		p := &Problem{Reason: "SatelliteFailing", Message: t.String()}
