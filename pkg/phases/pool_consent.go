@@ -223,27 +223,53 @@ func (s *Snapshot) refreshed(h v1alpha1.Hold) (v1alpha1.Hold, bool) {
 	}
 	var gone []string
 	for _, node := range h.Nodes {
-		m := s.MemberByName(node)
-		var p *MemberPool
-		if m != nil && m.Selected {
-			p = m.pool(h.Pool)
-		}
-		switch {
-		case h.Reason == v1alpha1.HoldDeviceApproval && (p == nil || p.Have != nil || !needsApproval(p.Entry)):
-			gone = append(gone, node)
-		case p == nil || m.Linstor == nil || !m.Linstor.DevicesKnown || s.Linstor.View.DevicesErr != nil:
-		case p.Problem == nil || p.Problem.Reason != string(h.Reason):
-			if h.Reason == v1alpha1.HoldDeviceApproval {
-				gone = append(gone, node)
-			}
-		case consentTo(p.spare) != consentTo(devicesOf(&h, node)):
+		switch s.stillAsked(&h, node) {
+		case askedAnew:
 			return h, false
+		case askedNoMore:
+			gone = append(gone, node)
+		case askedAsBefore:
 		}
 	}
 	if len(gone) > 0 {
 		h = remaining(h, gone)
 	}
 	return h, h.Count > 0 && len(h.Nodes) > 0
+}
+
+// asked is what becomes of a question about a node's disks.
+type asked int
+
+const (
+	askedAsBefore asked = iota
+	askedNoMore
+	askedAnew
+)
+
+func (s *Snapshot) stillAsked(h *v1alpha1.Hold, node string) asked {
+	approval := h.Reason == v1alpha1.HoldDeviceApproval
+	m := s.MemberByName(node)
+	if m == nil || !m.Selected || m.pool(h.Pool) == nil {
+		if approval {
+			return askedNoMore
+		}
+		return askedAsBefore
+	}
+	p := m.pool(h.Pool)
+	if approval && (p.Have != nil || !needsApproval(p.Entry)) {
+		return askedNoMore
+	}
+	if m.Linstor == nil || !m.Linstor.DevicesKnown || s.Linstor.View.DevicesErr != nil {
+		return askedAsBefore
+	}
+	switch same := p.Problem != nil && p.Problem.Reason == string(h.Reason); {
+	case same && consentTo(p.spare) != consentTo(devicesOf(h, node)):
+		return askedAnew
+	case !same && approval:
+		return askedNoMore
+	default:
+		return askedAsBefore
+	}
 }
 
 // awaitsApproval is whether nothing but a human's word keeps the member from its pools.

@@ -323,3 +323,75 @@ func TestRetryTakesAConsentBack(t *testing.T) {
 		t.Errorf("stored %t, %v, %v", stored, err, r.calls)
 	}
 }
+
+// A node may wait for the disks of several pools at once.
+func TestSeveralPoolsAreAskedAboutTogether(t *testing.T) {
+	w := manual(t, 1)
+	e := onDevices("cold", "C*")
+	e.Devices.Approval = v1alpha1.ApprovalManual
+	w.cluster.Spec.StoragePools = append(w.cluster.Spec.StoragePools, e)
+	w.accept()
+	w.node("n01").Devices = append(w.node("n01").Devices, ssdDisk("/dev/sdc", "C1"))
+	holds := w.hold()
+	if len(holds) != 2 || len(holds[0].Devices) != 1 || len(holds[1].Devices) != 1 || holds[0].Pool == holds[1].Pool {
+		t.Fatalf("%+v", holds)
+	}
+	for _, h := range holds {
+		if !strings.Contains(h.Message, "pool "+h.Pool) {
+			t.Errorf("the hold of %s says %s", h.Pool, h.Message)
+		}
+	}
+}
+
+// What has no room in the status waits until something was answered.
+func TestDisksOfAllHoldsAreBounded(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	w := manual(t, 1)
+	w.cluster.Spec.StoragePools = nil
+	var disks []linstor.Device
+	for i := range 5 {
+		e := onDevices(fmt.Sprintf("pool%d", i), fmt.Sprintf("S%d*", i))
+		e.Devices.Approval = v1alpha1.ApprovalManual
+		w.cluster.Spec.StoragePools = append(w.cluster.Spec.StoragePools, e)
+		for d := range 30 {
+			disk := ssdDisk(fmt.Sprintf("/dev/sd%d-%d", i, d), fmt.Sprintf("S%d-%d-%s", i, d, long))
+			disk.Model = long
+			disks = append(disks, disk)
+		}
+	}
+	w.accept()
+	w.node("n01").Devices = disks
+	holds := w.hold()
+	all := 0
+	for _, h := range holds {
+		all += deviceBytes(h.Devices)
+		if len(h.Devices) != 30 {
+			t.Errorf("%d disks", len(h.Devices))
+		}
+	}
+	if len(holds) == 0 || len(holds) == 5 || all > mostAllDeviceBytes {
+		t.Errorf("%d holds with %d bytes of disks", len(holds), all)
+	}
+}
+
+func TestALostPoolOfManyNodesIsTheClustersHold(t *testing.T) {
+	w := lost(t)
+	verified(looksBeforeLost)(w)
+	w.phase(v1alpha1.PhaseStoragePools, 0)
+	e := poolLink{}.Evidence(w.snapshot())
+	if e.State != Failed || e.Hold.Reason != v1alpha1.HoldPoolBackendLost || len(e.Hold.Devices) != 1 {
+		t.Fatalf("%+v", e.Hold)
+	}
+	h := NewHold(w.snapshot(), e.Hold)
+	in, r := w.input()
+	in.Answer = &Answer{Hold: h, Option: v1alpha1.OptionRecreate, Cluster: true}
+	if stored, err := in.KeepAnswer(t.Context()); stored || err != nil {
+		t.Fatalf("stored %t, %v", stored, err)
+	}
+	if err := r.run(t, "answer/n01/hot"); err != nil {
+		t.Error(err)
+	}
+	if d := cmp.Diff([]string{"node n01 set recreate.hot=serial:S2 del "}, r.calls); d != "" {
+		t.Error(d)
+	}
+}

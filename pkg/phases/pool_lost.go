@@ -14,8 +14,8 @@ import (
 // registered anew; with it, data was there, and nothing is done without a human's word.
 const auxWorked = linstor.AuxPrefix + "worked"
 
-// looksBeforeLost is how often a pool's storage must be away in a fresh look before a human is asked: about fifteen seconds
-// with the default back-off. A volume group may become active a little after the satellite has started.
+// looksBeforeLost is how often in a row a pool's storage must be away in a fresh look before a human is asked: fifteen seconds at
+// least with the default back-off. A volume group may become active a little after the satellite has started.
 const looksBeforeLost = 5
 
 // judgeLostPool is about a pool that worked and that LINSTOR cannot use now although its node is ONLINE: the volume group is not
@@ -110,7 +110,8 @@ func (in *Input) recreatePool(ctx context.Context, m *Member, p *MemberPool) err
 	if err := in.registerPool(ctx, m, p); err != nil {
 		return err
 	}
-	in.announce(Notice{Warning: true, Reason: "PoolRecreated", Action: m.Name, Note: fmt.Sprintf("pool %s on node %s was lost and is made anew, empty, from %s, as a human agreed", p.Name, m.Name, deviceNames(now))})
+	in.announce(Notice{Warning: true, Reason: "PoolRecreated", Action: m.Name,
+		Note: fmt.Sprintf("pool %s on node %s was lost and is made anew, empty, from %s, as a human agreed", p.Name, m.Name, deviceNames(now))})
 	return nil
 }
 

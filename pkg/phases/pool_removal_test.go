@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -13,9 +14,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
-// withoutEntry is a world of two nodes whose second pool has just been taken out of the spec.
-func withoutEntry(t *testing.T) *world {
-	w := newWorld(t, 2)
+// withoutEntry is a world of n nodes whose second pool has just been taken out of the spec.
+func withoutEntry(t *testing.T, n int) *world {
+	w := newWorld(t, n)
 	w.cluster.Spec.StoragePools = append(w.cluster.Spec.StoragePools, onDevices("hot", "S*"))
 	w.settle()
 	w.cluster.Spec.StoragePools = w.cluster.Spec.StoragePools[:1]
@@ -26,6 +27,7 @@ func withoutEntry(t *testing.T) *world {
 func TestOldPools(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
+		nodes int
 		spoil func(*world)
 		want  []string
 	}{
@@ -51,11 +53,16 @@ func TestOldPools(t *testing.T) {
 		{name: "a node under maintenance", spoil: func(w *world) {
 			w.kubeNode("n01").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "true"}
 		}, want: []string{"oldpool/n02/hot"}},
+		{name: "while many nodes are down", nodes: 5, spoil: func(w *world) {
+			for _, n := range []string{"n03", "n04", "n05"} {
+				w.nodeDown(n, time.Minute)
+			}
+		}},
 		{name: "while a human is asked", spoil: func(w *world) { w.phase(v1alpha1.PhaseHumanIntervention, 0) }},
 		{name: "while LINSTOR is silent", spoil: func(w *world) { w.silent(errors.New("x")) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := withoutEntry(t)
+			w := withoutEntry(t, max(2, tc.nodes))
 			if tc.spoil != nil {
 				tc.spoil(w)
 			}
@@ -99,7 +106,7 @@ func TestRemoveOldPool(t *testing.T) {
 			want: []string{"node n01 set  del " + auxApprove + "hot", remove}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := withoutEntry(t)
+			w := withoutEntry(t, 2)
 			if tc.spoil != nil {
 				tc.spoil(w)
 			}
@@ -123,7 +130,7 @@ func TestRemoveOldPool(t *testing.T) {
 }
 
 func TestAPoolInUseIsTold(t *testing.T) {
-	w := withoutEntry(t)
+	w := withoutEntry(t, 2)
 	w.tasks["oldpool/n01/hot"] = work.State{Err: &poolInUseError{by: "pvc-1"}}
 	m := w.snapshot().Members[0]
 	if len(m.Notes) != 1 || m.Notes[0].Reason != "PoolInUse" || !strings.Contains(m.Notes[0].Message, "pvc-1") {

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -134,6 +135,40 @@ func TestHistoryIsBounded(t *testing.T) {
 		s = next(s, st, time.Second)
 		if s.Cluster.Status.History[0].Message != fmt.Sprint(i) || len(s.Cluster.Status.History) != min(i+1, 20) {
 			t.Fatalf("after %d changes: %d entries, the first %+v", i+1, len(s.Cluster.Status.History), s.Cluster.Status.History[0])
+		}
+	}
+}
+
+// Holds about disks are bounded when they begin; however little room is left, what waits for approval is listed in full.
+func TestDisksThatWaitForApprovalAreNotCut(t *testing.T) {
+	in := hugeTrouble(t, 253, "磁盘🔥")
+	var holds []v1alpha1.Hold
+	for i := range 10 {
+		h := v1alpha1.Hold{ID: fmt.Sprintf("h-%06d", i), Reason: v1alpha1.HoldDeviceApproval, Pool: in.Snapshot.Members[0].Pools[i].Entry.Name, Since: metav1.NewTime(begin),
+			Message: strings.Repeat("磁", 1000)}
+		for n := range 3 {
+			name := in.Snapshot.Members[n].Name
+			h.Nodes, h.Count = append(h.Nodes, name), h.Count+1
+			h.Devices = append(h.Devices, v1alpha1.HoldDevice{Node: name, Path: "/dev/sdb", Serial: strings.Repeat("S", 100), WWN: "0x5000", Model: strings.Repeat("M", 100), Size: resource.MustParse("8Ti")})
+		}
+		holds = append(holds, h)
+	}
+	devices, err := json.Marshal(holds[0].Devices)
+	if err != nil || len(devices)*len(holds) < 14<<10 {
+		t.Fatalf("%d bytes of disks, %v: too few for this test", len(devices)*len(holds), err)
+	}
+	in.Snapshot.Cluster.Status.NodeHolds = holds
+	st := Project(in)
+	data, err := json.Marshal(st)
+	if err != nil || len(data) > limit {
+		t.Errorf("%d bytes of status, %v", len(data), err)
+	}
+	if len(st.NodeHolds) != len(holds) {
+		t.Fatalf("%d holds", len(st.NodeHolds))
+	}
+	for _, h := range st.NodeHolds {
+		if len(h.Devices) != 3 || len(h.Nodes) != 3 {
+			t.Errorf("%d disks of %d nodes", len(h.Devices), len(h.Nodes))
 		}
 	}
 }
