@@ -17,6 +17,8 @@ const (
 	// auxIntent lists the disks that a pool is being made from. It is written before the disks are touched: if it is there
 	// and the disks are no longer empty, they were made ready already and only the pool is to be registered.
 	auxIntent = linstor.AuxPrefix + "intent."
+	// auxBacking is the volume group or zpool of that intent: an entry that is added again with another one begins anew.
+	auxBacking = linstor.AuxPrefix + "backing."
 	// auxSkip and auxUseExisting keep a human's answer; their value is the hold's id.
 	auxSkip        = linstor.AuxPrefix + "skip."
 	auxUseExisting = linstor.AuxPrefix + "use-existing."

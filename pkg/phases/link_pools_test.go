@@ -80,6 +80,15 @@ func TestJudgePool(t *testing.T) {
 		{name: "disks cannot be listed", w: func(t *testing.T) *world { return hot(t, one...) }, spoil: func(w *world) { w.linstor.View.DevicesErr = errors.New("timeout") }, problem: "DevicesUnknown"},
 		{name: "intent, disk still empty", w: func(t *testing.T) *world { return hot(t, one...) }, spoil: intent("serial:S1"), step: stepDevices},
 		{name: "intent, disk made ready", w: func(t *testing.T) *world { return hot(t) }, spoil: intent("serial:S1"), step: stepFinish},
+		{name: "intent for another volume group", w: func(t *testing.T) *world { return hot(t) }, spoil: func(w *world) {
+			intent("serial:S1")(w)
+			w.node("n01").Properties[auxBacking+"hot"] = "vg_other"
+			w.inventory("n01", lsblk("sdb", "S1", "LVM2_member"))
+		}, problem: "DeviceNotEmpty", hold: v1alpha1.HoldDeviceNotEmpty},
+		{name: "intent for this volume group, disk made ready", w: func(t *testing.T) *world { return hot(t) }, spoil: func(w *world) {
+			intent("serial:S1")(w)
+			w.node("n01").Properties[auxBacking+"hot"] = "vg_hot"
+		}, step: stepFinish},
 		{name: "intent, half of the disks made ready", w: func(t *testing.T) *world { return hot(t, one...) }, spoil: intent("serial:S1,serial:S2"),
 			problem: "StoragePoolsFailed", hold: v1alpha1.HoldStoragePoolsFailed},
 		{name: "intent, disk made ready, another one is empty", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdc", "S10")) }, spoil: intent("serial:S1"), step: stepFinish},
@@ -150,12 +159,12 @@ func TestPoolWork(t *testing.T) {
 		}, then: notThere, want: []string{"pool n01/ssd set PrefNic=storage del "}},
 		{name: "devices: intent, device step, pool", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) },
 			then: func(r *record) { r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1")} },
-			want: []string{"node n01 set intent.hot=serial:S1 del ", device, "create pool n01/hot LVM vg_hot"}},
+			want: []string{"node n01 set backing.hot=vg_hot intent.hot=serial:S1 del ", device, "create pool n01/hot LVM vg_hot"}},
 		{name: "devices: the name moved at a reboot", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdx", "S1")) },
 			then: func(r *record) {
 				r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1"), ssdDisk("/dev/sdx", "other")}
 			},
-			want: []string{"node n01 set intent.hot=serial:S1 del ", device, "create pool n01/hot LVM vg_hot"}},
+			want: []string{"node n01 set backing.hot=vg_hot intent.hot=serial:S1 del ", device, "create pool n01/hot LVM vg_hot"}},
 		{name: "devices: no longer empty", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) }, then: notThere, fails: "changed"},
 		{name: "devices: another disk came", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) },
 			then: func(r *record) {
@@ -179,13 +188,13 @@ func TestPoolWork(t *testing.T) {
 		{name: "devices: no intent, no step", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) },
 			then: func(r *record) {
 				r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1")}
-				r.fail["node n01 set intent.hot=serial:S1 del "] = errors.New("no database")
-			}, want: []string{"node n01 set intent.hot=serial:S1 del "}, fails: "no database"},
+				r.fail["node n01 set backing.hot=vg_hot intent.hot=serial:S1 del "] = errors.New("no database")
+			}, want: []string{"node n01 set backing.hot=vg_hot intent.hot=serial:S1 del "}, fails: "no database"},
 		{name: "devices: step failed, no pool", w: func(t *testing.T) *world { return hot(t, ssdDisk("/dev/sdb", "S1")) },
 			then: func(r *record) {
 				r.devices["n01"] = []linstor.Device{ssdDisk("/dev/sdb", "S1")}
 				r.fail[device] = errors.New("pvcreate failed")
-			}, want: []string{"node n01 set intent.hot=serial:S1 del ", device}, fails: "pvcreate failed"},
+			}, want: []string{"node n01 set backing.hot=vg_hot intent.hot=serial:S1 del ", device}, fails: "pvcreate failed"},
 		{name: "finish", w: func(t *testing.T) *world { return hot(t) }, spoil: func(w *world) { w.node("n01").Properties[auxIntent+"hot"] = "serial:S1" }, then: notThere,
 			want: []string{"create pool n01/hot LVM vg_hot"}},
 		{name: "finish: still empty after all", w: func(t *testing.T) *world { return hot(t) }, spoil: func(w *world) { w.node("n01").Properties[auxIntent+"hot"] = "serial:S1" },

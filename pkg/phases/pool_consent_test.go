@@ -107,7 +107,7 @@ func TestOnlyApprovedDisksAreUsed(t *testing.T) {
 	if err := r.run(t, "pool/n01/hot"); err != nil {
 		t.Error(err)
 	}
-	want := []string{"node n01 set intent.hot=serial:S1-n01 del ", "create devices n01 LVM vg_hot from /dev/sdc", "create pool n01/hot LVM vg_hot"}
+	want := []string{"node n01 set backing.hot=vg_hot intent.hot=serial:S1-n01 del ", "create devices n01 LVM vg_hot from /dev/sdc", "create pool n01/hot LVM vg_hot"}
 	if d := cmp.Diff(want, r.calls); d != "" {
 		t.Error(d)
 	}

@@ -92,7 +92,7 @@ func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 		return // not ONLINE, or not asked for in this view
 	}
 	c := s.choose(p.Entry.Devices, m, m.Linstor.Devices)
-	if intent := props[auxIntent+name]; intent != "" {
+	if intent := m.intent(p); intent != "" {
 		s.judgeIntent(m, p, c, intent)
 		return
 	}

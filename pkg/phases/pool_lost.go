@@ -41,7 +41,8 @@ func (s *Snapshot) judgeLostPool(m *Member, p *MemberPool, message string) {
 	} else if p.step = stepVerify; s.TaskStates[verifyKey(m, p)].Attempts < looksBeforeLost {
 		return
 	}
-	if !inMaintenance(m.Node) {
+	disksUnknown := p.Entry.Devices != nil && !m.Linstor.DevicesKnown && s.Linstor.View.DevicesErr == nil
+	if !inMaintenance(m.Node) && !disksUnknown {
 		p.Problem.Hold = v1alpha1.HoldPoolBackendLost
 	}
 }
@@ -97,7 +98,7 @@ func (in *Input) recreatePool(ctx context.Context, m *Member, p *MemberPool) err
 	if old := m.oldDisks(p, now); len(old) > 0 {
 		return fmt.Errorf("pool %s on node %s is not made anew: %s of it is there and not empty; its volume group or zpool may only be inactive", p.Name, m.Name, quoteList(old))
 	}
-	if err := in.API.SetNodeProperties(ctx, m.Name, map[string]string{auxIntent + p.Entry.Name: identities(now)}, nil); err != nil {
+	if err := in.API.SetNodeProperties(ctx, m.Name, newIntent(p, now), nil); err != nil {
 		return err
 	}
 	// From here on the intent says what was begun: whoever comes next finishes it.
@@ -121,7 +122,7 @@ func (m *Member) oldDisks(p *MemberPool, empty []linstor.Device) []string {
 	for i := range m.disks {
 		d := &m.disks[i].Device
 		isEmpty := slices.ContainsFunc(empty, func(e linstor.Device) bool { return sameDevice(&e, d) })
-		if m.disks[i].Signature != "" && !isEmpty && intended(m.Linstor.Properties[auxIntent+p.Entry.Name], d) {
+		if m.disks[i].Signature != "" && !isEmpty && intended(m.intent(p), d) {
 			out = append(out, deviceName(d))
 		}
 	}

@@ -47,7 +47,14 @@ func TestJudgeLostPool(t *testing.T) {
 			verified(looksBeforeLost)(w)
 			w.kubeNode("n01").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "true"}
 		}, step: stepVerify, spare: "serial:S2"},
-		{name: "no disks known", spoil: func(w *world) { w.node("n01").DevicesKnown = false }, step: stepVerify},
+		{name: "no disks known", spoil: func(w *world) {
+			verified(looksBeforeLost)(w)
+			w.node("n01").DevicesKnown = false
+		}, step: stepVerify},
+		{name: "disks cannot be listed", spoil: func(w *world) {
+			verified(looksBeforeLost)(w)
+			w.node("n01").DevicesKnown, w.linstor.View.DevicesErr = false, errors.New("timeout")
+		}, step: stepVerify, hold: v1alpha1.HoldPoolBackendLost},
 		{name: "consent", spoil: consent("serial:S2"), step: stepRecreate, spare: "serial:S2"},
 		{name: "consent to another disk", spoil: consent("serial:S3"), step: stepVerify, spare: "serial:S2"},
 		{name: "consent, refused for long", spoil: func(w *world) {
@@ -95,7 +102,7 @@ func TestALostPoolIsLeftAlone(t *testing.T) {
 
 func TestRecreatePool(t *testing.T) {
 	const (
-		intent = "node n01 set intent.hot=serial:S2 del "
+		intent = "node n01 set backing.hot=vg_hot intent.hot=serial:S2 del "
 		remove = "delete pool n01/hot"
 		device = "create devices n01 LVM vg_hot from /dev/sdc"
 		create = "create pool n01/hot LVM vg_hot"

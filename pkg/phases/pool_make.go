@@ -96,7 +96,7 @@ func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) 
 		return err
 	}
 	now := in.choose(p.Entry.Devices, m, empty).devices
-	if intent := m.Linstor.Properties[auxIntent+p.Entry.Name]; intent != "" {
+	if intent := m.intent(p); intent != "" {
 		// What was begun is finished as it was begun: a disk that came since would otherwise stop it for ever.
 		now = slices.DeleteFunc(now, func(d linstor.Device) bool { return !intended(intent, &d) })
 	}
@@ -107,9 +107,8 @@ func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) 
 		return fmt.Errorf("pool %s on node %s: the empty disks changed while it was being made: %s became %s",
 			p.Entry.Name, m.Name, identities(p.devices), identities(now))
 	}
-	intent := map[string]string{auxIntent + p.Entry.Name: identities(now)}
-	if m.Linstor.Properties[auxIntent+p.Entry.Name] != intent[auxIntent+p.Entry.Name] {
-		if err := in.API.SetNodeProperties(ctx, m.Name, intent, nil); err != nil {
+	if m.intent(p) != identities(now) {
+		if err := in.API.SetNodeProperties(ctx, m.Name, newIntent(p, now), nil); err != nil {
 			return err
 		}
 	}
@@ -129,13 +128,25 @@ func (in *Input) finishFromDevices(ctx context.Context, m *Member, p *MemberPool
 	if err != nil {
 		return err
 	}
-	intent := m.Linstor.Properties[auxIntent+p.Entry.Name]
+	intent := m.intent(p)
 	for i := range empty {
 		if intended(intent, &empty[i]) {
 			return fmt.Errorf("pool %s on node %s: disk %s is still empty", p.Entry.Name, m.Name, deviceName(&empty[i]))
 		}
 	}
 	return in.registerPool(ctx, m, p)
+}
+
+// intent lists the disks that the pool is being made from; "" if nothing was begun, or something else.
+func (m *Member) intent(p *MemberPool) string {
+	if backing, written := m.Linstor.Properties[auxBacking+p.Entry.Name]; written && backing != p.Backing {
+		return ""
+	}
+	return m.Linstor.Properties[auxIntent+p.Entry.Name]
+}
+
+func newIntent(p *MemberPool, ds []linstor.Device) map[string]string {
+	return map[string]string{auxIntent + p.Entry.Name: identities(ds), auxBacking + p.Entry.Name: p.Backing}
 }
 
 // intended is whether a disk is among those that an intent lists.
