@@ -39,7 +39,7 @@ const sample = "deploy/samples/storagecluster.yaml"
 func (d *demo) run(ctx context.Context, scenario string) error {
 	play, ok := scenarios[scenario]
 	if !ok {
-		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention and node-loss", scenario)
+		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention, node-loss and evacuate", scenario)
 	}
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")
@@ -52,8 +52,9 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if err := d.prepare(); err != nil {
 		return err
 	}
-	d.say("Starting etcd, API server, controller manager, scheduler and %d simulated nodes …", demoNodes)
-	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: play.nodes(), PodStart: 1500 * time.Millisecond})
+	nodes := play.nodes()
+	d.say("Starting etcd, API server, controller manager, scheduler and %d simulated nodes …", len(nodes))
+	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: nodes, PodStart: 1500 * time.Millisecond})
 	if err != nil {
 		return err
 	}
@@ -119,7 +120,8 @@ func (d *demo) startOperator(ctx context.Context) (func(), error) {
 		return nil, err
 	}
 	cmd := exec.Command(binary, "--linstor-endpoint="+d.cluster.LinstorURL(), "--leader-elect", "--poll-working=500ms", "--poll-steady=2s",
-		"--health-lost-after=3s", "--health-regained-after=3s", "--retry-base=500ms", "--straggler-timeout=20s")
+		"--health-lost-after=3s", "--health-regained-after=3s", "--retry-base=500ms", "--straggler-timeout=20s",
+		"--leave-after=3s")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -232,11 +234,16 @@ func hardware(i int, signature string) sim.MachineSpec {
 func specs(signature func(i int) string, vg bool) []simcluster.NodeSpec {
 	var out []simcluster.NodeSpec
 	for i := 1; i <= demoNodes; i++ {
-		m := hardware(i, signature(i))
-		if !vg {
-			m.VolumeGroups = nil
-		}
-		out = append(out, simcluster.NodeSpec{Name: fmt.Sprintf("node-%d", i), Machine: m, Labels: map[string]string{"example.com/storage": "true"}})
+		out = append(out, spec(i, signature(i), vg))
 	}
 	return out
+}
+
+// spec is node-i; vg is whether it has the sample's volume group.
+func spec(i int, signature string, vg bool) simcluster.NodeSpec {
+	m := hardware(i, signature)
+	if !vg {
+		m.VolumeGroups = nil
+	}
+	return simcluster.NodeSpec{Name: fmt.Sprintf("node-%d", i), Machine: m, Labels: map[string]string{"example.com/storage": "true"}}
 }

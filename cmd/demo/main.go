@@ -1,8 +1,8 @@
 // Command demo brings up the simulated cluster, installs the operator as an administrator would, and shows what kubectl
 // shows. Nothing leaves this machine: every server listens on loopback.
 //
-// Environment: DEMO_EXIT=1 ends it once the scenario is through; SCENARIO is install (default), human-intervention or
-// node-loss.
+// Environment: DEMO_EXIT=1 ends it once the scenario is through; SCENARIO is install (default), human-intervention,
+// node-loss or evacuate.
 package main
 
 import (

@@ -20,6 +20,7 @@ var scenarios = map[string]scenario{
 	"human-intervention": humanIntervention,
 	"node-loss":          nodeLoss,
 	"upgrade":            upgrade,
+	"evacuate":           evacuate,
 }
 
 func empty(int) string { return "" }

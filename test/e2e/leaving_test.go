@@ -213,3 +213,36 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 		t.Errorf("n1 was deleted by write %d, n2 evacuated by write %d", first, second)
 	}
 }
+
+// TestNodeObjectIsDeleted: LINSTOR cannot move anything from a machine that is gone, but makes its copies anew.
+func TestNodeObjectIsDeleted(t *testing.T) {
+	e := start(t, nodes(5))
+	e.timing.Leave = 4 * time.Second // LINSTOR must have noticed by then
+	e.run()
+	e.apply(cluster(evacuatePolicy))
+	e.waitPhase(v1alpha1.PhaseReady)
+	gone := "n1"
+	if controllerNode(e) == gone {
+		gone = "n2"
+	}
+	volume(e, "pvc-1", gone, "n3")
+	if err := e.c.RemoveNode(e.ctx, gone); err != nil {
+		t.Fatal(err)
+	}
+	e.eventually("LINSTOR evicts it", func() error {
+		if _, flags := e.c.World().NodeStatus(gone); !slices.Contains(flags, "EVICTED") {
+			return fmt.Errorf("flags %v, leaving %+v", flags, e.get().Status.Nodes.Leaving)
+		}
+		return nil
+	})
+	c := waitStatus(e, "it is listed", func(s *v1alpha1.StorageClusterStatus) bool { return leavingState(s, gone) != "" })
+	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "4/4" {
+		t.Errorf("phase %s, nodes %s", c.Status.Phase, c.Status.Nodes.Summary)
+	}
+	e.eventually("the copy is made anew", func() error {
+		if got := diskful(e, "pvc-1"); len(got) != 3 || evacuations(e, gone) > 0 {
+			return fmt.Errorf("pvc-1 is on %v, %d evacuations", got, evacuations(e, gone))
+		}
+		return nil
+	})
+}
