@@ -46,7 +46,7 @@ help: ## Show the targets.
 		/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: demo
-demo: ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=human-intervention|node-loss|evacuate
+demo: ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=human-intervention|node-loss|upgrade|evacuate
 	DEMO_EXIT='$(DEMO_EXIT)' SCENARIO='$(SCENARIO)' $(GO) run ./cmd/demo
 
 .PHONY: test

@@ -2,7 +2,7 @@
 // shows. Nothing leaves this machine: every server listens on loopback.
 //
 // Environment: DEMO_EXIT=1 ends it once the scenario is through; SCENARIO is install (default), human-intervention,
-// node-loss or evacuate.
+// node-loss, upgrade or evacuate.
 package main
 
 import (
