@@ -99,6 +99,7 @@ func bindFlags(fs *flag.FlagSet, o *operator.Options, level *zapcore.Level) {
 	fs.DurationVar(&t.Leave, "leave-after", t.Leave, "how long a node must have been leaving before anything is done about it")
 	fs.DurationVar(&t.EvacuationAnswer, "evacuation-answer-timeout", t.EvacuationAnswer, "after what time LINSTOR is asked again to evacuate a node")
 	fs.DurationVar(&t.EvacuationStuck, "evacuation-stuck-after", t.EvacuationStuck, "how long an evacuation may stand still before a human is asked")
+	fs.DurationVar(&t.NodeGone, "node-gone-after", t.NodeGone, "how long a node without Node object is OFFLINE before a human is asked whether it is lost")
 	fs.DurationVar(&t.MassFailureWindow, "mass-failure-window", t.MassFailureWindow, "within which time many nodes must fail to freeze destructive steps")
 	for state, d := range t.Deadlines {
 		fs.Func("deadline-"+string(state), fmt.Sprintf("how long phase %s may go on without progress (default %s)", state, d), func(text string) error {

@@ -47,7 +47,7 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		if a.Hold.Reason == v1alpha1.HoldPoolBackendLost && !in.dropConsents() {
 			return false, nil
 		}
-		for _, prefix := range []string{"node/", "reconnect/", "restore/", "replace/", "lost/", "pool/", "controller/", "leave/", "upgrade/"} {
+		for _, prefix := range []string{"node/", "reconnect/", "restore/", "replace/", "pool/", "controller/", "leave/", "upgrade/"} {
 			in.Tasks.Forget(prefix)
 		}
 		return true, nil
@@ -61,6 +61,7 @@ func keepers() map[v1alpha1.HoldReason]func(*Input) bool {
 		v1alpha1.HoldMassFailure:         func(*Input) bool { return true },
 		v1alpha1.HoldTooManyNodesLeaving: (*Input).keepLeaving,
 		v1alpha1.HoldMachineReplaced:     (*Input).keepReplaced,
+		v1alpha1.HoldNodeGone:            (*Input).keepDeclareLost,
 	}
 }
 

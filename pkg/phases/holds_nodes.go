@@ -26,6 +26,7 @@ func wholeNodeHolds() []wholeNodeHold {
 		{reason: v1alpha1.HoldTooManyNodesLeaving, ask: leavingHold(v1alpha1.HoldTooManyNodesLeaving), exact: true},
 		{reason: v1alpha1.HoldLastReplicaAtRisk, ask: leavingHold(v1alpha1.HoldLastReplicaAtRisk)},
 		{reason: v1alpha1.HoldEvacuationStuck, ask: leavingHold(v1alpha1.HoldEvacuationStuck)},
+		{reason: v1alpha1.HoldNodeGone, ask: leavingHold(v1alpha1.HoldNodeGone), exact: true},
 		{reason: v1alpha1.HoldMachineReplaced, ask: (*Snapshot).replacedHold},
 	}
 }

@@ -27,7 +27,7 @@ const (
 )
 
 // leavingKeys are all of them.
-var leavingKeys = []string{auxLeaving, auxAdmitted, auxEvacuate, auxEvacuated, auxStuck}
+var leavingKeys = []string{auxLeaving, auxAdmitted, auxEvacuate, auxEvacuated, auxStuck, auxGone, auxDeclareLost}
 
 // Leave is how far a node is that leaves.
 type Leave struct {

@@ -30,6 +30,7 @@ func (in *Input) leave(ctx context.Context) error {
 			in.undo(&leaver{name: m.Name, node: m.Linstor, member: m})
 		}
 	}
+	in.noteGone()
 	n := 0
 	for _, l := range in.leavers() {
 		if l.leave.step == leaveForget && n < labelsPerRun {
@@ -78,6 +79,8 @@ func (in *Input) leaveStep(l *leaver) {
 		in.evacuate(l)
 	case leaveDelete:
 		in.deleteEmpty(l)
+	case leaveLose:
+		in.declareLost(l)
 	case leaveUndo:
 		in.undo(l)
 	case leaveForget, leaveNothing:

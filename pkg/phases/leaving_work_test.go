@@ -115,6 +115,7 @@ func TestOfflineNodesAreNotEvacuated(t *testing.T) {
 	}
 	w.kube.Nodes = w.kube.Nodes[1:]
 	w.node("n01").Status = linstor.StatusOffline
+	w.node("n01").Properties[auxGone] = ago(time.Minute)
 	w.spread("a@n01 -", "a@n02 UpToDate")
 	in, r = w.input()
 	if err := runLeave(t, in, r, w.linstor.View); err != nil || len(r.calls) != 2 || r.calls[1] != "evict node n01" {
@@ -183,6 +184,7 @@ func TestANodeThatComesBackIsAsBefore(t *testing.T) {
 	w := going(t)
 	w.evacuating("n01")
 	w.node("n01").Properties[auxStuck] = ago(time.Minute)
+	w.node("n01").Properties[auxGone], w.node("n01").Properties[auxDeclareLost] = ago(time.Hour), "h-1"
 	w.kubeNode("n01").Spec.Taints = nil
 	in, r := w.input()
 	if err := runLeave(t, in, r, w.linstor.View); err != nil {

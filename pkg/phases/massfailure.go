@@ -68,8 +68,9 @@ func tooMany(n, of int) bool { return n >= 2 && n*5 > of }
 // A human's word covers what had failed by then; what fails later is judged anew. The condition in the status is the memory:
 // True while it lasts, Acknowledged after the human's word, its transition the moment of that word.
 func (s *Snapshot) judgeMassFailure() MassFailure {
-	failed := s.failures()
-	m := MassFailure{State: MassFailureNone, Total: len(s.Members)}
+	gone := s.goneFailures()
+	failed := append(s.failures(), gone...)
+	m := MassFailure{State: MassFailureNone, Total: len(s.Members) + len(gone)}
 	for _, f := range failed {
 		m.Nodes = append(m.Nodes, f.node)
 	}

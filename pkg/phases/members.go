@@ -134,6 +134,7 @@ func (s *Snapshot) Derive() {
 	}
 	s.mass = s.judgeMassFailure()
 	s.judgeLeaving()
+	s.judgeGone()
 }
 
 // registered is whether the operator registered the node in LINSTOR: one without the member's label that is there is leaving.

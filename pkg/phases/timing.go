@@ -38,6 +38,9 @@ type Timing struct {
 	EvacuationStuck time.Duration
 	// Capacity is how often capacity and free space are written to the status at most. Default 5m.
 	Capacity time.Duration
+	// NodeGone is how long a node whose Node object was deleted must have been OFFLINE before a human is asked whether it is
+	// lost, if spec.nodes.lostAfter does not say so. Default 1h.
+	NodeGone time.Duration
 	// MassFailureWindow is within which time many nodes must fail to be a mass failure. Default 2m.
 	MassFailureWindow time.Duration
 }
@@ -61,6 +64,7 @@ func DefaultTiming() Timing {
 		EvacuationAnswer: 10 * time.Minute,
 		EvacuationStuck:  10 * time.Minute,
 
+		NodeGone:          time.Hour,
 		MassFailureWindow: 2 * time.Minute,
 	}
 	for _, s := range fsm.Cluster().States {

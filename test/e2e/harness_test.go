@@ -77,7 +77,7 @@ func fast() phases.Timing {
 	}
 	t.Straggler, t.HealthLost, t.HealthRegained = 3*time.Second, time.Second, time.Second
 	t.Join, t.Escalate = 10*time.Second, 4*time.Second
-	t.Leave, t.EvacuationAnswer, t.EvacuationStuck = time.Second, 3*time.Second, 3*time.Second
+	t.Leave, t.EvacuationAnswer, t.EvacuationStuck, t.NodeGone = time.Second, 3*time.Second, 3*time.Second, 3*time.Second
 	t.PollWorking, t.PollSteady, t.Safety, t.Capacity = 150*time.Millisecond, 400*time.Millisecond, time.Second, time.Second
 	return t
 }

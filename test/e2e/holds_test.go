@@ -40,6 +40,7 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldPoolBackendLost:          holdPoolBackendLost,
 	v1alpha1.HoldVolumesUnknown:           holdVolumesUnknown,
 	v1alpha1.HoldMachineReplaced:          holdMachineReplaced,
+	v1alpha1.HoldNodeGone:                 holdNodeGone,
 	v1alpha1.HoldUnsupportedChange:        holdUnsupportedChange,
 	v1alpha1.HoldPoolConflict:             holdPoolConflict,
 	v1alpha1.HoldOperationFailed:          holdOperationFailed,

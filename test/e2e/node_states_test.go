@@ -150,7 +150,9 @@ func TestEvictedNodeIsRestored(t *testing.T) {
 	}
 	e.revive(away)
 	e.ready("4/4", "4/4")
-	restored := func(ev *eventsv1.Event) bool { return ev.Reason == "NodeRestored" && ev.Type == corev1.EventTypeNormal && strings.Contains(ev.Note, away) }
+	restored := func(ev *eventsv1.Event) bool {
+		return ev.Reason == "NodeRestored" && ev.Type == corev1.EventTypeNormal && strings.Contains(ev.Note, away)
+	}
 	e.eventually("one Event NodeRestored", func() error { return oneEvent(e.events(), restored) })
 	if n := e.linstorCalls(http.MethodPut, "/"+away+"/restore"); n != 1 {
 		t.Errorf("restored %d times", n)

@@ -70,6 +70,7 @@ const (
 	HoldPoolBackendLost      HoldReason = "PoolBackendLost"
 	HoldMachineReplaced      HoldReason = "MachineReplaced"
 	HoldBackupTooOld         HoldReason = "BackupTooOld"
+	HoldNodeGone             HoldReason = "NodeGone"
 
 	// Revert reasons end when the change is taken back or corrected.
 
@@ -109,6 +110,8 @@ const (
 	OptionAdopt = "adopt"
 	// OptionReplace forgets the earlier machine of a node with all that was on it.
 	OptionReplace = "replace"
+	// OptionDeclareLost forgets a node in LINSTOR with all its copies.
+	OptionDeclareLost = "declare-lost"
 	// OptionUseExisting registers the volume group or zpool that is on the disks already; nothing is formatted.
 	OptionUseExisting = "use-existing"
 	// OptionApprove lets a pool be made from the empty disks that the hold lists, and from no others.
@@ -150,6 +153,7 @@ var holdKinds = []HoldKind{
 	{HoldVolumesUnknown, HoldAnswer, []string{OptionRetry, OptionContinue}},
 	{HoldLastReplicaAtRisk, HoldAnswer, []string{OptionRetry}},
 	{HoldMachineReplaced, HoldAnswer, []string{OptionRetry, OptionAdopt, OptionReplace}},
+	{HoldNodeGone, HoldAnswer, []string{OptionRetry, OptionDeclareLost}},
 	{HoldUnsupportedChange, HoldRevert, []string{OptionRetry}},
 	{HoldPoolConflict, HoldRevert, []string{OptionRetry}},
 	{HoldOperationFailed, HoldRevert, []string{OptionRetry}},
