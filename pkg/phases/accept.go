@@ -86,8 +86,8 @@ func (s *Snapshot) refuseVersion(to catalogue.Release) string {
 	from := s.acceptedVersion()
 	switch {
 	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
-		return fmt.Sprintf("the database was already moved to LINSTOR %s, and the upgrade from %s is not finished; there is no way back, and no other way before it is: set spec.version to %s",
-			claim.UpgradeTo, from, claim.UpgradeTo)
+		return fmt.Sprintf("the database was already moved to LINSTOR %s, and the upgrade from %s is not finished; there is no way back, "+
+			"and no other way before it is: set spec.version to %s", claim.UpgradeTo, from, claim.UpgradeTo)
 	case from == "" || from == to.Version || claim.UpgradeTo != "" || to.CanUpgradeFrom(from):
 		return ""
 	case slices.Contains(s.newerThan(to.Version), from):

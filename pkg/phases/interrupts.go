@@ -69,7 +69,8 @@ func lookSpec(s *Snapshot) *Outcome {
 	if s.Phase() == v1alpha1.PhaseHumanIntervention {
 		hold := s.Cluster.Status.Hold
 		// What was refused stays refused until the spec changes once more; a hold that needs an answer waits for it.
-		if s.Cluster.Generation == s.Cluster.Status.ObservedGeneration || hold != nil && hold.Reason.Kind().Class == v1alpha1.HoldAnswer && !(hold.Reason == v1alpha1.HoldBackupTooOld && s.takesUpgradeBack()) {
+		takenBack := hold != nil && hold.Reason == v1alpha1.HoldBackupTooOld && s.takesUpgradeBack()
+		if s.Cluster.Generation == s.Cluster.Status.ObservedGeneration || hold != nil && hold.Reason.Kind().Class == v1alpha1.HoldAnswer && !takenBack {
 			return nil
 		}
 	} else if !s.SpecPending() {

@@ -307,7 +307,7 @@ func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
 	e.Done = s.count(func(m *Member) bool { return m.Counts() && before(m) && through(m) })
 	e.Waiting = s.count(func(m *Member) bool { return m.Counts() && before(m) && !through(m) && !m.restarting })
 	// Satellites that are just being restarted were through, and will be again: the cluster does not change for that moment.
-	restarting := s.count(func(m *Member) bool { return m.Counts() && m.restarting && !(before(m) && through(m)) })
+	restarting := s.count(func(m *Member) bool { return m.Counts() && m.restarting && (!before(m) || !through(m)) })
 	switch {
 	case s.Staying() == 0:
 		e.State, e.Reason, e.Message = Missing, v1alpha1.ReasonNoMatchingNodes, "no node matches spec.nodes"

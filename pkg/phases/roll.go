@@ -289,7 +289,8 @@ func (s *Snapshot) restarts(m *Member) bool {
 	if s.Now.Sub(restartedAt(p)) >= s.Timing.Straggler || t != nil && t.lasting {
 		return false
 	}
-	return p.DeletionTimestamp != nil || !m.outdated && !(podReady(p) && m.Linstor.Online())
+	back := podReady(p) && m.Linstor.Online()
+	return p.DeletionTimestamp != nil || !m.outdated && !back
 }
 
 // satelliteSet is the DaemonSet that a satellite's pod belongs to; nil if it is not there.
