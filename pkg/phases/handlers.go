@@ -258,28 +258,8 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 	if answered, whole := in.nobodyAsks(hold.Reason); whole {
 		return answered
 	}
-	switch hold.Reason {
-	case v1alpha1.HoldNoMatchingNodes:
-		return in.Staying() > 0
-	case v1alpha1.HoldDeviceMissing:
-		return in.Linstor.Known() && in.Counted()-in.count(func(m *Member) bool { return m.Counts() && m.lacksDisks(hold.Pool) }) >= in.MinReady()
-	case v1alpha1.HoldDatabaseUnreachable:
-		if _, claimed, err := in.Claim(); !claimed && err == nil {
-			return in.Database.Checked && in.Database.Err == nil
-		}
-	case v1alpha1.HoldSigningKeyUnusable:
-		return in.signingKeyTrouble() == ""
-	case v1alpha1.HoldPassphraseUnusable:
-		return in.passphraseHold() == nil && in.controllerTrouble() == nil
-	case v1alpha1.HoldSatellitesFailed:
-		if r := in.Roll(); len(r.Outdated) > 0 && len(r.Restarting) > 0 {
-			return false // enough satellites run, but those that were restarted are not back
-		} else if in.upgrade != nil {
-			return len(r.Restarting) == 0
-		}
-	case v1alpha1.HoldUpgradeBlocked, v1alpha1.HoldUpgradeStuck:
-		return in.upgradeGoesOn()
-	default: // the link's own evidence decides
+	if cleared, decided := in.clearedBySight(hold); decided {
+		return cleared
 	}
 	for _, l := range links {
 		if l.State() == fsm.Database && !l.Evidence(in.Snapshot).OK() {
@@ -293,6 +273,33 @@ func (in *Input) cleared(ctx context.Context, links []Link, hold *v1alpha1.Hold)
 		}
 	}
 	return in.Linstor.Known()
+}
+
+// clearedBySight decides about holds that are about one thing in the snapshot; decided is false where the link's own evidence
+// does.
+func (in *Input) clearedBySight(hold *v1alpha1.Hold) (cleared, decided bool) {
+	switch hold.Reason {
+	case v1alpha1.HoldNoMatchingNodes:
+		return in.Staying() > 0, true
+	case v1alpha1.HoldDeviceMissing:
+		lack := in.count(func(m *Member) bool { return m.Counts() && m.lacksDisks(hold.Pool) })
+		return in.Linstor.Known() && in.Counted()-lack >= in.MinReady(), true
+	case v1alpha1.HoldDatabaseUnreachable:
+		_, claimed, err := in.Claim()
+		return in.Database.Checked && in.Database.Err == nil, !claimed && err == nil
+	case v1alpha1.HoldSigningKeyUnusable:
+		return in.signingKeyTrouble() == "", true
+	case v1alpha1.HoldPassphraseUnusable:
+		return in.passphraseHold() == nil && in.controllerTrouble() == nil, true
+	case v1alpha1.HoldSatellitesFailed:
+		r := in.Roll()
+		stuck := len(r.Outdated) > 0 && len(r.Restarting) > 0 // enough satellites may run, but those that were restarted are not back
+		return !stuck, stuck || in.upgrade != nil
+	case v1alpha1.HoldUpgradeBlocked, v1alpha1.HoldUpgradeStuck:
+		return in.upgradeGoesOn(), true
+	default:
+		return false, false
+	}
 }
 
 // writesLinstor is whether the evidence of a link comes from what is written to LINSTOR. Only trying shows whether LINSTOR

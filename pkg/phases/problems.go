@@ -106,8 +106,22 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 		return &Problem{Reason: "NodeNotReady", Message: "the Kubernetes node is not ready"}
 	case s.moduleProblem(m) != nil:
 		return s.moduleProblem(m)
-	case !m.satelliteOK && troubleOf(m.SatellitePod) != nil:
-		t := troubleOf(m.SatellitePod)
+	case !m.satelliteOK && troubleOf(m.SatellitePod) != nil, s.upgradeExplains(m), podReady(m.SatellitePod) && !s.rightVersion(m):
+		return s.satelliteProblem(m)
+	case m.satelliteOK && s.Linstor.Known() && !m.registeredOK:
+		return s.registrationProblem(m)
+	case m.registeredOK && !m.poolsOK:
+		return poolProblem(m)
+	default:
+		return nil
+	}
+}
+
+// satelliteProblem explains a satellite that fails or is of another version; nil while an upgrade is the reason.
+func (s *Snapshot) satelliteProblem(m *Member) *Problem {
+	t := troubleOf(m.SatellitePod)
+	switch {
+	case !m.satelliteOK && t != nil:
 		p := &Problem{Reason: "SatelliteFailing", Message: t.String()}
 		if t.lasting {
 			p.Hold = v1alpha1.HoldSatellitesFailed
@@ -115,14 +129,8 @@ func (s *Snapshot) problemOf(m *Member) *Problem {
 		return p
 	case s.upgradeExplains(m):
 		return nil
-	case podReady(m.SatellitePod) && !s.rightVersion(m):
-		return s.versionProblem(m)
-	case m.satelliteOK && s.Linstor.Known() && !m.registeredOK:
-		return s.registrationProblem(m)
-	case m.registeredOK && !m.poolsOK:
-		return poolProblem(m)
 	default:
-		return nil
+		return s.versionProblem(m)
 	}
 }
 
