@@ -188,11 +188,13 @@ func (c *cut) RoundTrip(r *http.Request) (*http.Response, error) {
 	return nil, errCut
 }
 
-// aboutPool is whether a request is the intent, the device step or the pool step.
+// aboutPool is whether a request is the intent, the end of a pool, the device step or the pool step.
 func aboutPool(r *http.Request) bool {
 	switch {
 	case r.Method == http.MethodPut && strings.HasPrefix(r.URL.Path, "/v1/nodes/"):
 		return strings.Contains(body(r), "intent.")
+	case r.Method == http.MethodDelete:
+		return strings.Contains(r.URL.Path, "/storage-pools/")
 	case r.Method == http.MethodPost:
 		return strings.HasPrefix(r.URL.Path, "/v1/physical-storage/") || strings.HasSuffix(r.URL.Path, "/storage-pools")
 	default:

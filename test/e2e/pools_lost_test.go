@@ -199,3 +199,43 @@ func TestLostVolumeGroup(t *testing.T) {
 		t.Errorf("%v", w)
 	}
 }
+
+// TestKilledWhileRecreating kills the operator right after each of the writes that make a lost pool anew. Whoever comes next
+// finishes what was agreed to, and makes nothing twice.
+func TestKilledWhileRecreating(t *testing.T) {
+	for n, name := range []string{"intent", "old pool", "devices", "pool"} {
+		t.Run(name, func(t *testing.T) {
+			e := start(t, nodes(1))
+			c := &cut{left: 1 << 30, done: true, dead: make(chan struct{})}
+			e.transport = c
+			e.run()
+			e.apply(cluster(devicePool))
+			e.waitPhase(v1alpha1.PhaseReady)
+			e.c.World().Machine("n1").AttachDisk(spare("1"))
+			e.loseDisk("n1")
+			h := e.waitListed(v1alpha1.HoldPoolBackendLost, "n1:S4EV1new")
+			e.c.World().ResetRequests()
+			c.mu.Lock()
+			c.left = n
+			c.mu.Unlock()
+			e.resume(h, v1alpha1.OptionRecreate)
+			e.eventually("the operator gets to its end", func() error {
+				select {
+				case <-c.dead:
+					return nil
+				default:
+					return errors.New("not yet")
+				}
+			})
+			e.stopOperator()
+			e.transport = nil
+			e.run()
+			e.ready("1/1", "1/1")
+			e.expectGroup("n1", "vg_new", "S4EV1new")
+			if steps := e.deviceSteps("n1"); len(steps) != 1 {
+				t.Errorf("%d device steps", len(steps))
+			}
+			e.expectCarefulDevices()
+		})
+	}
+}
