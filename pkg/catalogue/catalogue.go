@@ -16,6 +16,9 @@ import (
 // GenericKey is the key of the loader for operating systems that no other loader fits.
 const GenericKey = "generic"
 
+// NoLoaderKey stands for no loader at all: something else brings DRBD onto the node.
+const NoLoaderKey = "none"
+
 //go:embed catalogue.yaml
 var embedded []byte
 

@@ -187,6 +187,7 @@ func TestExtendRefuses(t *testing.T) {
 		"loader key":         {"loaders: [{key: Bad_Key, osImage: x, image: \"l:v1\"}]", "DNS label"},
 		"loader key long":    {"loaders: [{key: " + strings.Repeat("a", 41) + ", osImage: x, image: \"l:v1\"}]", "DNS label"},
 		"loader key taken":   {"loaders: [{key: generic, osImage: x, image: \"l:v1\"}]", "defaultLoader"},
+		"loader key none":    {"loaders: [{key: none, osImage: x, image: \"l:v1\"}]", "no loader"},
 		"loader regexp":      {"loaders: [{key: a, osImage: \"(\", image: \"l:v1\"}]", "osImage"},
 		"loader matches all": {"loaders: [{key: a, image: \"l:v1\"}]", "osImage is empty"},
 		"loader version":     {`loaders: [{key: a, osImage: x, image: "l:v1", drbd: newest}]`, "is not a version"},

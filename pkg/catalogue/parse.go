@@ -162,6 +162,9 @@ func (l Loader) check() error {
 	if l.Key == GenericKey {
 		errs = append(errs, fmt.Errorf("key %q is the default loader's: set defaultLoader", GenericKey))
 	}
+	if l.Key == NoLoaderKey {
+		errs = append(errs, fmt.Errorf("key %q stands for no loader: choose another", NoLoaderKey))
+	}
 	// An empty expression would match every node.
 	if l.OSImage == "" {
 		errs = append(errs, errors.New("osImage is empty"))

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
 const talosImage = "Talos (v1.11.2)"
@@ -36,12 +37,17 @@ func TestLabelsFollowTheNode(t *testing.T) {
 			[]string{"label n02 member=linstor os=noble platform=generic"}},
 		{"another operating system", func(w *world) { w.kubeNode("n02").Status.NodeInfo.OSImage = "Ubuntu 26.04 LTS" },
 			[]string{"label n02 member=linstor os=resolute platform=generic"}},
+		{"the spec wants loaders no more", func(w *world) {
+			w.cluster.Spec.KernelModule.Mode = v1alpha1.ModulePreinstalled
+			w.accept()
+		}, []string{"label n01 member=linstor os=none platform=generic", "label n02 member=linstor os=none platform=generic",
+			"label n03 member=linstor os=none platform=generic"}},
 		{"the platform's label was removed", func(w *world) { delete(w.kubeNode("n02").Labels, v1alpha1.LabelPlatform) },
 			[]string{"label n02 member=linstor os=noble platform=generic"}},
 		{"reinstalled as Talos, no satellite runs", func(w *world) {
 			w.kubeNode("n02").Status.NodeInfo.OSImage = talosImage
 			w.unreadyPod(v1alpha1.ComponentSatellite, "n02")
-		}, []string{"label n02 member=linstor os=generic.talos platform=talos"}},
+		}, []string{"label n02 member=linstor os=none platform=talos"}},
 		{"a leaving node keeps its labels", func(w *world) {
 			n := w.kubeNode("n02")
 			n.Status.NodeInfo.OSImage = talosImage
@@ -63,14 +69,14 @@ func TestSatellitesMoveOneAtATime(t *testing.T) {
 	w := newWorld(t, 3)
 	w.cluster.Spec.Platform = v1alpha1.PlatformTalos
 	w.accept()
-	os := func(node string) string { return fmt.Sprintf("label %s member=linstor os=noble.talos", node) }
+	os := func(node string) string { return fmt.Sprintf("label %s member=linstor os=none", node) }
 
 	first := labelled(t, w)
 	if d := cmp.Diff([]string{os("n01") + " platform=talos", os("n02"), os("n03")}, first); d != "" {
 		t.Error(d)
 	}
 	for _, n := range w.kube.Nodes {
-		n.Labels[v1alpha1.LabelOS] = "noble.talos"
+		n.Labels[v1alpha1.LabelOS] = "none"
 	}
 	w.kubeNode("n01").Labels[v1alpha1.LabelPlatform] = "talos"
 	if got := labelled(t, w); got != nil {
@@ -86,6 +92,12 @@ func TestSatellitesMoveOneAtATime(t *testing.T) {
 	w.putPod(v1alpha1.ComponentSatellite, "n01", w.readyPod(v1alpha1.ComponentSatellite, "n01"))
 	if d := cmp.Diff([]string{os("n02") + " platform=talos"}, labelled(t, w)); d != "" {
 		t.Error(d)
+	}
+	n02 := []linstor.Resource{{Name: "pvc-1", Node: "n02", Diskful: true, States: []string{"UpToDate"}}, {Name: "pvc-1", Node: "n03", Diskful: true, States: []string{"Inconsistent"}}}
+	w.linstor.View.Resources, w.linstor.View.ResourcesKnown = n02, true
+	w.kube.Pods[v1alpha1.ComponentSatellite]["n02"].Spec.HostNetwork = false
+	if got := labelled(t, w); got != nil {
+		t.Errorf("the other copy of a volume on n02 is not UpToDate, and %q is written", got)
 	}
 	w.silent(nil)
 	if got := labelled(t, w); got != nil {

@@ -124,7 +124,7 @@ func TestModulePreinstalled(t *testing.T) {
 	if err := (moduleLink{}).Work(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"label n02 member=linstor os=noble platform=generic"}, r.calls); d != "" {
+	if d := cmp.Diff([]string{"label n02 member=linstor os=none platform=generic"}, r.calls); d != "" {
 		t.Error(d)
 	}
 }

@@ -108,7 +108,7 @@ func (s *Snapshot) Derive() {
 		}
 		m := &Member{Name: n.Name, Node: n, Selected: selected, Maintenance: inMaintenance(n), Loader: s.Catalogue.LoaderFor(n.Status.NodeInfo.OSImage)}
 		m.Profile = resources.ProfileOf(resources.PlatformOf(s.platform(), n))
-		m.OSKey = m.Profile.OSKey(m.Loader)
+		m.OSKey = m.Profile.OSKey(s.moduleMode(), m.Loader)
 		m.Labelled = labelled && n.Labels[v1alpha1.LabelOS] == m.OSKey
 		m.LoaderPod = s.Kube.Pods[v1alpha1.ComponentModuleLoader][n.Name]
 		m.SatellitePod = s.Kube.Pods[v1alpha1.ComponentSatellite][n.Name]
@@ -158,6 +158,13 @@ func (s *Snapshot) platform() v1alpha1.Platform {
 		return s.Target.Spec.Platform
 	}
 	return s.Cluster.Spec.Platform
+}
+
+func (s *Snapshot) moduleMode() v1alpha1.KernelModuleMode {
+	if s.Target != nil {
+		return s.Target.Spec.KernelModule.Mode
+	}
+	return s.Cluster.Spec.KernelModule.Mode
 }
 
 // Selects says whether the spec picks a node: it runs Linux, is not being deleted, its labels match, and its taints that

@@ -95,7 +95,7 @@ func (w *world) settle() {
 	for _, n := range w.kube.Nodes {
 		q := resources.ProfileOf(resources.PlatformOf(w.cluster.Spec.Platform, n))
 		n.Labels[v1alpha1.LabelMember], n.Labels[v1alpha1.LabelPlatform] = w.cluster.Name, q.Key()
-		n.Labels[v1alpha1.LabelOS] = q.OSKey(catalogue.Embedded().LoaderFor(n.Status.NodeInfo.OSImage))
+		n.Labels[v1alpha1.LabelOS] = q.OSKey(w.cluster.Spec.KernelModule.Mode, catalogue.Embedded().LoaderFor(n.Status.NodeInfo.OSImage))
 	}
 	w.deploy()
 	for _, n := range w.kube.Nodes {

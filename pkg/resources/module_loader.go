@@ -37,7 +37,7 @@ func Signs(spec *v1alpha1.StorageClusterSpec, q Profile, l catalogue.Loader) boo
 // Its init container loads the module and ends; a module that is loaded already is kept whatever its version, as long as
 // it is DRBD 9. The pod is ready when the module is loaded.
 func ModuleLoader(p Params, q Profile, l catalogue.Loader) *appsv1.DaemonSet {
-	key := q.OSKey(l)
+	key := q.OSKey(p.Spec.KernelModule.Mode, l)
 	match := selector(p.Cluster, v1alpha1.ComponentModuleLoader)
 	match[v1alpha1.LabelOS] = key // else the loaders' DaemonSets would claim each other's pods
 	meta := objectMeta(ModuleLoaderName(key), p.Cluster, v1alpha1.ComponentModuleLoader)

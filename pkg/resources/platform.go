@@ -117,14 +117,18 @@ func (q Profile) Mode(mode v1alpha1.KernelModuleMode, l catalogue.Loader) v1alph
 }
 
 // OSKey is the value of the label storage.linstor.dev/os for the profile's nodes: the loader's key, with the platform where
-// loaders are not Generic's, so that no other platform's loader pods come there. A catalogue's key has no dot: no two loaders
-// share a value.
-func (q Profile) OSKey(l catalogue.Loader) string {
+// loaders are not Generic's, or NoLoader. So no loader's pod comes to a node that it is not for, or stays where the spec wants it
+// no more. A catalogue's key has no dot: no two loaders share a value.
+func (q Profile) OSKey(mode v1alpha1.KernelModuleMode, l catalogue.Loader) string {
 	generic := &profiles[0]
-	if q.Sources == generic.Sources && q.Loading == generic.Loading && q.PrivilegedLoader == generic.PrivilegedLoader {
+	switch {
+	case q.Mode(mode, l) == v1alpha1.ModulePreinstalled:
+		return catalogue.NoLoaderKey
+	case q.Sources != generic.Sources || q.PrivilegedLoader != generic.PrivilegedLoader:
+		return l.Key + "." + q.Key()
+	default:
 		return l.Key
 	}
-	return l.Key + "." + q.Key()
 }
 
 // SatelliteName is the name of the profile's satellites' DaemonSet.

@@ -54,30 +54,36 @@ func TestPlatformOf(t *testing.T) {
 func TestModeOfProfiles(t *testing.T) {
 	fallback := catalogue.Loader{Key: catalogue.GenericKey, Image: "drbd9-resolute:v9.9.9"}
 	const auto, compile, prebuilt, preinstalled = v1alpha1.ModuleAuto, v1alpha1.ModuleCompile, v1alpha1.ModulePrebuilt, v1alpha1.ModulePreinstalled
+	modes := []v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}
+	all := [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}
 	for _, tc := range []struct {
 		platform v1alpha1.Platform
 		loader   catalogue.Loader
-		key      string
+		key      string // where a loader runs
 		// want for Auto, Compile, Prebuilt and Preinstalled
 		want [4]v1alpha1.KernelModuleMode
 	}{
-		{v1alpha1.PlatformGeneric, noble, "noble", [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}},
-		{v1alpha1.PlatformGeneric, fallback, "generic", [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}},
-		{v1alpha1.PlatformK0s, noble, "noble", [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}},
-		{v1alpha1.PlatformMicroK8s, noble, "noble", [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}},
-		{v1alpha1.PlatformOpenShift, alma, "almalinux9.openshift", [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}},
-		{v1alpha1.PlatformTalos, fallback, "generic.talos", [4]v1alpha1.KernelModuleMode{preinstalled, preinstalled, preinstalled, preinstalled}},
+		{v1alpha1.PlatformGeneric, noble, "noble", all},
+		{v1alpha1.PlatformGeneric, fallback, "generic", all},
+		{v1alpha1.PlatformK0s, noble, "noble", all},
+		{v1alpha1.PlatformMicroK8s, noble, "noble", all},
+		{v1alpha1.PlatformOpenShift, alma, "almalinux9.openshift", all},
+		{v1alpha1.PlatformTalos, fallback, "", [4]v1alpha1.KernelModuleMode{preinstalled, preinstalled, preinstalled, preinstalled}},
 		{v1alpha1.PlatformFlatcar, fallback, "generic.flatcar", [4]v1alpha1.KernelModuleMode{preinstalled, compile, prebuilt, preinstalled}},
-		{v1alpha1.PlatformFlatcar, flatcar, "own.flatcar", [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}},
+		{v1alpha1.PlatformFlatcar, flatcar, "own.flatcar", all},
 	} {
 		q := resources.ProfileOf(tc.platform)
-		for i, mode := range []v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled} {
+		for i, mode := range modes {
 			if got := q.Mode(mode, tc.loader); got != tc.want[i] {
 				t.Errorf("%s with loader %s, mode %s: %s, want %s", tc.platform, tc.loader.Key, mode, got, tc.want[i])
 			}
-		}
-		if got := q.OSKey(tc.loader); got != tc.key {
-			t.Errorf("%s with loader %s has the label %s, want %s", tc.platform, tc.loader.Key, got, tc.key)
+			key := tc.key
+			if tc.want[i] == preinstalled {
+				key = "none"
+			}
+			if got := q.OSKey(mode, tc.loader); got != key {
+				t.Errorf("%s with loader %s, mode %s has the label %s, want %s", tc.platform, tc.loader.Key, mode, got, key)
+			}
 		}
 	}
 }

@@ -159,3 +159,30 @@ func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
 		t.Errorf("after the reboots: %s", got)
 	}
 }
+
+// TestPreinstalledTakesLoadersAway: when the nodes shall bring DRBD themselves, no loader may load its own at the next boot.
+func TestPreinstalledTakesLoadersAway(t *testing.T) {
+	e := start(t, nodes(2))
+	e.timing.Straggler = time.Second
+	e.run()
+	e.apply(cluster(thinPool))
+	e.waitPhase(v1alpha1.PhaseReady)
+	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 2})
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.Mode = v1alpha1.ModulePreinstalled })
+	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 0})
+	e.ready("2/2", "2/2")
+
+	if err := e.c.RebootNode(e.ctx, "n1", map[string]string{}); err != nil {
+		t.Fatal(err)
+	}
+	waitStatus(e, "the node that has not loaded DRBD is named", func(s *v1alpha1.StorageClusterStatus) bool {
+		return slices.ContainsFunc(s.Nodes.Problems, func(p v1alpha1.NodeProblem) bool {
+			return p.Reason == string(v1alpha1.HoldKernelModuleFailed) && slices.Equal(p.Nodes, []string{"n1"}) && strings.Contains(p.Message, "load DRBD 9 on the node")
+		})
+	})
+	if got := e.c.World().Machine("n1").ModuleVersion(); got != "" {
+		t.Errorf("something loaded DRBD %s", got)
+	}
+	e.c.World().Machine("n1").LoadModule("9.2.16")
+	e.ready("2/2", "2/2")
+}

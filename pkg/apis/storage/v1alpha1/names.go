@@ -16,7 +16,7 @@ const (
 	// labels alone.
 	LabelMember = Prefix + "member"
 	// LabelOS names the module loader that fits the Node's operating system; its value is the catalogue's key, followed by a dot
-	// and the platform where that platform's loaders differ from others'.
+	// and the platform where that platform's loaders differ from others', or none where no loader runs.
 	LabelOS = Prefix + "os"
 	// LabelCluster marks every object that the operator owns; its value is the StorageCluster's name.
 	LabelCluster = Prefix + "cluster"
