@@ -9,6 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -187,5 +188,35 @@ func TestFileDirectoryRolls(t *testing.T) {
 		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == "/var/lib/linstor-pools" }) {
 			t.Errorf("the satellite on %s does not have the directory", n)
 		}
+	}
+}
+
+const onPodNetwork = "  nodes: {network: {mode: Pod}}"
+
+// TestRollOnPodNetworkWaitsForReplicas: there, a restart cuts replication, so that the other copy must have all data.
+func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
+	e := start(t, nodes(3))
+	e.timing.Straggler = time.Minute
+	e.run()
+	e.apply(cluster(onPodNetwork + thinPool))
+	e.ready("3/3", "3/3")
+	volume(e, "pvc-1", "n1", "n2")
+	e.c.World().SetDiskState("pvc-1", "n2", "Inconsistent")
+	roll := watchRoll(e)
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
+	e.eventually("the roll waits for the copy on n2", func() error {
+		cond := meta.FindStatusCondition(e.get().Status.Conditions, v1alpha1.ConditionSatellitesReady)
+		if _, order := roll.result(); len(order) != 2 || !strings.Contains(cond.Message, "copy on n2 is not UpToDate") {
+			return fmt.Errorf("restarted are %v: %s", order, cond.Message)
+		}
+		return nil
+	})
+	if _, order := roll.result(); slices.Contains(order, "n1") {
+		t.Errorf("n1 was restarted although it held the only good copy: %v", order)
+	}
+	e.c.World().SetDiskState("pvc-1", "n2", "UpToDate")
+	e.ready("3/3", "6/6")
+	if most, order := roll.result(); most != 1 || len(order) != 3 || order[2] != "n1" {
+		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
 	}
 }

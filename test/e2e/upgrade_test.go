@@ -285,3 +285,44 @@ func TestUpgradeStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 	e.ended(h, fsm.Cleared)
 	e.upgraded(4)
 }
+
+// TestUpgradeOnPodNetwork: LINSTOR cannot tell the copies on satellites that have not followed, and they get new addresses.
+func TestUpgradeOnPodNetwork(t *testing.T) {
+	e := start(t, nodes(3))
+	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
+	e.timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.run()
+	e.apply(cluster("  version: " + oldVersion + "\n" + onPodNetwork + thinPool))
+	e.ready("3/3", "3/3")
+	volume(e, "pvc-1", "n1", "n2")
+	e.c.World().SetDiskState("pvc-1", "n2", "SyncTarget(40.00%)")
+	roll := watchRoll(e)
+	e.update(setVersion(newVersion))
+	e.eventually("the prechecks wait for the resync", func() error {
+		if u := e.get().Status.Upgrade; u == nil || !strings.Contains(u.Message, "the copy of volume pvc-1 on n2 is SyncTarget") {
+			return fmt.Errorf("upgrade is %+v", u)
+		}
+		return nil
+	})
+	e.c.World().SetDiskState("pvc-1", "n2", "UpToDate")
+	e.upgraded(3)
+	if most, order := roll.result(); most != 1 || len(order) != 3 {
+		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
+	}
+}
+
+// TestUpgradeDeleted deletes the cluster in the middle of an upgrade, and takes its data up again: the upgrade is finished then.
+func TestUpgradeDeleted(t *testing.T) {
+	e := oldCluster(t, 3)
+	e.update(setVersion(newVersion))
+	e.waitStep(v1alpha1.UpgradeSatellites)
+	e.remove()
+	e.waitGone()
+	if claim := e.claimData(); claim["version"] != oldVersion || claim["upgradeTo"] != newVersion {
+		t.Errorf("the claim is %v", claim)
+	}
+	e.apply(cluster("  version: " + oldVersion + thinPool))
+	e.held(v1alpha1.HoldUnsupportedChange, "no way back")
+	e.update(setVersion(""))
+	e.upgraded(3)
+}
