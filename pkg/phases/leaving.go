@@ -196,6 +196,9 @@ func (s *Snapshot) judgeLeaver(l *leaver) {
 	case l.node.HasFlag(linstor.FlagEvicted):
 		v.admitted = false
 		v.Message = "LINSTOR evicted it and makes its copies elsewhere; only declaring it lost, or restoring it, goes on from here"
+		if l.member != nil {
+			s.judgeWaiting(l)
+		}
 	case l.node.HasFlag(linstor.FlagDelete):
 		v.State, v.Message = v1alpha1.LeavingRemoving, "LINSTOR deletes it, and waits for its satellite to be ONLINE"
 	case !l.has(auxLeaving):
@@ -275,6 +278,9 @@ func (s *Snapshot) judgeGoing(going []*leaver) {
 	}
 }
 
+// askedBefore is about a node whose last copy is no longer at risk, as far as the view knows.
+const askedBefore = "it held the last copy of a volume; the answer to that question has not come"
+
 // judgeBegin decides whether the evacuation of a node begins. LINSTOR does not move a copy that it does not know to be up to
 // date, it deletes it: that must not be somebody's last.
 func (s *Snapshot) judgeBegin(l *leaver, c contents, slot bool) {
@@ -293,6 +299,9 @@ func (s *Snapshot) judgeBegin(l *leaver, c contents, slot bool) {
 	case held, len(risk) > 0:
 		v.Hold, v.Resources = v1alpha1.HoldLastReplicaAtRisk, risk
 		v.Message = "the last copy of " + listSome(risk) + " may be on it, and is not known to be up to date: LINSTOR would delete it instead of moving it"
+		if len(risk) == 0 {
+			v.Message = askedBefore
+		}
 	case !slot:
 		v.Message = "it waits for other nodes to be evacuated (spec.nodes.maxConcurrentEvacuations)"
 	default:
@@ -304,6 +313,12 @@ func (s *Snapshot) judgeBegin(l *leaver, c contents, slot bool) {
 func (s *Snapshot) judgeOffline(l *leaver) {
 	v := l.leave
 	v.Message = "LINSTOR reports it as " + l.node.Status + "; its data can be moved only while its satellite is ONLINE"
+	s.judgeWaiting(l)
+}
+
+// judgeWaiting asks a human about a node that has waited for too long for what should come by itself.
+func (s *Snapshot) judgeWaiting(l *leaver) {
+	v := l.leave
 	switch {
 	case !l.has(auxStuck):
 		v.step = leaveStuck
@@ -360,6 +375,9 @@ func (s *Snapshot) judgeStuck(l *leaver, c contents) {
 	case s.heldLeaver(l.name, v1alpha1.HoldLastReplicaAtRisk), len(risk) > 0:
 		v.Hold, v.Resources = v1alpha1.HoldLastReplicaAtRisk, risk
 		v.Message = "LINSTOR finds no place for " + listSome(risk) + ", whose last up-to-date copy is on it"
+		if len(risk) == 0 {
+			v.Message = askedBefore
+		}
 	default:
 		v.Hold, v.Resources = v1alpha1.HoldEvacuationStuck, c.names
 		v.Message = "LINSTOR does not move " + c.String()

@@ -15,6 +15,16 @@ func (s *Snapshot) heldLeaver(name string, reason v1alpha1.HoldReason) bool {
 	return slices.ContainsFunc(s.Cluster.Status.NodeHolds, func(h v1alpha1.Hold) bool { return h.Reason == reason && slices.Contains(h.Nodes, name) })
 }
 
+// nodeHold is the standing hold of nodes of that reason; nil if there is none.
+func (s *Snapshot) nodeHold(reason v1alpha1.HoldReason) *v1alpha1.Hold {
+	for i := range s.Cluster.Status.NodeHolds {
+		if h := &s.Cluster.Status.NodeHolds[i]; h.Reason == reason {
+			return h
+		}
+	}
+	return nil
+}
+
 // leavingHold asks about the leaving nodes that stop for the reason. The last replica's hold stands until it is answered, and
 // ends by itself only where nothing is left to ask about: the node stays, or holds no copy any more.
 func leavingHold(reason v1alpha1.HoldReason) func(*Snapshot) (*HoldRequest, bool) {
@@ -40,10 +50,13 @@ func leavingHold(reason v1alpha1.HoldReason) func(*Snapshot) (*HoldRequest, bool
 		slices.Sort(r.Resources)
 		r.Resources = slices.Compact(r.Resources)
 		r.Resources = r.Resources[:min(len(r.Resources), mostResources)]
-		if n := len(r.Nodes); reason == v1alpha1.HoldTooManyNodesLeaving {
-			r.Message = fmt.Sprintf("%d of %d nodes leave at once under removalPolicy %s: %s", n, len(s.Members)+len(s.Gone), s.removalPolicy(), quoteList(r.Nodes))
-		} else if n > 1 {
-			r.Message = fmt.Sprintf("%d nodes: %s", n, r.Message)
+		switch h := s.nodeHold(reason); {
+		case reason == v1alpha1.HoldTooManyNodesLeaving:
+			r.Message = fmt.Sprintf("%d of %d nodes leave at once under removalPolicy %s: %s", len(r.Nodes), len(s.Members)+len(s.Gone), s.removalPolicy(), quoteList(r.Nodes))
+		case reason == v1alpha1.HoldLastReplicaAtRisk && h != nil && len(r.Resources) == 0:
+			r.Message, r.Resources = h.Message, slices.Clone(h.Resources) // the question stands as it was asked
+		case len(r.Nodes) > 1:
+			r.Message = fmt.Sprintf("%d nodes: %s", len(r.Nodes), r.Message)
 		}
 		return r, true
 	}
@@ -71,7 +84,7 @@ func (in *Input) retryLeaving() bool {
 				del = append(del, k)
 			}
 		}
-		return nil, del, l.node.HasFlag(linstor.FlagEvacuate)
+		return nil, del, l.node.HasFlag(linstor.FlagEvacuate) || l.member != nil && l.node.HasFlag(linstor.FlagEvicted)
 	})
 }
 
@@ -100,7 +113,7 @@ func (in *Input) answerLeavers(change func(*leaver) (set map[string]string, del 
 			if restore {
 				if n, err := in.API.Node(ctx, name); err != nil {
 					return err
-				} else if n.HasFlag(linstor.FlagEvacuate) {
+				} else if n.HasFlag(linstor.FlagEvacuate) || n.HasFlag(linstor.FlagEvicted) {
 					if err := in.API.RestoreNode(ctx, name); err != nil {
 						return err
 					}

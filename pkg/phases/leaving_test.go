@@ -214,10 +214,16 @@ func TestLeavingSteps(t *testing.T) {
 			w.leaves(remove, "n01")
 			delete(w.linstor.View.Nodes, "n01")
 		}},
-		{name: "evicted", state: v1alpha1.LeavingWaiting, message: "evicted", spoil: func(w *world) {
+		{name: "evicted", state: v1alpha1.LeavingWaiting, step: leaveStuck, message: "evicted", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")
 			w.node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
+		}},
+		{name: "evicted for long", state: v1alpha1.LeavingWaiting, hold: v1alpha1.HoldEvacuationStuck, message: "evicted", spoil: func(w *world) {
+			w.leaves(evacuate, "n01")
+			w.leavingSince("n01")
+			w.node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
+			w.node("n01").Properties[auxStuck] = ago(time.Hour)
 		}},
 		{name: "being deleted", state: v1alpha1.LeavingRemoving, message: "deletes it", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")

@@ -294,3 +294,32 @@ func TestHoldLivesAsLongAsItsPhase(t *testing.T) {
 		t.Error("a later hold has the id of the earlier one: an old token would resume it")
 	}
 }
+
+func TestLeavingNodesAreListedByWhatGoesOn(t *testing.T) {
+	s := snapshot(t, v1alpha1.PhaseReady, 5)
+	for i, state := range []v1alpha1.LeavingState{v1alpha1.LeavingRetained, v1alpha1.LeavingWaiting, v1alpha1.LeavingRemoving, v1alpha1.LeavingEvacuating} {
+		s.Members[i].Selected, s.Members[i].Leave = false, &phases.Leave{State: state, Message: "m"}
+	}
+	s.Members[4].Maintenance = true
+	st := Project(resting(s))
+	var got []string
+	for _, l := range st.Nodes.Leaving {
+		got = append(got, l.Name+" "+string(l.State))
+	}
+	want := []string{s.Members[3].Name + " Evacuating", s.Members[2].Name + " Removing", s.Members[1].Name + " Waiting", s.Members[0].Name + " Retained"}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if st.Nodes.LeavingCount != 4 || st.Nodes.Members != 1 || !cmp.Equal(st.Nodes.Maintenance, []string{s.Members[4].Name}) {
+		t.Errorf("%+v", st.Nodes)
+	}
+	// While LINSTOR does not answer, what it said last stays.
+	later := next(s, st, time.Second)
+	later.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")}
+	for _, m := range later.Members {
+		m.Leave = &phases.Leave{State: v1alpha1.LeavingWaiting}
+	}
+	if again := Project(resting(later)); !cmp.Equal(again.Nodes.Leaving, st.Nodes.Leaving) {
+		t.Errorf("%+v", again.Nodes.Leaving)
+	}
+}
