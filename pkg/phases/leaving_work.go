@@ -203,7 +203,8 @@ func (in *Input) undo(l *leaver) {
 			if err := in.API.RestoreNode(ctx, name); err != nil {
 				return err
 			}
-			in.announce(Notice{Reason: noticeKept, Action: name, Note: fmt.Sprintf("node %s stays: its evacuation was taken back, copies that were moved already stay where they are", name)})
+			in.announce(Notice{Reason: noticeKept, Action: name,
+				Note: fmt.Sprintf("node %s stays: its evacuation was taken back, copies that were moved already stay where they are", name)})
 		}
 		var keys []string
 		for _, k := range leavingKeys {

@@ -52,27 +52,36 @@ func switching(have map[string]string, wishes []switchOff) linstor.Change {
 }
 
 func (w switchOff) write(have map[string]string, c *linstor.Change) {
-	value, set := have[w.property]
 	before, held := have[auxBefore+w.property]
+	switch {
+	case w.wanted:
+		w.begin(have, held, c)
+	case !held:
+	case !isFalse(have[w.property]): // somebody has set it anew meanwhile: their word is the later one
+		c.Delete = append(c.Delete, auxBefore+w.property)
+	case before == wasUnset:
+		c.Delete = append(c.Delete, w.property, auxBefore+w.property)
+	default:
+		c.Set[w.property] = before
+		c.Delete = append(c.Delete, auxBefore+w.property)
+	}
+}
+
+// begin switches the property off. A value of somebody else stays theirs unless it has to give way.
+func (w switchOff) begin(have map[string]string, held bool, c *linstor.Change) {
+	value, set := have[w.property]
 	off := set && isFalse(value)
 	switch {
-	case w.wanted && !held && (off || set && !w.override):
-		// Somebody else has set it, and it stays theirs.
-	case w.wanted && !held:
+	case off, !held && set && !w.override:
+	case held && w.override:
+		c.Set[w.property] = "false"
+	case held:
+		c.Delete = append(c.Delete, auxBefore+w.property)
+	default:
 		c.Set[w.property], c.Set[auxBefore+w.property] = "false", wasUnset
 		if set {
 			c.Set[auxBefore+w.property] = value
 		}
-	case w.wanted && !off && w.override:
-		c.Set[w.property] = "false"
-	case w.wanted && !off, !w.wanted && held && !off:
-		// Somebody has set it anew meanwhile: their word is the later one.
-		c.Delete = append(c.Delete, auxBefore+w.property)
-	case !w.wanted && held && before == wasUnset:
-		c.Delete = append(c.Delete, w.property, auxBefore+w.property)
-	case !w.wanted && held:
-		c.Set[w.property] = before
-		c.Delete = append(c.Delete, auxBefore+w.property)
 	}
 }
 

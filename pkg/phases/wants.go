@@ -14,14 +14,16 @@ import (
 // WantsResources is whether the copies of all volumes matter now, judged by Kubernetes' objects, the status and the last
 // view of LINSTOR, which may be nil. A cluster at rest need not list them: the list grows with the volumes.
 func (s *Snapshot) WantsResources(last *linstor.View) bool {
-	if s.Cluster.Status.Upgrade != nil || s.Cluster.Status.Nodes.LeavingCount > 0 || s.outdatedPods(func(p *corev1.Pod) bool { return !p.Spec.HostNetwork }) {
+	// Under the policy Retain nothing is done about nodes that leave, for as long as they do.
+	leaving := s.removalPolicy() != v1alpha1.NodesRetain
+	if s.Cluster.Status.Upgrade != nil || leaving && s.Cluster.Status.Nodes.LeavingCount > 0 || s.outdatedPods(func(p *corev1.Pod) bool { return !p.Spec.HostNetwork }) {
 		return true
 	}
 	spec := s.nodesSpec()
 	known := map[string]bool{}
 	for _, n := range s.Kube.Nodes {
 		known[strings.ToLower(n.Name)] = true
-		if n.Labels[v1alpha1.LabelMember] == s.Cluster.Name && !Selects(spec, n) {
+		if leaving && n.Labels[v1alpha1.LabelMember] == s.Cluster.Name && !Selects(spec, n) {
 			return true
 		}
 	}
@@ -30,7 +32,7 @@ func (s *Snapshot) WantsResources(last *linstor.View) bool {
 	}
 	for key, n := range last.Nodes {
 		ours := n.Properties[auxUID] != ""
-		if ours && !known[key] || n.HasFlag(linstor.FlagEvacuate) || n.HasFlag(linstor.FlagDelete) {
+		if leaving && ours && !known[key] || n.HasFlag(linstor.FlagEvacuate) || n.HasFlag(linstor.FlagDelete) {
 			return true
 		}
 	}
