@@ -228,6 +228,6 @@ func (o *Observer) target(s *phases.Snapshot) error {
 			return fmt.Errorf("ConfigMap %s: this operator does not know LINSTOR %s, which the database is of", resources.ClaimName, claim.Version)
 		}
 	}
-	s.Target = &phases.Target{Name: name, Spec: spec, Release: release}
+	s.Target = phases.NewTarget(name, spec, release, s.Cluster)
 	return nil
 }

@@ -11,12 +11,21 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// WorkingSpec is the part of a spec that a ControllerRevision keeps: all but the switches that hold at once and need no
-// work. Version is filled in.
+// WorkingSpec is the part of a spec that a ControllerRevision keeps: all but the fields that hold at once. Version is filled
+// in.
 func WorkingSpec(c *v1alpha1.StorageCluster, version string) *v1alpha1.StorageClusterSpec {
 	spec := c.Spec.DeepCopy()
-	spec.Suspend, spec.DeletionPolicy, spec.Version = false, "", version
+	holdAtOnce(spec, &v1alpha1.StorageClusterSpec{})
+	spec.Version = version
 	return spec
+}
+
+// NewTarget is the accepted spec as it is to be worked on: what a ControllerRevision keeps, and of the cluster's present spec
+// the fields that hold at once.
+func NewTarget(name string, kept *v1alpha1.StorageClusterSpec, release catalogue.Release, c *v1alpha1.StorageCluster) *Target {
+	spec := kept.DeepCopy()
+	holdAtOnce(spec, &c.Spec)
+	return &Target{Name: name, Spec: spec, Release: release}
 }
 
 // WantedVersion is the LINSTOR version that a spec asks for. Without a word in the spec it is the one that the cluster has,
@@ -126,7 +135,7 @@ func (s *Snapshot) refusePools() *HoldRequest {
 	release, _ := s.Catalogue.Release(s.WantedVersion())
 	try := *s
 	try.Members = nil
-	try.Target = &Target{Spec: WorkingSpec(s.Cluster, s.WantedVersion()), Release: release}
+	try.Target = NewTarget("", WorkingSpec(s.Cluster, s.WantedVersion()), release, s.Cluster)
 	try.Derive()
 	for _, reason := range []v1alpha1.HoldReason{v1alpha1.HoldPoolConflict, v1alpha1.HoldUnsupportedChange} {
 		var nodes []string

@@ -26,7 +26,11 @@ func Decide(ctx context.Context, in *Input) Outcome {
 	}
 	o := h.Run(ctx, in)
 	if hold := in.overdue(state, &o); hold != nil {
-		return NeedsHuman(*hold)
+		o = NeedsHuman(*hold)
+	}
+	if o.kind == KindHold && o.event != "" && in.working() && in.SpecPending() {
+		// What has begun does not come to an end; nobody shall be asked about a spec that is not wanted any more.
+		return Move(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("generation %d of the spec is taken up, since with the one before: %s", in.Cluster.Generation, oneLine(o.message)))
 	}
 	return o
 }

@@ -73,7 +73,7 @@ func lookSpec(s *Snapshot) *Outcome {
 		if s.Cluster.Generation == s.Cluster.Status.ObservedGeneration || hold != nil && hold.Reason.Kind().Class == v1alpha1.HoldAnswer && !takenBack {
 			return nil
 		}
-	} else if !s.SpecPending() {
+	} else if !s.SpecPending() || s.SpecWaits() {
 		return nil
 	}
 	o := Move(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("the spec changed (generation %d)", s.Cluster.Generation))

@@ -282,7 +282,7 @@ func (w *world) snapshot() *Snapshot {
 		if !ok {
 			w.t.Fatalf("no release %s", spec.Version)
 		}
-		s.Target = &Target{Name: rev.Name, Spec: spec, Release: release}
+		s.Target = NewTarget(rev.Name, spec, release, w.cluster)
 	}
 	s.Derive()
 	return s

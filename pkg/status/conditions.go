@@ -76,6 +76,9 @@ func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 		return no(v1alpha1.ReasonSuspended, "spec.suspend is set")
 	case st.Phase == v1alpha1.PhaseReady, st.Phase == v1alpha1.PhaseDegraded, st.Phase == v1alpha1.PhaseHumanIntervention:
 		return no(string(st.Phase), st.Message)
+	case in.Snapshot.SpecWaits() && in.Transition == nil:
+		return yes(string(st.Phase), fmt.Sprintf("generation %d of the spec is taken up after %s at the latest, since what has begun is finished first; now: %s",
+			in.Snapshot.Cluster.Generation, v1alpha1.PhaseStoragePools, st.Message))
 	default:
 		return yes(string(st.Phase), st.Message)
 	}

@@ -33,7 +33,7 @@ func snapshot(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *phase
 	}
 	s := &phases.Snapshot{
 		Now: begin, Timing: phases.DefaultTiming(), Catalogue: catalogue.Embedded(), Cluster: c,
-		Target:  &phases.Target{Name: "linstor-1", Spec: phases.WorkingSpec(c, release.Version), Release: release},
+		Target:  phases.NewTarget("linstor-1", phases.WorkingSpec(c, release.Version), release, c),
 		Linstor: phases.Linstor{Asked: true, View: &linstor.View{TakenAt: begin, Version: release.Version, Nodes: map[string]*linstor.Node{}}},
 	}
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.ObservedGeneration = s.Target.Name, 3, 3
