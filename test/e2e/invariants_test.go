@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,10 +36,16 @@ type guard struct {
 func (e *env) startGuard() {
 	e.t.Helper()
 	g := &guard{done: make(chan struct{})}
-	g.deletes = &invariants.Deletes{Reader: e.client(), Violate: g.violate, Online: func(node string) bool {
-		status, _ := e.c.World().NodeStatus(node)
-		return status == "ONLINE"
-	}}
+	g.deletes = &invariants.Deletes{Reader: e.client(), Violate: g.violate,
+		Registered: func(node string) bool {
+			status, _ := e.c.World().NodeStatus(node)
+			return status != "" || slices.Contains(e.c.World().Database("k8s").Nodes(), node) // also while no controller runs
+		},
+		Online: func(node string) bool {
+			status, _ := e.c.World().NodeStatus(node)
+			return status == "ONLINE"
+		},
+	}
 	scheme, err := operator.Scheme()
 	if err != nil {
 		e.t.Fatal(err)

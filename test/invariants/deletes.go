@@ -17,8 +17,8 @@ import (
 type Deletes struct {
 	// Reader reads from the API server.
 	Reader client.Reader
-	// Online is whether LINSTOR reports a node as ONLINE.
-	Online func(node string) bool
+	// Registered is whether LINSTOR knows a node, Online whether it reports it as ONLINE.
+	Registered, Online func(node string) bool
 	// Violate is told what is wrong.
 	Violate func(message string)
 
@@ -68,8 +68,8 @@ func (d *Deletes) deletePod(ctx context.Context, pod *corev1.Pod, do func() erro
 			live = &pods.Items[i]
 		}
 	}
-	if live == nil {
-		return do() // no satellite, or gone already
+	if live == nil || !d.Registered(live.Spec.NodeName) {
+		return do() // no satellite, gone already, or never used
 	}
 	r, err := d.restart(ctx, live, pods.Items)
 	if err != nil {

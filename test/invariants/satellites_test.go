@@ -65,7 +65,8 @@ func TestDeletes(t *testing.T) {
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	offline := map[string]bool{}
 	var got []string
-	d := &Deletes{Reader: api, Online: func(n string) bool { return !offline[n] }, Violate: func(m string) { got = append(got, m) }}
+	unknown := map[string]bool{"n2": true}
+	d := &Deletes{Reader: api, Registered: func(n string) bool { return !unknown[n] }, Online: func(n string) bool { return !offline[n] }, Violate: func(m string) { got = append(got, m) }}
 	c := d.Wrap(api)
 	restart := func(node string, opts ...client.DeleteOption) {
 		t.Helper()
@@ -90,6 +91,16 @@ func TestDeletes(t *testing.T) {
 		t.Fatal(err)
 	}
 	offline["n1"] = true
+	unused := satellitePod("n2", "unused", "1")
+	unused.Name = "unused"
+	if err := api.Create(t.Context(), unused); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Delete(t.Context(), unused, client.Preconditions{UID: &unused.UID}); err != nil {
+		t.Fatal(err)
+	}
+	expect("one that LINSTOR has never used", "")
+	unknown["n2"] = false
 	restart("n2")
 	expect("the second before LINSTOR has seen the first", "1 at the same time are allowed (no satellite of the new make")
 	offline["n1"] = false
