@@ -55,3 +55,13 @@ func TestTheLeaseIsRenewedWellBeforeItEnds(t *testing.T) {
 		}
 	}
 }
+
+func TestSlimSecretDropsBackupsOnly(t *testing.T) {
+	data := map[string][]byte{"backup.tar.gz": []byte("x")}
+	for kind, kept := range map[corev1.SecretType]bool{corev1.SecretTypeOpaque: true, "piraeus.io/linstor-backup": false, "piraeus.io/linstor-backup-part": false} {
+		got, err := slimSecret(&corev1.Secret{Type: kind, Data: data})
+		if s, ok := got.(*corev1.Secret); err != nil || !ok || (len(s.Data) > 0) != kept {
+			t.Errorf("%s: %+v, %v", kind, got, err)
+		}
+	}
+}

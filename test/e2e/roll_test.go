@@ -220,3 +220,31 @@ func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
 		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
 	}
 }
+
+// TestNetworkModeRolls moves the satellites from the pods' network to the hosts', where they have other addresses.
+func TestNetworkModeRolls(t *testing.T) {
+	e := start(t, nodes(3))
+	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
+	e.run()
+	e.apply(cluster(onPodNetwork + thinPool))
+	e.ready("3/3", "3/3")
+	volume(e, "pvc-1", "n1", "n2")
+	roll := watchRoll(e)
+	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost })
+	e.eventually("all satellites are on the hosts' network", func() error {
+		for _, n := range []string{"n1", "n2", "n3"} {
+			ln, err := linstorNode(e, n)
+			if err != nil || !ln.Online() {
+				return fmt.Errorf("%s: %+v, %w", n, ln, err)
+			}
+			if host := node(e, n).Status.Addresses[0].Address; ln.Interface("default").Address != host {
+				return fmt.Errorf("%s is reached at %s, not at %s: %s", n, ln.Interface("default").Address, host, condition(e.get(), v1alpha1.ConditionSatellitesReady))
+			}
+		}
+		return nil
+	})
+	e.ready("3/3", "3/3")
+	if most, order := roll.result(); most != 1 || len(order) != 3 {
+		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
+	}
+}
