@@ -38,7 +38,7 @@ type Leave struct {
 	Resources []string
 
 	step leaveStep
-	// admitted is whether the node goes, so that it gets no new copies.
+	// admitted is whether the node may go on its way now.
 	admitted bool
 }
 
@@ -64,9 +64,6 @@ const (
 	// leaveUndo takes everything back.
 	leaveUndo leaveStep = "undo"
 )
-
-// goes is whether the node is on its way out.
-func (l *Leave) goes() bool { return l != nil && l.admitted }
 
 // Gone is a node that the operator registered in LINSTOR and whose Node object was deleted.
 type Gone struct {

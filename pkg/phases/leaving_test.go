@@ -368,3 +368,34 @@ func TestManyThatLeaveAtOnceAreAskedAbout(t *testing.T) {
 		t.Errorf("the fourth after three: %+v", l)
 	}
 }
+
+// While many nodes fail at once nothing goes on, and nothing is taken back.
+func TestLeavingIsFrozen(t *testing.T) {
+	for name, spoil := range map[string]func(*world){
+		"about to be asked for":  func(w *world) { w.spread("a@n01 UpToDate") },
+		"about to be deleted":    func(*world) {},
+		"about to be noted":      func(w *world) { delete(w.node("n01").Properties, auxLeaving) },
+		"about to be taken back": func(w *world) { w.kubeNode("n01").Spec.Taints = nil },
+	} {
+		w := newWorld(t, 5)
+		w.leaves(v1alpha1.NodesEvacuate, "n01")
+		w.leavingSince("n01")
+		spoil(w)
+		w.nodeDown("n02", 0)
+		w.nodeDown("n03", 0)
+		in, r := w.input()
+		if !in.frozen() {
+			t.Fatal("two of five are no mass failure")
+		}
+		if err := in.leave(t.Context()); err != nil || len(r.queued)+len(r.calls) > 0 {
+			t.Errorf("%s: %v, tasks %v, calls %v", name, err, r.keys(), r.calls)
+		}
+		m := in.MemberByName("n01")
+		if m.Selected {
+			continue
+		}
+		if c := switching(m.Linstor.Properties, in.switches(m)); !c.Empty() {
+			t.Errorf("%s: placement is changed: %+v", name, c)
+		}
+	}
+}

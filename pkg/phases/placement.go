@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -32,7 +33,7 @@ type switchOff struct {
 
 // switches are the properties that are switched off while a node is cordoned, under maintenance or leaving.
 func (s *Snapshot) switches(m *Member) []switchOff {
-	leaves := m.Leave.goes()
+	leaves := !m.Selected && s.removalPolicy() != v1alpha1.NodesRetain && m.Linstor.Properties[auxAdmitted] != ""
 	return []switchOff{
 		{property: propAutoplace, wanted: leaves || m.Maintenance || m.Selected && m.Node.Spec.Unschedulable, override: leaves || m.Maintenance},
 		{property: propAllowEviction, wanted: m.Maintenance, override: true},
