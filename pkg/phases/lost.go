@@ -45,7 +45,8 @@ func (s *Snapshot) judgeGone() {
 		return
 	}
 	for _, l := range s.leavers() {
-		if v := l.leave; l.gone() && l.has(auxGone) && l.mayGo() && v.step == leaveNothing && v.Hold != v1alpha1.HoldTooManyNodesLeaving {
+		// A note that cannot be read is no note: the time would begin at the year one.
+		if v := l.leave; l.gone() && !l.noted(auxGone).IsZero() && l.mayGo() && v.step == leaveNothing && v.Hold != v1alpha1.HoldTooManyNodesLeaving {
 			s.judgeWord(l)
 		}
 	}
@@ -117,7 +118,7 @@ func (in *Input) noteGone() {
 		var set map[string]string
 		var del []string
 		switch {
-		case l.gone() && !l.has(auxGone):
+		case l.gone() && l.noted(auxGone).IsZero():
 			set = map[string]string{auxGone: in.Now.UTC().Format(time.RFC3339)}
 		case connectedNow(l.node):
 			for _, k := range []string{auxGone, auxDeclareLost} {
@@ -149,7 +150,7 @@ func (in *Input) declareLost(l *leaver) {
 			return err
 		}
 		now := &leaver{name: l.name, node: n}
-		if n.UUID != uuid || !now.gone() || !now.has(auxGone) || !in.hasWord(now) {
+		if n.UUID != uuid || !now.gone() || now.noted(auxGone).IsZero() || !in.hasWord(now) {
 			return nil // it came back, or is another one: the next look decides
 		}
 		return in.lose(ctx, name, Notice{Warning: true, Reason: noticeLost, Action: name, Note: fmt.Sprintf(
@@ -193,7 +194,7 @@ func (s *Snapshot) goneFailures() []downNode {
 			continue
 		}
 		since := s.downSince(g.Name)
-		if l.has(auxGone) && (since.IsZero() || l.noted(auxGone).Before(since)) {
+		if !l.noted(auxGone).IsZero() && (since.IsZero() || l.noted(auxGone).Before(since)) {
 			since = l.noted(auxGone)
 		}
 		if !since.IsZero() && s.Now.Sub(since) >= s.Timing.HealthLost {

@@ -72,6 +72,7 @@ func TestGoneNodes(t *testing.T) {
 		}, lost: true},
 		{name: "not let go yet", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); delete(w.node("n01").Properties, auxAdmitted) }},
 		{name: "never noted", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); delete(w.node("n01").Properties, auxGone) }},
+		{name: "a note that cannot be read", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); w.node("n01").Properties[auxGone] = "yesterday" }},
 		{name: "its satellite answers", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); w.node("n01").Status = linstor.StatusOnline }},
 		{name: "its machine runs something", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); w.node("n01").Status = linstor.StatusVersionMismatch }},
 		{name: "not known what is on it", policy: remove, away: day, spoil: func(w *world) {

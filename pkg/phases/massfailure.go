@@ -69,7 +69,7 @@ func tooMany(n, of int) bool { return n >= 2 && n*5 > of }
 // True while it lasts, Acknowledged after the human's word, its transition the moment of that word.
 func (s *Snapshot) judgeMassFailure() MassFailure {
 	gone := s.goneFailures()
-	failed := append(s.failures(), gone...)
+	failed := slices.Concat(s.failures(), gone)
 	m := MassFailure{State: MassFailureNone, Total: len(s.Members) + len(gone)}
 	for _, f := range failed {
 		m.Nodes = append(m.Nodes, f.node)
@@ -126,7 +126,7 @@ func (s *Snapshot) failures() []downNode {
 // installed is whether the phase is one of a cluster that was Ready once.
 func (s *Snapshot) installed() bool {
 	switch s.Phase() {
-	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded:
+	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseUpgrading:
 		return true
 	default:
 		return false

@@ -118,6 +118,45 @@ func TestGoneNodeIsLostAfterItsTime(t *testing.T) {
 	}
 }
 
+// Under the policy Evacuate the copies of a node that is gone with its machine are made anew elsewhere first.
+func TestGoneNodeIsEvictedAndLost(t *testing.T) {
+	e := start(t, nodes(5))
+	e.run()
+	e.apply(cluster("  nodes: {removalPolicy: Evacuate, lostAfter: 10m}" + thinPool))
+	e.ready("5/5", "5/5")
+	spare := e.others("n1", "n2", "n3", "n4", "n5")
+	victim := spare[0]
+	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
+		t.Fatal(err)
+	}
+	e.kill(victim)
+	e.eventually("LINSTOR misses "+victim, func() error { // one that it still sees is evacuated
+		if s, _ := e.c.World().NodeStatus(victim); s != "OFFLINE" {
+			return errors.New(s)
+		}
+		return nil
+	})
+	e.deleteNodeObject(victim)
+	e.eventually("LINSTOR evicts it", func() error {
+		if _, flags := e.c.World().NodeStatus(victim); !slices.Contains(flags, "EVICTED") {
+			return fmt.Errorf("flags %v", flags)
+		}
+		return nil
+	})
+	e.goneMessage(victim, "declared lost at")
+	e.notLost(victim)
+	e.backdate(victim, 11*time.Minute)
+	e.lost(victim)
+	e.ready("4/4", "4/4")
+	e.eventually("two good copies on nodes that are there", func() error {
+		have := slices.DeleteFunc(e.c.World().VolumeData("pvc-1"), func(n string) bool { return n == victim })
+		if len(have) != 2 {
+			return fmt.Errorf("pvc-1 is on %v", have)
+		}
+		return nil
+	})
+}
+
 // holdNodeGone: without spec.nodes.lostAfter a human is asked. Even that word does not give up the last copy of a volume.
 func holdNodeGone(t *testing.T) {
 	e := start(t, nodes(5))
