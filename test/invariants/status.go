@@ -170,7 +170,7 @@ func editedByHand(before, after *v1alpha1.StorageCluster) bool {
 			continue
 		}
 		old, known := was[f.Manager]
-		if !known || !f.Time.Equal(old.Time) || len(f.FieldsV1.Raw) > len(old.FieldsV1.Raw) {
+		if !known || !f.Time.Equal(old.Time) || f.FieldsV1.Size() > old.FieldsV1.Size() {
 			return true
 		}
 	}
