@@ -104,8 +104,16 @@ func nodes(n int) []simcluster.NodeSpec {
 	return out
 }
 
-// start brings up a cluster with the operator's manifests; the operator itself is started by run.
+// start brings up a cluster with the operator's manifests; the operator itself is started by run. Tests run beside each other,
+// as many as there are processors: most of a test is waiting.
 func start(t *testing.T, ns []simcluster.NodeSpec) *env {
+	t.Helper()
+	t.Parallel()
+	return startAlone(t, ns)
+}
+
+// startAlone is start for a test that looks at what all operators of this process have in common.
+func startAlone(t *testing.T, ns []simcluster.NodeSpec) *env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)

@@ -174,7 +174,7 @@ func TestWritesUntilReady(t *testing.T) {
 }
 
 func TestNothingIsWrittenAtRest(t *testing.T) {
-	e := start(t, nodes(3))
+	e := startAlone(t, nodes(3))
 	e.run()
 	e.apply(cluster(thinPool))
 	e.waitPhase(v1alpha1.PhaseReady)
