@@ -32,6 +32,9 @@ func (controllerLink) Evidence(s *Snapshot) Evidence {
 	if h := s.passphraseHold(); h != nil {
 		return Evidence{State: Failed, Reason: string(h.Reason), Message: h.Message, Hold: h}
 	}
+	if e := s.controllerTooNew(); e != nil {
+		return *e
+	}
 	objects, err := s.controllerObjects()
 	if err != nil {
 		return Evidence{State: Missing, Reason: "CredentialsMissing", Message: err.Error()}
@@ -61,6 +64,9 @@ func (controllerLink) Evidence(s *Snapshot) Evidence {
 func (controllerLink) Work(ctx context.Context, in *Input) error {
 	if in.passphraseHold() != nil {
 		return nil // a rollout with another passphrase would lock the controller out of encrypted volumes
+	}
+	if in.newerController() != "" {
+		return nil
 	}
 	if err := in.recordPassphrase(ctx); err != nil {
 		return err

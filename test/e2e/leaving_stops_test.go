@@ -27,7 +27,8 @@ func leftAlone(e *env, name string) {
 	})
 }
 
-func TestTooManyNodesLeaving(t *testing.T) {
+// holdTooManyNodesLeaving: two of five nodes leave by one edit. Nothing begins before a human has said so, or taken it back.
+func holdTooManyNodesLeaving(t *testing.T) {
 	e := installed(t, 5, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
 	picks(e, false, "n1", "n2")
@@ -71,7 +72,8 @@ func TestTooManyNodesLeaving(t *testing.T) {
 	}
 }
 
-func TestLastReplicaIsNeverEvacuatedAway(t *testing.T) {
+// holdLastReplicaAtRisk: LINSTOR would delete the only copy of a volume instead of moving it.
+func holdLastReplicaAtRisk(t *testing.T) {
 	e := installed(t, 4, evacuatePolicy)
 	// LINSTOR would delete a copy that it does not know to be good.
 	volume(e, "pvc-old", "n1")
@@ -97,6 +99,35 @@ func TestLastReplicaIsNeverEvacuatedAway(t *testing.T) {
 	left(e, "n1")
 	if got := diskful(e, "pvc-old"); len(got) != 1 || len(e.c.World().VolumeData("pvc-old")) == 0 {
 		t.Errorf("pvc-old is on %v", got)
+	}
+}
+
+// holdEvacuationStuck: a volume is open on the node, so that LINSTOR does not delete its copy there.
+func holdEvacuationStuck(t *testing.T) {
+	e := installed(t, 3, evacuatePolicy)
+	volume(e, "pvc-1", "n1", "n2")
+	e.c.World().SetInUse("pvc-1", "n1", true)
+	picks(e, false, "n1")
+	hold := e.waitNodeHold(v1alpha1.HoldEvacuationStuck)
+	e.checkHold(e.get(), hold, "n1", "in use on the node: pvc-1")
+	if !slices.Equal(hold.Resources, []string{"pvc-1"}) || !slices.Equal(hold.Nodes, []string{"n1"}) {
+		t.Errorf("hold is about %v on %v", hold.Resources, hold.Nodes)
+	}
+	if phase := e.get().Status.Phase; phase != v1alpha1.PhaseReady {
+		t.Errorf("the trouble of one node makes the cluster %s", phase)
+	}
+	e.during(settle, "LINSTOR is not asked again, and the node stays", func() error {
+		if n := evacuations(e, "n1"); n != 1 {
+			return fmt.Errorf("%d evacuations", n)
+		}
+		_, err := linstorNode(e, "n1")
+		return err
+	})
+	e.c.World().SetInUse("pvc-1", "n1", false)
+	left(e, "n1")
+	waitStatus(e, "the hold has ended by itself", func(s *v1alpha1.StorageClusterStatus) bool { return len(s.NodeHolds) == 0 })
+	if got := diskful(e, "pvc-1"); !slices.Equal(got, []string{"n2", "n3"}) {
+		t.Errorf("pvc-1 is on %v", got)
 	}
 }
 
