@@ -369,7 +369,16 @@ func deleteFrom(e *env, r *refusals, p pinned, policy v1alpha1.DeletionPolicy, k
 			e.t.Fatal(err)
 		}
 	}
-	// What kept the cluster in its phase is over: a deletion that waits for LINSTOR gets its answer.
+	// What kept the cluster in its phase is over: a deletion that waits for LINSTOR gets its answer. Not before the deletion is
+	// seen: until then the operator would go on with what was refused.
+	e.eventually("the deletion is seen", func() error {
+		var c v1alpha1.StorageCluster
+		err := e.client().Get(e.ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c)
+		if err == nil && c.Status.Phase != v1alpha1.PhaseDeleting {
+			return fmt.Errorf("phase is %s", c.Status.Phase)
+		}
+		return client.IgnoreNotFound(err)
+	})
 	r.set(nil)
 	e.waitReleased()
 	e.expectNothingLeft(kept, before)

@@ -97,12 +97,13 @@ func TestControllerNeedsTheRightsForItsDatabase(t *testing.T) {
 func TestControllerWaitsForItsSecret(t *testing.T) {
 	pod := controllerPod("early", "controller", "late")
 	createForTest(t, pod)
+	// As with a real kubelet, a volume whose Secret is missing keeps every container from starting, and only an Event says why.
 	eventually(t, "missing secret", func(ctx context.Context) error {
 		if err := cluster.Client().Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err
 		}
 		for _, s := range pod.Status.ContainerStatuses {
-			if s.State.Waiting != nil && s.State.Waiting.Reason == "CreateContainerConfigError" && strings.Contains(s.State.Waiting.Message, "late") {
+			if s.State.Waiting != nil && s.State.Waiting.Reason == "ContainerCreating" {
 				return nil
 			}
 		}
