@@ -133,16 +133,11 @@ func (in *Input) evacuate(l *leaver) {
 
 // checkDropped refuses an evacuation in which LINSTOR would delete what may be a last copy.
 func (in *Input) checkDropped(ctx context.Context, node string) error {
-	_, all, err := in.copiesWith(ctx, node)
-	if err != nil || len(all) == 0 {
-		return err
-	}
-	v, err := in.API.View(ctx, linstor.ViewOptions{})
-	if err != nil {
+	v, err := in.freshCopies(ctx, node)
+	if err != nil || v == nil {
 		return err
 	}
 	now := *in.Snapshot
-	v.Resources, v.ResourcesKnown = all, true
 	now.Linstor = Linstor{Asked: true, View: v}
 	c := now.contents(node)
 	if risk := c.dropped(&now); len(risk) > 0 {

@@ -121,18 +121,29 @@ func (s *Snapshot) LastReplicasOn(node string) (names []string, known bool) {
 // CheckLastReplicas asks LINSTOR itself, past every cache, whether taking the node away would take the last good copy of a
 // volume with it: then it returns a *LastReplicaError. To be called in the task that is about to take it away.
 func (in *Input) CheckLastReplicas(ctx context.Context, node string) error {
-	_, all, err := in.copiesWith(ctx, node)
-	if err != nil || len(all) == 0 {
+	v, err := in.freshCopies(ctx, node)
+	if err != nil || v == nil {
 		return err
 	}
-	v, err := in.API.View(ctx, linstor.ViewOptions{})
-	if err != nil {
-		return err
-	}
-	if names := LastReplicas(all, node, stays(v.Nodes, in.isLeaving)); len(names) > 0 {
+	if names := LastReplicas(v.Resources, node, stays(v.Nodes, in.isLeaving)); len(names) > 0 {
 		return &LastReplicaError{Node: node, Resources: names}
 	}
 	return nil
+}
+
+// freshCopies is a view of LINSTOR, past every cache, that holds all copies of the volumes of which the node has one; nil if it
+// has none.
+func (in *Input) freshCopies(ctx context.Context, node string) (*linstor.View, error) {
+	_, all, err := in.copiesWith(ctx, node)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	v, err := in.API.View(ctx, linstor.ViewOptions{})
+	if err != nil {
+		return nil, err
+	}
+	v.Resources, v.ResourcesKnown = all, true
+	return v, nil
 }
 
 // copiesWith returns, uncached, what the node has of all volumes, and all copies of these volumes.
