@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
@@ -109,6 +110,11 @@ func allPoolsReady(m *Member) bool {
 		}
 	}
 	return true
+}
+
+// allPoolsRegistered is whether LINSTOR has the pools, whether their satellite can be asked about them or not.
+func allPoolsRegistered(m *Member) bool {
+	return !slices.ContainsFunc(m.Pools, func(p *MemberPool) bool { return p.Have == nil && !p.NotWanted })
 }
 
 func poolProblem(m *Member) *Problem {

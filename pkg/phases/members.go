@@ -239,6 +239,7 @@ func (s *Snapshot) judge(m *Member) {
 	m.satelliteOK = podReady(m.SatellitePod) && s.rightVersion(m)
 	m.registeredOK = m.Linstor != nil && m.Linstor.Online() && !machineReplaced(m) && s.drbdSeen(m) && interfacesMatch(s, m)
 	m.poolsOK = m.registeredOK && allPoolsReady(m)
+	m.restarting = m.restarting && allPoolsRegistered(m)
 	m.Joining = s.joining(m)
 	switch {
 	case !m.Selected:
@@ -314,6 +315,7 @@ func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
 	e.Done = s.count(func(m *Member) bool { return m.Counts() && before(m) && through(m) })
 	e.Waiting = s.count(func(m *Member) bool { return m.Counts() && before(m) && !through(m) && !m.restarting })
 	// Satellites that are just being restarted were through, and will be again: the cluster does not change for that moment.
+	// Those that LINSTOR has not all pools of were not.
 	restarting := s.count(func(m *Member) bool { return m.Counts() && m.restarting && (!before(m) || !through(m)) })
 	switch {
 	case s.Staying() == 0:

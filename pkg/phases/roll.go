@@ -279,10 +279,11 @@ func (s *Snapshot) back(m *Member) bool {
 const propUname = "NodeUname"
 
 // restarts is whether a member's satellite has just been replaced and may come back any moment: by the roll, or by somebody
-// who deleted its pod. It is no failure of the node.
+// who deleted its pod. It is no failure of the node. Only what has been Ready can come back: while a cluster is set up, or adopted
+// with all its satellites new, a satellite that is not there yet is one to be waited for.
 func (s *Snapshot) restarts(m *Member) bool {
 	p := m.SatellitePod
-	if p == nil || m.Linstor == nil || m.Linstor.Properties[propUname] == "" || !nodeReady(m.Node) || machineReplaced(m) {
+	if !s.wasReady() || p == nil || m.Linstor == nil || m.Linstor.Properties[propUname] == "" || !nodeReady(m.Node) || machineReplaced(m) {
 		return false
 	}
 	t := troubleOf(p)
@@ -291,6 +292,13 @@ func (s *Snapshot) restarts(m *Member) bool {
 	}
 	back := podReady(p) && m.Linstor.Online()
 	return p.DeletionTimestamp != nil || !m.outdated && !back
+}
+
+// wasReady is whether the cluster has been through the whole chain, as far as the status remembers.
+func (s *Snapshot) wasReady() bool {
+	steady := []v1alpha1.Phase{v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseUpgrading}
+	st := &s.Cluster.Status
+	return slices.Contains(steady, st.Phase) || slices.ContainsFunc(st.History, func(t v1alpha1.Transition) bool { return slices.Contains(steady, t.To) })
 }
 
 // satelliteSet is the DaemonSet that a satellite's pod belongs to; nil if it is not there.

@@ -412,3 +412,41 @@ func TestFilePoolWaitsForTheMount(t *testing.T) {
 }
 
 func workState(running bool) work.State { return work.State{Running: running} }
+
+// TestAdoptedNodesAreNotRestarting: the satellites of a cluster that is adopted are all new, and LINSTOR knows their nodes from
+// before. Taking them for restarted ones once called such a cluster Ready while none of its nodes was online.
+func TestAdoptedNodesAreNotRestarting(t *testing.T) {
+	working := func(w *world) { w.phase(v1alpha1.PhaseNodeRegistration, time.Second) }
+	for _, c := range []struct {
+		name                string
+		change              func(*world)
+		registration, pools bool
+	}{
+		{"it was Ready", func(*world) {}, true, true},
+		{"it is set up", working, false, false},
+		{"it was Ready before this phase", func(w *world) {
+			working(w)
+			w.cluster.Status.History = []v1alpha1.Transition{{To: v1alpha1.PhaseAssessing}, {From: v1alpha1.PhaseSatellites, To: v1alpha1.PhaseReady}}
+		}, true, true},
+		{"a pool is missing", func(w *world) {
+			for _, n := range w.kube.Nodes {
+				clear(w.node(n.Name).Pools)
+			}
+		}, false, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := newWorld(t, 3)
+			for _, n := range w.kube.Nodes {
+				w.restarted(n.Name)
+			}
+			c.change(w)
+			s := w.snapshot()
+			if e := (registrationLink{}).Evidence(s); e.OK() != c.registration {
+				t.Errorf("registration: %+v", e)
+			}
+			if e := (poolLink{}).Evidence(s); e.OK() != c.pools {
+				t.Errorf("pools: %+v", e)
+			}
+		})
+	}
+}

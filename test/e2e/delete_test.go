@@ -328,6 +328,11 @@ func TestDeleteFromEachPhase(t *testing.T) {
 // deleteFrom brings a cluster into a phase, deletes it there, and checks what is left.
 func deleteFrom(e *env, r *refusals, p pinned, policy v1alpha1.DeletionPolicy, kept []string, volumes bool) {
 	names := []string{"n1", "n2", "n3"}
+	defer func() {
+		if c := (&v1alpha1.StorageCluster{}); e.t.Failed() && e.client().Get(e.ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c) == nil {
+			e.dump(c)
+		}
+	}()
 	if p.enter != nil {
 		p.enter(e, r)
 	}
