@@ -58,7 +58,7 @@ test-unit: ## Run the tests that need no cluster.
 
 .PHONY: test-e2e
 test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
-	$(GO) test -p 1 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./cmd/... ./test/...
+	$(GO) test -p 1 -parallel 4 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./cmd/... ./test/...
 
 .PHONY: race
 race: ## Run the tests that need no cluster with the race detector.

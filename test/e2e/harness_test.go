@@ -117,7 +117,10 @@ func startAlone(t *testing.T, ns []simcluster.NodeSpec) *env {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	t.Cleanup(cancel)
-	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, AuditLog: true, CrashBackoffMin: 50 * time.Millisecond, CrashBackoffMax: 400 * time.Millisecond})
+	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
+	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})
+	t.Cleanup(world.Close)
+	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, World: world, AuditLog: true, CrashBackoffMin: 50 * time.Millisecond, CrashBackoffMax: 400 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
