@@ -26,6 +26,11 @@ LINT := $(CURDIR)/.cache/tools/lint-$(call tool_key,lint)
 KO_VERSION := v0.18.1
 KO := $(CURDIR)/.cache/tools/ko-$(KO_VERSION)/ko
 
+# What "make chaos" runs: the tests whose names match, SEED from the environment.
+CAMPAIGN ?= .
+CHAOS_TIMEOUT ?= 12h
+export SEED ?=
+
 # What "make bench" measures.
 NODES ?= 100
 POOLS ?= 1
@@ -59,6 +64,10 @@ test-unit: ## Run the tests that need no cluster.
 .PHONY: test-e2e
 test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
 	$(GO) test -p 1 -parallel 4 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./cmd/... ./test/...
+
+.PHONY: chaos
+chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash SEED=1 for a part; see docs/chaos.md
+	CHAOS=full $(GO) test ./test/chaos -v -count=1 -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
 
 .PHONY: race
 race: ## Run the tests that need no cluster with the race detector.

@@ -14,34 +14,15 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
-
-// linstor is a client of LINSTOR for the test's own use.
-func (e *env) linstor() *linstor.Client {
-	e.t.Helper()
-	api, err := linstor.New(linstor.Options{Endpoint: e.c.LinstorURL()})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return api
-}
-
-func (e *env) view() *linstor.View {
-	e.t.Helper()
-	var v *linstor.View
-	e.eventually("look at LINSTOR", func() (err error) {
-		v, err = e.linstor().View(e.ctx, linstor.ViewOptions{})
-		return err
-	})
-	return v
-}
 
 // claim reads the ConfigMap that says whose database this is.
 func (e *env) claimData() map[string]string {
-	e.t.Helper()
+	e.T.Helper()
 	cm := &corev1.ConfigMap{}
-	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-claim"}, cm); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-claim"}, cm); err != nil {
+		e.T.Fatal(err)
 	}
 	return cm.Data
 }
@@ -49,7 +30,7 @@ func (e *env) claimData() map[string]string {
 // objectWrites are the LINSTOR writes that make or remove nodes, interfaces, pools or device pools.
 func (e *env) objectWrites() []string {
 	var out []string
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		if w.Method == http.MethodPost || w.Method == http.MethodDelete {
 			out = append(out, w.Method+" "+w.Path)
 		}
@@ -58,26 +39,26 @@ func (e *env) objectWrites() []string {
 }
 
 func TestReadoptionAfterRetain(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	before, claim := e.view(), e.claimData()
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	before, claim := e.View(), e.claimData()
 	if claim["localID"] == "" || claim["localID"] != before.LocalID {
 		t.Fatalf("claim %v of LINSTOR %s", claim, before.LocalID)
 	}
-	e.remove()
-	e.waitGone()
-	e.c.World().ResetRequests()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.Remove()
+	e.WaitGone()
+	e.Sim.World().ResetRequests()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	if w := e.objectWrites(); len(w) > 0 {
 		t.Errorf("what was there already was written again: %v", w)
 	}
 	if diff := cmp.Diff(claim, e.claimData()); diff != "" {
 		t.Errorf("claim (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(uuids(before), uuids(e.view())); diff != "" {
+	if diff := cmp.Diff(uuids(before), uuids(e.View())); diff != "" {
 		t.Errorf("LINSTOR's nodes (-before +after):\n%s", diff)
 	}
 }
@@ -98,88 +79,88 @@ func uuids(v *linstor.View) map[string][]string {
 // TestReadoptionWithVolumes lets a deletion go through that a human forced while LINSTOR was away, and makes the cluster
 // anew: the volume and its data are there.
 func TestReadoptionWithVolumes(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	claim := e.claimData()
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("the status counts the volume", func() error {
-		if n := e.get().Status.Volumes; n == nil || *n != 1 {
+	e.Eventually("the status counts the volume", func() error {
+		if n := e.Get().Status.Volumes; n == nil || *n != 1 {
 			return fmt.Errorf("volumes: %v", n)
 		}
 		return nil
 	})
-	e.letDelete()
-	e.fault(allDown)
-	e.eventually("LINSTOR is away", func() error {
-		if got := condition(e.get(), v1alpha1.ConditionAvailable); !strings.HasPrefix(got, "False/") {
+	e.LetDelete()
+	e.Fault(allDown)
+	e.Eventually("LINSTOR is away", func() error {
+		if got := harness.Condition(e.Get(), v1alpha1.ConditionAvailable); !strings.HasPrefix(got, "False/") {
 			return fmt.Errorf("Available is %s", got)
 		}
 		return nil
 	})
-	e.eventually("the deletion is let through", func() error { return e.client().Delete(e.ctx, e.get()) })
-	e.resume(e.waitHold(v1alpha1.HoldVolumesUnknown), v1alpha1.OptionContinue)
-	e.waitGone()
-	e.eventually("pods are gone", e.noPods)
-	e.fault(nil)
-	e.c.World().ResetRequests()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.Eventually("the deletion is let through", func() error { return e.Client().Delete(e.Ctx, e.Get()) })
+	e.Resume(e.WaitHold(v1alpha1.HoldVolumesUnknown), v1alpha1.OptionContinue)
+	e.WaitGone()
+	e.Eventually("pods are gone", e.NoPods)
+	e.Fault(nil)
+	e.Sim.World().ResetRequests()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	if w := e.objectWrites(); len(w) > 0 {
 		t.Errorf("what was there already was written again: %v", w)
 	}
 	if diff := cmp.Diff(claim, e.claimData()); diff != "" {
 		t.Errorf("claim (-before +after):\n%s", diff)
 	}
-	if v := e.view(); v.Volumes != 1 {
+	if v := e.View(); v.Volumes != 1 {
 		t.Errorf("%d volumes in LINSTOR", v.Volumes)
 	}
-	if data := e.c.World().VolumeData("pvc-1"); !slices.Equal(data, []string{"n1", "n2"}) {
+	if data := e.Sim.World().VolumeData("pvc-1"); !slices.Equal(data, []string{"n1", "n2"}) {
 		t.Errorf("the volume's data is on %v", data)
 	}
 }
 
 // TestLostStatus takes the status away, as a restore from a backup does.
 func TestLostStatus(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(devicePool))
-	c := e.waitPhase(v1alpha1.PhaseReady)
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
+	c := e.WaitPhase(v1alpha1.PhaseReady)
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	owned, before, onDisk := e.owned(), e.view(), e.disks("n1", "n2", "n3")
+	owned, before, onDisk := e.Owned(), e.View(), e.disks("n1", "n2", "n3")
 	for _, running := range []bool{true, false} {
-		e.c.World().ResetRequests()
+		e.Sim.World().ResetRequests()
 		if !running {
-			e.stopOperator()
+			e.StopOperator()
 		}
-		e.eventually("wipe the status", func() error {
-			c = e.get()
+		e.Eventually("wipe the status", func() error {
+			c = e.Get()
 			c.Status = v1alpha1.StorageClusterStatus{}
-			return e.client().Status().Update(e.ctx, c)
+			return e.Client().Status().Update(e.Ctx, c)
 		})
 		if !running {
-			e.run()
+			e.Run()
 		}
-		c = e.waitPhase(v1alpha1.PhaseReady)
+		c = e.WaitPhase(v1alpha1.PhaseReady)
 		if got := c.Status.History[len(c.Status.History)-1]; got.From != v1alpha1.PhasePending {
 			t.Errorf("operator running=%v: the history begins with %+v", running, got)
 		}
 		if c.Status.Version == "" || c.Status.Target == "" || c.Status.Nodes.Summary != "3/3" {
 			t.Errorf("operator running=%v: status %+v", running, c.Status)
 		}
-		if w := e.c.World().Writes(); len(w) > 0 {
+		if w := e.Sim.World().Writes(); len(w) > 0 {
 			t.Errorf("operator running=%v: LINSTOR was written to: %s %s", running, w[0].Method, w[0].Path)
 		}
-		if diff := cmp.Diff(owned, e.owned()); diff != "" {
+		if diff := cmp.Diff(owned, e.Owned()); diff != "" {
 			t.Errorf("objects (-before +after):\n%s", diff)
 		}
 	}
-	if diff := cmp.Diff(uuids(before), uuids(e.view())); diff != "" {
+	if diff := cmp.Diff(uuids(before), uuids(e.View())); diff != "" {
 		t.Errorf("LINSTOR's nodes (-before +after):\n%s", diff)
 	}
 	if diff := cmp.Diff(onDisk, e.disks("n1", "n2", "n3")); diff != "" {
@@ -190,49 +171,49 @@ func TestLostStatus(t *testing.T) {
 // TestForeignObjectsInLinstor has a human's node, interface, properties and pool in LINSTOR before and while the operator
 // works. All of them stay, and the human's registration of a member is taken over.
 func TestForeignObjectsInLinstor(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	// The last phase before nodes are registered, so that a human is first.
-	e.fault(drop(http.MethodPost, "/v1/nodes"))
-	e.run()
-	e.apply(cluster(thinPool + "  nodes: {properties: {Aux/site: a}}\n"))
-	e.waitPhase(v1alpha1.PhaseNodeRegistration)
-	address := node(e, "n1").Status.Addresses[0].Address
+	e.Fault(drop(http.MethodPost, "/v1/nodes"))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool + "  nodes: {properties: {Aux/site: a}}\n"))
+	e.WaitPhase(v1alpha1.PhaseNodeRegistration)
+	address := e.Node("n1").Status.Addresses[0].Address
 	human := linstor.NodeSpec{Name: "n1", Properties: map[string]string{"Aux/owner": "someone"}, Interfaces: []linstor.Interface{
 		{Name: "default", Address: address, Port: 3366, Active: true}, {Name: "backup", Address: "10.9.0.1"}}}
 	stranger := linstor.NodeSpec{Name: "stranger", Interfaces: []linstor.Interface{{Name: "default", Address: "10.9.9.9", Port: 3366}}}
-	e.fault(func(r *http.Request) *sim.Fault {
+	e.Fault(func(r *http.Request) *sim.Fault {
 		// Only the test's own client gets through: the operator's names come with its own notes.
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/nodes") && strings.Contains(body(r), linstor.AuxPrefix) {
 			return &sim.Fault{Drop: true}
 		}
 		return nil
 	})
-	api := e.linstor()
+	api := e.Linstor()
 	for _, n := range []linstor.NodeSpec{human, stranger} {
-		if err := api.CreateNode(e.ctx, n); err != nil && !linstor.IsUnreachable(err) {
+		if err := api.CreateNode(e.Ctx, n); err != nil && !linstor.IsUnreachable(err) {
 			t.Logf("create node %s: %v", n.Name, err)
 		}
 	}
-	e.eventually("the human's node is ONLINE", func() error {
-		n := e.view().Node("n1")
+	e.Eventually("the human's node is ONLINE", func() error {
+		n := e.View().Node("n1")
 		if n == nil || !n.Online() {
 			return fmt.Errorf("node is %+v", n)
 		}
 		return nil
 	})
 	pool := linstor.PoolSpec{Node: "n1", Name: "mine", Provider: "FILE_THIN", Backing: "/var/lib/linstor-pools/mine"}
-	if err := api.CreatePool(e.ctx, pool); err != nil {
+	if err := api.CreatePool(e.Ctx, pool); err != nil {
 		t.Fatal(err)
 	}
-	if err := api.SetProperties(e.ctx, map[string]string{"Aux/site-wide": "yes"}, nil); err != nil {
+	if err := api.SetProperties(e.Ctx, map[string]string{"Aux/site-wide": "yes"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	uuid := e.view().Node("n1").UUID
-	e.fault(nil)
-	e.waitPhase(v1alpha1.PhaseReady)
+	uuid := e.View().Node("n1").UUID
+	e.Fault(nil)
+	e.WaitPhase(v1alpha1.PhaseReady)
 	check := func(when string) {
 		t.Helper()
-		v := e.view()
+		v := e.View()
 		n := v.Node("n1")
 		switch {
 		case n == nil || n.UUID != uuid:
@@ -250,28 +231,28 @@ func TestForeignObjectsInLinstor(t *testing.T) {
 	}
 	check("Ready")
 	// What was ours goes with the spec, what was not stays.
-	e.update(func(c *v1alpha1.StorageCluster) {
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "extra", AddressFrom: v1alpha1.AddressSource{AddressType: corev1.NodeInternalIP}}}
 	})
-	e.eventually("interface extra", func() error {
-		if e.view().Node("n1").Interface("extra") == nil {
+	e.Eventually("interface extra", func() error {
+		if e.View().Node("n1").Interface("extra") == nil {
 			return fmt.Errorf("not there")
 		}
 		return nil
 	})
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces = nil })
-	e.eventually("interface extra is removed", func() error {
-		if e.view().Node("n1").Interface("extra") != nil {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces = nil })
+	e.Eventually("interface extra is removed", func() error {
+		if e.View().Node("n1").Interface("extra") != nil {
 			return fmt.Errorf("still there")
 		}
 		return nil
 	})
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 	check("after a change of the spec")
 	// A deletion with the policy Delete deregisters members, and leaves the nodes of others.
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
-	e.remove()
-	e.waitGone()
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	e.Remove()
+	e.WaitGone()
 	if diff := cmp.Diff([]string{"stranger"}, e.registered("n1", "n2", "n3", "stranger")); diff != "" {
 		t.Errorf("nodes in LINSTOR (-want +got):\n%s", diff)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -17,16 +16,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // refusals make the operator's writes of some Kubernetes objects fail, which keeps the machine in the phase that needs them.
@@ -79,64 +76,8 @@ func (r *refusals) wrap(c client.WithWatch) client.WithWatch {
 	})
 }
 
-// owned lists the objects with the operator's label in the workloads' namespace, as "Kind/name", pods left out.
-func (e *env) owned() []string {
-	e.t.Helper()
-	var out []string
-	for kind, list := range map[string]client.ObjectList{
-		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
-		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{}, "ControllerRevision": &appsv1.ControllerRevisionList{},
-	} {
-		for _, o := range e.objects(list) {
-			name := o.Name
-			// A workload's own revisions are named after it and are not ours.
-			if kind == "ControllerRevision" {
-				if o.Labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision {
-					continue
-				}
-				name = "accepted"
-			}
-			out = append(out, kind+"/"+name)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// objects lists the operator's objects of one kind.
-func (e *env) objects(list client.ObjectList) []metav1.ObjectMeta {
-	e.t.Helper()
-	err := e.client().List(e.ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelCluster})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	var out []metav1.ObjectMeta
-	_ = forEach(list, func(o client.Object) {
-		out = append(out, metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels(), UID: o.GetUID(), DeletionTimestamp: o.GetDeletionTimestamp()})
-	})
-	return out
-}
-
 // retained is what a deletion with the policy Retain leaves behind.
 var retained = []string{"ConfigMap/linstor-claim", "ControllerRevision/accepted"}
-
-// memberLabels lists the nodes that carry a label of the operator's.
-func (e *env) memberLabels() []string {
-	e.t.Helper()
-	var list corev1.NodeList
-	if err := e.client().List(e.ctx, &list); err != nil {
-		e.t.Fatal(err)
-	}
-	var out []string
-	for _, n := range list.Items {
-		for k := range n.Labels {
-			if strings.HasPrefix(k, v1alpha1.Prefix) {
-				out = append(out, n.Name+" "+k)
-			}
-		}
-	}
-	return out
-}
 
 // disks is what is on the machines of the nodes.
 type disks struct {
@@ -148,7 +89,7 @@ type disks struct {
 func (e *env) disks(names ...string) map[string]disks {
 	out := map[string]disks{}
 	for _, n := range names {
-		m := e.c.World().Machine(n)
+		m := e.Sim.World().Machine(n)
 		out[n] = disks{m.Disks(), m.VolumeGroups(), m.ZPools()}
 	}
 	return out
@@ -156,15 +97,15 @@ func (e *env) disks(names ...string) map[string]disks {
 
 // registered lists which of the nodes LINSTOR's database has. The operator's controller must be gone.
 func (e *env) registered(names ...string) []string {
-	e.t.Helper()
-	p, err := e.c.World().StartController(sim.ControllerConfig{Version: "1.35.3", TOML: "[db]\nconnection_url = \"k8s\"\n", Identity: "test"})
+	e.T.Helper()
+	p, err := e.Sim.World().StartController(sim.ControllerConfig{Version: "1.35.3", TOML: "[db]\nconnection_url = \"k8s\"\n", Identity: "test"})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	defer func() { p.Stop(); <-p.Done() }()
 	out := []string{}
 	for _, n := range names {
-		if status, _ := e.c.World().NodeStatus(n); status != "" {
+		if status, _ := e.Sim.World().NodeStatus(n); status != "" {
 			out = append(out, n)
 		}
 	}
@@ -174,26 +115,13 @@ func (e *env) registered(names ...string) []string {
 // linstorDeletes are the paths of what LINSTOR was told to delete.
 func (e *env) linstorDeletes() []string {
 	var out []string
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		if w.Method == http.MethodDelete {
 			out = append(out, w.Path)
 		}
 	}
 	return out
 }
-
-// letDelete takes the policy away that refuses to delete a cluster with volumes, as a deletion that began just before the
-// volume was made would pass it.
-func (e *env) letDelete() {
-	e.t.Helper()
-	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "storagecluster-deletion"}}
-	if err := client.IgnoreNotFound(e.client().Delete(e.ctx, b)); err != nil {
-		e.t.Fatal(err)
-	}
-}
-
-// fault sets what goes wrong with LINSTOR's answers; nil for nothing.
-func (e *env) fault(f func(r *http.Request) *sim.Fault) { e.c.World().SetFault(f) }
 
 // drop closes the connection of requests whose method and path match.
 func drop(method, path string) func(*http.Request) *sim.Fault {
@@ -207,19 +135,19 @@ func drop(method, path string) func(*http.Request) *sim.Fault {
 
 // expectNothingLeft checks what must be so after a deletion.
 func (e *env) expectNothingLeft(want []string, before map[string]disks) {
-	e.t.Helper()
-	if diff := cmp.Diff(append([]string{}, want...), append([]string{}, e.owned()...)); diff != "" {
-		e.t.Errorf("objects after the deletion (-want +got):\n%s", diff)
+	e.T.Helper()
+	if diff := cmp.Diff(append([]string{}, want...), append([]string{}, e.Owned()...)); diff != "" {
+		e.T.Errorf("objects after the deletion (-want +got):\n%s", diff)
 	}
-	if left := e.memberLabels(); len(left) > 0 {
-		e.t.Errorf("labels left on nodes: %v", left)
+	if left := e.MemberLabels(); len(left) > 0 {
+		e.T.Errorf("labels left on nodes: %v", left)
 	}
 	var names []string
 	for n := range before {
 		names = append(names, n)
 	}
 	if diff := cmp.Diff(before, e.disks(names...)); diff != "" {
-		e.t.Errorf("the machines changed (-before +after):\n%s", diff)
+		e.T.Errorf("the machines changed (-before +after):\n%s", diff)
 	}
 }
 
@@ -261,13 +189,13 @@ func pins() []pinned {
 		{phase: v1alpha1.PhaseDatabase, enter: refuse("ConfigMap", "linstor-claim")},
 		{phase: v1alpha1.PhaseController, claimed: true, enter: refuse("Deployment", "")},
 		{phase: v1alpha1.PhaseHumanIntervention, claimed: true, enter: func(e *env, _ *refusals) {
-			e.c.SetCrash("linstor-controller", "", "exception: something is broken")
-			e.t.Cleanup(func() { e.c.SetCrash("linstor-controller", "", "") })
+			e.Sim.SetCrash("linstor-controller", "", "exception: something is broken")
+			e.T.Cleanup(func() { e.Sim.SetCrash("linstor-controller", "", "") })
 		}},
 		{phase: v1alpha1.PhaseSatellites, claimed: true, enter: refuse("DaemonSet", "linstor-satellite")},
-		{phase: v1alpha1.PhaseNodeRegistration, claimed: true, enter: func(e *env, _ *refusals) { e.fault(drop(http.MethodPost, "/v1/nodes")) }},
+		{phase: v1alpha1.PhaseNodeRegistration, claimed: true, enter: func(e *env, _ *refusals) { e.Fault(drop(http.MethodPost, "/v1/nodes")) }},
 		{phase: v1alpha1.PhaseStoragePools, claimed: true, registered: true, volumes: true, spec: morePools, enter: func(e *env, _ *refusals) {
-			e.fault(func(r *http.Request) *sim.Fault {
+			e.Fault(func(r *http.Request) *sim.Fault {
 				if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/storage-pools") && strings.Contains(body(r), "files") {
 					return &sim.Fault{Drop: true}
 				}
@@ -276,16 +204,16 @@ func pins() []pinned {
 		}},
 		{phase: v1alpha1.PhaseReady, claimed: true, registered: true, volumes: true},
 		{phase: v1alpha1.PhaseHumanIntervention, claimed: true, registered: true, volumes: true, after: func(e *env) {
-			e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = "1.0.0" })
+			e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = "1.0.0" })
 		}},
 		{phase: v1alpha1.PhaseDegraded, claimed: true, registered: true, volumes: true, after: func(e *env) {
 			victim := e.nodeWithoutController()
-			if err := e.c.KillNode(e.ctx, victim); err != nil {
-				e.t.Fatal(err)
+			if err := e.Sim.KillNode(e.Ctx, victim); err != nil {
+				e.T.Fatal(err)
 			}
-			t := e.t
+			t := e.T
 			t.Cleanup(func() {
-				if err := e.c.ReviveNode(e.ctx, victim); err != nil {
+				if err := e.Sim.ReviveNode(e.Ctx, victim); err != nil {
 					t.Error(err)
 				}
 			})
@@ -297,10 +225,10 @@ func TestDeleteFromEachPhase(t *testing.T) {
 	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionRetain, v1alpha1.DeletionDelete} {
 		t.Run(string(policy), func(t *testing.T) {
 			r := &refusals{}
-			outer := start(t, nodes(3))
-			outer.wrap = r.wrap
-			outer.run()
-			outer.letDelete()
+			outer := start(t, harness.Nodes(3))
+			outer.Wrap = r.wrap
+			outer.Run()
+			outer.LetDelete()
 			var kept []string
 			for _, p := range pins() {
 				for _, volumes := range []bool{false, true} {
@@ -308,8 +236,7 @@ func TestDeleteFromEachPhase(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("%s/registered=%v/volumes=%v", p.phase, p.registered, volumes), func(t *testing.T) {
-						e := *outer
-						e.t = t
+						e := &env{outer.For(t)}
 						switch {
 						case policy == v1alpha1.DeletionDelete, p.phase == v1alpha1.PhasePending:
 						case p.claimed:
@@ -317,7 +244,7 @@ func TestDeleteFromEachPhase(t *testing.T) {
 						case kept == nil:
 							kept = retained[1:] // the database was not claimed yet
 						}
-						deleteFrom(&e, r, p, policy, kept, volumes)
+						deleteFrom(e, r, p, policy, kept, volumes)
 					})
 				}
 			}
@@ -329,115 +256,115 @@ func TestDeleteFromEachPhase(t *testing.T) {
 func deleteFrom(e *env, r *refusals, p pinned, policy v1alpha1.DeletionPolicy, kept []string, volumes bool) {
 	names := []string{"n1", "n2", "n3"}
 	defer func() {
-		if c := (&v1alpha1.StorageCluster{}); e.t.Failed() && e.client().Get(e.ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c) == nil {
-			e.dump(c)
+		if c := (&v1alpha1.StorageCluster{}); e.T.Failed() && e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c) == nil {
+			e.Dump(c)
 		}
 	}()
 	if p.enter != nil {
 		p.enter(e, r)
 	}
 	defer r.set(nil)
-	defer e.fault(nil)
+	defer e.Fault(nil)
 	spec := p.spec
 	if spec == "" {
-		spec = thinPool
+		spec = harness.ThinPool
 	}
-	e.apply(cluster(spec + "\n  deletionPolicy: " + string(policy) + "\n"))
+	e.Apply(harness.Manifest(spec + "\n  deletionPolicy: " + string(policy) + "\n"))
 	if p.after != nil {
-		e.waitPhase(v1alpha1.PhaseReady)
+		e.WaitPhase(v1alpha1.PhaseReady)
 		p.after(e)
 	}
-	e.waitPhase(p.phase)
+	e.WaitPhase(p.phase)
 	if p.registered {
-		e.eventually("nodes are registered", func() error {
-			if c := e.get(); c.Status.Pools.Ready < 2 {
+		e.Eventually("nodes are registered", func() error {
+			if c := e.Get(); c.Status.Pools.Ready < 2 {
 				return fmt.Errorf("%d pools", c.Status.Pools.Ready)
 			}
 			return nil
 		})
 	}
 	before := e.disks(names...)
-	e.c.World().ResetRequests()
+	e.Sim.World().ResetRequests()
 	if volumes {
-		if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", e.readyNodes()[:2]...); err != nil {
-			e.t.Fatal(err)
+		if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", e.readyNodes()[:2]...); err != nil {
+			e.T.Fatal(err)
 		}
 	}
 	how := metav1.DeletePropagationBackground
 	if p.registered {
 		how = metav1.DeletePropagationForeground // not earlier: see waitCollected
 	}
-	e.remove(client.PropagationPolicy(how))
+	e.Remove(client.PropagationPolicy(how))
 	if volumes {
 		expectStays(e)
-		if err := e.c.World().DeleteVolume("pvc-1"); err != nil {
-			e.t.Fatal(err)
+		if err := e.Sim.World().DeleteVolume("pvc-1"); err != nil {
+			e.T.Fatal(err)
 		}
 	}
 	// What kept the cluster in its phase is over: a deletion that waits for LINSTOR gets its answer. Not before the deletion is
 	// seen: until then the operator would go on with what was refused.
-	e.eventually("the deletion is seen", func() error {
+	e.Eventually("the deletion is seen", func() error {
 		var c v1alpha1.StorageCluster
-		err := e.client().Get(e.ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c)
+		err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c)
 		if err == nil && c.Status.Phase != v1alpha1.PhaseDeleting {
 			return fmt.Errorf("phase is %s", c.Status.Phase)
 		}
 		return client.IgnoreNotFound(err)
 	})
 	r.set(nil)
-	e.waitReleased()
+	e.WaitReleased()
 	e.expectNothingLeft(kept, before)
-	e.waitCollected()
-	e.eventually("pods are gone", e.noPods)
+	e.WaitCollected()
+	e.Eventually("pods are gone", e.NoPods)
 	switch deletes := e.linstorDeletes(); {
 	case policy == v1alpha1.DeletionRetain && len(deletes) > 0:
-		e.t.Errorf("LINSTOR was told to delete %v", deletes)
+		e.T.Errorf("LINSTOR was told to delete %v", deletes)
 	case policy == v1alpha1.DeletionRetain && p.registered:
 		if diff := cmp.Diff(names, e.registered(names...)); diff != "" {
-			e.t.Errorf("nodes in LINSTOR (-want +got):\n%s", diff)
+			e.T.Errorf("nodes in LINSTOR (-want +got):\n%s", diff)
 		}
 	case policy == v1alpha1.DeletionDelete && p.registered:
 		if diff := cmp.Diff([]string{}, e.registered(names...)); diff != "" {
-			e.t.Errorf("nodes in LINSTOR (-want +got):\n%s", diff)
+			e.T.Errorf("nodes in LINSTOR (-want +got):\n%s", diff)
 		}
 	}
 }
 
 // expectStays checks that a cluster that is being deleted loses nothing while it has a volume, and that it is still cared for.
 func expectStays(e *env) {
-	e.t.Helper()
-	e.eventually("the deletion waits", func() error {
-		c := e.get()
+	e.T.Helper()
+	e.Eventually("the deletion waits", func() error {
+		c := e.Get()
 		if c.Status.Phase != v1alpha1.PhaseDeleting || !strings.Contains(c.Status.Message, "1 volumes exist (pvc-1)") {
 			return fmt.Errorf("phase %s: %s", c.Status.Phase, c.Status.Message)
 		}
 		return nil
 	})
-	owned := e.owned()
+	owned := e.Owned()
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-satellite"}}
-	if err := e.client().Delete(e.ctx, ds, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Delete(e.Ctx, ds, client.PropagationPolicy(metav1.DeletePropagationOrphan)); err != nil {
+		e.T.Fatal(err)
 	}
-	e.eventually("the satellites' DaemonSet is back", func() error {
+	e.Eventually("the satellites' DaemonSet is back", func() error {
 		live := &appsv1.DaemonSet{}
-		err := e.client().Get(e.ctx, client.ObjectKeyFromObject(ds), live)
+		err := e.Client().Get(e.Ctx, client.ObjectKeyFromObject(ds), live)
 		if err == nil && live.DeletionTimestamp != nil {
 			err = errors.New("it is still going")
 		}
 		return err
 	})
-	e.during(time.Second, "nothing is removed while the volume exists", func() error {
-		if diff := cmp.Diff(owned, e.owned()); diff != "" {
+	e.During(time.Second, "nothing is removed while the volume exists", func() error {
+		if diff := cmp.Diff(owned, e.Owned()); diff != "" {
 			return fmt.Errorf("objects (-before +now):\n%s", diff)
 		}
 		if deletes := e.linstorDeletes(); len(deletes) > 0 {
 			return fmt.Errorf("LINSTOR was told to delete %v", deletes)
 		}
-		if data := e.c.World().VolumeData("pvc-1"); len(data) != 2 {
+		if data := e.Sim.World().VolumeData("pvc-1"); len(data) != 2 {
 			return fmt.Errorf("the volume's data is on %v", data)
 		}
-		if c := e.get(); condition(c, v1alpha1.ConditionReconciling) != "True/Deleting" {
-			return fmt.Errorf("condition Reconciling is %s", condition(c, v1alpha1.ConditionReconciling))
+		if c := e.Get(); harness.Condition(c, v1alpha1.ConditionReconciling) != "True/Deleting" {
+			return fmt.Errorf("condition Reconciling is %s", harness.Condition(c, v1alpha1.ConditionReconciling))
 		}
 		return nil
 	})
@@ -445,11 +372,11 @@ func expectStays(e *env) {
 
 // nodeWithoutController is a node that can fail without taking LINSTOR's controller with it.
 func (e *env) nodeWithoutController() string {
-	e.t.Helper()
+	e.T.Helper()
 	var pods corev1.PodList
-	err := e.client().List(e.ctx, &pods, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController})
+	err := e.Client().List(e.Ctx, &pods, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController})
 	if err != nil || len(pods.Items) != 1 {
-		e.t.Fatalf("%d controller pods (%v)", len(pods.Items), err)
+		e.T.Fatalf("%d controller pods (%v)", len(pods.Items), err)
 	}
 	if pods.Items[0].Spec.NodeName == "n3" {
 		return "n2"
@@ -458,51 +385,31 @@ func (e *env) nodeWithoutController() string {
 }
 
 func (e *env) readyNodes() []string {
-	e.t.Helper()
+	e.T.Helper()
 	var out []string
 	for _, name := range []string{"n1", "n2", "n3"} {
-		if isReady(node(e, name)) {
+		if harness.NodeReady(e.Node(name)) {
 			out = append(out, name)
 		}
 	}
 	return out
 }
 
-func isReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
-}
-
-// noPods is an error while a pod of ours is on a node that is ready.
-func (e *env) noPods() error {
-	var pods corev1.PodList
-	if err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace)); err != nil {
-		return err
-	}
-	for _, p := range pods.Items {
-		if isReady(node(e, p.Spec.NodeName)) {
-			return fmt.Errorf("pod %s is still there", p.Name)
-		}
-	}
-	return nil
-}
-
 func TestDeletionIsRefusedWhileVolumesExist(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("the status counts the volume", func() error {
-		if n := e.get().Status.Volumes; n == nil || *n != 1 {
+	e.Eventually("the status counts the volume", func() error {
+		if n := e.Get().Status.Volumes; n == nil || *n != 1 {
 			return fmt.Errorf("volumes: %v", n)
 		}
 		return nil
 	})
-	err := e.client().Delete(e.ctx, e.get())
+	err := e.Client().Delete(e.Ctx, e.Get())
 	if !apierrors.IsForbidden(err) && !apierrors.IsInvalid(err) {
 		t.Fatalf("delete with volumes: %v", err)
 	}
@@ -511,7 +418,7 @@ func TestDeletionIsRefusedWhileVolumesExist(t *testing.T) {
 			t.Errorf("the refusal does not say %q: %v", want, err)
 		}
 	}
-	if e.get().DeletionTimestamp != nil {
+	if e.Get().DeletionTimestamp != nil {
 		t.Error("the object is being deleted")
 	}
 }
@@ -525,93 +432,93 @@ func allDown(r *http.Request) *sim.Fault {
 }
 
 func TestDeletionWhileLinstorIsUnreachable(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	before := e.disks("n1", "n2", "n3")
-	owned := e.owned()
-	e.c.World().ResetRequests()
-	e.fault(allDown)
-	e.remove()
-	hold := e.waitHold(v1alpha1.HoldVolumesUnknown)
-	c := e.get()
+	owned := e.Owned()
+	e.Sim.World().ResetRequests()
+	e.Fault(allDown)
+	e.Remove()
+	hold := e.WaitHold(v1alpha1.HoldVolumesUnknown)
+	c := e.Get()
 	if c.Status.Phase != v1alpha1.PhaseDeleting {
 		t.Errorf("phase is %s", c.Status.Phase)
 	}
-	if got := condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "True/VolumesUnknown" {
+	if got := harness.Condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "True/VolumesUnknown" {
 		t.Errorf("condition HumanInterventionRequired is %s", got)
 	}
-	e.waitEvent(string(v1alpha1.HoldVolumesUnknown), hold.ID)
+	e.WaitEvent(string(v1alpha1.HoldVolumesUnknown), hold.ID)
 	unchanged := func() error {
-		if diff := cmp.Diff(owned, e.owned()); diff != "" {
+		if diff := cmp.Diff(owned, e.Owned()); diff != "" {
 			return fmt.Errorf("objects (-before +now):\n%s", diff)
 		}
 		return nil
 	}
 	// retry looks again, and finds the same trouble: another hold, whose id is new.
-	e.resume(hold, v1alpha1.OptionRetry)
-	e.eventually("another hold", func() error {
-		if h := e.get().Status.Hold; h == nil || h.ID == hold.ID {
+	e.Resume(hold, v1alpha1.OptionRetry)
+	e.Eventually("another hold", func() error {
+		if h := e.Get().Status.Hold; h == nil || h.ID == hold.ID {
 			return fmt.Errorf("hold is %+v", h)
 		}
 		return unchanged()
 	})
-	version := e.get().ResourceVersion
-	e.during(time.Second, "nothing is removed or written while it is not known whether volumes exist", func() error {
-		if c := e.get(); c.ResourceVersion != version {
+	version := e.Get().ResourceVersion
+	e.During(time.Second, "nothing is removed or written while it is not known whether volumes exist", func() error {
+		if c := e.Get(); c.ResourceVersion != version {
 			return fmt.Errorf("the StorageCluster was written: %s", c.Status.Message)
 		}
 		return unchanged()
 	})
-	e.resume(e.get().Status.Hold, v1alpha1.OptionContinue)
-	e.waitGone()
+	e.Resume(e.Get().Status.Hold, v1alpha1.OptionContinue)
+	e.WaitGone()
 	e.expectNothingLeft(retained, before)
-	e.fault(nil)
+	e.Fault(nil)
 	if deletes := e.linstorDeletes(); len(deletes) > 0 {
 		t.Errorf("LINSTOR was told to delete %v", deletes)
 	}
 	// The answer was to that deletion alone.
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.fault(allDown)
-	e.remove()
-	e.waitHold(v1alpha1.HoldVolumesUnknown)
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Fault(allDown)
+	e.Remove()
+	e.WaitHold(v1alpha1.HoldVolumesUnknown)
 	// The hold ends by itself when LINSTOR answers.
-	e.fault(nil)
-	e.waitGone()
+	e.Fault(nil)
+	e.WaitGone()
 }
 
 func TestDeletionWhileSuspended(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool + "  suspend: true\n"))
-	e.waitPhase(v1alpha1.PhasePending)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = false })
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = true })
-	e.eventually("suspended", func() error {
-		if got := condition(e.get(), v1alpha1.ConditionSuspended); got != "True/Suspended" {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool + "  suspend: true\n"))
+	e.WaitPhase(v1alpha1.PhasePending)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = false })
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = true })
+	e.Eventually("suspended", func() error {
+		if got := harness.Condition(e.Get(), v1alpha1.ConditionSuspended); got != "True/Suspended" {
 			return errors.New(got)
 		}
 		return nil
 	})
-	owned := e.owned()
-	e.c.World().ResetRequests()
-	e.remove()
-	e.waitPhase(v1alpha1.PhaseDeleting)
-	e.during(2*time.Second, "nothing changes while suspended", func() error {
-		if diff := cmp.Diff(owned, e.owned()); diff != "" {
+	owned := e.Owned()
+	e.Sim.World().ResetRequests()
+	e.Remove()
+	e.WaitPhase(v1alpha1.PhaseDeleting)
+	e.During(2*time.Second, "nothing changes while suspended", func() error {
+		if diff := cmp.Diff(owned, e.Owned()); diff != "" {
 			return fmt.Errorf("objects (-before +now):\n%s", diff)
 		}
-		if w := e.c.World().Writes(); len(w) > 0 {
+		if w := e.Sim.World().Writes(); len(w) > 0 {
 			return fmt.Errorf("LINSTOR was written to: %s %s", w[0].Method, w[0].Path)
 		}
 		return nil
 	})
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = false })
-	e.waitGone()
-	if left := e.memberLabels(); len(left) > 0 {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = false })
+	e.WaitGone()
+	if left := e.MemberLabels(); len(left) > 0 {
 		t.Errorf("labels left on nodes: %v", left)
 	}
 }
@@ -619,37 +526,37 @@ func TestDeletionWhileSuspended(t *testing.T) {
 // TestDeletionWithVolumesAndNoClaim removes by hand what tells the operator that the database is its own, and the workloads
 // with it: what LINSTOR said last still counts.
 func TestDeletionWithVolumesAndNoClaim(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool + "  deletionPolicy: Delete\n"))
-	e.waitPhase(v1alpha1.PhaseReady)
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool + "  deletionPolicy: Delete\n"))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("the status counts the volume", func() error {
-		if n := e.get().Status.Volumes; n == nil || *n != 1 {
+	e.Eventually("the status counts the volume", func() error {
+		if n := e.Get().Status.Volumes; n == nil || *n != 1 {
 			return fmt.Errorf("volumes: %v", n)
 		}
 		return nil
 	})
-	e.letDelete()
-	e.stopOperator()
+	e.LetDelete()
+	e.StopOperator()
 	in := client.InNamespace(v1alpha1.WorkloadNamespace)
 	for _, o := range []client.Object{&appsv1.DaemonSet{}, &appsv1.Deployment{}} {
-		if err := e.client().DeleteAllOf(e.ctx, o, in); err != nil {
+		if err := e.Client().DeleteAllOf(e.Ctx, o, in); err != nil {
 			t.Fatal(err)
 		}
 	}
 	claim := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-claim"}}
-	if err := e.client().Delete(e.ctx, claim); err != nil {
+	if err := e.Client().Delete(e.Ctx, claim); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("pods are gone", e.noPods)
-	e.eventually("the deletion is let through", func() error { return e.client().Delete(e.ctx, e.get()) })
-	e.c.World().ResetRequests()
-	e.run()
-	e.eventually("the deletion waits for the volume", func() error {
-		c := e.get()
+	e.Eventually("pods are gone", e.NoPods)
+	e.Eventually("the deletion is let through", func() error { return e.Client().Delete(e.Ctx, e.Get()) })
+	e.Sim.World().ResetRequests()
+	e.Run()
+	e.Eventually("the deletion waits for the volume", func() error {
+		c := e.Get()
 		if !strings.Contains(c.Status.Message, "1 volumes exist (pvc-1)") {
 			return fmt.Errorf("phase %s: %s", c.Status.Phase, c.Status.Message)
 		}
@@ -658,60 +565,13 @@ func TestDeletionWithVolumesAndNoClaim(t *testing.T) {
 	if deletes := e.linstorDeletes(); len(deletes) > 0 {
 		t.Errorf("LINSTOR was told to delete %v", deletes)
 	}
-	if err := e.c.World().DeleteVolume("pvc-1"); err != nil {
+	if err := e.Sim.World().DeleteVolume("pvc-1"); err != nil {
 		t.Fatal(err)
 	}
-	e.waitGone()
+	e.WaitGone()
 	if diff := cmp.Diff([]string{}, e.registered("n1", "n2", "n3")); diff != "" {
 		t.Errorf("nodes in LINSTOR (-want +got):\n%s", diff)
 	}
-}
-
-// waitReleased waits until the operator has let the StorageCluster go. With a foreground deletion, Kubernetes' own finalizer
-// may be left.
-func (e *env) waitReleased() {
-	e.t.Helper()
-	e.eventually("the operator lets the StorageCluster go", func() error {
-		c := &v1alpha1.StorageCluster{}
-		err := e.client().Get(e.ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil:
-			return err
-		case slices.Contains(c.Finalizers, v1alpha1.Finalizer):
-			return fmt.Errorf("%s: %s", c.Status.Phase, c.Status.Message)
-		}
-		return nil
-	})
-}
-
-// waitCollected waits for the garbage collector's part of a foreground deletion. It looks for new kinds of objects every 30
-// seconds only, so the first deletion after the start takes that long.
-func (e *env) waitCollected() {
-	e.t.Helper()
-	late := time.After(3 * patience)
-	for {
-		err := e.client().Get(e.ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{})
-		if apierrors.IsNotFound(err) {
-			return
-		}
-		select {
-		case <-late:
-			e.t.Fatalf("the StorageCluster is not gone: %v", err)
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-}
-
-// forEach calls f for each item of a list.
-func forEach(list client.ObjectList, f func(client.Object)) error {
-	return meta.EachListItem(list, func(o runtime.Object) error {
-		if o, ok := o.(client.Object); ok {
-			f(o)
-		}
-		return nil
-	})
 }
 
 // body reads a request's body and leaves it as it was.

@@ -15,13 +15,14 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // deviceSteps are the requests that make something of a node's disks, as far as they reached LINSTOR.
 func (e *env) deviceSteps(node string) []sim.Record {
 	var out []sim.Record
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		if w.Method == http.MethodPost && w.Path == "/v1/physical-storage/"+node {
 			out = append(out, w)
 		}
@@ -32,38 +33,38 @@ func (e *env) deviceSteps(node string) []sim.Record {
 // expectCarefulDevices checks that no request asks for the pool with the disks: if LINSTOR failed to register that pool, it
 // would tear down what is on the disks.
 func (e *env) expectCarefulDevices() {
-	e.t.Helper()
-	for _, w := range e.c.World().Writes() {
+	e.T.Helper()
+	for _, w := range e.Sim.World().Writes() {
 		if strings.Contains(string(w.Body), "with_storage_pool") {
-			e.t.Errorf("%s %s has with_storage_pool: %s", w.Method, w.Path, w.Body)
+			e.T.Errorf("%s %s has with_storage_pool: %s", w.Method, w.Path, w.Body)
 		}
 	}
 }
 
 // signature is what is on the disk of a serial number.
 func (e *env) signature(node, serial string) string {
-	e.t.Helper()
-	for _, d := range e.c.World().Machine(node).Disks() {
+	e.T.Helper()
+	for _, d := range e.Sim.World().Machine(node).Disks() {
 		if d.Serial == serial {
 			return d.Signature
 		}
 	}
-	e.t.Fatalf("node %s has no disk %s", node, serial)
+	e.T.Fatalf("node %s has no disk %s", node, serial)
 	return ""
 }
 
 // expectGroup checks which disks hold a volume group.
 func (e *env) expectGroup(node, group string, serials ...string) {
-	e.t.Helper()
-	for _, vg := range e.c.World().Machine(node).VolumeGroups() {
+	e.T.Helper()
+	for _, vg := range e.Sim.World().Machine(node).VolumeGroups() {
 		if vg.Name == group {
 			if !slices.Equal(vg.Devices, serials) {
-				e.t.Errorf("node %s: %s is on %v, not on %v", node, group, vg.Devices, serials)
+				e.T.Errorf("node %s: %s is on %v, not on %v", node, group, vg.Devices, serials)
 			}
 			return
 		}
 	}
-	e.t.Errorf("node %s has no volume group %s", node, group)
+	e.T.Errorf("node %s has no volume group %s", node, group)
 }
 
 // swapped gives the disk that is to be used the name of the large one, and back.
@@ -72,11 +73,11 @@ var swapped = map[string]string{"sdb": "sdc", "sdc": "sdb"}
 // TestDevicesSurviveReboots makes a pool from the disk of a serial number. Before the pool is made on n1 and after it was
 // made on n2 the disks change their kernel names.
 func TestDevicesSurviveReboots(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	// n1 gets as far as its intent, under the disk's old name.
 	var mu sync.Mutex
 	stopped := true
-	e.fault(func(r *http.Request) *sim.Fault {
+	e.Fault(func(r *http.Request) *sim.Fault {
 		mu.Lock()
 		defer mu.Unlock()
 		if stopped && r.Method == http.MethodPost && r.URL.Path == "/v1/physical-storage/n1" {
@@ -84,29 +85,29 @@ func TestDevicesSurviveReboots(t *testing.T) {
 		}
 		return nil
 	})
-	e.run()
-	e.apply(cluster(devicePool))
-	e.eventually("the intent for n1 is written", func() error {
-		for _, w := range e.c.World().Writes() {
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
+	e.Eventually("the intent for n1 is written", func() error {
+		for _, w := range e.Sim.World().Writes() {
 			if w.Method == http.MethodPut && w.Path == "/v1/nodes/n1" && strings.Contains(string(w.Body), "serial:S4EV1") {
 				return nil
 			}
 		}
 		return errors.New("no intent")
 	})
-	e.eventually("the device step is tried", func() error {
+	e.Eventually("the device step is tried", func() error {
 		if len(e.deviceSteps("n1")) == 0 {
 			return errors.New("not yet")
 		}
 		return nil
 	})
-	if err := e.c.RebootNode(e.ctx, "n1", swapped); err != nil {
+	if err := e.Sim.RebootNode(e.Ctx, "n1", swapped); err != nil {
 		t.Fatal(err)
 	}
 	mu.Lock()
 	stopped = false
 	mu.Unlock()
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 	e.waitPools("3/3")
 	for i, n := range []string{"n1", "n2", "n3"} {
 		e.expectGroup(n, "vg_new", fmt.Sprintf("S4EV%d", i+1))
@@ -118,34 +119,34 @@ func TestDevicesSurviveReboots(t *testing.T) {
 	if last := steps[len(steps)-1]; !strings.Contains(string(last.Body), "/dev/sdc") || last.Status != http.StatusCreated {
 		t.Errorf("the device step after the reboot was %s → %d", last.Body, last.Status)
 	}
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n2", "n3"); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n2", "n3"); err != nil {
 		t.Fatal(err)
 	}
-	e.c.World().ResetRequests()
-	if err := e.c.RebootNode(e.ctx, "n2", swapped); err != nil {
+	e.Sim.World().ResetRequests()
+	if err := e.Sim.RebootNode(e.Ctx, "n2", swapped); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("n2 is back", func() error {
-		if s, _ := e.c.World().NodeStatus("n2"); s != "ONLINE" || e.get().Status.Nodes.Online != 3 {
-			return fmt.Errorf("n2 is %s, %d online", s, e.get().Status.Nodes.Online)
+	e.Eventually("n2 is back", func() error {
+		if s, _ := e.Sim.World().NodeStatus("n2"); s != "ONLINE" || e.Get().Status.Nodes.Online != 3 {
+			return fmt.Errorf("n2 is %s, %d online", s, e.Get().Status.Nodes.Online)
 		}
 		return nil
 	})
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 	e.expectGroup("n2", "vg_new", "S4EV2")
 	if w := e.objectWrites(); len(w) > 0 {
 		t.Errorf("LINSTOR was written to after the reboot: %v", w)
 	}
-	if data := e.c.World().VolumeData("pvc-1"); len(data) != 2 {
+	if data := e.Sim.World().VolumeData("pvc-1"); len(data) != 2 {
 		t.Errorf("the volume's data is on %v", data)
 	}
 	e.expectCarefulDevices()
 }
 
 func (e *env) waitPools(summary string) {
-	e.t.Helper()
-	e.eventually("pools "+summary, func() error {
-		if c := e.get(); c.Status.Pools.Summary != summary {
+	e.T.Helper()
+	e.Eventually("pools "+summary, func() error {
+		if c := e.Get(); c.Status.Pools.Summary != summary {
 			return fmt.Errorf("pools are %s, phase %s: %s", c.Status.Pools.Summary, c.Status.Phase, c.Status.Message)
 		}
 		return nil
@@ -207,12 +208,12 @@ func TestKilledWhileMakingPools(t *testing.T) {
 	for n, name := range []string{"intent", "devices", "pool"} {
 		for _, done := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/carried out=%v", name, done), func(t *testing.T) {
-				e := start(t, nodes(1))
+				e := start(t, harness.Nodes(1))
 				c := &cut{left: n, done: done, dead: make(chan struct{})}
-				e.transport = c
-				e.run()
-				e.apply(cluster(devicePool))
-				e.eventually("the operator gets to its end", func() error {
+				e.Transport = c
+				e.Run()
+				e.Apply(harness.Manifest(harness.DevicePool))
+				e.Eventually("the operator gets to its end", func() error {
 					select {
 					case <-c.dead:
 						return nil
@@ -220,10 +221,10 @@ func TestKilledWhileMakingPools(t *testing.T) {
 						return errors.New("not yet")
 					}
 				})
-				e.stopOperator()
-				e.transport = nil
-				e.run()
-				e.waitPhase(v1alpha1.PhaseReady)
+				e.StopOperator()
+				e.Transport = nil
+				e.Run()
+				e.WaitPhase(v1alpha1.PhaseReady)
 				e.expectGroup("n1", "vg_new", "S4EV1")
 				if steps := e.deviceSteps("n1"); len(steps) != 1 {
 					t.Errorf("%d device steps", len(steps))
@@ -236,7 +237,7 @@ func TestKilledWhileMakingPools(t *testing.T) {
 
 // withDisk is nodes whose disk sdb is changed.
 func withDisk(n int, change func(i int, d *sim.Disk)) []simcluster.NodeSpec {
-	ns := nodes(n)
+	ns := harness.Nodes(n)
 	for i := range ns {
 		change(i+1, &ns[i].Machine.Disks[1])
 	}
@@ -277,7 +278,7 @@ func TestRefusedDevices(t *testing.T) {
 		},
 		{
 			name: "local volumes", message: "used by a local PersistentVolume", refused: []string{"n1", "n3"},
-			nodes: nodes(3),
+			nodes: harness.Nodes(3),
 			volumes: []*corev1.PersistentVolume{
 				localVolume("by-name", "/dev/sdb", "n1"), localVolume("by-id", "/dev/disk/by-id/wwn-0x60003", "n3"),
 				localVolume("elsewhere", "/dev/sda", "n2"),
@@ -288,13 +289,13 @@ func TestRefusedDevices(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			e := start(t, tc.nodes)
 			for _, pv := range tc.volumes {
-				if err := e.client().Create(e.ctx, pv); err != nil {
+				if err := e.Client().Create(e.Ctx, pv); err != nil {
 					t.Fatal(err)
 				}
 			}
-			e.run()
-			e.apply(cluster(byModel))
-			hold := e.waitHold(v1alpha1.HoldDeviceMissing)
+			e.Run()
+			e.Apply(harness.Manifest(byModel))
+			hold := e.WaitHold(v1alpha1.HoldDeviceMissing)
 			if !strings.Contains(hold.Message, tc.message) || !slices.Equal(hold.Nodes, tc.refused) {
 				t.Errorf("hold of %v: %s", hold.Nodes, hold.Message)
 			}
@@ -304,8 +305,8 @@ func TestRefusedDevices(t *testing.T) {
 				}
 			}
 			// skip goes on without the pool there.
-			e.resume(hold, v1alpha1.OptionSkip)
-			c := e.waitPhase(v1alpha1.PhaseReady)
+			e.Resume(hold, v1alpha1.OptionSkip)
+			c := e.WaitPhase(v1alpha1.PhaseReady)
 			if want := fmt.Sprintf("%d/%d", 3-len(tc.refused), 3-len(tc.refused)); c.Status.Pools.Summary != want {
 				t.Errorf("pools %s, want %s", c.Status.Pools.Summary, want)
 			}
@@ -333,33 +334,33 @@ func localVolume(name, path, node string) *corev1.PersistentVolume {
 }
 
 func TestOptionalDevices(t *testing.T) {
-	ns := nodes(3)
+	ns := harness.Nodes(3)
 	ns[1].Machine.Disks = slices.Delete(ns[1].Machine.Disks, 1, 2)
 	e := start(t, ns)
-	e.run()
-	e.apply(cluster(strings.Replace(devicePool, "}]}", "}], optional: true}", 1)))
-	c := e.waitPhase(v1alpha1.PhaseReady)
-	if c.Status.Pools.Summary != "2/2" || c.Status.Nodes.Summary != "3/3" || e.view().Pool("n2", "ssd") != nil {
+	e.Run()
+	e.Apply(harness.Manifest(strings.Replace(harness.DevicePool, "}]}", "}], optional: true}", 1)))
+	c := e.WaitPhase(v1alpha1.PhaseReady)
+	if c.Status.Pools.Summary != "2/2" || c.Status.Nodes.Summary != "3/3" || e.View().Pool("n2", "ssd") != nil {
 		t.Errorf("pools %s, nodes %s", c.Status.Pools.Summary, c.Status.Nodes.Summary)
 	}
 	// A disk that comes later is used.
-	e.c.World().Machine("n2").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV2", WWN: "0x60002"})
+	e.Sim.World().Machine("n2").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV2", WWN: "0x60002"})
 	e.waitPools("3/3")
 	e.expectGroup("n2", "vg_new", "S4EV2")
 	e.expectCarefulDevices()
 }
 
 func TestTwoEntriesForOneDisk(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
+	e := start(t, harness.Nodes(3))
+	e.Run()
 	const entry = `
   - name: %s
     lvmThin: {volumeGroup: vg_%s, thinPool: thin}
     devices: {match: [{%s}]}
 `
 	both := "  storagePools:" + fmt.Sprintf(entry, "fast", "fast", `serial: "S4EV*"`) + fmt.Sprintf(entry, "any", "any", `model: "INTEL*"`)
-	e.apply(cluster(both))
-	hold := e.waitHold(v1alpha1.HoldPoolConflict)
+	e.Apply(harness.Manifest(both))
+	hold := e.WaitHold(v1alpha1.HoldPoolConflict)
 	for _, want := range []string{"spec.storagePools[fast]", "spec.storagePools[any]", "/dev/sdb"} {
 		if !strings.Contains(hold.Message, want) {
 			t.Errorf("the hold does not name %s: %s", want, hold.Message)
@@ -370,9 +371,9 @@ func TestTwoEntriesForOneDisk(t *testing.T) {
 			t.Errorf("node %s: disks were used: %s", n, steps[0].Body)
 		}
 	}
-	e.waitEvent(string(v1alpha1.HoldPoolConflict), hold.ID)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[1].Devices.Match[0].Model = "ST8000" })
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitEvent(string(v1alpha1.HoldPoolConflict), hold.ID)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[1].Devices.Match[0].Model = "ST8000" })
+	e.WaitPhase(v1alpha1.PhaseReady)
 	e.waitPools("6/6")
 	e.expectGroup("n1", "vg_fast", "S4EV1")
 	e.expectGroup("n1", "vg_any", "ZA1")
@@ -380,27 +381,27 @@ func TestTwoEntriesForOneDisk(t *testing.T) {
 }
 
 func TestBackendAppearsLater(t *testing.T) {
-	ns := nodes(3)
+	ns := harness.Nodes(3)
 	ns[1].Machine.VolumeGroups = nil
 	e := start(t, ns)
-	e.run()
-	e.apply(cluster(thinPool + "  nodes: {minReady: 100%}\n"))
-	hold := e.waitHold(v1alpha1.HoldPoolBackendMissing)
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool + "  nodes: {minReady: 100%}\n"))
+	hold := e.WaitHold(v1alpha1.HoldPoolBackendMissing)
 	if !slices.Equal(hold.Nodes, []string{"n2"}) || !strings.Contains(hold.Message, "vg_ssd0") {
 		t.Errorf("hold of %v: %s", hold.Nodes, hold.Message)
 	}
-	e.c.World().Machine("n2").AddVolumeGroup(sim.VolumeGroup{Name: "vg_ssd0", SizeKiB: 200 << 20, ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 180 << 20}}})
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.Sim.World().Machine("n2").AddVolumeGroup(sim.VolumeGroup{Name: "vg_ssd0", SizeKiB: 200 << 20, ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 180 << 20}}})
+	e.WaitPhase(v1alpha1.PhaseReady)
 	e.waitPools("3/3")
-	if p := e.view().Pool("n2", "ssd"); p == nil || p.TotalKiB == nil || *p.TotalKiB == 0 {
+	if p := e.View().Pool("n2", "ssd"); p == nil || p.TotalKiB == nil || *p.TotalKiB == 0 {
 		t.Errorf("pool on n2: %+v", p)
 	}
 }
 
 func TestPoolsOfAllKinds(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(`
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(`
   storagePools:
   - name: ssd
     lvmThin: {volumeGroup: vg_ssd0, thinPool: thin}
@@ -419,12 +420,12 @@ func TestPoolsOfAllKinds(t *testing.T) {
     zfsThin: {zpool: hdd}
     devices: {match: [{rotational: true, minSize: 1Ti}]}
 `))
-	c := e.waitPhase(v1alpha1.PhaseReady)
+	c := e.WaitPhase(v1alpha1.PhaseReady)
 	if c.Status.Pools.Summary != "21/21" {
 		t.Errorf("pools %s", c.Status.Pools.Summary)
 	}
 	kinds := map[string]string{}
-	for name, p := range e.view().Node("n2").Pools {
+	for name, p := range e.View().Node("n2").Pools {
 		kinds[name] = p.Provider + " " + p.Backing
 	}
 	for name, want := range map[string]string{

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // drifted is an object of the operator's, a change that somebody makes by hand, and how it shows that the change is gone.
@@ -59,12 +60,12 @@ func drift() []drifted {
 }
 
 func TestDriftIsPutRight(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	c := e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	c := e.WaitPhase(v1alpha1.PhaseReady)
 	var loaders appsv1.DaemonSetList
-	if err := e.client().List(e.ctx, &loaders, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}); err != nil || len(loaders.Items) != 1 {
+	if err := e.Client().List(e.Ctx, &loaders, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}); err != nil || len(loaders.Items) != 1 {
 		t.Fatalf("%d module loaders (%v), want 1", len(loaders.Items), err)
 	}
 	objects := append(drift(),
@@ -73,19 +74,19 @@ func TestDriftIsPutRight(t *testing.T) {
 	for _, d := range objects {
 		what := fmt.Sprintf("%T %s", d.object, d.object.GetName())
 		key := client.ObjectKeyFromObject(d.object)
-		if err := e.client().Get(e.ctx, key, d.object); err != nil {
+		if err := e.Client().Get(e.Ctx, key, d.object); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
 		if d.edit != nil {
-			e.eventually(what+" is edited", func() error {
-				if err := e.client().Get(e.ctx, key, d.object); err != nil {
+			e.Eventually(what+" is edited", func() error {
+				if err := e.Client().Get(e.Ctx, key, d.object); err != nil {
 					return err
 				}
 				d.edit(d.object)
-				return e.client().Update(e.ctx, d.object)
+				return e.Client().Update(e.Ctx, d.object)
 			})
-			e.eventually(what+" is put right", func() error {
-				if err := e.client().Get(e.ctx, key, d.object); err != nil {
+			e.Eventually(what+" is put right", func() error {
+				if err := e.Client().Get(e.Ctx, key, d.object); err != nil {
 					return err
 				}
 				if !d.restore(d.object) {
@@ -95,39 +96,39 @@ func TestDriftIsPutRight(t *testing.T) {
 			})
 		}
 		was := d.object.GetUID()
-		if err := e.client().Delete(e.ctx, d.object); err != nil {
+		if err := e.Client().Delete(e.Ctx, d.object); err != nil {
 			t.Fatalf("%s: %v", what, err)
 		}
-		e.eventually(what+" is made again", func() error {
-			err := e.client().Get(e.ctx, key, d.object)
+		e.Eventually(what+" is made again", func() error {
+			err := e.Client().Get(e.Ctx, key, d.object)
 			if err == nil && d.object.GetUID() == was {
 				err = errors.New("it is still being deleted")
 			}
 			return err
 		})
-		waitStatus(e, "all nodes after "+what+" came back", func(s *v1alpha1.StorageClusterStatus) bool {
+		e.WaitStatus("all nodes after "+what+" came back", func(s *v1alpha1.StorageClusterStatus) bool {
 			return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "3/3"
 		})
 	}
 }
 
 func TestControllerThatDiesIsDegradedFirst(t *testing.T) {
-	e := start(t, nodes(3))
-	e.timing.Escalate = time.Minute
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Timing.Escalate = time.Minute
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 
-	e.c.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
-	c := e.waitPhase(v1alpha1.PhaseDegraded)
-	if got := condition(c, v1alpha1.ConditionAvailable); got != "False/ControllerUnreachable" {
+	e.Sim.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	c := e.WaitPhase(v1alpha1.PhaseDegraded)
+	if got := harness.Condition(c, v1alpha1.ConditionAvailable); got != "False/ControllerUnreachable" {
 		t.Errorf("Available is %s", got)
 	}
 	if c.Status.Nodes.Summary != "3/3" {
 		t.Errorf("nodes %s: what LINSTOR said last must stay while it does not answer", c.Status.Nodes.Summary)
 	}
-	e.c.SetCrash(resources.ControllerContainer, "", "")
-	c = e.waitPhase(v1alpha1.PhaseReady)
+	e.Sim.SetCrash(resources.ControllerContainer, "", "")
+	c = e.WaitPhase(v1alpha1.PhaseReady)
 	for _, h := range c.Status.History {
 		if h.To == v1alpha1.PhaseHumanIntervention {
 			t.Errorf("a human was asked: %+v", h)

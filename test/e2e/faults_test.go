@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // unreliable is a network between the operator and LINSTOR that loses the first writes of each kind, each in its way.
@@ -76,18 +77,18 @@ func (u *unreliable) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // TestLinstorWritesThatFail lets the first tries of each write to LINSTOR fail, the last of them after it was done.
 func TestLinstorWritesThatFail(t *testing.T) {
-	e := start(t, nodes(12))
+	e := start(t, harness.Nodes(12))
 	u := &unreliable{tried: map[string]int{}}
-	e.transport = u
-	e.c.World().SetFault(func(*http.Request) *sim.Fault { return &sim.Fault{Delay: 50 * time.Millisecond} }) // and all is slow
-	e.run()
-	e.apply(cluster(interfaceSpec))
+	e.Transport = u
+	e.Sim.World().SetFault(func(*http.Request) *sim.Fault { return &sim.Fault{Delay: 50 * time.Millisecond} }) // and all is slow
+	e.Run()
+	e.Apply(harness.Manifest(interfaceSpec))
 	for i := range 12 {
 		patchNode(e, fmt.Sprintf("n%d", i+1), func(n *corev1.Node) {
 			n.Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("10.1.0.%d", i+1)}
 		})
 	}
-	c := waitStatus(e, "Ready with all nodes and pools", func(s *v1alpha1.StorageClusterStatus) bool {
+	c := e.WaitStatus("Ready with all nodes and pools", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "12/12" && s.Pools.Summary == "12/12"
 	})
 	for _, h := range c.Status.History {
@@ -95,7 +96,7 @@ func TestLinstorWritesThatFail(t *testing.T) {
 			t.Errorf("a human was asked: %+v", h)
 		}
 	}
-	if got := e.c.World().Database("k8s").Nodes(); len(got) != 12 {
+	if got := e.Sim.World().Database("k8s").Nodes(); len(got) != 12 {
 		t.Errorf("LINSTOR has the nodes %v", got)
 	}
 	u.mu.Lock()

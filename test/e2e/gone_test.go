@@ -13,18 +13,19 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-const removeGone = "  nodes: {removalPolicy: Remove}" + thinPool
+const removeGone = "  nodes: {removalPolicy: Remove}" + harness.ThinPool
 
 // deleteNodeObject deletes a Node, as an administrator or a cloud does, and waits until LINSTOR misses the satellite.
 func (e *env) deleteNodeObject(name string) {
-	e.t.Helper()
-	if err := e.c.DeleteNode(e.ctx, name); err != nil {
-		e.t.Fatal(err)
+	e.T.Helper()
+	if err := e.Sim.DeleteNode(e.Ctx, name); err != nil {
+		e.T.Fatal(err)
 	}
-	e.eventually("LINSTOR misses "+name, func() error {
-		if s, _ := e.c.World().NodeStatus(name); s != "OFFLINE" {
+	e.Eventually("LINSTOR misses "+name, func() error {
+		if s, _ := e.Sim.World().NodeStatus(name); s != "OFFLINE" {
 			return errors.New(s)
 		}
 		return nil
@@ -33,20 +34,20 @@ func (e *env) deleteNodeObject(name string) {
 
 // goneMessage waits until the status says that about a node that leaves.
 func (e *env) goneMessage(name, contains string) {
-	e.t.Helper()
-	e.eventually(name+": "+contains, func() error {
-		for _, l := range e.get().Status.Nodes.Leaving {
+	e.T.Helper()
+	e.Eventually(name+": "+contains, func() error {
+		for _, l := range e.Get().Status.Nodes.Leaving {
 			if l.Name == name && strings.Contains(l.Message, contains) {
 				return nil
 			}
 		}
-		return fmt.Errorf("leaving are %+v", e.get().Status.Nodes.Leaving)
+		return fmt.Errorf("leaving are %+v", e.Get().Status.Nodes.Leaving)
 	})
 }
 
 func (e *env) notLost(name string) {
-	e.t.Helper()
-	e.during(settle, name+" is not declared lost", func() error {
+	e.T.Helper()
+	e.During(settle, name+" is not declared lost", func() error {
 		if n := e.linstorCalls(http.MethodDelete, "/"+name+"/lost"); n > 0 {
 			return fmt.Errorf("%d calls", n)
 		}
@@ -55,18 +56,18 @@ func (e *env) notLost(name string) {
 }
 
 func (e *env) lost(name string) {
-	e.t.Helper()
-	e.eventually(name+" is out of LINSTOR", func() error {
-		if s, _ := e.c.World().NodeStatus(name); s != "" {
+	e.T.Helper()
+	e.Eventually(name+" is out of LINSTOR", func() error {
+		if s, _ := e.Sim.World().NodeStatus(name); s != "" {
 			return errors.New(s)
 		}
 		return nil
 	})
 	if n := e.linstorCalls(http.MethodDelete, "/"+name+"/lost"); n != 1 {
-		e.t.Errorf("declared lost %d times", n)
+		e.T.Errorf("declared lost %d times", n)
 	}
-	e.eventually("one Event NodeLost", func() error {
-		return oneEvent(e.events(), func(ev *eventsv1.Event) bool {
+	e.Eventually("one Event NodeLost", func() error {
+		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
 			return ev.Reason == "NodeLost" && ev.Type == corev1.EventTypeWarning && ev.Action == name
 		})
 	})
@@ -74,34 +75,34 @@ func (e *env) lost(name string) {
 
 // backdate makes the node's note say that it was seen gone so much earlier.
 func (e *env) backdate(name string, by time.Duration) {
-	e.t.Helper()
+	e.T.Helper()
 	t, err := time.Parse(time.RFC3339, e.mark(name, "gone-since"))
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	set := map[string]string{"Aux/storage.linstor.dev/gone-since": t.Add(-by).Format(time.RFC3339)}
-	if err := linstorAPI(e).SetNodeProperties(e.ctx, name, set, nil); err != nil {
-		e.t.Fatal(err)
+	if err := e.Linstor().SetNodeProperties(e.Ctx, name, set, nil); err != nil {
+		e.T.Fatal(err)
 	}
 }
 
 // A node whose Node object is gone is declared lost when spec.nodes.lostAfter has passed, not before, and not while its machine
 // still replicates.
 func TestGoneNodeIsLostAfterItsTime(t *testing.T) {
-	e := start(t, nodes(5))
-	e.run()
-	e.apply(cluster("  nodes: {removalPolicy: Remove, lostAfter: 10m}" + thinPool))
+	e := start(t, harness.Nodes(5))
+	e.Run()
+	e.Apply(harness.Manifest("  nodes: {removalPolicy: Remove, lostAfter: 10m}" + harness.ThinPool))
 	e.ready("5/5", "5/5")
 	spare := e.others("n1", "n2", "n3", "n4", "n5")
 	victim := spare[0]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
 		t.Fatal(err)
 	}
 	e.deleteNodeObject(victim)
 	e.goneMessage(victim, "declared lost at")
 	since := e.mark(victim, "gone-since")
-	e.stopOperator() // the time is not forgotten with the operator
-	e.run()
+	e.StopOperator() // the time is not forgotten with the operator
+	e.Run()
 	e.notLost(victim)
 	if now := e.mark(victim, "gone-since"); now != since {
 		t.Errorf("gone since %s, was %s", now, since)
@@ -109,36 +110,36 @@ func TestGoneNodeIsLostAfterItsTime(t *testing.T) {
 	e.backdate(victim, 11*time.Minute)
 	e.goneMessage(victim, "still has a DRBD connection")
 	e.notLost(victim)
-	e.c.World().Machine(victim).PowerOff()
+	e.Sim.World().Machine(victim).PowerOff()
 	e.lost(victim)
 	e.ready("4/4", "4/4")
-	waitStatus(e, "nobody leaves any more", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
-	if have := e.c.World().VolumeData("pvc-1"); !slices.Contains(have, spare[1]) || !slices.Contains(have, victim) {
+	e.WaitStatus("nobody leaves any more", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
+	if have := e.Sim.World().VolumeData("pvc-1"); !slices.Contains(have, spare[1]) || !slices.Contains(have, victim) {
 		t.Errorf("pvc-1 is on %v: what is on the lost machine's disks must stay there", have)
 	}
 }
 
 // Under the policy Evacuate the copies of a node that is gone with its machine are made anew elsewhere first.
 func TestGoneNodeIsEvictedAndLost(t *testing.T) {
-	e := start(t, nodes(5))
-	e.run()
-	e.apply(cluster("  nodes: {removalPolicy: Evacuate, lostAfter: 10m}" + thinPool))
+	e := start(t, harness.Nodes(5))
+	e.Run()
+	e.Apply(harness.Manifest("  nodes: {removalPolicy: Evacuate, lostAfter: 10m}" + harness.ThinPool))
 	e.ready("5/5", "5/5")
 	spare := e.others("n1", "n2", "n3", "n4", "n5")
 	victim := spare[0]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
 		t.Fatal(err)
 	}
 	e.kill(victim)
-	e.eventually("LINSTOR misses "+victim, func() error { // one that it still sees is evacuated
-		if s, _ := e.c.World().NodeStatus(victim); s != "OFFLINE" {
+	e.Eventually("LINSTOR misses "+victim, func() error { // one that it still sees is evacuated
+		if s, _ := e.Sim.World().NodeStatus(victim); s != "OFFLINE" {
 			return errors.New(s)
 		}
 		return nil
 	})
 	e.deleteNodeObject(victim)
-	e.eventually("LINSTOR evicts it", func() error {
-		if _, flags := e.c.World().NodeStatus(victim); !slices.Contains(flags, "EVICTED") {
+	e.Eventually("LINSTOR evicts it", func() error {
+		if _, flags := e.Sim.World().NodeStatus(victim); !slices.Contains(flags, "EVICTED") {
 			return fmt.Errorf("flags %v", flags)
 		}
 		return nil
@@ -148,8 +149,8 @@ func TestGoneNodeIsEvictedAndLost(t *testing.T) {
 	e.backdate(victim, 11*time.Minute)
 	e.lost(victim)
 	e.ready("4/4", "4/4")
-	e.eventually("two good copies on nodes that are there", func() error {
-		have := slices.DeleteFunc(e.c.World().VolumeData("pvc-1"), func(n string) bool { return n == victim })
+	e.Eventually("two good copies on nodes that are there", func() error {
+		have := slices.DeleteFunc(e.Sim.World().VolumeData("pvc-1"), func(n string) bool { return n == victim })
 		if len(have) != 2 {
 			return fmt.Errorf("pvc-1 is on %v", have)
 		}
@@ -159,39 +160,39 @@ func TestGoneNodeIsEvictedAndLost(t *testing.T) {
 
 // holdNodeGone: without spec.nodes.lostAfter a human is asked. Even that word does not give up the last copy of a volume.
 func holdNodeGone(t *testing.T) {
-	e := start(t, nodes(5))
-	e.run()
-	e.apply(cluster(removeGone))
+	e := start(t, harness.Nodes(5))
+	e.Run()
+	e.Apply(harness.Manifest(removeGone))
 	e.ready("5/5", "5/5")
 	spare := e.others("n1", "n2", "n3", "n4", "n5")
 	victim := spare[0]
-	if err := errors.Join(e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]), e.c.World().CreateVolume("pvc-only", 1<<20, "ssd", victim)); err != nil {
+	if err := errors.Join(e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]), e.Sim.World().CreateVolume("pvc-only", 1<<20, "ssd", victim)); err != nil {
 		t.Fatal(err)
 	}
 	e.kill(victim)
 	e.deleteNodeObject(victim)
-	h := e.waitNodeHold(v1alpha1.HoldNodeGone)
-	e.checkHold(e.get(), h, victim, "pvc-1", "pvc-only")
+	h := e.WaitNodeHold(v1alpha1.HoldNodeGone)
+	e.checkHold(e.Get(), h, victim, "pvc-1", "pvc-only")
 	if !slices.Equal(h.Nodes, []string{victim}) || !slices.Equal(h.Resources, []string{"pvc-1", "pvc-only"}) {
 		t.Errorf("hold %+v", h)
 	}
 	e.notLost(victim)
-	e.resume(h, v1alpha1.OptionDeclareLost)
-	risk := e.waitNodeHold(v1alpha1.HoldLastReplicaAtRisk)
+	e.Resume(h, v1alpha1.OptionDeclareLost)
+	risk := e.WaitNodeHold(v1alpha1.HoldLastReplicaAtRisk)
 	e.noToken()
 	if !slices.Equal(risk.Resources, []string{"pvc-only"}) {
 		t.Errorf("hold %+v", risk)
 	}
 	e.notLost(victim)
-	if err := e.c.World().DeleteVolume("pvc-only"); err != nil { // a human gives it up
+	if err := e.Sim.World().DeleteVolume("pvc-only"); err != nil { // a human gives it up
 		t.Fatal(err)
 	}
-	e.eventually("the hold is answered", func() error {
-		holds := e.get().Status.NodeHolds
+	e.Eventually("the hold is answered", func() error {
+		holds := e.Get().Status.NodeHolds
 		if len(holds) == 0 {
 			return nil
 		}
-		e.resume(&holds[0], v1alpha1.OptionRetry)
+		e.Resume(&holds[0], v1alpha1.OptionRetry)
 		return fmt.Errorf("holds %+v", holds)
 	})
 	e.lost(victim)
@@ -200,52 +201,52 @@ func holdNodeGone(t *testing.T) {
 
 // A node that comes back before anybody declared it lost is as it was.
 func TestGoneNodeComesBack(t *testing.T) {
-	e := start(t, nodes(5))
-	e.run()
-	e.apply(cluster(removeGone))
+	e := start(t, harness.Nodes(5))
+	e.Run()
+	e.Apply(harness.Manifest(removeGone))
 	e.ready("5/5", "5/5")
 	spare := e.others("n1", "n2", "n3", "n4", "n5")
 	victim := spare[0]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
 		t.Fatal(err)
 	}
 	e.kill(victim)
 	e.deleteNodeObject(victim)
-	e.waitNodeHold(v1alpha1.HoldNodeGone)
-	if err := e.c.RejoinNode(e.ctx, victim); err != nil {
+	e.WaitNodeHold(v1alpha1.HoldNodeGone)
+	if err := e.Sim.RejoinNode(e.Ctx, victim); err != nil {
 		t.Fatal(err)
 	}
 	e.ready("5/5", "5/5")
-	e.eventually("nothing is kept of it", func() error {
+	e.Eventually("nothing is kept of it", func() error {
 		if since, word := e.mark(victim, "gone-since"), e.mark(victim, "declare-lost"); since+word != "" {
 			return fmt.Errorf("gone since %q, word %q", since, word)
 		}
 		return nil
 	})
 	e.notLost(victim)
-	if have := e.c.World().VolumeData("pvc-1"); len(have) != 2 {
+	if have := e.Sim.World().VolumeData("pvc-1"); len(have) != 2 {
 		t.Errorf("pvc-1 is on %v", have)
 	}
 }
 
 // Under the policy Retain a gone node is listed, and that is all.
 func TestGoneNodeIsRetained(t *testing.T) {
-	e := start(t, nodes(4))
-	e.timing.NodeGone = time.Second
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(4))
+	e.Timing.NodeGone = time.Second
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")
 	victim := e.others("n1", "n2", "n3", "n4")[0]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, e.others("n1", "n2", "n3", "n4")[1]); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, e.others("n1", "n2", "n3", "n4")[1]); err != nil {
 		t.Fatal(err)
 	}
 	e.kill(victim)
 	e.deleteNodeObject(victim)
 	e.goneMessage(victim, "removalPolicy Retain")
 	before := e.writesTo(victim)
-	e.during(2*settle, "nothing is done", func() error {
-		if n := e.writesTo(victim); n != before || len(e.get().Status.NodeHolds) > 0 {
-			return fmt.Errorf("%d writes, holds %+v", n-before, e.get().Status.NodeHolds)
+	e.During(2*settle, "nothing is done", func() error {
+		if n := e.writesTo(victim); n != before || len(e.Get().Status.NodeHolds) > 0 {
+			return fmt.Errorf("%d writes, holds %+v", n-before, e.Get().Status.NodeHolds)
 		}
 		return nil
 	})

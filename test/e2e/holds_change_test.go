@@ -10,12 +10,13 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 func holdUnsupportedChange(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	for _, x := range []struct {
 		name     string
@@ -28,14 +29,14 @@ func holdUnsupportedChange(t *testing.T) {
 			s.StoragePools[0] = v1alpha1.StoragePoolSpec{Name: "ssd2", Pool: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_ssd0"}}
 		}, []string{"storagePools[ssd2]", "use another pool name"}},
 	} {
-		good := e.get().Spec.DeepCopy()
-		e.c.World().ResetRequests()
+		good := e.Get().Spec.DeepCopy()
+		e.Sim.World().ResetRequests()
 		generation := e.deploymentGeneration()
-		e.update(func(c *v1alpha1.StorageCluster) { x.change(&c.Spec) })
+		e.Update(func(c *v1alpha1.StorageCluster) { x.change(&c.Spec) })
 		h := e.held(v1alpha1.HoldUnsupportedChange, x.contains...)
 		h = e.retriedInVain(h)
 		e.stays(h, "time passes")
-		if w := e.c.World().Writes(); len(w) > 0 || e.deploymentGeneration() != generation {
+		if w := e.Sim.World().Writes(); len(w) > 0 || e.deploymentGeneration() != generation {
 			t.Errorf("%s: something was touched: Deployment's generation %d, LINSTOR %+v", x.name, e.deploymentGeneration(), w)
 		}
 		e.removeToken()
@@ -45,12 +46,12 @@ func holdUnsupportedChange(t *testing.T) {
 }
 
 func holdOperationFailed(t *testing.T) {
-	e := start(t, nodes(1))
-	e.timing.Deadlines[fsm.KernelModule] = time.Second
+	e := start(t, harness.Nodes(1))
+	e.Timing.Deadlines[fsm.KernelModule] = time.Second
 	granted := e.rules()
 	e.setRules(nil)
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldOperationFailed, "no progress", "forbidden")
 	h = e.retriedInVain(h)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) {
@@ -64,10 +65,10 @@ func holdOperationFailed(t *testing.T) {
 }
 
 func (e *env) workloadRole() *rbacv1.Role {
-	e.t.Helper()
+	e.T.Helper()
 	role := &rbacv1.Role{}
-	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "storagecluster-operator"}, role); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "storagecluster-operator"}, role); err != nil {
+		e.T.Fatal(err)
 	}
 	return role
 }
@@ -76,7 +77,7 @@ func (e *env) rules() []rbacv1.PolicyRule { return e.workloadRole().Rules }
 
 // setRules sets the operator's rights in the workloads' namespace; nil takes it the right to start DaemonSets.
 func (e *env) setRules(rules []rbacv1.PolicyRule) {
-	e.t.Helper()
+	e.T.Helper()
 	role := e.workloadRole()
 	if rules == nil {
 		for i := range role.Rules {
@@ -87,7 +88,7 @@ func (e *env) setRules(rules []rbacv1.PolicyRule) {
 		}
 	}
 	role.Rules = rules
-	if err := e.client().Update(e.ctx, role); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Update(e.Ctx, role); err != nil {
+		e.T.Fatal(err)
 	}
 }

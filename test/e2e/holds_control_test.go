@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 const outOfOrder = `[{"ret_code":-4611686018407201820,"message":"out of order"}]`
@@ -36,19 +37,19 @@ func refuseNewNodes(r *http.Request) *sim.Fault {
 
 // linstorPut does a PUT without a body, as a user does with LINSTOR's own client.
 func (e *env) linstorPut(path string) {
-	e.t.Helper()
-	req, err := http.NewRequestWithContext(e.ctx, http.MethodPut, e.c.LinstorURL()+path, nil)
+	e.T.Helper()
+	req, err := http.NewRequestWithContext(e.Ctx, http.MethodPut, e.Sim.LinstorURL()+path, nil)
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	body, _ := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		e.t.Fatalf("PUT %s: %s: %s", path, resp.Status, body)
+		e.T.Fatalf("PUT %s: %s: %s", path, resp.Status, body)
 	}
 }
 
@@ -58,11 +59,11 @@ func holdDatabaseUnreachable(t *testing.T) {
 }
 
 func databaseUnreachableAtFirst(t *testing.T) {
-	e := start(t, nodes(1))
-	e.timing.Deadlines[fsm.Database] = time.Second
-	e.run()
+	e := start(t, harness.Nodes(1))
+	e.Timing.Deadlines[fsm.Database] = time.Second
+	e.Run()
 	address := freeAddress(t)
-	e.apply(cluster(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) + thinPool))
+	e.Apply(harness.Manifest(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) + harness.ThinPool))
 	h := e.held(v1alpha1.HoldDatabaseUnreachable, "no progress for 1s", address)
 	h = e.retriedInVain(h)
 	other := freeAddress(t)
@@ -75,15 +76,15 @@ func databaseUnreachableAtFirst(t *testing.T) {
 
 // databaseLost: a cluster that runs is Degraded first when its database goes away.
 func databaseLost(t *testing.T) {
-	e := start(t, nodes(1))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(1))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("1/1", "1/1")
-	e.c.SetCrash(resources.ControllerContainer, "", "org.postgresql.util.PSQLException: Connection to db:5432 refused")
-	e.waitPhase(v1alpha1.PhaseDegraded)
+	e.Sim.SetCrash(resources.ControllerContainer, "", "org.postgresql.util.PSQLException: Connection to db:5432 refused")
+	e.WaitPhase(v1alpha1.PhaseDegraded)
 	h := e.held(v1alpha1.HoldDatabaseUnreachable, "Connection to db:5432 refused")
 	h = e.retriedInVain(h)
-	e.c.SetCrash(resources.ControllerContainer, "", "")
+	e.Sim.SetCrash(resources.ControllerContainer, "", "")
 	e.ended(h, fsm.Cleared)
 	e.ready("1/1", "1/1")
 }
@@ -101,17 +102,17 @@ func freeAddress(t *testing.T) string {
 
 // startEtcd runs the control plane's etcd once more, for LINSTOR.
 func (e *env) startEtcd(address string) {
-	e.t.Helper()
-	dir := e.t.TempDir()
+	e.T.Helper()
+	dir := e.T.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, filepath.Join(e.c.BinDir(), "etcd"), "--data-dir="+dir, "--listen-client-urls=http://"+address,
+	cmd := exec.CommandContext(ctx, filepath.Join(e.Sim.BinDir(), "etcd"), "--data-dir="+dir, "--listen-client-urls=http://"+address,
 		"--advertise-client-urls=http://"+address, "--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"), "--log-level=error")
 	cmd.Stderr = os.Stderr
 	if err := cmd.Start(); err != nil {
 		cancel()
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
-	e.t.Cleanup(func() {
+	e.T.Cleanup(func() {
 		cancel()
 		_ = cmd.Wait() // it was killed
 	})
@@ -143,21 +144,21 @@ spec: {node_name: ALPHA, node_dsp_name: alpha}
 `
 
 func foreignAtFirst(t *testing.T) {
-	e := start(t, nodes(1))
-	db := e.c.World().Database("k8s")
+	e := start(t, harness.Nodes(1))
+	db := e.Sim.World().Database("k8s")
 	db.SeedForeign("11111111-2222-4333-8444-555555555555", "alpha")
-	e.apply(linstorNodesCRD)
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Apply(linstorNodesCRD)
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldForeignLinstorFound, "alpha", "adopt")
 	e.ignored(h.ID + ":abort")
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
-	if _, err := e.c.Kubectl(e.ctx, "delete", "nodes.internal.linstor.linbit.com", "--all"); err != nil {
+	if _, err := e.Sim.Kubectl(e.Ctx, "delete", "nodes.internal.linstor.linbit.com", "--all"); err != nil {
 		t.Fatal(err)
 	}
 	e.stays(h, "the other LINSTOR's nodes are gone")
-	e.apply(linstorNodesCRD)
+	e.Apply(linstorNodesCRD)
 	if got := db.SchemaVersion(); got != "1.33.3" {
 		t.Errorf("the foreign database was migrated to %s without consent", got)
 	}
@@ -172,21 +173,21 @@ func foreignAtFirst(t *testing.T) {
 }
 
 func (e *env) claim() *corev1.ConfigMap {
-	e.t.Helper()
+	e.T.Helper()
 	cm := &corev1.ConfigMap{}
-	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, cm); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, cm); err != nil {
+		e.T.Fatal(err)
 	}
 	return cm
 }
 
 // databaseReplaced: the database of a running cluster is emptied, and LINSTOR starts anew on it.
 func databaseReplaced(t *testing.T) {
-	e := start(t, nodes(1))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(1))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("1/1", "1/1")
-	db := e.c.World().Database("k8s")
+	db := e.Sim.World().Database("k8s")
 	before := db.LocalID()
 	db.SeedForeign("11111111-2222-4333-8444-555555555555", "alpha")
 	h := e.held(v1alpha1.HoldForeignLinstorFound, before, db.LocalID(), "adopt")
@@ -200,9 +201,9 @@ func databaseReplaced(t *testing.T) {
 }
 
 func holdPassphraseUnusable(t *testing.T) {
-	e := start(t, nodes(1))
-	e.run()
-	e.apply(cluster("  controller: {passphraseSecret: key}" + thinPool))
+	e := start(t, harness.Nodes(1))
+	e.Run()
+	e.Apply(harness.Manifest("  controller: {passphraseSecret: key}" + harness.ThinPool))
 	h := e.held(v1alpha1.HoldPassphraseUnusable, "linstor-storage/key", phases.PassphraseKey)
 	h = e.retriedInVain(h)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.Controller.PassphraseSecret = "other" })
@@ -228,29 +229,29 @@ func holdPassphraseUnusable(t *testing.T) {
 }
 
 func (e *env) passphrase(name, text string) {
-	e.t.Helper()
-	e.apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData: {%s: %q}\n",
+	e.T.Helper()
+	e.Apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData: {%s: %q}\n",
 		name, v1alpha1.WorkloadNamespace, phases.PassphraseKey, text))
 }
 
 func (e *env) deploymentGeneration() int64 {
-	e.t.Helper()
+	e.T.Helper()
 	m := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
-	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}, m); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}, m); err != nil {
+		e.T.Fatal(err)
 	}
 	return m.Generation
 }
 
 func holdControllerFailed(t *testing.T) {
-	e := start(t, nodes(1))
-	e.c.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(1))
+	e.Sim.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldControllerFailed, "OutOfMemoryError")
 	h = e.retriedInVain(h)
 	h = e.lookedAgain(h)
-	e.c.SetCrash(resources.ControllerContainer, "", "")
+	e.Sim.SetCrash(resources.ControllerContainer, "", "")
 	e.ended(h, fsm.Cleared)
 	e.ready("1/1", "1/1")
 }
@@ -262,13 +263,13 @@ func holdVolumesUnknown(t *testing.T) {
 
 func volumesUnknown(t *testing.T) (*env, *v1alpha1.Hold) {
 	t.Helper()
-	e := start(t, nodes(1))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(1))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("1/1", "1/1")
-	e.c.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
-	e.waitPhase(v1alpha1.PhaseDegraded)
-	e.remove()
+	e.Sim.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	e.WaitPhase(v1alpha1.PhaseDegraded)
+	e.Remove()
 	return e, e.held(v1alpha1.HoldVolumesUnknown, "not known whether volumes exist", "continue")
 }
 
@@ -278,19 +279,19 @@ func volumesUnknownContinue(t *testing.T) {
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
 	// While the user has suspended the operator, no answer is followed, and none is lost.
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = true })
-	e.resume(h, v1alpha1.OptionContinue)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = true })
+	e.Resume(h, v1alpha1.OptionContinue)
 	e.stays(h, "the operator is suspended")
 	if generation := e.deploymentGeneration(); generation == 0 {
 		t.Error("the controller's Deployment is gone")
 	}
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = false })
-	e.waitGone()
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = false })
+	e.WaitGone()
 }
 
 // volumesUnknownKnown: the question is void as soon as LINSTOR says itself that there are no volumes.
 func volumesUnknownKnown(t *testing.T) {
 	e, _ := volumesUnknown(t)
-	e.c.SetCrash(resources.ControllerContainer, "", "")
-	e.waitGone()
+	e.Sim.SetCrash(resources.ControllerContainer, "", "")
+	e.WaitGone()
 }

@@ -13,28 +13,29 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// dirty puts a file system on the disks that devicePool matches.
+// dirty puts a file system on the disks that harness.DevicePool matches.
 func (e *env) dirty(nodes ...string) {
 	for _, n := range nodes {
-		e.c.World().Machine(n).SetSignature(serialOf(n), "ext4")
+		e.Sim.World().Machine(n).SetSignature(serialOf(n), "ext4")
 	}
 }
 
 func (e *env) wipe(nodes ...string) {
 	for _, n := range nodes {
-		e.c.World().Machine(n).SetSignature(serialOf(n), "")
+		e.Sim.World().Machine(n).SetSignature(serialOf(n), "")
 	}
 }
 
-// serialOf is the serial number of a node's disk that devicePool matches.
+// serialOf is the serial number of a node's disk that harness.DevicePool matches.
 func serialOf(node string) string { return "S4EV" + strings.TrimPrefix(node, "n") }
 
 // deviceWrites counts the requests that make disks of a node ready.
 func (e *env) deviceWrites(node string) int {
 	n := 0
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		if strings.Contains(w.Path, "physical-storage") && strings.HasSuffix(w.Path, "/"+node) {
 			n++
 		}
@@ -48,15 +49,15 @@ func holdDeviceNotEmpty(t *testing.T) {
 }
 
 func deviceNotEmptyRetry(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	e.dirty("n2", "n3")
-	e.run()
-	e.apply(cluster(devicePool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
 	h := e.held(v1alpha1.HoldDeviceNotEmpty, "S4EV2", "ext4", "2 nodes")
 	if diff := cmp.Diff([]string{"n2", "n3"}, h.Nodes); diff != "" || h.Pool != "ssd" {
 		t.Errorf("pool %q, nodes: %s", h.Pool, diff)
 	}
-	if held := e.get().Status.NodeHolds; len(held) > 0 {
+	if held := e.Get().Status.NodeHolds; len(held) > 0 {
 		t.Errorf("the same disks have a hold of nodes, too: %+v", held)
 	}
 	for _, token := range []string{"h-000000:retry", h.ID + ":format", "yes please", h.ID, h.ID + ":retry@", h.ID + ":retry@n9"} {
@@ -79,24 +80,24 @@ func deviceNotEmptyRetry(t *testing.T) {
 }
 
 // twoDevicePools are made from both empty disks of each machine.
-const twoDevicePools = devicePool + `  - name: hdd
+const twoDevicePools = harness.DevicePool + `  - name: hdd
     lvm: {volumeGroup: vg_hdd}
     devices: {match: [{serial: "ZA*"}]}
 `
 
 func deviceNotEmptyOtherOptions(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	e.dirty("n2", "n3")
 	for _, n := range []string{"n2", "n3"} {
-		e.c.World().Machine(n).AddVolumeGroup(sim.VolumeGroup{Name: "vg_hdd", Devices: []string{"sdc"}})
+		e.Sim.World().Machine(n).AddVolumeGroup(sim.VolumeGroup{Name: "vg_hdd", Devices: []string{"sdc"}})
 	}
-	e.run()
-	e.apply(cluster(twoDevicePools))
+	e.Run()
+	e.Apply(harness.Manifest(twoDevicePools))
 	h := e.held(v1alpha1.HoldDeviceNotEmpty, "S4EV2")
 	e.answered(h, v1alpha1.OptionSkip)
 	// The nodes' other pool is judged now: its disks carry a volume group.
-	e.eventually("the hold of the other pool", func() error {
-		if c := e.get(); c.Status.Hold == nil || c.Status.Hold.Pool != "hdd" {
+	e.Eventually("the hold of the other pool", func() error {
+		if c := e.Get(); c.Status.Hold == nil || c.Status.Hold.Pool != "hdd" {
 			return fmt.Errorf("phase %s, hold %+v: %s", c.Status.Phase, c.Status.Hold, c.Status.Message)
 		}
 		return nil
@@ -116,20 +117,20 @@ func deviceNotEmptyOtherOptions(t *testing.T) {
 
 // TestNodeHold: one of three disks is not empty. The cluster goes on without it.
 func TestNodeHold(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	e.dirty("n2")
-	e.run()
-	e.apply(cluster(devicePool))
-	c := e.waitPhase(v1alpha1.PhaseDegraded)
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
+	c := e.WaitPhase(v1alpha1.PhaseDegraded)
 	h := e.nodesHeld(v1alpha1.HoldDeviceNotEmpty, "n2")
-	if c.Status.Hold != nil || !strings.HasPrefix(condition(c, v1alpha1.ConditionReady), "True/") {
-		t.Errorf("cluster hold %+v, Ready is %s", c.Status.Hold, condition(c, v1alpha1.ConditionReady))
+	if c.Status.Hold != nil || !strings.HasPrefix(harness.Condition(c, v1alpha1.ConditionReady), "True/") {
+		t.Errorf("cluster hold %+v, Ready is %s", c.Status.Hold, harness.Condition(c, v1alpha1.ConditionReady))
 	}
 	e.ignored("h-000000:skip")
 	e.ignored(h.ID + ":retry@n1")
 	e.changeSpec()
-	e.eventually("the spec is accepted", func() error {
-		if c := e.get(); c.Status.AcceptedGeneration != c.Generation || c.Status.Phase != v1alpha1.PhaseDegraded {
+	e.Eventually("the spec is accepted", func() error {
+		if c := e.Get(); c.Status.AcceptedGeneration != c.Generation || c.Status.Phase != v1alpha1.PhaseDegraded {
 			return fmt.Errorf("generation %d, accepted %d in %s", c.Generation, c.Status.AcceptedGeneration, c.Status.Phase)
 		}
 		return nil
@@ -139,24 +140,24 @@ func TestNodeHold(t *testing.T) {
 	if e.deviceWrites("n2") > 0 {
 		t.Error("the disk was touched before the answer")
 	}
-	e.resume(h, v1alpha1.OptionRetry)
+	e.Resume(h, v1alpha1.OptionRetry)
 	e.noToken()
 	e.ready("3/3", "3/3")
 }
 
 // TestNodeHoldByName answers for one of two held nodes, and then otherwise for the other.
 func TestNodeHoldByName(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	e.dirty("n2", "n3")
-	e.run()
-	e.apply(cluster("  nodes: {minReady: 1}" + devicePool))
-	e.waitPhase(v1alpha1.PhaseDegraded)
+	e.Run()
+	e.Apply(harness.Manifest("  nodes: {minReady: 1}" + harness.DevicePool))
+	e.WaitPhase(v1alpha1.PhaseDegraded)
 	h := e.nodesHeld(v1alpha1.HoldDeviceNotEmpty, "n2", "n3")
 	e.wipe("n2", "n3")
-	e.resume(h, v1alpha1.OptionRetry+"@n2")
+	e.Resume(h, v1alpha1.OptionRetry+"@n2")
 	e.noToken()
-	e.eventually("n2 has its pool", func() error {
-		if c := e.get(); c.Status.Pools.Ready != 2 {
+	e.Eventually("n2 has its pool", func() error {
+		if c := e.Get(); c.Status.Pools.Ready != 2 {
 			return fmt.Errorf("pools %s: %s", c.Status.Pools.Summary, c.Status.Message)
 		}
 		return nil
@@ -166,7 +167,7 @@ func TestNodeHoldByName(t *testing.T) {
 	if e.deviceWrites("n3") > 0 {
 		t.Error("the disk of n3 was touched before the answer")
 	}
-	e.resume(h, v1alpha1.OptionSkip)
+	e.Resume(h, v1alpha1.OptionSkip)
 	e.noToken()
 	e.ready("3/3", "2/2")
 	if e.deviceWrites("n3") > 0 {
@@ -176,24 +177,24 @@ func TestNodeHoldByName(t *testing.T) {
 
 // nodesHeld waits for a hold of these nodes and checks all the places that show it.
 func (e *env) nodesHeld(r v1alpha1.HoldReason, names ...string) *v1alpha1.Hold {
-	e.t.Helper()
-	e.eventually("hold of "+strings.Join(names, ", "), func() error {
-		for _, h := range e.get().Status.NodeHolds {
+	e.T.Helper()
+	e.Eventually("hold of "+strings.Join(names, ", "), func() error {
+		for _, h := range e.Get().Status.NodeHolds {
 			if h.Reason == r && slices.Equal(h.Nodes, names) && int(h.Count) == len(names) {
 				return nil
 			}
 		}
-		return fmt.Errorf("node holds are %+v", e.get().Status.NodeHolds)
+		return fmt.Errorf("node holds are %+v", e.Get().Status.NodeHolds)
 	})
-	h := e.waitNodeHold(r)
-	e.checkHold(e.get(), h, serialOf(names[0]))
+	h := e.WaitNodeHold(r)
+	e.checkHold(e.Get(), h, serialOf(names[0]))
 	return h
 }
 
 func (e *env) nodesStay(h *v1alpha1.Hold, names ...string) {
-	e.t.Helper()
-	e.during(settle, "hold of "+strings.Join(names, ", ")+" stays", func() error {
-		for _, now := range e.get().Status.NodeHolds {
+	e.T.Helper()
+	e.During(settle, "hold of "+strings.Join(names, ", ")+" stays", func() error {
+		for _, now := range e.Get().Status.NodeHolds {
 			if now.ID == h.ID {
 				if diff := cmp.Diff(names, now.Nodes); diff != "" {
 					return errors.New(diff)
@@ -206,32 +207,32 @@ func (e *env) nodesStay(h *v1alpha1.Hold, names ...string) {
 }
 
 func holdDeviceMissing(t *testing.T) {
-	e := start(t, nodes(3))
-	machine := func(n string) *sim.Machine { return e.c.World().Machine(n) }
+	e := start(t, harness.Nodes(3))
+	machine := e.Sim.World().Machine
 	var pulled []sim.Disk
 	for _, n := range []string{"n1", "n2", "n3"} {
 		i := slices.IndexFunc(machine(n).Disks(), func(d sim.Disk) bool { return d.Serial == serialOf(n) })
 		pulled = append(pulled, machine(n).Disks()[i])
 		machine(n).DetachDisk(serialOf(n))
 	}
-	e.run()
-	e.apply(cluster(devicePool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
 	h := e.held(v1alpha1.HoldDeviceMissing, "no disk matches")
 	h = e.retriedInVain(h)
 	// A source that fails is no evidence: while LINSTOR cannot list the disks, none is known to be there.
-	e.c.World().SetFault(func(r *http.Request) *sim.Fault {
+	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodGet && strings.Contains(r.URL.Path, "physical-storage") {
 			return &sim.Fault{Status: http.StatusInternalServerError, Body: "[]"}
 		}
 		return nil
 	})
 	e.stays(h, "the disks cannot be listed")
-	e.c.World().SetFault(nil)
+	e.Sim.World().SetFault(nil)
 	e.stays(h, "the list is back, without the disks")
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Devices.Match[0].Serial = "S4EV1*" })
 	h = e.held(v1alpha1.HoldDeviceMissing)
 	machine("n1").AttachDisk(pulled[0])
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Devices.Match[0].Serial = "S4EV*" })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Devices.Match[0].Serial = "S4EV*" })
 	e.ended(h, fsm.SpecChanged)
 	h = e.held(v1alpha1.HoldDeviceMissing, "2 nodes")
 	machine("n2").AttachDisk(pulled[1])
@@ -242,55 +243,55 @@ func holdDeviceMissing(t *testing.T) {
 
 // TestHoldDeviceMissingSkip goes on without the pool on the nodes that lack the disk.
 func TestHoldDeviceMissingSkip(t *testing.T) {
-	e := start(t, nodes(3))
-	e.c.World().Machine("n2").DetachDisk("S4EV2")
-	e.c.World().Machine("n3").DetachDisk("S4EV3")
-	e.run()
-	e.apply(cluster(devicePool))
+	e := start(t, harness.Nodes(3))
+	e.Sim.World().Machine("n2").DetachDisk("S4EV2")
+	e.Sim.World().Machine("n3").DetachDisk("S4EV3")
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
 	h := e.held(v1alpha1.HoldDeviceMissing, "2 nodes")
 	e.answered(h, v1alpha1.OptionSkip)
 	e.ready("3/3", "1/1")
 }
 
 func holdPoolBackendMissing(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.c.World().Machine(n).RemoveVolumeGroup("vg_ssd0")
+		e.Sim.World().Machine(n).RemoveVolumeGroup("vg_ssd0")
 	}
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldPoolBackendMissing, "vg_ssd0")
 	h = e.retriedInVain(h)
 	h = e.lookedAgain(h)
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.c.World().Machine(n).AddVolumeGroup(machine(1).VolumeGroups[0])
+		e.Sim.World().Machine(n).AddVolumeGroup(harness.Machine(1).VolumeGroups[0])
 	}
 	e.ended(h, fsm.Cleared)
 	e.ready("3/3", "3/3")
 }
 
 func holdStoragePoolsFailed(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	refusePools := func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/storage-pools") {
 			return &sim.Fault{Status: http.StatusInternalServerError, Body: `[{"ret_code":-4611686018407201820,"message":"out of order"}]`}
 		}
 		return nil
 	}
-	e.c.World().SetFault(refusePools)
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Sim.World().SetFault(refusePools)
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldStoragePoolsFailed, "out of order")
 	h = e.retriedInVain(h)
 	h = e.lookedAgain(h)
-	e.c.World().SetFault(nil)
+	e.Sim.World().SetFault(nil)
 	e.ended(h, fsm.Cleared)
 	e.ready("3/3", "3/3")
 }
 
 func holdPoolConflict(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
+	e := start(t, harness.Nodes(3))
+	e.Run()
 	// Both selectors match all nodes, which the API server cannot know.
 	const conflict = `
   storagePools:
@@ -302,7 +303,7 @@ func holdPoolConflict(t *testing.T) {
     nodeSelector: {example.com/disk: nvme}
     lvm: {volumeGroup: vg_ssd0}
 `
-	e.apply(cluster(conflict))
+	e.Apply(harness.Manifest(conflict))
 	h := e.held(v1alpha1.HoldPoolConflict, "storagePools[ssd]", "storagePools[fast]")
 	e.ignored(h.ID + ":skip")
 	h = e.lookedAgain(h)
@@ -312,11 +313,11 @@ func holdPoolConflict(t *testing.T) {
 	})
 	e.ready("3/3", "3/3")
 	// A cluster that runs refuses such a change without touching anything.
-	e.c.World().ResetRequests()
+	e.Sim.World().ResetRequests()
 	e.label("n2", "example.com/no", "true")
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[1].Properties = map[string]string{"Aux/x": "y"} })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[1].Properties = map[string]string{"Aux/x": "y"} })
 	h = e.held(v1alpha1.HoldPoolConflict, "storagePools[ssd]", "storagePools[fast]", "n2")
-	if w := e.c.World().Writes(); len(w) > 0 {
+	if w := e.Sim.World().Writes(); len(w) > 0 {
 		t.Errorf("LINSTOR was written to: %+v", w)
 	}
 	e.stays(h, "time passes")
@@ -326,6 +327,6 @@ func holdPoolConflict(t *testing.T) {
 
 // removeToken takes a token away that was ignored.
 func (e *env) removeToken() {
-	e.t.Helper()
-	e.update(func(c *v1alpha1.StorageCluster) { delete(c.Annotations, v1alpha1.AnnotationResume) })
+	e.T.Helper()
+	e.Update(func(c *v1alpha1.StorageCluster) { delete(c.Annotations, v1alpha1.AnnotationResume) })
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -28,51 +29,51 @@ func holdKernelModuleFailed(t *testing.T) {
 }
 
 func kernelModuleFails(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	fails := func(nodes ...string) {
 		for _, n := range nodes {
-			e.c.SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the expexted *.ko, see stderr for more details"})
+			e.Sim.SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the expexted *.ko, see stderr for more details"})
 		}
 	}
 	fails("n1", "n2", "n3")
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldKernelModuleFailed, "Could not find the expexted")
 	h = e.retriedInVain(h)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) {
 		c.Spec.Nodes.NodeSelector = map[string]string{"example.com/storage": "true"}
 	})
 	h = e.held(v1alpha1.HoldKernelModuleFailed)
-	e.c.SetLoaderResult("n1", simcluster.LoaderResult{})
+	e.Sim.SetLoaderResult("n1", simcluster.LoaderResult{})
 	e.stays(h, "one of the two nodes that are needed has the module")
-	e.c.SetLoaderResult("n2", simcluster.LoaderResult{})
+	e.Sim.SetLoaderResult("n2", simcluster.LoaderResult{})
 	e.ended(h, fsm.Cleared)
-	c := e.waitPhase(v1alpha1.PhaseDegraded)
+	c := e.WaitPhase(v1alpha1.PhaseDegraded)
 	if c.Status.Nodes.Summary != "2/3" {
 		t.Errorf("nodes are %s", c.Status.Nodes.Summary)
 	}
-	e.c.SetLoaderResult("n3", simcluster.LoaderResult{})
+	e.Sim.SetLoaderResult("n3", simcluster.LoaderResult{})
 	e.ready("3/3", "3/3")
 }
 
 // kernelModuleDeadline: nothing fails, but nothing goes on either.
 func kernelModuleDeadline(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n2", "n3"} {
-		if err := e.c.KillNode(e.ctx, n); err != nil {
+		if err := e.Sim.KillNode(e.Ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}
-	e.timing.Deadlines[fsm.KernelModule] = 2 * time.Second
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Timing.Deadlines[fsm.KernelModule] = 2 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldKernelModuleFailed, "no progress for 2s", "1 of 3")
 	if diff := cmp.Diff([]string{"n2", "n3"}, h.Nodes); diff != "" {
 		t.Errorf("nodes of the hold: %s", diff)
 	}
 	h = e.retriedInVain(h)
 	for _, n := range []string{"n2", "n3"} {
-		if err := e.c.ReviveNode(e.ctx, n); err != nil {
+		if err := e.Sim.ReviveNode(e.Ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -81,19 +82,19 @@ func kernelModuleDeadline(t *testing.T) {
 }
 
 func holdSecureBootKeyMissing(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	refused := simcluster.LoaderResult{ExitCode: 1, Message: "insmod: ERROR: could not insert module ./drbd.ko: Required key not available"}
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.c.SetLoaderResult(n, refused)
+		e.Sim.SetLoaderResult(n, refused)
 	}
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldSecureBootKeyMissing, "Secure Boot", "Required key not available")
 	e.ignored(h.ID + ":skip")
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.c.SetLoaderResult(n, simcluster.LoaderResult{})
+		e.Sim.SetLoaderResult(n, simcluster.LoaderResult{})
 	}
 	e.stays(h, "the key is enrolled now")
 	e.answered(h, v1alpha1.OptionRetry)
@@ -101,17 +102,17 @@ func holdSecureBootKeyMissing(t *testing.T) {
 }
 
 func holdSatellitesFailed(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n2", "n3"} {
-		e.c.SetCrash(resources.SatelliteContainer, n, "bind: address already in use")
+		e.Sim.SetCrash(resources.SatelliteContainer, n, "bind: address already in use")
 	}
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldSatellitesFailed, "2 nodes", "address already in use")
 	h = e.retriedInVain(h)
 	h = e.lookedAgain(h)
-	e.c.SetCrash(resources.SatelliteContainer, "n2", "")
-	e.c.SetCrash(resources.SatelliteContainer, "n3", "")
+	e.Sim.SetCrash(resources.SatelliteContainer, "n2", "")
+	e.Sim.SetCrash(resources.SatelliteContainer, "n3", "")
 	e.ended(h, fsm.Cleared)
 	e.ready("3/3", "3/3")
 }
@@ -122,16 +123,16 @@ func holdNodeRegistrationFailed(t *testing.T) {
 }
 
 func registrationRefused(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n2", "n3"} {
-		e.c.World().Machine(n).SetAuthenticationError(true)
+		e.Sim.World().Machine(n).SetAuthenticationError(true)
 	}
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldNodeRegistrationFailed, "2 nodes", "AUTHENTICATION_ERROR")
 	h = e.retriedInVain(h)
 	for _, n := range []string{"n2", "n3"} {
-		e.c.World().Machine(n).SetAuthenticationError(false)
+		e.Sim.World().Machine(n).SetAuthenticationError(false)
 		e.reconnect(n)
 	}
 	e.ended(h, fsm.Cleared)
@@ -140,43 +141,43 @@ func registrationRefused(t *testing.T) {
 
 // reconnect is `linstor node reconnect`, which the hold's message recommends.
 func (e *env) reconnect(node string) {
-	e.t.Helper()
+	e.T.Helper()
 	e.linstorPut("/v1/nodes/" + node + "/reconnect")
 }
 
 // registrationFails: LINSTOR itself refuses every new node for a while.
 func registrationFails(t *testing.T) {
-	e := start(t, nodes(3))
-	e.c.World().SetFault(refuseNewNodes)
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Sim.World().SetFault(refuseNewNodes)
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldNodeRegistrationFailed, "out of order")
 	h = e.retriedInVain(h)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) {
 		c.Spec.Nodes.NodeSelector = map[string]string{"example.com/storage": "true"}
 	})
 	h = e.held(v1alpha1.HoldNodeRegistrationFailed)
-	e.c.World().SetFault(nil)
+	e.Sim.World().SetFault(nil)
 	e.ended(h, fsm.Cleared)
 	e.ready("3/3", "3/3")
 }
 
 func holdSatelliteVersionMismatch(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	for _, n := range []string{"n2", "n3"} {
 		e.satelliteImage(n, "piraeus-server:v1.34.2")
 	}
 	// Trouble of nodes does not stop a running cluster by itself; a change of the spec cannot be carried out, though.
-	e.waitPhase(v1alpha1.PhaseDegraded)
+	e.WaitPhase(v1alpha1.PhaseDegraded)
 	e.changeSpec()
 	h := e.held(v1alpha1.HoldSatelliteVersionMismatch, "2 nodes", "v1.34.2", "v1.35.3")
 	h = e.lookedAgain(e.retriedInVain(h))
 	for _, n := range []string{"n2", "n3"} { // as the hold's message says
 		pod := e.satellitePod(n)
-		if err := e.client().Delete(e.ctx, pod); err != nil {
+		if err := e.Client().Delete(e.Ctx, pod); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -185,36 +186,36 @@ func holdSatelliteVersionMismatch(t *testing.T) {
 }
 
 func (e *env) satellitePod(node string) *corev1.Pod {
-	e.t.Helper()
+	e.T.Helper()
 	var pods corev1.PodList
-	err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == node && p.DeletionTimestamp == nil })
 	if i < 0 {
-		e.t.Fatalf("node %s has no satellite", node)
+		e.T.Fatalf("node %s has no satellite", node)
 	}
 	return &pods.Items[i]
 }
 
 // satelliteImage makes a node's satellite pod one of another image, as it is left over from before an upgrade.
 func (e *env) satelliteImage(node, image string) {
-	e.t.Helper()
+	e.T.Helper()
 	pod := e.satellitePod(node)
 	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == resources.SatelliteContainer })
 	patch := client.MergeFrom(pod.DeepCopy())
 	pod.Spec.Containers[i].Image = resources.DefaultRegistry + "/" + image
-	if err := e.client().Patch(e.ctx, pod, patch); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Patch(e.Ctx, pod, patch); err != nil {
+		e.T.Fatal(err)
 	}
 }
 
 func holdNoMatchingNodes(t *testing.T) {
-	e := start(t, nodes(2))
-	e.timing.Deadlines[fsm.KernelModule] = time.Second
-	e.run()
-	e.apply(cluster("  nodes: {nodeSelector: {example.com/rack: a}}" + thinPool))
+	e := start(t, harness.Nodes(2))
+	e.Timing.Deadlines[fsm.KernelModule] = time.Second
+	e.Run()
+	e.Apply(harness.Manifest("  nodes: {nodeSelector: {example.com/rack: a}}" + harness.ThinPool))
 	h := e.held(v1alpha1.HoldNoMatchingNodes, "no node matches spec.nodes")
 	h = e.retriedInVain(h)
 	e.label("n1", "example.com/rack", "a")
@@ -224,20 +225,20 @@ func holdNoMatchingNodes(t *testing.T) {
 
 // TestHoldNoMatchingNodesSpec corrects the selector.
 func TestHoldNoMatchingNodesSpec(t *testing.T) {
-	e := start(t, nodes(2))
-	e.timing.Deadlines[fsm.KernelModule] = time.Second
-	e.run()
-	e.apply(cluster("  nodes: {nodeSelector: {example.com/rack: a}}" + thinPool))
+	e := start(t, harness.Nodes(2))
+	e.Timing.Deadlines[fsm.KernelModule] = time.Second
+	e.Run()
+	e.Apply(harness.Manifest("  nodes: {nodeSelector: {example.com/rack: a}}" + harness.ThinPool))
 	h := e.held(v1alpha1.HoldNoMatchingNodes)
 	e.changedSpec(h, onlyFirst)
 	e.ready("1/1", "1/1")
 }
 
 func (e *env) label(node, key, value string) {
-	e.t.Helper()
+	e.T.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value)
-	if err := e.client().Patch(e.ctx, n, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Patch(e.Ctx, n, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		e.T.Fatal(err)
 	}
 }

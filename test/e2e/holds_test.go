@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // holdScenarios has one scenario for each reason of a hold: it reaches the hold, looks at what it shows, and ends it in each
@@ -79,21 +80,21 @@ var holdID = regexp.MustCompile(`^h-[0-9a-f]{6}$`)
 
 // held waits for the cluster's hold and checks all the places that show it.
 func (e *env) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
-	e.t.Helper()
-	h := e.waitHold(r)
+	e.T.Helper()
+	h := e.WaitHold(r)
 	phase := v1alpha1.PhaseHumanIntervention
 	if r == v1alpha1.HoldVolumesUnknown {
 		phase = v1alpha1.PhaseDeleting // a hold of a deletion lies over its phase
 	}
-	c := e.get()
+	c := e.Get()
 	if c.Status.Phase != phase {
-		e.t.Errorf("%s: phase is %s, want %s", r, c.Status.Phase, phase)
+		e.T.Errorf("%s: phase is %s, want %s", r, c.Status.Phase, phase)
 	}
-	if got := condition(c, v1alpha1.ConditionStalled); got != "True/"+string(r) {
-		e.t.Errorf("%s: condition Stalled is %s", r, got)
+	if got := harness.Condition(c, v1alpha1.ConditionStalled); got != "True/"+string(r) {
+		e.T.Errorf("%s: condition Stalled is %s", r, got)
 	}
-	if got := condition(c, v1alpha1.ConditionReady); !strings.HasPrefix(got, "False/") {
-		e.t.Errorf("%s: condition Ready is %s", r, got)
+	if got := harness.Condition(c, v1alpha1.ConditionReady); !strings.HasPrefix(got, "False/") {
+		e.T.Errorf("%s: condition Ready is %s", r, got)
 	}
 	e.checkHold(c, h, contains...)
 	return h
@@ -101,43 +102,43 @@ func (e *env) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
 
 // checkHold checks what holds of the cluster and of nodes have in common.
 func (e *env) checkHold(c *v1alpha1.StorageCluster, h *v1alpha1.Hold, contains ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	if !holdID.MatchString(h.ID) {
-		e.t.Errorf("hold has id %q", h.ID)
+		e.T.Errorf("hold has id %q", h.ID)
 	}
 	for _, s := range contains {
 		if !strings.Contains(h.Message, s) {
-			e.t.Errorf("%s: message %q does not mention %q", h.Reason, h.Message, s)
+			e.T.Errorf("%s: message %q does not mention %q", h.Reason, h.Message, s)
 		}
 	}
 	if want := h.Reason.Kind().Options; !slices.Equal(h.Options, want) {
-		e.t.Errorf("%s: options are %v, want %v", h.Reason, h.Options, want)
+		e.T.Errorf("%s: options are %v, want %v", h.Reason, h.Options, want)
 	}
 	if want := "docs/runbooks/" + string(h.Reason) + ".md"; h.Runbook != want {
-		e.t.Errorf("runbook is %q, want %q", h.Runbook, want)
+		e.T.Errorf("runbook is %q, want %q", h.Runbook, want)
 	}
 	wayOut := h.Runbook
 	if len(h.Options) > 0 {
 		wayOut = "kubectl annotate storagecluster linstor --overwrite storage.linstor.dev/resume=" + h.ID + ":" + h.Options[0]
 		if h.Resume != wayOut {
-			e.t.Errorf("%s: resume is %q, want %q", h.Reason, h.Resume, wayOut)
+			e.T.Errorf("%s: resume is %q, want %q", h.Reason, h.Resume, wayOut)
 		}
 	}
-	if got := condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "True/"+string(h.Reason) {
-		e.t.Errorf("condition HumanInterventionRequired is %s, want True/%s", got, h.Reason)
+	if got := harness.Condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "True/"+string(h.Reason) {
+		e.T.Errorf("condition HumanInterventionRequired is %s, want True/%s", got, h.Reason)
 	}
-	e.eventually("one Warning Event of hold "+h.ID, func() error {
-		return oneEvent(e.events(), func(ev *eventsv1.Event) bool {
+	e.Eventually("one Warning Event of hold "+h.ID, func() error {
+		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
 			return ev.Type == corev1.EventTypeWarning && ev.Reason == string(h.Reason) && ev.Action == h.ID && strings.Contains(ev.Note, wayOut)
 		})
 	})
-	out, err := e.c.Kubectl(e.ctx, "describe", "storagecluster", v1alpha1.ClusterName)
+	out, err := e.Sim.Kubectl(e.Ctx, "describe", "storagecluster", v1alpha1.ClusterName)
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	for _, s := range []string{h.ID, string(h.Reason), "HumanInterventionRequired", h.Runbook} {
 		if !strings.Contains(out, s) {
-			e.t.Errorf("kubectl describe does not show %q:\n%s", s, out)
+			e.T.Errorf("kubectl describe does not show %q:\n%s", s, out)
 		}
 	}
 }
@@ -160,9 +161,9 @@ func oneEvent(list []eventsv1.Event, match func(*eventsv1.Event) bool) error {
 
 // stays checks that the hold goes on, though the operator looks at the cluster again and again.
 func (e *env) stays(h *v1alpha1.Hold, though string) {
-	e.t.Helper()
-	e.during(settle, fmt.Sprintf("hold %s stays, though %s", h.Reason, though), func() error {
-		if diff := cmp.Diff(h.ID, currentID(e.get())); diff != "" {
+	e.T.Helper()
+	e.During(settle, fmt.Sprintf("hold %s stays, though %s", h.Reason, though), func() error {
+		if diff := cmp.Diff(h.ID, currentID(e.Get())); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -172,10 +173,10 @@ func (e *env) stays(h *v1alpha1.Hold, though string) {
 // staysAfterSpecChange changes the spec in a way that has nothing to do with the hold, waits until the operator has seen
 // it, and checks that the hold goes on.
 func (e *env) staysAfterSpecChange(h *v1alpha1.Hold) {
-	e.t.Helper()
+	e.T.Helper()
 	e.changeSpec()
-	e.eventually("the operator sees the spec", func() error {
-		if c := e.get(); c.Status.ObservedGeneration != c.Generation {
+	e.Eventually("the operator sees the spec", func() error {
+		if c := e.Get(); c.Status.ObservedGeneration != c.Generation {
 			return fmt.Errorf("generation %d, observed %d", c.Generation, c.Status.ObservedGeneration)
 		}
 		return nil
@@ -185,8 +186,8 @@ func (e *env) staysAfterSpecChange(h *v1alpha1.Hold) {
 
 // changeSpec makes a change that any phase can take.
 func (e *env) changeSpec() {
-	e.t.Helper()
-	e.update(func(c *v1alpha1.StorageCluster) {
+	e.T.Helper()
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		if c.Spec.Controller.Properties == nil {
 			c.Spec.Controller.Properties = map[string]string{}
 		}
@@ -203,24 +204,24 @@ func currentID(c *v1alpha1.StorageCluster) string {
 
 // ended waits until the hold is over, and checks by which event.
 func (e *env) ended(h *v1alpha1.Hold, by fsm.Event) {
-	e.t.Helper()
+	e.T.Helper()
 	var c *v1alpha1.StorageCluster
-	e.eventually("the end of hold "+string(h.Reason), func() error {
-		if c = e.get(); currentID(c) == h.ID {
+	e.Eventually("the end of hold "+string(h.Reason), func() error {
+		if c = e.Get(); currentID(c) == h.ID {
 			return fmt.Errorf("it stands: %s", c.Status.Message)
 		}
 		return nil
 	})
 	if i := leftHold(c); i < 0 || c.Status.History[i].Event != string(by) {
-		e.t.Fatalf("hold %s did not end by %s: %+v", h.Reason, by, c.Status.History)
+		e.T.Fatalf("hold %s did not end by %s: %+v", h.Reason, by, c.Status.History)
 	}
 }
 
 // noToken waits until the operator has taken the token away that it followed.
 func (e *env) noToken() {
-	e.t.Helper()
-	e.eventually("no resume annotation is left", func() error {
-		if text := e.get().Annotations[v1alpha1.AnnotationResume]; text != "" {
+	e.T.Helper()
+	e.Eventually("no resume annotation is left", func() error {
+		if text := e.Get().Annotations[v1alpha1.AnnotationResume]; text != "" {
 			return fmt.Errorf("it is %q", text)
 		}
 		return nil
@@ -229,18 +230,18 @@ func (e *env) noToken() {
 
 // answered gives an answer and waits until the hold is over by it.
 func (e *env) answered(h *v1alpha1.Hold, option string) {
-	e.t.Helper()
-	e.resume(h, option)
+	e.T.Helper()
+	e.Resume(h, option)
 	e.ended(h, fsm.Resumed)
 	e.noToken()
 }
 
 // retriedInVain answers retry while the cause stands: a new hold begins, with another id.
 func (e *env) retriedInVain(h *v1alpha1.Hold) *v1alpha1.Hold {
-	e.t.Helper()
-	e.resume(h, v1alpha1.OptionRetry)
-	e.eventually("a new hold "+string(h.Reason), func() error {
-		c := e.get()
+	e.T.Helper()
+	e.Resume(h, v1alpha1.OptionRetry)
+	e.Eventually("a new hold "+string(h.Reason), func() error {
+		c := e.Get()
 		if id := currentID(c); id == h.ID || id == "" || c.Status.Hold.Reason != h.Reason {
 			return fmt.Errorf("phase %s, hold %q: %s", c.Status.Phase, id, c.Status.Message)
 		}
@@ -254,10 +255,10 @@ func (e *env) retriedInVain(h *v1alpha1.Hold) *v1alpha1.Hold {
 
 // lookedAgain makes a change of the spec that does not help: the hold ends, and a new one begins.
 func (e *env) lookedAgain(h *v1alpha1.Hold) *v1alpha1.Hold {
-	e.t.Helper()
+	e.T.Helper()
 	e.changeSpec()
-	e.eventually("hold "+string(h.Reason)+" begins anew", func() error {
-		c := e.get()
+	e.Eventually("hold "+string(h.Reason)+" begins anew", func() error {
+		c := e.Get()
 		if id := currentID(c); id == h.ID || id == "" || c.Status.Hold.Reason != h.Reason {
 			return fmt.Errorf("phase %s, hold %q: %s", c.Status.Phase, id, c.Status.Message)
 		}
@@ -276,45 +277,45 @@ func leftHold(c *v1alpha1.StorageCluster) int {
 
 // changedSpec makes a change of the spec and waits until the hold is over by it.
 func (e *env) changedSpec(h *v1alpha1.Hold, f func(*v1alpha1.StorageCluster)) {
-	e.t.Helper()
-	e.update(f)
+	e.T.Helper()
+	e.Update(f)
 	e.ended(h, fsm.SpecChanged)
 }
 
 // ready waits for a cluster of so many nodes and pools in which nobody is asked anything.
 func (e *env) ready(nodes, pools string) {
-	e.t.Helper()
+	e.T.Helper()
 	var c *v1alpha1.StorageCluster
-	e.eventually(fmt.Sprintf("Ready with %s nodes and %s pools", nodes, pools), func() error {
-		c = e.get()
+	e.Eventually(fmt.Sprintf("Ready with %s nodes and %s pools", nodes, pools), func() error {
+		c = e.Get()
 		if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != nodes || c.Status.Pools.Summary != pools {
 			return fmt.Errorf("%s with %s and %s: %s", c.Status.Phase, c.Status.Nodes.Summary, c.Status.Pools.Summary, c.Status.Message)
 		}
 		return nil
 	})
-	if got := condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "False/NoHold" || len(c.Status.NodeHolds) > 0 {
-		e.t.Errorf("HumanInterventionRequired is %s, node holds %+v", got, c.Status.NodeHolds)
+	if got := harness.Condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "False/NoHold" || len(c.Status.NodeHolds) > 0 {
+		e.T.Errorf("HumanInterventionRequired is %s, node holds %+v", got, c.Status.NodeHolds)
 	}
 }
 
 // ignored gives a token that must do nothing but be complained about, once.
 func (e *env) ignored(token string) {
-	e.t.Helper()
-	before := e.get()
-	e.annotate(v1alpha1.AnnotationResume, token)
+	e.T.Helper()
+	before := e.Get()
+	e.Annotate(v1alpha1.AnnotationResume, token)
 	complaint := func(ev *eventsv1.Event) bool {
 		id, _, _ := strings.Cut(token, ":")
 		return ev.Type == corev1.EventTypeWarning && ev.Reason == "ResumeIgnored" && ev.Action == "Resume "+token && strings.Contains(ev.Note, id)
 	}
-	e.eventually("one Event ResumeIgnored for "+token, func() error { return oneEvent(e.events(), complaint) })
-	e.during(settle/3, "token "+token+" does nothing", func() error {
-		c := e.get()
+	e.Eventually("one Event ResumeIgnored for "+token, func() error { return oneEvent(e.Events(), complaint) })
+	e.During(settle/3, "token "+token+" does nothing", func() error {
+		c := e.Get()
 		if diff := cmp.Diff(before.Status.Hold, c.Status.Hold) + cmp.Diff(before.Status.NodeHolds, c.Status.NodeHolds); diff != "" {
 			return errors.New(diff)
 		}
 		if c.Status.Phase != before.Status.Phase {
 			return fmt.Errorf("phase went from %s to %s", before.Status.Phase, c.Status.Phase)
 		}
-		return oneEvent(e.events(), complaint)
+		return oneEvent(e.Events(), complaint)
 	})
 }

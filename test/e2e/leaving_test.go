@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 const (
@@ -22,34 +23,34 @@ const (
 
 // installed is a Ready cluster of n nodes.
 func installed(t *testing.T, n int, spec string) *env {
-	e := start(t, nodes(n))
-	e.run()
-	e.apply(cluster(spec))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(n))
+	e.Run()
+	e.Apply(harness.Manifest(spec))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	return e
 }
 
 // picks says by a label whether the spec picks nodes.
 func picks(e *env, picked bool, names ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, name := range names {
 		patchNode(e, name, func(n *corev1.Node) { n.Labels["example.com/storage"] = fmt.Sprint(picked) })
 	}
 }
 
 func volume(e *env, name string, on ...string) {
-	e.t.Helper()
-	if err := e.c.World().CreateVolume(name, 1<<20, "ssd", on...); err != nil {
-		e.t.Fatal(err)
+	e.T.Helper()
+	if err := e.Sim.World().CreateVolume(name, 1<<20, "ssd", on...); err != nil {
+		e.T.Fatal(err)
 	}
 }
 
 // diskful are the nodes on which LINSTOR has a copy of a volume.
 func diskful(e *env, name string) []string {
-	e.t.Helper()
-	list, err := linstorAPI(e).Resources(e.ctx, linstor.ResourceQuery{Names: []string{name}})
+	e.T.Helper()
+	list, err := e.Linstor().Resources(e.Ctx, linstor.ResourceQuery{Names: []string{name}})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	out := []string{}
 	for _, r := range list {
@@ -64,7 +65,7 @@ func diskful(e *env, name string) []string {
 // requests counts the writes of LINSTOR that were carried out.
 func requests(e *env, method, path string) int {
 	n := 0
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		if w.Method == method && w.Path == path {
 			n++
 		}
@@ -78,23 +79,23 @@ func evacuations(e *env, node string) int {
 
 // left waits until a node is out of LINSTOR and of the DaemonSets.
 func left(e *env, names ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, name := range names {
-		e.eventually(name+" has left", func() error {
-			v, err := linstorAPI(e).View(e.ctx, linstor.ViewOptions{})
+		e.Eventually(name+" has left", func() error {
+			v, err := e.Linstor().View(e.Ctx, linstor.ViewOptions{})
 			if err != nil {
 				return err
 			}
 			if v.Node(name) != nil {
-				return fmt.Errorf("LINSTOR has it: %v %v; status %+v", v.Node(name).Flags, v.Node(name).Properties, e.get().Status.Nodes.Leaving)
+				return fmt.Errorf("LINSTOR has it: %v %v; status %+v", v.Node(name).Flags, v.Node(name).Properties, e.Get().Status.Nodes.Leaving)
 			}
 			for _, key := range []string{v1alpha1.LabelMember, v1alpha1.LabelOS} {
-				if _, ok := node(e, name).Labels[key]; ok {
+				if _, ok := e.Node(name).Labels[key]; ok {
 					return fmt.Errorf("it has the label %s", key)
 				}
 			}
 			var pods corev1.PodList
-			if err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelComponent}); err != nil {
+			if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelComponent}); err != nil {
 				return err
 			}
 			for _, p := range pods.Items {
@@ -117,8 +118,8 @@ func leavingState(s *v1alpha1.StorageClusterStatus, name string) v1alpha1.Leavin
 }
 
 func waitLeaving(e *env, name string, state v1alpha1.LeavingState, message string) {
-	e.t.Helper()
-	waitStatus(e, fmt.Sprintf("%s is %s (%s)", name, state, message), func(s *v1alpha1.StorageClusterStatus) bool {
+	e.T.Helper()
+	e.WaitStatus(fmt.Sprintf("%s is %s (%s)", name, state, message), func(s *v1alpha1.StorageClusterStatus) bool {
 		return slices.ContainsFunc(s.Nodes.Leaving, func(l v1alpha1.LeavingNode) bool {
 			return l.Name == name && l.State == state && strings.Contains(l.Message, message)
 		})
@@ -127,9 +128,9 @@ func waitLeaving(e *env, name string, state v1alpha1.LeavingState, message strin
 
 // waitProperty waits for a property of a LINSTOR node; "" for none.
 func waitProperty(e *env, name, key, value string) {
-	e.t.Helper()
-	e.eventually(fmt.Sprintf("%s of %s is %q", key, name, value), func() error {
-		n, err := linstorNode(e, name)
+	e.T.Helper()
+	e.Eventually(fmt.Sprintf("%s of %s is %q", key, name, value), func() error {
+		n, err := e.LinstorNode(name)
 		if err == nil && n.Properties[key] != value {
 			err = fmt.Errorf("it is %q", n.Properties[key])
 		}
@@ -144,17 +145,17 @@ func TestEvacuation(t *testing.T) {
 	}
 	volume(e, "pvc-elsewhere", "n2", "n3")
 	volume(e, "pvc-single", "n1")
-	e.c.World().SetEvacuateDelay(2 * time.Second)
-	history := len(e.get().Status.History)
+	e.Sim.World().SetEvacuateDelay(2 * time.Second)
+	history := len(e.Get().Status.History)
 
 	picks(e, false, "n1")
 	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "to go")
-	c := e.get()
-	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "3/3" || node(e, "n1").Labels[v1alpha1.LabelMember] == "" {
+	c := e.Get()
+	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "3/3" || e.Node("n1").Labels[v1alpha1.LabelMember] == "" {
 		t.Errorf("during the evacuation: phase %s, nodes %s", c.Status.Phase, c.Status.Nodes.Summary)
 	}
 	left(e, "n1")
-	c = waitStatus(e, "nothing leaves any more", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
+	c = e.WaitStatus("nothing leaves any more", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
 	if len(c.Status.History) != history || c.Status.Phase != v1alpha1.PhaseReady {
 		t.Errorf("phase %s, history %+v: an evacuation moved the machine", c.Status.Phase, c.Status.History)
 	}
@@ -169,12 +170,12 @@ func TestEvacuation(t *testing.T) {
 	if n := evacuations(e, "n1"); n != 1 {
 		t.Errorf("LINSTOR was asked %d times", n)
 	}
-	e.waitEvent("NodeEvacuating", "n1")
-	e.waitEvent("NodeRemoved", "n1")
+	e.WaitEvent("NodeEvacuating", "n1")
+	e.WaitEvent("NodeRemoved", "n1")
 
 	// It can come back as a new node.
 	picks(e, true, "n1")
-	waitStatus(e, "four nodes", func(s *v1alpha1.StorageClusterStatus) bool {
+	e.WaitStatus("four nodes", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.Summary == "4/4" && s.Pools.Summary == "4/4"
 	})
 }
@@ -183,11 +184,11 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 	e := installed(t, 6, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
 	volume(e, "pvc-2", "n2", "n3")
-	e.c.World().SetEvacuateDelay(4 * time.Second)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.RemovalPolicy = v1alpha1.NodesRetain })
+	e.Sim.World().SetEvacuateDelay(4 * time.Second)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.RemovalPolicy = v1alpha1.NodesRetain })
 	picks(e, false, "n1")
 	waitLeaving(e, "n1", v1alpha1.LeavingRetained, "")
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.RemovalPolicy = v1alpha1.NodesEvacuate })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.RemovalPolicy = v1alpha1.NodesEvacuate })
 	waitProperty(e, "n1", "AutoplaceTarget", "false")
 	picks(e, false, "n2") // one after the other by two edits: neither are many
 	waitLeaving(e, "n2", v1alpha1.LeavingWaiting, "maxConcurrentEvacuations")
@@ -201,7 +202,7 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 		t.Errorf("LINSTOR was asked %d and %d times", evacuations(e, "n1"), evacuations(e, "n2"))
 	}
 	first, second := -1, -1
-	for i, w := range e.c.World().Writes() {
+	for i, w := range e.Sim.World().Writes() {
 		switch w.Method + " " + w.Path {
 		case "DELETE /v1/nodes/n1":
 			first = i
@@ -216,30 +217,30 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 
 // TestNodeObjectIsDeleted: LINSTOR cannot move anything from a machine that is gone, but makes its copies anew.
 func TestNodeObjectIsDeleted(t *testing.T) {
-	e := start(t, nodes(5))
-	e.timing.Leave = 4 * time.Second // LINSTOR must have noticed by then
-	e.run()
-	e.apply(cluster(evacuatePolicy))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(5))
+	e.Timing.Leave = 4 * time.Second // LINSTOR must have noticed by then
+	e.Run()
+	e.Apply(harness.Manifest(evacuatePolicy))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	gone := "n1"
 	if controllerNode(e) == gone {
 		gone = "n2"
 	}
 	volume(e, "pvc-1", gone, "n3")
-	if err := e.c.RemoveNode(e.ctx, gone); err != nil {
+	if err := e.Sim.RemoveNode(e.Ctx, gone); err != nil {
 		t.Fatal(err)
 	}
-	e.eventually("LINSTOR evicts it", func() error {
-		if _, flags := e.c.World().NodeStatus(gone); !slices.Contains(flags, "EVICTED") {
-			return fmt.Errorf("flags %v, leaving %+v", flags, e.get().Status.Nodes.Leaving)
+	e.Eventually("LINSTOR evicts it", func() error {
+		if _, flags := e.Sim.World().NodeStatus(gone); !slices.Contains(flags, "EVICTED") {
+			return fmt.Errorf("flags %v, leaving %+v", flags, e.Get().Status.Nodes.Leaving)
 		}
 		return nil
 	})
-	c := waitStatus(e, "it is listed", func(s *v1alpha1.StorageClusterStatus) bool { return leavingState(s, gone) != "" })
+	c := e.WaitStatus("it is listed", func(s *v1alpha1.StorageClusterStatus) bool { return leavingState(s, gone) != "" })
 	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "4/4" {
 		t.Errorf("phase %s, nodes %s", c.Status.Phase, c.Status.Nodes.Summary)
 	}
-	e.eventually("the copy is made anew", func() error {
+	e.Eventually("the copy is made anew", func() error {
 		if got := diskful(e, "pvc-1"); len(got) != 3 || evacuations(e, gone) > 0 {
 			return fmt.Errorf("pvc-1 is on %v, %d evacuations", got, evacuations(e, gone))
 		}

@@ -13,12 +13,13 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 const storageIP = "example.com/storage-ip"
 
 // storageNetwork wants an interface from each node's annotation, which DRBD prefers.
-const storageNetwork = thinPool + `
+const storageNetwork = harness.ThinPool + `
   nodes:
     interfaces:
     - {name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}
@@ -26,9 +27,9 @@ const storageNetwork = thinPool + `
 
 // interfaceWrites are the writes to nodes and their interfaces after the first skip writes, without bodies.
 func interfaceWrites(e *env, skip int) []string {
-	e.t.Helper()
+	e.T.Helper()
 	out := []string{}
-	for _, r := range e.c.World().Writes()[skip:] {
+	for _, r := range e.Sim.World().Writes()[skip:] {
 		if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/reconnect") || !strings.HasPrefix(r.Path, "/v1/nodes") || strings.Contains(r.Path, "storage-pools") {
 			continue
 		}
@@ -39,20 +40,20 @@ func interfaceWrites(e *env, skip int) []string {
 
 // onlyWrites waits for writes to nodes and checks that no more come.
 func onlyWrites(e *env, skip int, want ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	check := func() error {
 		if d := cmp.Diff(want, interfaceWrites(e, skip)); d != "" {
 			return fmt.Errorf("writes (-want +got): %s", d)
 		}
 		return nil
 	}
-	e.eventually("writes to LINSTOR", check)
-	e.during(settle, "no other writes", check)
+	e.Eventually("writes to LINSTOR", check)
+	e.During(settle, "no other writes", check)
 }
 
 func (e *env) netInterface(node, name string) string {
-	e.t.Helper()
-	n, err := linstorNode(e, node)
+	e.T.Helper()
+	n, err := e.LinstorNode(node)
 	if err != nil || n.Interface(name) == nil {
 		return ""
 	}
@@ -71,7 +72,7 @@ func problemsOf(c *v1alpha1.StorageCluster, node string) []string {
 }
 
 func setAnnotation(e *env, node, value string) {
-	e.t.Helper()
+	e.T.Helper()
 	patchNode(e, node, func(n *corev1.Node) {
 		if n.Annotations == nil {
 			n.Annotations = map[string]string{}
@@ -85,18 +86,18 @@ func setAnnotation(e *env, node, value string) {
 
 // TestStorageNetworkByAnnotation follows one node's annotation through all that can become of it, and counts what is written.
 func TestStorageNetworkByAnnotation(t *testing.T) {
-	specs := nodes(3)
+	specs := harness.Nodes(3)
 	for i := range specs {
 		specs[i].Annotations = map[string]string{storageIP: fmt.Sprintf("10.1.0.%d", i+1)}
 	}
 	e := start(t, specs)
-	e.run()
-	e.apply(cluster(storageNetwork))
-	e.waitPhase(v1alpha1.PhaseReady)
-	mark := func() int { return len(e.c.World().Writes()) }
+	e.Run()
+	e.Apply(harness.Manifest(storageNetwork))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	mark := func() int { return len(e.Sim.World().Writes()) }
 	wellAgain := func() {
 		t.Helper()
-		waitStatus(e, "all nodes online without problems", func(s *v1alpha1.StorageClusterStatus) bool {
+		e.WaitStatus("all nodes online without problems", func(s *v1alpha1.StorageClusterStatus) bool {
 			return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "3/3" && len(s.Nodes.Problems) == 0
 		})
 	}
@@ -110,14 +111,14 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 
 	at = mark()
 	setAnnotation(e, "n1", "10.1.0.11/24")
-	c := waitStatus(e, "the slip is shown", func(s *v1alpha1.StorageClusterStatus) bool {
+	c := e.WaitStatus("the slip is shown", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.Summary == "2/3" && len(s.Nodes.Problems) == 1
 	})
 	if p := c.Status.Nodes.Problems[0]; p.Reason != "InterfaceAddressInvalid" || !slices.Equal(p.Nodes, []string{"n1"}) ||
 		!strings.Contains(p.Message, storageIP) || !strings.Contains(p.Message, `"10.1.0.11/24"`) {
 		t.Errorf("problem %+v", p)
 	}
-	if got := condition(c, v1alpha1.ConditionNodesRegistered); !strings.HasPrefix(got, "False/") {
+	if got := harness.Condition(c, v1alpha1.ConditionNodesRegistered); !strings.HasPrefix(got, "False/") {
 		t.Errorf("NodesRegistered is %s", got)
 	}
 	onlyWrites(e, at, []string{}...)
@@ -126,7 +127,7 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 	}
 
 	setAnnotation(e, "n1", "10.1.0.2")
-	c = waitStatus(e, "both nodes show the conflict", func(s *v1alpha1.StorageClusterStatus) bool {
+	c = e.WaitStatus("both nodes show the conflict", func(s *v1alpha1.StorageClusterStatus) bool {
 		return len(s.Nodes.Problems) == 1 && s.Nodes.Problems[0].Reason == "AddressConflict" && s.Nodes.Problems[0].Count == 2
 	})
 	if !slices.Equal(problemsOf(c, "n2"), []string{"AddressConflict"}) || c.Status.Nodes.Summary != "2/3" {
@@ -144,18 +145,18 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 	onlyWrites(e, at, "PUT n1", "DELETE n1/net-interfaces/storage", "PUT n1") // PrefNic goes, the interface goes, the note of it goes
 
 	at = mark()
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = false })
-	e.eventually("no preferred interface", func() error {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = false })
+	e.Eventually("no preferred interface", func() error {
 		if got := interfaceWrites(e, at); len(got) != 2 {
 			return fmt.Errorf("writes %v", got)
 		}
 		return nil
 	})
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = true })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = true })
 	setAnnotation(e, "n1", "10.1.0.1")
-	e.eventually("the preferred interface is back on all nodes", func() error {
+	e.Eventually("the preferred interface is back on all nodes", func() error {
 		for _, name := range []string{"n1", "n2", "n3"} {
-			if n, err := linstorNode(e, name); err != nil || n.Properties["PrefNic"] != "storage" || n.Interface("storage") == nil {
+			if n, err := e.LinstorNode(name); err != nil || n.Properties["PrefNic"] != "storage" || n.Interface("storage") == nil {
 				return fmt.Errorf("%s: %+v %w", name, n, err)
 			}
 		}
@@ -168,23 +169,23 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 func TestSatelliteAddressChanges(t *testing.T) {
 	for _, mode := range []v1alpha1.NetworkMode{v1alpha1.NetworkHost, v1alpha1.NetworkPod} {
 		t.Run(string(mode), func(t *testing.T) {
-			e := start(t, nodes(2))
-			e.run()
-			e.apply(cluster(fmt.Sprintf("  nodes: {network: {mode: %s}}", mode) + thinPool))
-			e.waitPhase(v1alpha1.PhaseReady)
+			e := start(t, harness.Nodes(2))
+			e.Run()
+			e.Apply(harness.Manifest(fmt.Sprintf("  nodes: {network: {mode: %s}}", mode) + harness.ThinPool))
+			e.WaitPhase(v1alpha1.PhaseReady)
 			before := e.netInterface("n1", "default")
-			at := len(e.c.World().Writes())
+			at := len(e.Sim.World().Writes())
 			if mode == v1alpha1.NetworkHost {
-				if err := e.c.SetNodeAddress("n1", "192.168.77.7"); err != nil {
+				if err := e.Sim.SetNodeAddress("n1", "192.168.77.7"); err != nil {
 					t.Fatal(err)
 				}
-				if err := e.c.RebootNode(e.ctx, "n1", map[string]string{}); err != nil {
+				if err := e.Sim.RebootNode(e.Ctx, "n1", map[string]string{}); err != nil {
 					t.Fatal(err)
 				}
 			} else {
 				e.deletePods(client.MatchingFields{"spec.nodeName": "n1"}, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 			}
-			e.eventually("LINSTOR has the new address", func() error {
+			e.Eventually("LINSTOR has the new address", func() error {
 				if now := e.netInterface("n1", "default"); now == before || now == "" {
 					return fmt.Errorf("address is %s", now)
 				}
@@ -197,14 +198,14 @@ func TestSatelliteAddressChanges(t *testing.T) {
 }
 
 func (e *env) deletePods(opts ...client.ListOption) {
-	e.t.Helper()
+	e.T.Helper()
 	var pods corev1.PodList
-	if err := e.client().List(e.ctx, &pods, append(opts, client.InNamespace(v1alpha1.WorkloadNamespace))...); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().List(e.Ctx, &pods, append(opts, client.InNamespace(v1alpha1.WorkloadNamespace))...); err != nil {
+		e.T.Fatal(err)
 	}
 	for i := range pods.Items {
-		if err := e.client().Delete(e.ctx, &pods.Items[i]); err != nil {
-			e.t.Fatal(err)
+		if err := e.Client().Delete(e.Ctx, &pods.Items[i]); err != nil {
+			e.T.Fatal(err)
 		}
 	}
 }
@@ -212,17 +213,17 @@ func (e *env) deletePods(opts ...client.ListOption) {
 func TestIPv6(t *testing.T) {
 	for _, mode := range []v1alpha1.NetworkMode{v1alpha1.NetworkHost, v1alpha1.NetworkPod} {
 		t.Run(string(mode), func(t *testing.T) {
-			specs := nodes(2)
+			specs := harness.Nodes(2)
 			for i := range specs {
 				specs[i].Machine.Address = fmt.Sprintf("fd00:a::%x", i+10)
 				specs[i].Annotations = map[string]string{storageIP: fmt.Sprintf("fd00:b:0:0::%x", i+10)}
 			}
 			e := start(t, specs)
-			e.run()
-			e.apply(cluster(storageNetwork + fmt.Sprintf("    network: {mode: %s}\n", mode)))
-			e.waitPhase(v1alpha1.PhaseReady)
+			e.Run()
+			e.Apply(harness.Manifest(storageNetwork + fmt.Sprintf("    network: {mode: %s}\n", mode)))
+			e.WaitPhase(v1alpha1.PhaseReady)
 			for _, name := range []string{"n1", "n2"} {
-				n := node(e, name)
+				n := e.Node(name)
 				if got := e.netInterface(name, "storage"); !linstor.SameAddress(got, n.Annotations[storageIP]) {
 					t.Errorf("%s: storage has %s", name, got)
 				}
@@ -230,7 +231,7 @@ func TestIPv6(t *testing.T) {
 					t.Errorf("%s: default has %s", name, own)
 				}
 			}
-			onlyWrites(e, len(e.c.World().Writes()), []string{}...)
+			onlyWrites(e, len(e.Sim.World().Writes()), []string{}...)
 			e.ready("2/2", "2/2")
 		})
 	}
@@ -239,22 +240,22 @@ func TestIPv6(t *testing.T) {
 // TestLinstorChangesTheActiveInterface: LINSTOR goes over to another interface by itself when it cannot connect. The operator
 // looks at addresses only, and lets it.
 func TestLinstorChangesTheActiveInterface(t *testing.T) {
-	specs := nodes(2)
+	specs := harness.Nodes(2)
 	for i := range specs {
 		specs[i].Annotations = map[string]string{storageIP: fmt.Sprintf("10.1.0.%d", i+1)}
 	}
 	e := start(t, specs)
-	e.run()
-	e.apply(cluster(storageNetwork))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.Run()
+	e.Apply(harness.Manifest(storageNetwork))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	// A human lets LINSTOR connect over the storage network, where no satellite answers in this cluster: LINSTOR comes back.
-	err := linstorAPI(e).ModifyInterface(e.ctx, "n1", linstor.Interface{Name: "storage", Address: "10.1.0.1", Port: 3366, Active: true})
+	err := e.Linstor().ModifyInterface(e.Ctx, "n1", linstor.Interface{Name: "storage", Address: "10.1.0.1", Port: 3366, Active: true})
 	if err != nil && !linstor.IsUnreachable(err) {
 		t.Fatal(err)
 	}
-	at := len(e.c.World().Writes())
+	at := len(e.Sim.World().Writes())
 	active := func() string {
-		n, err := linstorNode(e, "n1")
+		n, err := e.LinstorNode("n1")
 		if err != nil {
 			return err.Error()
 		}
@@ -265,7 +266,7 @@ func TestLinstorChangesTheActiveInterface(t *testing.T) {
 		}
 		return "none"
 	}
-	e.eventually("LINSTOR is back on the default interface", func() error {
+	e.Eventually("LINSTOR is back on the default interface", func() error {
 		if got := active(); got != "default ONLINE" {
 			return fmt.Errorf("active is %s", got)
 		}

@@ -14,14 +14,15 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // waitProblem waits until the status names a problem of a node.
 func (e *env) waitProblem(reason, node string) *v1alpha1.NodeProblem {
-	e.t.Helper()
+	e.T.Helper()
 	var found *v1alpha1.NodeProblem
-	e.eventually("problem "+reason+" of "+node, func() error {
-		c := e.get()
+	e.Eventually("problem "+reason+" of "+node, func() error {
+		c := e.Get()
 		for i := range c.Status.Nodes.Problems {
 			if p := &c.Status.Nodes.Problems[i]; p.Reason == reason && slices.Contains(p.Nodes, node) {
 				found = p
@@ -36,7 +37,7 @@ func (e *env) waitProblem(reason, node string) *v1alpha1.NodeProblem {
 // linstorCalls counts the writes to LINSTOR with that method whose path ends so.
 func (e *env) linstorCalls(method, suffix string) int {
 	n := 0
-	for _, r := range e.c.World().Writes() {
+	for _, r := range e.Sim.World().Writes() {
 		if r.Method == method && strings.HasSuffix(r.Path, suffix) {
 			n++
 		}
@@ -46,19 +47,19 @@ func (e *env) linstorCalls(method, suffix string) int {
 
 // restartSatellite deletes a satellite's pod, so that LINSTOR connects to another one.
 func (e *env) restartSatellite(node string) {
-	e.t.Helper()
-	if err := e.client().Delete(e.ctx, e.satellitePod(node)); err != nil {
-		e.t.Fatal(err)
+	e.T.Helper()
+	if err := e.Client().Delete(e.Ctx, e.satellitePod(node)); err != nil {
+		e.T.Fatal(err)
 	}
 }
 
 // Each state that LINSTOR does not leave by itself is named, and left by connecting anew once its cause is gone.
 func TestNodeStates(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
-	m := e.c.World().Machine("n2")
+	m := e.Sim.World().Machine("n2")
 	for _, tc := range []struct {
 		problem, status string
 		begin, end      func()
@@ -69,21 +70,21 @@ func TestNodeStates(t *testing.T) {
 		{"OtherController", "OTHER_CONTROLLER", m.TakeSatellites, func() {}},
 	} {
 		t.Run(tc.status, func(t *testing.T) {
-			e := &env{t: t, ctx: e.ctx, c: e.c}
+			e := &env{e.For(t)}
 			var open atomic.Bool // no attempt gets through before the state has been seen
-			e.fault(func(r *http.Request) *sim.Fault {
+			e.Fault(func(r *http.Request) *sim.Fault {
 				if strings.HasSuffix(r.URL.Path, "/n2/reconnect") && !open.Load() {
 					return &sim.Fault{Drop: true}
 				}
 				return nil
 			})
-			defer e.fault(nil)
+			defer e.Fault(nil)
 			tc.begin()
 			if p := e.waitProblem(tc.problem, "n2"); !strings.Contains(p.Message, tc.status) || p.Count != 1 {
 				t.Errorf("problem %+v", p)
 			}
 			tc.end()
-			e.c.World().ResetRequests()
+			e.Sim.World().ResetRequests()
 			open.Store(true)
 			e.ready("3/3", "3/3")
 			if n := e.linstorCalls(http.MethodPut, "/n2/reconnect"); n != 1 {
@@ -95,28 +96,28 @@ func TestNodeStates(t *testing.T) {
 
 // A cause that stays is not hammered at: the attempts end, and begin anew with another pod.
 func TestReconnectsAreBounded(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
-	m := e.c.World().Machine("n2")
+	m := e.Sim.World().Machine("n2")
 	m.SetFullSyncError(true)
 	e.restartSatellite("n2")
-	e.eventually("the operator gives up", func() error {
+	e.Eventually("the operator gives up", func() error {
 		p := e.waitProblem("FullSyncFailed", "n2")
 		if !strings.Contains(p.Message, "8 times") {
 			return errors.New(p.Message)
 		}
 		return nil
 	})
-	e.during(settle, "no more attempts", func() error {
+	e.During(settle, "no more attempts", func() error {
 		if n := e.linstorCalls(http.MethodPut, "/n2/reconnect"); n != 8 {
 			return fmt.Errorf("%d attempts", n)
 		}
 		return nil
 	})
 	e.restartSatellite("n2")
-	e.eventually("attempts with another pod", func() error {
+	e.Eventually("attempts with another pod", func() error {
 		if n := e.linstorCalls(http.MethodPut, "/n2/reconnect"); n < 9 {
 			return fmt.Errorf("%d attempts", n)
 		}
@@ -129,17 +130,17 @@ func TestReconnectsAreBounded(t *testing.T) {
 
 // A node that LINSTOR evicted while it was away comes back with its copies.
 func TestEvictedNodeIsRestored(t *testing.T) {
-	e := start(t, nodes(4))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(4))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")
 	away := e.others("n1", "n2", "n3", "n4")[0]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", away, e.others("n1", "n2", "n3", "n4")[1]); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", away, e.others("n1", "n2", "n3", "n4")[1]); err != nil {
 		t.Fatal(err)
 	}
 	e.kill(away)
-	e.eventually("LINSTOR lost "+away, func() error {
-		if s, _ := e.c.World().NodeStatus(away); s != "OFFLINE" {
+	e.Eventually("LINSTOR lost "+away, func() error {
+		if s, _ := e.Sim.World().NodeStatus(away); s != "OFFLINE" {
 			return errors.New(s)
 		}
 		return nil
@@ -153,34 +154,34 @@ func TestEvictedNodeIsRestored(t *testing.T) {
 	restored := func(ev *eventsv1.Event) bool {
 		return ev.Reason == "NodeRestored" && ev.Type == corev1.EventTypeNormal && strings.Contains(ev.Note, away)
 	}
-	e.eventually("one Event NodeRestored", func() error { return oneEvent(e.events(), restored) })
+	e.Eventually("one Event NodeRestored", func() error { return oneEvent(e.Events(), restored) })
 	if n := e.linstorCalls(http.MethodPut, "/"+away+"/restore"); n != 1 {
 		t.Errorf("restored %d times", n)
 	}
-	if _, flags := e.c.World().NodeStatus(away); len(flags) > 0 {
+	if _, flags := e.Sim.World().NodeStatus(away); len(flags) > 0 {
 		t.Errorf("flags %v", flags)
 	}
-	if have := e.c.World().VolumeData("pvc-1"); !slices.Contains(have, away) || len(have) < 2 {
+	if have := e.Sim.World().VolumeData("pvc-1"); !slices.Contains(have, away) || len(have) < 2 {
 		t.Errorf("pvc-1 is on %v", have)
 	}
 
 	// Evicted once more: somebody means it.
 	e.kill(away)
-	e.eventually("LINSTOR lost "+away, func() error {
-		if s, _ := e.c.World().NodeStatus(away); s != "OFFLINE" {
+	e.Eventually("LINSTOR lost "+away, func() error {
+		if s, _ := e.Sim.World().NodeStatus(away); s != "OFFLINE" {
 			return errors.New(s)
 		}
 		return nil
 	})
 	e.linstorPut("/v1/nodes/" + away + "/evict")
 	e.revive(away)
-	e.eventually("the operator leaves it to a human", func() error {
+	e.Eventually("the operator leaves it to a human", func() error {
 		if p := e.waitProblem("NodeEvicted", away); !strings.Contains(p.Message, "linstor node restore "+away) {
 			return errors.New(p.Message)
 		}
 		return nil
 	})
-	e.during(settle, "it is not restored", func() error {
+	e.During(settle, "it is not restored", func() error {
 		if n := e.linstorCalls(http.MethodPut, "/"+away+"/restore"); n != 1 {
 			return fmt.Errorf("restored %d times", n)
 		}

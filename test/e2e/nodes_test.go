@@ -17,60 +17,26 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
-// linstorAPI speaks to the simulated LINSTOR beside the operator, as an administrator with LINSTOR's client does.
-func linstorAPI(e *env) *linstor.Client {
-	e.t.Helper()
-	api, err := linstor.New(linstor.Options{Endpoint: e.c.LinstorURL()})
-	if err != nil {
-		e.t.Fatal(err)
-	}
-	return api
-}
-
-// linstorNode is a node as LINSTOR has it.
-func linstorNode(e *env, name string) (*linstor.Node, error) {
-	v, err := linstorAPI(e).View(e.ctx, linstor.ViewOptions{})
-	if err != nil {
-		return nil, err
-	}
-	if n := v.Node(name); n != nil {
-		return n, nil
-	}
-	return nil, fmt.Errorf("LINSTOR has no node %s", name)
-}
-
-// waitStatus waits until the status is as wanted.
-func waitStatus(e *env, what string, ok func(*v1alpha1.StorageClusterStatus) bool) *v1alpha1.StorageCluster {
-	e.t.Helper()
-	var c *v1alpha1.StorageCluster
-	e.eventually(what, func() error {
-		if c = e.get(); !ok(&c.Status) {
-			return fmt.Errorf("phase %s, nodes %+v, pools %s: %s", c.Status.Phase, c.Status.Nodes, c.Status.Pools.Summary, c.Status.Message)
-		}
-		return nil
-	})
-	return c
-}
-
 // controllerNode is the node on which LINSTOR's controller runs.
 func controllerNode(e *env) string {
-	e.t.Helper()
+	e.T.Helper()
 	var pods corev1.PodList
-	if err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController}); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController}); err != nil {
+		e.T.Fatal(err)
 	}
 	if len(pods.Items) != 1 {
-		e.t.Fatalf("%d controller pods, want 1", len(pods.Items))
+		e.T.Fatalf("%d controller pods, want 1", len(pods.Items))
 	}
 	return pods.Items[0].Spec.NodeName
 }
 
 // otherNode is one of n1 to n3 that does not run LINSTOR's controller.
 func otherNode(e *env) string {
-	e.t.Helper()
+	e.T.Helper()
 	if controllerNode(e) == "n2" {
 		return "n3"
 	}
@@ -78,79 +44,72 @@ func otherNode(e *env) string {
 }
 
 func nodeSpec(i int, change func(*simcluster.NodeSpec)) simcluster.NodeSpec {
-	n := nodes(i)[i-1]
+	n := harness.Nodes(i)[i-1]
 	if change != nil {
 		change(&n)
 	}
 	return n
 }
 
-func addNode(e *env, n simcluster.NodeSpec) {
-	e.t.Helper()
-	if err := e.c.AddNode(e.ctx, n); err != nil {
-		e.t.Fatal(err)
-	}
-}
-
 func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	before := e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	before := e.WaitPhase(v1alpha1.PhaseReady)
 
 	// It takes longer to register than trouble may last.
-	e.c.World().SetFault(func(r *http.Request) *sim.Fault {
+	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPost && r.URL.Path == "/v1/nodes" {
-			return &sim.Fault{Delay: 2*e.timing.HealthLost + time.Second}
+			return &sim.Fault{Delay: 2*e.Timing.HealthLost + time.Second}
 		}
 		return nil
 	})
-	addNode(e, nodeSpec(4, nil))
-	after := waitStatus(e, "four nodes with their pools", func(s *v1alpha1.StorageClusterStatus) bool {
+	e.AddNode(nodeSpec(4, nil))
+	after := e.WaitStatus("four nodes with their pools", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.Summary == "4/4" && s.Pools.Summary == "4/4"
 	})
 	if after.Status.Phase != v1alpha1.PhaseReady || len(after.Status.History) != len(before.Status.History) {
 		t.Errorf("phase %s, history %+v: the new node moved the machine", after.Status.Phase, after.Status.History)
 	}
-	if n := node(e, "n4"); n.Labels[v1alpha1.LabelMember] != v1alpha1.ClusterName || n.Labels[v1alpha1.LabelOS] == "" {
+	if n := e.Node("n4"); n.Labels[v1alpha1.LabelMember] != v1alpha1.ClusterName || n.Labels[v1alpha1.LabelOS] == "" {
 		t.Errorf("labels of n4: %v", n.Labels)
 	}
-	if _, err := linstorNode(e, "n4"); err != nil {
+	if _, err := e.LinstorNode("n4"); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
-	e := start(t, nodes(3))
-	e.timing.HealthRegained = 3 * time.Second
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Timing.HealthRegained = 3 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 
 	dead := otherNode(e)
-	if err := e.c.KillNode(e.ctx, dead); err != nil {
+	if err := e.Sim.KillNode(e.Ctx, dead); err != nil {
 		t.Fatal(err)
 	}
-	c := e.waitPhase(v1alpha1.PhaseDegraded)
+	c := e.WaitPhase(v1alpha1.PhaseDegraded)
 	if p := c.Status.Nodes.Problems; len(p) != 1 || !slices.Equal(p[0].Nodes, []string{dead}) || p[0].Message == "" {
 		t.Errorf("problems are %+v, want one about %s", p, dead)
 	}
 	if c.Status.Nodes.Summary != "2/3" || !strings.Contains(c.Status.Message, dead) {
 		t.Errorf("nodes %s, message %q", c.Status.Nodes.Summary, c.Status.Message)
 	}
-	if got := condition(c, v1alpha1.ConditionReady); got != "True/Degraded" {
+	if got := harness.Condition(c, v1alpha1.ConditionReady); got != "True/Degraded" {
 		t.Errorf("Ready is %s: two of three nodes are enough", got)
 	}
-	e.waitEvent(string(v1alpha1.PhaseDegraded), dead)
+	e.WaitEvent(string(v1alpha1.PhaseDegraded), dead)
 
-	if err := e.c.ReviveNode(e.ctx, dead); err != nil {
+	if err := e.Sim.ReviveNode(e.Ctx, dead); err != nil {
 		t.Fatal(err)
 	}
 	// Once all are back, it must last before the phase says so.
-	waitStatus(e, "all nodes online and the cluster still Degraded", func(s *v1alpha1.StorageClusterStatus) bool {
+	e.WaitStatus("all nodes online and the cluster still Degraded", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.Summary == "3/3" && s.Phase == v1alpha1.PhaseDegraded
 	})
-	c = e.waitPhase(v1alpha1.PhaseReady)
+	c = e.WaitPhase(v1alpha1.PhaseReady)
 	if h := c.Status.History; h[0].Event != "HealthRegained" || h[1].Event != "HealthLost" {
 		t.Errorf("history begins with %s, %s", h[0].Event, h[1].Event)
 	}
@@ -159,26 +118,26 @@ func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
 	}
 }
 
-const selectedPool = thinPool + `
+const selectedPool = harness.ThinPool + `
   nodes:
     nodeSelector: {example.com/storage: "true"}
 `
 
 func TestMembership(t *testing.T) {
-	e := start(t, nodes(3))
-	addNode(e, nodeSpec(4, func(n *simcluster.NodeSpec) { n.Labels[corev1.LabelOSStable] = "windows" }))
-	addNode(e, nodeSpec(5, func(n *simcluster.NodeSpec) {
+	e := start(t, harness.Nodes(3))
+	e.AddNode(nodeSpec(4, func(n *simcluster.NodeSpec) { n.Labels[corev1.LabelOSStable] = "windows" }))
+	e.AddNode(nodeSpec(5, func(n *simcluster.NodeSpec) {
 		n.Taints = []corev1.Taint{{Key: "example.com/gpu", Value: "yes", Effect: corev1.TaintEffectNoSchedule}}
 	}))
-	addNode(e, nodeSpec(6, func(n *simcluster.NodeSpec) { n.Labels["example.com/storage"] = "false" }))
-	e.run()
-	e.apply(cluster(selectedPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.AddNode(nodeSpec(6, func(n *simcluster.NodeSpec) { n.Labels["example.com/storage"] = "false" }))
+	e.Run()
+	e.Apply(harness.Manifest(selectedPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	members := func(want ...string) {
 		t.Helper()
-		e.eventually(fmt.Sprintf("members %v", want), func() error {
+		e.Eventually(fmt.Sprintf("members %v", want), func() error {
 			var list corev1.NodeList
-			if err := e.client().List(e.ctx, &list, client.HasLabels{v1alpha1.LabelMember}); err != nil {
+			if err := e.Client().List(e.Ctx, &list, client.HasLabels{v1alpha1.LabelMember}); err != nil {
 				return err
 			}
 			var got []string
@@ -197,41 +156,41 @@ func TestMembership(t *testing.T) {
 	patchNode(e, "n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
 	// One that the selector no longer picks is leaving: label, satellite and registration stay until its data has left.
 	patchNode(e, "n3", func(n *corev1.Node) { n.Labels["example.com/storage"] = "false" })
-	c := waitStatus(e, "n3 is leaving", func(s *v1alpha1.StorageClusterStatus) bool {
+	c := e.WaitStatus("n3 is leaving", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.LeavingCount == 1 && s.Nodes.Leaving[0].Name == "n3"
 	})
 	members("n1", "n2", "n3")
 	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "2/2" {
 		t.Errorf("phase %s with %s nodes after a node began to leave", c.Status.Phase, c.Status.Nodes.Summary)
 	}
-	if n, err := linstorNode(e, "n3"); err != nil || !n.Online() {
+	if n, err := e.LinstorNode("n3"); err != nil || !n.Online() {
 		t.Errorf("LINSTOR's node n3 is %+v (%v), want it ONLINE", n, err)
 	}
 
 	// Tolerating the taint takes the node in.
-	e.update(func(c *v1alpha1.StorageCluster) {
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.Nodes.Tolerations = []corev1.Toleration{{Key: "example.com/gpu", Operator: corev1.TolerationOpExists}}
 	})
 	members("n1", "n2", "n3", "n5")
 	patchNode(e, "n3", func(n *corev1.Node) { n.Labels["example.com/storage"] = "true" })
-	waitStatus(e, "four members, none leaving", func(s *v1alpha1.StorageClusterStatus) bool {
+	e.WaitStatus("four members, none leaving", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "4/4" && s.Nodes.LeavingCount == 0
 	})
 }
 
 func TestMinReady(t *testing.T) {
-	e := start(t, nodes(3))
-	e.c.SetLoaderResult("n3", simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the kernel headers"})
-	e.run()
-	e.apply(cluster(thinPool))
-	c := e.waitPhase(v1alpha1.PhaseDegraded) // default: all of three but one
-	if c.Status.Nodes.MinReady != 2 || condition(c, v1alpha1.ConditionReady) != "True/Degraded" {
-		t.Errorf("minReady %d, Ready %s", c.Status.Nodes.MinReady, condition(c, v1alpha1.ConditionReady))
+	e := start(t, harness.Nodes(3))
+	e.Sim.SetLoaderResult("n3", simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the kernel headers"})
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	c := e.WaitPhase(v1alpha1.PhaseDegraded) // default: all of three but one
+	if c.Status.Nodes.MinReady != 2 || harness.Condition(c, v1alpha1.ConditionReady) != "True/Degraded" {
+		t.Errorf("minReady %d, Ready %s", c.Status.Nodes.MinReady, harness.Condition(c, v1alpha1.ConditionReady))
 	}
 	set := func(v intstr.IntOrString, want int32) {
 		t.Helper()
-		e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.MinReady = &v })
-		waitStatus(e, "minReady "+v.String(), func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.MinReady == want })
+		e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.MinReady = &v })
+		e.WaitStatus("minReady "+v.String(), func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.MinReady == want })
 	}
 	set(intstr.FromInt32(1), 1)
 	set(intstr.FromString("66%"), 2)
@@ -239,17 +198,17 @@ func TestMinReady(t *testing.T) {
 	// Rounded up: all of them. It holds at once, and in a cluster that runs it is a matter of health, not of a stop.
 	set(intstr.FromString("67%"), 3)
 	e.waitCondition(v1alpha1.ConditionReady, "False/NodesMissing")
-	c = e.get()
+	c = e.Get()
 	if p := c.Status.Nodes.Problems; c.Status.Phase != v1alpha1.PhaseDegraded || len(p) != 1 || !slices.Equal(p[0].Nodes, []string{"n3"}) || !strings.Contains(p[0].Message, "headers") {
 		t.Errorf("phase %s, problems %+v", c.Status.Phase, p)
 	}
 	set(intstr.FromInt32(2), 2)
 	e.waitCondition(v1alpha1.ConditionReady, "True/Degraded")
-	e.c.SetLoaderResult("n3", simcluster.LoaderResult{})
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.Sim.SetLoaderResult("n3", simcluster.LoaderResult{})
+	e.WaitPhase(v1alpha1.PhaseReady)
 }
 
-const interfaceSpec = thinPool + `
+const interfaceSpec = harness.ThinPool + `
   nodes:
     properties: {Aux/example.com/rack: r1, DrbdOptions/AutoEvictAfterTime: "90"}
     interfaces:
@@ -258,19 +217,19 @@ const interfaceSpec = thinPool + `
 `
 
 func TestInterfacesAndProperties(t *testing.T) {
-	specs := nodes(3)
+	specs := harness.Nodes(3)
 	for i := range specs {
 		specs[i].Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("10.1.0.%d", i+1), "example.com/backup-ip": fmt.Sprintf("10.2.0.%d", i+1)}
 	}
 	e := start(t, specs)
-	e.run()
-	e.apply(cluster(interfaceSpec))
-	e.waitPhase(v1alpha1.PhaseReady)
-	api := linstorAPI(e)
+	e.Run()
+	e.Apply(harness.Manifest(interfaceSpec))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	api := e.Linstor()
 	waitNode := func(what string, ok func(*linstor.Node) bool) {
 		t.Helper()
-		e.eventually(what, func() error {
-			n, err := linstorNode(e, "n2")
+		e.Eventually(what, func() error {
+			n, err := e.LinstorNode("n2")
 			if err == nil && !ok(n) {
 				err = fmt.Errorf("node is %+v", n)
 			}
@@ -292,17 +251,17 @@ func TestInterfacesAndProperties(t *testing.T) {
 
 	// What others put there is theirs.
 	if err := errors.Join(
-		api.SetNodeProperties(e.ctx, "n2", map[string]string{"Aux/example.com/foreign": "stays", "DrbdOptions/AutoEvictAfterTime": "15"}, nil),
-		api.SetProperties(e.ctx, map[string]string{"DrbdOptions/AutoEvictAllowEviction": "true", "DrbdOptions/AutoEvictMaxDisconnectedNodes": "20"}, nil),
-		api.SetPoolProperties(e.ctx, "n2", "ssd", map[string]string{"Aux/example.com/foreign": "stays"}, nil),
-		api.CreateInterface(e.ctx, "n2", linstor.Interface{Name: "foreign", Address: "10.9.0.2"}),
+		api.SetNodeProperties(e.Ctx, "n2", map[string]string{"Aux/example.com/foreign": "stays", "DrbdOptions/AutoEvictAfterTime": "15"}, nil),
+		api.SetProperties(e.Ctx, map[string]string{"DrbdOptions/AutoEvictAllowEviction": "true", "DrbdOptions/AutoEvictMaxDisconnectedNodes": "20"}, nil),
+		api.SetPoolProperties(e.Ctx, "n2", "ssd", map[string]string{"Aux/example.com/foreign": "stays"}, nil),
+		api.CreateInterface(e.Ctx, "n2", linstor.Interface{Name: "foreign", Address: "10.9.0.2"}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	// What the operator set comes back.
 	waitNode("the changed property is put right", func(n *linstor.Node) bool { return n.Properties["DrbdOptions/AutoEvictAfterTime"] == "90" })
-	e.eventually("the changed property of the controller is put right", func() error {
-		v, err := api.View(e.ctx, linstor.ViewOptions{})
+	e.Eventually("the changed property of the controller is put right", func() error {
+		v, err := api.View(e.Ctx, linstor.ViewOptions{})
 		if err != nil {
 			return err
 		}
@@ -318,13 +277,13 @@ func TestInterfacesAndProperties(t *testing.T) {
 
 	// What leaves the spec leaves LINSTOR, even if the connection breaks in between.
 	var cut atomic.Int32
-	e.c.World().SetFault(func(r *http.Request) *sim.Fault {
+	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodDelete && strings.Contains(r.URL.Path, "/net-interfaces/") && cut.Add(1) <= 2 {
 			return &sim.Fault{Drop: true}
 		}
 		return nil
 	})
-	e.update(func(c *v1alpha1.StorageCluster) {
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.Nodes.Interfaces = nil
 		delete(c.Spec.Nodes.Properties, "Aux/example.com/rack")
 	})
@@ -335,8 +294,8 @@ func TestInterfacesAndProperties(t *testing.T) {
 			n.Pools["ssd"] != nil && n.Pools["ssd"].Properties["Aux/example.com/foreign"] == "stays"
 	})
 	for _, name := range []string{"n1", "n3"} {
-		e.eventually("interfaces of "+name, func() error {
-			n, err := linstorNode(e, name)
+		e.Eventually("interfaces of "+name, func() error {
+			n, err := e.LinstorNode(name)
 			if err == nil && len(n.Interfaces) != 1 {
 				err = fmt.Errorf("interfaces are %+v", n.Interfaces)
 			}
@@ -346,5 +305,5 @@ func TestInterfacesAndProperties(t *testing.T) {
 	if cut.Load() < 3 {
 		t.Errorf("%d deletions of interfaces were tried, want those that were cut again", cut.Load())
 	}
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 const (
@@ -23,10 +24,10 @@ const (
 
 // daemonSets are the names of a component's DaemonSets with the number of nodes that each serves.
 func daemonSets(e *env, component string) map[string]int32 {
-	e.t.Helper()
+	e.T.Helper()
 	var list appsv1.DaemonSetList
-	if err := e.client().List(e.ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().List(e.Ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+		e.T.Fatal(err)
 	}
 	out := map[string]int32{}
 	for _, ds := range list.Items {
@@ -37,8 +38,8 @@ func daemonSets(e *env, component string) map[string]int32 {
 
 // waitDaemonSets waits until a component has exactly these DaemonSets, with so many ready pods.
 func waitDaemonSets(e *env, component string, want map[string]int32) {
-	e.t.Helper()
-	e.eventually("DaemonSets of "+component, func() error {
+	e.T.Helper()
+	e.Eventually("DaemonSets of "+component, func() error {
 		if d := cmp.Diff(want, daemonSets(e, component)); d != "" {
 			return fmt.Errorf("-want +got: %s", d)
 		}
@@ -47,19 +48,19 @@ func waitDaemonSets(e *env, component string, want map[string]int32) {
 }
 
 func TestMixedPlatforms(t *testing.T) {
-	ns := nodes(4)
+	ns := harness.Nodes(4)
 	ns[1].OSImage, ns[2].OSImage, ns[3].KubeletVersion = talosImage, openshiftImage, "v1.36.3+k0s"
 	e := start(t, ns)
-	e.timing.Straggler = time.Second
-	e.run()
-	e.apply(cluster("  nodes: {minReady: 4}\n" + thinPool[1:]))
+	e.Timing.Straggler = time.Second
+	e.Run()
+	e.Apply(harness.Manifest("  nodes: {minReady: 4}\n" + harness.ThinPool[1:]))
 
-	hold := e.waitHold(v1alpha1.HoldKernelModuleFailed)
+	hold := e.WaitHold(v1alpha1.HoldKernelModuleFailed)
 	if !strings.Contains(hold.Message, "siderolabs/drbd") || !slices.Equal(hold.Nodes, []string{"n2"}) {
 		t.Errorf("Talos without its extension: %v: %s", hold.Nodes, hold.Message)
 	}
-	e.c.World().Machine("n2").LoadModule("9.2.14") // the system extension
-	c := e.waitPhase(v1alpha1.PhaseReady)
+	e.Sim.World().Machine("n2").LoadModule("9.2.14") // the system extension
+	c := e.WaitPhase(v1alpha1.PhaseReady)
 
 	waitDaemonSets(e, v1alpha1.ComponentSatellite, map[string]int32{
 		"linstor-satellite": 1, "linstor-satellite-talos": 1, "linstor-satellite-openshift": 1, "linstor-satellite-k0s": 1})
@@ -67,7 +68,7 @@ func TestMixedPlatforms(t *testing.T) {
 		"linstor-module-loader-noble": 2, "linstor-module-loader-almalinux9.openshift": 1})
 	want := map[string]string{"n1": "generic", "n2": "talos", "n3": "openshift", "n4": "k0s"}
 	for name, platform := range want {
-		if n := node(e, name); n.Labels[v1alpha1.LabelPlatform] != platform {
+		if n := e.Node(name); n.Labels[v1alpha1.LabelPlatform] != platform {
 			t.Errorf("labels of %s: %v", name, n.Labels)
 		}
 	}
@@ -76,15 +77,15 @@ func TestMixedPlatforms(t *testing.T) {
 		t.Error(d)
 	}
 
-	e.remove()
-	e.waitGone()
+	e.Remove()
+	e.WaitGone()
 	for _, component := range []string{v1alpha1.ComponentSatellite, v1alpha1.ComponentModuleLoader} {
 		if left := daemonSets(e, component); len(left) > 0 {
 			t.Errorf("DaemonSets %v are left", left)
 		}
 	}
 	for name := range want {
-		if labels := node(e, name).Labels; labels[v1alpha1.LabelPlatform]+labels[v1alpha1.LabelOS]+labels[v1alpha1.LabelMember] != "" {
+		if labels := e.Node(name).Labels; labels[v1alpha1.LabelPlatform]+labels[v1alpha1.LabelOS]+labels[v1alpha1.LabelMember] != "" {
 			t.Errorf("labels of %s are left: %v", name, labels)
 		}
 	}
@@ -92,17 +93,17 @@ func TestMixedPlatforms(t *testing.T) {
 
 // An edit of spec.platform must not stop all satellites at once.
 func TestPlatformChangeMovesOneSatelliteAtATime(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Platform = v1alpha1.PlatformMicroK8s })
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Platform = v1alpha1.PlatformMicroK8s })
 	worst := 0
-	e.eventually("all satellites have moved", func() error {
+	e.Eventually("all satellites have moved", func() error {
 		sets := daemonSets(e, v1alpha1.ComponentSatellite)
 		offline := 0
 		for _, n := range []string{"n1", "n2", "n3"} {
-			if ln, err := linstorNode(e, n); err != nil || !ln.Online() {
+			if ln, err := e.LinstorNode(n); err != nil || !ln.Online() {
 				offline++
 			}
 		}
@@ -115,34 +116,34 @@ func TestPlatformChangeMovesOneSatelliteAtATime(t *testing.T) {
 	if worst > 1 {
 		t.Errorf("%d satellites were away at the same time", worst)
 	}
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 }
 
 func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	before := e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	before := e.WaitPhase(v1alpha1.PhaseReady)
 	if k := before.Status.KernelModule; k == nil || k.Wanted != "9.3.3" || k.PendingReboot != 0 {
 		t.Errorf("at first: %+v", k)
 	}
 
-	e.stopOperator()
+	e.StopOperator()
 	var err error
-	e.catalogue, err = catalogue.Embedded().Extend([]byte(`loaders: [{key: noble, osImage: '^Ubuntu 24\.04', image: "drbd9-noble:v9.4.0"}]`))
+	e.Catalogue, err = catalogue.Embedded().Extend([]byte(`loaders: [{key: noble, osImage: '^Ubuntu 24\.04', image: "drbd9-noble:v9.4.0"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
-	e.run()
+	e.Run()
 	pending := func(n int32) func(*v1alpha1.StorageClusterStatus) bool {
 		return func(s *v1alpha1.StorageClusterStatus) bool {
 			k := s.KernelModule
 			return s.Phase == v1alpha1.PhaseReady && k != nil && k.Wanted == "9.4.0" && k.PendingReboot == n && len(k.Examples) == int(n)
 		}
 	}
-	c := waitStatus(e, "the new version waits for reboots", pending(3))
+	c := e.WaitStatus("the new version waits for reboots", pending(3))
 	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 3})
-	if got := e.c.World().Machine("n1").ModuleVersion(); got != "9.3.3" {
+	if got := e.Sim.World().Machine("n1").ModuleVersion(); got != "9.3.3" {
 		t.Errorf("the loader replaced a loaded module: %s", got)
 	}
 	cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionKernelModuleLoaded)
@@ -150,39 +151,39 @@ func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
 		t.Errorf("%s %s: %s", cond.Status, cond.Reason, cond.Message)
 	}
 	for i := int32(1); i <= 3; i++ {
-		if err := e.c.RebootNode(e.ctx, fmt.Sprintf("n%d", i), map[string]string{}); err != nil {
+		if err := e.Sim.RebootNode(e.Ctx, fmt.Sprintf("n%d", i), map[string]string{}); err != nil {
 			t.Fatal(err)
 		}
-		c = waitStatus(e, fmt.Sprintf("%d nodes are rebooted", i), pending(3-i))
+		c = e.WaitStatus(fmt.Sprintf("%d nodes are rebooted", i), pending(3-i))
 	}
-	if got := condition(c, v1alpha1.ConditionKernelModuleLoaded); got != "True/ModuleLoaded" {
+	if got := harness.Condition(c, v1alpha1.ConditionKernelModuleLoaded); got != "True/ModuleLoaded" {
 		t.Errorf("after the reboots: %s", got)
 	}
 }
 
 // TestPreinstalledTakesLoadersAway: when the nodes shall bring DRBD themselves, no loader may load its own at the next boot.
 func TestPreinstalledTakesLoadersAway(t *testing.T) {
-	e := start(t, nodes(2))
-	e.timing.Straggler = time.Second
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(2))
+	e.Timing.Straggler = time.Second
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 2})
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.Mode = v1alpha1.ModulePreinstalled })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.Mode = v1alpha1.ModulePreinstalled })
 	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 0})
 	e.ready("2/2", "2/2")
 
-	if err := e.c.RebootNode(e.ctx, "n1", map[string]string{}); err != nil {
+	if err := e.Sim.RebootNode(e.Ctx, "n1", map[string]string{}); err != nil {
 		t.Fatal(err)
 	}
-	waitStatus(e, "the node that has not loaded DRBD is named", func(s *v1alpha1.StorageClusterStatus) bool {
+	e.WaitStatus("the node that has not loaded DRBD is named", func(s *v1alpha1.StorageClusterStatus) bool {
 		return slices.ContainsFunc(s.Nodes.Problems, func(p v1alpha1.NodeProblem) bool {
 			return p.Reason == string(v1alpha1.HoldKernelModuleFailed) && slices.Equal(p.Nodes, []string{"n1"}) && strings.Contains(p.Message, "load DRBD 9 on the node")
 		})
 	})
-	if got := e.c.World().Machine("n1").ModuleVersion(); got != "" {
+	if got := e.Sim.World().Machine("n1").ModuleVersion(); got != "" {
 		t.Errorf("something loaded DRBD %s", got)
 	}
-	e.c.World().Machine("n1").LoadModule("9.2.16")
+	e.Sim.World().Machine("n1").LoadModule("9.2.16")
 	e.ready("2/2", "2/2")
 }

@@ -10,9 +10,10 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// manualPool is devicePool with a human's word before a disk is used.
+// manualPool is harness.DevicePool with a human's word before a disk is used.
 const manualPool = `
   storagePools:
   - name: ssd
@@ -31,20 +32,20 @@ func listed(h *v1alpha1.Hold) string {
 
 // untouched checks that nothing was made of the nodes' disks.
 func (e *env) untouched(nodes ...string) {
-	e.t.Helper()
+	e.T.Helper()
 	for _, n := range nodes {
 		if steps := e.deviceSteps(n); len(steps) > 0 || e.signature(n, serialOf(n)) != "" {
-			e.t.Errorf("node %s: %d device steps, the disk has %q", n, len(steps), e.signature(n, serialOf(n)))
+			e.T.Errorf("node %s: %d device steps, the disk has %q", n, len(steps), e.signature(n, serialOf(n)))
 		}
 	}
 }
 
 // waitListed waits for a hold of nodes that asks about exactly these disks.
 func (e *env) waitListed(r v1alpha1.HoldReason, want string) *v1alpha1.Hold {
-	e.t.Helper()
+	e.T.Helper()
 	var hold *v1alpha1.Hold
-	e.eventually(string(r)+" about "+want, func() error {
-		c := e.get()
+	e.Eventually(string(r)+" about "+want, func() error {
+		c := e.Get()
 		for i := range c.Status.NodeHolds {
 			if h := &c.Status.NodeHolds[i]; h.Reason == r && listed(h) == want {
 				hold = h
@@ -57,36 +58,36 @@ func (e *env) waitListed(r v1alpha1.HoldReason, want string) *v1alpha1.Hold {
 }
 
 func holdDeviceApproval(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(manualPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(manualPool))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n2:S4EV2 n3:S4EV3")
-	e.checkHold(e.get(), h, "3 nodes", "approve", "/dev/sdb (serial S4EV1)")
+	e.checkHold(e.Get(), h, "3 nodes", "approve", "/dev/sdb (serial S4EV1)")
 	d := h.Devices[1]
 	if d.Path != "/dev/sdb" || d.WWN != "0x60002" || d.Model != "INTEL SSDPE2KX" || d.Size.String() != "500Gi" {
 		t.Errorf("listed %+v", d)
 	}
-	c := e.get()
+	c := e.Get()
 	if c.Status.Phase != v1alpha1.PhaseStoragePools || c.Status.Hold != nil {
 		t.Errorf("phase %s, hold %+v: an approval stops nodes, not the cluster", c.Status.Phase, c.Status.Hold)
 	}
 	for _, token := range []string{"h-000000:approve", h.ID + ":retry", h.ID + ":approve@n9"} {
 		e.ignored(token)
 	}
-	e.during(settle, "nothing is written before the answer", func() error {
+	e.During(settle, "nothing is written before the answer", func() error {
 		e.untouched("n1", "n2", "n3")
 		return nil
 	})
 	// n2 is answered for by name, n3 otherwise.
-	e.resume(h, v1alpha1.OptionApprove+"@n2")
+	e.Resume(h, v1alpha1.OptionApprove+"@n2")
 	e.noToken()
 	e.waitPools("1/3")
 	e.expectGroup("n2", "vg_new", "S4EV2")
 	e.untouched("n1", "n3")
 	h = e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n3:S4EV3")
-	e.resume(h, v1alpha1.OptionSkip+"@n3")
+	e.Resume(h, v1alpha1.OptionSkip+"@n3")
 	e.noToken()
-	e.resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
+	e.Resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
 	e.noToken()
 	e.ready("3/3", "2/2")
 	e.untouched("n3")
@@ -95,18 +96,18 @@ func holdDeviceApproval(t *testing.T) {
 
 // TestDisksChangeBeforeApproval: another list of disks is another hold, and an answer to the old one does nothing.
 func TestDisksChangeBeforeApproval(t *testing.T) {
-	e := start(t, nodes(1))
-	e.run()
-	e.apply(cluster(manualPool))
+	e := start(t, harness.Nodes(1))
+	e.Run()
+	e.Apply(harness.Manifest(manualPool))
 	old := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1")
-	e.c.World().Machine("n1").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV9", WWN: "0x60009"})
+	e.Sim.World().Machine("n1").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV9", WWN: "0x60009"})
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n1:S4EV9")
 	if h.ID == old.ID {
 		t.Error("another list has the same id")
 	}
 	e.ignored(old.ID + ":approve")
 	e.untouched("n1")
-	e.resume(h, v1alpha1.OptionApprove)
+	e.Resume(h, v1alpha1.OptionApprove)
 	e.noToken()
 	e.ready("1/1", "1/1")
 	e.expectGroup("n1", "vg_new", "S4EV1", "S4EV9")
@@ -115,9 +116,9 @@ func TestDisksChangeBeforeApproval(t *testing.T) {
 // TestDisksChangeAfterApproval exchanges the disk while the approval is being written: the disk that takes its place is not
 // used, and is asked about anew.
 func TestDisksChangeAfterApproval(t *testing.T) {
-	e := start(t, nodes(1))
-	m := e.c.World().Machine("n1")
-	e.fault(func(r *http.Request) *sim.Fault {
+	e := start(t, harness.Nodes(1))
+	m := e.Sim.World().Machine("n1")
+	e.Fault(func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPut && r.URL.Path == "/v1/nodes/n1" && strings.Contains(body(r), "approve.ssd") {
 			m.DetachDisk("S4EV1")
 			if len(m.Disks()) < 3 {
@@ -126,15 +127,15 @@ func TestDisksChangeAfterApproval(t *testing.T) {
 		}
 		return nil
 	})
-	e.run()
-	e.apply(cluster(manualPool))
-	e.resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
+	e.Run()
+	e.Apply(harness.Manifest(manualPool))
+	e.Resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
 	e.noToken()
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV8")
 	if steps := e.deviceSteps("n1"); len(steps) > 0 || e.signature("n1", "S4EV8") != "" {
 		t.Errorf("a disk was used that nobody approved: %s", steps[0].Body)
 	}
-	e.resume(h, v1alpha1.OptionApprove)
+	e.Resume(h, v1alpha1.OptionApprove)
 	e.noToken()
 	e.ready("1/1", "1/1")
 	e.expectGroup("n1", "vg_new", "S4EV8")
@@ -142,13 +143,13 @@ func TestDisksChangeAfterApproval(t *testing.T) {
 
 // TestKilledAfterApproval: an approval that was stored holds, whoever carries it out.
 func TestKilledAfterApproval(t *testing.T) {
-	e := start(t, nodes(1))
+	e := start(t, harness.Nodes(1))
 	c := &cut{left: 0, dead: make(chan struct{})}
-	e.transport = c
-	e.run()
-	e.apply(cluster(manualPool))
-	e.resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
-	e.eventually("the operator gets to its end", func() error {
+	e.Transport = c
+	e.Run()
+	e.Apply(harness.Manifest(manualPool))
+	e.Resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
+	e.Eventually("the operator gets to its end", func() error {
 		select {
 		case <-c.dead:
 			return nil
@@ -156,18 +157,18 @@ func TestKilledAfterApproval(t *testing.T) {
 			return errors.New("not yet")
 		}
 	})
-	e.stopOperator()
+	e.StopOperator()
 	e.untouched("n1")
-	e.transport = nil
-	e.run()
+	e.Transport = nil
+	e.Run()
 	e.ready("1/1", "1/1")
 	e.expectGroup("n1", "vg_new", "S4EV1")
 	if steps := e.deviceSteps("n1"); len(steps) != 1 {
 		t.Errorf("%d device steps", len(steps))
 	}
 	// The consent counted once.
-	e.eventually("the approval is dropped", func() error {
-		if _, there := e.view().Node("n1").Properties["Aux/storage.linstor.dev/approve.ssd"]; there {
+	e.Eventually("the approval is dropped", func() error {
+		if _, there := e.View().Node("n1").Properties["Aux/storage.linstor.dev/approve.ssd"]; there {
 			return errors.New("it is still there")
 		}
 		return nil
@@ -176,41 +177,41 @@ func TestKilledAfterApproval(t *testing.T) {
 
 // TestAutoEndsTheApproval: the spec's word for empty disks.
 func TestAutoEndsTheApproval(t *testing.T) {
-	e := start(t, nodes(2))
-	e.run()
-	e.apply(cluster(manualPool))
+	e := start(t, harness.Nodes(2))
+	e.Run()
+	e.Apply(harness.Manifest(manualPool))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n2:S4EV2")
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Properties = map[string]string{"Aux/x": "y"} })
-	e.eventually("the change is accepted", func() error {
-		if c := e.get(); c.Status.AcceptedGeneration != c.Generation || len(c.Status.NodeHolds) == 0 || c.Status.NodeHolds[0].ID != h.ID {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Properties = map[string]string{"Aux/x": "y"} })
+	e.Eventually("the change is accepted", func() error {
+		if c := e.Get(); c.Status.AcceptedGeneration != c.Generation || len(c.Status.NodeHolds) == 0 || c.Status.NodeHolds[0].ID != h.ID {
 			return fmt.Errorf("generation %d of %d, holds %+v", c.Status.AcceptedGeneration, c.Generation, c.Status.NodeHolds)
 		}
 		return nil
 	})
 	e.untouched("n1", "n2")
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Devices.Approval = v1alpha1.ApprovalAuto })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Devices.Approval = v1alpha1.ApprovalAuto })
 	e.ready("2/2", "2/2")
 	e.expectGroup("n2", "vg_new", "S4EV2")
 }
 
 // TestApprovalOfADiskThatComesLater: optional devices; the cluster is Ready meanwhile.
 func TestApprovalOfADiskThatComesLater(t *testing.T) {
-	ns := nodes(2)
+	ns := harness.Nodes(2)
 	ns[1].Machine.Disks = slices.Delete(ns[1].Machine.Disks, 1, 2)
 	e := start(t, ns)
-	e.run()
-	e.apply(cluster(strings.Replace(manualPool, "}]}", "}], optional: true}", 1)))
-	e.resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
+	e.Run()
+	e.Apply(harness.Manifest(strings.Replace(manualPool, "}]}", "}], optional: true}", 1)))
+	e.Resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
 	e.noToken()
 	e.ready("2/2", "1/1")
 	comeToRest(e)
-	e.c.World().Machine("n2").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV2", WWN: "0x60002"})
+	e.Sim.World().Machine("n2").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV2", WWN: "0x60002"})
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n2:S4EV2")
-	if c := e.get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Online != 2 {
+	if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Online != 2 {
 		t.Errorf("phase %s, %d online: the node may be without the pool", c.Status.Phase, c.Status.Nodes.Online)
 	}
 	e.untouched("n2")
-	e.resume(h, v1alpha1.OptionApprove)
+	e.Resume(h, v1alpha1.OptionApprove)
 	e.noToken()
 	e.ready("2/2", "2/2")
 	e.expectGroup("n2", "vg_new", "S4EV2")

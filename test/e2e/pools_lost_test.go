@@ -10,12 +10,13 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // destructive are the requests that could overwrite or forget what is on a node's disks.
 func (e *env) destructive(node string) []sim.Record {
 	var out []sim.Record
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		pools := strings.HasPrefix(w.Path, "/v1/nodes/"+node+"/storage-pools")
 		if w.Path == "/v1/physical-storage/"+node || pools && (w.Method == http.MethodPost || w.Method == http.MethodDelete) {
 			out = append(out, w)
@@ -24,47 +25,47 @@ func (e *env) destructive(node string) []sim.Record {
 	return out
 }
 
-// spare is an empty disk that matches devicePool, as an administrator plugs it in for one that died.
+// spare is an empty disk that matches harness.DevicePool, as an administrator plugs it in for one that died.
 func spare(n string) sim.Disk {
 	return sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV" + n + "new", WWN: "0x8000" + n}
 }
 
 // loseDisk takes the disk of a node's pool away and reboots the node. The disk is returned.
 func (e *env) loseDisk(node string) sim.Disk {
-	e.t.Helper()
-	m := e.c.World().Machine(node)
+	e.T.Helper()
+	m := e.Sim.World().Machine(node)
 	i := slices.IndexFunc(m.Disks(), func(d sim.Disk) bool { return d.Serial == serialOf(node) })
 	d := m.Disks()[i]
 	m.DetachDisk(d.Serial)
-	if err := e.c.RebootNode(e.ctx, node, map[string]string{}); err != nil {
-		e.t.Fatal(err)
+	if err := e.Sim.RebootNode(e.Ctx, node, map[string]string{}); err != nil {
+		e.T.Fatal(err)
 	}
 	return d
 }
 
 func holdPoolBackendLost(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(devicePool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.c.World().ResetRequests()
-	e.c.World().Machine("n2").AttachDisk(spare("2"))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Sim.World().ResetRequests()
+	e.Sim.World().Machine("n2").AttachDisk(spare("2"))
 	e.loseDisk("n2")
 	h := e.waitListed(v1alpha1.HoldPoolBackendLost, "n2:S4EV2new")
-	e.checkHold(e.get(), h, "vg_new/thin", "worked before")
-	e.waitPhase(v1alpha1.PhaseDegraded)
+	e.checkHold(e.Get(), h, "vg_new/thin", "worked before")
+	e.WaitPhase(v1alpha1.PhaseDegraded)
 	e.ignored(h.ID + ":approve")
-	e.during(settle, "nothing is made on the empty disk", func() error {
+	e.During(settle, "nothing is made on the empty disk", func() error {
 		if w := e.destructive("n2"); len(w) > 0 || e.signature("n2", "S4EV2new") != "" {
 			return fmt.Errorf("%v, the disk has %q", w, e.signature("n2", "S4EV2new"))
 		}
 		return nil
 	})
 	// To look again is no consent.
-	e.resume(h, v1alpha1.OptionRetry)
+	e.Resume(h, v1alpha1.OptionRetry)
 	e.noToken()
 	var again *v1alpha1.Hold
-	e.eventually("a new hold", func() error {
+	e.Eventually("a new hold", func() error {
 		if again = e.waitListed(v1alpha1.HoldPoolBackendLost, "n2:S4EV2new"); again.ID == h.ID {
 			return errors.New("it is the old one")
 		}
@@ -73,7 +74,7 @@ func holdPoolBackendLost(t *testing.T) {
 	if w := e.destructive("n2"); len(w) > 0 {
 		t.Errorf("without consent: %v", w)
 	}
-	e.resume(again, v1alpha1.OptionRecreate)
+	e.Resume(again, v1alpha1.OptionRecreate)
 	e.noToken()
 	e.ready("3/3", "3/3")
 	e.expectGroup("n2", "vg_new", "S4EV2new")
@@ -85,40 +86,40 @@ func holdPoolBackendLost(t *testing.T) {
 			t.Errorf("node %s: %v", n, w)
 		}
 	}
-	e.waitEvent("PoolRecreated", "S4EV2new")
+	e.WaitEvent("PoolRecreated", "S4EV2new")
 	e.expectCarefulDevices()
 }
 
 // TestLostPoolComesBack: the disk was slow. The pool is used again as it was; the hold waits for its token.
 func TestLostPoolComesBack(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(devicePool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n2"); err != nil {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	e.c.World().ResetRequests()
-	e.c.World().Machine("n2").AttachDisk(spare("2"))
+	e.Sim.World().ResetRequests()
+	e.Sim.World().Machine("n2").AttachDisk(spare("2"))
 	disk := e.loseDisk("n2")
 	h := e.waitListed(v1alpha1.HoldPoolBackendLost, "n2:S4EV2new")
-	e.c.World().Machine("n2").AttachDisk(disk)
+	e.Sim.World().Machine("n2").AttachDisk(disk)
 	e.waitPools("3/3")
-	e.waitPhase(v1alpha1.PhaseReady)
-	if held := e.get().Status.NodeHolds; len(held) != 1 || held[0].ID != h.ID {
+	e.WaitPhase(v1alpha1.PhaseReady)
+	if held := e.Get().Status.NodeHolds; len(held) != 1 || held[0].ID != h.ID {
 		t.Errorf("holds %+v", held)
 	}
 	// Whatever is answered now: the pool is there, and nothing is made.
-	e.resume(h, v1alpha1.OptionRecreate)
+	e.Resume(h, v1alpha1.OptionRecreate)
 	e.noToken()
-	e.eventually("the hold is over", func() error {
-		if c := e.get(); len(c.Status.NodeHolds) > 0 || c.Status.Phase != v1alpha1.PhaseReady {
+	e.Eventually("the hold is over", func() error {
+		if c := e.Get(); len(c.Status.NodeHolds) > 0 || c.Status.Phase != v1alpha1.PhaseReady {
 			return fmt.Errorf("phase %s, holds %+v", c.Status.Phase, c.Status.NodeHolds)
 		}
 		return nil
 	})
-	e.eventually("the consent is dropped", func() error {
-		if _, there := e.view().Node("n2").Properties["Aux/storage.linstor.dev/recreate.ssd"]; there {
+	e.Eventually("the consent is dropped", func() error {
+		if _, there := e.View().Node("n2").Properties["Aux/storage.linstor.dev/recreate.ssd"]; there {
 			return errors.New("it is still there")
 		}
 		return nil
@@ -126,7 +127,7 @@ func TestLostPoolComesBack(t *testing.T) {
 	if w := e.destructive("n2"); len(w) > 0 || e.signature("n2", "S4EV2new") != "" {
 		t.Errorf("%v, the spare disk has %q", w, e.signature("n2", "S4EV2new"))
 	}
-	if data := e.c.World().VolumeData("pvc-1"); !slices.Equal(data, []string{"n2"}) {
+	if data := e.Sim.World().VolumeData("pvc-1"); !slices.Equal(data, []string{"n2"}) {
 		t.Errorf("the volume's data is on %v", data)
 	}
 }
@@ -134,20 +135,20 @@ func TestLostPoolComesBack(t *testing.T) {
 // TestRecreateWaitsForTheCopies: while copies of volumes are registered in the lost pool, it is not made anew, whatever was
 // answered.
 func TestRecreateWaitsForTheCopies(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(devicePool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	e.c.World().ResetRequests()
-	e.c.World().Machine("n2").AttachDisk(spare("2"))
+	e.Sim.World().ResetRequests()
+	e.Sim.World().Machine("n2").AttachDisk(spare("2"))
 	e.loseDisk("n2")
 	h := e.waitListed(v1alpha1.HoldPoolBackendLost, "n2:S4EV2new")
-	e.resume(h, v1alpha1.OptionRecreate)
+	e.Resume(h, v1alpha1.OptionRecreate)
 	e.noToken()
-	e.eventually("a hold that says why", func() error {
+	e.Eventually("a hold that says why", func() error {
 		again := e.waitListed(v1alpha1.HoldPoolBackendLost, "n2:S4EV2new")
 		if again.ID == h.ID || !strings.Contains(again.Message, "pvc-1") {
 			return errors.New(again.Message)
@@ -159,11 +160,11 @@ func TestRecreateWaitsForTheCopies(t *testing.T) {
 		t.Errorf("with a copy in the pool: %v", w)
 	}
 	e.linstorDelete("/v1/resource-definitions/pvc-1/resources/n2")
-	e.resume(h, v1alpha1.OptionRecreate)
+	e.Resume(h, v1alpha1.OptionRecreate)
 	e.noToken()
 	e.ready("3/3", "3/3")
 	e.expectGroup("n2", "vg_new", "S4EV2new")
-	if data := e.c.World().VolumeData("pvc-1"); !slices.Contains(data, "n1") {
+	if data := e.Sim.World().VolumeData("pvc-1"); !slices.Contains(data, "n1") {
 		t.Errorf("the volume's data is on %v", data)
 	}
 }
@@ -171,28 +172,28 @@ func TestRecreateWaitsForTheCopies(t *testing.T) {
 // TestLostVolumeGroup: a pool on a volume group that somebody made by hand. There is nothing to make it from, so only looking
 // again is offered. LINSTOR itself sees that the group is back.
 func TestLostVolumeGroup(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.c.World().ResetRequests()
-	e.c.World().Machine("n2").RemoveVolumeGroup("vg_ssd0")
-	if err := e.c.RebootNode(e.ctx, "n2", nil); err != nil {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Sim.World().ResetRequests()
+	e.Sim.World().Machine("n2").RemoveVolumeGroup("vg_ssd0")
+	if err := e.Sim.RebootNode(e.Ctx, "n2", nil); err != nil {
 		t.Fatal(err)
 	}
-	h := e.waitNodeHold(v1alpha1.HoldPoolBackendLost)
+	h := e.WaitNodeHold(v1alpha1.HoldPoolBackendLost)
 	if !slices.Equal(h.Options, []string{v1alpha1.OptionRetry}) || !slices.Equal(h.Nodes, []string{"n2"}) {
 		t.Errorf("%+v", h)
 	}
-	e.during(settle, "the pool is not registered anew", func() error {
+	e.During(settle, "the pool is not registered anew", func() error {
 		if w := e.destructive("n2"); len(w) > 0 {
 			return fmt.Errorf("%v", w)
 		}
 		return nil
 	})
-	e.c.World().Machine("n2").AddVolumeGroup(machine(2).VolumeGroups[0])
+	e.Sim.World().Machine("n2").AddVolumeGroup(harness.Machine(2).VolumeGroups[0])
 	e.waitPools("3/3")
-	e.resume(h, v1alpha1.OptionRetry)
+	e.Resume(h, v1alpha1.OptionRetry)
 	e.noToken()
 	e.ready("3/3", "3/3")
 	if w := e.destructive("n2"); len(w) > 0 {
@@ -205,21 +206,21 @@ func TestLostVolumeGroup(t *testing.T) {
 func TestKilledWhileRecreating(t *testing.T) {
 	for n, name := range []string{"intent", "old pool", "devices", "pool"} {
 		t.Run(name, func(t *testing.T) {
-			e := start(t, nodes(1))
+			e := start(t, harness.Nodes(1))
 			c := &cut{left: 1 << 30, done: true, dead: make(chan struct{})}
-			e.transport = c
-			e.run()
-			e.apply(cluster(devicePool))
-			e.waitPhase(v1alpha1.PhaseReady)
-			e.c.World().Machine("n1").AttachDisk(spare("1"))
+			e.Transport = c
+			e.Run()
+			e.Apply(harness.Manifest(harness.DevicePool))
+			e.WaitPhase(v1alpha1.PhaseReady)
+			e.Sim.World().Machine("n1").AttachDisk(spare("1"))
 			e.loseDisk("n1")
 			h := e.waitListed(v1alpha1.HoldPoolBackendLost, "n1:S4EV1new")
-			e.c.World().ResetRequests()
+			e.Sim.World().ResetRequests()
 			c.mu.Lock()
 			c.left = n
 			c.mu.Unlock()
-			e.resume(h, v1alpha1.OptionRecreate)
-			e.eventually("the operator gets to its end", func() error {
+			e.Resume(h, v1alpha1.OptionRecreate)
+			e.Eventually("the operator gets to its end", func() error {
 				select {
 				case <-c.dead:
 					return nil
@@ -227,9 +228,9 @@ func TestKilledWhileRecreating(t *testing.T) {
 					return errors.New("not yet")
 				}
 			})
-			e.stopOperator()
-			e.transport = nil
-			e.run()
+			e.StopOperator()
+			e.Transport = nil
+			e.Run()
 			e.ready("1/1", "1/1")
 			e.expectGroup("n1", "vg_new", "S4EV1new")
 			if steps := e.deviceSteps("n1"); len(steps) != 1 {

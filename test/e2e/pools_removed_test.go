@@ -10,10 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // twoPools are a thin pool on a volume group that is there and one that is made from a disk.
-const twoPools = thinPool + `  - name: fast
+const twoPools = harness.ThinPool + `  - name: fast
     lvmThin: {volumeGroup: vg_new, thinPool: thin}
     nodeSelector: {example.com/disk: nvme}
     devices: {match: [{serial: "S4EV*"}]}
@@ -21,18 +22,18 @@ const twoPools = thinPool + `  - name: fast
 
 // removeEntry takes an entry out of the spec.
 func (e *env) removeEntry(name string) {
-	e.t.Helper()
-	e.update(func(c *v1alpha1.StorageCluster) {
+	e.T.Helper()
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.StoragePools = slices.DeleteFunc(c.Spec.StoragePools, func(p v1alpha1.StoragePoolSpec) bool { return p.Name == name })
 	})
 }
 
 // waitPoolGone waits until LINSTOR has a pool on none of the nodes.
 func (e *env) waitPoolGone(pool string, nodes ...string) {
-	e.t.Helper()
-	e.eventually("pool "+pool+" is deregistered", func() error {
+	e.T.Helper()
+	e.Eventually("pool "+pool+" is deregistered", func() error {
 		for _, n := range nodes {
-			if e.view().Pool(n, pool) != nil {
+			if e.View().Pool(n, pool) != nil {
 				return fmt.Errorf("it is there on %s", n)
 			}
 		}
@@ -43,7 +44,7 @@ func (e *env) waitPoolGone(pool string, nodes ...string) {
 // poolDeletes are the requests that would deregister a pool of a node.
 func (e *env) poolDeletes(node string) int {
 	n := 0
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		if w.Method == http.MethodDelete && strings.HasPrefix(w.Path, "/v1/nodes/"+node+"/storage-pools/") {
 			n++
 		}
@@ -63,33 +64,33 @@ func problem(c *v1alpha1.StorageCluster, reason string) *v1alpha1.NodeProblem {
 
 // TestPoolsComeAndGo adds a pool to a running cluster, removes it, and adds it again: its volume group stays and is used again.
 func TestPoolsComeAndGo(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.apply(cluster(twoPools))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Apply(harness.Manifest(twoPools))
 	e.waitPools("6/6")
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 	e.expectGroup("n2", "vg_new", "S4EV2")
 
-	e.apply(cluster(thinPool))
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.waitPoolGone("fast", "n1", "n2", "n3")
 	e.waitPools("3/3")
-	c := e.waitPhase(v1alpha1.PhaseReady)
+	c := e.WaitPhase(v1alpha1.PhaseReady)
 	if c.Status.Nodes.Online != 3 || len(c.Status.NodeHolds) > 0 {
 		t.Errorf("%d online, holds %+v", c.Status.Nodes.Online, c.Status.NodeHolds)
 	}
 	e.expectGroup("n2", "vg_new", "S4EV2")
-	e.waitEvent("PoolRemoved", "fast", "vg_new/thin")
+	e.WaitEvent("PoolRemoved", "fast", "vg_new/thin")
 	for _, n := range []string{"n1", "n2", "n3"} {
-		if e.view().Pool(n, "ssd") == nil || e.poolDeletes(n) != 1 {
-			t.Errorf("node %s: %d pools were deleted, ssd is %v", n, e.poolDeletes(n), e.view().Pool(n, "ssd"))
+		if e.View().Pool(n, "ssd") == nil || e.poolDeletes(n) != 1 {
+			t.Errorf("node %s: %d pools were deleted, ssd is %v", n, e.poolDeletes(n), e.View().Pool(n, "ssd"))
 		}
 	}
 
-	e.apply(cluster(twoPools))
+	e.Apply(harness.Manifest(twoPools))
 	e.waitPools("6/6")
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 	for _, n := range []string{"n1", "n2", "n3"} {
 		if steps := e.deviceSteps(n); len(steps) != 1 {
 			t.Errorf("node %s: %d device steps: the volume group was there", n, len(steps))
@@ -100,11 +101,11 @@ func TestPoolsComeAndGo(t *testing.T) {
 
 // TestPoolInUseStays: volumes and snapshots keep a pool that the spec no longer wants.
 func TestPoolInUseStays(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(twoPools))
-	e.waitPhase(v1alpha1.PhaseReady)
-	world := e.c.World()
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(twoPools))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	world := e.Sim.World()
 	for _, err := range []error{world.CreateVolume("pvc-1", 1<<20, "fast", "n1", "n2"), world.CreateSnapshot("pvc-1", "daily")} {
 		if err != nil {
 			t.Fatal(err)
@@ -112,13 +113,13 @@ func TestPoolInUseStays(t *testing.T) {
 	}
 	e.removeEntry("fast")
 	e.waitPoolGone("fast", "n3")
-	e.eventually("the volume is told", func() error {
-		if p := problem(e.get(), "PoolInUse"); p == nil || p.Count != 2 || !strings.Contains(p.Message, "pvc-1") {
-			return fmt.Errorf("problems %+v", e.get().Status.Nodes.Problems)
+	e.Eventually("the volume is told", func() error {
+		if p := problem(e.Get(), "PoolInUse"); p == nil || p.Count != 2 || !strings.Contains(p.Message, "pvc-1") {
+			return fmt.Errorf("problems %+v", e.Get().Status.Nodes.Problems)
 		}
 		return nil
 	})
-	if c := e.waitPhase(v1alpha1.PhaseReady); c.Status.Nodes.Online != 3 {
+	if c := e.WaitPhase(v1alpha1.PhaseReady); c.Status.Nodes.Online != 3 {
 		t.Errorf("%d online: a pool in use is no trouble of its node", c.Status.Nodes.Online)
 	}
 	if n := e.poolDeletes("n1") + e.poolDeletes("n2"); n > 0 {
@@ -126,13 +127,13 @@ func TestPoolInUseStays(t *testing.T) {
 	}
 	// The copy on n1 goes; its snapshot is left.
 	e.linstorDelete("/v1/resource-definitions/pvc-1/resources/n1")
-	e.eventually("the snapshot is told", func() error {
-		if p := problem(e.get(), "PoolInUse"); p == nil || !slices.Contains(p.Nodes, "n1") || e.poolDeletes("n1") == 0 {
-			return fmt.Errorf("problems %+v, %d deletions tried", e.get().Status.Nodes.Problems, e.poolDeletes("n1"))
+	e.Eventually("the snapshot is told", func() error {
+		if p := problem(e.Get(), "PoolInUse"); p == nil || !slices.Contains(p.Nodes, "n1") || e.poolDeletes("n1") == 0 {
+			return fmt.Errorf("problems %+v, %d deletions tried", e.Get().Status.Nodes.Problems, e.poolDeletes("n1"))
 		}
 		return nil
 	})
-	if e.view().Pool("n1", "fast") == nil {
+	if e.View().Pool("n1", "fast") == nil {
 		t.Error("the pool with the snapshot is gone")
 	}
 	world.DeleteSnapshot("pvc-1", "daily")
@@ -144,8 +145,8 @@ func TestPoolInUseStays(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.waitPoolGone("fast", "n2")
-	e.eventually("nothing is told any more", func() error {
-		if p := e.get().Status.Nodes.Problems; len(p) > 0 {
+	e.Eventually("nothing is told any more", func() error {
+		if p := e.Get().Status.Nodes.Problems; len(p) > 0 {
 			return fmt.Errorf("problems %+v", p)
 		}
 		return nil
@@ -154,32 +155,32 @@ func TestPoolInUseStays(t *testing.T) {
 
 // linstorDelete is what an administrator does with LINSTOR's client.
 func (e *env) linstorDelete(path string) {
-	e.t.Helper()
-	req, err := http.NewRequestWithContext(e.ctx, http.MethodDelete, e.c.LinstorURL()+path, nil)
+	e.T.Helper()
+	req, err := http.NewRequestWithContext(e.Ctx, http.MethodDelete, e.Sim.LinstorURL()+path, nil)
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
-		e.t.Fatalf("DELETE %s: %s", path, resp.Status)
+		e.T.Fatalf("DELETE %s: %s", path, resp.Status)
 	}
 }
 
 // TestPoolLeavesANode: a node that no longer matches an entry loses its empty pool; the others keep theirs.
 func TestPoolLeavesANode(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(twoPools))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(twoPools))
+	e.WaitPhase(v1alpha1.PhaseReady)
 	patchNode(e, "n2", func(n *corev1.Node) { n.Labels["example.com/disk"] = "hdd" })
 	e.waitPoolGone("fast", "n2")
 	e.waitPools("5/5")
 	for _, n := range []string{"n1", "n3"} {
-		if e.view().Pool(n, "fast") == nil || e.poolDeletes(n) > 0 {
+		if e.View().Pool(n, "fast") == nil || e.poolDeletes(n) > 0 {
 			t.Errorf("node %s lost its pool", n)
 		}
 	}
@@ -193,24 +194,24 @@ func TestPoolLeavesANode(t *testing.T) {
 // TestPoolsOfOthersStay: what somebody registered in LINSTOR without the operator is theirs, and what a node holds that leaves
 // stays as well.
 func TestPoolsOfOthersStay(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(twoPools))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.linstorPost("/v1/nodes/n1/storage-pools", `{"storage_pool_name":"theirs","provider_kind":"ZFS","props":{"StorDriver/StorPoolName":"tank"}}`)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(twoPools))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.LinstorPost("/v1/nodes/n1/storage-pools", `{"storage_pool_name":"theirs","provider_kind":"ZFS","props":{"StorDriver/StorPoolName":"tank"}}`)
 	patchNode(e, "n2", func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/out", Effect: corev1.TaintEffectNoSchedule})
 	})
-	e.eventually("n2 leaves", func() error {
-		if c := e.get(); c.Status.Nodes.LeavingCount != 1 {
+	e.Eventually("n2 leaves", func() error {
+		if c := e.Get(); c.Status.Nodes.LeavingCount != 1 {
 			return fmt.Errorf("%d leave", c.Status.Nodes.LeavingCount)
 		}
 		return nil
 	})
 	e.removeEntry("fast")
 	e.waitPoolGone("fast", "n1", "n3")
-	e.during(settle, "what is not ours to remove stays", func() error {
-		if v := e.view(); v.Pool("n1", "theirs") == nil || v.Pool("n2", "fast") == nil {
+	e.During(settle, "what is not ours to remove stays", func() error {
+		if v := e.View(); v.Pool("n1", "theirs") == nil || v.Pool("n2", "fast") == nil {
 			return fmt.Errorf("theirs: %v, on the leaving node: %v", v.Pool("n1", "theirs"), v.Pool("n2", "fast"))
 		}
 		return nil
@@ -219,14 +220,14 @@ func TestPoolsOfOthersStay(t *testing.T) {
 
 // TestBrokenPoolGoesWithItsEntry: LINSTOR keeps a pool registered whose volume group was never there.
 func TestBrokenPoolGoesWithItsEntry(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.apply(cluster(thinPool + "  - name: wrong\n    lvm: {volumeGroup: vg_typo}\n"))
-	e.waitHold(v1alpha1.HoldPoolBackendMissing)
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Apply(harness.Manifest(harness.ThinPool + "  - name: wrong\n    lvm: {volumeGroup: vg_typo}\n"))
+	e.WaitHold(v1alpha1.HoldPoolBackendMissing)
 	e.removeEntry("wrong")
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 	e.waitPoolGone("wrong", "n1", "n2", "n3")
 	e.waitPools("3/3")
 }

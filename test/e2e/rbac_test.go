@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -102,27 +103,27 @@ func (g grant) uses(ev simcluster.AuditEvent) bool {
 
 // denied are the operator's requests that were refused for want of a right.
 func denied(e *env) []simcluster.AuditEvent {
-	e.t.Helper()
-	all, _ := operatorRequests(e, 0)
+	e.T.Helper()
+	all, _ := e.Requests(0)
 	return slices.DeleteFunc(all, func(ev simcluster.AuditEvent) bool { return ev.Code != http.StatusForbidden })
 }
 
 // TestDenialsAreSeen takes one right away and finds the request that misses it: without that, a list of no denials proves
 // nothing.
 func TestDenialsAreSeen(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	var role rbacv1.Role
-	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "storagecluster-operator-events"}, &role); err != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "storagecluster-operator-events"}, &role); err != nil {
 		t.Fatal(err)
 	}
 	role.Rules[0].Verbs = slices.DeleteFunc(role.Rules[0].Verbs, func(v string) bool { return v == "create" })
-	if err := e.client().Update(e.ctx, &role); err != nil {
+	if err := e.Client().Update(e.Ctx, &role); err != nil {
 		t.Fatal(err)
 	}
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.eventually("a denied request", func() error {
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Eventually("a denied request", func() error {
 		for _, ev := range denied(e) {
 			if ev.Verb == "create" && ev.Resource == "events" {
 				return nil
@@ -147,7 +148,7 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-const walkPools = thinPool + `
+const walkPools = harness.ThinPool + `
   - name: fast
     lvmThin: {volumeGroup: vg_new, thinPool: thin}
     devices: {match: [{serial: "S4EV*"}]}
@@ -156,33 +157,33 @@ const walkPools = thinPool + `
 // walk takes a StorageCluster through its life.
 func walk(t *testing.T) *env {
 	t.Helper()
-	e := start(t, nodes(3))
-	e.apply(linstorNodesDefinition) // as an earlier LINSTOR leaves it behind
-	e.c.World().Machine("n3").SetSignature("S4EV3", "ext4")
-	e.run()
-	e.apply(cluster(walkPools))
-	e.resume(e.waitNodeHold(v1alpha1.HoldDeviceNotEmpty), v1alpha1.OptionSkip)
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Apply(linstorNodesDefinition) // as an earlier LINSTOR leaves it behind
+	e.Sim.World().Machine("n3").SetSignature("S4EV3", "ext4")
+	e.Run()
+	e.Apply(harness.Manifest(walkPools))
+	e.Resume(e.WaitNodeHold(v1alpha1.HoldDeviceNotEmpty), v1alpha1.OptionSkip)
+	e.WaitPhase(v1alpha1.PhaseReady)
 
-	addNode(e, nodeSpec(4, nil))
-	waitStatus(e, "four nodes", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "4/4" })
+	e.AddNode(nodeSpec(4, nil))
+	e.WaitStatus("four nodes", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "4/4" })
 	dead := otherNode(e)
-	if err := e.c.KillNode(e.ctx, dead); err != nil {
+	if err := e.Sim.KillNode(e.Ctx, dead); err != nil {
 		t.Fatal(err)
 	}
-	e.waitPhase(v1alpha1.PhaseDegraded)
-	if err := e.c.ReviveNode(e.ctx, dead); err != nil {
+	e.WaitPhase(v1alpha1.PhaseDegraded)
+	if err := e.Sim.ReviveNode(e.Ctx, dead); err != nil {
 		t.Fatal(err)
 	}
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 
 	// More accepted specs than are kept.
 	for i := range 11 {
-		e.update(func(c *v1alpha1.StorageCluster) {
+		e.Update(func(c *v1alpha1.StorageCluster) {
 			c.Spec.Nodes.Properties = map[string]string{"Aux/example.com/turn": fmt.Sprint(i)}
 		})
-		e.eventually("the changed spec is accepted and done", func() error {
-			if c := e.get(); c.Status.AcceptedGeneration != c.Generation || c.Status.Phase != v1alpha1.PhaseReady {
+		e.Eventually("the changed spec is accepted and done", func() error {
+			if c := e.Get(); c.Status.AcceptedGeneration != c.Generation || c.Status.Phase != v1alpha1.PhaseReady {
 				return fmt.Errorf("generation %d of %d is accepted, phase %s", c.Status.AcceptedGeneration, c.Generation, c.Status.Phase)
 			}
 			return nil
@@ -190,42 +191,42 @@ func walk(t *testing.T) *env {
 	}
 	// A change of what the satellites' pods are made from.
 	roll := watchRoll(e)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
-	e.eventually("the first satellite is restarted", func() error {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
+	e.Eventually("the first satellite is restarted", func() error {
 		if _, order := roll.result(); len(order) == 0 {
 			return fmt.Errorf("no satellite was restarted yet")
 		}
 		return nil
 	})
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
-	e.remove()
-	e.waitGone()
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
+	e.Remove()
+	e.WaitGone()
 
 	// The same again on an external database with credentials, deleted with the policy Retain.
-	manifest := preparePostgreSQL(e, cluster(thinPool)+`
+	manifest := preparePostgreSQL(e, harness.Manifest(harness.ThinPool)+`
   database:
     postgresql:
       host: postgresql.example.com
       credentialsSecret: linstor-db
       sslMode: require
 `)
-	e.apply(manifest)
-	e.waitPhase(v1alpha1.PhaseReady)
-	e.remove()
-	e.waitGone()
+	e.Apply(manifest)
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Remove()
+	e.WaitGone()
 	return e
 }
 
 // TestRoleFits finds neither a request that the role lacks nor a right in it that nothing uses.
 func TestRoleFits(t *testing.T) {
 	e := walk(t)
-	e.stopOperator() // watches are logged when they end
+	e.StopOperator() // watches are logged when they end
 	for _, ev := range denied(e) {
 		t.Errorf("denied: %s %s", ev.Verb, ev.RequestURI)
 	}
 	granted := grants(t)
-	e.eventually("all rights are used, or it is known why not", func() error {
-		requests, _ := operatorRequests(e, 0)
+	e.Eventually("all rights are used, or it is known why not", func() error {
+		requests, _ := e.Requests(0)
 		var missing []string
 		for _, g := range granted {
 			if !slices.ContainsFunc(requests, g.uses) && unusedGrant(g) == "" {

@@ -13,11 +13,12 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // newMachine has empty disks, of which one fits the pool that is made from devices.
 func newMachine() *sim.MachineSpec {
-	m := machine(2)
+	m := harness.Machine(2)
 	m.VolumeGroups, m.ZPools = nil, nil
 	m.Disks[1].Serial, m.Disks[1].WWN = "S4EV-new", "0x6000new"
 	return &m
@@ -25,8 +26,8 @@ func newMachine() *sim.MachineSpec {
 
 // mark is a note that the operator left at a LINSTOR node.
 func (e *env) mark(node, key string) string {
-	e.t.Helper()
-	n, err := linstorNode(e, node)
+	e.T.Helper()
+	n, err := e.LinstorNode(node)
 	if err != nil {
 		return err.Error()
 	}
@@ -36,7 +37,7 @@ func (e *env) mark(node, key string) string {
 // writesTo counts what was written to LINSTOR about a node.
 func (e *env) writesTo(node string) int {
 	n := 0
-	for _, r := range e.c.World().Writes() {
+	for _, r := range e.Sim.World().Writes() {
 		if strings.HasPrefix(r.Path+"/", "/v1/nodes/"+node+"/") || strings.HasPrefix(r.Path+"/", "/v1/physical-storage/"+node+"/") {
 			n++
 		}
@@ -45,56 +46,56 @@ func (e *env) writesTo(node string) int {
 }
 
 func (e *env) replace(node string, m *sim.MachineSpec) {
-	e.t.Helper()
-	if err := e.c.ReplaceMachine(e.ctx, node, m); err != nil {
-		e.t.Fatal(err)
+	e.T.Helper()
+	if err := e.Sim.ReplaceMachine(e.Ctx, node, m); err != nil {
+		e.T.Fatal(err)
 	}
 }
 
 // holdMachineReplaced: another machine comes under the name of a registered one. It is left alone until a human says that the
 // data of the first is gone.
 func holdMachineReplaced(t *testing.T) {
-	e := start(t, nodes(4))
-	e.run()
-	e.apply(cluster(devicePool))
+	e := start(t, harness.Nodes(4))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
 	e.ready("4/4", "4/4")
 	spare := e.others("n1", "n2", "n3", "n4")
 	victim, other := spare[0], spare[1]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, other); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, other); err != nil {
 		t.Fatal(err)
 	}
 	first := e.mark(victim, "system-uuid")
-	e.c.World().ResetRequests()
+	e.Sim.World().ResetRequests()
 	e.replace(victim, newMachine())
 
-	h := e.waitNodeHold(v1alpha1.HoldMachineReplaced)
-	e.checkHold(e.get(), h, victim, first)
-	e.during(settle, "nothing is written for it", func() error {
+	h := e.WaitNodeHold(v1alpha1.HoldMachineReplaced)
+	e.checkHold(e.Get(), h, victim, first)
+	e.During(settle, "nothing is written for it", func() error {
 		if n := e.writesTo(victim); n > 0 {
 			return fmt.Errorf("%d writes", n)
 		}
 		return nil
 	})
-	waitStatus(e, "one node is held", func(s *v1alpha1.StorageClusterStatus) bool {
+	e.WaitStatus("one node is held", func(s *v1alpha1.StorageClusterStatus) bool {
 		return slices.Contains(s.Nodes.States, v1alpha1.NodeStateCount{State: v1alpha1.NodeHeld, Count: 1})
 	})
 	e.ignored(h.ID + ":skip")
 	e.removeToken()
-	e.resume(h, v1alpha1.OptionRetry)
-	e.eventually("a new hold", func() error {
-		holds := e.get().Status.NodeHolds
+	e.Resume(h, v1alpha1.OptionRetry)
+	e.Eventually("a new hold", func() error {
+		holds := e.Get().Status.NodeHolds
 		if len(holds) != 1 || holds[0].ID == h.ID {
 			return fmt.Errorf("holds %+v", holds)
 		}
 		return nil
 	})
 	e.noToken()
-	h = e.waitNodeHold(v1alpha1.HoldMachineReplaced)
+	h = e.WaitNodeHold(v1alpha1.HoldMachineReplaced)
 
-	e.resume(h, v1alpha1.OptionReplace)
+	e.Resume(h, v1alpha1.OptionReplace)
 	e.ready("4/4", "4/4")
 	e.noToken()
-	if now := e.mark(victim, "system-uuid"); now == first || now != node(e, victim).Status.NodeInfo.SystemUUID {
+	if now := e.mark(victim, "system-uuid"); now == first || now != e.Node(victim).Status.NodeInfo.SystemUUID {
 		t.Errorf("registered as machine %s, was %s", now, first)
 	}
 	if n := e.linstorCalls(http.MethodDelete, "/"+victim+"/lost"); n != 1 {
@@ -103,12 +104,12 @@ func holdMachineReplaced(t *testing.T) {
 	if n := e.linstorCalls(http.MethodDelete, "/v1/nodes/"+victim); n != 0 {
 		t.Errorf("deleted %d times: that lets the new satellite delete volumes", n)
 	}
-	e.eventually("one Event MachineForgotten", func() error {
-		return oneEvent(e.events(), func(ev *eventsv1.Event) bool {
+	e.Eventually("one Event MachineForgotten", func() error {
+		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
 			return ev.Reason == "MachineForgotten" && ev.Type == corev1.EventTypeWarning && strings.Contains(ev.Note, victim)
 		})
 	})
-	if have := e.c.World().VolumeData("pvc-1"); !slices.Equal(have, []string{other}) {
+	if have := e.Sim.World().VolumeData("pvc-1"); !slices.Equal(have, []string{other}) {
 		t.Errorf("pvc-1 is on %v", have)
 	}
 	e.expectGroup(victim, "vg_new", "S4EV-new") // its disk was empty
@@ -116,55 +117,55 @@ func holdMachineReplaced(t *testing.T) {
 
 // The disks were moved into another machine: it is adopted, with all that is on them.
 func TestAdoptReplacedMachine(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	victim := e.others("n1", "n2", "n3")[0]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", victim); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim); err != nil {
 		t.Fatal(err)
 	}
 	e.replace(victim, nil)
-	h := e.waitNodeHold(v1alpha1.HoldMachineReplaced)
-	e.resume(h, v1alpha1.OptionAdopt+"@"+victim)
+	h := e.WaitNodeHold(v1alpha1.HoldMachineReplaced)
+	e.Resume(h, v1alpha1.OptionAdopt+"@"+victim)
 	e.ready("3/3", "3/3")
 	e.noToken()
-	if now := e.mark(victim, "system-uuid"); now != node(e, victim).Status.NodeInfo.SystemUUID {
+	if now := e.mark(victim, "system-uuid"); now != e.Node(victim).Status.NodeInfo.SystemUUID {
 		t.Errorf("registered as machine %s", now)
 	}
 	if deletes := e.linstorDeletes(); len(deletes) > 0 {
 		t.Errorf("LINSTOR was told to delete %v", deletes)
 	}
-	if have := e.c.World().VolumeData("pvc-1"); !slices.Equal(have, []string{victim}) {
+	if have := e.Sim.World().VolumeData("pvc-1"); !slices.Equal(have, []string{victim}) {
 		t.Errorf("pvc-1 is on %v", have)
 	}
 }
 
 // Even a human's word does not make the operator give up the last good copy of a volume.
 func TestReplacedMachineWithTheLastCopy(t *testing.T) {
-	e := start(t, nodes(4))
-	e.run()
-	e.apply(cluster(devicePool))
+	e := start(t, harness.Nodes(4))
+	e.Run()
+	e.Apply(harness.Manifest(harness.DevicePool))
 	e.ready("4/4", "4/4")
 	victim := e.others("n1", "n2", "n3", "n4")[0]
-	if err := e.c.World().CreateVolume("pvc-only", 1<<20, "ssd", victim); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-only", 1<<20, "ssd", victim); err != nil {
 		t.Fatal(err)
 	}
 	e.replace(victim, newMachine())
-	e.resume(e.waitNodeHold(v1alpha1.HoldMachineReplaced), v1alpha1.OptionReplace)
-	e.eventually("the operator says why it waits", func() error {
+	e.Resume(e.WaitNodeHold(v1alpha1.HoldMachineReplaced), v1alpha1.OptionReplace)
+	e.Eventually("the operator says why it waits", func() error {
 		if p := e.waitProblem("MachineReplaced", victim); !strings.Contains(p.Message, "last up-to-date copy of 1 volumes: pvc-only") {
 			return errors.New(p.Message)
 		}
 		return nil
 	})
-	e.during(settle, "nothing is deleted", func() error {
+	e.During(settle, "nothing is deleted", func() error {
 		if deletes := e.linstorDeletes(); len(deletes) > 0 {
 			return fmt.Errorf("LINSTOR was told to delete %v", deletes)
 		}
 		return nil
 	})
-	if err := e.c.World().DeleteVolume("pvc-only"); err != nil { // a human gives it up
+	if err := e.Sim.World().DeleteVolume("pvc-only"); err != nil { // a human gives it up
 		t.Fatal(err)
 	}
 	e.ready("4/4", "4/4")
@@ -172,33 +173,33 @@ func TestReplacedMachineWithTheLastCopy(t *testing.T) {
 
 // A node that is deleted and joins anew on the same machine keeps its registration, its pools and its volumes.
 func TestRejoinedNodeIsAdopted(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	name := e.others("n1", "n2", "n3")[0]
-	if err := e.c.World().CreateVolume("pvc-1", 1<<20, "ssd", name); err != nil {
+	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", name); err != nil {
 		t.Fatal(err)
 	}
 	first := e.mark(name, "node-uid")
-	if err := e.c.DeleteNode(e.ctx, name); err != nil {
+	if err := e.Sim.DeleteNode(e.Ctx, name); err != nil {
 		t.Fatal(err)
 	}
-	waitStatus(e, "two members", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Members == 2 })
-	if err := e.c.RejoinNode(e.ctx, name); err != nil {
+	e.WaitStatus("two members", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Members == 2 })
+	if err := e.Sim.RejoinNode(e.Ctx, name); err != nil {
 		t.Fatal(err)
 	}
 	e.ready("3/3", "3/3")
-	e.eventually("one Event NodeRejoined", func() error {
-		return oneEvent(e.events(), func(ev *eventsv1.Event) bool { return ev.Reason == "NodeRejoined" && strings.Contains(ev.Note, name) })
+	e.Eventually("one Event NodeRejoined", func() error {
+		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool { return ev.Reason == "NodeRejoined" && strings.Contains(ev.Note, name) })
 	})
-	if now := e.mark(name, "node-uid"); now == first || now != string(node(e, name).UID) {
+	if now := e.mark(name, "node-uid"); now == first || now != string(e.Node(name).UID) {
 		t.Errorf("registered as %s, was %s", now, first)
 	}
 	if deletes := e.linstorDeletes(); len(deletes) > 0 {
 		t.Errorf("LINSTOR was told to delete %v", deletes)
 	}
-	if have := e.c.World().VolumeData("pvc-1"); !slices.Equal(have, []string{name}) {
+	if have := e.Sim.World().VolumeData("pvc-1"); !slices.Equal(have, []string{name}) {
 		t.Errorf("pvc-1 is on %v", have)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 func chainPhases() []v1alpha1.Phase {
@@ -21,14 +22,14 @@ func chainPhases() []v1alpha1.Phase {
 
 // noDuplicates checks that every Kubernetes object, LINSTOR node and LINSTOR pool was made once.
 func noDuplicates(e *env) {
-	e.t.Helper()
+	e.T.Helper()
 	made := map[string]int{}
-	for _, ev := range operatorWrites(e, 0) {
+	for _, ev := range e.Writes(0) {
 		if ev.Code == http.StatusCreated && ev.Resource != "events" {
 			made[ev.Resource+" "+ev.Namespace+"/"+ev.Name]++
 		}
 	}
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		var body struct {
 			Name string `json:"name"`
 			Pool string `json:"storage_pool_name"`
@@ -45,32 +46,32 @@ func noDuplicates(e *env) {
 	}
 	for what, n := range made {
 		if n > 1 {
-			e.t.Errorf("%s was made %d times", what, n)
+			e.T.Errorf("%s was made %d times", what, n)
 		}
 	}
 	if len(made) < 6+2*3 {
-		e.t.Errorf("only %d things were made: %v", len(made), slices.Sorted(maps.Keys(made)))
+		e.T.Errorf("only %d things were made: %v", len(made), slices.Sorted(maps.Keys(made)))
 	}
 }
 
 // TestKilledAfterEveryWrite kills the operator after each single write, to Kubernetes or to LINSTOR, until nothing is left
 // to write.
 func TestKilledAfterEveryWrite(t *testing.T) {
-	e := start(t, nodes(3))
-	g := newGate()
-	g.install(e)
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	g := harness.NewGate()
+	g.Install(e.Env)
+	e.Apply(harness.Manifest(harness.ThinPool))
 	seen := map[v1alpha1.Phase]bool{}
 	kills := 0
-	for ; e.get().Status.Phase != v1alpha1.PhaseReady; kills++ {
+	for ; e.Get().Status.Phase != v1alpha1.PhaseReady; kills++ {
 		if kills > 150 {
-			t.Fatalf("after %d lives the operator is still in %s: %s", kills, e.get().Status.Phase, e.get().Status.Message)
+			t.Fatalf("after %d lives the operator is still in %s: %s", kills, e.Get().Status.Phase, e.Get().Status.Message)
 		}
-		spent := g.limit(1)
-		e.run()
-		e.await(fmt.Sprintf("write %d", kills+1), spent)
-		e.stopOperator()
-		seen[e.get().Status.Phase] = true
+		spent := g.Limit(1)
+		e.Run()
+		e.Await(fmt.Sprintf("write %d", kills+1), spent)
+		e.StopOperator()
+		seen[e.Get().Status.Phase] = true
 	}
 	t.Logf("Ready in %d lives", kills)
 	for _, p := range chainPhases()[1:] {
@@ -79,9 +80,9 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 		}
 	}
 	noDuplicates(e)
-	g.limit(-1)
-	e.run()
-	waitStatus(e, "all nodes and pools", func(s *v1alpha1.StorageClusterStatus) bool {
+	g.Limit(-1)
+	e.Run()
+	e.WaitStatus("all nodes and pools", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "3/3" && s.Pools.Summary == "3/3"
 	})
 	noDuplicates(e)
@@ -89,40 +90,40 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 
 // TestKilledInEveryPhase kills the operator once in each phase, at the moment when it has entered it.
 func TestKilledInEveryPhase(t *testing.T) {
-	e := start(t, nodes(3))
-	g := newGate()
-	g.install(e)
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	g := harness.NewGate()
+	g.Install(e.Env)
+	e.Apply(harness.Manifest(harness.ThinPool))
 	for _, p := range chainPhases()[1:] {
-		pinned, release := g.pinAt(p)
-		e.run()
-		e.await("phase "+string(p), pinned)
-		g.limit(0)
+		pinned, release := g.PinAt(p)
+		e.Run()
+		e.Await("phase "+string(p), pinned)
+		g.Limit(0)
 		release()
-		e.stopOperator()
-		if got := e.get().Status.Phase; got != p {
+		e.StopOperator()
+		if got := e.Get().Status.Phase; got != p {
 			t.Fatalf("killed in %s, want %s", got, p)
 		}
-		g.limit(-1)
+		g.Limit(-1)
 	}
-	e.run()
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.Run()
+	e.WaitPhase(v1alpha1.PhaseReady)
 	noDuplicates(e)
 }
 
 // TestSpecChangesInEveryPhase changes the spec while the operator is stopped in the middle of each phase, so that it goes
 // on with what it saw before.
 func TestSpecChangesInEveryPhase(t *testing.T) {
-	e := start(t, nodes(3))
-	g := newGate()
-	g.install(e)
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	g := harness.NewGate()
+	g.Install(e.Env)
+	e.Apply(harness.Manifest(harness.ThinPool))
 	phases := chainPhases()[1:]
-	pinned, release := g.pinAt(phases[0])
-	e.run()
+	pinned, release := g.PinAt(phases[0])
+	e.Run()
 	for i, p := range phases {
-		e.await("phase "+string(p), pinned)
-		e.update(func(c *v1alpha1.StorageCluster) {
+		e.Await("phase "+string(p), pinned)
+		e.Update(func(c *v1alpha1.StorageCluster) {
 			if c.Spec.Nodes.Properties == nil {
 				c.Spec.Nodes.Properties = map[string]string{}
 			}
@@ -138,18 +139,18 @@ func TestSpecChangesInEveryPhase(t *testing.T) {
 		})
 		next := release
 		if i+1 < len(phases) {
-			pinned, release = g.pinAt(phases[i+1])
+			pinned, release = g.PinAt(phases[i+1])
 		}
 		next()
 	}
-	c := waitStatus(e, "Ready with the last spec", func(s *v1alpha1.StorageClusterStatus) bool {
-		return s.Phase == v1alpha1.PhaseReady && s.AcceptedGeneration == e.get().Generation && s.Pools.Summary == "9/9"
+	c := e.WaitStatus("Ready with the last spec", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Phase == v1alpha1.PhaseReady && s.AcceptedGeneration == e.Get().Generation && s.Pools.Summary == "9/9"
 	})
 	if want := int32((len(phases)-1)%3 + 1); c.Status.Nodes.MinReady != want {
 		t.Errorf("minReady is %d, want %d", c.Status.Nodes.MinReady, want)
 	}
 	for _, name := range []string{"n1", "n2", "n3"} {
-		n, err := linstorNode(e, name)
+		n, err := e.LinstorNode(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,29 +163,29 @@ func TestSpecChangesInEveryPhase(t *testing.T) {
 	noDuplicatesOfPools(e, 9)
 
 	// A change that cannot be done is taken back, and leaves no trace in the status.
-	good := e.get().Spec.DeepCopy()
-	e.update(func(c *v1alpha1.StorageCluster) {
+	good := e.Get().Spec.DeepCopy()
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.StoragePools = append(c.Spec.StoragePools, v1alpha1.StoragePoolSpec{Name: "wrong", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_missing"}})
 	})
-	e.waitHold(v1alpha1.HoldPoolBackendMissing)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec = *good })
-	c = waitStatus(e, "Ready with the spec from before", func(s *v1alpha1.StorageClusterStatus) bool {
-		return s.Phase == v1alpha1.PhaseReady && s.AcceptedGeneration == e.get().Generation
+	e.WaitHold(v1alpha1.HoldPoolBackendMissing)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec = *good })
+	c = e.WaitStatus("Ready with the spec from before", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Phase == v1alpha1.PhaseReady && s.AcceptedGeneration == e.Get().Generation
 	})
-	if c.Status.Hold != nil || c.Status.Pools.Summary != "9/9" || len(c.Status.Nodes.Problems) > 0 || condition(c, v1alpha1.ConditionHumanInterventionRequired) != "False/NoHold" {
+	if c.Status.Hold != nil || c.Status.Pools.Summary != "9/9" || len(c.Status.Nodes.Problems) > 0 || harness.Condition(c, v1alpha1.ConditionHumanInterventionRequired) != "False/NoHold" {
 		t.Errorf("after the change was taken back: hold %+v, pools %s, problems %+v", c.Status.Hold, c.Status.Pools.Summary, c.Status.Nodes.Problems)
 	}
 }
 
 func noDuplicatesOfPools(e *env, want int) {
-	e.t.Helper()
+	e.T.Helper()
 	made := 0
-	for _, w := range e.c.World().Writes() {
+	for _, w := range e.Sim.World().Writes() {
 		if w.Method == http.MethodPost && strings.HasSuffix(w.Path, "/storage-pools") {
 			made++
 		}
 	}
 	if made != want {
-		e.t.Errorf("%d pools were made, want %d", made, want)
+		e.T.Errorf("%d pools were made, want %d", made, want)
 	}
 }

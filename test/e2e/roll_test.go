@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // rollWatch sees every satellite that is away, from the moment in which its pod is deleted until its successor is ready.
@@ -28,18 +29,18 @@ type rollWatch struct {
 
 // watchRoll begins to watch the satellites' pods.
 func watchRoll(e *env) *rollWatch {
-	e.t.Helper()
+	e.T.Helper()
 	r := &rollWatch{away: map[string]bool{}}
-	c, err := client.NewWithWatch(e.c.AdminConfig(), client.Options{})
+	c, err := client.NewWithWatch(e.Sim.AdminConfig(), client.Options{})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
-	w, err := c.Watch(e.ctx, &corev1.PodList{}, client.InNamespace(v1alpha1.WorkloadNamespace),
+	w, err := c.Watch(e.Ctx, &corev1.PodList{}, client.InNamespace(v1alpha1.WorkloadNamespace),
 		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
-	e.t.Cleanup(w.Stop)
+	e.T.Cleanup(w.Stop)
 	go func() {
 		for ev := range w.ResultChan() {
 			if p, ok := ev.Object.(*corev1.Pod); ok && p.Spec.NodeName != "" {
@@ -79,11 +80,11 @@ func podReady(p *corev1.Pod) bool {
 
 // satelliteImages are the images of the satellites' pods, by node.
 func satelliteImages(e *env) map[string]string {
-	e.t.Helper()
+	e.T.Helper()
 	var pods corev1.PodList
-	err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	out := map[string]string{}
 	for _, p := range pods.Items {
@@ -98,12 +99,12 @@ func satelliteImages(e *env) map[string]string {
 
 // waitRolled waits until all satellites run an image with that beginning.
 func (e *env) waitRolled(n int, prefix string) {
-	e.t.Helper()
-	e.eventually("all satellites run "+prefix, func() error {
+	e.T.Helper()
+	e.Eventually("all satellites run "+prefix, func() error {
 		images := satelliteImages(e)
 		for node, image := range images {
 			if !strings.HasPrefix(image, prefix) {
-				return fmt.Errorf("%s runs %s: %s", node, image, condition(e.get(), v1alpha1.ConditionSatellitesReady))
+				return fmt.Errorf("%s runs %s: %s", node, image, harness.Condition(e.Get(), v1alpha1.ConditionSatellitesReady))
 			}
 		}
 		if len(images) != n {
@@ -116,15 +117,15 @@ func (e *env) waitRolled(n int, prefix string) {
 // TestRegistryChangeRollsSatellites changes what the pods are made from: the satellites follow a few at a time, and the
 // cluster stays usable.
 func TestRegistryChangeRollsSatellites(t *testing.T) {
-	e := start(t, nodes(8))
-	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(8))
+	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("8/8", "8/8")
 	roll := watchRoll(e)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Images.Registry = "mirror.example.com/linstor" })
-	e.eventually("the condition tells of the roll", func() error {
-		if got := condition(e.get(), v1alpha1.ConditionSatellitesReady); got != "True/"+v1alpha1.ReasonRollingSatellites {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Images.Registry = "mirror.example.com/linstor" })
+	e.Eventually("the condition tells of the roll", func() error {
+		if got := harness.Condition(e.Get(), v1alpha1.ConditionSatellitesReady); got != "True/"+v1alpha1.ReasonRollingSatellites {
 			return fmt.Errorf("SatellitesReady is %s", got)
 		}
 		return nil
@@ -135,7 +136,7 @@ func TestRegistryChangeRollsSatellites(t *testing.T) {
 	if most > 2 || len(order) != 8 {
 		t.Errorf("%d satellites were away at once, want 2 at most; restarted were %v", most, order)
 	}
-	for _, h := range e.get().Status.History {
+	for _, h := range e.Get().Status.History {
 		if h.To == v1alpha1.PhaseDegraded {
 			t.Errorf("the cluster became Degraded by a roll: %s", h.Message)
 		}
@@ -145,14 +146,14 @@ func TestRegistryChangeRollsSatellites(t *testing.T) {
 
 // TestRollStopsAtASatelliteThatDoesNotComeBack breaks the node that goes first.
 func TestRollStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
-	e := start(t, nodes(4))
-	e.timing.Deadlines[fsm.Satellites] = 4 * time.Second
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(4))
+	e.Timing.Deadlines[fsm.Satellites] = 4 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")
 	roll := watchRoll(e)
-	e.c.SetImagePullError("piraeus-server") // of new pods
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
+	e.Sim.SetImagePullError("piraeus-server") // of new pods
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
 	h := e.held(v1alpha1.HoldSatellitesFailed)
 	if !strings.Contains(h.Message, "ImagePull") {
 		t.Errorf("the hold says %q", h.Message)
@@ -161,8 +162,8 @@ func TestRollStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 		t.Errorf("restarted were %v, want one", order)
 	}
 	// Taking the change back restarts what fails, and nothing else.
-	e.c.SetImagePullError("")
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = c.Spec.StoragePools[:1] })
+	e.Sim.SetImagePullError("")
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = c.Spec.StoragePools[:1] })
 	e.ready("4/4", "4/4")
 	if _, order := roll.result(); len(order) != 2 || order[0] != order[1] {
 		t.Errorf("restarted were %v, want the one that failed twice", order)
@@ -175,11 +176,11 @@ func filePool() v1alpha1.StoragePoolSpec {
 
 // TestFileDirectoryRolls adds a pool in a directory that the satellites' pods do not have yet.
 func TestFileDirectoryRolls(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
-	e.update(func(c *v1alpha1.StorageCluster) {
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.StoragePools = append(c.Spec.StoragePools, filePool())
 	})
 	e.ready("3/3", "6/6")
@@ -195,17 +196,17 @@ const onPodNetwork = "  nodes: {network: {mode: Pod}}"
 
 // TestRollOnPodNetworkWaitsForReplicas: there, a restart cuts replication, so that the other copy must have all data.
 func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
-	e := start(t, nodes(3))
-	e.timing.Straggler = time.Minute
-	e.run()
-	e.apply(cluster(onPodNetwork + thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Timing.Straggler = time.Minute
+	e.Run()
+	e.Apply(harness.Manifest(onPodNetwork + harness.ThinPool))
 	e.ready("3/3", "3/3")
 	volume(e, "pvc-1", "n1", "n2")
-	e.c.World().SetDiskState("pvc-1", "n2", "Inconsistent")
+	e.Sim.World().SetDiskState("pvc-1", "n2", "Inconsistent")
 	roll := watchRoll(e)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
-	e.eventually("the roll waits for the copy on n2", func() error {
-		cond := meta.FindStatusCondition(e.get().Status.Conditions, v1alpha1.ConditionSatellitesReady)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
+	e.Eventually("the roll waits for the copy on n2", func() error {
+		cond := meta.FindStatusCondition(e.Get().Status.Conditions, v1alpha1.ConditionSatellitesReady)
 		if _, order := roll.result(); len(order) != 2 || !strings.Contains(cond.Message, "copy on n2 is not UpToDate") {
 			return fmt.Errorf("restarted are %v: %s", order, cond.Message)
 		}
@@ -214,7 +215,7 @@ func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
 	if _, order := roll.result(); slices.Contains(order, "n1") {
 		t.Errorf("n1 was restarted although it held the only good copy: %v", order)
 	}
-	e.c.World().SetDiskState("pvc-1", "n2", "UpToDate")
+	e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
 	e.ready("3/3", "6/6")
 	if most, order := roll.result(); most != 1 || len(order) != 3 || order[2] != "n1" {
 		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
@@ -223,22 +224,22 @@ func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
 
 // TestNetworkModeRolls moves the satellites from the pods' network to the hosts', where they have other addresses.
 func TestNetworkModeRolls(t *testing.T) {
-	e := start(t, nodes(3))
-	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
-	e.run()
-	e.apply(cluster(onPodNetwork + thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Run()
+	e.Apply(harness.Manifest(onPodNetwork + harness.ThinPool))
 	e.ready("3/3", "3/3")
 	volume(e, "pvc-1", "n1", "n2")
 	roll := watchRoll(e)
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost })
-	e.eventually("all satellites are on the hosts' network", func() error {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost })
+	e.Eventually("all satellites are on the hosts' network", func() error {
 		for _, n := range []string{"n1", "n2", "n3"} {
-			ln, err := linstorNode(e, n)
+			ln, err := e.LinstorNode(n)
 			if err != nil || !ln.Online() {
 				return fmt.Errorf("%s: %+v, %w", n, ln, err)
 			}
-			if host := node(e, n).Status.Addresses[0].Address; ln.Interface("default").Address != host {
-				return fmt.Errorf("%s is reached at %s, not at %s: %s", n, ln.Interface("default").Address, host, condition(e.get(), v1alpha1.ConditionSatellitesReady))
+			if host := e.Node(n).Status.Addresses[0].Address; ln.Interface("default").Address != host {
+				return fmt.Errorf("%s is reached at %s, not at %s: %s", n, ln.Interface("default").Address, host, harness.Condition(e.Get(), v1alpha1.ConditionSatellitesReady))
 			}
 		}
 		return nil

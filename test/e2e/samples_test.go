@@ -29,6 +29,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -68,13 +69,13 @@ func samples() map[string]sample {
 			pools: map[string][]string{"n1": {"fast ZFS_THIN tank/linstor"}, "n2": {"bulk ZFS bulk"}, "n3": nil},
 		},
 		"postgresql.yaml": {machine: withVolumeGroup, pools: onAll("ssd LVM_THIN vg_ssd/thin"), prepare: preparePostgreSQL, check: func(e *env) {
-			if !e.c.World().Database("k8s").Empty() {
-				e.t.Error("LINSTOR wrote to the Kubernetes API although PostgreSQL is its database")
+			if !e.Sim.World().Database("k8s").Empty() {
+				e.T.Error("LINSTOR wrote to the Kubernetes API although PostgreSQL is its database")
 			}
 			var secret corev1.Secret
 			key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerConfigName}
-			if err := e.client().Get(e.ctx, key, &secret); err != nil || !strings.Contains(string(secret.Data["linstor.toml"]), "change-me") {
-				e.t.Errorf("LINSTOR's configuration with the password is not in a Secret: %v", err)
+			if err := e.Client().Get(e.Ctx, key, &secret); err != nil || !strings.Contains(string(secret.Data["linstor.toml"]), "change-me") {
+				e.T.Errorf("LINSTOR's configuration with the password is not in a Secret: %v", err)
 			}
 		}},
 	}
@@ -109,7 +110,7 @@ func TestSamples(t *testing.T) {
 
 func (s sample) run(t *testing.T, manifest string) {
 	t.Helper()
-	ns := nodes(3)
+	ns := harness.Nodes(3)
 	for i := range ns {
 		if s.machine != nil {
 			s.machine(i, &ns[i])
@@ -119,14 +120,14 @@ func (s sample) run(t *testing.T, manifest string) {
 	if s.prepare != nil {
 		manifest = s.prepare(e, manifest)
 	}
-	e.run()
-	e.apply(manifest)
-	c := e.waitPhase(v1alpha1.PhaseReady)
-	if got := condition(c, v1alpha1.ConditionReady); got != "True/Ready" {
+	e.Run()
+	e.Apply(manifest)
+	c := e.WaitPhase(v1alpha1.PhaseReady)
+	if got := harness.Condition(c, v1alpha1.ConditionReady); got != "True/Ready" {
 		t.Errorf("Ready is %s", got)
 	}
 	for name, want := range s.pools {
-		n, err := linstorNode(e, name)
+		n, err := e.LinstorNode(name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -154,26 +155,26 @@ func poolList(n *linstor.Node) []string {
 // preparePostgreSQL makes the Secret of the sample's text and puts the address of a stand-in for the server into the
 // manifest.
 func preparePostgreSQL(e *env, manifest string) string {
-	e.t.Helper()
+	e.T.Helper()
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-db"},
 		StringData: map[string]string{"username": "linstor", "password": "change-me"},
 	}
-	if err := e.client().Create(e.ctx, secret); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().Create(e.Ctx, secret); err != nil {
+		e.T.Fatal(err)
 	}
-	port := servePostgreSQL(e.t)
-	e.c.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor?sslmode=require", port)).SetCredentials("linstor", "change-me")
+	port := servePostgreSQL(e.T)
+	e.Sim.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor?sslmode=require", port)).SetCredentials("linstor", "change-me")
 	const host = "host: postgresql.example.com"
 	if strings.Count(manifest, host) != 1 {
-		e.t.Fatalf("the sample has no line %q", host)
+		e.T.Fatalf("the sample has no line %q", host)
 	}
 	return strings.Replace(manifest, host, fmt.Sprintf("host: 127.0.0.1\n      port: %d", port), 1)
 }
 
 // servePostgreSQL answers as a PostgreSQL server with TLS and an empty database does: all that the operator asks before
 // LINSTOR starts.
-func servePostgreSQL(t *testing.T) int {
+func servePostgreSQL(t testing.TB) int {
 	t.Helper()
 	certificate, err := selfSigned()
 	if err != nil {

@@ -11,27 +11,28 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // signingKey makes the Secret with the key of a certificate; without a certificate the Secret lacks that entry.
 func (e *env) signingKey(certificate string) {
-	e.t.Helper()
+	e.T.Helper()
 	entry := ""
 	if certificate != "" {
 		entry = fmt.Sprintf(", signing_key.x509: %q", certificate)
 	}
-	e.apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: mok, namespace: %s}\nstringData: {signing_key.pem: top-secret%s}\n",
+	e.Apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: mok, namespace: %s}\nstringData: {signing_key.pem: top-secret%s}\n",
 		v1alpha1.WorkloadNamespace, entry))
 }
 
 // loadersHaveKey is whether both loaders run with the Secret as it is now.
 func (e *env) loadersHaveKey() error {
 	var secret corev1.Secret
-	if err := e.client().Get(e.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "mok"}, &secret); err != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "mok"}, &secret); err != nil {
 		return err
 	}
 	var pods corev1.PodList
-	if err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
 		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}); err != nil {
 		return err
 	}
@@ -49,9 +50,9 @@ func (e *env) loadersHaveKey() error {
 }
 
 func holdSigningKeyUnusable(t *testing.T) {
-	e := start(t, nodes(2))
-	e.run()
-	e.apply(cluster("  kernelModule: {signingKeySecret: mok}" + thinPool))
+	e := start(t, harness.Nodes(2))
+	e.Run()
+	e.Apply(harness.Manifest("  kernelModule: {signingKeySecret: mok}" + harness.ThinPool))
 	h := e.held(v1alpha1.HoldSigningKeyUnusable, "spec.kernelModule.signingKeySecret", "no Secret mok", "linstor-storage")
 	h = e.retriedInVain(h)
 	e.signingKey("")
@@ -67,19 +68,19 @@ func holdSigningKeyUnusable(t *testing.T) {
 // TestSecureBoot goes the way of an administrator: without a key, with one that is not enrolled, with the right one; and then
 // changes it while the cluster runs.
 func TestSecureBoot(t *testing.T) {
-	e := start(t, nodes(2))
+	e := start(t, harness.Nodes(2))
 	for _, n := range []string{"n1", "n2"} {
-		e.c.SetSecureBoot(n, "ours")
+		e.Sim.SetSecureBoot(n, "ours")
 	}
-	e.run()
-	e.apply(cluster(thinPool))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldSecureBootKeyMissing, "Operation not permitted")
 
 	e.signingKey("not enrolled")
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.SigningKeySecret = "mok" })
-	e.resume(h, v1alpha1.OptionRetry)
-	e.eventually("a hold about the other key", func() error {
-		if now := e.get().Status.Hold; now == nil || now.ID == h.ID || !strings.Contains(now.Message, "Key was rejected") {
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.SigningKeySecret = "mok" })
+	e.Resume(h, v1alpha1.OptionRetry)
+	e.Eventually("a hold about the other key", func() error {
+		if now := e.Get().Status.Hold; now == nil || now.ID == h.ID || !strings.Contains(now.Message, "Key was rejected") {
 			return fmt.Errorf("hold %+v", now)
 		}
 		return nil
@@ -91,12 +92,12 @@ func TestSecureBoot(t *testing.T) {
 	e.ready("2/2", "2/2")
 
 	// Another key restarts the loaders; the loaded module stays, and so does the cluster.
-	before := e.get()
+	before := e.Get()
 	e.signingKey("another")
-	e.eventually("loaders with the other key", e.loadersHaveKey)
+	e.Eventually("loaders with the other key", e.loadersHaveKey)
 	e.ready("2/2", "2/2")
-	c := e.get()
-	if got := e.c.World().Machine("n1").ModuleVersion(); got == "" {
+	c := e.Get()
+	if got := e.Sim.World().Machine("n1").ModuleVersion(); got == "" {
 		t.Error("the module is gone")
 	}
 	for _, h := range c.Status.History[:len(c.Status.History)-len(before.Status.History)] {

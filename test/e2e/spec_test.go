@@ -17,21 +17,22 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // spec changes the spec.
 func (e *env) spec(f func(*v1alpha1.StorageClusterSpec)) {
-	e.t.Helper()
-	e.update(func(c *v1alpha1.StorageCluster) { f(&c.Spec) })
+	e.T.Helper()
+	e.Update(func(c *v1alpha1.StorageCluster) { f(&c.Spec) })
 }
 
 // waitAccepted waits until the present spec is the accepted one in a phase.
 func (e *env) waitAccepted(p v1alpha1.Phase) *v1alpha1.StorageCluster {
-	e.t.Helper()
+	e.T.Helper()
 	var c *v1alpha1.StorageCluster
-	e.eventually("the spec is accepted in "+string(p), func() error {
-		if c = e.get(); c.Status.Phase != p || c.Status.AcceptedGeneration != c.Generation {
+	e.Eventually("the spec is accepted in "+string(p), func() error {
+		if c = e.Get(); c.Status.Phase != p || c.Status.AcceptedGeneration != c.Generation {
 			return fmt.Errorf("phase %s (%s), generation %d, accepted %d", c.Status.Phase, c.Status.Message, c.Generation, c.Status.AcceptedGeneration)
 		}
 		return nil
@@ -52,10 +53,10 @@ func leftBy(c *v1alpha1.StorageCluster, event fsm.Event) []v1alpha1.Phase {
 
 // components are the UIDs of the pods of a component.
 func (e *env) components(component string) []string {
-	e.t.Helper()
+	e.T.Helper()
 	var pods corev1.PodList
-	if err := e.client().List(e.ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
-		e.t.Fatal(err)
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+		e.T.Fatal(err)
 	}
 	var out []string
 	for i := range pods.Items {
@@ -69,7 +70,7 @@ func (e *env) components(component string) []string {
 
 // onRegistration makes LINSTOR treat the registration of nodes as f says; nil ends it.
 func (e *env) onRegistration(f *sim.Fault) {
-	e.c.World().SetFault(func(r *http.Request) *sim.Fault {
+	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if f != nil && r.Method == http.MethodPost && r.URL.Path == "/v1/nodes" {
 			return f
 		}
@@ -91,17 +92,17 @@ func reconcilingMessage(c *v1alpha1.StorageCluster) string {
 // TestSpecChangeWaitsForTheWorkInProgress changes what was done already, takes it back and changes it again, while nodes are
 // being registered.
 func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	e.onRegistration(&sim.Fault{Delay: 6 * time.Second})
-	e.run()
-	e.apply(cluster(thinPool))
-	target := e.waitPhase(v1alpha1.PhaseNodeRegistration).Status.Target
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	target := e.WaitPhase(v1alpha1.PhaseNodeRegistration).Status.Target
 	controller := e.components(v1alpha1.ComponentController)
 
 	waiting := func(what string) {
 		t.Helper()
-		e.eventually(what, func() error {
-			c := e.get()
+		e.Eventually(what, func() error {
+			c := e.Get()
 			if text := reconcilingMessage(c); c.Status.ObservedGeneration != c.Generation || !strings.Contains(text, fmt.Sprintf("generation %d of the spec is taken up", c.Generation)) {
 				return fmt.Errorf("Reconciling says %q", text)
 			}
@@ -118,8 +119,8 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 	if c.Status.Target != target {
 		t.Errorf("the target is %s after the change was taken back, was %s", c.Status.Target, target)
 	}
-	e.eventually("nothing waits any more", func() error {
-		if text := reconcilingMessage(e.get()); strings.Contains(text, "taken up") {
+	e.Eventually("nothing waits any more", func() error {
+		if text := reconcilingMessage(e.Get()); strings.Contains(text, "taken up") {
 			return fmt.Errorf("Reconciling says %q", text)
 		}
 		return nil
@@ -130,14 +131,14 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 		s.Nodes.MinReady = &all // holds at once
 	})
 	waiting("the change waits again")
-	if got := e.get().Status.Nodes.MinReady; got != 3 {
+	if got := e.Get().Status.Nodes.MinReady; got != 3 {
 		t.Errorf("minReady is %d while another field of the same change waits, want 3", got)
 	}
 	c = e.waitAccepted(v1alpha1.PhaseReady)
 	if got := leftBy(c, fsm.SpecChanged); len(got) > 0 {
 		t.Errorf("the change interrupted %v", got)
 	}
-	if got := e.view().Properties["Aux/example.com/turn"]; got != "two" {
+	if got := e.View().Properties["Aux/example.com/turn"]; got != "two" {
 		t.Errorf("the property is %q", got)
 	}
 	if got := e.components(v1alpha1.ComponentController); !slices.Equal(got, controller) {
@@ -147,17 +148,17 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 
 // TestSpecChangePreemptsWhatItIsAbout puts the wrong mode right while the loaders fail.
 func TestSpecChangePreemptsWhatItIsAbout(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.c.SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the expexted *.ko, see stderr for more details"})
-		e.c.World().Machine(n).LoadModule("9.3.3")
+		e.Sim.SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the expexted *.ko, see stderr for more details"})
+		e.Sim.World().Machine(n).LoadModule("9.3.3")
 	}
-	g := newGate()
-	g.install(e)
-	pinned, release := g.pinAt(v1alpha1.PhaseKernelModule)
-	e.apply(cluster(thinPool + "  kernelModule: {mode: Prebuilt}\n"))
-	e.run()
-	e.await("phase KernelModule", pinned)
+	g := harness.NewGate()
+	g.Install(e.Env)
+	pinned, release := g.PinAt(v1alpha1.PhaseKernelModule)
+	e.Apply(harness.Manifest(harness.ThinPool + "  kernelModule: {mode: Prebuilt}\n"))
+	e.Run()
+	e.Await("phase KernelModule", pinned)
 	e.spec(func(s *v1alpha1.StorageClusterSpec) { s.KernelModule.Mode = v1alpha1.ModulePreinstalled })
 	release()
 	c := e.waitAccepted(v1alpha1.PhaseReady)
@@ -171,19 +172,19 @@ func TestSpecChangePreemptsWhatItIsAbout(t *testing.T) {
 
 // TestSpecChangeDoesNotWaitForEver: a phase that fails takes up what waits before it asks a human.
 func TestSpecChangeDoesNotWaitForEver(t *testing.T) {
-	e := start(t, nodes(3))
+	e := start(t, harness.Nodes(3))
 	e.onRegistration(&sim.Fault{Status: http.StatusInternalServerError, Delay: 700 * time.Millisecond,
 		Body: `[{"ret_code": -4611686018427387904, "message": "the disk of the database is full"}]`})
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseNodeRegistration)
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseNodeRegistration)
 	e.spec(clusterProperty("Aux/example.com/turn", "late"))
-	e.waitHold(v1alpha1.HoldNodeRegistrationFailed)
-	c := e.get()
+	e.WaitHold(v1alpha1.HoldNodeRegistrationFailed)
+	c := e.Get()
 	if got := leftBy(c, fsm.SpecChanged); !slices.Equal(got, []v1alpha1.Phase{v1alpha1.PhaseNodeRegistration}) || c.Status.AcceptedGeneration != c.Generation {
 		t.Errorf("the change interrupted %v; generation %d, accepted %d", got, c.Generation, c.Status.AcceptedGeneration)
 	}
-	if got := e.view().Properties["Aux/example.com/turn"]; got != "late" {
+	if got := e.View().Properties["Aux/example.com/turn"]; got != "late" {
 		t.Errorf("the property is %q", got)
 	}
 	e.onRegistration(nil)
@@ -192,14 +193,14 @@ func TestSpecChangeDoesNotWaitForEver(t *testing.T) {
 
 // TestSpecChangesWhileReady makes a change of each class and takes it back.
 func TestSpecChangesWhileReady(t *testing.T) {
-	e := start(t, nodes(3))
-	e.run()
-	e.apply(cluster(thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
 	c := e.waitAccepted(v1alpha1.PhaseReady)
 	comeToRest(e)
 	good, target := c.Spec.DeepCopy(), c.Status.Target
 	controller, satellites := e.components(v1alpha1.ComponentController), e.components(v1alpha1.ComponentSatellite)
-	steps := len(e.get().Status.History)
+	steps := len(e.Get().Status.History)
 
 	e.spec(func(s *v1alpha1.StorageClusterSpec) {
 		one := intstr.FromInt32(1)
@@ -207,8 +208,8 @@ func TestSpecChangesWhileReady(t *testing.T) {
 		s.Nodes.RemovalPolicy, s.Nodes.MaxConcurrentEvacuations = v1alpha1.NodesEvacuate, 2
 	})
 	c = e.waitAccepted(v1alpha1.PhaseReady)
-	e.eventually("minReady holds", func() error {
-		if got := e.get().Status.Nodes.MinReady; got != 1 {
+	e.Eventually("minReady holds", func() error {
+		if got := e.Get().Status.Nodes.MinReady; got != 1 {
 			return fmt.Errorf("it is %d", got)
 		}
 		return nil
@@ -230,7 +231,7 @@ func TestSpecChangesWhileReady(t *testing.T) {
 		s.Controller.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	})
 	e.waitAccepted(v1alpha1.PhaseReady)
-	e.eventually("the controller is restarted once", func() error {
+	e.Eventually("the controller is restarted once", func() error {
 		if got := e.components(v1alpha1.ComponentController); len(got) != 1 || slices.Equal(got, controller) {
 			return fmt.Errorf("pods %v", got)
 		}
@@ -242,13 +243,13 @@ func TestSpecChangesWhileReady(t *testing.T) {
 	if c.Status.Target != target {
 		t.Errorf("all changes are taken back, but the target is %s, was %s", c.Status.Target, target)
 	}
-	if _, there := e.view().Properties["Aux/example.com/turn"]; there {
+	if _, there := e.View().Properties["Aux/example.com/turn"]; there {
 		t.Error("the property is still there")
 	}
 
 	generation := e.deploymentGeneration()
 	e.spec(func(s *v1alpha1.StorageClusterSpec) { s.Nodes.Network.Mode = v1alpha1.NetworkPod })
-	e.waitHold(v1alpha1.HoldUnsupportedChange)
+	e.WaitHold(v1alpha1.HoldUnsupportedChange)
 	e.spec(func(s *v1alpha1.StorageClusterSpec) { *s = *good.DeepCopy() })
 	c = e.waitAccepted(v1alpha1.PhaseReady)
 	if c.Status.Target != target || c.Status.Hold != nil || e.deploymentGeneration() != generation {

@@ -15,41 +15,42 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // workWrites are the writes with which the operator works: reports in the status are none.
 func workWrites(e *env, from int) []simcluster.AuditEvent {
-	return slices.DeleteFunc(operatorWrites(e, from), func(ev simcluster.AuditEvent) bool {
+	return slices.DeleteFunc(e.Writes(from), func(ev simcluster.AuditEvent) bool {
 		return ev.Resource == "storageclusters" && ev.Subresource == "status"
 	})
 }
 
 func suspend(e *env, v bool) {
-	e.t.Helper()
-	e.update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = v })
+	e.T.Helper()
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = v })
 }
 
 // untouched checks that a suspended operator writes nothing for a while in which it looks several times.
 func untouched(e *env, where string) {
-	e.t.Helper()
-	e.eventually("suspended in "+where, func() error {
-		if got := condition(e.get(), v1alpha1.ConditionSuspended); got != "True/Suspended" {
+	e.T.Helper()
+	e.Eventually("suspended in "+where, func() error {
+		if got := harness.Condition(e.Get(), v1alpha1.ConditionSuspended); got != "True/Suspended" {
 			return fmt.Errorf("condition is %s", got)
 		}
 		return nil
 	})
-	mark, phase, since := auditMark(e), e.get().Status.Phase, time.Now()
-	e.during(800*time.Millisecond, "suspended in "+where, func() error {
+	mark, phase, since := e.AuditMark(), e.Get().Status.Phase, time.Now()
+	e.During(800*time.Millisecond, "suspended in "+where, func() error {
 		if w := workWrites(e, mark); len(w) > 0 {
-			return fmt.Errorf("it wrote to Kubernetes:\n%s", tally(w))
+			return fmt.Errorf("it wrote to Kubernetes:\n%s", harness.Tally(w))
 		}
-		for _, w := range e.c.World().Writes() {
+		for _, w := range e.Sim.World().Writes() {
 			if w.Time.After(since) { // what had begun before may end
 				return fmt.Errorf("it wrote to LINSTOR: %s %s", w.Method, w.Path)
 			}
 		}
-		if got := e.get().Status.Phase; got != phase {
+		if got := e.Get().Status.Phase; got != phase {
 			return fmt.Errorf("phase went from %s to %s", phase, got)
 		}
 		return nil
@@ -57,31 +58,31 @@ func untouched(e *env, where string) {
 }
 
 func TestSuspendInEveryPhase(t *testing.T) {
-	e := start(t, nodes(12)) // more nodes than are written at once: some writes are waiting when it is suspended
-	e.c.World().SetFault(func(r *http.Request) *sim.Fault {
+	e := start(t, harness.Nodes(12)) // more nodes than are written at once: some writes are waiting when it is suspended
+	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPost {
 			return &sim.Fault{Delay: 150 * time.Millisecond}
 		}
 		return nil
 	})
-	g := newGate()
-	g.install(e)
-	e.apply(cluster(thinPool))
+	g := harness.NewGate()
+	g.Install(e.Env)
+	e.Apply(harness.Manifest(harness.ThinPool))
 	phases := chainPhases()[1:]
-	pinned, release := g.pinAt(phases[0])
-	e.run()
+	pinned, release := g.PinAt(phases[0])
+	e.Run()
 	for i, p := range phases {
-		e.await("phase "+string(p), pinned)
+		e.Await("phase "+string(p), pinned)
 		suspend(e, true)
 		release()
 		if i+1 < len(phases) {
-			pinned, release = g.pinAt(phases[i+1])
+			pinned, release = g.PinAt(phases[i+1])
 		}
 		untouched(e, string(p))
 		suspend(e, false)
 	}
-	c := e.waitPhase(v1alpha1.PhaseReady)
-	if got := condition(c, v1alpha1.ConditionSuspended); got != "False/NotSuspended" {
+	c := e.WaitPhase(v1alpha1.PhaseReady)
+	if got := harness.Condition(c, v1alpha1.ConditionSuspended); got != "False/NotSuspended" {
 		t.Errorf("Suspended is %s", got)
 	}
 	noDuplicates(e)
@@ -89,25 +90,25 @@ func TestSuspendInEveryPhase(t *testing.T) {
 
 // TestSuspendAfterInstallation suspends a cluster that is repaired, held and deleted.
 func TestSuspendAfterInstallation(t *testing.T) {
-	e := start(t, nodes(3))
-	e.c.World().Machine("n1").SetSignature("S4EV1", "xfs")
-	e.run()
-	e.apply(cluster(thinPool))
-	e.waitPhase(v1alpha1.PhaseReady)
+	e := start(t, harness.Nodes(3))
+	e.Sim.World().Machine("n1").SetSignature("S4EV1", "xfs")
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool))
+	e.WaitPhase(v1alpha1.PhaseReady)
 
 	suspend(e, true)
 	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: resources.SatelliteName}}
-	if err := e.client().Delete(e.ctx, ds); err != nil {
+	if err := e.Client().Delete(e.Ctx, ds); err != nil {
 		t.Fatal(err)
 	}
 	untouched(e, "Ready")
 	suspend(e, false)
-	e.eventually("the DaemonSet is made again", func() error { return e.client().Get(e.ctx, client.ObjectKeyFromObject(ds), ds) })
-	waitStatus(e, "all nodes", func(s *v1alpha1.StorageClusterStatus) bool {
+	e.Eventually("the DaemonSet is made again", func() error { return e.Client().Get(e.Ctx, client.ObjectKeyFromObject(ds), ds) })
+	e.WaitStatus("all nodes", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Phase == v1alpha1.PhaseReady && s.Nodes.Online == 3
 	})
 
-	e.update(func(c *v1alpha1.StorageCluster) {
+	e.Update(func(c *v1alpha1.StorageCluster) {
 		all := intstr.FromString("100%")
 		c.Spec.Nodes.MinReady = &all
 		c.Spec.StoragePools = append(c.Spec.StoragePools, v1alpha1.StoragePoolSpec{
@@ -115,20 +116,20 @@ func TestSuspendAfterInstallation(t *testing.T) {
 			Devices: &v1alpha1.DevicesSpec{Match: []v1alpha1.DeviceMatch{{Serial: "S4EV*"}}},
 		})
 	})
-	hold := e.waitHold(v1alpha1.HoldDeviceNotEmpty)
+	hold := e.WaitHold(v1alpha1.HoldDeviceNotEmpty)
 	suspend(e, true)
-	e.resume(hold, v1alpha1.OptionSkip)
+	e.Resume(hold, v1alpha1.OptionSkip)
 	untouched(e, "HumanIntervention")
 	suspend(e, false)
-	e.waitPhase(v1alpha1.PhaseReady)
+	e.WaitPhase(v1alpha1.PhaseReady)
 
 	suspend(e, true)
-	e.remove()
-	e.waitPhase(v1alpha1.PhaseDeleting)
+	e.Remove()
+	e.WaitPhase(v1alpha1.PhaseDeleting)
 	untouched(e, "Deleting")
-	if err := e.client().Get(e.ctx, client.ObjectKeyFromObject(ds), ds); err != nil || ds.DeletionTimestamp != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKeyFromObject(ds), ds); err != nil || ds.DeletionTimestamp != nil {
 		t.Errorf("the DaemonSet went while the deletion was suspended: %v", err)
 	}
 	suspend(e, false)
-	e.waitGone()
+	e.WaitGone()
 }

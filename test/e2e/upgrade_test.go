@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -26,11 +27,11 @@ func setVersion(v string) func(*v1alpha1.StorageCluster) {
 // oldCluster brings up a cluster of the version before the newest.
 func oldCluster(t *testing.T, n int) *env {
 	t.Helper()
-	e := start(t, nodes(n))
-	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
-	e.timing.Deadlines[fsm.Upgrading] = 90 * time.Second
-	e.run()
-	e.apply(cluster("  version: " + oldVersion + thinPool))
+	e := start(t, harness.Nodes(n))
+	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool))
 	all := fmt.Sprintf("%d/%d", n, n)
 	e.ready(all, all)
 	return e
@@ -38,35 +39,35 @@ func oldCluster(t *testing.T, n int) *env {
 
 // upgraded waits for the end of the upgrade and checks what is left of it.
 func (e *env) upgraded(n int) {
-	e.t.Helper()
+	e.T.Helper()
 	all := fmt.Sprintf("%d/%d", n, n)
-	e.eventually("Ready with LINSTOR "+newVersion, func() error {
-		c := e.get()
+	e.Eventually("Ready with LINSTOR "+newVersion, func() error {
+		c := e.Get()
 		if s := &c.Status; s.Phase != v1alpha1.PhaseReady || s.Version != newVersion || s.Upgrade != nil || s.Nodes.Summary != all {
 			return fmt.Errorf("%s %s with %s, %+v: %s", s.Phase, s.Version, s.Nodes.Summary, s.Upgrade, s.Message)
 		}
 		return nil
 	})
-	if got := e.c.World().Database("k8s").SchemaVersion(); got != newVersion {
-		e.t.Errorf("the database has the schema of %s", got)
+	if got := e.Sim.World().Database("k8s").SchemaVersion(); got != newVersion {
+		e.T.Errorf("the database has the schema of %s", got)
 	}
 	for node, image := range satelliteImages(e) {
 		if !strings.HasSuffix(image, ":v"+newVersion) {
-			e.t.Errorf("the satellite on %s runs %s", node, image)
+			e.T.Errorf("the satellite on %s runs %s", node, image)
 		}
 	}
 	claim := e.claimData()
 	if claim["version"] != newVersion || claim["upgradeTo"]+claim["backupRead"]+claim["skippedChecks"] != "" {
-		e.t.Errorf("the claim is %v", claim)
+		e.T.Errorf("the claim is %v", claim)
 	}
 }
 
 // waitStep waits for a step of the upgrade.
 func (e *env) waitStep(step v1alpha1.UpgradeStep) *v1alpha1.StorageCluster {
-	e.t.Helper()
+	e.T.Helper()
 	var c *v1alpha1.StorageCluster
-	e.eventually("step "+string(step), func() error {
-		c = e.get()
+	e.Eventually("step "+string(step), func() error {
+		c = e.Get()
 		if u := c.Status.Upgrade; u == nil || u.Step != step {
 			return fmt.Errorf("%s, upgrade %+v: %s", c.Status.Phase, c.Status.Upgrade, c.Status.Message)
 		}
@@ -91,14 +92,14 @@ func passedPhases(c *v1alpha1.StorageCluster) []v1alpha1.Phase {
 func TestUpgrade(t *testing.T) {
 	e := oldCluster(t, 5)
 	roll := watchRoll(e)
-	e.c.SetBackup(kubelet.BackupParts)
-	e.update(setVersion(newVersion))
+	e.Sim.SetBackup(kubelet.BackupParts)
+	e.Update(setVersion(newVersion))
 	c := e.waitStep(v1alpha1.UpgradeSatellites)
 	if u := c.Status.Upgrade; u.From != oldVersion || u.To != newVersion || u.NodesTotal != 5 {
 		t.Errorf("upgrade is %+v", u)
 	}
-	e.eventually("the conditions say what does not work", func() error {
-		c := e.get()
+	e.Eventually("the conditions say what does not work", func() error {
+		c := e.Get()
 		cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReconciling)
 		if cond == nil || cond.Reason != string(v1alpha1.PhaseUpgrading) || !strings.Contains(cond.Message, "volumes keep working") {
 			return fmt.Errorf("Reconciling is %+v", cond)
@@ -107,13 +108,13 @@ func TestUpgrade(t *testing.T) {
 	})
 	e.upgraded(5)
 	want := []v1alpha1.Phase{v1alpha1.PhaseAssessing, v1alpha1.PhaseUpgrading, v1alpha1.PhaseAssessing, v1alpha1.PhaseReady}
-	if got := passedPhases(e.get()); !slices.Equal(got, want) {
+	if got := passedPhases(e.Get()); !slices.Equal(got, want) {
 		t.Errorf("phases %v, want %v", got, want)
 	}
 	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites} {
-		e.waitEvent("Upgrade"+string(step), oldVersion, newVersion)
+		e.WaitEvent("Upgrade"+string(step), oldVersion, newVersion)
 	}
-	e.waitEvent("UpgradeDone", newVersion)
+	e.WaitEvent("UpgradeDone", newVersion)
 	if most, order := roll.result(); most > 1 || len(order) != 5 {
 		t.Errorf("%d satellites of 5 were away at once; restarted were %v", most, order)
 	}
@@ -123,24 +124,24 @@ func TestUpgrade(t *testing.T) {
 // TestUpgradeSurvivesItsOperator kills the operator in each step, and takes the status away in the worst of them.
 func TestUpgradeSurvivesItsOperator(t *testing.T) {
 	e := oldCluster(t, 3)
-	e.update(setVersion(newVersion))
+	e.Update(setVersion(newVersion))
 	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites} {
-		e.eventually("step "+string(step)+" or a later one", func() error {
-			u := e.get().Status.Upgrade
+		e.Eventually("step "+string(step)+" or a later one", func() error {
+			u := e.Get().Status.Upgrade
 			if u == nil || stepIndex(u.Step) < stepIndex(step) {
 				return fmt.Errorf("upgrade is %+v", u)
 			}
 			return nil
 		})
-		e.stopOperator()
+		e.StopOperator()
 		if step == v1alpha1.UpgradeSatellites {
-			c := e.get()
+			c := e.Get()
 			c.Status = v1alpha1.StorageClusterStatus{}
-			if err := e.client().Status().Update(e.ctx, c); err != nil {
+			if err := e.Client().Status().Update(e.Ctx, c); err != nil {
 				t.Fatal(err)
 			}
 		}
-		e.run()
+		e.Run()
 	}
 	e.upgraded(3)
 }
@@ -152,11 +153,11 @@ func stepIndex(s v1alpha1.UpgradeStep) int {
 // TestUpgradeSuspended suspends an upgrade whose controller is new and whose satellites are not.
 func TestUpgradeSuspended(t *testing.T) {
 	e := oldCluster(t, 3)
-	e.update(setVersion(newVersion))
+	e.Update(setVersion(newVersion))
 	e.waitStep(v1alpha1.UpgradeSatellites)
 	suspend(e, true)
 	untouched(e, "Upgrading")
-	c := e.get()
+	c := e.Get()
 	if c.Status.Upgrade == nil || c.Status.Upgrade.Step != v1alpha1.UpgradeSatellites {
 		t.Errorf("upgrade is %+v", c.Status.Upgrade)
 	}
@@ -173,24 +174,24 @@ func TestUpgradeSuspended(t *testing.T) {
 // TestUpgradeTakenBack reverts spec.version while the prechecks wait.
 func TestUpgradeTakenBack(t *testing.T) {
 	e := oldCluster(t, 3)
-	if err := e.c.KillNode(e.ctx, otherNode(e)); err != nil {
+	if err := e.Sim.KillNode(e.Ctx, otherNode(e)); err != nil {
 		t.Fatal(err)
 	}
-	e.waitPhase(v1alpha1.PhaseDegraded)
-	e.update(setVersion(newVersion))
+	e.WaitPhase(v1alpha1.PhaseDegraded)
+	e.Update(setVersion(newVersion))
 	c := e.waitStep(v1alpha1.UpgradePrechecks)
-	e.eventually("the status says what is waited for", func() error {
-		if c = e.get(); c.Status.Upgrade == nil || !strings.Contains(c.Status.Upgrade.Message, "not ONLINE") {
+	e.Eventually("the status says what is waited for", func() error {
+		if c = e.Get(); c.Status.Upgrade == nil || !strings.Contains(c.Status.Upgrade.Message, "not ONLINE") {
 			return fmt.Errorf("upgrade is %+v", c.Status.Upgrade)
 		}
 		return nil
 	})
-	e.update(setVersion(oldVersion))
-	c = e.waitPhase(v1alpha1.PhaseDegraded)
+	e.Update(setVersion(oldVersion))
+	c = e.WaitPhase(v1alpha1.PhaseDegraded)
 	if c.Status.Version != oldVersion || c.Status.Upgrade != nil || !slices.ContainsFunc(c.Status.History, func(h v1alpha1.Transition) bool { return h.Event == string(fsm.Retreated) }) {
 		t.Errorf("version %s, upgrade %+v, history %+v", c.Status.Version, c.Status.Upgrade, c.Status.History)
 	}
-	if got := e.c.World().Database("k8s").SchemaVersion(); got != oldVersion {
+	if got := e.Sim.World().Database("k8s").SchemaVersion(); got != oldVersion {
 		t.Errorf("the database has the schema of %s", got)
 	}
 }
@@ -198,14 +199,14 @@ func TestUpgradeTakenBack(t *testing.T) {
 // TestUpgradeCannotBeTakenBackLater reverts spec.version once the database is migrated.
 func TestUpgradeCannotBeTakenBackLater(t *testing.T) {
 	e := oldCluster(t, 3)
-	e.update(setVersion(newVersion))
+	e.Update(setVersion(newVersion))
 	e.waitStep(v1alpha1.UpgradeSatellites)
-	e.update(setVersion(oldVersion))
+	e.Update(setVersion(oldVersion))
 	h := e.held(v1alpha1.HoldUnsupportedChange)
 	if !strings.Contains(h.Message, "no way back") {
 		t.Errorf("the hold says %q", h.Message)
 	}
-	e.update(setVersion(newVersion))
+	e.Update(setVersion(newVersion))
 	e.upgraded(3)
 }
 
@@ -213,31 +214,31 @@ func TestUpgradeCannotBeTakenBackLater(t *testing.T) {
 func holdUpgradeBlocked(t *testing.T) {
 	for name, end := range map[string]func(*env, *v1alpha1.Hold){
 		"the copy is up to date again": func(e *env, h *v1alpha1.Hold) {
-			e.c.World().SetDiskState("pvc-1", "n2", "UpToDate")
+			e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
 			e.ended(h, fsm.Cleared)
 		},
-		"checks are skipped": func(e *env, h *v1alpha1.Hold) { e.resume(h, v1alpha1.OptionSkipChecks) },
+		"checks are skipped": func(e *env, h *v1alpha1.Hold) { e.Resume(h, v1alpha1.OptionSkipChecks) },
 		"the version is taken back": func(e *env, h *v1alpha1.Hold) {
-			e.update(setVersion(oldVersion))
+			e.Update(setVersion(oldVersion))
 			e.ended(h, fsm.SpecChanged)
-			e.waitPhase(v1alpha1.PhaseReady)
+			e.WaitPhase(v1alpha1.PhaseReady)
 			for node, image := range satelliteImages(e) {
 				if !strings.HasSuffix(image, ":v"+oldVersion) {
-					e.t.Errorf("the satellite on %s runs %s", node, image)
+					e.T.Errorf("the satellite on %s runs %s", node, image)
 				}
 			}
-			e.c.World().SetDiskState("pvc-1", "n2", "UpToDate")
-			e.update(setVersion(newVersion))
+			e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
+			e.Update(setVersion(newVersion))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := oldCluster(t, 3)
-			e.stopOperator()
-			e.timing.Deadlines[fsm.Upgrading] = 5 * time.Second
-			e.run()
+			e.StopOperator()
+			e.Timing.Deadlines[fsm.Upgrading] = 5 * time.Second
+			e.Run()
 			volume(e, "pvc-1", "n1", "n2")
-			e.c.World().SetDiskState("pvc-1", "n2", "Inconsistent")
-			e.update(setVersion(newVersion))
+			e.Sim.World().SetDiskState("pvc-1", "n2", "Inconsistent")
+			e.Update(setVersion(newVersion))
 			h := e.held(v1alpha1.HoldUpgradeBlocked, "pvc-1", "n2", "Inconsistent")
 			if claim := e.claimData(); claim["upgradeTo"] != "" || claim["version"] != oldVersion {
 				t.Errorf("the upgrade began: %v", claim)
@@ -253,18 +254,18 @@ func holdUpgradeStuck(t *testing.T) {
 	for name, result := range map[string]kubelet.BackupResult{"missing": kubelet.BackupMissing, "damaged": kubelet.BackupDamaged} {
 		t.Run(name, func(t *testing.T) {
 			e := oldCluster(t, 3)
-			e.stopOperator()
-			e.timing.Deadlines[fsm.Upgrading] = 12 * time.Second
-			e.run()
-			e.c.SetBackup(result)
-			e.update(setVersion(newVersion))
+			e.StopOperator()
+			e.Timing.Deadlines[fsm.Upgrading] = 12 * time.Second
+			e.Run()
+			e.Sim.SetBackup(result)
+			e.Update(setVersion(newVersion))
 			h := e.held(v1alpha1.HoldUpgradeStuck, "backup")
 			for node, image := range satelliteImages(e) {
 				if !strings.HasSuffix(image, ":v"+oldVersion) {
 					t.Errorf("the satellite on %s runs %s before the backup was read", node, image)
 				}
 			}
-			e.resume(h, v1alpha1.OptionSkipChecks)
+			e.Resume(h, v1alpha1.OptionSkipChecks)
 			e.upgraded(3)
 		})
 	}
@@ -272,25 +273,25 @@ func holdUpgradeStuck(t *testing.T) {
 
 // holdBackupTooOld asks for a backup of an external database, which LINSTOR does not make.
 func holdBackupTooOld(t *testing.T) {
-	e := start(t, nodes(3))
-	manifest := preparePostgreSQL(e, cluster("  version: "+oldVersion+thinPool)+`
+	e := start(t, harness.Nodes(3))
+	manifest := preparePostgreSQL(e, harness.Manifest("  version: "+oldVersion+harness.ThinPool)+`
   database:
     postgresql:
       host: postgresql.example.com
       credentialsSecret: linstor-db
       sslMode: require
 `)
-	e.run()
-	e.apply(manifest)
+	e.Run()
+	e.Apply(manifest)
 	e.ready("3/3", "3/3")
-	e.update(setVersion(newVersion))
+	e.Update(setVersion(newVersion))
 	h := e.held(v1alpha1.HoldBackupTooOld, "postgresql", "no backup")
 	if claim := e.claimData(); claim["upgradeTo"] != "" {
 		t.Errorf("the upgrade went on without a backup: %v", claim)
 	}
-	e.resume(h, v1alpha1.OptionBackupConfirmed)
-	e.eventually("Ready with the new version", func() error {
-		if c := e.get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Upgrade != nil {
+	e.Resume(h, v1alpha1.OptionBackupConfirmed)
+	e.Eventually("Ready with the new version", func() error {
+		if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Upgrade != nil {
 			return fmt.Errorf("%s %+v: %s", c.Status.Phase, c.Status.Upgrade, c.Status.Message)
 		}
 		return nil
@@ -300,47 +301,47 @@ func holdBackupTooOld(t *testing.T) {
 // TestUpgradeStopsAtASatelliteThatDoesNotComeBack breaks a node in the middle of the satellites' step.
 func TestUpgradeStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 	e := oldCluster(t, 4)
-	e.stopOperator()
-	e.timing.Deadlines[fsm.Satellites] = 5 * time.Second
-	e.run()
+	e.StopOperator()
+	e.Timing.Deadlines[fsm.Satellites] = 5 * time.Second
+	e.Run()
 	roll := watchRoll(e)
-	e.update(setVersion(newVersion))
+	e.Update(setVersion(newVersion))
 	e.waitStep(v1alpha1.UpgradeController)
-	e.eventually("the new controller answers", func() error {
-		if got := e.c.World().Database("k8s").SchemaVersion(); got != newVersion {
+	e.Eventually("the new controller answers", func() error {
+		if got := e.Sim.World().Database("k8s").SchemaVersion(); got != newVersion {
 			return fmt.Errorf("schema of %s", got)
 		}
 		return nil
 	})
-	e.c.SetImagePullError("piraeus-server:v" + newVersion) // pulled for the controller already
+	e.Sim.SetImagePullError("piraeus-server:v" + newVersion) // pulled for the controller already
 	h := e.held(v1alpha1.HoldSatellitesFailed, "ImagePull")
 	if _, order := roll.result(); len(order) != 1 {
 		t.Errorf("restarted were %v, want one", order)
 	}
-	e.c.SetImagePullError("")
+	e.Sim.SetImagePullError("")
 	e.ended(h, fsm.Cleared)
 	e.upgraded(4)
 }
 
 // TestUpgradeOnPodNetwork: LINSTOR cannot tell the copies on satellites that have not followed, and they get new addresses.
 func TestUpgradeOnPodNetwork(t *testing.T) {
-	e := start(t, nodes(3))
-	e.timing.Straggler, e.timing.HealthLost = time.Minute, 10*time.Second
-	e.timing.Deadlines[fsm.Upgrading] = 90 * time.Second
-	e.run()
-	e.apply(cluster("  version: " + oldVersion + "\n" + onPodNetwork + thinPool))
+	e := start(t, harness.Nodes(3))
+	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest("  version: " + oldVersion + "\n" + onPodNetwork + harness.ThinPool))
 	e.ready("3/3", "3/3")
 	volume(e, "pvc-1", "n1", "n2")
-	e.c.World().SetDiskState("pvc-1", "n2", "SyncTarget(40.00%)")
+	e.Sim.World().SetDiskState("pvc-1", "n2", "SyncTarget(40.00%)")
 	roll := watchRoll(e)
-	e.update(setVersion(newVersion))
-	e.eventually("the prechecks wait for the resync", func() error {
-		if u := e.get().Status.Upgrade; u == nil || !strings.Contains(u.Message, "the copy of volume pvc-1 on n2 is SyncTarget") {
+	e.Update(setVersion(newVersion))
+	e.Eventually("the prechecks wait for the resync", func() error {
+		if u := e.Get().Status.Upgrade; u == nil || !strings.Contains(u.Message, "the copy of volume pvc-1 on n2 is SyncTarget") {
 			return fmt.Errorf("upgrade is %+v", u)
 		}
 		return nil
 	})
-	e.c.World().SetDiskState("pvc-1", "n2", "UpToDate")
+	e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
 	e.upgraded(3)
 	if most, order := roll.result(); most != 1 || len(order) != 3 {
 		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
@@ -350,15 +351,15 @@ func TestUpgradeOnPodNetwork(t *testing.T) {
 // TestUpgradeDeleted deletes the cluster in the middle of an upgrade, and takes its data up again: the upgrade is finished then.
 func TestUpgradeDeleted(t *testing.T) {
 	e := oldCluster(t, 3)
-	e.update(setVersion(newVersion))
+	e.Update(setVersion(newVersion))
 	e.waitStep(v1alpha1.UpgradeSatellites)
-	e.remove()
-	e.waitGone()
+	e.Remove()
+	e.WaitGone()
 	if claim := e.claimData(); claim["version"] != oldVersion || claim["upgradeTo"] != newVersion {
 		t.Errorf("the claim is %v", claim)
 	}
-	e.apply(cluster("  version: " + oldVersion + thinPool))
+	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool))
 	e.held(v1alpha1.HoldUnsupportedChange, "no way back")
-	e.update(setVersion(""))
+	e.Update(setVersion(""))
 	e.upgraded(3)
 }

@@ -1,4 +1,4 @@
-package e2e
+package harness
 
 import (
 	"context"
@@ -33,39 +33,39 @@ type guard struct {
 }
 
 // startGuard begins to watch the StorageCluster.
-func (e *env) startGuard() {
-	e.t.Helper()
+func (e *Env) startGuard() {
+	e.T.Helper()
 	g := &guard{done: make(chan struct{})}
-	g.deletes = &invariants.Deletes{Reader: e.client(), Violate: g.violate,
+	g.deletes = &invariants.Deletes{Reader: e.Client(), Violate: g.violate,
 		Registered: func(node string) bool {
-			status, _ := e.c.World().NodeStatus(node)
-			return status != "" || slices.Contains(e.c.World().Database("k8s").Nodes(), node) // also while no controller runs
+			status, _ := e.Sim.World().NodeStatus(node)
+			return status != "" || slices.Contains(e.Sim.World().Database("k8s").Nodes(), node) // also while no controller runs
 		},
 		Online: func(node string) bool {
-			status, _ := e.c.World().NodeStatus(node)
+			status, _ := e.Sim.World().NodeStatus(node)
 			return status == "ONLINE"
 		},
 	}
 	scheme, err := operator.Scheme()
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
-	c, err := client.NewWithWatch(e.c.AdminConfig(), client.Options{Scheme: scheme})
+	c, err := client.NewWithWatch(e.Sim.AdminConfig(), client.Options{Scheme: scheme})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	list := &v1alpha1.StorageClusterList{}
-	if err := c.List(e.ctx, list); err != nil {
-		e.t.Fatal(err)
+	if err := c.List(e.Ctx, list); err != nil {
+		e.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(e.ctx)
+	ctx, cancel := context.WithCancel(e.Ctx)
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return c.Watch(ctx, &v1alpha1.StorageClusterList{}, &client.ListOptions{Raw: &o})
 		},
 	})
 	if err != nil {
-		e.t.Fatal(err)
+		e.T.Fatal(err)
 	}
 	g.stop = cancel
 	go g.follow(w)
@@ -115,15 +115,15 @@ func (g *guard) transport(inner http.RoundTripper) http.RoundTripper {
 	return &invariants.Evidence{Next: inner, Violate: g.violate, Now: time.Now}
 }
 
-// finish waits until the last version was seen, and returns all violations.
-func (e *env) finishGuard() []string {
+// finishGuard waits until the last version was seen, and returns all violations.
+func (e *Env) finishGuard() []string {
 	g := e.guard
-	deadline := time.After(patience)
+	deadline := time.After(Patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for caught := false; !caught; {
 		c := &v1alpha1.StorageCluster{}
-		err := e.client().Get(context.Background(), client.ObjectKey{Name: v1alpha1.ClusterName}, c)
+		err := e.Client().Get(context.Background(), client.ObjectKey{Name: v1alpha1.ClusterName}, c)
 		g.mu.Lock()
 		caught = apierrors.IsNotFound(err) || err == nil && c.ResourceVersion == g.seen
 		g.mu.Unlock()

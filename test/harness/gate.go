@@ -1,11 +1,10 @@
-package e2e
+package harness
 
 import (
 	"context"
 	"errors"
 	"net/http"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,8 +16,8 @@ import (
 // errKilled is what a write gets that comes after the operator's death.
 var errKilled = errors.New("the operator was killed before this write")
 
-// gate stands between an operator and everything that it writes to, Leases and Events aside.
-type gate struct {
+// Gate stands between an operator and everything that it writes to, Leases and Events aside.
+type Gate struct {
 	mu     sync.Mutex
 	writes int
 	// left is how many writes may pass; the others fail. Negative: all of them.
@@ -31,18 +30,19 @@ type gate struct {
 	release chan struct{}
 }
 
-func newGate() *gate { return &gate{left: -1, spent: make(chan struct{})} }
+// NewGate is a gate that lets everything pass.
+func NewGate() *Gate { return &Gate{left: -1, spent: make(chan struct{})} }
 
-// limit lets n more writes pass, and tells when the last one has landed.
-func (g *gate) limit(n int) <-chan struct{} {
+// Limit lets n more writes pass, and tells when the last one has landed.
+func (g *Gate) Limit(n int) <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.left, g.spent = n, make(chan struct{})
 	return g.spent
 }
 
-// pinAt stops all writes when the operator has entered the phase.
-func (g *gate) pinAt(p v1alpha1.Phase) (pinned <-chan struct{}, release func()) {
+// PinAt stops all writes when the operator has entered the phase.
+func (g *Gate) PinAt(p v1alpha1.Phase) (pinned <-chan struct{}, release func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.pin, g.pinned, g.release = p, make(chan struct{}), make(chan struct{})
@@ -50,14 +50,15 @@ func (g *gate) pinAt(p v1alpha1.Phase) (pinned <-chan struct{}, release func()) 
 	return g.pinned, sync.OnceFunc(func() { close(opened) })
 }
 
-func (g *gate) count() int {
+// Count is how many writes have passed.
+func (g *Gate) Count() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.writes
 }
 
 // pass lets one write through, or not. phase is the one that the write brings, if it brings one.
-func (g *gate) pass(ctx context.Context, phase v1alpha1.Phase, write func() error) error {
+func (g *Gate) pass(ctx context.Context, phase v1alpha1.Phase, write func() error) error {
 	g.mu.Lock()
 	if g.pin == "" && g.release != nil {
 		release := g.release
@@ -95,7 +96,7 @@ func (g *gate) pass(ctx context.Context, phase v1alpha1.Phase, write func() erro
 }
 
 // wrap puts the gate before a client.
-func (g *gate) wrap(c client.WithWatch) client.WithWatch {
+func (g *Gate) wrap(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
 			return g.pass(ctx, "", func() error { return c.Create(ctx, o, opts...) })
@@ -123,7 +124,7 @@ func (g *gate) wrap(c client.WithWatch) client.WithWatch {
 }
 
 // RoundTrip makes the gate stand before LINSTOR as well.
-func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
+func (g *Gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method == http.MethodGet {
 		return http.DefaultTransport.RoundTrip(r)
 	}
@@ -135,14 +136,5 @@ func (g *gate) RoundTrip(r *http.Request) (*http.Response, error) {
 	return resp, err
 }
 
-func (g *gate) install(e *env) { e.wrap, e.transport = g.wrap, g }
-
-// await waits for a channel to be closed.
-func (e *env) await(what string, ch <-chan struct{}) {
-	e.t.Helper()
-	select {
-	case <-ch:
-	case <-time.After(patience):
-		e.t.Fatalf("%s: not within %s; the cluster is %+v", what, patience, e.get().Status)
-	}
-}
+// Install puts the gate before the operators that are started from now on.
+func (g *Gate) Install(e *Env) { e.Wrap, e.Transport = g.wrap, g }

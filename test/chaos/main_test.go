@@ -1,0 +1,76 @@
+// Package chaos breaks things while the operator works, and compares how it ends with a run in which nothing broke.
+//
+// Each campaign is one file: what it breaks (its classes of faults), when, and what must hold afterwards. In "go test" each
+// runs a bounded part; CHAOS=full runs all of it. The random ones take their seed from SEED; without it, the bounded part
+// takes a fixed one and the full one another each time. What was broken how often is counted and printed at the end.
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+func TestMain(m *testing.M) {
+	code := harness.Main(m)
+	faults.print()
+	os.Exit(code)
+}
+
+// full is whether whole campaigns run, not the part that fits into every test run.
+func full() bool { return os.Getenv("CHAOS") == "full" }
+
+// fixedSeed is the seed of the bounded runs: what they find must not depend on the day.
+const fixedSeed = 1
+
+// seeded is a source of random decisions. Its seed is printed, and SEED repeats a run.
+func seeded(t *testing.T) *rand.Rand {
+	t.Helper()
+	seed := uint64(fixedSeed)
+	if text := os.Getenv("SEED"); text != "" {
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("SEED=%s: %v", text, err)
+		}
+		seed = n
+	} else if full() {
+		seed = uint64(time.Now().UnixNano())
+	}
+	t.Logf("chaos: SEED=%d repeats this run of %s", seed, t.Name())
+	return rand.New(rand.NewPCG(seed, seed))
+}
+
+// tally counts faults by class.
+type tally struct {
+	mu sync.Mutex
+	n  map[string]int
+}
+
+var faults = tally{n: map[string]int{}}
+
+// injected counts a fault of a class, such as "crash: reply lost". It is safe for concurrent use.
+func injected(class string) {
+	faults.mu.Lock()
+	defer faults.mu.Unlock()
+	faults.n[class]++
+}
+
+// print lists the classes with their counts.
+func (t *tally) print() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	sum := 0
+	for _, class := range slices.Sorted(maps.Keys(t.n)) {
+		fmt.Printf("chaos: %6d × %s\n", t.n[class], class)
+		sum += t.n[class]
+	}
+	fmt.Printf("chaos: %6d faults in all\n", sum)
+}

@@ -1,0 +1,218 @@
+// Package harness is what the tests on a simulated cluster have in common: a real API server, controller manager and scheduler,
+// simulated nodes, a simulated LINSTOR on a machine model that loses data when it is treated badly, and an operator that can be
+// started, stopped and cut off from either. Every test runs under the checks of package invariants.
+package harness
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
+)
+
+// Patience bounds how long a test waits for something that must happen. It is long because the machine may be busy.
+const Patience = 2 * time.Minute
+
+// Main runs a package's tests once the control plane's binaries are there. It returns what to exit with.
+func Main(m *testing.M) int {
+	ctrl.SetLogger(testLogger())
+	if _, err := kubebin.Ensure(context.Background(), kubebin.Options{Log: os.Stderr}); err != nil {
+		fmt.Fprintln(os.Stderr, "build the control plane:", err)
+		return 1
+	}
+	return m.Run()
+}
+
+// Env is a test's cluster.
+type Env struct {
+	// T is the test, Ctx ends with it.
+	T   testing.TB
+	Ctx context.Context //nolint:containedctx // it belongs to the test, as T does
+	// Sim is the simulated cluster.
+	Sim *simcluster.Cluster
+	// Config is the operator's access to the API server.
+	Config *rest.Config
+	// Catalogue is the operator's; nil for the embedded one.
+	Catalogue *catalogue.Catalogue
+	// Timing is the operator's; change it before the operator starts.
+	Timing phases.Timing
+	// Transport and Wrap are seams for faults; nil for none.
+	Transport http.RoundTripper
+	Wrap      func(client.WithWatch) client.WithWatch
+	// Operator is the one that runs; nil for none.
+	Operator *Operator
+
+	guard *guard
+}
+
+// Operator is a running operator.
+type Operator struct {
+	// Done gets what the operator ended with.
+	Done   chan error
+	cancel context.CancelFunc
+}
+
+// Fast is a timing for tests: everything that a real cluster waits for in minutes takes a second or two.
+func Fast() phases.Timing {
+	t := phases.DefaultTiming()
+	for s := range t.Deadlines {
+		t.Deadlines[s] = 45 * time.Second
+	}
+	t.Straggler, t.HealthLost, t.HealthRegained = 3*time.Second, time.Second, time.Second
+	t.Join, t.Escalate = 10*time.Second, 4*time.Second
+	t.Leave, t.EvacuationAnswer, t.EvacuationStuck, t.NodeGone = time.Second, 3*time.Second, 3*time.Second, 3*time.Second
+	t.PollWorking, t.PollSteady, t.Safety, t.Capacity = 150*time.Millisecond, 400*time.Millisecond, time.Second, time.Second
+	return t
+}
+
+// Start brings up a cluster with the operator's manifests; the operator itself is started by Run. Tests run beside each other,
+// as many as there are processors: most of a test is waiting.
+func Start(t *testing.T, ns []simcluster.NodeSpec) *Env {
+	t.Helper()
+	t.Parallel()
+	return StartAlone(t, ns)
+}
+
+// StartAlone is Start for a test that looks at what all operators of this process have in common.
+func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	t.Cleanup(cancel)
+	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
+	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})
+	t.Cleanup(world.Close)
+	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, World: world, AuditLog: true, CrashBackoffMin: 50 * time.Millisecond, CrashBackoffMax: 400 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Stop)
+	root := filepath.Join("..", "..", "deploy")
+	if err := c.ApplyFile(ctx, filepath.Join(root, "crds"), filepath.Join(root, "operator.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	e := &Env{T: t, Ctx: ctx, Sim: c, Timing: Fast()}
+	e.Eventually("the API serves StorageClusters", func() error {
+		return c.Client().List(ctx, &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "StorageClusterList", APIVersion: v1alpha1.GroupVersion.String()}})
+	})
+	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, "storagecluster-operator"); err != nil {
+		t.Fatal(err)
+	}
+	e.startGuard()
+	t.Cleanup(e.verify)
+	return e
+}
+
+// For is the same cluster for a test within the test.
+func (e *Env) For(t testing.TB) *Env {
+	inner := *e
+	inner.T = t
+	return &inner
+}
+
+// Run starts the operator, as the ServiceAccount that deploy/operator.yaml gives it.
+func (e *Env) Run() {
+	e.T.Helper()
+	mgr, err := operator.New(e.Config, operator.Options{
+		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: 3 * time.Second,
+		Catalogue: e.Catalogue, Timing: e.Timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
+		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(e.Ctx)
+	op := &Operator{cancel: cancel, Done: make(chan error, 1)}
+	go func() { op.Done <- mgr.Start(ctx) }()
+	e.Operator = op
+	e.T.Cleanup(func() { e.StopOperator() })
+}
+
+// StopOperator ends the operator and waits for it, as a kill and a restart of its pod would.
+func (e *Env) StopOperator() {
+	if e.Operator == nil {
+		return
+	}
+	e.Operator.cancel()
+	select {
+	case err := <-e.Operator.Done:
+		if err != nil {
+			e.T.Errorf("operator: %v", err)
+		}
+	case <-time.After(Patience):
+		e.T.Error("the operator did not stop")
+	}
+	e.Operator = nil
+}
+
+// testLogger prints the operator's log if E2E_LOG is set.
+func testLogger() logr.Logger {
+	if os.Getenv("E2E_LOG") == "" {
+		return logr.Discard()
+	}
+	var mu sync.Mutex
+	return funcr.New(func(prefix, args string) {
+		mu.Lock()
+		defer mu.Unlock()
+		fmt.Fprintf(os.Stderr, "%s %s %s\n", time.Now().Format("15:04:05.000"), prefix, args)
+	}, funcr.Options{Verbosity: 1})
+}
+
+// verify checks at the end of every test what must never happen.
+func (e *Env) verify() {
+	for _, v := range e.Sim.World().Violations() {
+		e.T.Errorf("violation: %s", v)
+	}
+	for _, v := range e.finishGuard() {
+		e.T.Errorf("violation: %s", v)
+	}
+	var c v1alpha1.StorageCluster
+	if err := e.Client().Get(context.Background(), client.ObjectKey{Name: v1alpha1.ClusterName}, &c); err != nil {
+		return
+	}
+	if e.T.Failed() {
+		e.Dump(&c)
+	}
+}
+
+// Dump logs what an administrator would look at.
+func (e *Env) Dump(c *v1alpha1.StorageCluster) {
+	out, _ := e.Sim.Kubectl(context.Background(), "describe", "storagecluster", c.Name)
+	e.T.Logf("%s", out)
+	out, _ = e.Sim.Kubectl(context.Background(), "get", "pods", "-A", "-o", "wide")
+	e.T.Logf("%s", out)
+	for i, r := range e.Sim.World().Writes() {
+		if i < 40 {
+			e.T.Logf("LINSTOR write: %s %s → %d %s", r.Method, r.Path, r.Status, r.Body)
+		}
+	}
+}
+
+// Client is an administrator's client of the API server.
+func (e *Env) Client() client.Client { return e.Sim.Client() }
+
+// End stops one of several operators.
+func (e *Env) End(op *Operator) {
+	e.T.Helper()
+	e.Operator = op
+	e.StopOperator()
+}
