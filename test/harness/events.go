@@ -22,6 +22,7 @@ func (e *Env) Events() []eventsv1.Event {
 	}
 	return out
 }
+
 // WaitEvent waits for an Event of a reason whose note contains some texts.
 func (e *Env) WaitEvent(reason string, contains ...string) {
 	e.T.Helper()

@@ -18,6 +18,7 @@ func (e *Env) Linstor() *linstor.Client {
 	}
 	return api
 }
+
 // View is what LINSTOR answers now.
 func (e *Env) View() *linstor.View {
 	e.T.Helper()

@@ -20,6 +20,7 @@ func Machine(i int) sim.MachineSpec {
 		Directories:  []string{"/var/lib", "/var/lib/linstor-pools"},
 	}
 }
+
 // Nodes are n1 to nN, with hardware as [Machine] has it.
 func Nodes(n int) []simcluster.NodeSpec {
 	out := make([]simcluster.NodeSpec, 0, n)

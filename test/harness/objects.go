@@ -134,6 +134,7 @@ func (e *Env) WaitCollected() {
 		}
 	}
 }
+
 // NodeReady is whether a Node is.
 func NodeReady(n *corev1.Node) bool {
 	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {

@@ -36,6 +36,7 @@ func (e *Env) Writes(from int) []simcluster.AuditEvent {
 	requests, _ := e.Requests(from)
 	return slices.DeleteFunc(requests, func(ev simcluster.AuditEvent) bool { return !ev.Mutating() || ev.Resource == "leases" })
 }
+
 // AuditMark is where the audit log ends now, for Requests and Writes.
 func (e *Env) AuditMark() int {
 	e.T.Helper()

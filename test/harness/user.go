@@ -56,6 +56,7 @@ func (e *Env) Annotate(key, value string) {
 		e.T.Fatal(err)
 	}
 }
+
 // Resume answers a hold.
 func (e *Env) Resume(h *v1alpha1.Hold, option string) {
 	e.T.Helper()
@@ -69,6 +70,7 @@ func (e *Env) Remove(opts ...client.DeleteOption) {
 		e.T.Fatal(err)
 	}
 }
+
 // AddNode adds a node to the cluster.
 func (e *Env) AddNode(n simcluster.NodeSpec) {
 	e.T.Helper()
@@ -76,6 +78,7 @@ func (e *Env) AddNode(n simcluster.NodeSpec) {
 		e.T.Fatal(err)
 	}
 }
+
 // Node reads a Node; errors are fatal.
 func (e *Env) Node(name string) *corev1.Node {
 	e.T.Helper()

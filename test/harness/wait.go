@@ -90,6 +90,7 @@ func (e *Env) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 	})
 	return hold
 }
+
 // WaitGone waits until the StorageCluster is gone.
 func (e *Env) WaitGone() {
 	e.T.Helper()
