@@ -1,0 +1,332 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+// scenario is a piece of a cluster's life. Its steps lead back to where the first one begins, so that one simulated cluster
+// can go round many times.
+type scenario struct {
+	name string
+	// nodes is how many the simulated cluster has.
+	nodes int
+	// tune changes the harness's timing; nil for nothing.
+	tune func(*phases.Timing)
+	// begin brings the new cluster to where the first step begins, while an operator runs; nil for nothing.
+	begin func(*harness.Env)
+	steps []step
+	// reset takes away what the last step leaves on purpose, such as data; nil for nothing.
+	reset func(*harness.Env)
+}
+
+// step is what an administrator does, and what comes of it.
+type step struct {
+	name string
+	do   func(*harness.Env)
+	// done is nil once the operator is through.
+	done func(*harness.Env) error
+	// way marks a step that only leads to the next one, and that another scenario has.
+	way bool
+}
+
+// start brings up the scenario's cluster. The caller runs the operator and then calls begin, if there is one.
+func (s *scenario) start(t *testing.T) *harness.Env {
+	t.Helper()
+	e := harness.StartAlone(t, harness.Nodes(s.nodes))
+	if s.tune != nil {
+		s.tune(&e.Timing)
+	}
+	return e
+}
+
+// play does a step and waits for its end.
+func (s *step) play(e *harness.Env) {
+	e.T.Helper()
+	s.do(e)
+	e.Eventually(s.name, func() error { return s.done(e) })
+}
+
+// scenarios are the lives that the campaigns go through.
+func scenarios() []scenario {
+	return []scenario{installScenario(), changeScenario(), membersScenario(), upgradeScenario(), resumeScenario()}
+}
+
+const (
+	oldVersion = "1.34.2"
+	newVersion = "1.35.3"
+
+	devicePool = `
+  - name: fast
+    lvmThin: {volumeGroup: vg_new, thinPool: thin}
+    devices: {match: [{serial: "S4EV*"}]}
+`
+	approvedPool = `
+  - name: fast
+    lvmThin: {volumeGroup: vg_new, thinPool: thin}
+    devices: {approval: Manual, match: [{serial: "S4EV*"}]}
+`
+	hddPool = `
+  - name: hdd
+    lvm: {volumeGroup: vg_hdd}
+    devices: {match: [{serial: "ZA*"}]}
+`
+)
+
+// apply is the step of applying a spec.
+func apply(spec string) func(*harness.Env) {
+	return func(e *harness.Env) { e.T.Helper(); e.Apply(harness.Manifest(spec)) }
+}
+
+// ready is nil once the present spec is carried out and nothing is left to do.
+func ready(nodes, pools string) func(*harness.Env) error {
+	return func(e *harness.Env) error {
+		c := e.Get()
+		s := &c.Status
+		switch {
+		case s.Phase != v1alpha1.PhaseReady || s.AcceptedGeneration != c.Generation || s.ObservedGeneration != c.Generation:
+			return fmt.Errorf("%s, generation %d, observed %d, accepted %d: %s", s.Phase, c.Generation, s.ObservedGeneration, s.AcceptedGeneration, s.Message)
+		case s.Nodes.Summary != nodes || s.Pools.Summary != pools:
+			return fmt.Errorf("nodes %s, pools %s", s.Nodes.Summary, s.Pools.Summary)
+		case s.Hold != nil || len(s.NodeHolds) > 0 || s.Nodes.LeavingCount > 0 || s.Upgrade != nil:
+			return fmt.Errorf("hold %+v, of nodes %+v, leaving %+v, upgrade %+v", s.Hold, s.NodeHolds, s.Nodes.Leaving, s.Upgrade)
+		case c.Annotations[v1alpha1.AnnotationResume] != "":
+			return errors.New("the answer is still there")
+		}
+		return nil
+	}
+}
+
+// gone is nil once the StorageCluster and its pods are.
+func gone(e *harness.Env) error {
+	c := &v1alpha1.StorageCluster{}
+	switch err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c); {
+	case err == nil:
+		return fmt.Errorf("still there: %s %s", c.Status.Phase, c.Status.Message)
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	return e.NoPods()
+}
+
+// wipe empties the database and the disks that pools were made from.
+func wipe(e *harness.Env) {
+	e.Sim.World().Database("k8s").Wipe()
+	wipeDisks(e, "n1", "n2", "n3")
+}
+
+func wipeDisks(e *harness.Env, nodes ...string) {
+	for _, n := range nodes {
+		m := e.Sim.World().Machine(n)
+		m.RemoveVolumeGroup("vg_new")
+		m.RemoveVolumeGroup("vg_hdd")
+		for _, d := range m.Disks()[1:] {
+			m.SetSignature(d.Serial, "")
+		}
+	}
+}
+
+// installScenario: from nothing to Ready with pools on a thin pool and from disks, and back.
+func installScenario() scenario {
+	return scenario{
+		name: "install", nodes: 3, reset: wipe,
+		steps: []step{
+			{name: "install", do: apply(harness.ThinPool + devicePool + "  deletionPolicy: Delete\n"), done: ready("3/3", "6/6")},
+			{name: "delete", do: func(e *harness.Env) { e.Remove() }, done: gone},
+		},
+	}
+}
+
+// changeScenario: properties, an interface and pools come and go on a running cluster.
+func changeScenario() scenario {
+	return scenario{
+		name: "change", nodes: 3,
+		begin: func(e *harness.Env) {
+			for i, n := range []string{"n1", "n2", "n3"} {
+				patchNode(e, n, func(o *corev1.Node) {
+					o.Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("192.168.7.%d", i+1)}
+				})
+			}
+			apply(harness.ThinPool)(e)
+			e.Eventually("Ready", func() error { return ready("3/3", "3/3")(e) })
+		},
+		steps: []step{
+			{name: "change", done: ready("3/3", "9/9"), do: apply(harness.ThinPool + devicePool + `
+  - name: files
+    fileThin: {directory: /var/lib/linstor-pools/a}
+  controller:
+    properties: {Aux/example.com/a: b}
+  nodes:
+    minReady: 2
+    properties: {Aux/example.com/c: d}
+    interfaces:
+    - {name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}
+`)},
+			{name: "revert", do: apply(harness.ThinPool), done: ready("3/3", "3/3")},
+		},
+		reset: func(e *harness.Env) { wipeDisks(e, "n1", "n2", "n3") },
+	}
+}
+
+// membersScenario: a node joins, gets copies of volumes, and is evacuated.
+func membersScenario() scenario {
+	pick := func(picked bool) func(*harness.Env) {
+		return func(e *harness.Env) {
+			patchNode(e, "n4", func(o *corev1.Node) { o.Labels["example.com/storage"] = fmt.Sprint(picked) })
+		}
+	}
+	volumes := map[string][]string{"pvc-1": {"n1", "n4"}, "pvc-2": {"n4"}}
+	return scenario{
+		name: "members", nodes: 4,
+		begin: func(e *harness.Env) {
+			pick(false)(e)
+			apply(harness.ThinPool + "  nodes: {nodeSelector: {example.com/storage: \"true\"}, removalPolicy: Evacuate}\n")(e)
+			e.Eventually("Ready", func() error { return ready("3/3", "3/3")(e) })
+		},
+		steps: []step{
+			{name: "join", do: pick(true), done: ready("4/4", "4/4")},
+			{name: "evacuate", done: func(e *harness.Env) error {
+				if slices.ContainsFunc(e.MemberLabels(), func(l string) bool { return l[:2] == "n4" }) {
+					return errors.New("n4 has labels")
+				}
+				return ready("3/3", "3/3")(e)
+			}, do: func(e *harness.Env) {
+				for v, on := range volumes {
+					if err := e.Sim.World().CreateVolume(v, 1<<20, "ssd", on...); err != nil {
+						e.T.Fatal(err)
+					}
+				}
+				pick(false)(e)
+			}},
+		},
+		reset: func(e *harness.Env) {
+			for v := range volumes {
+				if err := e.Sim.World().DeleteVolume(v); err != nil {
+					e.T.Fatal(err)
+				}
+			}
+		},
+	}
+}
+
+// upgradeScenario: a cluster of an older version is upgraded and deleted, its data kept.
+func upgradeScenario() scenario {
+	return scenario{
+		name: "upgrade", nodes: 3,
+		tune: func(t *phases.Timing) {
+			// A roll takes satellites away, which is not what is waited for here.
+			t.Straggler, t.HealthLost = time.Minute, 10*time.Second
+			t.Deadlines[fsm.Upgrading] = 90 * time.Second
+		},
+		steps: []step{
+			{name: "old", way: true, do: apply("  version: " + oldVersion + harness.ThinPool), done: ready("3/3", "3/3")},
+			{name: "upgrade", do: apply("  version: " + newVersion + harness.ThinPool), done: func(e *harness.Env) error {
+				if v := e.Get().Status.Version; v != newVersion {
+					return fmt.Errorf("version %s", v)
+				}
+				return ready("3/3", "3/3")(e)
+			}},
+			{name: "retain", do: func(e *harness.Env) { e.Remove() }, done: gone},
+		},
+		reset: func(e *harness.Env) {
+			for _, o := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &appsv1.ControllerRevision{}} {
+				if err := e.Client().DeleteAllOf(e.Ctx, o, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelCluster}); err != nil {
+					e.T.Fatal(err)
+				}
+			}
+			wipe(e)
+		},
+	}
+}
+
+// resumeScenario: nodes and then the whole cluster wait for a human's word, and get it.
+func resumeScenario() scenario {
+	const all = "  nodes: {minReady: 100%}\n"
+	answer := func(hold func(*v1alpha1.StorageClusterStatus) *v1alpha1.Hold, option string) func(*harness.Env) {
+		return func(e *harness.Env) { e.Resume(hold(&e.Get().Status), option) }
+	}
+	ofNodes := func(s *v1alpha1.StorageClusterStatus) *v1alpha1.Hold { return &s.NodeHolds[0] }
+	ofCluster := func(s *v1alpha1.StorageClusterStatus) *v1alpha1.Hold { return s.Hold }
+	return scenario{
+		name: "resume", nodes: 3,
+		begin: func(e *harness.Env) {
+			apply(harness.ThinPool + all)(e)
+			e.Eventually("Ready", func() error { return ready("3/3", "3/3")(e) })
+		},
+		steps: []step{
+			{name: "ask", do: apply(harness.ThinPool + approvedPool + all), done: func(e *harness.Env) error {
+				s := e.Get().Status
+				if len(s.NodeHolds) != 1 || len(s.NodeHolds[0].Devices) != 3 {
+					return fmt.Errorf("%s, holds of nodes %+v", s.Phase, s.NodeHolds)
+				}
+				return nil
+			}},
+			{name: "approve", do: answer(ofNodes, v1alpha1.OptionApprove), done: ready("3/3", "6/6")},
+			{name: "stop", do: func(e *harness.Env) {
+				e.Sim.World().Machine("n2").SetSignature("ZA2", "ext4")
+				apply(harness.ThinPool + approvedPool + hddPool + all)(e)
+			}, done: func(e *harness.Env) error {
+				if s := e.Get().Status; s.Phase != v1alpha1.PhaseHumanIntervention || s.Hold == nil || s.Pools.Ready != 8 {
+					return fmt.Errorf("%s, hold %+v, pools %s", s.Phase, s.Hold, s.Pools.Summary)
+				}
+				return nil
+			}},
+			{name: "skip", do: answer(ofCluster, v1alpha1.OptionSkip), done: ready("3/3", "8/8")},
+			{name: "revert", do: apply(harness.ThinPool + all), done: ready("3/3", "3/3")},
+		},
+		reset: func(e *harness.Env) {
+			wipeDisks(e, "n1", "n2", "n3")
+			// A node that was skipped stays skipped until this is taken away.
+			if err := e.Linstor().SetNodeProperties(e.Ctx, "n2", nil, []string{linstor.AuxPrefix + "skip.hdd"}); err != nil {
+				e.T.Fatal(err)
+			}
+		},
+	}
+}
+
+// patchNode changes a Node.
+func patchNode(e *harness.Env, name string, f func(*corev1.Node)) {
+	e.T.Helper()
+	before := e.Node(name)
+	after := before.DeepCopy()
+	f(after)
+	if err := e.Client().Patch(e.Ctx, after, client.MergeFrom(before)); err != nil {
+		e.T.Fatal(err)
+	}
+}
+
+// TestScenarios goes through each scenario twice, with nothing broken.
+func TestScenarios(t *testing.T) {
+	for _, s := range scenarios() {
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			e := s.start(t)
+			e.Run()
+			if s.begin != nil {
+				s.begin(e)
+			}
+			for range 2 {
+				for i := range s.steps {
+					s.steps[i].play(e)
+				}
+				if s.reset != nil {
+					s.reset(e)
+				}
+			}
+		})
+	}
+}
