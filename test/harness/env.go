@@ -96,7 +96,10 @@ func Start(t *testing.T, ns []simcluster.NodeSpec) *Env {
 // StartAlone is Start for a test that looks at what all operators of this process have in common.
 func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
+	ctx, cancel := context.WithCancel(context.Background())
+	if deadline, limited := t.Deadline(); limited {
+		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Minute)) // so that the processes are stopped
+	}
 	t.Cleanup(cancel)
 	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
 	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})

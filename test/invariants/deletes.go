@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,17 +32,27 @@ func (d *Deletes) Wrap(c client.WithWatch) client.WithWatch {
 	return interceptor.NewClient(c, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			d.precondition(o, opts)
-			pod, ok := o.(*corev1.Pod)
-			if !ok {
-				return c.Delete(ctx, o, opts...)
+			switch o := o.(type) {
+			case *corev1.Pod:
+				return d.deletePod(ctx, o, func() error { return c.Delete(ctx, o, opts...) })
+			case *appsv1.DaemonSet:
+				if o.Labels[v1alpha1.LabelComponent] == v1alpha1.ComponentSatellite {
+					d.forget() // all satellites go: the next ones are another cluster's
+				}
 			}
-			return d.deletePod(ctx, pod, func() error { return c.Delete(ctx, o, opts...) })
+			return c.Delete(ctx, o, opts...)
 		},
 		DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteAllOfOption) error {
 			d.Violate(fmt.Sprintf("the operator deletes all of %T at once: each object must be looked at by itself", o))
 			return c.DeleteAllOf(ctx, o, opts...)
 		},
 	})
+}
+
+func (d *Deletes) forget() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.down = nil
 }
 
 // precondition demands that a deletion names the object that was seen: one of the same name may have come after it.
