@@ -220,6 +220,7 @@ func (r *Runner) dispatch() {
 		t.state.Queued, t.state.Running, t.state.NextTry, t.state.Input = false, true, time.Time{}, t.Input
 		r.running++
 		ctx, do := r.ctx, t.Do
+		t.Do = nil // it holds on to all that its reconcile knew, and the state outlives it
 		r.wg.Go(func() {
 			r.finish(ctx, t, r.run(ctx, do))
 			r.o.Notify()

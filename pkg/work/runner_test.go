@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"weak"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -66,6 +68,21 @@ func TestEnsureStartsNothingWithoutLeadership(t *testing.T) {
 		synctest.Wait()
 		if started {
 			t.Error("a task from after Run was started")
+		}
+	})
+}
+
+func TestWhatATaskKnewIsLetGoAfterItsRun(t *testing.T) {
+	inBubble(t, Options{}, func(t *testing.T, r *Runner) {
+		known := func() weak.Pointer[[1 << 10]byte] {
+			snapshot := new([1 << 10]byte)
+			r.Ensure(Task{Key: "a", Do: func(context.Context) error { return fmt.Errorf("%w: %d", errBroken, snapshot[0]) }})
+			return weak.Make(snapshot)
+		}()
+		synctest.Wait()
+		runtime.GC()
+		if r.State("a").Err == nil || known.Value() != nil {
+			t.Errorf("after %v it is kept: %t", r.State("a").Err, known.Value() != nil)
 		}
 	})
 }
