@@ -108,7 +108,7 @@ func (s *Snapshot) missingMembers() string {
 	return fmt.Sprintf("%d of %d nodes are online; missing: %s", s.Online(), s.Counted(), quoteList(names))
 }
 
-// chainHandler brings the last of its links about, and keeps up the ones before it.
+// chainHandler brings the last of its links about, keeps up the ones before it, and begins what can be begun of those after it.
 type chainHandler struct{ links []Link }
 
 func (h chainHandler) Emits() []fsm.Event { return []fsm.Event{fsm.Advanced, fsm.HumanNeeded} }
@@ -129,9 +129,11 @@ func (h chainHandler) Run(ctx context.Context, in *Input) Outcome {
 		return Move(fsm.Advanced, e.Reason, e.Message)
 	case e.State == Failed:
 		return NeedsHuman(*e.Hold)
-	default:
-		return Wait(e.Reason, e.Message, in.poll())
 	}
+	if err := h.ahead(ctx, in); err != nil {
+		return Fail(err)
+	}
+	return Wait(e.Reason, e.Message, in.poll())
 }
 
 // stragglersDue is whether nodes that lag behind have been waited for long enough.

@@ -64,6 +64,15 @@ func (registrationLink) Work(_ context.Context, in *Input) error {
 	return nil
 }
 
+// registerNew registers the members that LINSTOR does not know and whose satellites are ready.
+func (in *Input) registerNew() {
+	for _, m := range in.Members {
+		if m.Linstor == nil && hasSatellite(m) && m.Selected {
+			in.register(m)
+		}
+	}
+}
+
 func hasSatellite(m *Member) bool { return m.moduleOK && m.satelliteOK }
 
 // linstorUnknown is the evidence of a link that only LINSTOR can tell about, while it does not answer.

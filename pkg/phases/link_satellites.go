@@ -40,24 +40,29 @@ func (satelliteLink) Evidence(s *Snapshot) Evidence {
 }
 
 func (satelliteLink) Work(ctx context.Context, in *Input) error {
-	config := resources.SatelliteConfig(in.satelliteParams())
-	if err := applyIfDiffers(ctx, in, in.Kube.ConfigMaps[config.Name], config); err != nil {
+	if applied, err := in.applySatellites(ctx); applied || err != nil {
 		return err
 	}
-	applied := false
+	return in.roll(ctx)
+}
+
+// applySatellites makes the satellites' objects as wanted, and says whether it had to change a DaemonSet. Pods that run stay
+// as they are.
+func (in *Input) applySatellites(ctx context.Context) (applied bool, err error) {
+	config := resources.SatelliteConfig(in.satelliteParams())
+	if err := applyIfDiffers(ctx, in, in.Kube.ConfigMaps[config.Name], config); err != nil {
+		return false, err
+	}
 	for _, ds := range in.satellites() {
 		if matches(in.Kube.DaemonSets[ds.Name], ds) {
 			continue
 		}
 		applied = true
 		if err := in.Writer.Apply(ctx, ds); err != nil {
-			return err
+			return applied, err
 		}
 	}
-	if applied {
-		return nil
-	}
-	return in.roll(ctx)
+	return applied, nil
 }
 
 // satellites are the DaemonSets that run satellites: one for each platform that a member is of, or that serves one still. One
