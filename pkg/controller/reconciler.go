@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -45,6 +46,8 @@ type Reconciler struct {
 	// seen is the resourceVersion that the last status patch gave: the cache may still hold the object from before it, and
 	// deciding on that would repeat the last step.
 	seen map[types.UID]fence
+	// quiet is until when nothing but a move of the machine is followed up, and written when the status was last written.
+	quiet, written time.Time
 	// warned is the last resume annotation that was found wrong, so that it is said once.
 	warned string
 }
@@ -79,7 +82,26 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if c.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) {
 		return reconcile.Result{}, nil // ours is done; somebody else's finalizer keeps the object
 	}
-	return r.step(ctx, c)
+	began := r.Clock.Now()
+	if wait := r.quiet.Sub(began); wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, nil
+	}
+	result, err := r.step(ctx, c)
+	r.quiet = time.Time{}
+	if err == nil && result.RequeueAfter > again {
+		end := r.Clock.Now()
+		r.quiet = end.Add(r.pause(end.Sub(began)))
+	}
+	return result, err
+}
+
+// again is when the next step follows one that moved the machine.
+const again = 10 * time.Millisecond
+
+// pause is how long a step that took so long is rested from, so that a thousand pods that start cost a tenth of a processor
+// at most, and a few are followed without delay.
+func (r *Reconciler) pause(took time.Duration) time.Duration {
+	return min(9*took, r.Observer.Timing.PollWorking/4)
 }
 
 func (r *Reconciler) addFinalizer(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
@@ -145,12 +167,19 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 	after := c.DeepCopy()
 	after.Status = *status.Project(in)
 	changed := !equality.Semantic.DeepEqual(c.Status, after.Status)
+	due := time.Duration(math.MaxInt64)
+	if changed && status.OnlyTallies(&c.Status, &after.Status) {
+		if wait := r.written.Add(in.Snapshot.Timing.PollWorking).Sub(r.Clock.Now()); wait > 0 {
+			after.Status, changed, due = *c.Status.DeepCopy(), false, wait
+		}
+	}
 	if changed {
 		before := c.DeepCopy()
 		if err := r.Writer.PatchStatus(ctx, before, after); err != nil {
 			return retryConflict(err)
 		}
 		r.fence(c, nil)
+		r.written = r.Clock.Now()
 	}
 	r.announce(ctx, c, after, in)
 	if in.Outcome.Kind() == phases.KindDone {
@@ -166,11 +195,11 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 	case phases.KindFail:
 		return retryConflict(in.Outcome.Err())
 	case phases.KindWait:
-		return reconcile.Result{RequeueAfter: max(in.Outcome.After(), 10*time.Millisecond)}, nil
+		return reconcile.Result{RequeueAfter: max(min(in.Outcome.After(), due, r.Observer.Due()), again+1)}, nil
 	case phases.KindHold:
-		return reconcile.Result{RequeueAfter: in.Snapshot.Timing.PollWorking}, nil
+		return reconcile.Result{RequeueAfter: min(in.Snapshot.Timing.PollWorking, due)}, nil
 	default:
-		return reconcile.Result{RequeueAfter: 10 * time.Millisecond}, nil
+		return reconcile.Result{RequeueAfter: again}, nil
 	}
 }
 

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -43,6 +44,17 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 
 // minAge keeps a burst of ended writes from asking LINSTOR for all of its nodes after each one.
 func (o *Observer) minAge() time.Duration { return o.Timing.PollWorking / 4 }
+
+// Due is how long the next look at LINSTOR is off, because a write has ended since the last one or while it was taken; for ever
+// if none has.
+func (o *Observer) Due() time.Duration {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.dirty || o.lastAt.IsZero() {
+		return math.MaxInt64
+	}
+	return o.lastAt.Add(o.minAge()).Sub(o.Clock.Now())
+}
 
 func (o *Observer) maxAge(s *phases.Snapshot) time.Duration {
 	poll := o.Timing.PollWorking

@@ -153,6 +153,31 @@ func TestViewsAreKeptForAWhile(t *testing.T) {
 	}
 }
 
+func TestAWriteThatEndedMakesTheNextLookDueSoon(t *testing.T) {
+	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, controllerPod())
+	never := b.Due()
+	b.Invalidate()
+	if b.Due() != never || never < time.Hour {
+		t.Errorf("due in %s before LINSTOR was looked at", b.Due())
+	}
+	b.observe()
+	if b.Due() != never {
+		t.Errorf("due in %s although nothing was written", b.Due())
+	}
+	b.Invalidate()
+	if b.Due() != b.minAge() {
+		t.Errorf("due in %s, want %s", b.Due(), b.minAge())
+	}
+	b.observe()
+	if b.src.views != 1 {
+		t.Error("looked at once more before it was due")
+	}
+	b.clock.SetTime(b.clock.Now().Add(b.minAge()))
+	if b.observe(); b.src.views != 2 || b.Due() != never {
+		t.Errorf("%d looks, the next due in %s", b.src.views, b.Due())
+	}
+}
+
 func TestDisksAreAskedForOnlyWhenAPoolIsMissing(t *testing.T) {
 	devices := v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{Name: "hot", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}, Devices: &v1alpha1.DevicesSpec{}}}}
 	for _, tc := range []struct {
