@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"runtime/debug"
 
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
@@ -21,6 +22,9 @@ import (
 var version = "dev"
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(50) // memory is dearer than time to a process that rests nearly always
+	}
 	if err := run(); err != nil {
 		fmt.Fprintln(os.Stderr, "operator:", err)
 		os.Exit(1)
@@ -80,6 +84,7 @@ func bindFlags(fs *flag.FlagSet, o *operator.Options, level *zapcore.Level) {
 	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 for none")
 	fs.StringVar(&o.ProbeAddress, "health-probe-bind-address", "0", "address for /healthz and /readyz; 0 for none")
+	fs.StringVar(&o.PprofAddress, "pprof-bind-address", "0", "address for Go's profiles, which anybody who reaches it may read: loopback; 0 for none")
 	fs.BoolVar(&o.LeaderElect, "leader-elect", false, "take turns with other replicas")
 	fs.DurationVar(&o.LeaseDuration, "lease-duration", 0, "how long a leader that died is waited for (default 15s)")
 	fs.IntVar(&o.Parallel, "linstor-writes", 8, "how many writes to LINSTOR run at once")

@@ -98,7 +98,8 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*ph
 	return s, nil
 }
 
-// kubernetes reads the cached objects. The cache answers from memory, so an error here is a fault, not an outage.
+// kubernetes reads the cached objects. The cache answers from memory, so an error here is a fault, not an outage. Nobody
+// changes what a snapshot holds, so that the objects themselves are taken, not copies of them.
 func (o *Observer) kubernetes(ctx context.Context, s *phases.Snapshot) error {
 	k := &s.Kube
 	in := client.InNamespace(v1alpha1.WorkloadNamespace)
@@ -118,7 +119,7 @@ func (o *Observer) kubernetes(ctx context.Context, s *phases.Snapshot) error {
 		{&services, []client.ListOption{in}}, {&configMaps, []client.ListOption{in}}, {&secrets, []client.ListOption{in}},
 		{&revisions, []client.ListOption{in, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRevision}}},
 	} {
-		if err := o.Reader.List(ctx, l.list, l.opts...); err != nil {
+		if err := o.Reader.List(ctx, l.list, append(l.opts, client.UnsafeDisableDeepCopy)...); err != nil {
 			return fmt.Errorf("list %T: %w", l.list, err)
 		}
 	}

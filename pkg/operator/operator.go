@@ -47,6 +47,8 @@ type Options struct {
 	LinstorEndpoint string
 	// MetricsAddress is where metrics are served over TLS, to those who may get /metrics; "0" for nowhere.
 	MetricsAddress string
+	// PprofAddress is where Go's profiles are served without protection; "0" for nowhere.
+	PprofAddress string
 	// ProbeAddress is where /healthz and /readyz are served; "0" for nowhere.
 	ProbeAddress string
 	// LeaderElect makes several replicas take turns.
@@ -133,7 +135,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 			DefaultNamespaces: map[string]cache.Config{v1alpha1.WorkloadNamespace: {}},
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Node{}: {Transform: slimNode}, &corev1.Secret{}: {Transform: slimSecret},
+				&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod}, &corev1.Secret{}: {Transform: slimSecret},
 			},
 		},
 		Metrics: metricsserver.Options{
@@ -141,6 +143,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 			TLSOpts: []func(*tls.Config){func(c *tls.Config) { c.MinVersion = tls.VersionTLS12 }},
 		},
 		HealthProbeBindAddress:        o.ProbeAddress,
+		PprofBindAddress:              o.PprofAddress,
 		LeaderElection:                o.LeaderElect,
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       v1alpha1.OperatorNamespace,
@@ -163,6 +166,19 @@ func slimNode(o any) (any, error) {
 	if n, ok := o.(*corev1.Node); ok {
 		n.ManagedFields = nil
 		n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached, n.Status.Capacity, n.Status.Allocatable = nil, nil, nil, nil, nil
+	}
+	return o, nil
+}
+
+// slimPod drops what makes pods large: of their specs only where they run and which images is read.
+func slimPod(o any) (any, error) {
+	if p, ok := o.(*corev1.Pod); ok {
+		p.ManagedFields, p.OwnerReferences = nil, nil
+		containers := make([]corev1.Container, len(p.Spec.Containers))
+		for i, c := range p.Spec.Containers {
+			containers[i] = corev1.Container{Name: c.Name, Image: c.Image}
+		}
+		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork, Containers: containers}
 	}
 	return o, nil
 }
