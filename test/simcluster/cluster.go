@@ -57,8 +57,9 @@ type Options struct {
 	Log io.Writer
 	// Nodes exist when Start returns.
 	Nodes []NodeSpec
-	// PodStart is the time from a pod's binding to the start of its first container. Default 0.
-	PodStart time.Duration
+	// PodStart is the time from a pod's binding to the start of its first container, PodSpread what chance adds to it at most.
+	// Default 0.
+	PodStart, PodSpread time.Duration
 	// World is the simulated LINSTOR and its machines. Default: a new one, closed by Stop.
 	World *sim.World
 	// AuditLog records every finished API request, see Cluster.AuditEvents.
@@ -190,7 +191,7 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 		return err
 	}
 	driver, err := kubelet.New(kubelet.Options{
-		Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart, Log: c.opts.Log,
+		Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart, PodSpread: c.opts.PodSpread, Log: c.opts.Log,
 		BackoffMin: c.opts.CrashBackoffMin, BackoffMax: c.opts.CrashBackoffMax,
 	})
 	if err != nil {

@@ -76,8 +76,9 @@ type Options struct {
 	// Config may do everything; it is also used to impersonate the pods' ServiceAccounts.
 	Config   *rest.Config
 	Machines Machines
-	// PodStart is the time from a pod's binding to the start of its first container. Default 0.
-	PodStart time.Duration
+	// PodStart is the time from a pod's binding to the start of its first container, PodSpread what chance adds to it at most.
+	// Default 0.
+	PodStart, PodSpread time.Duration
 	// BackoffMin and BackoffMax bound the crash-loop back-off, which doubles in between. Defaults 250 ms and 4 s; a real
 	// kubelet's are 10 s and 5 min. As there, the first restart comes at once.
 	BackoffMin, BackoffMax time.Duration

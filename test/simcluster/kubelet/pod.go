@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"sync"
 	"time"
 
@@ -113,7 +114,7 @@ func (d *Driver) newRun(key string, pod *corev1.Pod) *podRun {
 	now := time.Now()
 	run := &podRun{
 		key: key, uid: pod.UID, node: pod.Spec.NodeName,
-		accepted: metav1.NewTime(now.Truncate(time.Second)), startAt: now.Add(d.opts.PodStart),
+		accepted: metav1.NewTime(now.Truncate(time.Second)), startAt: now.Add(d.opts.PodStart + rand.N(d.opts.PodSpread+1)),
 	}
 	for i := range pod.Spec.InitContainers {
 		run.init = append(run.init, &container{spec: &pod.Spec.InitContainers[i], init: true})
