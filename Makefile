@@ -35,6 +35,7 @@ export SEED ?=
 NODES ?= 100
 POOLS ?= 1
 POD_START ?= 0s
+POD_SPREAD ?= 0s
 LINSTOR_LATENCY ?= 0s
 IDLE ?= 3m
 
@@ -74,8 +75,22 @@ race: ## Run the tests that need no cluster with the race detector.
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)')
 
 .PHONY: bench
-bench: kube ## Measure the operator. NODES=100 POOLS=1 POD_START=0s LINSTOR_LATENCY=0s IDLE=3m; the last line is JSON.
-	@$(GO) run ./test/bench -nodes $(NODES) -pools $(POOLS) -pod-start $(POD_START) -linstor-latency $(LINSTOR_LATENCY) -idle $(IDLE)
+bench: kube ## Measure the operator. NODES=100 POOLS=1 POD_START=0s POD_SPREAD=0s LINSTOR_LATENCY=0s IDLE=3m; the last line is JSON.
+	@$(GO) run ./test/bench -nodes $(NODES) -pools $(POOLS) -pod-start $(POD_START) -pod-spread $(POD_SPREAD) -linstor-latency $(LINSTOR_LATENCY) -idle $(IDLE)
+
+# Runs as "make bench" takes them; what they print is kept, so that the table can be made again.
+BENCH_RUNS ?= 3 100 1000 1000,POOLS=3 3,POD_START=30s,POD_SPREAD=10s 100,POD_START=30s,POD_SPREAD=10s 1000,POD_START=30s,POD_SPREAD=10s \
+	100,LINSTOR_LATENCY=20ms 1000,LINSTOR_LATENCY=20ms
+BENCH_RESULTS := .cache/bench.jsonl
+
+.PHONY: bench-all
+bench-all: ## Measure the operator in all the runs of docs/performance.md, an hour or so, and print their table.
+	: > $(BENCH_RESULTS)
+	for run in $(BENCH_RUNS); do \
+		$(MAKE) -s bench NODES=$${run%%,*} $$(echo "$$run," | cut -d, -f2- | tr , ' ') > $(BENCH_RESULTS).last || exit 1; \
+		tail -1 $(BENCH_RESULTS).last >> $(BENCH_RESULTS); \
+	done
+	$(GO) run ./test/bench -table < $(BENCH_RESULTS)
 
 ##@ Code
 

@@ -52,7 +52,7 @@ func start(ctx context.Context, o options) (*bench, error) {
 		specs[i] = node(i)
 	}
 	var err error
-	b.cluster, err = simcluster.Start(ctx, simcluster.Options{Nodes: specs, World: b.world, PodStart: o.podStart, AuditLog: true})
+	b.cluster, err = simcluster.Start(ctx, simcluster.Options{Nodes: specs, World: b.world, PodStart: o.podStart, PodSpread: o.podSpread, AuditLog: true})
 	if err != nil {
 		b.world.Close()
 		return nil, err
@@ -61,7 +61,7 @@ func start(ctx context.Context, o options) (*bench, error) {
 		b.stop()
 		return nil, err
 	}
-	b.report = report{Nodes: o.nodes, Pools: o.pools, PodStart: o.podStart.String(), LinstorLatency: o.latency.String(), Machine: machine()}
+	b.report = report{Nodes: o.nodes, Pools: o.pools, PodStart: o.podStart.String(), PodSpread: o.podSpread.String(), LinstorLatency: o.latency.String(), Machine: machine()}
 	return b, nil
 }
 
@@ -87,8 +87,7 @@ func (b *bench) startOperator(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	b.cmd = exec.Command(binary, "--linstor-endpoint="+b.cluster.LinstorURL(), "--leader-elect")
-	// The memory limit of deploy/operator.yaml's container is not in force here; Go's collector gets what the manifest sets.
+	b.cmd = exec.Command(binary, "--linstor-endpoint="+b.cluster.LinstorURL(), "--leader-elect", "--pprof-bind-address="+b.pprof)
 	b.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	if b.options.log != "" {
 		if b.log, err = os.Create(b.options.log); err != nil {

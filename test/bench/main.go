@@ -19,10 +19,11 @@ import (
 type options struct {
 	nodes, pools int
 	podStart     time.Duration
+	podSpread    time.Duration
 	latency      time.Duration
 	idle         time.Duration
 	patience     time.Duration
-	log          string
+	log, pprof   string
 }
 
 func main() {
@@ -30,11 +31,21 @@ func main() {
 	flag.IntVar(&o.nodes, "nodes", 100, "number of nodes")
 	flag.IntVar(&o.pools, "pools", 1, "storage pools on each node, 1 to 3")
 	flag.DurationVar(&o.podStart, "pod-start", 0, "time from a pod's binding to its start, as for an image pull")
+	flag.DurationVar(&o.podSpread, "pod-spread", 0, "what chance adds to that at most")
 	flag.DurationVar(&o.latency, "linstor-latency", 0, "time that each write to LINSTOR takes; writes then wait for each other, as under LINSTOR's lock")
 	flag.DurationVar(&o.idle, "idle", 3*time.Minute, "how long the cluster at rest is watched")
 	flag.DurationVar(&o.patience, "patience", 30*time.Minute, "bound of each wait")
 	flag.StringVar(&o.log, "operator-log", "", "file for the operator's log; none by default")
+	flag.StringVar(&o.pprof, "operator-pprof", "0", "address at which the operator serves Go's profiles; 0 for none")
+	asTable := flag.Bool("table", false, "measure nothing: read results, one JSON object each, and write them as a table")
 	flag.Parse()
+	if *asTable {
+		if err := table(os.Stdin, os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "bench:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	report, err := measure(ctx, o)

@@ -20,6 +20,7 @@ type report struct {
 	Nodes          int    `json:"nodes"`
 	Pools          int    `json:"poolsPerNode"`
 	PodStart       string `json:"podStart"`
+	PodSpread      string `json:"podSpread"`
 	LinstorLatency string `json:"linstorWriteLatency"`
 	// FloorSeconds is what the same DaemonSets need alone.
 	FloorSeconds float64 `json:"floorSeconds"`
