@@ -9,6 +9,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
@@ -74,7 +75,25 @@ func passphraseCheck(salt, passphrase []byte) (string, error) {
 	return hex.EncodeToString(salt) + ":" + hex.EncodeToString(key), nil
 }
 
+// compared is the last comparison of a check with a passphrase. Deriving is slow on purpose, and every reconcile compares the
+// same two several times.
+var compared struct {
+	sync.Mutex
+	check      string
+	passphrase [sha256.Size]byte
+	fits       bool
+}
+
 func passphraseFits(check string, passphrase []byte) bool {
+	compared.Lock()
+	defer compared.Unlock()
+	if sum := sha256.Sum256(passphrase); check != compared.check || sum != compared.passphrase {
+		compared.check, compared.passphrase, compared.fits = check, sum, derivesTo(check, passphrase)
+	}
+	return compared.fits
+}
+
+func derivesTo(check string, passphrase []byte) bool {
 	saltText, _, _ := strings.Cut(check, ":")
 	salt, err := hex.DecodeString(saltText)
 	if err != nil {
