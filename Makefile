@@ -31,6 +31,9 @@ CAMPAIGN ?= .
 CHAOS_TIMEOUT ?= 12h
 export SEED ?=
 
+# How long "make fuzz" spends on each function.
+FUZZTIME ?= 30s
+
 # What "make bench" measures.
 NODES ?= 100
 POOLS ?= 1
@@ -68,7 +71,15 @@ test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
 
 .PHONY: chaos
 chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash SEED=1 for a part; see docs/chaos.md
-	CHAOS=full $(GO) test ./test/chaos -v -count=1 -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
+	CHAOS=full $(GO) test ./test/chaos ./test/model -v -count=1 -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
+
+.PHONY: fuzz
+fuzz: ## Fuzz all that reads what others wrote, one function after the other. FUZZTIME=30s; what it finds is kept in testdata/fuzz
+	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' $(GO_DIRS) | xargs -n 1 dirname | sort -u); do \
+		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$dir/*_test.go); do \
+			echo "$$dir $$name"; $(GO) test ./$$dir -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) || exit 1; \
+		done; \
+	done
 
 .PHONY: race
 race: ## Run the tests that need no cluster with the race detector.

@@ -22,7 +22,7 @@ import (
 var began = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // archive is a backup with these files.
-func archive(t *testing.T, files ...string) []byte {
+func archive(t testing.TB, files ...string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

@@ -225,24 +225,3 @@ func TestImageNames(t *testing.T) {
 		}
 	}
 }
-
-// FuzzExtend checks that no text makes the operator panic, and that what is accepted can be used.
-func FuzzExtend(f *testing.F) {
-	f.Add(embedded)
-	f.Add([]byte(`releases: [{version: 0.0.0, databases: [kubernetes], controller: "c:v1", satellite: "s:v1"}]`))
-	f.Add([]byte(`loaders: [{key: a, osImage: "(?i)x|y", image: "l:v1"}]`))
-	f.Fuzz(func(t *testing.T, text []byte) {
-		c, err := Embedded().Extend(text)
-		if err != nil {
-			return
-		}
-		for _, v := range c.Versions() {
-			if r, ok := c.Release(v); !ok || r.CanUpgradeFrom(v) {
-				t.Errorf("release %q: found %t", v, ok)
-			}
-		}
-		if l := c.LoaderFor(string(text)); l.Key == "" || l.Image == "" {
-			t.Errorf("loader is %+v", l)
-		}
-	})
-}

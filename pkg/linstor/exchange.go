@@ -132,9 +132,10 @@ func redact(text string, secrets []string) string {
 	return text
 }
 
-// plainText returns a body that is plain text, as /health answers; nothing for markup.
+// plainText returns a body that is plain text, as /health answers; nothing for markup, and nothing for JSON that is not what
+// LINSTOR answers errors with: properties may be in it, keys and passphrases among them.
 func plainText(body string) string {
-	if text := strings.TrimSpace(body); text != "" && !strings.HasPrefix(text, "<") {
+	if text := strings.TrimSpace(body); text != "" && !strings.ContainsAny(text[:1], "<{[") {
 		return clean(text)
 	}
 	return ""

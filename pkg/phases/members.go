@@ -3,7 +3,6 @@ package phases
 import (
 	"cmp"
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -223,14 +222,11 @@ func (s *Snapshot) MinReady() int {
 	if spec == nil || spec.MinReady == nil {
 		return max(1, n-max(1, n/10))
 	}
-	if spec.MinReady.Type == intstr.Int {
-		return max(1, min(spec.MinReady.IntValue(), max(n, 1)))
+	ready, err := intstr.GetScaledValueFromIntOrPercent(spec.MinReady, n, true)
+	if err != nil {
+		ready = n
 	}
-	var percent float64
-	if _, err := fmt.Sscanf(spec.MinReady.StrVal, "%f%%", &percent); err != nil {
-		percent = 100
-	}
-	return max(1, int(math.Ceil(float64(n)*percent/100)))
+	return max(1, min(ready, n))
 }
 
 // judge finds the first link that is not satisfied on the member.
