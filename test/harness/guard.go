@@ -68,7 +68,7 @@ func (e *Env) startGuard() {
 		e.T.Fatal(err)
 	}
 	g.stop = cancel
-	go g.follow(w)
+	go g.follow(ctx, w)
 	e.guard = g
 }
 
@@ -79,7 +79,7 @@ func (g *guard) violate(message string) {
 }
 
 // follow looks at every version of the StorageCluster.
-func (g *guard) follow(w watch.Interface) {
+func (g *guard) follow(ctx context.Context, w watch.Interface) {
 	defer close(g.done)
 	check := &invariants.Status{}
 	for ev := range w.ResultChan() {
@@ -90,6 +90,9 @@ func (g *guard) follow(w watch.Interface) {
 		case ev.Type == watch.Added || ev.Type == watch.Modified:
 			for _, fault := range check.Observe(c) {
 				g.violate(fault)
+			}
+			if err := g.deletes.Look(ctx); err != nil && ctx.Err() == nil {
+				g.violate(err.Error())
 			}
 			g.mu.Lock()
 			g.seen = c.ResourceVersion

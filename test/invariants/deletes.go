@@ -120,16 +120,41 @@ func (d *Deletes) restart(ctx context.Context, pod *corev1.Pod, pods []corev1.Po
 		if p.Labels[revisionLabel] != pod.Labels[revisionLabel] && ready(p) && d.Online(p.Spec.NodeName) {
 			r.Proved = true
 		}
-		if deleted, ours := d.down[p.Spec.NodeName]; ours && p.UID != deleted && d.Online(p.Spec.NodeName) {
-			delete(d.down, p.Spec.NodeName) // its successor is back
-		}
 	}
+	d.back(pods)
 	for node := range d.down {
 		if node != r.Node {
 			r.Down = append(r.Down, node)
 		}
 	}
 	return r, nil
+}
+
+// Look notes which satellites are back. A deletion looks by itself; it must also be seen in between, because a satellite may come
+// back and be cut off again before the next deletion: an upgrade of the controller cuts off all.
+func (d *Deletes) Look(ctx context.Context) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.down) == 0 {
+		return nil
+	}
+	var pods corev1.PodList
+	err := d.Reader.List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	if err != nil {
+		return fmt.Errorf("look for satellites that are back: %w", err)
+	}
+	d.back(pods.Items)
+	return nil
+}
+
+// back forgets the satellites whose successors are ONLINE.
+func (d *Deletes) back(pods []corev1.Pod) {
+	for i := range pods {
+		p := &pods[i]
+		if deleted, ours := d.down[p.Spec.NodeName]; ours && p.UID != deleted && d.Online(p.Spec.NodeName) {
+			delete(d.down, p.Spec.NodeName)
+		}
+	}
 }
 
 func ready(p *corev1.Pod) bool {
