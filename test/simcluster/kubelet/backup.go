@@ -38,37 +38,15 @@ func (d *Driver) saveBackup(ctx context.Context, pod *corev1.Pod, version string
 	d.mu.Lock()
 	result := d.faults.backup
 	d.mu.Unlock()
-	if result == BackupMissing {
-		return nil
-	}
 	config := rest.CopyConfig(d.opts.Config)
 	config.Impersonate = rest.ImpersonationConfig{UserName: serviceAccountUser(pod), Groups: serviceAccountGroups(pod)}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("make a client for the backup: %w", err)
 	}
-	archive, err := backupArchive()
+	secrets, err := BackupSecrets(pod.Namespace, pod.Name, version, result)
 	if err != nil {
 		return err
-	}
-	name := "linstor-backup-for-" + pod.Name
-	main := backupSecret(pod.Namespace, name, "piraeus.io/linstor-backup")
-	main.Annotations = map[string]string{"piraeus.io/linstor-version": version, "piraeus.io/backup-version": "2"}
-	secrets := []*corev1.Secret{main}
-	if result == BackupWhole {
-		main.Labels = map[string]string{"piraeus.io/backup": name}
-		main.Data = map[string][]byte{"backup.tar.gz": archive}
-	} else {
-		half := len(archive) / 2
-		for i, data := range [][]byte{archive[:half], archive[half:]} {
-			part := backupSecret(pod.Namespace, fmt.Sprintf("%s-%02d", name, i), "piraeus.io/linstor-backup-part")
-			part.Labels = map[string]string{"piraeus.io/backup": name}
-			part.Data = map[string][]byte{"backup.tar.gz": data}
-			secrets = append(secrets, part)
-		}
-		if result == BackupDamaged {
-			secrets = secrets[:2]
-		}
 	}
 	for _, s := range secrets {
 		if _, err := client.CoreV1().Secrets(pod.Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -76,6 +54,37 @@ func (d *Driver) saveBackup(ctx context.Context, pod *corev1.Pod, version string
 		}
 	}
 	return nil
+}
+
+// BackupSecrets are the Secrets that a pod's migration to a version leaves behind.
+func BackupSecrets(namespace, pod, version string, result BackupResult) ([]*corev1.Secret, error) {
+	if result == BackupMissing {
+		return nil, nil
+	}
+	archive, err := backupArchive()
+	if err != nil {
+		return nil, err
+	}
+	name := "linstor-backup-for-" + pod
+	main := backupSecret(namespace, name, "piraeus.io/linstor-backup")
+	main.Annotations = map[string]string{"piraeus.io/linstor-version": version, "piraeus.io/backup-version": "2"}
+	if result == BackupWhole {
+		main.Labels = map[string]string{"piraeus.io/backup": name}
+		main.Data = map[string][]byte{"backup.tar.gz": archive}
+		return []*corev1.Secret{main}, nil
+	}
+	secrets := []*corev1.Secret{main}
+	half := len(archive) / 2
+	for i, data := range [][]byte{archive[:half], archive[half:]} {
+		part := backupSecret(namespace, fmt.Sprintf("%s-%02d", name, i), "piraeus.io/linstor-backup-part")
+		part.Labels = map[string]string{"piraeus.io/backup": name}
+		part.Data = map[string][]byte{"backup.tar.gz": data}
+		secrets = append(secrets, part)
+	}
+	if result == BackupDamaged {
+		secrets = secrets[:2]
+	}
+	return secrets, nil
 }
 
 func backupSecret(namespace, name string, kind corev1.SecretType) *corev1.Secret {

@@ -1,0 +1,114 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+)
+
+// checked is a site with an operator and the invariants.
+type checked struct {
+	*site
+	operator   *process
+	deletes    *invariants.Deletes
+	status     invariants.Status
+	checked    string // resourceVersion of the StorageCluster that was checked last
+	violations []string
+	// did is what the operator wrote.
+	did []string
+	// quiet counts the fair rounds since the operator wrote something.
+	quiet int
+}
+
+func newChecked(ctx context.Context) (*checked, error) {
+	s, err := newSite(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c := &checked{site: s}
+	c.deletes = &invariants.Deletes{Reader: s.api, Violate: c.violate,
+		Registered: func(node string) bool { return slices.Contains(s.world.Database("k8s").Nodes(), node) },
+		Online: func(node string) bool {
+			status, _ := s.world.NodeStatus(node)
+			return status == "ONLINE"
+		},
+	}
+	s.faults.written = func(verb string, o any, fault string) {
+		raw, err := json.Marshal(o)
+		s.must(err)
+		c.noSecret(fmt.Sprintf("%T", o), string(raw))
+		var named struct {
+			Kind     string
+			Metadata struct{ Name string }
+			Status   struct{ Phase, Message string }
+		}
+		s.must(json.Unmarshal(raw, &named))
+		c.note("%s %T %s/%s %s %s", verb, o, named.Kind, named.Metadata.Name, named.Status.Phase, named.Status.Message, fault)
+	}
+	s.faults.sent = func(request, fault string) { c.note("%s", request, fault) }
+	return c, c.start()
+}
+
+// note keeps a line about what the operator did, for the case that something is wrong.
+func (c *checked) note(format string, args ...any) {
+	last := len(args) - 1
+	line := fmt.Sprintf("%s "+format, append([]any{time.Now().Format(time.TimeOnly)}, args[:last]...)...)
+	if fault, _ := args[last].(string); fault != "" {
+		line += " → " + fault
+	}
+	c.did = append(c.did, line)
+}
+
+func (c *checked) violate(message string) { c.violations = append(c.violations, message) }
+
+func (c *checked) noSecret(where, text string) {
+	if strings.Contains(text, passphrase) {
+		c.violate(where + " has the passphrase in it")
+	}
+}
+
+// reconcile runs one reconcile and judges its error.
+func (c *checked) reconcile() {
+	before := c.cluster()
+	written := c.faults.objects
+	err := c.operator.reconcile(c.ctx)
+	var illegal *fsm.IllegalEventError
+	if errors.As(err, &illegal) {
+		c.violate(err.Error())
+	}
+	if before != nil && before.Spec.Suspend && c.faults.objects != written {
+		c.violate("objects were written although the cluster is suspended")
+	}
+}
+
+// check is done after every step.
+func (c *checked) check() []string {
+	if o := c.cluster(); o != nil && o.ResourceVersion != c.checked {
+		c.checked = o.ResourceVersion
+		for _, fault := range c.status.Observe(o) {
+			c.violate(fault)
+		}
+		raw, err := json.Marshal(o.Status)
+		c.must(err)
+		c.noSecret("the status", string(raw))
+	}
+	c.must(c.deletes.Look(c.ctx))
+	for key, err := range c.operator.tasks.Errors() {
+		if strings.Contains(err.Error(), "panicked") {
+			c.violate(key + ": " + err.Error())
+		}
+		c.noSecret("the error of "+key, err.Error())
+	}
+	out := append(slices.Clone(c.violations), c.world.Violations()...)
+	if c.fault != nil {
+		out = append(out, c.fault.Error())
+	}
+	return out
+}
