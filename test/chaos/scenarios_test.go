@@ -48,6 +48,7 @@ type step struct {
 func (s *scenario) start(t *testing.T) *harness.Env {
 	t.Helper()
 	e := harness.StartAlone(t, harness.Nodes(s.nodes))
+	e.Lease = time.Minute // the machine may be busy, and an operator that is stopped gives it back
 	if s.tune != nil {
 		s.tune(&e.Timing)
 	}

@@ -56,6 +56,8 @@ type Env struct {
 	Catalogue *catalogue.Catalogue
 	// Timing is the operator's; change it before the operator starts.
 	Timing phases.Timing
+	// Lease is how long an operator that does not renew it stays the leader. One that is stopped gives it back.
+	Lease time.Duration
 	// Transport and Wrap are seams for faults; nil for none.
 	Transport http.RoundTripper
 	Wrap      func(client.WithWatch) client.WithWatch
@@ -96,10 +98,11 @@ func Start(t *testing.T, ns []simcluster.NodeSpec) *Env {
 // StartAlone is Start for a test that looks at what all operators of this process have in common.
 func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
-	ctx, cancel := context.WithCancel(context.Background())
-	if deadline, limited := t.Deadline(); limited {
-		ctx, cancel = context.WithDeadline(ctx, deadline.Add(-time.Minute)) // so that the processes are stopped
+	deadline, limited := t.Deadline()
+	if !limited {
+		deadline = time.Now().Add(24 * time.Hour)
 	}
+	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(-time.Minute)) // so that the processes are stopped
 	t.Cleanup(cancel)
 	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
 	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})
@@ -113,7 +116,7 @@ func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	if err := c.ApplyFile(ctx, filepath.Join(root, "crds"), filepath.Join(root, "operator.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{T: t, Ctx: ctx, Sim: c, Timing: Fast()}
+	e := &Env{T: t, Ctx: ctx, Sim: c, Timing: Fast(), Lease: 3 * time.Second}
 	e.Eventually("the API serves StorageClusters", func() error {
 		return c.Client().List(ctx, &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "StorageClusterList", APIVersion: v1alpha1.GroupVersion.String()}})
 	})
@@ -136,7 +139,7 @@ func (e *Env) For(t testing.TB) *Env {
 func (e *Env) Run() {
 	e.T.Helper()
 	mgr, err := operator.New(e.Config, operator.Options{
-		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: 3 * time.Second,
+		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: e.Lease,
 		Catalogue: e.Catalogue, Timing: e.Timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
 		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: prometheus.NewRegistry(),
 	})

@@ -1,0 +1,176 @@
+package chaos
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+// endState is all that a run has come to, as text: the StorageCluster, the operator's objects and labels, what LINSTOR has,
+// and what is on the disks. What must differ from run to run is left out: identities, times, versions of objects, how it came
+// about (history, Events), and what others report of the operator's objects.
+func endState(e *harness.Env) (string, error) {
+	state := map[string]any{}
+	c := &v1alpha1.StorageCluster{}
+	err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
+	switch {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		return "", err
+	default:
+		state["cluster"] = masked(plain(c))
+		state["caught up"] = c.Status.ObservedGeneration == c.Generation && c.Status.AcceptedGeneration == c.Generation
+	}
+	for _, look := range []func(*harness.Env, *v1alpha1.StorageCluster, map[string]any) error{lookAtObjects, lookAtNodes, lookAtLinstor} {
+		if err := look(e, c, state); err != nil {
+			return "", err
+		}
+	}
+	out, err := yaml.Marshal(state)
+	return string(out), err
+}
+
+// lookAtObjects lists the operator's objects. Of the accepted specs only the present one counts: how many old ones are kept
+// depends on how often the spec changed.
+func lookAtObjects(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]any) error {
+	for kind, list := range map[string]client.ObjectList{
+		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
+		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{}, "ControllerRevision": &appsv1.ControllerRevisionList{},
+	} {
+		err := e.Client().List(e.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelCluster})
+		if err != nil {
+			return err
+		}
+		items, _ := plain(list)["items"].([]any)
+		for _, item := range items {
+			o, _ := item.(map[string]any)
+			meta, _ := o["metadata"].(map[string]any)
+			name, _ := meta["name"].(string)
+			labels, _ := meta["labels"].(map[string]any)
+			switch {
+			case kind == "Secret":
+				o["data"] = nil // backups and keys
+			case kind != "ControllerRevision":
+			case labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision || name != c.Status.Target:
+				continue
+			}
+			delete(o, "status")
+			delete(o, "revision")
+			state[kind+" "+text(name)] = masked(o)
+		}
+	}
+	return nil
+}
+
+// lookAtNodes lists what the operator keeps at Nodes, and what is on their disks.
+func lookAtNodes(e *harness.Env, _ *v1alpha1.StorageCluster, state map[string]any) error {
+	var list corev1.NodeList
+	if err := e.Client().List(e.Ctx, &list); err != nil {
+		return err
+	}
+	for _, n := range list.Items {
+		own := map[string]string{}
+		for _, all := range []map[string]string{n.Labels, n.Annotations} {
+			for k, v := range all {
+				if strings.HasPrefix(k, v1alpha1.Prefix) {
+					own[k] = v
+				}
+			}
+		}
+		state["node "+n.Name] = own
+		if m := e.Sim.World().Machine(n.Name); m != nil {
+			state["machine "+n.Name] = map[string]any{"disks": m.Disks(), "groups": m.VolumeGroups(), "zpools": m.ZPools()}
+		}
+	}
+	return nil
+}
+
+// lookAtLinstor lists all that LINSTOR answers, or what is in its database if no controller runs.
+func lookAtLinstor(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]any) error {
+	if c.Name == "" {
+		state["registered"] = e.Sim.World().Database("k8s").Nodes()
+		return nil
+	}
+	for _, p := range []string{"/v1/nodes", "/v1/view/storage-pools", "/v1/storage-pool-definitions", "/v1/controller/properties", "/v1/view/resources", "/v1/node-connections"} {
+		req, err := http.NewRequestWithContext(e.Ctx, http.MethodGet, e.Sim.LinstorURL()+p, nil)
+		if err != nil {
+			return err
+		}
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return err
+		}
+		raw, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if err != nil || resp.StatusCode != http.StatusOK {
+			return fmt.Errorf("GET %s: %s %w", p, resp.Status, err)
+		}
+		var answer any
+		if err := json.Unmarshal(raw, &answer); err != nil {
+			return err
+		}
+		state["LINSTOR "+p] = mask(answer)
+	}
+	return nil
+}
+
+// plain turns an object into maps and lists.
+func plain(o any) map[string]any {
+	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return map[string]any{"error": err.Error()}
+	}
+	return out
+}
+
+// unequal are the fields that differ from run to run.
+var unequal = []string{
+	"uid", "uuid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink",
+	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress", "updated", "history", "target",
+	"clusterIP", "clusterIPs", "create_timestamp", "volume_number", "layer_object",
+	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
+}
+
+// names that are made up, and times, in texts.
+var madeUp = regexp.MustCompile(`h-[0-9a-f]{6,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|generation \d+|-[0-9a-f]{8,10}\b`)
+
+func text(s string) string { return madeUp.ReplaceAllString(s, "…") }
+
+func masked(m map[string]any) map[string]any { return mask(m).(map[string]any) }
+
+func mask(v any) any {
+	switch v := v.(type) {
+	case string:
+		return text(v)
+	case []any:
+		for i := range v {
+			v[i] = mask(v[i])
+		}
+		return v
+	case map[string]any:
+		for k := range v {
+			if slices.Contains(unequal, k) {
+				delete(v, k)
+				continue
+			}
+			v[k] = mask(v[k])
+		}
+		return v
+	default:
+		return v
+	}
+}

@@ -1,0 +1,251 @@
+package chaos
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+// TestCrash ends the operator at every single write, to Kubernetes and to LINSTOR, of every step of every scenario, in three
+// ways: right after the write, with its reply lost, and right before it. A new operator with empty caches goes on. The end
+// must be the one of the undisturbed run, and nothing may be created or deleted more often than there.
+func TestCrash(t *testing.T) {
+	for _, s := range scenarios() {
+		every := 1
+		if !full() {
+			if every = bounded[s.name]; every == 0 {
+				continue
+			}
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			crashEverywhere(t, &s, every)
+		})
+	}
+}
+
+// bounded says which scenarios run in every test run, and which of their writes: every n-th, in one of the three ways.
+var bounded = map[string]int{"install": 6, "members": 5, "resume": 12}
+
+// maxFailures ends a scenario: after each failure it goes on with a new cluster.
+const maxFailures = 8
+
+// crashEverywhere goes round a scenario until the operator has been killed at all of its writes.
+func crashEverywhere(t *testing.T, s *scenario, every int) {
+	c := newCircle(t, s)
+	failures := 0
+	for _, d := range deaths {
+		for k := 0; ; k++ {
+			more := false
+			for i := range s.steps {
+				if s.steps[i].way || k >= len(c.points[i]) {
+					continue
+				}
+				more = true
+				if k%every != every/2 || every > 1 && deaths[k/every%len(deaths)] != d {
+					continue
+				}
+				point := c.points[i][k]
+				ok := t.Run(fmt.Sprintf("%s/%s_%03d_%s", d, s.steps[i].name, k+1, unfriendly.ReplaceAllString(point, "_")), func(t *testing.T) {
+					c.crash(t, i, point, d)
+				})
+				if ok {
+					continue
+				}
+				if failures++; failures >= maxFailures {
+					t.Fatalf("%d failures: that is enough", failures)
+				}
+				fresh := newCircle(t, s)
+				fresh.points = c.points
+				c = fresh
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	total := 0
+	for i := range s.steps {
+		t.Logf("chaos: %s has %d writes: %s", s.steps[i].name, len(c.points[i]), strings.Join(c.points[i], "; "))
+		total += len(c.points[i])
+	}
+	t.Logf("chaos: %s has %d writes in all", s.name, total)
+}
+
+// unfriendly are characters that do not belong into a test's name.
+var unfriendly = regexp.MustCompile(`[^A-Za-z0-9.#-]+`)
+
+// circle is a simulated cluster that goes round the steps of a scenario.
+type circle struct {
+	e    *harness.Env
+	s    *scenario
+	tap  *tap
+	next int // the step that comes next
+	// want and points are by step: how it ends undisturbed, and the writes at which the operator is to die.
+	want   []outcome
+	points [][]string
+}
+
+// outcome is how a step ends.
+type outcome struct {
+	state        string
+	made, events map[string]int
+}
+
+// newCircle starts a cluster and goes round twice: the first time finds things that are there afterwards, such as loaded
+// kernel modules. The second time is what all others must be like.
+func newCircle(t *testing.T, s *scenario) *circle {
+	t.Helper()
+	c := &circle{e: s.start(t), s: s, tap: &tap{}, want: make([]outcome, len(s.steps)), points: make([][]string, len(s.steps))}
+	c.tap.begin("", seen)
+	c.tap.run(c.e)
+	if s.begin != nil {
+		s.begin(c.e)
+	}
+	for range 2 * len(s.steps) {
+		i := c.next
+		c.play(c.e)
+		writes, made, events := c.settled(c.e)
+		state, err := endState(c.e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.want[i], c.points[i] = outcome{state, made, events}, writes
+		c.turn()
+	}
+	c.e.StopOperator()
+	return c
+}
+
+// settled waits until nothing is written any more.
+func (c *circle) settled(e *harness.Env) (writes []string, made, events map[string]int) {
+	e.T.Helper()
+	since, n := time.Now(), -1
+	e.Eventually("the operator comes to rest", func() error {
+		writes, made, events = c.tap.ledger()
+		if len(writes) != n {
+			n, since = len(writes), time.Now()
+		}
+		if quiet := time.Since(since); quiet < 1500*time.Millisecond {
+			return fmt.Errorf("quiet for %s", quiet)
+		}
+		return nil
+	})
+	return writes, made, events
+}
+
+// play does the next step undisturbed.
+func (c *circle) play(e *harness.Env) {
+	e.T.Helper()
+	c.tap.begin("", seen)
+	c.s.steps[c.next].play(e)
+}
+
+// turn goes on to the step after the present one.
+func (c *circle) turn() {
+	if c.next++; c.next == len(c.s.steps) {
+		c.next = 0
+		if c.s.reset != nil {
+			c.s.reset(c.e)
+		}
+	}
+}
+
+// crash kills the operator at a write of a step.
+func (c *circle) crash(t *testing.T, i int, point string, d death) {
+	e, outer := c.e, c.e.T
+	e.T = t
+	defer func() { e.T = outer }()
+	c.tap.begin("", d)
+	c.tap.run(e)
+	for c.next != i {
+		c.play(e)
+		c.turn()
+	}
+	s := &c.s.steps[i]
+	c.tap.begin(point, d)
+	s.do(e)
+	if !c.waitDeath(e, s) {
+		t.Logf("chaos: %s did not come this time", point)
+	} else {
+		injected("crash: " + map[death]string{seen: "after a write", lost: "after a write, reply lost", unsent: "before a write"}[d])
+		c.learn(i)
+		e.StopOperator()
+		c.tap.run(e)
+	}
+	e.Eventually(s.name, func() error { return s.done(e) })
+	c.compare(e, i)
+	e.StopOperator()
+	c.turn()
+}
+
+// waitDeath waits until the write has come; false if the step is through without it.
+func (c *circle) waitDeath(e *harness.Env, s *step) bool {
+	e.T.Helper()
+	dead, through := false, time.Time{}
+	e.Eventually("the operator dies", func() error {
+		select {
+		case <-c.tap.died:
+			dead = true
+			return nil
+		default:
+		}
+		if err := s.done(e); err != nil {
+			through = time.Time{}
+			return err
+		}
+		if through.IsZero() {
+			through = time.Now()
+		}
+		if time.Since(through) < 2*time.Second {
+			return fmt.Errorf("the step is through")
+		}
+		return nil
+	})
+	return dead
+}
+
+// learn notes writes that the undisturbed run did not have, in this order or at all.
+func (c *circle) learn(i int) {
+	writes, _, _ := c.tap.ledger()
+	for _, w := range writes {
+		if !slices.Contains(c.points[i], w) {
+			c.points[i] = append(c.points[i], w)
+		}
+	}
+}
+
+// compare waits for the undisturbed run's end, and checks what was done on the way.
+func (c *circle) compare(e *harness.Env, i int) {
+	e.T.Helper()
+	want := &c.want[i]
+	deadline := time.Now().Add(harness.Patience / 4)
+	e.Eventually("the end of the undisturbed run", func() error {
+		state, err := endState(e)
+		if err == nil && state != want.state {
+			err = fmt.Errorf("end states differ (-want +got):\n%s", cmp.Diff(strings.Split(want.state, "\n"), strings.Split(state, "\n")))
+		}
+		if err != nil && time.Now().After(deadline) {
+			e.T.Fatal(err)
+		}
+		return err
+	})
+	_, made, events := c.tap.ledger()
+	if diff := cmp.Diff(want.made, made); diff != "" {
+		e.T.Errorf("created and deleted (-want +got):\n%s", diff)
+	}
+	for _, reason := range slices.Sorted(maps.Keys(events)) {
+		// An Event that was told just before the end may be told again, not more.
+		if events[reason] > want.events[reason]+2 {
+			e.T.Errorf("%d Events %s, undisturbed %d", events[reason], reason, want.events[reason])
+		}
+	}
+}
