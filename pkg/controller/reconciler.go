@@ -50,6 +50,9 @@ type Reconciler struct {
 	quiet, written time.Time
 	// warned is the last resume annotation that was found wrong, so that it is said once.
 	warned string
+	// answered is the last resume annotation that was carried out, and known the object that was looked at before: see spent.
+	answered string
+	known    types.UID
 }
 
 // fence is what the cache must have caught up with.
@@ -127,8 +130,12 @@ func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reco
 	}
 	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Backups: r.Backups, Announce: r.notices(ctx, c)}
 	if in.Answer, err = phases.ParseAnswer(c); err != nil {
+		if r.spent(c, err) {
+			return r.removeSpent(ctx, c)
+		}
 		r.warn(c, err)
 	}
+	r.known = c.UID
 	released, err := r.answerNodes(ctx, in)
 	if err != nil {
 		return retryConflict(err)
@@ -173,6 +180,9 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 			after.Status, changed, due = *c.Status.DeepCopy(), false, wait
 		}
 	}
+	if in.Released != nil {
+		r.answered = c.Annotations[v1alpha1.AnnotationResume] // even if the reply to the patch is lost
+	}
 	if changed {
 		before := c.DeepCopy()
 		if err := r.Writer.PatchStatus(ctx, before, after); err != nil {
@@ -201,6 +211,24 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 	default:
 		return reconcile.Result{RequeueAfter: again}, nil
 	}
+}
+
+// spent is whether the resume annotation was carried out already, by this operator or one that was killed before it took the
+// annotation away. Of the latter nothing tells but that the annotation was there before this operator. One that comes back
+// later, from Git perhaps, is left alone.
+func (r *Reconciler) spent(c *v1alpha1.StorageCluster, err error) bool {
+	if c.Spec.Suspend || !errors.Is(err, phases.ErrNoHold) {
+		return false
+	}
+	return r.known != c.UID || c.Annotations[v1alpha1.AnnotationResume] == r.answered
+}
+
+func (r *Reconciler) removeSpent(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
+	err := r.removeAnnotation(ctx, c)
+	if r.fence(c, err); err == nil {
+		r.known, r.answered = c.UID, ""
+	}
+	return retryConflict(err)
 }
 
 func (r *Reconciler) removeAnnotation(ctx context.Context, c *v1alpha1.StorageCluster) error {

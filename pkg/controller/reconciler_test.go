@@ -233,13 +233,18 @@ func TestDeletionOfAClusterThatNeverStarted(t *testing.T) {
 	}
 }
 
+// held is a cluster that waits for an answer to h-2 and has got another one.
+func held(token string) *v1alpha1.StorageCluster {
+	return cluster(func(c *v1alpha1.StorageCluster) {
+		c.Annotations = map[string]string{v1alpha1.AnnotationResume: token}
+		c.Status.Phase, c.Status.ObservedGeneration = v1alpha1.PhaseHumanIntervention, 1
+		c.Status.Hold = &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldDeviceNotEmpty, Options: []string{v1alpha1.OptionRetry}}
+	})
+}
+
 func TestAWrongTokenIsSaidOnceAndDoesNothing(t *testing.T) {
-	hold := &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldDeviceNotEmpty, Options: []string{v1alpha1.OptionRetry}}
-	b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) {
-		c.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-1:retry"}
-		c.Status.Phase, c.Status.Hold = v1alpha1.PhaseHumanIntervention, hold
-		c.Status.ObservedGeneration = 1
-	}))
+	b := newBench(t, held("h-1:retry"))
+	b.r.known = b.stored().UID // the token came later
 	_, log, err := b.step()
 	if err != nil || len(log) != 2 || !strings.HasPrefix(log[0], "event Warning ResumeIgnored") || !strings.Contains(log[0], "h-1") || log[1] != "patch status" {
 		t.Errorf("%v %v", err, log)
@@ -250,6 +255,34 @@ func TestAWrongTokenIsSaidOnceAndDoesNothing(t *testing.T) {
 	got := b.stored()
 	if got.Status.Phase != v1alpha1.PhaseHumanIntervention || got.Status.Hold.ID != "h-2" || got.Annotations[v1alpha1.AnnotationResume] == "" {
 		t.Errorf("a stale token did something: %s %+v %v", got.Status.Phase, got.Status.Hold, got.Annotations)
+	}
+}
+
+// An operator may be killed, or hear nothing, after an answer was carried out and before the annotation was removed.
+func TestATokenThatWasCarriedOutIsRemoved(t *testing.T) {
+	for _, tc := range []struct {
+		name, token, answered string
+		known, stays          bool
+	}{
+		{name: "by an operator that was killed", token: "h-1:retry"},
+		{name: "by this one", token: "h-1:retry", answered: "h-1:retry", known: true},
+		{name: "another one", token: "h-0:retry", answered: "h-1:retry", known: true, stays: true},
+		{name: "an option that the hold does not have", token: "h-2:adopt", stays: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			b := newBench(t, held(tc.token))
+			b.r.answered = tc.answered
+			if tc.known {
+				b.r.known = b.stored().UID
+			}
+			if _, _, err := b.step(); err != nil {
+				t.Fatal(err)
+			}
+			got := b.stored()
+			if there := got.Annotations[v1alpha1.AnnotationResume] != ""; there != tc.stays || got.Status.Hold == nil {
+				t.Errorf("annotation there: %v, hold %+v", there, got.Status.Hold)
+			}
+		})
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -193,6 +194,9 @@ type Answer struct {
 	Cluster bool
 }
 
+// ErrNoHold is what is wrong with an answer to a hold that has ended, or never was.
+var ErrNoHold = errors.New("does not stand (any more)")
+
 // ParseAnswer reads the resume annotation. It returns nil without an error when there is none; an error says what is wrong
 // with it, and then it does nothing.
 func ParseAnswer(c *v1alpha1.StorageCluster) (*Answer, error) {
@@ -215,7 +219,7 @@ func ParseAnswer(c *v1alpha1.StorageCluster) (*Answer, error) {
 		}
 	}
 	if a.Hold == nil {
-		return nil, fmt.Errorf("%s names hold %s, which does not stand (any more)", v1alpha1.AnnotationResume, id)
+		return nil, fmt.Errorf("%s names hold %s, which %w", v1alpha1.AnnotationResume, id, ErrNoHold)
 	}
 	if !slices.Contains(a.Hold.Options, option) {
 		return nil, fmt.Errorf("%s: hold %s has no option %q; it has %s", v1alpha1.AnnotationResume, id, option, strings.Join(a.Hold.Options, ", "))

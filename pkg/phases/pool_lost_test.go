@@ -160,18 +160,26 @@ func TestRecreatePool(t *testing.T) {
 
 // A pool is registered as one that works. If LINSTOR finds nothing behind it, the mark goes, and it is no lost pool later.
 func TestTheMarkOfAPoolThatNeverWorked(t *testing.T) {
-	w := plain(t)
-	delete(w.node("n01").Pools, "ssd")
-	in, r := w.input()
-	if err := (poolLink{}).Work(t.Context(), in); err != nil {
-		t.Fatal(err)
-	}
-	r.fail["create pool n01/ssd LVM_THIN vg/thin"] = refused(linstor.CodePoolConfiguration)
-	if err := r.run(t, "pool/n01/ssd"); linstor.Code(err) != linstor.CodePoolConfiguration {
-		t.Errorf("err = %v", err)
-	}
-	if d := cmp.Diff([]string{"create pool n01/ssd LVM_THIN vg/thin", "pool n01/ssd set  del " + auxWorked}, r.calls); d != "" {
-		t.Error(d)
+	for name, fail := range map[string]error{
+		"no volume group":                   refused(linstor.CodePoolConfiguration),
+		"the satellite went away meanwhile": refused(0),
+		"no answer":                         errors.New("connection reset"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := plain(t)
+			delete(w.node("n01").Pools, "ssd")
+			in, r := w.input()
+			if err := (poolLink{}).Work(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			r.fail["create pool n01/ssd LVM_THIN vg/thin"] = fail
+			if err := r.run(t, "pool/n01/ssd"); !errors.Is(err, fail) {
+				t.Errorf("err = %v", err)
+			}
+			if d := cmp.Diff([]string{"create pool n01/ssd LVM_THIN vg/thin", "pool n01/ssd set  del " + auxWorked}, r.calls); d != "" {
+				t.Error(d)
+			}
+		})
 	}
 }
 

@@ -54,11 +54,11 @@ func (in *Input) registerPool(ctx context.Context, m *Member, p *MemberPool) err
 	if linstor.IsExists(err) {
 		return nil // the next view shows what it is
 	}
-	if linstor.Code(err) == linstor.CodePoolConfiguration && want[auxWorked] != "" {
+	if err != nil && want[auxWorked] != "" {
 		delete(want, auxWorked)
 		change := linstor.Diff(props, want)
-		// LINSTOR stores the change and answers with the pool's old trouble. If it was not stored, a human is asked about a pool
-		// that never worked, which is the safe side.
+		// Whatever the trouble was, LINSTOR may have registered the pool before. It stores the change and answers with the pool's
+		// old trouble. If it was not stored, a human is asked about a pool that never worked, which is the safe side.
 		_ = in.API.SetPoolProperties(ctx, m.Name, p.Name, change.Set, change.Delete)
 	}
 	return err

@@ -141,7 +141,7 @@ func plain(o any) map[string]any {
 var unequal = []string{
 	"uid", "uuid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink",
 	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress", "updated", "history", "target",
-	"clusterIP", "clusterIPs", "create_timestamp", "volume_number", "layer_object",
+	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }
 

@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,7 +96,8 @@ func (l *life) wrap(next http.RoundTripper) http.RoundTripper {
 		if err != nil {
 			return nil, err
 		}
-		resp, err := next.RoundTrip(r)
+		// What has been sent arrives, whoever dies meanwhile.
+		resp, err := next.RoundTrip(r.WithContext(context.WithoutCancel(r.Context())))
 		if err == nil {
 			l.tap.record(w, resp)
 		}
