@@ -19,57 +19,57 @@ import (
 // must be the one of the undisturbed run, and nothing may be created or deleted more often than there.
 func TestCrash(t *testing.T) {
 	for _, s := range scenarios() {
-		every := 1
-		if !full() {
-			if every = bounded[s.name]; every == 0 {
-				continue
+		every := bounded[s.name]
+		switch {
+		case full():
+			for _, d := range deaths {
+				t.Run(s.name+"/"+string(d), func(t *testing.T) {
+					t.Parallel()
+					crashEverywhere(t, &s, 1, d)
+				})
 			}
+		case every > 0:
+			t.Run(s.name+"/some", func(t *testing.T) {
+				t.Parallel()
+				crashEverywhere(t, &s, every, deaths...)
+			})
 		}
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			crashEverywhere(t, &s, every)
-		})
 	}
 }
 
-// bounded says which scenarios run in every test run, and which of their writes: every n-th, in one of the three ways.
+// bounded says which scenarios run in every test run, and at which of their writes the operator dies: every n-th, in one of
+// the three ways.
 var bounded = map[string]int{"install": 6, "members": 5, "resume": 12}
 
 // maxFailures ends a scenario: after each failure it goes on with a new cluster.
 const maxFailures = 8
 
-// crashEverywhere goes round a scenario until the operator has been killed at all of its writes.
-func crashEverywhere(t *testing.T, s *scenario, every int) {
+// crashEverywhere goes round a scenario until the operator has been killed at every n-th of its writes, in these ways by turns.
+func crashEverywhere(t *testing.T, s *scenario, every int, by ...death) {
 	c := newCircle(t, s)
 	failures := 0
-	for _, d := range deaths {
-		for k := 0; ; k++ {
-			more := false
-			for i := range s.steps {
-				if s.steps[i].way || k >= len(c.points[i]) {
-					continue
-				}
-				more = true
-				if k%every != every/2 || every > 1 && deaths[k/every%len(deaths)] != d {
-					continue
-				}
-				point := c.points[i][k]
-				ok := t.Run(fmt.Sprintf("%s/%s_%03d_%s", d, s.steps[i].name, k+1, unfriendly.ReplaceAllString(point, "_")), func(t *testing.T) {
-					c.crash(t, i, point, d)
-				})
-				if ok {
-					continue
-				}
-				if failures++; failures >= maxFailures {
-					t.Fatalf("%d failures: that is enough", failures)
-				}
-				fresh := newCircle(t, s)
-				fresh.points = c.points
-				c = fresh
+	for k, more := every/2, true; more; k += every {
+		more = false
+		d := by[k/every%len(by)]
+		for i := range s.steps {
+			if s.steps[i].way || k >= len(c.points[i]) {
+				continue
 			}
-			if !more {
-				break
+			more = true
+			point := c.points[i][k]
+			name := fmt.Sprintf("%s_%03d_%s", s.steps[i].name, k+1, unfriendly.ReplaceAllString(point, "_"))
+			if len(by) > 1 {
+				name = string(d) + "_" + name
 			}
+			if t.Run(name, func(t *testing.T) { c.crash(t, i, point, d) }) {
+				continue
+			}
+			if failures++; failures >= maxFailures {
+				t.Fatalf("%d failures: that is enough", failures)
+			}
+			fresh := newCircle(t, s)
+			fresh.points = c.points
+			c = fresh
 		}
 	}
 	total := 0
@@ -170,7 +170,7 @@ func (c *circle) crash(t *testing.T, i int, point string, d death) {
 		c.play(e)
 		c.turn()
 	}
-	s := &c.s.steps[i]
+	s, before := &c.s.steps[i], len(e.Violations())
 	c.tap.begin(point, d)
 	s.do(e)
 	if !c.waitDeath(e, s) {
@@ -183,6 +183,9 @@ func (c *circle) crash(t *testing.T, i int, point string, d death) {
 	}
 	e.Eventually(s.name, func() error { return s.done(e) })
 	c.compare(e, i)
+	for _, v := range e.Violations()[before:] {
+		t.Errorf("violation: %s", v)
+	}
 	e.StopOperator()
 	c.turn()
 }

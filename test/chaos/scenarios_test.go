@@ -313,25 +313,3 @@ func patchNode(e *harness.Env, name string, f func(*corev1.Node)) {
 		e.T.Fatal(err)
 	}
 }
-
-// TestScenarios goes through each scenario twice, with nothing broken.
-func TestScenarios(t *testing.T) {
-	for _, s := range scenarios() {
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			e := s.start(t)
-			e.Run()
-			if s.begin != nil {
-				s.begin(e)
-			}
-			for range 2 {
-				for i := range s.steps {
-					s.steps[i].play(e)
-				}
-				if s.reset != nil {
-					s.reset(e)
-				}
-			}
-		})
-	}
-}

@@ -118,6 +118,13 @@ func (g *guard) transport(inner http.RoundTripper) http.RoundTripper {
 	return &invariants.Evidence{Next: inner, Violate: g.violate, Now: time.Now}
 }
 
+// Violations are what happened so far that must never happen.
+func (e *Env) Violations() []string {
+	e.guard.mu.Lock()
+	defer e.guard.mu.Unlock()
+	return append(e.Sim.World().Violations(), e.guard.violations...)
+}
+
 // finishGuard waits until the last version was seen, and returns all violations.
 func (e *Env) finishGuard() []string {
 	g := e.guard
