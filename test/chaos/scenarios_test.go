@@ -113,6 +113,22 @@ func ready(nodes, pools string) func(*harness.Env) error {
 	}
 }
 
+// reverted is ready without the pools that the spec no longer has: they go after the cluster is Ready.
+func reverted(e *harness.Env) error {
+	v, err := e.Linstor().View(e.Ctx, linstor.ViewOptions{})
+	if err != nil {
+		return err
+	}
+	for _, pool := range []string{"fast", "hdd", "tank"} {
+		for _, node := range []string{"n1", "n2", "n3"} {
+			if v.Pool(node, pool) != nil {
+				return fmt.Errorf("pool %s is still on %s", pool, node)
+			}
+		}
+	}
+	return ready("3/3", "3/3")(e)
+}
+
 // gone is nil once the StorageCluster and its pods are.
 func gone(e *harness.Env) error {
 	c := &v1alpha1.StorageCluster{}
@@ -178,7 +194,7 @@ func changeScenario() scenario {
     interfaces:
     - {name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}
 `)},
-			{name: "revert", do: apply(harness.ThinPool), done: ready("3/3", "3/3")},
+			{name: "revert", do: apply(harness.ThinPool), done: reverted},
 		},
 		reset: func(e *harness.Env) { wipeDisks(e, "n1", "n2", "n3") },
 	}
@@ -291,7 +307,7 @@ func resumeScenario() scenario {
 				return nil
 			}},
 			{name: "skip", do: answer(ofCluster, v1alpha1.OptionSkip), done: ready("3/3", "6/6")},
-			{name: "revert", do: apply(harness.ThinPool + all), done: ready("3/3", "3/3")},
+			{name: "revert", do: apply(harness.ThinPool + all), done: reverted},
 		},
 		reset: func(e *harness.Env) {
 			wipeDisks(e, "n1", "n2", "n3")
