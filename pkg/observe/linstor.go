@@ -27,7 +27,9 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 		}
 	}
 	o.dirty = false
+	began := o.Clock.Now()
 	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies})
+	o.took = o.Clock.Now().Sub(began)
 	if err != nil && o.last.Err != nil && linstor.IsUnreachable(err) && linstor.IsUnreachable(o.last.Err) {
 		// Which of the view's requests fails first, and from which port it came, is chance: were it told, the status would
 		// be written anew at each look as long as LINSTOR is away.
@@ -42,8 +44,9 @@ func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linst
 	return o.last
 }
 
-// minAge keeps a burst of ended writes from asking LINSTOR for all of its nodes after each one.
-func (o *Observer) minAge() time.Duration { return o.Timing.PollWorking / 4 }
+// minAge keeps a burst of ended writes from asking LINSTOR for all of its nodes after each one: it is looked at for a tenth of the
+// time, and no less often than a quarter of the poll.
+func (o *Observer) minAge() time.Duration { return min(10*o.took, o.Timing.PollWorking/4) }
 
 // Due is how long the next look at LINSTOR is off, because a write has ended since the last one or while it was taken; for ever
 // if none has.

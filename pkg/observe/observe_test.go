@@ -31,11 +31,15 @@ type source struct {
 	devices       bool
 	err           error
 	errs          map[string]error
+	// took is what a view takes.
+	took  time.Duration
+	clock *clocktesting.FakePassiveClock
 }
 
 func (s *source) View(_ context.Context, want linstor.ViewOptions) (*linstor.View, error) {
 	s.views++
 	s.devices = want.Devices
+	s.clock.SetTime(s.clock.Now().Add(s.took))
 	if s.err != nil {
 		return nil, s.err
 	}
@@ -69,6 +73,7 @@ func newBench(t *testing.T, spec v1alpha1.StorageClusterSpec, f interceptor.Func
 	rev := resources.Revision("linstor", 1, phases.WorkingSpec(c, catalogue.Embedded().Newest()))
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.Phase = rev.Name, 1, v1alpha1.PhaseReady
 	b := &bench{t: t, src: &source{}, c: c, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
+	b.src.clock = b.clock
 	b.Observer = &Observer{
 		Reader:  fake.NewClientBuilder().WithScheme(s).WithObjects(append(objects, rev)...).WithInterceptorFuncs(f).Build(),
 		Linstor: b.src, Prober: b.src, Tasks: b.src, Catalogue: catalogue.Embedded(), Timing: phases.DefaultTiming(), Clock: b.clock,
@@ -131,6 +136,7 @@ func TestViewsAreKeptForAWhile(t *testing.T) {
 	}{
 		{"a burst", v1alpha1.PhaseStoragePools, time.Millisecond, false, 1},
 		{"a burst after writes", v1alpha1.PhaseStoragePools, time.Millisecond, true, 1},
+		{"after writes, when the last look took a tenth", v1alpha1.PhaseStoragePools, 100 * time.Millisecond, true, 2},
 		{"soon after a write", v1alpha1.PhaseStoragePools, timing.PollWorking / 2, true, 2},
 		{"soon", v1alpha1.PhaseStoragePools, timing.PollWorking / 2, false, 1},
 		{"at the next poll", v1alpha1.PhaseStoragePools, timing.PollWorking, false, 2},
@@ -139,7 +145,7 @@ func TestViewsAreKeptForAWhile(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, controllerPod())
-			b.c.Status.Phase = tc.phase
+			b.c.Status.Phase, b.src.took = tc.phase, 10*time.Millisecond
 			b.observe()
 			if tc.dirty {
 				b.Invalidate()
@@ -154,27 +160,33 @@ func TestViewsAreKeptForAWhile(t *testing.T) {
 }
 
 func TestAWriteThatEndedMakesTheNextLookDueSoon(t *testing.T) {
-	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, controllerPod())
-	never := b.Due()
-	b.Invalidate()
-	if b.Due() != never || never < time.Hour {
-		t.Errorf("due in %s before LINSTOR was looked at", b.Due())
-	}
-	b.observe()
-	if b.Due() != never {
-		t.Errorf("due in %s although nothing was written", b.Due())
-	}
-	b.Invalidate()
-	if b.Due() != b.minAge() {
-		t.Errorf("due in %s, want %s", b.Due(), b.minAge())
-	}
-	b.observe()
-	if b.src.views != 1 {
-		t.Error("looked at once more before it was due")
-	}
-	b.clock.SetTime(b.clock.Now().Add(b.minAge()))
-	if b.observe(); b.src.views != 2 || b.Due() != never {
-		t.Errorf("%d looks, the next due in %s", b.src.views, b.Due())
+	for _, tc := range []struct{ took, due time.Duration }{
+		{10 * time.Millisecond, 90 * time.Millisecond},
+		{100 * time.Millisecond, 400 * time.Millisecond}, // not later than a quarter of the poll
+	} {
+		b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, controllerPod())
+		b.src.took = tc.took
+		never := b.Due()
+		b.Invalidate()
+		if b.Due() != never || never < time.Hour {
+			t.Errorf("due in %s before LINSTOR was looked at", b.Due())
+		}
+		b.observe()
+		if b.Due() != never {
+			t.Errorf("due in %s although nothing was written", b.Due())
+		}
+		b.Invalidate()
+		if b.Due() != tc.due {
+			t.Errorf("due in %s, want %s", b.Due(), tc.due)
+		}
+		b.observe()
+		if b.src.views != 1 {
+			t.Error("looked at once more before it was due")
+		}
+		b.clock.SetTime(b.clock.Now().Add(tc.due))
+		if b.observe(); b.src.views != 2 || b.Due() != never {
+			t.Errorf("%d looks, the next due in %s", b.src.views, b.Due())
+		}
 	}
 }
 

@@ -50,6 +50,7 @@ type Observer struct {
 	mu      sync.Mutex
 	last    phases.Linstor
 	lastAt  time.Time
+	took    time.Duration // for the last view
 	down    map[string]phases.Down
 	dirty   bool
 	devices bool
