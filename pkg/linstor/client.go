@@ -235,7 +235,8 @@ func checkNames(o operation, names ...string) error {
 var errNoArray = errors.New("expected a JSON array")
 
 // decodeList reads an array from r. An element with a field of an unexpected type keeps its other fields: one odd node
-// must not hide all others. An answer that is no array, or that ends early, is an error and never a shorter list.
+// must not hide all others. An answer that is no array, that ends early, or that holds LINSTOR's messages in place of what was
+// asked for, is an error and never a shorter list.
 func decodeList[T any](r io.Reader, each func(*T) error) error {
 	dec := json.NewDecoder(r)
 	if tok, err := dec.Token(); err != nil {
@@ -243,9 +244,13 @@ func decodeList[T any](r io.Reader, each func(*T) error) error {
 	} else if tok != json.Delim('[') {
 		return fmt.Errorf("decode: %w: %w", ErrNotLINSTOR, errNoArray)
 	}
-	for dec.More() {
+	for first := true; dec.More(); first = false {
 		item := new(T)
-		if err := tolerant(dec.Decode(item)); err != nil {
+		decode := dec.Decode
+		if first {
+			decode = func(item any) error { return decodeFirst(dec, item) }
+		}
+		if err := tolerant(decode(item)); err != nil {
 			return fmt.Errorf("decode: %w", err)
 		}
 		if err := each(item); err != nil {
@@ -258,6 +263,31 @@ func decodeList[T any](r io.Reader, each func(*T) error) error {
 	return nil
 }
 
+// decodeFirst reads the first element of a list. If it is one of LINSTOR's messages, so are the others, and they are the error.
+func decodeFirst(dec *json.Decoder, item any) error {
+	var raw json.RawMessage
+	if err := dec.Decode(&raw); err != nil {
+		return err
+	}
+	var e struct {
+		entry
+		RetCode *retCode `json:"ret_code"`
+	}
+	if json.Unmarshal(raw, &e) != nil || e.RetCode == nil {
+		return json.Unmarshal(raw, item)
+	}
+	e.entry.RetCode = *e.RetCode
+	all := messages{e.entry}
+	for dec.More() {
+		var next entry
+		if err := tolerant(dec.Decode(&next)); err != nil {
+			return err
+		}
+		all = append(all, next)
+	}
+	return all
+}
+
 // decodeObject reads one object from r into out, tolerant of fields with an unexpected type.
 func decodeObject(r io.Reader, out any) error {
 	var raw json.RawMessage
@@ -265,6 +295,9 @@ func decodeObject(r io.Reader, out any) error {
 		return fmt.Errorf("decode: %w", err)
 	}
 	if !bytes.HasPrefix(bytes.TrimSpace(raw), []byte("{")) {
+		if err := decodeList(bytes.NewReader(raw), func(*struct{}) error { return nil }); errors.As(err, new(messages)) {
+			return err
+		}
 		return fmt.Errorf("decode: %w: expected a JSON object", ErrNotLINSTOR)
 	}
 	if err := tolerant(json.Unmarshal(raw, out)); err != nil {

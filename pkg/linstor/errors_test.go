@@ -136,6 +136,39 @@ func TestNoAnswer(t *testing.T) {
 	}
 }
 
+// TestMaskedErrors answers every kind of read with a 2xx and LINSTOR's messages, an error among them: that is no list, and no
+// object, of anything.
+func TestMaskedErrors(t *testing.T) {
+	const answer = `[{"ret_code":4611686018427387904,"message":"so far so good"},{"ret_code":-4611686018427387804,"message":"the database is away"}]`
+	for name, read := range map[string]func(context.Context, *Client) error{
+		"node":        readOne,
+		"nodes":       func(ctx context.Context, c *Client) error { _, err := c.nodes(ctx); return err },
+		"pool":        func(ctx context.Context, c *Client) error { _, err := c.Pool(ctx, "n1", "ssd"); return err },
+		"pools":       func(ctx context.Context, c *Client) error { _, err := c.pools(ctx, nil); return err },
+		"properties":  func(ctx context.Context, c *Client) error { _, err := c.properties(ctx); return err },
+		"devices":     func(ctx context.Context, c *Client) error { _, err := c.Devices(ctx, "n1"); return err },
+		"all devices": func(ctx context.Context, c *Client) error { _, err := c.devices(ctx); return err },
+		"volumes":     func(ctx context.Context, c *Client) error { _, _, err := c.volumes(ctx); return err },
+		"resources":   func(ctx context.Context, c *Client) error { _, err := c.Resources(ctx, ResourceQuery{}); return err },
+		"snapshots":   func(ctx context.Context, c *Client) error { _, err := c.Snapshots(ctx, "n1"); return err },
+		"passphrase":  func(ctx context.Context, c *Client) error { _, err := c.Passphrase(ctx); return err },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) })
+			err := read(t.Context(), c)
+			if Code(err) != CodeSQL || !IsTransient(err) || !strings.Contains(err.Error(), "the database is away") {
+				t.Errorf("error %v (%v), want the one that LINSTOR gave", err, classes(err))
+			}
+		})
+	}
+	c := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, `[{"ret_code":1,"message":"done"}]`)
+	})
+	if _, err := c.Snapshots(t.Context(), "n1"); !errors.Is(err, ErrNotLINSTOR) || !strings.Contains(err.Error(), `"done"`) {
+		t.Errorf("error %v, want ErrNotLINSTOR", err)
+	}
+}
+
 // TestMixedEntries: an entry that says the trouble passes outweighs the first one.
 func TestMixedEntries(t *testing.T) {
 	err := poolOne(t.Context(), serve(t, answer(500, `[{"ret_code":-4611686018409298978,"message":"(n1) not found"},

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -66,6 +67,16 @@ type entry struct {
 	Correction string  `json:"correction"`
 }
 
+// messages are what LINSTOR answered, with a 2xx, in place of what was asked for.
+type messages []entry
+
+func (m messages) Error() string {
+	return fmt.Sprintf("%s: messages in place of what was asked for, the first is %q", ErrNotLINSTOR, clean(m[0].Message))
+}
+
+// Unwrap makes them an answer that LINSTOR should not have given.
+func (m messages) Unwrap() error { return ErrNotLINSTOR }
+
 // entries reads LINSTOR's list; nil and ErrNotLINSTOR when the body is no such list.
 func (ex *exchange) entries() ([]entry, error) {
 	var list []entry
@@ -82,6 +93,12 @@ func (ex *exchange) verdict(o operation, err error) error {
 	if unread || isSuccess(ex.status) && !o.write {
 		if err == nil {
 			return nil
+		}
+		var instead messages
+		if errors.As(err, &instead) {
+			if fail.explain(instead, o.secrets); len(fail.Codes) > 0 {
+				fail.Err = nil // LINSTOR's own words say it all
+			}
 		}
 		return fail
 	}

@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,8 +42,12 @@ func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
 			return *o
 		}
 		if in.Cluster.Spec.DeletionPolicy == v1alpha1.DeletionDelete && in.Linstor.Known() {
-			if left := in.deregister(); left > 0 {
-				return Wait("Deregistering", fmt.Sprintf("%d nodes are still registered in LINSTOR", left), in.poll())
+			if left, trouble := in.deregister(); left > 0 {
+				message := fmt.Sprintf("%d nodes are still registered in LINSTOR", left)
+				if trouble != nil {
+					message += ": " + oneLine(trouble.Error())
+				}
+				return Wait("Deregistering", message, in.poll())
 			}
 		}
 	}
@@ -140,15 +145,18 @@ func (in *Input) satelliteSets() (stay, going int) {
 	return stay, going
 }
 
-// deregister removes in LINSTOR the pools and nodes that the operator made, and says how many nodes are left. Nodes that
-// somebody else registered stay.
-func (in *Input) deregister() int {
-	left := 0
-	for _, n := range in.Linstor.View.Nodes {
+// deregister removes in LINSTOR the pools and nodes that the operator made, and says how many nodes are left, and what fails
+// with the first of them. Nodes that somebody else registered stay.
+func (in *Input) deregister() (left int, trouble error) {
+	for _, key := range slices.Sorted(maps.Keys(in.Linstor.View.Nodes)) {
+		n := in.Linstor.View.Nodes[key]
 		if n.Properties[auxUID] == "" {
 			continue
 		}
 		left++
+		if err := in.TaskStates["deregister/"+n.Name].Err; trouble == nil {
+			trouble = err
+		}
 		var pools []string
 		for _, p := range n.Pools {
 			pools = append(pools, p.Name)
@@ -170,7 +178,7 @@ func (in *Input) deregister() int {
 			return in.API.DeleteNode(ctx, name)
 		}})
 	}
-	return left
+	return left, trouble
 }
 
 // takeDown removes the objects step by step.

@@ -91,6 +91,7 @@ func (poolLink) Work(_ context.Context, in *Input) error {
 			continue
 		}
 		for _, p := range m.Pools {
+			in.forgetLooks(m, p)
 			if in.heldPool(m, p.Entry.Name) || (p.step == stepRepair || p.step == stepRecreate) && in.frozen() {
 				continue
 			}

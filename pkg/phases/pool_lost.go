@@ -66,6 +66,14 @@ func (in *Input) verifyPool(m *Member, p *MemberPool) {
 	}})
 }
 
+// forgetLooks ends the count of failed looks at a pool that is not lost: a later trouble, of this pool or of another one under
+// its name, is counted from the beginning.
+func (in *Input) forgetLooks(m *Member, p *MemberPool) {
+	if _, counted := in.TaskStates[verifyKey(m, p)]; counted && (p.Ready || p.Have == nil) {
+		in.Tasks.Forget(verifyKey(m, p))
+	}
+}
+
 // recreatePool makes a lost pool anew, from the empty disks that a human has named for it, as far as a last look agrees: the
 // storage is still away, no copy of a volume is registered in the pool, none of its old disks is there with something on
 // it, and the disks that match are those that were named.

@@ -105,6 +105,15 @@ func (w *World) openDatabase(s settings) (*Database, error) {
 	return db, nil
 }
 
+// CrashController ends the controller that answers, as a crash or a kill does. What supervises it may start another.
+func (w *World) CrashController() {
+	w.lock()
+	defer w.mu.Unlock()
+	if ctl := w.serving(); ctl != nil {
+		w.stopController(ctl)
+	}
+}
+
 // RunMigration does the work of the controller's init container: it opens the database, migrates its schema to the
 // version and closes it. While it runs ([Options.MigrationTime]) it counts as a process that has the database open.
 func (w *World) RunMigration(c ControllerConfig) error {

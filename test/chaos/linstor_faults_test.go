@@ -1,0 +1,288 @@
+package chaos
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+// course is a scenario on a cluster of its own, with what it comes to when nothing is broken.
+type course struct {
+	scenario
+	*harness.Env
+	wire *wire
+	want []landing // by step
+}
+
+// landing is where a step ends.
+type landing struct {
+	picture picture
+	// made counts what LINSTOR was told to create, and did.
+	made map[string]int
+	// asked is what a human was asked for.
+	asked []string
+	// calls are the calls to LINSTOR that the step needs.
+	calls []string
+}
+
+// embark brings a scenario's cluster up and goes through it once, with nothing broken.
+func embark(t *testing.T, s scenario) *course {
+	t.Helper()
+	c := &course{scenario: s, Env: s.start(t)}
+	c.wire = &wire{world: c.Sim.World()}
+	c.wire.begin(nil, false)
+	c.Transport = c.wire
+	c.Run()
+	if s.begin != nil {
+		s.begin(c.Env)
+	}
+	for i := range s.steps {
+		c.wire.begin(nil, false)
+		from := c.depart()
+		s.steps[i].play(c.Env)
+		c.want = append(c.want, landing{picture: c.settle(), made: c.made(), asked: c.asked(from), calls: c.wire.seen()})
+	}
+	c.rewind()
+	return c
+}
+
+// depart begins a step: what is counted is counted from here.
+func (c *course) depart() time.Time {
+	c.Sim.World().ResetRequests()
+	return time.Now().Truncate(time.Second)
+}
+
+func (c *course) rewind() {
+	if c.reset != nil {
+		c.reset(c.Env)
+	}
+}
+
+// restTime is longer than anything that the operator and LINSTOR wait for between two steps of their work.
+const restTime = 4 * time.Second
+
+// settle is the picture once it stays as it is.
+func (c *course) settle() picture {
+	c.T.Helper()
+	last := look(c.Env)
+	since := time.Now()
+	c.Eventually("all is at rest", func() error {
+		now := look(c.Env)
+		if diff := cmp.Diff(last, now); diff != "" {
+			last, since = now, time.Now()
+			return errors.New(diff)
+		}
+		if time.Since(since) < restTime {
+			return errors.New("not for long enough")
+		}
+		return nil
+	})
+	return last
+}
+
+// made counts what LINSTOR created since the step began.
+func (c *course) made() map[string]int {
+	made := map[string]int{}
+	for _, w := range c.Sim.World().Writes() {
+		var body struct {
+			Name   string `json:"name"`
+			Pool   string `json:"storage_pool_name"`
+			Backed string `json:"pool_name"`
+		}
+		if w.Method == http.MethodPost && w.Status == http.StatusCreated && w.Path != "/v1/controller/properties" && json.Unmarshal(w.Body, &body) == nil {
+			made[strings.TrimSpace(w.Path+" "+body.Name+body.Pool+body.Backed)]++
+		}
+	}
+	return made
+}
+
+// asked lists why the cluster has waited for a human since.
+func (c *course) asked(since time.Time) []string {
+	var out []string
+	for _, h := range status(c.Env).History {
+		if h.To == v1alpha1.PhaseHumanIntervention && !h.Time.Time.Before(since) {
+			out = append(out, h.Message)
+		}
+	}
+	return out
+}
+
+// status is the StorageCluster's; empty when there is none.
+func status(e *harness.Env) *v1alpha1.StorageClusterStatus {
+	var c v1alpha1.StorageCluster
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c); err != nil && !apierrors.IsNotFound(err) {
+		e.T.Fatal(err)
+	}
+	return &c.Status
+}
+
+// round goes through the scenario once more, with the harm that plan tells for each step, and compares. Harm that lasts is
+// lifted when the status tells of it.
+func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault, lasting bool) {
+	t.Helper()
+	r := *c
+	r.Env = c.For(t)
+	for i := range r.steps {
+		s, want := &r.steps[i], &c.want[i]
+		harm := plan(i)
+		if s.way {
+			harm = nil
+		}
+		from := r.depart()
+		r.wire.begin(harm, lasting)
+		s.do(r.Env)
+		if lasting && len(harm) > 0 {
+			r.awaitTold(s)
+		}
+		r.Eventually(s.name, func() error { return s.done(r.Env) })
+		r.Eventually(s.name+": all is as it is without faults", func() error {
+			if diff := cmp.Diff(want.picture, look(r.Env)); diff != "" {
+				return fmt.Errorf("(-want +got):\n%s", diff)
+			}
+			return nil
+		})
+		r.wire.lift()
+		for what, n := range r.made() {
+			if n > max(1, want.made[what]) {
+				t.Errorf("%s: %s was created %d times", s.name, what, n)
+			}
+		}
+		if got := r.asked(from); len(got) != len(want.asked) {
+			t.Errorf("%s: a human was asked for %q, want %q", s.name, got, want.asked)
+		}
+		if t.Failed() {
+			t.Logf("%s: harm done: %s", s.name, describe(r.wire.hit()))
+		}
+	}
+	r.rewind()
+}
+
+// toldWithin bounds how long the operator may keep it to itself that calls fail. It is short of the deadlines of the states.
+const toldWithin = 20 * time.Second
+
+// awaitTold waits until the status tells what is wrong, or the step is over in spite of it.
+func (c *course) awaitTold(s *step) {
+	c.T.Helper()
+	defer c.wire.lift()
+	late := time.After(toldWithin)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for _, f := range c.wire.hit() {
+			text, err := json.Marshal(status(c.Env))
+			if err != nil {
+				c.T.Fatal(err)
+			}
+			if f.told == "" || strings.Contains(string(text), f.told) {
+				return
+			}
+		}
+		if s.done(c.Env) == nil {
+			return
+		}
+		select {
+		case <-late:
+			if harm := c.wire.hit(); len(harm) > 0 {
+				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, describe(harm), status(c.Env).Message)
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func describe(harm map[string]linstorFault) string {
+	var out []string
+	for _, call := range slices.Sorted(maps.Keys(harm)) {
+		out = append(out, call+" "+harm[call].class)
+	}
+	return strings.Join(out, "; ")
+}
+
+// fits is whether a call can go wrong so.
+func (f *linstorFault) fits(call string) bool {
+	return !f.writes || !strings.HasPrefix(call, http.MethodGet)
+}
+
+// TestLinstorFaults lets calls to LINSTOR go wrong in all ways. In every run of a scenario each call goes wrong once, and
+// over the runs in every way.
+func TestLinstorFaults(t *testing.T) {
+	for _, s := range scenarios() {
+		if !full() && s.name != "install" {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			c := embark(t, s)
+			for turn := range linstorFaults {
+				began := time.Now()
+				c.round(t, func(step int) map[string]linstorFault {
+					plan := map[string]linstorFault{}
+					for i, call := range c.want[step].calls {
+						if f := linstorFaults[(i+turn)%len(linstorFaults)]; f.fits(call) {
+							plan[call] = f
+						}
+					}
+					return plan
+				}, false)
+				t.Logf("turn %d took %s", turn, time.Since(began).Round(100*time.Millisecond))
+			}
+		})
+	}
+}
+
+// TestLinstorFaultsAlone lets one call of each step go wrong at a time: once, and for as long as it takes the status to tell.
+func TestLinstorFaultsAlone(t *testing.T) {
+	for _, s := range scenarios() {
+		if !full() && s.name != "change" {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			c := embark(t, s)
+			for _, f := range linstorFaults {
+				for _, lasting := range []bool{false, true} {
+					if lasting && f.told == "" || !full() && !(lasting && f.class == "refused") {
+						continue
+					}
+					c.alone(t, f, lasting)
+				}
+			}
+		})
+	}
+}
+
+// alone does one kind of harm to one call of each step after the other.
+func (c *course) alone(t *testing.T, f linstorFault, lasting bool) {
+	most := 0
+	for _, w := range c.want {
+		most = max(most, len(w.calls))
+	}
+	for i := range most {
+		how := "once"
+		if lasting {
+			how = "lasting"
+		}
+		t.Run(fmt.Sprintf("%s/%s/%d", f.class, how, i), func(t *testing.T) {
+			c.round(t, func(step int) map[string]linstorFault {
+				if calls := c.want[step].calls; i < len(calls) && f.fits(calls[i]) {
+					return map[string]linstorFault{calls[i]: f}
+				}
+				return nil
+			}, lasting)
+		})
+	}
+}
