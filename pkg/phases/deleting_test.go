@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
 // deletedWorld is a cluster of n nodes without volumes that is being deleted.
@@ -202,6 +203,17 @@ func TestDeregisterLooksForCopiesFirst(t *testing.T) {
 	r.now = &linstor.View{}
 	if err := r.run(t, "deregister/n01"); err != nil || r.calls[len(r.calls)-1] != "delete node n01" {
 		t.Errorf("an empty node: %v, %v", err, r.calls)
+	}
+}
+
+// A deletion that waits for LINSTOR says what LINSTOR refuses.
+func TestDeregisterTellsWhatFails(t *testing.T) {
+	w := deletedWorld(t, 2)
+	w.cluster.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+	w.tasks["deregister/n02"] = work.State{Err: errors.New("delete node n02: connection refused")}
+	in, _ := w.input()
+	if o := Decide(t.Context(), in); o.Message() != "2 nodes are still registered in LINSTOR: delete node n02: connection refused" {
+		t.Errorf("message %q", o.Message())
 	}
 }
 

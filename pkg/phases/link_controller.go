@@ -20,6 +20,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
+// propertiesKey is the task that sets the controller's properties.
+const propertiesKey = "controller/properties"
+
 // controllerLink starts the LINSTOR controller and sets its properties.
 type controllerLink struct{}
 
@@ -55,7 +58,11 @@ func (controllerLink) Evidence(s *Snapshot) Evidence {
 	case v.Version != s.controllerRelease().Version:
 		return Evidence{State: Missing, Reason: "ControllerVersion", Message: fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.controllerRelease().Version)}
 	case !linstor.Diff(v.Properties, s.controllerProperties()).Empty():
-		return Evidence{State: Missing, Reason: "SettingProperties", Message: "LINSTOR's controller properties are being set"}
+		message := "LINSTOR's controller properties are being set"
+		if err := s.TaskStates[propertiesKey].Err; err != nil {
+			message += ": " + oneLine(err.Error())
+		}
+		return Evidence{State: Missing, Reason: "SettingProperties", Message: message}
 	default:
 		return Evidence{State: Satisfied, Reason: "ControllerRunning", Message: "LINSTOR " + v.Version + " answers"}
 	}
@@ -84,7 +91,7 @@ func (controllerLink) Work(ctx context.Context, in *Input) error {
 	}
 	if v := in.Linstor.View; v != nil && v.Version == in.controllerRelease().Version {
 		if change := linstor.Diff(v.Properties, in.controllerProperties()); !change.Empty() {
-			in.ensure(work.Task{Key: "controller/properties", Input: digest(change), Do: func(ctx context.Context) error {
+			in.ensure(work.Task{Key: propertiesKey, Input: digest(change), Do: func(ctx context.Context) error {
 				return in.API.SetProperties(ctx, change.Set, change.Delete)
 			}})
 		}

@@ -71,6 +71,16 @@ func TestControllerEvidence(t *testing.T) {
 	}
 }
 
+// A failing write of LINSTOR's properties is told while they are waited for.
+func TestPropertiesThatCannotBeSet(t *testing.T) {
+	w := newWorld(t, 1)
+	delete(w.linstor.View.Properties, "DrbdOptions/AutoEvictAllowEviction")
+	w.tasks[propertiesKey] = work.State{Err: errors.New("set the controller's properties: connection refused")}
+	if e := (controllerLink{}).Evidence(w.snapshot()); e.State != Missing || !strings.HasSuffix(e.Message, ": set the controller's properties: connection refused") {
+		t.Errorf("evidence %+v", e)
+	}
+}
+
 func TestControllerWorkAppliesInOrderWhatIsMissing(t *testing.T) {
 	w := newWorld(t, 1)
 	w.kube.ConfigMaps[resources.ControllerConfigName].Data["linstor.toml"] = "changed"

@@ -2,10 +2,12 @@ package phases
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -97,6 +99,31 @@ func TestALostPoolIsLeftAlone(t *testing.T) {
 	*r.pools["n01/hot"].TotalKiB = 7
 	if err := r.run(t, "pool/n01/hot/verify"); err != nil || len(r.calls) > 0 {
 		t.Errorf("%v %v", err, r.calls)
+	}
+}
+
+// Looks that found a pool's storage away are counted in a row: the pool being there, or being gone from LINSTOR, ends the count.
+func TestLooksAtAPoolThatIsBack(t *testing.T) {
+	for name, tc := range map[string]struct {
+		change func(*world)
+		forget bool
+	}{
+		"still lost": {func(*world) {}, false},
+		"back":       {func(w *world) { p := w.node("n01").Pools["hot"]; p.Errors, p.TotalKiB = nil, ptr.To[int64](7) }, true},
+		"removed":    {func(w *world) { delete(w.node("n01").Pools, "hot") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := lost(t)
+			w.tasks["pool/n01/hot/verify"] = work.State{Err: errors.New("away"), Attempts: looksBeforeLost}
+			tc.change(w)
+			in, r := w.input()
+			if err := (poolLink{}).Work(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			if got := slices.Contains(r.calls, "forget pool/n01/hot/verify"); got != tc.forget {
+				t.Errorf("forgotten: %t, want %t (%v)", got, tc.forget, r.calls)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package phases
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -58,7 +59,7 @@ func containerTroubleOf(c *corev1.ContainerStatus) *containerTrouble {
 			t.message, t.lasting = oneLine(c.State.Waiting.Message), true
 			return t
 		}
-	case c.State.Running != nil && !c.Ready && c.RestartCount >= restartsThatLast && last != nil && last.ExitCode != 0:
+	case c.State.Running != nil && !c.Ready && c.RestartCount >= restartsThatLast && last != nil && last.ExitCode != 0 && !ranWell(last):
 		// Between two crashes the container runs for a moment. It is still the same trouble: judging by the moment would end
 		// a hold and begin it anew at each restart.
 		t.reason = "restarting"
@@ -71,8 +72,14 @@ func containerTroubleOf(c *corev1.ContainerStatus) *containerTrouble {
 			t.message = fmt.Sprintf("exit code %d", last.ExitCode)
 		}
 	}
-	t.lasting = t.restarts >= restartsThatLast
+	t.lasting = t.restarts >= restartsThatLast && !ranWell(last)
 	return t
+}
+
+// ranWell is whether a run that ended was no part of a crash loop: restarts are counted over a pod's whole life, and Kubernetes
+// itself begins its back-off anew after so long a run.
+func ranWell(run *corev1.ContainerStateTerminated) bool {
+	return run != nil && run.FinishedAt.Sub(run.StartedAt.Time) >= 10*time.Minute
 }
 
 // restartsThatLast is after how many restarts a failing container is not expected to recover by itself.

@@ -53,6 +53,8 @@ func TestTroubleOf(t *testing.T) {
 		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
 	}
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	afterMonths := terminated(1, "why")
+	afterMonths.Terminated.StartedAt, afterMonths.Terminated.FinishedAt = *at(begin), *at(begin.AddDate(0, 2, 0))
 	for _, tc := range []struct {
 		name    string
 		status  corev1.ContainerStatus
@@ -72,6 +74,8 @@ func TestTroubleOf(t *testing.T) {
 		{"between two crashes", corev1.ContainerStatus{State: running, LastTerminationState: terminated(1, "why"), RestartCount: 3}, "restarting: why", true},
 		{"ready again after crashes", corev1.ContainerStatus{State: running, Ready: true, LastTerminationState: terminated(1, "why"), RestartCount: 3}, "", false},
 		{"restarted once", corev1.ContainerStatus{State: running, LastTerminationState: terminated(1, "why"), RestartCount: 1}, "", false},
+		{"one more crash after months", corev1.ContainerStatus{State: running, LastTerminationState: afterMonths, RestartCount: 3}, "", false},
+		{"failed after months", corev1.ContainerStatus{State: afterMonths, RestartCount: 3}, "exit code 1: why", false},
 		{"ended well and restarted", corev1.ContainerStatus{State: running, LastTerminationState: terminated(0, ""), RestartCount: 9}, "", false},
 		{"pulling fails", corev1.ContainerStatus{State: waiting("ErrImagePull", "not found")}, "ErrImagePull: not found", false},
 		{"pulling fails again", corev1.ContainerStatus{State: waiting("ImagePullBackOff", "not found")}, "ImagePullBackOff: not found", true},

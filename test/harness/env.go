@@ -138,19 +138,27 @@ func (e *Env) For(t testing.TB) *Env {
 // Run starts the operator, as the ServiceAccount that deploy/operator.yaml gives it.
 func (e *Env) Run() {
 	e.T.Helper()
+	op, err := e.launch()
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	e.Operator = op
+	e.T.Cleanup(func() { e.StopOperator() })
+}
+
+func (e *Env) launch() (*Operator, error) {
 	mgr, err := operator.New(e.Config, operator.Options{
 		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: e.Lease,
 		Catalogue: e.Catalogue, Timing: e.Timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
 		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
-		e.T.Fatal(err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(e.Ctx)
 	op := &Operator{cancel: cancel, Done: make(chan error, 1)}
 	go func() { op.Done <- mgr.Start(ctx) }()
-	e.Operator = op
-	e.T.Cleanup(func() { e.StopOperator() })
+	return op, nil
 }
 
 // StopOperator ends the operator and waits for it, as a kill and a restart of its pod would.

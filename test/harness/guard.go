@@ -27,6 +27,7 @@ type guard struct {
 	mu         sync.Mutex
 	violations []string
 	seen       string // resourceVersion of the StorageCluster that was seen last
+	gaps       bool   // the API server restarts, and forgets versions that were not seen
 
 	stop func()
 	done chan struct{}
@@ -54,22 +55,37 @@ func (e *Env) startGuard() {
 	if err != nil {
 		e.T.Fatal(err)
 	}
-	list := &v1alpha1.StorageClusterList{}
-	if err := c.List(e.Ctx, list); err != nil {
+	ctx, cancel := context.WithCancel(e.Ctx)
+	_, w, err := watchClusters(ctx, c)
+	if err != nil {
+		cancel()
 		e.T.Fatal(err)
 	}
-	ctx, cancel := context.WithCancel(e.Ctx)
+	g.stop = cancel
+	go g.follow(ctx, c, w)
+	e.guard = g
+}
+
+// watchClusters lists the StorageClusters and watches them from there on.
+func watchClusters(ctx context.Context, c client.WithWatch) ([]v1alpha1.StorageCluster, watch.Interface, error) {
+	list := &v1alpha1.StorageClusterList{}
+	if err := c.List(ctx, list); err != nil {
+		return nil, nil, err
+	}
 	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
 			return c.Watch(ctx, &v1alpha1.StorageClusterList{}, &client.ListOptions{Raw: &o})
 		},
 	})
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	g.stop = cancel
-	go g.follow(ctx, w)
-	e.guard = g
+	return list.Items, w, err
+}
+
+// ExpectGaps tells the checks that the API server restarts: a version that nobody saw by then may be forgotten. The history in
+// the status still tells each step.
+func (e *Env) ExpectGaps() {
+	e.guard.mu.Lock()
+	defer e.guard.mu.Unlock()
+	e.guard.gaps = true
 }
 
 func (g *guard) violate(message string) {
@@ -79,26 +95,57 @@ func (g *guard) violate(message string) {
 }
 
 // follow looks at every version of the StorageCluster.
-func (g *guard) follow(ctx context.Context, w watch.Interface) {
+func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interface) {
 	defer close(g.done)
 	check := &invariants.Status{}
-	for ev := range w.ResultChan() {
-		c, ok := ev.Object.(*v1alpha1.StorageCluster)
-		switch {
-		case !ok:
-			g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v", ev.Object))
-		case ev.Type == watch.Added || ev.Type == watch.Modified:
-			for _, fault := range check.Observe(c) {
-				g.violate(fault)
+	observe := func(c *v1alpha1.StorageCluster) {
+		for _, fault := range check.Observe(c) {
+			g.violate(fault)
+		}
+		if err := g.deletes.Look(ctx); err != nil && ctx.Err() == nil && !g.expectsGaps() {
+			g.violate(err.Error())
+		}
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		g.seen = c.ResourceVersion
+	}
+	for w != nil {
+		for ev := range w.ResultChan() {
+			switch c, ok := ev.Object.(*v1alpha1.StorageCluster); {
+			case ok && (ev.Type == watch.Added || ev.Type == watch.Modified):
+				observe(c)
+			case !ok && !(g.expectsGaps() && apierrors.IsResourceExpired(apierrors.FromObject(ev.Object))):
+				g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v", ev.Object))
 			}
-			if err := g.deletes.Look(ctx); err != nil && ctx.Err() == nil {
-				g.violate(err.Error())
+		}
+		w = g.again(ctx, c, observe)
+	}
+}
+
+func (g *guard) expectsGaps() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.gaps
+}
+
+// again watches anew where gaps are expected; nil at the end.
+func (g *guard) again(ctx context.Context, c client.WithWatch, observe func(*v1alpha1.StorageCluster)) watch.Interface {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for ctx.Err() == nil && g.expectsGaps() {
+		items, w, err := watchClusters(ctx, c)
+		if err == nil {
+			for i := range items {
+				observe(&items[i])
 			}
-			g.mu.Lock()
-			g.seen = c.ResourceVersion
-			g.mu.Unlock()
+			return w
+		}
+		select {
+		case <-ctx.Done():
+		case <-tick.C:
 		}
 	}
+	return nil
 }
 
 // wrap and transport put the checks before all that an operator writes. Each operator begins without any evidence.

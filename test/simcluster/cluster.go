@@ -237,6 +237,25 @@ func (c *Cluster) Dir() string { return c.opts.Dir }
 // PIDs of the control plane's running processes, by component.
 func (c *Cluster) PIDs() map[string]int { return c.plane.PIDs() }
 
+// KillControlPlane ends components of the control plane, named as package kubebin does, as a crash does.
+func (c *Cluster) KillControlPlane(components ...string) error {
+	var errs []error
+	for _, name := range components {
+		errs = append(errs, c.plane.Kill(name))
+	}
+	return errors.Join(errs...)
+}
+
+// ReviveControlPlane starts components that were killed, in the order given: etcd comes before the API server.
+func (c *Cluster) ReviveControlPlane(ctx context.Context, components ...string) error {
+	for _, name := range components {
+		if err := c.plane.Revive(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // World is the simulated LINSTOR with its machines.
 func (c *Cluster) World() *sim.World { return c.world }
 

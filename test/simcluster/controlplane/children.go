@@ -31,6 +31,30 @@ type child struct {
 	done    chan struct{}
 }
 
+// again starts a child that has ended with the arguments that it had.
+func (c *children) again(name string) error {
+	c.mu.Lock()
+	ended := c.byName[name]
+	c.mu.Unlock()
+	if ended == nil {
+		return fmt.Errorf("start %s: it never ran", name)
+	}
+	return c.spawn(name, ended.logPath, ended.cmd.Path, ended.cmd.Args[1:]...)
+}
+
+// kill ends one child and returns when it has ended.
+func (c *children) kill(name string) error {
+	c.mu.Lock()
+	victim := c.byName[name]
+	c.mu.Unlock()
+	if victim == nil {
+		return fmt.Errorf("kill %s: it never ran", name)
+	}
+	_ = victim.cmd.Process.Kill() // it may have ended by itself
+	<-victim.done
+	return nil
+}
+
 type startRequest struct {
 	cmd    *exec.Cmd
 	result chan error

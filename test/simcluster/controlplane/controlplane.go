@@ -103,6 +103,17 @@ func (c *ControlPlane) Stop() error {
 	return nil
 }
 
+// Kill ends one component, such as kubebin.Etcd, as a crash does, and returns when it has ended.
+func (c *ControlPlane) Kill(component string) error { return c.children.kill(component) }
+
+// Revive starts a component that has ended with what it had: its data, its address. It returns when an API server is ready.
+func (c *ControlPlane) Revive(ctx context.Context, component string) error {
+	if err := c.children.again(component); err != nil || component != kubebin.APIServer {
+		return err
+	}
+	return c.waitReady(ctx)
+}
+
 // PIDs of the running children, by component.
 func (c *ControlPlane) PIDs() map[string]int { return c.children.pids() }
 
