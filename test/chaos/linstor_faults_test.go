@@ -187,31 +187,30 @@ const toldWithin = 20 * time.Second
 func (c *course) awaitTold(s *step) {
 	c.T.Helper()
 	defer c.wire.lift()
-	late := time.After(toldWithin)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		for _, f := range c.wire.hit() {
-			text, err := json.Marshal(status(c.Env))
-			if err != nil {
-				c.T.Fatal(err)
-			}
-			if f.told == "" || strings.Contains(string(text), f.told) {
-				return
-			}
-		}
+	var first time.Time // when something went wrong
+	c.Eventually(s.name+": the status tells what goes wrong, or it is done all the same", func() error {
+		harm := c.wire.hit()
 		if s.done(c.Env) == nil {
-			return
+			return nil
 		}
-		select {
-		case <-late:
-			if harm := c.wire.hit(); len(harm) > 0 {
-				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, describe(harm), status(c.Env).Message)
+		text, err := json.Marshal(status(c.Env))
+		if err != nil {
+			c.T.Fatal(err)
+		}
+		for _, f := range harm {
+			if f.told == "" || strings.Contains(string(text), f.told) {
+				return nil
 			}
-			return
-		case <-tick.C:
+			if first.IsZero() {
+				first = time.Now()
+			}
+			if time.Since(first) > toldWithin {
+				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, describe(harm), status(c.Env).Message)
+				return nil
+			}
 		}
-	}
+		return fmt.Errorf("harm so far: %s", describe(harm))
+	})
 }
 
 // loops is whether the controller died so often that it looks like a crash loop, of which a human is told until it is over.
