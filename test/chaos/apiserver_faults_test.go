@@ -94,13 +94,9 @@ var apiFaults = []apiFault{
 // attach puts the network before the operators that are started from now on.
 func (a *apiNet) attach(e *harness.Env) {
 	e.Config.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) { return a.carry(next, r) })
+		return roundTripper(func(r *http.Request) (*http.Response, error) { return a.carry(next, r) })
 	})
 }
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 func (a *apiNet) carry(next http.RoundTripper, r *http.Request) (*http.Response, error) {
 	a.mu.Lock()

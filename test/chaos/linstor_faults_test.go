@@ -174,7 +174,7 @@ func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault
 			t.Errorf("%s: a human was asked for %q, want %q", s.name, got, want.asked)
 		}
 		if t.Failed() {
-			t.Logf("%s: harm done: %s", s.name, describe(r.wire.hit()))
+			t.Logf("%s: harm done: %s", s.name, harmText(r.wire.hit()))
 		}
 	}
 	r.rewind()
@@ -205,11 +205,11 @@ func (c *course) awaitTold(s *step) {
 				first = time.Now()
 			}
 			if time.Since(first) > toldWithin {
-				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, describe(harm), status(c.Env).Message)
+				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, harmText(harm), status(c.Env).Message)
 				return nil
 			}
 		}
-		return fmt.Errorf("harm so far: %s", describe(harm))
+		return fmt.Errorf("harm so far: %s", harmText(harm))
 	})
 }
 
@@ -224,7 +224,7 @@ func loops(harm map[string]linstorFault) bool {
 	return n > 1
 }
 
-func describe(harm map[string]linstorFault) string {
+func harmText(harm map[string]linstorFault) string {
 	var out []string
 	for _, call := range slices.Sorted(maps.Keys(harm)) {
 		out = append(out, call+" "+harm[call].class)
