@@ -56,7 +56,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		b.log = append(b.log, line)
 		return b.fault[line]
 	}
-	b.c = fake.NewClientBuilder().WithScheme(s).WithObjects(objects...).WithStatusSubresource(&v1alpha1.StorageCluster{}).WithInterceptorFuncs(interceptor.Funcs{
+	b.c = fake.NewClientBuilder().WithScheme(s).WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).WithObjects(objects...).WithStatusSubresource(&v1alpha1.StorageCluster{}).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
 			if err := note("patch %T", o); err != nil {
 				return err
@@ -83,6 +83,7 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	timing := phases.DefaultTiming()
 	b.r = &Reconciler{
 		Reader: b, Writer: kube.NewWriter(b.c), API: silentLinstor{}, Tasks: noTasks{}, Recorder: b, Metrics: m, Clock: b.clock,
+		Live:     kube.Live{Client: b.c},
 		Observer: &observe.Observer{Reader: b, Linstor: silentLinstor{}, Prober: emptyDatabase{}, Tasks: noTasks{}, Catalogue: catalogue.Embedded(), Timing: timing, Clock: b.clock},
 	}
 	return b
@@ -159,6 +160,7 @@ type noTasks struct{}
 func (noTasks) Ensure(work.Task) work.State { return work.State{} }
 func (noTasks) State(string) work.State     { return work.State{} }
 func (noTasks) Forget(string)               {}
+func (noTasks) Quiesce(string) int          { return 0 }
 func (noTasks) Errors() map[string]error    { return nil }
 
 func cluster(f func(*v1alpha1.StorageCluster)) *v1alpha1.StorageCluster {

@@ -38,6 +38,8 @@ type Reconciler struct {
 	API      linstor.API
 	Tasks    phases.Tasks
 	Backups  phases.Backups
+	// Live reads past the cache.
+	Live     phases.Live
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
 	Clock    clock.PassiveClock
@@ -128,7 +130,7 @@ func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reco
 	if c.Spec.Suspend {
 		r.Tasks.Forget("") // what waits for its turn must not be written any more; what has begun ends
 	}
-	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Backups: r.Backups, Announce: r.notices(ctx, c)}
+	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Backups: r.Backups, Live: r.Live, Announce: r.notices(ctx, c)}
 	if in.Answer, err = phases.ParseAnswer(c); err != nil {
 		if r.spent(c, err) {
 			return r.removeSpent(ctx, c)

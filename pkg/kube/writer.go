@@ -28,6 +28,9 @@ var ErrNotOurs = errors.New("an object of that name exists and is not the operat
 
 // Writer changes objects in Kubernetes.
 type Writer struct {
+	// BeforeWrite is asked before every write; its error ends the write before anything is sent. nil: writes are always allowed.
+	BeforeWrite func(ctx context.Context) error
+
 	client client.Client
 }
 
@@ -54,6 +57,9 @@ func (w *Writer) Apply(ctx context.Context, o client.Object) error {
 	unstructured.RemoveNestedField(u.Object, "status")
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 	unstructured.RemoveNestedField(u.Object, "spec", "template", "metadata", "creationTimestamp")
+	if err := w.before(ctx, o); err != nil {
+		return err
+	}
 	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldOwner), client.ForceOwnership)
 	if apierrors.IsInvalid(err) && live.GetUID() != "" {
 		err = w.replaceLists(ctx, live, u)
@@ -71,11 +77,17 @@ func (w *Writer) replaceLists(ctx context.Context, live client.Object, want *uns
 	if err != nil {
 		return fmt.Errorf("encode the patch: %w", err)
 	}
+	if err := w.before(ctx, live); err != nil {
+		return err
+	}
 	return w.client.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner))
 }
 
 // Delete removes the object that was seen, and leaves one alone that came after it under the same name.
 func (w *Writer) Delete(ctx context.Context, o client.Object) error {
+	if err := w.before(ctx, o); err != nil {
+		return err
+	}
 	uid := o.GetUID()
 	err := w.client.Delete(ctx, o, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
@@ -90,12 +102,18 @@ func (w *Writer) LabelNode(ctx context.Context, n *corev1.Node, labels map[strin
 	if err != nil {
 		return fmt.Errorf("patch for node %s: %w", n.Name, err)
 	}
+	if err := w.before(ctx, n); err != nil {
+		return err
+	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
 	return client.IgnoreNotFound(w.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner)))
 }
 
 // PatchStatus writes the status that o has, if the object is still the one that was read.
 func (w *Writer) PatchStatus(ctx context.Context, before, o *v1alpha1.StorageCluster) error {
+	if err := w.before(ctx, o); err != nil {
+		return err
+	}
 	err := w.client.Status().Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
 	if err != nil {
 		return fmt.Errorf("write the status: %w", err)
@@ -105,9 +123,23 @@ func (w *Writer) PatchStatus(ctx context.Context, before, o *v1alpha1.StorageClu
 
 // PatchMeta writes finalizers and annotations that o has, if the object is still the one that was read.
 func (w *Writer) PatchMeta(ctx context.Context, before, o *v1alpha1.StorageCluster) error {
+	if err := w.before(ctx, o); err != nil {
+		return err
+	}
 	err := w.client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
 	if err != nil {
 		return fmt.Errorf("write finalizers and annotations: %w", err)
+	}
+	return nil
+}
+
+// before asks whether the object may be written.
+func (w *Writer) before(ctx context.Context, o client.Object) error {
+	if w.BeforeWrite == nil {
+		return nil
+	}
+	if err := w.BeforeWrite(ctx); err != nil {
+		return fmt.Errorf("%s %s/%s is not written: %w", kind(o), o.GetNamespace(), o.GetName(), err)
 	}
 	return nil
 }

@@ -212,3 +212,47 @@ func TestStatusAndMetaAreLocked(t *testing.T) {
 		t.Errorf("stored %q %v", got.Status.Message, got.Finalizers)
 	}
 }
+
+func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
+	gone := errors.New("the lease has run out")
+	sent := 0
+	c := newClient(t, interceptor.Funcs{
+		Apply: func(context.Context, client.WithWatch, runtime.ApplyConfiguration, ...client.ApplyOption) error {
+			sent++
+			return nil
+		},
+		Delete: func(context.Context, client.WithWatch, client.Object, ...client.DeleteOption) error {
+			sent++
+			return nil
+		},
+		Patch: func(context.Context, client.WithWatch, client.Object, client.Patch, ...client.PatchOption) error {
+			sent++
+			return nil
+		},
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			sent++
+			return nil
+		},
+	})
+	w := NewWriter(c)
+	cluster := &v1alpha1.StorageCluster{}
+	writes := map[string]func() error{
+		"Apply":       func() error { return w.Apply(t.Context(), configMap("linstor", nil)) },
+		"Delete":      func() error { return w.Delete(t.Context(), configMap("linstor", nil)) },
+		"LabelNode":   func() error { return w.LabelNode(t.Context(), &corev1.Node{}, nil) },
+		"PatchStatus": func() error { return w.PatchStatus(t.Context(), cluster, cluster) },
+		"PatchMeta":   func() error { return w.PatchMeta(t.Context(), cluster, cluster) },
+	}
+	for name, write := range writes {
+		w.BeforeWrite = func(context.Context) error { return nil }
+		sent = 0
+		if err := write(); err != nil || sent != 1 {
+			t.Errorf("%s with the lease: %v, sent %d", name, err, sent)
+		}
+		w.BeforeWrite = func(context.Context) error { return gone }
+		sent = 0
+		if err := write(); !errors.Is(err, gone) || sent > 0 {
+			t.Errorf("%s without the lease: %v, sent %d", name, err, sent)
+		}
+	}
+}

@@ -23,7 +23,7 @@ var errNotLeader = errors.New("this operator's lease has run out")
 
 // leaseWatch notes when the lease was last renewed. A process that was stopped for a while (a paused node, a frozen
 // virtual machine) goes on in the middle of what it did before it learns that another one leads; the check before each
-// write to LINSTOR, which knows no leaders, stops it there.
+// write stops it there.
 type leaseWatch struct {
 	resourcelock.Interface
 	duration time.Duration

@@ -219,9 +219,11 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 		}
 	}})
 	observer.Tasks = runner
+	writer := kube.NewWriter(mgr.GetClient())
+	writer.BeforeWrite = lease.check
 	r := &controller.Reconciler{
-		Backups: backup.Reader{Client: mgr.GetAPIReader()},
-		Reader:  mgr.GetClient(), Writer: kube.NewWriter(mgr.GetClient()), Observer: observer, API: api, Tasks: runner,
+		Backups: backup.Reader{Client: mgr.GetAPIReader()}, Live: kube.Live{Client: mgr.GetAPIReader()},
+		Reader: mgr.GetClient(), Writer: writer, Observer: observer, API: api, Tasks: runner,
 		Recorder: mgr.GetEventRecorder("storagecluster-operator"), Metrics: m, Clock: clk,
 	}
 	if err := mgr.Add(runner); err != nil {

@@ -34,10 +34,17 @@ func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
 	if err != nil {
 		return Fail(err)
 	}
-	if in.volumesPossible(claim) && !in.takenDown() {
+	runs := in.volumesPossible(claim) && !in.takenDown()
+	if runs {
 		if o := h.volumes(ctx, in, claim); o != nil {
 			return *o
 		}
+	}
+	// What was begun before must not make a pool or change a node behind the deletion's back.
+	if n := in.Tasks.Quiesce(deregisterKey("")); n > 0 {
+		return Wait("EndingWrites", fmt.Sprintf("%d writes to LINSTOR are still going on", n), in.poll())
+	}
+	if runs {
 		if o := in.lookAgain(ctx); o != nil {
 			return *o
 		}
@@ -145,6 +152,8 @@ func (in *Input) satelliteSets() (stay, going int) {
 	return stay, going
 }
 
+func deregisterKey(node string) string { return "deregister/" + node }
+
 // deregister removes in LINSTOR the pools and nodes that the operator made, and says how many nodes are left, and what fails
 // with the first of them. Nodes that somebody else registered stay.
 func (in *Input) deregister() (left int, trouble error) {
@@ -163,12 +172,15 @@ func (in *Input) deregister() (left int, trouble error) {
 		}
 		slices.Sort(pools) // an order that changes would make each look a new task, which does not wait for its back-off
 		name := n.Name
-		in.ensure(work.Task{Key: "deregister/" + name, Input: digest(pools), Do: func(ctx context.Context) error {
+		in.ensure(work.Task{Key: deregisterKey(name), Input: digest(pools), Do: func(ctx context.Context) error {
 			switch held, err := in.API.Resources(ctx, linstor.ResourceQuery{Nodes: []string{name}}); {
 			case err != nil:
 				return err
 			case len(held) > 0: // LINSTOR would delete them with the node
 				return fmt.Errorf("node %s has got a copy of volume %s since: it stays registered", name, held[0].Name)
+			}
+			if err := in.stands(ctx); err != nil {
+				return err
 			}
 			for _, p := range pools {
 				if err := in.API.DeletePool(ctx, name, p); err != nil && !linstor.IsNotFound(err) {
@@ -185,6 +197,11 @@ func (in *Input) deregister() (left int, trouble error) {
 func (in *Input) takeDown(ctx context.Context) Outcome {
 	steps := [][]client.Object{in.satelliteObjects(), in.controllerAndLoaders(), in.configuration()}
 	for _, objects := range steps {
+		if len(objects) > 0 {
+			if err := in.stands(ctx); err != nil {
+				return in.notNow(err)
+			}
+		}
 		gone := true
 		for _, o := range objects {
 			gone = false
@@ -209,7 +226,45 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 			return Fail(fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
 		}
 	}
+	return in.nothingLeft(ctx)
+}
+
+// notNow waits for the cache if a step was refused because the view is out of date.
+func (in *Input) notNow(err error) Outcome {
+	if ignoreOutdated(err) != nil {
+		return Fail(err)
+	}
+	return Wait("ViewOutdated", oneLine(err.Error()), in.poll())
+}
+
+// nothingLeft is Done once the API server itself has nothing left of the cluster. What was made just before the deletion may
+// not be in the cache yet, and nobody would remove it after the finalizer has gone.
+func (in *Input) nothingLeft(ctx context.Context) Outcome {
+	if err := in.stands(ctx); err != nil {
+		return in.notNow(err)
+	}
+	objects, err := in.Live.Labelled(ctx, in.Cluster.Name)
+	if err != nil {
+		return Fail(err)
+	}
+	for i := range objects {
+		if o := &objects[i]; !in.stays(o.Kind, o) {
+			return Wait("RemovingWorkloads", fmt.Sprintf("%s %s is still there", o.Kind, o.Name), in.poll())
+		}
+	}
 	return Done()
+}
+
+// stays is whether an object outlives the cluster: what keeps its memory with the policy Retain, and what others control.
+func (in *Input) stays(kind string, o client.Object) bool {
+	retain := in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete
+	switch kind {
+	case "ConfigMap":
+		return retain && o.GetName() == resources.ClaimName
+	case "ControllerRevision":
+		return retain || o.GetLabels()[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision
+	}
+	return false
 }
 
 func (in *Input) satelliteObjects() []client.Object {
@@ -244,9 +299,8 @@ func (in *Input) configuration() []client.Object {
 			out = append(out, s)
 		}
 	}
-	forget := in.Cluster.Spec.DeletionPolicy == v1alpha1.DeletionDelete
 	for _, cm := range in.Kube.ConfigMaps {
-		if ours(in.Cluster.Name, cm) && (cm.Name != resources.ClaimName || forget) {
+		if ours(in.Cluster.Name, cm) && !in.stays("ConfigMap", cm) {
 			out = append(out, cm)
 		}
 	}
@@ -255,8 +309,8 @@ func (in *Input) configuration() []client.Object {
 			out = append(out, s)
 		}
 	}
-	if forget {
-		for _, r := range in.Kube.Revisions {
+	for _, r := range in.Kube.Revisions {
+		if !in.stays("ControllerRevision", r) {
 			out = append(out, r)
 		}
 	}

@@ -84,6 +84,8 @@ type Tasks interface {
 	Ensure(t work.Task) work.State
 	State(key string) work.State
 	Forget(prefix string)
+	// Quiesce drops what waits, keys with the prefix aside, and says how many others still run.
+	Quiesce(except string) (running int)
 }
 
 // Backups finds the backup that LINSTOR's image makes of the Kubernetes database before it migrates it.
@@ -99,6 +101,8 @@ type Input struct {
 	Writer Writer
 	API    linstor.API
 	Tasks  Tasks
+	// Live is asked right before something is destroyed.
+	Live Live
 	// Backups reads LINSTOR's own backups back.
 	Backups Backups
 	// Answer is the valid answer to a hold that the resume annotation gives; nil if none.
@@ -115,6 +119,10 @@ func (in *Input) ensure(t work.Task) {
 	st := in.Tasks.State(t.Key)
 	if v := in.Linstor.View; v != nil && !st.DoneAt.IsZero() && !v.TakenAt.After(st.DoneAt) && st.Err == nil {
 		return
+	}
+	do := t.Do
+	t.Do = func(ctx context.Context) error {
+		return ignoreOutdated(do(ctx))
 	}
 	in.Tasks.Ensure(t)
 }

@@ -10,10 +10,12 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"sync"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -37,6 +39,10 @@ type record struct {
 	// now is what LINSTOR says when it is asked uncached, if that is not what the snapshot has; snapshots are names by node.
 	now       *linstor.View
 	snapshots map[string][]string
+	// live is the API server; it has what the snapshot has.
+	live fakeLive
+	// running is how many tasks still run.
+	running int
 }
 
 func (r *record) note(format string, args ...any) error {
@@ -82,6 +88,8 @@ func (r *record) Ensure(t work.Task) work.State {
 
 func (r *record) State(key string) work.State { return r.states[key] }
 
+func (r *record) Quiesce(string) int { return r.running }
+
 func (r *record) Forget(prefix string) { _ = r.note("forget %s", prefix) }
 
 // keys are the keys of the tasks that were asked for.
@@ -101,6 +109,31 @@ func (r *record) run(t *testing.T, key string) error {
 		t.Fatalf("no task %s; there are %v", key, r.keys())
 	}
 	return r.queued[i].Do(t.Context())
+}
+
+// fakeLive is the API server, past the cache.
+type fakeLive struct {
+	cluster *v1alpha1.StorageCluster
+	kube    *Kube
+	// labelled are what the cluster has left.
+	labelled []metav1.PartialObjectMetadata
+}
+
+func (f *fakeLive) Cluster(context.Context, string) (*v1alpha1.StorageCluster, error) {
+	return f.cluster, nil
+}
+
+func (f *fakeLive) Node(_ context.Context, name string) (*corev1.Node, error) {
+	for _, n := range f.kube.Nodes {
+		if n.Name == name {
+			return n, nil
+		}
+	}
+	return nil, nil
+}
+
+func (f *fakeLive) Labelled(context.Context, string) ([]metav1.PartialObjectMetadata, error) {
+	return f.labelled, nil
 }
 
 // fakeAPI is LINSTOR. What is not defined here must not be called.

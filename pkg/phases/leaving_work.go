@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -54,6 +55,9 @@ func (in *Input) forget(ctx context.Context, m *Member) error {
 	}
 	if len(labels) == 0 {
 		return nil
+	}
+	if err := in.stands(ctx, m.Name); err != nil {
+		return ignoreOutdated(err)
 	}
 	if err := in.Writer.LabelNode(ctx, m.Node, labels); err != nil {
 		return fmt.Errorf("remove the labels of node %s: %w", m.Name, err)
@@ -111,7 +115,7 @@ func (in *Input) evacuate(l *leaver) {
 		if !gone && !n.Online() {
 			return fmt.Errorf("node %s is %s: LINSTOR would delete its copies instead of moving them", name, n.Status)
 		}
-		if err := in.checkDropped(ctx, name); err != nil {
+		if err := errors.Join(in.checkDropped(ctx, name), in.stands(ctx, l.name)); err != nil {
 			return err
 		}
 		now := in.Now.UTC().Format(time.RFC3339Nano)
@@ -173,6 +177,9 @@ func (in *Input) deleteEmpty(l *leaver) {
 		}
 		if len(snapshots) > 0 {
 			return fmt.Errorf("node %s holds %d snapshots: %s", name, len(snapshots), listSome(snapshots))
+		}
+		if err := in.stands(ctx, l.name); err != nil {
+			return err
 		}
 		if err := in.API.DeleteNode(ctx, name); err != nil {
 			return err

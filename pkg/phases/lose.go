@@ -65,6 +65,9 @@ func (in *Input) lose(ctx context.Context, node string, told Notice) error {
 	if err := in.mayLose(ctx, node); err != nil {
 		return err
 	}
+	if err := in.stands(ctx, node); err != nil {
+		return err
+	}
 	if err := in.API.LoseNode(ctx, node); err != nil {
 		return err
 	}

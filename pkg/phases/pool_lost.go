@@ -106,6 +106,9 @@ func (in *Input) recreatePool(ctx context.Context, m *Member, p *MemberPool) err
 	if old := m.oldDisks(p, now); len(old) > 0 {
 		return fmt.Errorf("pool %s on node %s is not made anew: %s of it is there and not empty; its volume group or zpool may only be inactive", p.Name, m.Name, quoteList(old))
 	}
+	if err := in.stands(ctx, m.Name); err != nil {
+		return err
+	}
 	if err := in.API.SetNodeProperties(ctx, m.Name, newIntent(p, now), nil); err != nil {
 		return err
 	}

@@ -75,6 +75,9 @@ func (in *Input) repairPool(ctx context.Context, m *Member, p *MemberPool) error
 		if !brokenPool(have) {
 			return nil
 		}
+		if err := in.stands(ctx, m.Name); err != nil {
+			return err
+		}
 		if err := in.API.DeletePool(ctx, m.Name, p.Name); err != nil {
 			return err
 		}
@@ -106,6 +109,9 @@ func (in *Input) makeFromDevices(ctx context.Context, m *Member, p *MemberPool) 
 	if identities(now) != identities(p.devices) {
 		return fmt.Errorf("pool %s on node %s: the empty disks changed while it was being made: %s became %s",
 			p.Entry.Name, m.Name, identities(p.devices), identities(now))
+	}
+	if err := in.stands(ctx, m.Name); err != nil {
+		return err
 	}
 	if m.intent(p) != identities(now) {
 		if err := in.API.SetNodeProperties(ctx, m.Name, newIntent(p, now), nil); err != nil {

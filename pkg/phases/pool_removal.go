@@ -73,6 +73,9 @@ func (in *Input) removeOldPool(ctx context.Context, m *Member, have *linstor.Poo
 	if err := in.poolUnused(ctx, m.Name, have.Name); err != nil {
 		return err
 	}
+	if err := in.stands(ctx, m.Name); err != nil {
+		return err
+	}
 	// A consent to use disks ends with the pool that it was for: were the entry added again, wiped disks would be used unasked.
 	if old := m.consents(now.Properties[auxEntry]); len(old) > 0 {
 		if err := in.API.SetNodeProperties(ctx, m.Name, nil, old); err != nil {

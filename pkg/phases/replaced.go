@@ -114,6 +114,9 @@ func (in *Input) replaceMachine(m *Member) {
 		if err := in.mayLose(ctx, name); err != nil {
 			return err
 		}
+		if err := in.stands(ctx, name); err != nil {
+			return err
+		}
 		if err := in.disconnect(ctx, n); err != nil {
 			return err
 		}

@@ -317,6 +317,11 @@ func (in *Input) roll(ctx context.Context) error {
 		return nil
 	}
 	plan := in.Roll()
+	if len(plan.Next) > 0 {
+		if err := in.stands(ctx); err != nil {
+			return ignoreOutdated(err)
+		}
+	}
 	for i, m := range plan.Next {
 		// A DaemonSet whose change was not seen yet would make the pod as it was.
 		ds := in.Kube.satelliteSet(m.SatellitePod)

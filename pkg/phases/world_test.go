@@ -292,5 +292,7 @@ func (w *world) snapshot() *Snapshot {
 func (w *world) input() (*Input, *record) {
 	w.t.Helper()
 	r := &record{fail: map[string]error{}, states: w.tasks, pools: map[string]*linstor.Pool{}, devices: map[string][]linstor.Device{}}
-	return &Input{Snapshot: w.snapshot(), Writer: r, API: fakeAPI{record: r}, Tasks: r}, r
+	s := w.snapshot()
+	r.live = fakeLive{cluster: s.Cluster, kube: &s.Kube}
+	return &Input{Snapshot: s, Writer: r, API: fakeAPI{record: r}, Tasks: r, Live: &r.live}, r
 }

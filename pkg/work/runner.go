@@ -193,6 +193,23 @@ func (r *Runner) Forget(prefix string) {
 	}
 }
 
+// Quiesce drops what waits, keys with the prefix aside, and says how many other tasks still run. Nothing that was asked for
+// before is done any more once it returns 0.
+func (r *Runner) Quiesce(except string) (running int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for key, t := range r.tasks {
+		switch {
+		case strings.HasPrefix(key, except):
+		case t.state.Running:
+			running++
+		default:
+			t.state.Queued = false
+		}
+	}
+	return running
+}
+
 // Errors returns the last failure of every key that has one.
 func (r *Runner) Errors() map[string]error {
 	r.mu.Lock()

@@ -333,3 +333,39 @@ func TestEndOfLeadership(t *testing.T) {
 		}
 	})
 }
+
+func TestQuiesce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := New(Options{Parallel: 1})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go func() { _ = r.Run(ctx) }()
+		synctest.Wait()
+		release := make(chan struct{})
+		var done []string
+		task := func(key string) Task {
+			return Task{Key: key, Do: func(context.Context) error {
+				if key == "a/1" {
+					<-release
+				}
+				done = append(done, key)
+				return nil
+			}}
+		}
+		for _, key := range []string{"a/1", "a/2", "b/1"} {
+			r.Ensure(task(key))
+		}
+		synctest.Wait()
+		if n := r.Quiesce("b/"); n != 1 {
+			t.Errorf("%d tasks run, want 1", n)
+		}
+		close(release)
+		synctest.Wait()
+		if n := r.Quiesce("b/"); n != 0 {
+			t.Errorf("%d tasks run after their end", n)
+		}
+		if got := strings.Join(done, " "); got != "a/1 b/1" {
+			t.Errorf("done: %s", got)
+		}
+	})
+}

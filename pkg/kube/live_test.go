@@ -1,0 +1,50 @@
+package kube
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+func TestLive(t *testing.T) {
+	member := map[string]string{v1alpha1.LabelMember: "linstor"}
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	ours, foreign := configMap("linstor", nil), configMap("other", nil)
+	foreign.Name = "foreign"
+	l := Live{fake.NewClientBuilder().WithScheme(scheme(t)).
+		WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, byName).WithIndex(&corev1.Node{}, metav1.ObjectNameField, byName).
+		WithObjects(&v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor"}}, ours, foreign,
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: member}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}).
+		Build()}
+	if c, err := l.Cluster(t.Context(), "linstor"); err != nil || c == nil || c.Name != "linstor" {
+		t.Errorf("cluster %v, %v", c, err)
+	}
+	if c, err := l.Cluster(t.Context(), "other"); err != nil || c != nil {
+		t.Errorf("another cluster %v, %v", c, err)
+	}
+	if n, err := l.Node(t.Context(), "n2"); err != nil || n == nil || n.Name != "n2" {
+		t.Errorf("node %v, %v", n, err)
+	}
+	if n, err := l.Node(t.Context(), "n3"); err != nil || n != nil {
+		t.Errorf("no node %v, %v", n, err)
+	}
+	objects, err := l.Labelled(t.Context(), "linstor")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, o := range objects {
+		names = append(names, o.Kind+" "+o.Name)
+	}
+	slices.Sort(names)
+	if d := cmp.Diff([]string{"ConfigMap c", "Node n1"}, names); d != "" {
+		t.Error(d)
+	}
+}

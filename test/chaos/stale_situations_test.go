@@ -1,0 +1,166 @@
+package chaos
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// situation is something that happens while an operator is told late. It begins and ends with the world at rest.
+type situation struct {
+	name string
+	// before leads to where the view is held back; nil for nothing.
+	before func(*staleWorld)
+	// happens is what the operator does not see.
+	happens func(*staleWorld)
+	// after goes back to the world at rest, once the operator sees everything; nil if that needs nothing.
+	after func(*staleWorld)
+	// lingers is how long the operator works on with what it was told before.
+	lingers time.Duration
+}
+
+const (
+	staleLong  = 4 * time.Second
+	staleShort = 2 * time.Second
+)
+
+// staleSituations are what may happen behind an operator's back.
+func staleSituations() []situation {
+	return []situation{
+		{
+			name: "a leaving node comes back", lingers: staleLong,
+			before:  func(w *staleWorld) { w.pick("n4", false); w.leaving("n4") },
+			happens: func(w *staleWorld) { w.pick("n4", true) },
+		},
+		{
+			name: "a leaving node with data comes back", lingers: staleLong,
+			before: func(w *staleWorld) {
+				w.volume("pvc-1", "ssd", "n1", "n4")
+				w.pick("n4", false)
+				w.leaving("n4")
+			},
+			happens: func(w *staleWorld) { w.pick("n4", true) },
+			after:   func(w *staleWorld) { w.Eventually("Ready", w.ready); w.dropVolume("pvc-1") },
+		},
+		{
+			name: "a node leaves and comes back", lingers: staleLong,
+			happens: func(w *staleWorld) { w.pick("n4", false); w.pick("n4", true) },
+		},
+		{
+			name: "a Node is deleted and joins anew", lingers: staleLong,
+			happens: func(w *staleWorld) {
+				if err := errors.Join(w.Sim.DeleteNode(w.Ctx, "n4"), w.Sim.RejoinNode(w.Ctx, "n4")); err != nil {
+					w.T.Fatal(err)
+				}
+			},
+		},
+		{
+			name: "a leaving node gets the last copy of a volume", lingers: staleLong,
+			before:  func(w *staleWorld) { w.pick("n4", false); w.leaving("n4") },
+			happens: func(w *staleWorld) { w.volume("pvc-2", "ssd", "n4") },
+			after: func(w *staleWorld) {
+				w.Eventually("the copy is moved, and n4 has left", func() error {
+					if on := w.Sim.World().VolumeData("pvc-2"); len(on) != 1 || on[0] == "n4" {
+						return fmt.Errorf("it is on %v", on)
+					}
+					if _, err := w.LinstorNode("n4"); err == nil {
+						return fmt.Errorf("n4 is there: %+v", w.Get().Status.Nodes.Leaving)
+					}
+					return nil
+				})
+				w.dropVolume("pvc-2")
+				w.Sim.World().Machine("n4").RemoveVolumeGroup("vg_new") // a node that has left is a new one when it comes back
+				w.pick("n4", true)
+			},
+		},
+		{
+			name: "a pool is taken away and wanted again", lingers: staleShort,
+			happens: func(w *staleWorld) { w.pools(withoutFast); w.settled(time.Second); w.pools(withFast) },
+		},
+		{
+			name: "a pool that goes has a volume", lingers: staleShort,
+			happens: func(w *staleWorld) { w.volume("pvc-3", "fast", "n1", "n2"); w.pools(withoutFast) },
+			after: func(w *staleWorld) {
+				w.Eventually("the unused pools are gone", func() error {
+					s := w.Get().Status
+					if v := w.View(); s.Phase != v1alpha1.PhaseReady || v.Pool("n1", "fast") == nil || v.Pool("n4", "fast") != nil {
+						return fmt.Errorf("%s, n1 %v, n4 %v", s.Phase, v.Pool("n1", "fast"), v.Pool("n4", "fast"))
+					}
+					return nil
+				})
+				w.dropVolume("pvc-3")
+				w.pools(withFast)
+			},
+		},
+		{
+			name: "a disk gets a file system", lingers: staleShort,
+			happens: func(w *staleWorld) {
+				w.Sim.World().Machine("n2").SetSignature("ZA2", "ext4")
+				w.pools(func(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec {
+					return append(ps, v1alpha1.StoragePoolSpec{
+						Name: "hdd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_hdd"},
+						Devices: &v1alpha1.DevicesSpec{Match: []v1alpha1.DeviceMatch{{Serial: "ZA*"}}},
+					})
+				})
+			},
+			after: func(w *staleWorld) {
+				w.WaitStatus("the other pools", func(s *v1alpha1.StorageClusterStatus) bool { return s.Pools.Summary == "11/12" })
+				w.pools(func(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec { return ps[:2] })
+				w.Eventually("the pools are gone", func() error {
+					if w.View().Pool("n1", "hdd") != nil {
+						return errors.New("n1 has one")
+					}
+					return w.ready()
+				})
+				for _, n := range []string{"n1", "n2", "n3", "n4"} {
+					w.Sim.World().Machine(n).RemoveVolumeGroup("vg_hdd")
+					w.Sim.World().Machine(n).SetSignature("ZA"+n[1:], "")
+					w.linstorForget(n, "Aux/storage.linstor.dev/intent.hdd", "Aux/storage.linstor.dev/backing.hdd")
+				}
+			},
+		},
+		{
+			name: "satellites change and a pod goes", lingers: staleLong,
+			happens: func(w *staleWorld) {
+				w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Images.Registry = "mirror.example.com/linstor" })
+				w.settled(time.Second)
+				w.deletePod("n2")
+			},
+			after: func(w *staleWorld) {
+				w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Images.Registry = "" })
+			},
+		},
+		{
+			name: "objects are made anew, and all is deleted", lingers: staleShort,
+			happens: func(w *staleWorld) { w.remade(); w.Remove() },
+			after: func(w *staleWorld) {
+				w.gone()
+				w.install(newestVersion)
+			},
+		},
+		{
+			name: "the StorageCluster is deleted and made anew", lingers: staleShort,
+			happens: func(w *staleWorld) { w.force() },
+		},
+		{
+			name: "all is made and deleted at once", lingers: staleShort,
+			before: func(w *staleWorld) { w.Remove(); w.gone() },
+			happens: func(w *staleWorld) {
+				w.install(newestVersion)
+				w.settled(staleShort)
+				w.Remove()
+			},
+			after: func(w *staleWorld) { w.gone(); w.install(newestVersion) },
+		},
+	}
+}
+
+// boundedSituations are those that every test run goes through.
+func boundedSituations() []situation {
+	return slices.DeleteFunc(staleSituations(), func(s situation) bool {
+		return !slices.Contains([]string{"a leaving node comes back", "a pool is taken away and wanted again", "the StorageCluster is deleted and made anew"}, s.name)
+	})
+}
