@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -46,7 +45,7 @@ func (s subject) fail(ctx context.Context, kind, cause error) error {
 		// What the driver reports then is how the end of the time reached it.
 		return fmt.Errorf("%s %w: no answer within %s", s.server, ErrUnreachable, s.timeout)
 	}
-	detail := s.redact(cause.Error())
+	detail := s.access.Hide(cause.Error())
 	switch {
 	case errors.Is(kind, ErrUnreachable):
 		return fmt.Errorf("%s %w: %s", s.server, kind, detail)
@@ -61,21 +60,4 @@ func (s subject) fail(ctx context.Context, kind, cause error) error {
 	default:
 		return fmt.Errorf("%s: read LINSTOR's nodes: %s", s.server, detail)
 	}
-}
-
-// redact removes the user's name, which servers repeat in quotes, and drops a text with the password altogether, because
-// the rest of such a text would show where the password was.
-func (s subject) redact(text string) string {
-	if s.access.Password != "" && strings.Contains(text, s.access.Password) {
-		return "the server's message is left out, because it repeats the password"
-	}
-	if s.access.User == "" {
-		return text
-	}
-	for _, noun := range []string{"user ", "role "} {
-		for _, quote := range []string{`"`, `'`} {
-			text = strings.ReplaceAll(text, noun+quote+s.access.User+quote, noun+"<username>")
-		}
-	}
-	return text
 }

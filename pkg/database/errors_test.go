@@ -18,16 +18,16 @@ func TestErrorsTellNoCredentials(t *testing.T) {
 	}{
 		{
 			name: "user in quotes", kind: ErrCredentials, cause: `no entry for user "linstor", database "linstor"`,
-			want: `mariadb at db:3306 refused access: no entry for user <username>, database "linstor" ` +
+			want: `mariadb at db:3306 refused access: no entry for user "<username>", database "linstor" ` +
 				`(keys username and password of Secret linstor-storage/linstor-db)`,
 		},
 		{
 			name: "user in single quotes", kind: ErrUnreachable, cause: "user 'linstor'@'h' has too many connections",
-			want: "mariadb at db:3306 cannot be reached: user <username>@'h' has too many connections",
+			want: "mariadb at db:3306 cannot be reached: user '<username>'@'h' has too many connections",
 		},
 		{
 			name: "password", cause: "cannot parse linstor:hunter2@db",
-			want: "mariadb at db:3306: read LINSTOR's nodes: the server's message is left out, because it repeats the password",
+			want: "mariadb at db:3306: read LINSTOR's nodes: the message is left out, because it repeats the password",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

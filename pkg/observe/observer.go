@@ -84,6 +84,10 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*ph
 	if err := o.target(s); err != nil {
 		return nil, err
 	}
+	s.Kube.HideSecrets(&c.Spec)
+	if s.Target != nil {
+		s.Kube.HideSecrets(s.Target.Spec) // what runs may still have the Secrets of before
+	}
 	if err := o.localVolumes(ctx, s); err != nil {
 		return nil, err
 	}

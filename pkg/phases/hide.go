@@ -1,0 +1,67 @@
+package phases
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// HideSecrets removes from what pods report what is in the Secrets that a spec names, before anything looks at it: programs
+// repeat their connection URL or user when they fail, and the status and Events are read by more people than Secrets are.
+func (k *Kube) HideSecrets(spec *v1alpha1.StorageClusterSpec) {
+	value := func(secret, key string) string {
+		if s := k.Secrets[secret]; s != nil {
+			return string(s.Data[key])
+		}
+		return ""
+	}
+	credentials := credentialsSecret(&spec.Database)
+	hidden := []resources.Database{
+		{User: value(credentials, "username"), Password: value(credentials, "password")},
+		{Password: value(spec.Controller.PassphraseSecret, PassphraseKey)},
+		{Password: value(spec.KernelModule.SigningKeySecret, resources.SigningKey)},
+	}
+	clean := func(text string) string {
+		for _, h := range hidden {
+			text = h.Hide(text)
+		}
+		return text
+	}
+	for _, pods := range k.Pods {
+		for node, p := range pods {
+			pods[node] = withMessages(p, clean)
+		}
+	}
+	for i, p := range k.ControllerPods {
+		k.ControllerPods[i] = withMessages(p, clean)
+	}
+}
+
+// withMessages is the pod with other messages: a copy if any of them changes, because the pod itself is the cache's.
+func withMessages(p *corev1.Pod, change func(string) string) *corev1.Pod {
+	differs := false
+	eachMessage(p, func(text *string) { differs = differs || change(*text) != *text })
+	if !differs {
+		return p
+	}
+	p = p.DeepCopy()
+	eachMessage(p, func(text *string) { *text = change(*text) })
+	return p
+}
+
+// eachMessage calls f for what each container says about its end, or about why it does not begin.
+func eachMessage(p *corev1.Pod, f func(*string)) {
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for i := range list {
+			for _, state := range []*corev1.ContainerState{&list[i].State, &list[i].LastTerminationState} {
+				if state.Waiting != nil {
+					f(&state.Waiting.Message)
+				}
+				if state.Terminated != nil {
+					f(&state.Terminated.Message)
+				}
+			}
+		}
+	}
+}
