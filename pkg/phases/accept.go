@@ -77,8 +77,8 @@ func (s *Snapshot) refuse() *HoldRequest {
 	}
 	if claim, claimed, _ := s.Claim(); claimed {
 		if want := resources.DatabaseURL(&spec.Database); claim.Backend != want && !sameDatabase(claim.Backend, want) {
-			return unsupported("spec.database asks for %s, but this cluster's data is in %s (ConfigMap %s/%s): set spec.database back",
-				want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)
+			return unsupported("spec.database.%s asks for %s, but this cluster's data is in %s (ConfigMap %s/%s): set spec.database back",
+				kind, want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)
 		}
 	}
 	if t := s.Target; t != nil {

@@ -23,11 +23,11 @@ func (s *Snapshot) Health() Health {
 	case s.Target == nil:
 		return Health{Reason: v1alpha1.ReasonNotChecked, Message: "the spec is not accepted yet"}
 	case s.Staying() == 0:
-		return Health{Degraded: true, Reason: v1alpha1.ReasonNoMatchingNodes, Message: "no node matches spec.nodes"}
+		return Health{Degraded: true, Reason: v1alpha1.ReasonNoMatchingNodes, Message: s.NoNodeMessage()}
 	case !s.Linstor.Known():
 		return Health{Degraded: true, Reason: "ControllerUnreachable", Message: oneLine(fmt.Sprintf("LINSTOR does not answer: %s", s.whyUnknown()))}
 	}
-	if e := (controllerLink{}).Evidence(s); e.State != Satisfied && e.Reason != "SettingProperties" {
+	if e := (controllerLink{}).Evidence(s); e.State != Satisfied && e.Reason != reasonSettingProperties && e.Reason != reasonTidyingUp {
 		return Health{Degraded: true, Reason: e.Reason, Message: e.Message}
 	}
 	bad := s.count(func(m *Member) bool {

@@ -57,12 +57,14 @@ func (controllerLink) Evidence(s *Snapshot) Evidence {
 		return Evidence{State: Unknown, Reason: "ControllerUnreachable", Message: oneLine(fmt.Sprintf("LINSTOR's API does not answer: %v", s.Linstor.Err))}
 	case v.Version != s.controllerRelease().Version:
 		return Evidence{State: Missing, Reason: "ControllerVersion", Message: fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.controllerRelease().Version)}
+	case s.oldConfiguration() != nil:
+		return Evidence{State: Missing, Reason: reasonTidyingUp, Message: "the controller's configuration of before is being removed"}
 	case !linstor.Diff(v.Properties, s.controllerProperties()).Empty():
 		message := "LINSTOR's controller properties are being set"
 		if err := s.TaskStates[propertiesKey].Err; err != nil {
 			message += ": " + oneLine(err.Error())
 		}
-		return Evidence{State: Missing, Reason: "SettingProperties", Message: message}
+		return Evidence{State: Missing, Reason: reasonSettingProperties, Message: message}
 	default:
 		return Evidence{State: Satisfied, Reason: "ControllerRunning", Message: "LINSTOR " + v.Version + " answers"}
 	}
@@ -90,6 +92,11 @@ func (controllerLink) Work(ctx context.Context, in *Input) error {
 		}
 	}
 	if v := in.Linstor.View; v != nil && v.Version == in.controllerRelease().Version {
+		if old := in.oldConfiguration(); old != nil {
+			if err := in.Writer.Delete(ctx, old); err != nil {
+				return fmt.Errorf("remove the configuration of before: %w", err)
+			}
+		}
 		if change := linstor.Diff(v.Properties, in.controllerProperties()); !change.Empty() {
 			in.ensure(work.Task{Key: propertiesKey, Input: digest(change), Do: func(ctx context.Context) error {
 				return in.API.SetProperties(ctx, change.Set, change.Delete)
@@ -97,6 +104,28 @@ func (controllerLink) Work(ctx context.Context, in *Input) error {
 		}
 	}
 	return nil
+}
+
+// What a controller that runs may lack without being in trouble.
+const (
+	reasonSettingProperties = "SettingProperties"
+	reasonTidyingUp         = "TidyingUp"
+)
+
+// oldConfiguration is the controller's configuration in the form that it had before credentials of the database were given or
+// taken away; nil if there is none. It must not stay: it may hold a password that nobody needs any more.
+func (s *Snapshot) oldConfiguration() client.Object {
+	var old client.Object
+	if secret := s.Kube.Secrets[resources.ControllerConfigName]; secret != nil && credentialsSecret(&s.Target.Spec.Database) == "" {
+		old = secret
+	}
+	if cm := s.Kube.ConfigMaps[resources.ControllerConfigName]; cm != nil && credentialsSecret(&s.Target.Spec.Database) != "" {
+		old = cm
+	}
+	if old == nil || !ours(s.Cluster.Name, old) || old.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return old
 }
 
 // managedObject is an object that a builder wants, and whether the live one is as wanted.
@@ -141,11 +170,11 @@ func (s *Snapshot) DatabaseAccess() (resources.Database, error) {
 	}
 	secret := s.Kube.Secrets[name]
 	if secret == nil {
-		return db, fmt.Errorf("spec.database: Secret %s/%s with keys username and password does not exist", v1alpha1.WorkloadNamespace, name)
+		return db, fmt.Errorf("there is no Secret %s/%s with keys username and password, which spec.database.%s.credentialsSecret names", v1alpha1.WorkloadNamespace, name, spec.Kind())
 	}
 	db.User, db.Password = string(secret.Data["username"]), string(secret.Data["password"])
 	if db.User == "" {
-		return db, fmt.Errorf("spec.database: Secret %s/%s has no key username", v1alpha1.WorkloadNamespace, name)
+		return db, fmt.Errorf("the Secret %s/%s has no key username, which spec.database.%s.credentialsSecret needs", v1alpha1.WorkloadNamespace, name, spec.Kind())
 	}
 	return db, nil
 }

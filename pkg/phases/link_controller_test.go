@@ -302,3 +302,35 @@ func TestEnsureWaitsForAViewThatShowsTheLastWrite(t *testing.T) {
 		})
 	}
 }
+
+// TestOldConfigurationGoes: the Secret with a password must not outlive the wish for it, nor a ConfigMap stay beside the Secret.
+// The controller must run with the new one before.
+func TestOldConfigurationGoes(t *testing.T) {
+	w := newWorld(t, 1)
+	config := w.kube.ConfigMaps[resources.ControllerConfigName]
+	old := &corev1.Secret{ObjectMeta: *config.ObjectMeta.DeepCopy()}
+	old.UID = "old"
+	w.kube.Secrets[old.Name] = old
+	s := w.snapshot()
+	if got := s.oldConfiguration(); got != old {
+		t.Fatalf("the old configuration is %v", got)
+	}
+	if e := (controllerLink{}).Evidence(s); e.State != Missing || e.Reason != reasonTidyingUp || s.Health().Degraded {
+		t.Errorf("evidence %+v, health %+v", e, s.Health())
+	}
+	in, writes := w.input()
+	if err := (controllerLink{}).Work(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"delete Secret/" + resources.ControllerConfigName}; !cmp.Equal(writes.calls, want) {
+		t.Errorf("%v, want %v", writes.calls, want)
+	}
+	old.Labels = nil
+	if got := w.snapshot().oldConfiguration(); got != nil {
+		t.Errorf("somebody else's: %v", got)
+	}
+	old.Labels, old.DeletionTimestamp = config.Labels, &metav1.Time{Time: begin}
+	if got := w.snapshot().oldConfiguration(); got != nil {
+		t.Errorf("one that is going: %v", got)
+	}
+}

@@ -53,8 +53,8 @@ func claimedEvidence(s *Snapshot, claim resources.ClaimData) Evidence {
 	if want := resources.DatabaseURL(&s.Target.Spec.Database); claim.Backend != want && !sameDatabase(claim.Backend, want) {
 		return Evidence{State: Failed, Reason: string(v1alpha1.HoldUnsupportedChange), Message: "the claim names another database",
 			Hold: &HoldRequest{Reason: v1alpha1.HoldUnsupportedChange, Message: fmt.Sprintf(
-				"spec.database asks for %s, but this cluster's data is in %s (ConfigMap %s/%s); moving LINSTOR's data is not supported: set spec.database back",
-				want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)}}
+				"spec.database.%s asks for %s, but this cluster's data is in %s (ConfigMap %s/%s); moving LINSTOR's data is not supported: set spec.database back",
+				s.Target.Spec.Database.Kind(), want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)}}
 	}
 	if v := s.Linstor.View; v != nil && claim.LocalID != "" && v.LocalID != claim.LocalID {
 		return Evidence{State: Failed, Reason: string(v1alpha1.HoldForeignLinstorFound), Message: "LINSTOR runs on another cluster's data",

@@ -315,7 +315,7 @@ func (s *Snapshot) perMember(before, through func(*Member) bool) Evidence {
 	restarting := s.count(func(m *Member) bool { return m.Counts() && m.restarting && (!before(m) || !through(m)) })
 	switch {
 	case s.Staying() == 0:
-		e.State, e.Reason, e.Message = Missing, v1alpha1.ReasonNoMatchingNodes, "no node matches spec.nodes"
+		e.State, e.Reason, e.Message = Missing, v1alpha1.ReasonNoMatchingNodes, s.NoNodeMessage()
 	case e.Done+restarting == e.Total:
 		e.State = Satisfied
 	case e.Done+restarting >= s.MinReady():

@@ -52,7 +52,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 func ready(st *v1alpha1.StorageClusterStatus, s *phases.Snapshot, health phases.Health) verdict {
 	switch {
 	case s.Staying() == 0 && s.Target != nil:
-		return no(v1alpha1.ReasonNoMatchingNodes, "no node matches spec.nodes")
+		return no(v1alpha1.ReasonNoMatchingNodes, s.NoNodeMessage())
 	case st.Phase == v1alpha1.PhaseReady && !health.Degraded:
 		return yes(string(st.Phase), st.Nodes.Summary+" nodes online, "+st.Pools.Summary+" pools ready")
 	case st.Phase == v1alpha1.PhaseReady, st.Phase == v1alpha1.PhaseDegraded:
