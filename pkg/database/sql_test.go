@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
 const secretName = "linstor-db"
@@ -34,7 +35,7 @@ func accessTo(spec *v1alpha1.DatabaseSpec, user, password string) resources.Data
 }
 
 func TestPostgreSQL(t *testing.T) {
-	t.Run("stub", func(t *testing.T) { testSQL(t, serveStub(t, stubPostgreSQL), postgreSQLSpec) })
+	t.Run("stub", func(t *testing.T) { testSQL(t, sqlstub.Serve(t, stub().PostgreSQL), postgreSQLSpec) })
 	if binary := findProgram("postgres", "/usr/lib/postgresql/*/bin/postgres"); binary != "" {
 		t.Run("real", func(t *testing.T) { testSQL(t, realPostgreSQL(t, binary), postgreSQLSpec) })
 	}
@@ -42,7 +43,7 @@ func TestPostgreSQL(t *testing.T) {
 }
 
 func TestMariaDB(t *testing.T) {
-	t.Run("stub", func(t *testing.T) { testSQL(t, serveStub(t, stubMariaDB), mariaDBSpec) })
+	t.Run("stub", func(t *testing.T) { testSQL(t, sqlstub.Serve(t, stub().MariaDB), mariaDBSpec) })
 	if binary := findProgram("mariadbd", "/usr/sbin/mariadbd"); binary != "" {
 		t.Run("real", func(t *testing.T) { testSQL(t, realMariaDB(t, binary), mariaDBSpec) })
 	}

@@ -1,14 +1,9 @@
 package e2e
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -62,14 +57,14 @@ func databaseUnreachableAtFirst(t *testing.T) {
 	e := start(t, harness.Nodes(1))
 	e.Timing.Deadlines[fsm.Database] = time.Second
 	e.Run()
-	address := freeAddress(t)
+	address := harness.FreeAddress(t)
 	e.Apply(harness.Manifest(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) + harness.ThinPool))
 	h := e.held(v1alpha1.HoldDatabaseUnreachable, "no progress for 1s", address)
 	h = e.retriedInVain(h)
-	other := freeAddress(t)
+	other := harness.FreeAddress(t)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.Database.Etcd.Endpoints[0] = "http://" + other })
 	h = e.held(v1alpha1.HoldDatabaseUnreachable, other)
-	e.startEtcd(other)
+	harness.StartEtcd(t, other)
 	e.ended(h, fsm.Cleared)
 	e.ready("1/1", "1/1")
 }
@@ -87,35 +82,6 @@ func databaseLost(t *testing.T) {
 	e.Sim.SetCrash(resources.ControllerContainer, "", "")
 	e.ended(h, fsm.Cleared)
 	e.ready("1/1", "1/1")
-}
-
-// freeAddress is a loopback address at which nothing listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
-// startEtcd runs the control plane's etcd once more, for LINSTOR.
-func (e *env) startEtcd(address string) {
-	e.T.Helper()
-	dir := e.T.TempDir()
-	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, filepath.Join(e.Sim.BinDir(), "etcd"), "--data-dir="+dir, "--listen-client-urls=http://"+address,
-		"--advertise-client-urls=http://"+address, "--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"), "--log-level=error")
-	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
-		cancel()
-		e.T.Fatal(err)
-	}
-	e.T.Cleanup(func() {
-		cancel()
-		_ = cmd.Wait() // it was killed
-	})
 }
 
 func holdForeignLinstorFound(t *testing.T) {

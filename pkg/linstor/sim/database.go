@@ -37,6 +37,7 @@ func (w *World) Database(url string) *Database {
 }
 
 func (w *World) database(url string) *Database {
+	url, _, _ = strings.Cut(url, "?") // parameters are about the connection, not about the data
 	db := w.databases[url]
 	if db == nil {
 		db = &Database{world: w, url: url}

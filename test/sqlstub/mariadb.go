@@ -1,4 +1,4 @@
-package database
+package sqlstub
 
 import (
 	"bufio"
@@ -6,6 +6,7 @@ import (
 	"crypto/sha1"
 	"crypto/subtle"
 	"encoding/binary"
+	"fmt"
 	"io"
 	"net"
 )
@@ -30,8 +31,8 @@ type myConn struct {
 	sequence byte
 }
 
-// stubMariaDB speaks as much of MariaDB's protocol as one login with mysql_native_password and one text query need.
-func stubMariaDB(conn net.Conn) error {
+// MariaDB speaks as much of MariaDB's protocol as one login with mysql_native_password and one text query need.
+func (s *Server) MariaDB(conn net.Conn) error {
 	c := &myConn{in: bufio.NewReader(conn), out: conn}
 	if err := c.send(myGreeting()); err != nil {
 		return err
@@ -44,11 +45,11 @@ func stubMariaDB(conn net.Conn) error {
 	if err != nil {
 		return err
 	}
-	right := subtle.ConstantTimeCompare(proof, myProof(stubPassword(user))) == 1
-	switch stubLogin(user, right, database) {
-	case stubBadPassword:
+	right := subtle.ConstantTimeCompare(proof, myProof(s.Users[user])) == 1
+	switch s.login(user, right, database) {
+	case badPassword:
 		return c.fail(1045, "28000", "Access denied for user '"+user+"'@'localhost' (using password: YES)")
-	case stubNoDatabase:
+	case noDatabase:
 		return c.fail(1049, "42000", "Unknown database '"+database+"'")
 	}
 	if err := c.send([]byte{0, 0, 0, 2, 0, 0, 0}); err != nil { // OK
@@ -61,9 +62,9 @@ func stubMariaDB(conn net.Conn) error {
 			return pgEnd(err)
 		}
 		if command[0] != 3 || string(command[1:]) != "SELECT NODE_DSP_NAME FROM NODES" {
-			return stubError("command %q", command)
+			return fmt.Errorf("command %q", command)
 		}
-		if err := c.answer(user, database); err != nil {
+		if err := c.answer(s, user, database); err != nil {
 			return err
 		}
 	}
@@ -84,11 +85,11 @@ func myGreeting() []byte {
 
 func myLogin(p []byte) (user string, proof []byte, database string, err error) {
 	if len(p) < 32 || binary.LittleEndian.Uint32(p)&myConnectWithDB == 0 {
-		return "", nil, "", stubError("login %q", p)
+		return "", nil, "", fmt.Errorf("login %q", p)
 	}
 	name, rest, found := bytes.Cut(p[32:], []byte{0})
 	if !found || len(rest) == 0 || len(rest) < 1+int(rest[0]) {
-		return "", nil, "", stubError("login %q", p)
+		return "", nil, "", fmt.Errorf("login %q", p)
 	}
 	proof = rest[1 : 1+rest[0]]
 	db, _, _ := bytes.Cut(rest[1+rest[0]:], []byte{0})
@@ -105,17 +106,17 @@ func myProof(password string) []byte {
 	return proof
 }
 
-func (c *myConn) answer(user, database string) error {
-	names, outcome := stubQuery(user, database)
+func (c *myConn) answer(s *Server, user, database string) error {
+	names, outcome := s.query(user, database)
 	switch outcome {
-	case stubDenied:
+	case denied:
 		return c.fail(1142, "42000", "SELECT command denied to user '"+user+"'@'localhost' for table `"+database+"`.`NODES`")
-	case stubNoTable:
+	case noTable:
 		return c.fail(1146, "42S02", "Table '"+database+".NODES' doesn't exist")
 	}
 	var column []byte
-	for _, s := range []string{"def", database, "NODES", "NODES", "NODE_DSP_NAME", "NODE_DSP_NAME"} {
-		column = append(append(column, byte(len(s))), s...)
+	for _, text := range []string{"def", database, "NODES", "NODES", "NODE_DSP_NAME", "NODE_DSP_NAME"} {
+		column = append(append(column, byte(len(text))), text...)
 	}
 	column = append(column, 0x0c, 45, 0, 0xfc, 3, 0, 0, 0xfd, 0, 0, 0, 0, 0) // utf8mb4, 1020 bytes, VAR_STRING
 	end := []byte{0xfe, 0, 0, 2, 0}

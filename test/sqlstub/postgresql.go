@@ -1,9 +1,10 @@
-package database
+package sqlstub
 
 import (
 	"bufio"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -15,8 +16,8 @@ const (
 	pgProtocol3  = 3 << 16
 )
 
-// stubPostgreSQL speaks as much of PostgreSQL's protocol as one login and one simple query need.
-func stubPostgreSQL(conn net.Conn) error {
+// PostgreSQL speaks as much of PostgreSQL's protocol as one login and one simple query need.
+func (s *Server) PostgreSQL(conn net.Conn) error {
 	in := bufio.NewReader(conn)
 	params, err := pgStartup(in, conn)
 	if err != nil || params == nil {
@@ -30,20 +31,20 @@ func stubPostgreSQL(conn net.Conn) error {
 		return err
 	}
 	if kind != 'p' {
-		return stubError("message %q instead of a password", kind)
+		return fmt.Errorf("message %q instead of a password", kind)
 	}
 	user, database := params["user"], params["database"]
 	password := strings.TrimSuffix(string(body), "\x00")
-	switch stubLogin(user, password == stubPassword(user), database) {
-	case stubBadPassword:
+	switch s.login(user, password == s.Users[user], database) {
+	case badPassword:
 		return pgError(conn, "FATAL", "28P01", `password authentication failed for user "`+user+`"`)
-	case stubNoDatabase:
+	case noDatabase:
 		return pgError(conn, "FATAL", "3D000", `database "`+database+`" does not exist`)
 	}
 	if err := pgSend(conn, 'R', make([]byte, 4)); err != nil { // AuthenticationOk
 		return err
 	}
-	return pgQueries(in, conn, user, database)
+	return s.pgQueries(in, conn, user, database)
 }
 
 func pgStartup(in *bufio.Reader, conn net.Conn) (map[string]string, error) {
@@ -69,12 +70,12 @@ func pgStartup(in *bufio.Reader, conn net.Conn) (map[string]string, error) {
 			}
 			return params, nil
 		default:
-			return nil, stubError("startup %x", head)
+			return nil, fmt.Errorf("startup %x", head)
 		}
 	}
 }
 
-func pgQueries(in *bufio.Reader, conn net.Conn, user, database string) error {
+func (s *Server) pgQueries(in *bufio.Reader, conn net.Conn, user, database string) error {
 	for {
 		if err := pgSend(conn, 'Z', []byte{'I'}); err != nil { // ReadyForQuery
 			return err
@@ -88,9 +89,9 @@ func pgQueries(in *bufio.Reader, conn net.Conn, user, database string) error {
 		case kind == 'Q' && query == ";": // how the driver asks whether a connection lives
 			err = pgSend(conn, 'I', nil)
 		case kind == 'Q' && query == `SELECT node_dsp_name FROM "LINSTOR".nodes`:
-			err = pgAnswer(conn, user, database)
+			err = s.pgAnswer(conn, user, database)
 		default:
-			err = stubError("message %q: %q", kind, query)
+			err = fmt.Errorf("message %q: %q", kind, query)
 		}
 		if err != nil {
 			return err
@@ -98,12 +99,12 @@ func pgQueries(in *bufio.Reader, conn net.Conn, user, database string) error {
 	}
 }
 
-func pgAnswer(conn net.Conn, user, database string) error {
-	names, outcome := stubQuery(user, database)
+func (s *Server) pgAnswer(conn net.Conn, user, database string) error {
+	names, outcome := s.query(user, database)
 	switch outcome {
-	case stubDenied:
+	case denied:
 		return pgError(conn, "ERROR", "42501", "permission denied for schema LINSTOR")
-	case stubNoTable:
+	case noTable:
 		return pgError(conn, "ERROR", "42P01", `relation "LINSTOR.nodes" does not exist`)
 	}
 	column := append([]byte{0, 1}, "node_dsp_name\x00"...)

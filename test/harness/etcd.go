@@ -1,0 +1,45 @@
+package harness
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
+)
+
+// FreeAddress is a loopback address at which nothing listens.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = l.Close() }()
+	return l.Addr().String()
+}
+
+// StartEtcd runs the control plane's etcd once more, for LINSTOR, until the test ends.
+func StartEtcd(t testing.TB, address string) {
+	t.Helper()
+	bin, err := kubebin.Ensure(t.Context(), kubebin.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(context.Background())
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, "etcd"), "--data-dir="+dir, "--listen-client-urls=http://"+address,
+		"--advertise-client-urls=http://"+address, "--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"), "--log-level=error")
+	cmd.Stderr = os.Stderr
+	if err := cmd.Start(); err != nil {
+		cancel()
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		cancel()
+		_ = cmd.Wait() // it was killed
+	})
+}
