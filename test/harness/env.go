@@ -9,12 +9,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
-	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -61,6 +58,8 @@ type Env struct {
 	// Transport and Wrap are seams for faults; nil for none.
 	Transport http.RoundTripper
 	Wrap      func(client.WithWatch) client.WithWatch
+	// Metrics are those of the operator that was started last.
+	Metrics *prometheus.Registry
 	// Operator is the one that runs; nil for none.
 	Operator *Operator
 
@@ -147,10 +146,11 @@ func (e *Env) Run() {
 }
 
 func (e *Env) launch() (*Operator, error) {
+	e.Metrics = prometheus.NewRegistry()
 	mgr, err := operator.New(e.Config, operator.Options{
 		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: e.Lease,
 		Catalogue: e.Catalogue, Timing: e.Timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
-		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: prometheus.NewRegistry(),
+		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: e.Metrics,
 	})
 	if err != nil {
 		return nil, err
@@ -176,19 +176,6 @@ func (e *Env) StopOperator() {
 		e.T.Error("the operator did not stop")
 	}
 	e.Operator = nil
-}
-
-// testLogger prints the operator's log if E2E_LOG is set.
-func testLogger() logr.Logger {
-	if os.Getenv("E2E_LOG") == "" {
-		return logr.Discard()
-	}
-	var mu sync.Mutex
-	return funcr.New(func(prefix, args string) {
-		mu.Lock()
-		defer mu.Unlock()
-		fmt.Fprintf(os.Stderr, "%s %s %s\n", time.Now().Format("15:04:05.000"), prefix, args)
-	}, funcr.Options{Verbosity: 1})
 }
 
 // verify checks at the end of every test what must never happen.

@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// How many sequences run, and how long the full campaign goes on at most.
+const (
+	fullSequences    = 200
+	boundedSequences = 1
+	sequencesTime    = 30 * time.Minute
+)
+
+// TestSpecSequences edits many fields, some while the edit before is still being carried out, some in ways that are refused or
+// held. In the end the cluster is what the last spec alone makes of a new one. It is never made anew in between, so that each
+// sequence begins where the one before left it.
+func TestSpecSequences(t *testing.T) {
+	t.Parallel()
+	rnd := seeded(t)
+	rich := bases(t)[0]
+	c := newCampaign(t, rich)
+	if c.new == nil {
+		c.new = newBench(t, rich)
+	}
+	s := &sequences{campaign: c, rnd: rnd, leaves: specLeaves(t)}
+	count := boundedSequences
+	if full() {
+		count = fullSequences
+	}
+	begin := time.Now()
+	for i := range count {
+		if time.Since(begin) > sequencesTime {
+			t.Logf("chaos: %d of %d sequences in %s", i, count, sequencesTime)
+			break
+		}
+		if s.run(t, i); t.Failed() {
+			return
+		}
+	}
+}
+
+type sequences struct {
+	*campaign
+	rnd    *rand.Rand
+	leaves []leaf
+}
+
+// run makes one sequence.
+func (s *sequences) run(t *testing.T, number int) {
+	t.Helper()
+	injected("spec: sequence")
+	spec := runtime.DeepCopyJSON(s.spec)
+	accepted := []map[string]any{spec} // all that the API server took, the last at the end
+	var deeds []string
+	for range 3 + s.rnd.IntN(6) {
+		next := runtime.DeepCopyJSON(spec)
+		deed := s.edit(t, next)
+		deeds = append(deeds, deed)
+		if s.refusal(next) != nil {
+			injected("spec: edit of a sequence, refused")
+			continue
+		}
+		injected("spec: edit of a sequence")
+		spec = next
+		accepted = append(accepted, spec)
+		if s.rnd.IntN(2) == 0 {
+			if o := s.settle(); o.hold != nil {
+				deeds = append(deeds, "(held: "+string(o.hold.Reason)+")")
+			}
+		}
+	}
+	// What ends in a hold is taken back, as the message says, edit by edit.
+	for i := len(accepted) - 1; ; i-- {
+		spec = comparable(accepted[i])
+		if s.refusal(spec) != nil && i > 0 {
+			continue
+		}
+		o := s.settle()
+		if o.hold == nil {
+			break
+		}
+		deeds = append(deeds, fmt.Sprintf("taken back, because of %s: %s", o.hold.Reason, o.hold.Message))
+		if i == 0 {
+			t.Errorf("sequence %d: the base is held after\n%s", number, strings.Join(deeds, "\n"))
+			return
+		}
+	}
+	name := fmt.Sprintf("sequence %d", number)
+	s.checkAgainstNew(t, spec, name)
+	if t.Failed() {
+		t.Logf("%s was\n%s\nto %s", name, strings.Join(deeds, "\n"), encode(spec))
+	}
+	s.Sim.World().ResetRequests()
+}
+
+// edit changes one field at random, most of the time to a good value, and says which.
+func (s *sequences) edit(t *testing.T, spec map[string]any) string {
+	t.Helper()
+	if s.rnd.IntN(8) == 0 {
+		for k := range spec {
+			delete(spec, k)
+		}
+		for k, v := range runtime.DeepCopyJSON(s.spec) {
+			spec[k] = v
+		}
+		return "back to the base"
+	}
+	for {
+		l := s.leaves[s.rnd.IntN(len(s.leaves))]
+		places := locate(spec, l.path)
+		if len(places) == 0 || strings.HasPrefix(l.path, "database.") {
+			continue
+		}
+		p := places[s.rnd.IntN(len(places))]
+		now := p.value(spec)
+		var fit []mutation
+		good := s.rnd.IntN(4) > 0
+		for _, m := range l.mutations(now, l.good(t, now)) {
+			if (m.class == classChanged) == good {
+				fit = append(fit, m)
+			}
+		}
+		if len(fit) == 0 {
+			continue
+		}
+		m := fit[s.rnd.IntN(len(fit))]
+		p.set(spec, m.value)
+		return fmt.Sprintf("%s %s: %.80v", p, m.what, m.value)
+	}
+}
+
+// comparable sets what makes a cluster by design depend on its past: a suspended one is not installed, and a node that leaves
+// under Retain is kept.
+func comparable(spec map[string]any) map[string]any {
+	out := runtime.DeepCopyJSON(spec)
+	delete(out, "suspend")
+	if nodes, ok := out["nodes"].(map[string]any); ok {
+		nodes["removalPolicy"] = string(v1alpha1.NodesRemove)
+	} else {
+		out["nodes"] = map[string]any{"removalPolicy": string(v1alpha1.NodesRemove)}
+	}
+	return out
+}
