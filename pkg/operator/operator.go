@@ -176,7 +176,7 @@ func slimPod(o any) (any, error) {
 		p.ManagedFields, p.OwnerReferences = nil, nil
 		containers := make([]corev1.Container, len(p.Spec.Containers))
 		for i, c := range p.Spec.Containers {
-			containers[i] = corev1.Container{Name: c.Name, Image: c.Image}
+			containers[i] = corev1.Container{Name: c.Name, Image: c.Image, VolumeMounts: c.VolumeMounts}
 		}
 		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork, Containers: containers}
 	}

@@ -39,9 +39,6 @@ func newBench(t *testing.T, s base) *bench {
 	t.Helper()
 	e := harness.StartAlone(t, s.nodes())
 	e.Lease = lease
-	for k := range e.Timing.Deadlines {
-		e.Timing.Deadlines[k] = deadline
-	}
 	b := &bench{Env: e, objects: dynamicClient(e), kinds: kinds(e), base: s}
 	e.Apply(secrets)
 	e.Run()

@@ -66,7 +66,7 @@ type logSink struct {
 func (s logSink) Enabled(level int) bool {
 	taps.Lock()
 	defer taps.Unlock()
-	return len(taps.all) > 0 || s.show
+	return level <= highest && (len(taps.all) > 0 || s.show)
 }
 
 // Error implements [logr.LogSink]; a logger asks Enabled for what is no error only.
