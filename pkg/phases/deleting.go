@@ -163,7 +163,7 @@ func (in *Input) deregister() (left int, trouble error) {
 			continue
 		}
 		left++
-		if err := in.TaskStates["deregister/"+n.Name].Err; trouble == nil {
+		if err := in.TaskStates[deregisterKey(n.Name)].Err; trouble == nil {
 			trouble = err
 		}
 		var pools []string

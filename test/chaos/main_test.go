@@ -69,8 +69,8 @@ func (t *tally) print() {
 	defer t.mu.Unlock()
 	sum := 0
 	for _, class := range slices.Sorted(maps.Keys(t.n)) {
-		fmt.Printf("chaos: %6d × %s\n", t.n[class], class)
+		fmt.Fprintf(os.Stdout, "chaos: %6d × %s\n", t.n[class], class)
 		sum += t.n[class]
 	}
-	fmt.Printf("chaos: %6d faults in all\n", sum)
+	fmt.Fprintf(os.Stdout, "chaos: %6d faults in all\n", sum)
 }

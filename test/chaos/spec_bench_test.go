@@ -150,7 +150,7 @@ func (b *bench) becomes(want state) string {
 	defer tick.Stop()
 	for {
 		got, err := b.look()
-		diff := ""
+		var diff string
 		if err != nil {
 			diff = err.Error()
 		} else {

@@ -79,7 +79,7 @@ func (s *sequences) run(t *testing.T, number int) {
 	}
 	// What ends in a hold is taken back, as the message says, edit by edit.
 	for i := len(accepted) - 1; ; i-- {
-		spec = comparable(accepted[i])
+		spec = withoutPolicy(accepted[i])
 		if s.refusal(spec) != nil && i > 0 {
 			continue
 		}
@@ -137,9 +137,9 @@ func (s *sequences) edit(t *testing.T, spec map[string]any) string {
 	}
 }
 
-// comparable sets what makes a cluster by design depend on its past: a suspended one is not installed, and a node that leaves
+// withoutPolicy sets what makes a cluster by design depend on its past: a suspended one is not installed, and a node that leaves
 // under Retain is kept.
-func comparable(spec map[string]any) map[string]any {
+func withoutPolicy(spec map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(spec)
 	delete(out, "suspend")
 	if nodes, ok := out["nodes"].(map[string]any); ok {

@@ -114,7 +114,7 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 			switch c, ok := ev.Object.(*v1alpha1.StorageCluster); {
 			case ok && (ev.Type == watch.Added || ev.Type == watch.Modified):
 				observe(c)
-			case !ok && !(g.expectsGaps() && apierrors.IsResourceExpired(apierrors.FromObject(ev.Object))):
+			case !ok && (!g.expectsGaps() || !apierrors.IsResourceExpired(apierrors.FromObject(ev.Object))):
 				g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v", ev.Object))
 			}
 		}

@@ -33,7 +33,7 @@ func (s *Supervisor) run(e *Env) {
 			case err = <-op.Done:
 			case <-s.stop:
 				op.cancel()
-				<-op.Done
+				<-op.Done //nolint:errcheck // it was told to end
 				return
 			}
 		}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,7 +36,9 @@ type apiServer struct {
 
 // newAPIServer makes an empty API server.
 func newAPIServer(scheme *runtime.Scheme) (client.WithWatch, objects) {
-	store := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.StorageCluster{}).Build()
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	store := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.StorageCluster{}).
+		WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, byName).WithIndex(&corev1.Node{}, metav1.ObjectNameField, byName).Build()
 	s := &apiServer{now: objects{}}
 	return interceptor.NewClient(store, interceptor.Funcs{
 		Create: s.create, Update: s.update, Patch: s.patch, Apply: s.apply, Delete: s.remove,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +17,7 @@ import (
 
 // faults are the requests of the operator that will fail, and the count of its writes.
 type faults struct {
+	mu sync.Mutex
 	// kube fails the next write to Kubernetes, get and put the next reading and writing request to LINSTOR; "" for none.
 	kube, get, put string
 	// writes counts what has landed or failed, status patches included; objects counts those to other objects than the StorageCluster.
@@ -32,8 +34,11 @@ var (
 	linstorFaults = []string{"dropped", "reply lost", "error 500", "masked error", "garbage"}
 )
 
-// write lets a write to Kubernetes pass, or not.
+// write lets a write to Kubernetes pass, or not. One at a time: the operator labels nodes several at once, and neither the API
+// server in memory nor a schedule that is to be repeated has room for that.
 func (f *faults) write(verb string, o any, do func() error) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
 	fault := f.kube
 	f.kube = ""
 	f.writes++

@@ -61,7 +61,7 @@ func (c *checked) start() error {
 	synctest.Wait()
 	c.operator = &process{seen: seen, tasks: tasks, kill: kill, reconciler: &controller.Reconciler{
 		Reader: reader, Writer: kube.NewWriter(c.deletes.Wrap(c.faults.wrap(c.api, reader))), Observer: observer, API: api, Tasks: tasks,
-		Backups: backup.Reader{Client: c.api}, Recorder: c, Metrics: metrics.New(), Clock: clock.RealClock{},
+		Backups: backup.Reader{Client: c.api}, Live: kube.Live{Client: c.api}, Recorder: c, Metrics: metrics.New(), Clock: clock.RealClock{},
 	}}
 	return nil
 }

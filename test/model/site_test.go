@@ -27,7 +27,7 @@ const (
 
 // site is the world around the operator.
 type site struct {
-	ctx   context.Context //nolint:containedctx // it belongs to one run, which ends with it
+	ctx   context.Context // it belongs to one run, which ends with it
 	api   client.WithWatch
 	now   objects // what the API server has
 	world *sim.World

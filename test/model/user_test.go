@@ -187,7 +187,7 @@ func (s *site) addVolume(n int) {
 	if a == b {
 		on = on[:1]
 	}
-	_ = s.world.CreateVolume(fmt.Sprintf("vol-%d", s.volumes), 1<<20, string(pools[n/3%len(pools)].Name), on...) // there may be no such pool
+	_ = s.world.CreateVolume(fmt.Sprintf("vol-%d", s.volumes), 1<<20, pools[n/3%len(pools)].Name, on...) // there may be no such pool
 }
 
 // removeVolume removes a volume.

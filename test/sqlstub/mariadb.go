@@ -51,6 +51,7 @@ func (s *Server) MariaDB(conn net.Conn) error {
 		return c.fail(1045, "28000", "Access denied for user '"+user+"'@'localhost' (using password: YES)")
 	case noDatabase:
 		return c.fail(1049, "42000", "Unknown database '"+database+"'")
+	default: // it goes on
 	}
 	if err := c.send([]byte{0, 0, 0, 2, 0, 0, 0}); err != nil { // OK
 		return err
@@ -113,6 +114,7 @@ func (c *myConn) answer(s *Server, user, database string) error {
 		return c.fail(1142, "42000", "SELECT command denied to user '"+user+"'@'localhost' for table `"+database+"`.`NODES`")
 	case noTable:
 		return c.fail(1146, "42S02", "Table '"+database+".NODES' doesn't exist")
+	default: // it goes on
 	}
 	var column []byte
 	for _, text := range []string{"def", database, "NODES", "NODES", "NODE_DSP_NAME", "NODE_DSP_NAME"} {

@@ -40,6 +40,7 @@ func (s *Server) PostgreSQL(conn net.Conn) error {
 		return pgError(conn, "FATAL", "28P01", `password authentication failed for user "`+user+`"`)
 	case noDatabase:
 		return pgError(conn, "FATAL", "3D000", `database "`+database+`" does not exist`)
+	default: // it goes on
 	}
 	if err := pgSend(conn, 'R', make([]byte, 4)); err != nil { // AuthenticationOk
 		return err
@@ -106,6 +107,7 @@ func (s *Server) pgAnswer(conn net.Conn, user, database string) error {
 		return pgError(conn, "ERROR", "42501", "permission denied for schema LINSTOR")
 	case noTable:
 		return pgError(conn, "ERROR", "42P01", `relation "LINSTOR.nodes" does not exist`)
+	default: // it goes on
 	}
 	column := append([]byte{0, 1}, "node_dsp_name\x00"...)
 	column = append(column, 0, 0, 0, 0, 0, 0) // of no table
