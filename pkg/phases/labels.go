@@ -10,7 +10,7 @@ import (
 )
 
 // labelsPerRun bounds how many Nodes one reconcile labels, so that it stays short in a large cluster.
-const labelsPerRun = 1000
+const labelsPerRun = 200
 
 // labelParallel is how many Nodes are labelled at the same time.
 const labelParallel = 8
