@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -59,7 +60,7 @@ type Reconciler struct {
 
 // fence is what the cache must have caught up with.
 type fence struct {
-	before string
+	before []string // the versions that are older than what was written last
 	until  time.Time
 }
 
@@ -78,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if f, ok := r.seen[c.UID]; ok && f.before == c.ResourceVersion && r.Clock.Now().Before(f.until) {
+	if f, ok := r.seen[c.UID]; ok && slices.Contains(f.before, c.ResourceVersion) && r.Clock.Now().Before(f.until) {
 		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil
 	}
 	if c.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) {
@@ -199,9 +200,12 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 	}
 	if in.Released != nil {
 		r.Observer.Refresh()
+		between := after.ResourceVersion // with the new status and still with the annotation
 		if err := r.removeAnnotation(ctx, after); err != nil {
 			return retryConflict(err)
 		}
+		r.fence(c, nil, between)
+		r.answered = "" // if it comes back, somebody has given it again
 	}
 	switch in.Outcome.Kind() {
 	case phases.KindFail:
@@ -272,9 +276,10 @@ func (r *Reconciler) warn(c *v1alpha1.StorageCluster, err error) {
 	}
 }
 
-func (r *Reconciler) fence(c *v1alpha1.StorageCluster, err error) {
+// fence has the next step wait until the cache is past the versions given.
+func (r *Reconciler) fence(c *v1alpha1.StorageCluster, err error, versions ...string) {
 	if err == nil {
-		r.seen[c.UID] = fence{before: c.ResourceVersion, until: r.Clock.Now().Add(fenceTime)}
+		r.seen[c.UID] = fence{before: append(versions, c.ResourceVersion), until: r.Clock.Now().Add(fenceTime)}
 	}
 }
 

@@ -303,4 +303,14 @@ func TestTheRightTokenResumesAndIsRemovedAfterwards(t *testing.T) {
 	if got.Status.Phase != v1alpha1.PhaseAssessing || got.Status.Hold != nil || got.Annotations[v1alpha1.AnnotationResume] != "" {
 		t.Errorf("%s %+v %v", got.Status.Phase, got.Status.Hold, got.Annotations)
 	}
+
+	// Somebody gives the old token again, as one that is kept in Git comes back: it is told, not taken away.
+	got.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-2:retry"}
+	if err := b.c.Update(t.Context(), got); err != nil {
+		t.Fatal(err)
+	}
+	_, log, err = b.step()
+	if err != nil || len(log) == 0 || !strings.HasPrefix(log[0], "event Warning ResumeIgnored") || b.stored().Annotations[v1alpha1.AnnotationResume] == "" {
+		t.Errorf("%v %v %v", err, log, b.stored().Annotations)
+	}
 }
