@@ -217,8 +217,8 @@ func (f fakeAPI) Node(_ context.Context, name string) (*linstor.Node, error) {
 	if err := f.fail["node "+name]; err != nil {
 		return nil, err
 	}
-	if n := f.now.Node(name); n != nil {
-		found := *n
+	if f.now != nil && f.now.Node(name) != nil {
+		found := *f.now.Node(name)
 		return &found, nil
 	}
 	return nil, &linstor.Error{Op: "read node", Status: 404, Codes: []int64{failure(linstor.CodeNodeNotFound)}}

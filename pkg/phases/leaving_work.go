@@ -56,6 +56,13 @@ func (in *Input) forget(ctx context.Context, m *Member) error {
 	if len(labels) == 0 {
 		return nil
 	}
+	// Its satellite goes with the labels: a node that is in LINSTOR all the same could not leave any more.
+	switch _, err := in.API.Node(ctx, m.Name); {
+	case err == nil:
+		return nil // the next look shows it
+	case !linstor.IsNotFound(err):
+		return fmt.Errorf("look for node %s before its labels are removed: %w", m.Name, err)
+	}
 	if err := in.stands(ctx, m.Name); err != nil {
 		return ignoreOutdated(err)
 	}

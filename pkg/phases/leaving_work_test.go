@@ -173,6 +173,16 @@ func TestLabelsGoLast(t *testing.T) {
 	if d := cmp.Diff([]string{"label n01 member=- os=- platform=-"}, r.calls); d != "" {
 		t.Error(d)
 	}
+	in, r = w.input()
+	r.now = &linstor.View{Nodes: map[string]*linstor.Node{"n01": {Name: "n01"}}}
+	if err := in.leave(t.Context()); err != nil || len(r.calls) > 0 {
+		t.Errorf("in LINSTOR, and the view is old: %v %v", err, r.calls)
+	}
+	in, r = w.input()
+	r.fail["node n01"] = errors.New("refused")
+	if err := in.leave(t.Context()); err == nil || len(r.calls) > 0 {
+		t.Errorf("LINSTOR does not say: %v %v", err, r.calls)
+	}
 	w.silent(errors.New("refused"))
 	in, r = w.input()
 	if err := in.leave(t.Context()); err != nil || len(r.calls) > 0 {

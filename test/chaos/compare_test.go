@@ -8,7 +8,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -42,6 +44,22 @@ func endState(e *harness.Env) (string, error) {
 	}
 	out, err := yaml.Marshal(state)
 	return string(out), err
+}
+
+// awaitState waits until a run has come to the end of an undisturbed one.
+func awaitState(e *harness.Env, want string) {
+	e.T.Helper()
+	deadline := time.Now().Add(harness.Patience / 4)
+	e.Eventually("the end of the undisturbed run", func() error {
+		state, err := endState(e)
+		if err == nil && state != want {
+			err = fmt.Errorf("end states differ (-want +got):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(state, "\n")))
+		}
+		if err != nil && time.Now().After(deadline) {
+			e.T.Fatal(err)
+		}
+		return err
+	})
 }
 
 // lookAtObjects lists the operator's objects. Of the accepted specs only the present one counts: how many old ones are kept

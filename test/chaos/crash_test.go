@@ -230,17 +230,7 @@ func (c *circle) learn(i int) {
 func (c *circle) compare(e *harness.Env, i int) {
 	e.T.Helper()
 	want := &c.want[i]
-	deadline := time.Now().Add(harness.Patience / 4)
-	e.Eventually("the end of the undisturbed run", func() error {
-		state, err := endState(e)
-		if err == nil && state != want.state {
-			err = fmt.Errorf("end states differ (-want +got):\n%s", cmp.Diff(strings.Split(want.state, "\n"), strings.Split(state, "\n")))
-		}
-		if err != nil && time.Now().After(deadline) {
-			e.T.Fatal(err)
-		}
-		return err
-	})
+	awaitState(e, want.state)
 	_, made, events := c.tap.ledger()
 	if diff := cmp.Diff(want.made, made); diff != "" {
 		e.T.Errorf("created and deleted (-want +got):\n%s", diff)

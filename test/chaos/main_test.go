@@ -20,6 +20,13 @@ import (
 )
 
 func TestMain(m *testing.M) {
+	if settings := os.Getenv(operatorVariable); settings != "" {
+		if err := runOperator(settings); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
 	code := harness.Main(m)
 	faults.print()
 	os.Exit(code)

@@ -1,7 +1,11 @@
 package chaos
 
 import (
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 )
@@ -84,6 +88,31 @@ func TestStaleStart(t *testing.T) {
 				w.top.StopOperator()
 				release := w.views.travel(kind, version)
 				w.top.Run()
+				return release
+			})
+		})
+	}
+}
+
+// TestStaleLists answers the lists of LINSTOR's view with old ones, each of another age.
+func TestStaleLists(t *testing.T) {
+	ages, situations := []int{1, 5}, staleSituations()
+	if !full() {
+		ages = ages[1:]
+		situations = slices.DeleteFunc(situations, func(s situation) bool {
+			return !strings.Contains(s.name, "last copy") && !strings.Contains(s.name, "has a volume")
+		})
+	}
+	random := seeded(t)
+	for _, seconds := range ages {
+		t.Run(fmt.Sprintf("%ds", seconds), func(t *testing.T) {
+			startStale(t, newestVersion).run(t, situations, fmt.Sprintf("LINSTOR lists up to %ds old", seconds), func(w *staleWorld, happens func(*staleWorld)) func() {
+				back := map[string]time.Time{}
+				for _, l := range staleLists {
+					back[l] = time.Now().Add(-time.Duration(random.IntN(seconds*1000)) * time.Millisecond)
+				}
+				release := w.lists.freeze(back)
+				happens(w)
 				return release
 			})
 		})

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -40,6 +39,7 @@ type staleWorld struct {
 	*harness.Env
 	judge *judge
 	views *views
+	lists *lists
 	// top is the world of the test that runs the operator.
 	top *staleWorld
 	// rest is what the world is like when nothing is left to do.
@@ -52,10 +52,10 @@ func startStale(t *testing.T, version string) *staleWorld {
 	e := harness.Start(t, harness.Nodes(4))
 	e.Lease = time.Minute            // it is released at the end, and no leader is lost on a busy machine
 	e.Timing.Leave = 2 * time.Second // time for the test to change its mind
-	w := &staleWorld{Env: e, judge: newJudge(e), views: newViews()}
+	w := &staleWorld{Env: e, judge: newJudge(e), views: newViews(), lists: newLists()}
 	w.top = w
 	w.views.install(e)
-	w.judge.install(http.DefaultTransport)
+	w.judge.install(w.lists)
 	e.Run()
 	w.install(version)
 	w.Eventually("the cluster is at rest", w.ready)

@@ -1,0 +1,231 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/client-go/rest"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+)
+
+// operatorVariable makes this test binary an operator: only a process of its own can be stopped as a whole, with its timers.
+const operatorVariable = "CHAOS_OPERATOR"
+
+// operatorSettings are what such an operator is told.
+type operatorSettings struct {
+	Kube, Linstor string
+	Timing        phases.Timing
+	Lease         time.Duration
+}
+
+// runOperator is the main function of such an operator. It ends with its parent, which holds its standard input.
+func runOperator(text string) error {
+	var s operatorSettings
+	if err := json.Unmarshal([]byte(text), &s); err != nil {
+		return err
+	}
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(1)
+	}()
+	mgr, err := operator.New(&rest.Config{Host: s.Kube}, operator.Options{
+		LinstorEndpoint: s.Linstor, MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: s.Lease, Timing: s.Timing,
+		RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond, Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	return mgr.Start(ctx)
+}
+
+// process is an operator in a process of its own. Its requests come through here, where it is stopped at one of its writes.
+type process struct {
+	e      *harness.Env
+	cmd    *exec.Cmd
+	stdin  io.Closer
+	exited chan struct{}
+	fault  error // how it ended, once exited is closed
+
+	mu sync.Mutex
+	// writes counts; at the one numbered pauseAt the process is stopped. 0: at none.
+	writes, pauseAt int
+	// late lets the writes that are in flight then land only when the process goes on.
+	late    bool
+	paused  chan struct{} // closed when it is stopped
+	resumed chan struct{} // closed when it goes on
+	// inFlight are the writes that it had sent by then, after are those that it sent later, by seam.
+	inFlight, after []string
+}
+
+// startProcess starts an operator that is stopped at one of its writes, counted from the call of arm.
+func startProcess(e *harness.Env) *process {
+	e.T.Helper()
+	p := &process{e: e, exited: make(chan struct{}), paused: make(chan struct{}), resumed: make(chan struct{})}
+	transport, err := rest.TransportFor(e.Config)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	evidence := &invariants.Evidence{Next: http.DefaultTransport, Now: time.Now, Violate: func(m string) { e.T.Errorf("violation: %s", m) }}
+	settings, err := json.Marshal(operatorSettings{
+		Kube: p.serve("Kubernetes", e.Config.Host, transport), Linstor: p.serve("LINSTOR", e.Sim.LinstorURL(), evidence), Timing: e.Timing, Lease: e.Lease,
+	})
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	p.cmd = exec.Command(os.Args[0])
+	p.cmd.Env = append(os.Environ(), operatorVariable+"="+string(settings))
+	var log bytes.Buffer
+	p.cmd.Stderr = &log
+	// A group of its own: the kernel ends a stopped process whose parent is gone.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
+		e.T.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		e.T.Fatal(err)
+	}
+	go func() {
+		p.fault = p.cmd.Wait()
+		close(p.exited)
+	}()
+	e.T.Cleanup(p.end)
+	return p
+}
+
+// serve is a proxy in front of one of the two systems that an operator writes to.
+func (p *process) serve(seam, target string, transport http.RoundTripper) string {
+	u, err := url.Parse(target)
+	if err != nil || u.Host == "" {
+		p.e.T.Fatalf("%s is at %q: %v", seam, target, err)
+	}
+	proxy := &httputil.ReverseProxy{
+		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(u) },
+		Transport: transport, FlushInterval: -1,
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
+	}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if isWrite(r) {
+			p.pass(seam + " " + r.Method + " " + r.URL.Path)
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	p.e.T.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s.URL
+}
+
+// isWrite leaves out Leases, Events and requests that only ask.
+func isWrite(r *http.Request) bool {
+	for _, other := range []string{"/leases", "/events", "reviews"} {
+		if strings.Contains(r.URL.Path, other) {
+			return false
+		}
+	}
+	return r.Method != http.MethodGet
+}
+
+// pass lets a write through, at once or when the process goes on.
+func (p *process) pass(what string) {
+	p.mu.Lock()
+	p.writes++
+	if p.writes == p.pauseAt {
+		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			p.e.T.Errorf("stop the operator: %v", err)
+		}
+		close(p.paused)
+	}
+	held := false
+	switch {
+	case closed(p.resumed):
+		p.after = append(p.after, what)
+	case closed(p.paused):
+		p.inFlight = append(p.inFlight, what)
+		held = p.late
+	}
+	p.mu.Unlock()
+	if held {
+		<-p.resumed
+	}
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
+
+// arm stops the process at its k-th write from now on.
+func (p *process) arm(k int, late bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writes, p.pauseAt, p.late = 0, k, late
+}
+
+// resume lets the process go on, and waits until it has found out that it leads no more.
+func (p *process) resume() {
+	p.e.T.Helper()
+	p.mu.Lock()
+	close(p.resumed)
+	p.mu.Unlock()
+	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		p.e.T.Fatalf("let the operator go on: %v", err)
+	}
+	p.e.Await("the operator that led before ends", p.exited)
+	if p.fault == nil {
+		p.e.T.Error("an operator that lost its Lease ended as if it was told to")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	bySeam := map[string][]string{}
+	for _, w := range p.after {
+		seam, _, _ := strings.Cut(w, " ")
+		bySeam[seam] = append(bySeam[seam], w)
+	}
+	for seam, ws := range bySeam {
+		if len(ws) > 1 {
+			p.e.T.Errorf("after another one led, it went on to write to %s: %s", seam, strings.Join(ws, ", "))
+		}
+	}
+}
+
+// end kills the process, stopped or not, and waits for it.
+func (p *process) end() {
+	_ = p.cmd.Process.Kill()
+	<-p.exited
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !closed(p.resumed) {
+		close(p.resumed)
+	}
+	_ = p.stdin.Close()
+}
+
+// String tells where it was stopped.
+func (p *process) String() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Sprintf("stopped at write %d: %s", p.pauseAt, strings.Join(p.inFlight, ", "))
+}
