@@ -36,3 +36,25 @@ func TestTheControllerIsNeverMadeOlder(t *testing.T) {
 		t.Errorf("a first version cannot be replaced by an older one: %s", v)
 	}
 }
+
+// TestASpecOfBeforeTheUpgradeGoesNoFurther: while the claim came late, the spec took the upgrade back, and was accepted.
+func TestASpecOfBeforeTheUpgradeGoesNoFurther(t *testing.T) {
+	w := newWorld(t, 3)
+	w.upgrading(v1alpha1.UpgradeController)
+	w.cluster.Spec.Version = fromVersion
+	w.accept()
+	delete(w.kube.Deployments, resources.ControllerName)
+	in, r := w.input()
+	if err := (controllerLink{}).Work(t.Context(), in); err != nil || len(r.calls) > 0 {
+		t.Errorf("an older controller would be started: %v %v", r.calls, err)
+	}
+	if o := Decide(t.Context(), in); o.Kind() != KindWait || !strings.Contains(o.Message(), "set spec.version to "+toVersion) {
+		t.Errorf("%s %s: %s", o.Kind(), o.Reason(), o.Message())
+	}
+	w.cluster.Spec.Version = toVersion
+	w.cluster.Generation++
+	in, _ = w.input()
+	if o := Decide(t.Context(), in); o.Kind() != KindMove || o.Reason() != "SpecChanged" {
+		t.Errorf("the right version is not taken up: %s %s: %s", o.Kind(), o.Reason(), o.Message())
+	}
+}

@@ -88,7 +88,7 @@ func (u *Upgrade) links() []Link {
 // betweenBatches is whether nothing is in motion that a changed spec would disturb: a migration, or satellites that restart.
 func (s *Snapshot) betweenBatches() bool {
 	if s.upgrade.Step == v1alpha1.UpgradeController {
-		return false
+		return s.takenTooFar(s.upgrade.claim) // nothing migrates then, and only another spec goes on from there
 	}
 	r := s.Roll()
 	return len(r.Restarting) == 0

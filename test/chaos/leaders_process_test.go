@@ -30,6 +30,9 @@ import (
 // operatorVariable makes this test binary an operator: only a process of its own can be stopped as a whole, with its timers.
 const operatorVariable = "CHAOS_OPERATOR"
 
+// pausedLease is the Lease of an operator that is to lose it. The others' is longer: the machine may be busy.
+const pausedLease = 6 * time.Second
+
 // operatorSettings are what such an operator is told.
 type operatorSettings struct {
 	Kube, Linstor string
@@ -86,9 +89,12 @@ func startProcess(e *harness.Env) *process {
 	if err != nil {
 		e.T.Fatal(err)
 	}
-	evidence := &invariants.Evidence{Next: http.DefaultTransport, Now: time.Now, Violate: func(m string) { e.T.Errorf("violation: %s", m) }}
 	settings, err := json.Marshal(operatorSettings{
-		Kube: p.serve("Kubernetes", e.Config.Host, transport), Linstor: p.serve("LINSTOR", e.Sim.LinstorURL(), evidence), Timing: e.Timing, Lease: e.Lease,
+		Kube: p.serve(e.Config.Host, p.passing("Kubernetes", transport)), Timing: e.Timing, Lease: pausedLease,
+		// What justifies a call is judged when it is sent, not when it lands.
+		Linstor: p.serve(e.Sim.LinstorURL(), &invariants.Evidence{
+			Next: p.passing("LINSTOR", http.DefaultTransport), Now: time.Now, Violate: func(m string) { e.T.Errorf("violation: %s", m) },
+		}),
 	})
 	if err != nil {
 		e.T.Fatal(err)
@@ -114,24 +120,29 @@ func startProcess(e *harness.Env) *process {
 }
 
 // serve is a proxy in front of one of the two systems that an operator writes to.
-func (p *process) serve(seam, target string, transport http.RoundTripper) string {
+func (p *process) serve(target string, transport http.RoundTripper) string {
 	u, err := url.Parse(target)
 	if err != nil || u.Host == "" {
-		p.e.T.Fatalf("%s is at %q: %v", seam, target, err)
+		p.e.T.Fatalf("a server is at %q: %v", target, err)
 	}
 	proxy := &httputil.ReverseProxy{
 		Rewrite:   func(r *httputil.ProxyRequest) { r.SetURL(u) },
 		Transport: transport, FlushInterval: -1,
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) { w.WriteHeader(http.StatusBadGateway) },
 	}
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewServer(proxy)
+	p.e.T.Cleanup(func() { s.CloseClientConnections(); s.Close() })
+	return s.URL
+}
+
+// passing is a transport to one of them.
+func (p *process) passing(seam string, next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		if isWrite(r) {
 			p.pass(seam + " " + r.Method + " " + r.URL.Path)
 		}
-		proxy.ServeHTTP(w, r)
-	}))
-	p.e.T.Cleanup(func() { s.CloseClientConnections(); s.Close() })
-	return s.URL
+		return next.RoundTrip(r)
+	})
 }
 
 // isWrite leaves out Leases, Events and requests that only ask.

@@ -44,7 +44,6 @@ type reign struct {
 func newReign(t *testing.T, s *scenario) *reign {
 	t.Helper()
 	r := &reign{e: s.start(t), s: s, want: make([]string, len(s.steps))}
-	r.e.Lease = 6 * time.Second // no operator that runs may lose it on a busy machine
 	r.e.Run()
 	if s.begin != nil {
 		s.begin(r.e)
@@ -87,7 +86,7 @@ func (r *reign) pauseAll(t *testing.T) {
 	t.Helper()
 	for i := range r.s.steps {
 		step := &r.s.steps[i]
-		for n, paused := 0, true; paused && !step.way; n++ {
+		for n, more := 0, true; more && !step.way; n++ {
 			k := n*writesBetween + 1
 			if !full() {
 				k = n*writesBetweenBounded + writesBetweenBounded/2 + 1
@@ -95,7 +94,7 @@ func (r *reign) pauseAll(t *testing.T) {
 					break
 				}
 			}
-			ok := t.Run(fmt.Sprintf("%s/%d", step.name, k), func(t *testing.T) { paused = r.round(r.e.For(t), i, k) })
+			ok := t.Run(fmt.Sprintf("%s/%d", step.name, k), func(t *testing.T) { more = r.round(r.e.For(t), i, k) })
 			if !ok {
 				t.FailNow() // the world is not where the next round begins
 			}
@@ -107,8 +106,8 @@ func (r *reign) pauseAll(t *testing.T) {
 
 // round goes once through all steps, beginning with one in which the leader is stopped at its k-th write and another one takes
 // over. Every other time the write lands late, right before the first leader goes on; else it lands at once, and the first
-// leader goes on after the step that follows. false if the step has fewer writes.
-func (r *reign) round(e *harness.Env, step, k int) (paused bool) {
+// leader goes on after the step that follows. more is false if the step has fewer writes.
+func (r *reign) round(e *harness.Env, step, k int) (more bool) {
 	e.T.Helper()
 	r.e.StopOperator() // the one that led in the round before
 	mark, before := roundBegins(e), len(e.Violations())
@@ -120,7 +119,8 @@ func (r *reign) round(e *harness.Env, step, k int) (paused bool) {
 	p := startProcess(e)
 	p.arm(k, late)
 	r.s.steps[step].do(e)
-	paused = p.pausedBefore(func() error { return r.s.steps[step].done(e) })
+	paused := p.pausedBefore(func() error { return r.s.steps[step].done(e) })
+	more = paused || closed(p.exited)
 	if paused {
 		e.T.Log(p)
 		injected("leader paused")
@@ -149,7 +149,7 @@ func (r *reign) round(e *harness.Env, step, k int) (paused bool) {
 	for _, v := range e.Violations()[before:] {
 		e.T.Errorf("violation: %s", v)
 	}
-	return paused
+	return more
 }
 
 // ends waits until the world is as one leader leaves it after a step.
@@ -168,7 +168,8 @@ func (s *scenario) passed(e *harness.Env, step int) {
 	}
 }
 
-// pausedBefore waits until the process is stopped; false if the step ends before.
+// pausedBefore waits until the process is stopped; false if the step ends before, or the process, which loses its Lease where
+// the machine is too busy.
 func (p *process) pausedBefore(done func() error) bool {
 	p.e.T.Helper()
 	late := time.After(harness.Patience)
@@ -178,6 +179,9 @@ func (p *process) pausedBefore(done func() error) bool {
 		select {
 		case <-p.paused:
 			return true
+		case <-p.exited:
+			p.e.T.Logf("it ended before its write came: %v", p.fault)
+			return false
 		case <-late:
 			p.e.T.Fatalf("the step did not end: %v", done())
 		case <-tick.C:

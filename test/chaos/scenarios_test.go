@@ -244,15 +244,16 @@ func membersScenario() scenario {
 	}
 }
 
+// patientRoll gives an upgrade time: a roll takes satellites away, which is not what is waited for there.
+func patientRoll(t *phases.Timing) {
+	t.Straggler, t.HealthLost = time.Minute, 10*time.Second
+	t.Deadlines[fsm.Upgrading] = 90 * time.Second
+}
+
 // upgradeScenario: a cluster of an older version is upgraded and deleted, its data kept.
 func upgradeScenario() scenario {
 	return scenario{
-		name: "upgrade", nodes: 3,
-		tune: func(t *phases.Timing) {
-			// A roll takes satellites away, which is not what is waited for here.
-			t.Straggler, t.HealthLost = time.Minute, 10*time.Second
-			t.Deadlines[fsm.Upgrading] = 90 * time.Second
-		},
+		name: "upgrade", nodes: 3, tune: patientRoll,
 		steps: []step{
 			{name: "old", way: true, do: apply("  version: " + oldVersion + harness.ThinPool), done: ready("3/3", "3/3")},
 			{name: "upgrade", do: apply("  version: " + newVersion + harness.ThinPool), done: func(e *harness.Env) error {

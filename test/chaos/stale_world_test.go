@@ -18,6 +18,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -47,11 +48,14 @@ type staleWorld struct {
 }
 
 // startStale brings up a cluster that is Ready and at rest.
-func startStale(t *testing.T, version string) *staleWorld {
+func startStale(t *testing.T, version string, tune ...func(*phases.Timing)) *staleWorld {
 	t.Helper()
 	e := harness.Start(t, harness.Nodes(4))
 	e.Lease = time.Minute            // it is released at the end, and no leader is lost on a busy machine
 	e.Timing.Leave = 2 * time.Second // time for the test to change its mind
+	for _, f := range tune {
+		f(&e.Timing)
+	}
 	w := &staleWorld{Env: e, judge: newJudge(e), views: newViews(), lists: newLists()}
 	w.top = w
 	w.views.install(e)
