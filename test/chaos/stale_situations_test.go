@@ -164,3 +164,15 @@ func boundedSituations() []situation {
 		return !slices.Contains([]string{"a leaving node comes back", "a pool is taken away and wanted again", "the StorageCluster is deleted and made anew"}, s.name)
 	})
 }
+
+// everyNth are every n-th of the situations, others for the i-th kind than for the one before: a full run takes each situation
+// and each kind, and not every pair of them.
+func everyNth(n, i int) []situation {
+	var out []situation
+	for k, s := range staleSituations() {
+		if (k+i)%n == 0 {
+			out = append(out, s)
+		}
+	}
+	return out
+}

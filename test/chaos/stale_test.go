@@ -58,11 +58,15 @@ func (w *staleWorld) run(t *testing.T, situations []situation, class string, d d
 
 // TestStaleViews holds back what the operator is told about one kind while things happen.
 func TestStaleViews(t *testing.T) {
-	kinds, situations := staleKinds, staleSituations()
+	kinds := staleKinds
 	if !full() {
-		kinds, situations = []string{"nodes", "storageclusters"}, boundedSituations()
+		kinds = []string{"nodes", "storageclusters"}
 	}
-	for _, kind := range kinds {
+	for i, kind := range kinds {
+		situations := boundedSituations()
+		if full() {
+			situations = everyNth(2, i)
+		}
 		t.Run(kind, func(t *testing.T) {
 			startStale(t, newestVersion).run(t, situations, kind+" informer held back", func(w *staleWorld, happens func(*staleWorld)) func() {
 				release := w.views.hold(kind)
@@ -76,11 +80,15 @@ func TestStaleViews(t *testing.T) {
 // TestStaleStart restarts the operator after things happened, with an API server that fills the cache for one kind with what
 // was before.
 func TestStaleStart(t *testing.T) {
-	kinds, situations := staleKinds, staleSituations()
+	kinds := staleKinds
 	if !full() {
-		kinds, situations = []string{"nodes"}, boundedSituations()[:1]
+		kinds = []string{"nodes"}
 	}
-	for _, kind := range kinds {
+	for i, kind := range kinds {
+		situations := boundedSituations()[:1]
+		if full() {
+			situations = everyNth(3, i)
+		}
 		t.Run(kind, func(t *testing.T) {
 			startStale(t, newestVersion).run(t, situations, kind+" listed from the past", func(w *staleWorld, happens func(*staleWorld)) func() {
 				version := w.version()
