@@ -188,6 +188,7 @@ func TestTaskProblem(t *testing.T) {
 		{"third failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3}, v1alpha1.HoldStoragePoolsFailed, "WriteFailed"},
 		{"no volume group", work.State{Err: refused(linstor.CodePoolConfiguration), Attempts: 3}, v1alpha1.HoldPoolBackendMissing, "PoolBackendMissing"},
 		{"not looked since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, FailedAt: seen.Add(time.Second)}, "", "WriteFailed"},
+		{"LINSTOR is busy", work.State{Err: refused(linstor.CodeSQLRollback), Attempts: 99}, "", "WriteFailed"},
 		{"LINSTOR away", work.State{Err: &linstor.Error{Op: "x", Err: errors.New("refused")}, Attempts: 99}, "", "WriteFailed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

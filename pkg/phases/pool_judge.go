@@ -167,8 +167,14 @@ func (s *Snapshot) taskProblem(key, pool string, reason v1alpha1.HoldReason) *Pr
 	}
 	// An answer that was lost says nothing about the write: nobody is asked before a later look shows that it was not done.
 	seen := s.Linstor.View != nil && !s.Linstor.View.TakenAt.Before(st.FailedAt)
-	if st.Attempts >= attemptsThatLast && !linstor.IsUnreachable(st.Err) && seen {
+	if st.Attempts >= attemptsThatLast && !passes(st.Err) && seen {
 		p.Hold = reason
 	}
 	return p
+}
+
+// passes is whether a human can do nothing but wait: nobody answers, or LINSTOR itself says that the same call will work later, as
+// while its database is busy. How long such an error may last is for the deadline of the phase to say, not for a count of tries.
+func passes(err error) bool {
+	return linstor.IsUnreachable(err) || linstor.Code(err) != 0 && linstor.IsTransient(err)
 }
