@@ -161,39 +161,6 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 	}
 }
 
-// slimNode drops what makes Nodes large in the cache and is never read.
-func slimNode(o any) (any, error) {
-	if n, ok := o.(*corev1.Node); ok {
-		n.ManagedFields = nil
-		n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached, n.Status.Capacity, n.Status.Allocatable = nil, nil, nil, nil, nil
-	}
-	return o, nil
-}
-
-// slimPod drops what makes pods large: of their specs only where they run and which images is read.
-func slimPod(o any) (any, error) {
-	if p, ok := o.(*corev1.Pod); ok {
-		p.ManagedFields, p.OwnerReferences = nil, nil
-		containers := make([]corev1.Container, len(p.Spec.Containers))
-		for i, c := range p.Spec.Containers {
-			containers[i] = corev1.Container{Name: c.Name, Image: c.Image, VolumeMounts: c.VolumeMounts}
-		}
-		p.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork, Containers: containers}
-	}
-	return o, nil
-}
-
-// slimSecret drops what LINSTOR's backups hold, which is megabytes. Who wants to read one asks the API server.
-func slimSecret(o any) (any, error) {
-	if s, ok := o.(*corev1.Secret); ok {
-		s.ManagedFields = nil
-		if backup.Is(s) {
-			s.Data = nil
-		}
-	}
-	return o, nil
-}
-
 func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	m := metrics.New()
 	if err := m.Register(o.Registry); err != nil {

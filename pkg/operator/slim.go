@@ -1,0 +1,114 @@
+package operator
+
+import (
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
+)
+
+// slimNode keeps of a Node in the cache what is read: a thousand whole ones are most of the operator's memory.
+func slimNode(o any) (any, error) {
+	n, ok := o.(*corev1.Node)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Node{TypeMeta: n.TypeMeta, ObjectMeta: slimMeta(&n.ObjectMeta), Spec: n.Spec}
+	slim.Status.Addresses = n.Status.Addresses
+	slim.Status.NodeInfo = n.Status.NodeInfo
+	for _, text := range []*string{
+		&slim.Status.NodeInfo.OSImage, &slim.Status.NodeInfo.KernelVersion, &slim.Status.NodeInfo.KubeletVersion, &slim.Status.NodeInfo.ContainerRuntimeVersion,
+		&slim.Status.NodeInfo.KubeProxyVersion, &slim.Status.NodeInfo.OperatingSystem, &slim.Status.NodeInfo.Architecture,
+	} {
+		share(text)
+	}
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {
+			slim.Status.Conditions = []corev1.NodeCondition{*c}
+		}
+	}
+	return slim, nil
+}
+
+// slimPod keeps of a pod in the cache what is read: of its spec where it runs, which images and which directories it has, of
+// its status its address and how its containers are.
+func slimPod(o any) (any, error) {
+	p, ok := o.(*corev1.Pod)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.Pod{TypeMeta: p.TypeMeta, ObjectMeta: slimMeta(&p.ObjectMeta)}
+	slim.OwnerReferences = nil
+	slim.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork, Containers: make([]corev1.Container, len(p.Spec.Containers))}
+	for i := range p.Spec.Containers {
+		c, from := &slim.Spec.Containers[i], &p.Spec.Containers[i]
+		c.Name, c.Image = from.Name, from.Image
+		share(&c.Name)
+		share(&c.Image)
+		for _, m := range from.VolumeMounts {
+			share(&m.MountPath)
+			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{MountPath: m.MountPath})
+		}
+	}
+	slim.Status = corev1.PodStatus{
+		Phase: p.Status.Phase, PodIP: p.Status.PodIP,
+		InitContainerStatuses: slimStatuses(p.Status.InitContainerStatuses), ContainerStatuses: slimStatuses(p.Status.ContainerStatuses),
+	}
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.PodScheduled {
+			slim.Status.Conditions = append(slim.Status.Conditions, *c)
+		}
+	}
+	return slim, nil
+}
+
+func slimStatuses(full []corev1.ContainerStatus) []corev1.ContainerStatus {
+	if len(full) == 0 {
+		return nil
+	}
+	slim := make([]corev1.ContainerStatus, len(full))
+	for i := range full {
+		c := &full[i]
+		slim[i] = corev1.ContainerStatus{Name: c.Name, State: c.State, LastTerminationState: c.LastTerminationState, Ready: c.Ready, RestartCount: c.RestartCount}
+		share(&slim[i].Name)
+		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
+			if t != nil {
+				t.ContainerID = ""
+			}
+		}
+	}
+	return slim
+}
+
+// slimMeta is an object's metadata without who manages its fields, and with the texts that many objects have only once in memory.
+func slimMeta(full *metav1.ObjectMeta) metav1.ObjectMeta {
+	slim := *full
+	slim.ManagedFields = nil
+	share(&slim.Namespace)
+	share(&slim.GenerateName)
+	if full.Labels != nil {
+		slim.Labels = make(map[string]string, len(full.Labels))
+	}
+	for k, v := range full.Labels {
+		share(&k)
+		share(&v)
+		slim.Labels[k] = v
+	}
+	return slim
+}
+
+// share lets a text that is in many objects be in memory once.
+func share(text *string) { *text = unique.Make(*text).Value() }
+
+// slimSecret drops what LINSTOR's backups hold, which is megabytes. Who wants to read one asks the API server.
+func slimSecret(o any) (any, error) {
+	if s, ok := o.(*corev1.Secret); ok {
+		s.ManagedFields = nil
+		if backup.Is(s) {
+			s.Data = nil
+		}
+	}
+	return o, nil
+}

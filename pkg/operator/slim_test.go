@@ -1,0 +1,84 @@
+package operator
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+func TestSlimNodeKeepsWhatIsRead(t *testing.T) {
+	want := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"ip": "1.2.3.4"}},
+		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k"}}},
+		Status: corev1.NodeStatus{
+			NodeInfo:   corev1.NodeSystemInfo{OSImage: "Ubuntu", SystemUUID: "s", OperatingSystem: "linux"},
+			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
+			Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}},
+		},
+	}
+	full := want.DeepCopy()
+	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	full.Status.Images = []corev1.ContainerImage{{Names: []string{"x"}}}
+	full.Status.Capacity = corev1.ResourceList{"cpu": resource.MustParse("1")}
+	got, err := slimNode(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if other, err := slimNode("no node"); err != nil || other != "no node" {
+		t.Errorf("%v %v", other, err)
+	}
+}
+
+func TestSlimPodKeepsWhatIsRead(t *testing.T) {
+	want := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"hash": "1"}},
+		Spec: corev1.PodSpec{NodeName: "n", HostNetwork: true, Containers: []corev1.Container{{
+			Name: "satellite", Image: "i", VolumeMounts: []corev1.VolumeMount{{MountPath: "/srv/pool"}},
+		}}},
+		Status: corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: "10.0.0.1",
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Message: "no room"}},
+			InitContainerStatuses: []corev1.ContainerStatus{{Name: "inventory", State: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "disks"},
+			}}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "satellite", Ready: true, RestartCount: 2, LastTerminationState: corev1.ContainerState{
+				Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "last words"},
+			}}},
+		},
+	}
+	full := want.DeepCopy()
+	full.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	full.OwnerReferences = []metav1.OwnerReference{{Name: "ds"}}
+	full.Spec.Volumes = []corev1.Volume{{Name: "v"}}
+	full.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "E"}}
+	full.Spec.Containers[0].VolumeMounts[0].Name = "v"
+	full.Status.Conditions = append(full.Status.Conditions, corev1.PodCondition{Type: corev1.ContainersReady})
+	full.Status.ContainerStatuses[0].ImageID = "sha256:0"
+	full.Status.ContainerStatuses[0].LastTerminationState.Terminated.ContainerID = "containerd://0"
+	got, err := slimPod(full)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if other, err := slimPod("no pod"); err != nil || other != "no pod" {
+		t.Errorf("%v %v", other, err)
+	}
+}
+
+func TestSlimSecretDropsBackupsOnly(t *testing.T) {
+	data := map[string][]byte{"backup.tar.gz": []byte("x")}
+	for kind, kept := range map[corev1.SecretType]bool{corev1.SecretTypeOpaque: true, "piraeus.io/linstor-backup": false, "piraeus.io/linstor-backup-part": false} {
+		got, err := slimSecret(&corev1.Secret{Type: kind, Data: data})
+		if s, ok := got.(*corev1.Secret); err != nil || !ok || (len(s.Data) > 0) != kept {
+			t.Errorf("%s: %+v, %v", kind, got, err)
+		}
+	}
+}
