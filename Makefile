@@ -28,6 +28,8 @@ KO := $(CURDIR)/.cache/tools/ko-$(KO_VERSION)/ko
 
 # What "make chaos" runs: the tests whose names match, SEED from the environment.
 CAMPAIGN ?= .
+# Waiting dominates: more tests at a time than processors pay off.
+CHAOS_PARALLEL ?= 6
 CHAOS_TIMEOUT ?= 12h
 export SEED ?=
 
@@ -71,7 +73,7 @@ test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
 
 .PHONY: chaos
 chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash SEED=1 for a part; see docs/chaos.md
-	CHAOS=full $(GO) test ./test/chaos ./test/model -v -count=1 -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
+	CHAOS=full $(GO) test ./test/chaos ./test/model -v -count=1 -parallel $(CHAOS_PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz all that reads what others wrote, one function after the other. FUZZTIME=30s; what it finds is kept in testdata/fuzz

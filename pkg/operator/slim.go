@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // slimNode keeps of a Node in the cache what is read: a thousand whole ones are most of the operator's memory.
@@ -32,8 +33,8 @@ func slimNode(o any) (any, error) {
 	return slim, nil
 }
 
-// slimPod keeps of a pod in the cache what is read: of its spec where it runs, which images and which directories it has, of
-// its status its address and how its containers are.
+// slimPod keeps of a pod in the cache what is read: of its spec where it runs, the satellite's image and the directories of
+// file pools, of its status its address and how its containers are.
 func slimPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -41,15 +42,10 @@ func slimPod(o any) (any, error) {
 	}
 	slim := &corev1.Pod{TypeMeta: p.TypeMeta, ObjectMeta: slimMeta(&p.ObjectMeta)}
 	slim.OwnerReferences = nil
-	slim.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork, Containers: make([]corev1.Container, len(p.Spec.Containers))}
+	slim.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork}
 	for i := range p.Spec.Containers {
-		c, from := &slim.Spec.Containers[i], &p.Spec.Containers[i]
-		c.Name, c.Image = from.Name, from.Image
-		share(&c.Name)
-		share(&c.Image)
-		for _, m := range from.VolumeMounts {
-			share(&m.MountPath)
-			c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{MountPath: m.MountPath})
+		if c := &p.Spec.Containers[i]; c.Name == resources.SatelliteContainer {
+			slim.Spec.Containers = []corev1.Container{slimContainer(c)}
 		}
 	}
 	slim.Status = corev1.PodStatus{
@@ -62,6 +58,18 @@ func slimPod(o any) (any, error) {
 		}
 	}
 	return slim, nil
+}
+
+func slimContainer(full *corev1.Container) corev1.Container {
+	slim := corev1.Container{Name: full.Name, Image: full.Image}
+	share(&slim.Name)
+	share(&slim.Image)
+	for i := range full.VolumeMounts {
+		if m := &full.VolumeMounts[i]; resources.IsFilePoolVolume(m.Name) {
+			slim.VolumeMounts = append(slim.VolumeMounts, corev1.VolumeMount{Name: m.Name, MountPath: m.MountPath})
+		}
+	}
+	return slim
 }
 
 func slimStatuses(full []corev1.ContainerStatus) []corev1.ContainerStatus {

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 func TestSlimNodeKeepsWhatIsRead(t *testing.T) {
@@ -39,7 +41,7 @@ func TestSlimPodKeepsWhatIsRead(t *testing.T) {
 	want := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"hash": "1"}},
 		Spec: corev1.PodSpec{NodeName: "n", HostNetwork: true, Containers: []corev1.Container{{
-			Name: "satellite", Image: "i", VolumeMounts: []corev1.VolumeMount{{MountPath: "/srv/pool"}},
+			Name: resources.SatelliteContainer, Image: "i", VolumeMounts: []corev1.VolumeMount{{Name: "file-pool-0", MountPath: "/srv/pool"}},
 		}}},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: "10.0.0.1",
@@ -57,7 +59,8 @@ func TestSlimPodKeepsWhatIsRead(t *testing.T) {
 	full.OwnerReferences = []metav1.OwnerReference{{Name: "ds"}}
 	full.Spec.Volumes = []corev1.Volume{{Name: "v"}}
 	full.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "E"}}
-	full.Spec.Containers[0].VolumeMounts[0].Name = "v"
+	full.Spec.Containers[0].VolumeMounts = append(full.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "dev", MountPath: "/dev"})
+	full.Spec.Containers = append(full.Spec.Containers, corev1.Container{Name: "drbd-reactor"})
 	full.Status.Conditions = append(full.Status.Conditions, corev1.PodCondition{Type: corev1.ContainersReady})
 	full.Status.ContainerStatuses[0].ImageID = "sha256:0"
 	full.Status.ContainerStatuses[0].LastTerminationState.Terminated.ContainerID = "containerd://0"

@@ -287,4 +287,9 @@ func fileDirectories(spec *v1alpha1.StorageClusterSpec) []string {
 	return slices.Compact(out)
 }
 
-func filePoolVolume(i int) string { return fmt.Sprintf("file-pool-%d", i) }
+const filePoolPrefix = "file-pool-"
+
+func filePoolVolume(i int) string { return fmt.Sprint(filePoolPrefix, i) }
+
+// IsFilePoolVolume tells whether a volume of a satellite is the directory of a file pool.
+func IsFilePoolVolume(name string) bool { return strings.HasPrefix(name, filePoolPrefix) }

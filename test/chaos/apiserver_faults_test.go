@@ -128,6 +128,7 @@ func (a *apiNet) count() int {
 
 // TestAPIFaults lets a fifth of the operator's requests to the API server go wrong, at random, through whole scenarios.
 func TestAPIFaults(t *testing.T) {
+	t.Parallel()
 	for _, s := range scenarios() {
 		if !full() && s.name != "install" {
 			continue

@@ -18,6 +18,7 @@ import (
 // ways: right after the write, with its reply lost, and right before it. A new operator with empty caches goes on. The end
 // must be the one of the undisturbed run, and nothing may be created or deleted more often than there.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	for _, s := range scenarios() {
 		every := bounded[s.name]
 		switch {

@@ -243,6 +243,7 @@ const boundedTurns = 4
 // TestLinstorFaults lets calls to LINSTOR go wrong in all ways. In every run of a scenario each call goes wrong once, and
 // over the runs in every way.
 func TestLinstorFaults(t *testing.T) {
+	t.Parallel()
 	for _, s := range scenarios() {
 		if !full() && s.name != "install" {
 			continue
@@ -272,6 +273,7 @@ func TestLinstorFaults(t *testing.T) {
 
 // TestLinstorFaultsAlone lets one call of each step go wrong at a time: once, and for as long as it takes the status to tell.
 func TestLinstorFaultsAlone(t *testing.T) {
+	t.Parallel()
 	for _, s := range scenarios() {
 		if !full() && s.name != "install" {
 			continue

@@ -127,6 +127,7 @@ func (m *machines) must(err error) {
 // TestPodChaos breaks containers, pods and machines at random for a while. Once that stops the cluster becomes Ready by itself,
 // or after the answer retry to what it asks, and every copy of every volume is where it was.
 func TestPodChaos(t *testing.T) {
+	t.Parallel()
 	d := 10 * time.Second
 	if full() {
 		d = 5 * time.Minute

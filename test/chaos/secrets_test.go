@@ -49,6 +49,7 @@ func TestSecretsAreCovered(t *testing.T) {
 // TestSecretsOfDatabases installs with credentials that are missing, wrong, and right, and lets LINSTOR's driver repeat them when
 // it fails.
 func TestSecretsOfDatabases(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []string{"postgresql", "mariadb", "etcd"} {
 		t.Run(kind, func(t *testing.T) {
 			a := newAviary(t, harness.Nodes(1))

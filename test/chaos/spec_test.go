@@ -18,6 +18,7 @@ import (
 //   - everything else is what a new cluster with that spec is (CHAOS=full);
 //   - the change taken back, the cluster is what it was, within a minute.
 func TestSpec(t *testing.T) {
+	t.Parallel()
 	leaves := specLeaves(t)
 	if len(leaves) < 100 {
 		t.Fatalf("only %d fields were found", len(leaves))

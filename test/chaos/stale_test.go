@@ -58,6 +58,7 @@ func (w *staleWorld) run(t *testing.T, situations []situation, class string, d d
 
 // TestStaleViews holds back what the operator is told about one kind while things happen.
 func TestStaleViews(t *testing.T) {
+	t.Parallel()
 	kinds := staleKinds
 	if !full() {
 		kinds = []string{"nodes", "storageclusters"}
@@ -80,6 +81,7 @@ func TestStaleViews(t *testing.T) {
 // TestStaleStart restarts the operator after things happened, with an API server that fills the cache for one kind with what
 // was before.
 func TestStaleStart(t *testing.T) {
+	t.Parallel()
 	kinds := staleKinds
 	if !full() {
 		kinds = []string{"nodes"}
