@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"slices"
 	"testing"
 	"time"
@@ -312,9 +313,17 @@ func resumeScenario() scenario {
 		},
 		reset: func(e *harness.Env) {
 			wipeDisks(e, "n1", "n2", "n3")
-			// A node that was skipped stays skipped until this is taken away.
-			if err := e.Linstor().SetNodeProperties(e.Ctx, "n2", nil, []string{linstor.AuxPrefix + "skip.hdd"}); err != nil {
-				e.T.Fatal(err)
+			// A node that was skipped stays skipped, and what pools were made from stays known, until that is taken away.
+			for name, n := range e.View().Nodes {
+				var left []string
+				for key := range n.Properties {
+					if rest, ours := strings.CutPrefix(key, linstor.AuxPrefix); ours && strings.Contains(rest, ".") {
+						left = append(left, key)
+					}
+				}
+				if err := e.Linstor().SetNodeProperties(e.Ctx, name, nil, left); err != nil {
+					e.T.Fatal(err)
+				}
 			}
 		},
 	}

@@ -37,7 +37,6 @@ type container struct {
 	startedAt time.Time
 	starts    int32
 	ready     bool
-	pulled    bool
 
 	failures int // in a row
 	retryAt  time.Time
@@ -78,14 +77,14 @@ func (d *Driver) step(ctx context.Context, run *podRun, pod *corev1.Pod, c *cont
 }
 
 func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Pod, c *container, now time.Time) (again time.Duration, started bool) {
-	if !c.pulled && d.pullFails(c.spec.Image) {
+	if !run.pulled[c.spec.Image] && d.pullFails(c.spec.Image) {
 		c.waiting = &corev1.ContainerStateWaiting{
 			Reason:  "ImagePullBackOff",
 			Message: fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s: not found", c.spec.Image, c.spec.Image),
 		}
 		return 0, false
 	}
-	c.pulled = true
+	run.pulled[c.spec.Image] = true
 	if !d.mountsSecrets(ctx, run, pod) {
 		return configRetry, false
 	}

@@ -25,7 +25,8 @@ type podRun struct {
 	accepted      metav1.Time
 	startAt       time.Time // no container starts before
 	init, main    []*container
-	mounted       bool // the volumes were there when the first container started
+	pulled        map[string]bool // images: what one container needed is there for the next
+	mounted       bool            // the volumes were there when the first container started
 
 	published   *corev1.PodStatus // what was written last
 	publishedAt string            // the resource version of that write
@@ -115,6 +116,7 @@ func (d *Driver) newRun(key string, pod *corev1.Pod) *podRun {
 	run := &podRun{
 		key: key, uid: pod.UID, node: pod.Spec.NodeName,
 		accepted: metav1.NewTime(now.Truncate(time.Second)), startAt: now.Add(d.opts.PodStart + rand.N(d.opts.PodSpread+1)),
+		pulled: map[string]bool{},
 	}
 	for i := range pod.Spec.InitContainers {
 		run.init = append(run.init, &container{spec: &pod.Spec.InitContainers[i], init: true})
