@@ -3,8 +3,8 @@ package chaos
 import (
 	"errors"
 	"fmt"
-	"strings"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
