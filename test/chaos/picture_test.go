@@ -62,6 +62,9 @@ func look(e *harness.Env) picture {
 		p.Copies[r.Name]++
 	}
 	for _, n := range v.Nodes {
+		for k, v := range n.Properties {
+			n.Properties[k] = madeUp.ReplaceAllString(v, "…") // a skipped pool names the hold that was answered
+		}
 		np := nodePicture{Status: n.Status, Flags: n.Flags, Interfaces: n.Interfaces, Properties: n.Properties, Pools: map[string]poolPicture{}}
 		for _, pool := range n.Pools {
 			np.Pools[pool.Name] = poolPicture{Provider: pool.Provider, Backing: pool.Backing, Properties: pool.Properties, Sized: pool.TotalKiB != nil, Errors: pool.Errors}
