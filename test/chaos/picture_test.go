@@ -63,7 +63,7 @@ func look(e *harness.Env) picture {
 	}
 	for _, n := range v.Nodes {
 		for k, v := range n.Properties {
-			n.Properties[k] = madeUp.ReplaceAllString(v, "…") // a skipped pool names the hold that was answered
+			n.Properties[k] = text(v) // a skipped pool names the hold that was answered
 		}
 		np := nodePicture{Status: n.Status, Flags: n.Flags, Interfaces: n.Interfaces, Properties: n.Properties, Pools: map[string]poolPicture{}}
 		for _, pool := range n.Pools {
