@@ -7,7 +7,10 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -84,6 +87,24 @@ func TestDeadlines(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestRefusedByKubernetes: whoever reads the hold learns which part of the spec to change, however long the refusal is.
+func TestRefusedByKubernetes(t *testing.T) {
+	for _, value := range []string{"x", strings.Repeat("x", 5000)} {
+		w := newWorld(t, 2)
+		delete(w.kube.Deployments, resources.ControllerName)
+		w.phase(v1alpha1.PhaseController, DefaultTiming().Deadlines[fsm.Controller]+time.Second)
+		in, r := w.input()
+		limits := field.NewPath("spec", "template", "spec", "containers").Index(0).Child("resources", "limits").Key(value)
+		r.fail["apply Deployment/linstor-controller"] = apierrors.NewInvalid(schema.GroupKind{Kind: "Deployment"}, "linstor-controller",
+			field.ErrorList{field.Invalid(limits, value, "must be a standard resource for containers")})
+		o := Decide(t.Context(), in)
+		m := o.Message()
+		if o.Kind() != KindHold || len([]rune(m)) > statusLine+len("no progress for 10m0s: ") || !strings.Contains(m, "spec.controller.resources") || !strings.HasSuffix(m, "standard resource for containers") {
+			t.Errorf("%s (%d): %s", o.Kind(), len(m), m)
+		}
 	}
 }
 

@@ -192,8 +192,8 @@ func keepsAway(t *corev1.Taint) bool {
 	return !strings.HasPrefix(t.Key, "node.kubernetes.io/") && !strings.HasPrefix(t.Key, "drbd.linbit.com/")
 }
 
-func tolerated(ts []corev1.Toleration, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(ts, func(t corev1.Toleration) bool {
+func tolerated(ts []v1alpha1.Toleration, taint *corev1.Taint) bool {
+	return slices.ContainsFunc(ts, func(t v1alpha1.Toleration) bool {
 		switch {
 		case t.Effect != "" && t.Effect != taint.Effect:
 			return false

@@ -100,7 +100,7 @@ func TestSelects(t *testing.T) {
 		{"DRBD's own taint stays", v1alpha1.NodesSpec{}, tainted(taint("drbd.linbit.com/lost-quorum", "", noSchedule)), true},
 		{"preference is no taint", v1alpha1.NodesSpec{}, tainted(taint("x", "", corev1.TaintEffectPreferNoSchedule)), true},
 		{"control plane", v1alpha1.NodesSpec{}, tainted(taint("node-role.kubernetes.io/control-plane", "", noSchedule)), false},
-		{"two taints, one tolerated", v1alpha1.NodesSpec{Tolerations: []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}},
+		{"two taints, one tolerated", v1alpha1.NodesSpec{Tolerations: []v1alpha1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}},
 			tainted(taint("a", "", noSchedule), taint("b", "", noSchedule)), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -128,7 +128,7 @@ func TestTolerated(t *testing.T) {
 		{corev1.Toleration{Key: "role", Value: "storage", Effect: corev1.TaintEffectNoExecute}, false},
 		{corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}, false},
 	} {
-		if got := tolerated([]corev1.Toleration{tc.toleration}, taint); got != tc.want {
+		if got := tolerated([]v1alpha1.Toleration{v1alpha1.Toleration(tc.toleration)}, taint); got != tc.want {
 			t.Errorf("%+v: tolerated %t", tc.toleration, got)
 		}
 		if want := tc.toleration.ToleratesTaint(logr.Discard(), taint, false); tc.want != want {

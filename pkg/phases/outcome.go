@@ -1,10 +1,12 @@
 package phases
 
 import (
+	"strings"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // OutcomeKind says how a handler's run ended.
@@ -74,9 +76,15 @@ func NeedsHuman(h HoldRequest) Outcome {
 	return Outcome{kind: KindHold, event: fsm.HumanNeeded, reason: string(h.Reason), message: h.Message, hold: &h}
 }
 
-// Fail stays in the state and comes back with back-off.
+// Fail stays in the state and comes back with back-off. Where Kubernetes refuses an object, the message begins with the part of
+// the spec that the refused value comes from.
 func Fail(err error) Outcome {
-	return Outcome{kind: KindFail, reason: "Error", message: err.Error(), err: err}
+	message := err.Error()
+	if from := resources.Origins(err); len(from) > 0 {
+		message = "Kubernetes refuses what comes from " + strings.Join(from, " and ") + ": "
+		message += tail(err.Error(), max(statusLine-len(message), 80))
+	}
+	return Outcome{kind: KindFail, reason: "Error", message: message, err: err}
 }
 
 // Done ends the object.

@@ -87,10 +87,15 @@ const restartsThatLast = 2
 
 var imageReasons = map[string]bool{"ImagePullBackOff": true, "ErrImagePull": true, "InvalidImageName": true, "ErrImageNeverPull": true}
 
-// oneLine makes a message fit for a status: one line, 256 characters at most, its end kept because errors come last.
-func oneLine(s string) string {
+// statusLine is how long a message in a status can be, in characters.
+const statusLine = 256
+
+// oneLine makes a message fit for a status: one line, its end kept because errors come last.
+func oneLine(s string) string { return tail(s, statusLine) }
+
+// tail is the end of a text in one line.
+func tail(s string, limit int) string {
 	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
-	const limit = 256
 	if r := []rune(s); len(r) > limit {
 		return "…" + string(r[len(r)-limit+1:])
 	}

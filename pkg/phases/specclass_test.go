@@ -75,8 +75,8 @@ func set(t *testing.T, v reflect.Value) {
 		*x = &metav1.Duration{Duration: time.Hour}
 	case **v1alpha1.KubernetesDatabase:
 		*x = &v1alpha1.KubernetesDatabase{}
-	case *corev1.ResourceRequirements:
-		x.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1")}
+	case *v1alpha1.ResourceAmounts:
+		*x = v1alpha1.ResourceAmounts{corev1.ResourceCPU: resource.MustParse("1")}
 	case *map[string]string:
 		*x = map[string]string{"k": "v"}
 	default:

@@ -62,7 +62,7 @@ func specEdits() map[string]func(*v1alpha1.StorageClusterSpec) {
 		"properties": func(s *v1alpha1.StorageClusterSpec) { s.Nodes.Properties = map[string]string{"Aux/x": "y"} },
 		"cluster":    func(s *v1alpha1.StorageClusterSpec) { s.Controller.Properties = map[string]string{"Aux/c": "d"} },
 		"resources": func(s *v1alpha1.StorageClusterSpec) {
-			s.Controller.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+			s.Controller.Resources.Requests = v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("1Gi")}
 		},
 		"pool": func(s *v1alpha1.StorageClusterSpec) {
 			s.StoragePools = append(s.StoragePools[:1:1], v1alpha1.StoragePoolSpec{Name: "more", File: &v1alpha1.FilePool{Directory: "/var/lib/more"}})

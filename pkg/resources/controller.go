@@ -75,7 +75,7 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 
 // controllerTolerations are those of a controller that moves away soon from a node that does not answer, and that can run
 // where the cluster's nodes are.
-func controllerTolerations(nodes []corev1.Toleration) []corev1.Toleration {
+func controllerTolerations(nodes []v1alpha1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		out = append(out, corev1.Toleration{
@@ -83,7 +83,7 @@ func controllerTolerations(nodes []corev1.Toleration) []corev1.Toleration {
 		})
 	}
 	for i := range nodes {
-		out = append(out, *nodes[i].DeepCopy())
+		out = append(out, corev1.Toleration(*nodes[i].DeepCopy()))
 	}
 	return out
 }
@@ -103,7 +103,8 @@ func controllerContainer(p Params) corev1.Container {
 		}})
 	}
 	c.Ports = []corev1.ContainerPort{{Name: "api", ContainerPort: ControllerPort, Protocol: corev1.ProtocolTCP}}
-	c.Resources = *p.Spec.Controller.Resources.DeepCopy()
+	amounts := p.Spec.Controller.Resources.DeepCopy()
+	c.Resources.Requests, c.Resources.Limits = corev1.ResourceList(amounts.Requests), corev1.ResourceList(amounts.Limits)
 	// LINSTOR loads its whole database at start, which can take many minutes, and a start that is cut short begins anew.
 	c.StartupProbe = healthProbe(2, 900)
 	c.ReadinessProbe = healthProbe(5, 3)

@@ -47,7 +47,7 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 		Images: v1alpha1.ImagesSpec{Registry: "registry.example.com/mirror/", PullSecrets: []string{"pull-a", "pull-b"}},
 		Nodes: v1alpha1.NodesSpec{
 			Network:     v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
-			Tolerations: []corev1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
+			Tolerations: []v1alpha1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
 		},
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile, SigningKeySecret: "signing-key"},
 		Database: v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{
@@ -55,8 +55,8 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 		}},
 		Controller: v1alpha1.ControllerSpec{
 			PassphraseSecret: "passphrase",
-			Resources: corev1.ResourceRequirements{
-				Requests: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")},
+			Resources: v1alpha1.Resources{
+				Requests: v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("1Gi")},
 			},
 		},
 		StoragePools: []v1alpha1.StoragePoolSpec{

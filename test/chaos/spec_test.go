@@ -27,9 +27,9 @@ func TestSpec(t *testing.T) {
 	byBase := map[string][]leaf{}
 	for _, l := range leaves {
 		s := baseOf(all, l.path)
-		if s == nil && !slices.ContainsFunc(unreachable, func(p string) bool { return strings.HasPrefix(l.path, p) }) {
+		if s == nil {
 			t.Errorf("%s: no base has its section: add it to one", l.path)
-		} else if s != nil {
+		} else {
 			byBase[s.name] = append(byBase[s.name], l)
 		}
 	}

@@ -217,11 +217,7 @@ var noGoodValue = map[string]string{
 	"storagePools[].file.directory": "volumes live in it", "storagePools[].fileThin.directory": "volumes live in it",
 	"database.etcd.endpoints": "there is one etcd in the tests", "database.etcd.endpoints[]": "there is one etcd in the tests",
 	"database.postgresql.database": "other data", "database.mariadb.database": "other data",
-	"controller.resources.claims": "the pod has no claims",
 }
-
-// unreachable are fields below one that is never valid.
-var unreachable = []string{"controller.resources.claims[]"}
 
 // tree reads YAML as the API server's JSON.
 func tree(text string) any {

@@ -71,6 +71,7 @@ var invalidPools = []invalid{
 	{"minSize above maxSize", devices("{minSize: 1Ti, maxSize: 900Gi}"), "spec.storagePools.devices.match.minSize", "not be larger than maxSize"},
 	{"minSize 0", devices(`{minSize: "0"}`), "spec.storagePools.devices.match.minSize", "larger than 0"},
 	{"minSize in words", devices("{minSize: big}"), "spec.storagePools.devices.match.minSize", "quantity"},
+	{"minSize of a huge exponent", devices("{minSize: \"1e-9999999\", maxSize: \"1E99999999999\"}"), "spec.storagePools.devices.match.minSize", "without exponent"},
 	{"minSize as a number", devices("{minSize: 1000}"), "spec.storagePools.devices.match.minSize", "must be of type string"},
 	{"maxSize negative", devices(`{maxSize: "-1Gi"}`), "spec.storagePools.devices.match.maxSize", "larger than 0"},
 	{"path outside /dev", devices("{path: /tmp/disk}"), "spec.storagePools.devices.match.path", "device path"},

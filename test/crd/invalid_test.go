@@ -1,5 +1,7 @@
 package crd
 
+import "strings"
+
 // invalid is a spec that the API server must refuse. field is the path that the error names, without list indices; message
 // is a part of the error's text, so that no case passes because of another mistake.
 type invalid struct {
@@ -31,10 +33,19 @@ var invalidSpecs = []invalid{
 	{"lost after no duration", `nodes: {lostAfter: soon}`, "spec.nodes.lostAfter", "must be of type duration"},
 	{"platform in lower case", `platform: talos`, "spec.platform", `"Talos"`},
 	{"signing key that is no Secret", `kernelModule: {signingKeySecret: "MOK key"}`, "spec.kernelModule.signingKeySecret", "name of a Secret"},
-	{"toleration operator", `nodes: {tolerations: [{key: a, operator: In}]}`, "spec.nodes.tolerations", "operator must be Exists or Equal"},
-	{"toleration effect", `nodes: {tolerations: [{key: a, effect: NoRun}]}`, "spec.nodes.tolerations", "effect must be"},
-	{"toleration without key", `nodes: {tolerations: [{value: a}]}`, "spec.nodes.tolerations", "without a key"},
-	{"toleration Exists with value", `nodes: {tolerations: [{key: a, operator: Exists, value: b}]}`, "spec.nodes.tolerations", "takes no value"},
+	{"toleration operator", `nodes: {tolerations: [{key: a, operator: In}]}`, "spec.nodes.tolerations.operator", `"Exists", "Equal"`},
+	{"toleration effect", `nodes: {tolerations: [{key: a, effect: NoRun}]}`, "spec.nodes.tolerations.effect", `"NoSchedule", "PreferNoSchedule", "NoExecute"`},
+	{"toleration without key", `nodes: {tolerations: [{value: a}]}`, "spec.nodes.tolerations.operator", "without a key"},
+	{"toleration Exists with value", `nodes: {tolerations: [{key: a, operator: Exists, value: b}]}`, "spec.nodes.tolerations.value", "takes no value"},
+	{"toleration key", `nodes: {tolerations: [{key: "a b", operator: Exists}]}`, "spec.nodes.tolerations.key", "must be a taint's key"},
+	{"toleration key with a long name", `nodes: {tolerations: [{key: example.com/` + long(64) + `, operator: Exists}]}`, "spec.nodes.tolerations.key", "must be a taint's key"},
+	{"toleration key with a long domain", `nodes: {tolerations: [{key: ` + long(254) + `/a, operator: Exists}]}`, "spec.nodes.tolerations.key", "must be a taint's key"},
+	{"toleration key with two slashes", `nodes: {tolerations: [{key: a/b/c, operator: Exists}]}`, "spec.nodes.tolerations.key", "must be a taint's key"},
+	{"toleration value", `nodes: {tolerations: [{key: a, value: "b c"}]}`, "spec.nodes.tolerations.value", "must be a taint's value"},
+	{"toleration value too long", `nodes: {tolerations: [{key: a, value: ` + long(64) + `}]}`, "spec.nodes.tolerations.value", "may not be more than 63"},
+	{"toleration for seconds of no effect", `nodes: {tolerations: [{key: a, operator: Exists, tolerationSeconds: 5}]}`, "spec.nodes.tolerations.tolerationSeconds", "NoExecute only"},
+	{"toleration for seconds of another effect", `nodes: {tolerations: [{key: a, effect: NoSchedule, tolerationSeconds: 5}]}`, "spec.nodes.tolerations.tolerationSeconds", "NoExecute only"},
+	{"toleration for less than no time", `nodes: {tolerations: [{key: a, effect: NoExecute, tolerationSeconds: -1}]}`, "spec.nodes.tolerations.tolerationSeconds", "greater than or equal to 0"},
 	{"33 tolerations", `nodes: {tolerations: [` + numbered("{key: a%d, operator: Exists}", 33) + `]}`, "spec.nodes.tolerations", "at most 32"},
 
 	{"interface default", `nodes: {interfaces: [{name: Default, addressFrom: {addressType: InternalIP}}]}`, "spec.nodes.interfaces.name", "choose another name"},
@@ -102,7 +113,16 @@ var invalidSpecs = []invalid{
 	{"controller property TLS", `controller: {properties: {REST/AutoHTTPS: "true"}}`, "spec.controller.properties", "lock the operator out"},
 	{"controller property with an empty key", `controller: {properties: {"": x}}`, "spec.controller.properties", "1 to 256"},
 	{"passphrase Secret", `controller: {passphraseSecret: My_Secret}`, "spec.controller.passphraseSecret", "name of a Secret"},
-	{"controller resource claims", `controller: {resources: {claims: [{name: gpu}]}}`, "spec.controller.resources.claims", "remove resources.claims"},
+	{"controller resource of another name", `controller: {resources: {limits: {example.com/gpu: 1}}}`, "spec.controller.resources.limits", "only cpu, memory and ephemeral-storage"},
+	{"controller resource without name", `controller: {resources: {requests: {"": 1}}}`, "spec.controller.resources.requests", "only cpu, memory and ephemeral-storage"},
+	{"four controller resources", `controller: {resources: {limits: {cpu: 1, memory: 1, ephemeral-storage: 1, a: 1}}}`, "spec.controller.resources.limits", "at most 3"},
+	{"controller resource below zero", `controller: {resources: {requests: {ephemeral-storage: -1}}}`, "spec.controller.resources.requests", "not negative"},
+	{"controller resource below zero in words", `controller: {resources: {limits: {memory: -1Gi}}}`, "spec.controller.resources.limits", "not negative"},
+	{"controller resource in words", `controller: {resources: {limits: {memory: plenty}}}`, "spec.controller.resources.limits.memory", "should match"},
+	// Reading such exponents takes the API server, and whoever reads the object, minutes.
+	{"controller resource of a huge exponent", `controller: {resources: {requests: {memory: "1e-99999999"}, limits: {memory: "1E99999999999"}}}`, "spec.controller.resources.limits", "without exponent"},
+	{"controller resource of many digits", `controller: {resources: {limits: {memory: "` + strings.Repeat("1", 25) + `"}}}`, "spec.controller.resources.limits", "at most 24"},
 	{"controller requests above limits", `controller: {resources: {requests: {memory: 2Gi}, limits: {memory: 1Gi}}}`, "spec.controller.resources", "requests must not be larger than limits"},
+	{"controller requests above limits on disks", `controller: {resources: {requests: {ephemeral-storage: 2Gi}, limits: {ephemeral-storage: 2G}}}`, "spec.controller.resources", "requests must not be larger than limits"},
 	{"controller requests above limits in numbers", `controller: {resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}`, "spec.controller.resources", "requests must not be larger than limits"},
 }

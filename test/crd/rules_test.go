@@ -120,12 +120,12 @@ var validSpecs = map[string]string{
 	"one pool on two sets of nodes": "storagePools: [{name: ssd-a, pool: ssd, lvm: {volumeGroup: a}, nodeSelector: {disk: a}}, " +
 		"{name: ssd-b, pool: ssd, lvm: {volumeGroup: b}, nodeSelector: {disk: b}}]",
 	"pool with properties": pool("lvm: {volumeGroup: vg}, properties: {PrefNic: storage, StorDriver/LvcreateOptions: '-i 2', Aux/site: a}"),
-	"nodes in full":        "nodes: {nodeSelector: {node-role.kubernetes.io/storage: ''}, tolerations: [{operator: Exists}, {key: a, value: b}, {key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}], network: {mode: Pod}, interfaces: [{name: storage, preferred: true, addressFrom: {nodeAnnotation: example.com/storage-ip}}, {name: _x1, addressFrom: {addressType: ExternalIP}}], properties: {DrbdOptions/AutoEvictAfterTime: '60'}, minReady: 90%}",
+	"nodes in full":        "nodes: {nodeSelector: {node-role.kubernetes.io/storage: ''}, tolerations: [{operator: Exists}, {key: a, value: b}, {key: example.com/B_c.d, value: \"\"}, {key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}], network: {mode: Pod}, interfaces: [{name: storage, preferred: true, addressFrom: {nodeAnnotation: example.com/storage-ip}}, {name: _x1, addressFrom: {addressType: ExternalIP}}], properties: {DrbdOptions/AutoEvictAfterTime: '60'}, minReady: 90%}",
 	"minReady 1":           "nodes: {minReady: 1}",
 	"minReady 1%":          "nodes: {minReady: 1%}",
 	"minReady 100%":        "nodes: {minReady: 100%}",
 	"module compiled":      "kernelModule: {mode: Compile}",
-	"controller in full":   "{controller: {properties: {DrbdOptions/AutoEvictAllowEviction: 'true', Aux/team: storage}, passphraseSecret: linstor-passphrase, resources: {requests: {cpu: 1, memory: 1Gi}, limits: {memory: 1Gi}}}}",
+	"controller in full":   "{controller: {properties: {DrbdOptions/AutoEvictAllowEviction: 'true', Aux/team: storage}, passphraseSecret: linstor-passphrase, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: 0}, limits: {memory: 1Gi}}}}",
 	"suspended, to delete": "{suspend: true, deletionPolicy: Delete}",
 	"64 properties":        "controller: {properties: {" + numbered("Aux/k%d: v", 64) + "}}",
 }

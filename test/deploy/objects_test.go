@@ -25,7 +25,7 @@ func specs() map[string]v1alpha1.StorageClusterSpec {
 		"default": {},
 		"pod network, sql": {
 			Images:       v1alpha1.ImagesSpec{Registry: "registry.example.com/x", PullSecrets: []string{"pull"}},
-			Nodes:        v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod}, Tolerations: []corev1.Toleration{{Operator: "Exists"}}},
+			Nodes:        v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod}, Tolerations: []v1alpha1.Toleration{{Operator: "Exists"}}},
 			KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt},
 			Database:     v1alpha1.DatabaseSpec{PostgreSQL: sql},
 			Controller:   v1alpha1.ControllerSpec{PassphraseSecret: "passphrase"},

@@ -169,7 +169,7 @@ func TestMembership(t *testing.T) {
 
 	// Tolerating the taint takes the node in.
 	e.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.Nodes.Tolerations = []corev1.Toleration{{Key: "example.com/gpu", Operator: corev1.TolerationOpExists}}
+		c.Spec.Nodes.Tolerations = []v1alpha1.Toleration{{Key: "example.com/gpu", Operator: corev1.TolerationOpExists}}
 	})
 	members("n1", "n2", "n3", "n5")
 	patchNode(e, "n3", func(n *corev1.Node) { n.Labels["example.com/storage"] = "true" })

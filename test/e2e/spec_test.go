@@ -228,7 +228,7 @@ func TestSpecChangesWhileReady(t *testing.T) {
 	}
 
 	e.spec(func(s *v1alpha1.StorageClusterSpec) {
-		s.Controller.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi")}
+		s.Controller.Resources.Requests = v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("1Gi")}
 	})
 	e.waitAccepted(v1alpha1.PhaseReady)
 	e.Eventually("the controller is restarted once", func() error {

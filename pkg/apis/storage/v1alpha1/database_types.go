@@ -1,7 +1,5 @@
 package v1alpha1
 
-import corev1 "k8s.io/api/core/v1"
-
 // DatabaseSpec is where LINSTOR keeps its state: exactly one of its fields, kubernetes if none is given.
 //
 // The kind cannot be changed in place. Leaving kubernetes out and giving it are the same, so both changes are allowed.
@@ -125,7 +123,5 @@ type ControllerSpec struct {
 	// resources are the controller container's resource requests and limits, in Kubernetes quantities. Default: none.
 	// Example: {requests: {cpu: 200m, memory: 1Gi}, limits: {memory: 2Gi}}.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="!has(self.claims) || self.claims.size() == 0",message="resources: claims cannot be used, because the pod has none: remove resources.claims",fieldPath=.claims
-	// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory'].all(k, !(k in self.requests) || !(k in self.limits) || !isQuantity(string(self.requests[k])) || !isQuantity(string(self.limits[k])) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: requests must not be larger than limits, or no pod can be made: raise the limit or lower the request"
-	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+	Resources Resources `json:"resources,omitempty"`
 }

@@ -148,7 +148,7 @@ const (
 
 // DeviceMatch describes disks. A disk matches when every field that is set matches.
 // +kubebuilder:validation:XValidation:rule="has(self.serial) || has(self.wwn) || has(self.model) || has(self.minSize) || has(self.maxSize) || has(self.rotational) || has(self.path)",message="match: an entry must set at least one of serial, wwn, model, minSize, maxSize, rotational and path, or it would take every disk"
-// +kubebuilder:validation:XValidation:rule="!has(self.minSize) || !has(self.maxSize) || !isQuantity(self.minSize) || !isQuantity(self.maxSize) || !quantity(self.minSize).isGreaterThan(quantity(self.maxSize))",message="match: minSize must not be larger than maxSize",fieldPath=.minSize
+// +kubebuilder:validation:XValidation:rule="!has(self.minSize) || !has(self.maxSize) || [self.minSize, self.maxSize].exists(q, q.lowerAscii().contains('e') || !isQuantity(q)) || !quantity(self.minSize).isGreaterThan(quantity(self.maxSize))",message="match: minSize must not be larger than maxSize",fieldPath=.minSize
 type DeviceMatch struct {
 	// serial is the disk's serial number; * stands for any characters. Up to 128 characters. Default: any. Example: S4EV*.
 	// +optional
@@ -165,14 +165,14 @@ type DeviceMatch struct {
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=24
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="minSize must be a quantity larger than 0, such as 400Gi"
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().contains('e') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="minSize must be a quantity larger than 0, without exponent, such as 400Gi"
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
 	// maxSize is the largest size in bytes, as a Kubernetes quantity (a string; quote a plain number). Default: any. Example: 2Ti.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=24
-	// +kubebuilder:validation:XValidation:rule="isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="maxSize must be a quantity larger than 0, such as 2Ti"
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().contains('e') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="maxSize must be a quantity larger than 0, without exponent, such as 2Ti"
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// rotational is true for spinning disks only, false for others only. Default: both. Example: false.
 	// +optional
