@@ -3,10 +3,13 @@ package phases
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
@@ -126,6 +129,41 @@ func TestModulePreinstalled(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"label n02 member=linstor os=none platform=generic"}, r.calls); d != "" {
 		t.Error(d)
+	}
+}
+
+// TestIdleLoaders: a loader's DaemonSet goes when no node has its label any more, and not before.
+func TestIdleLoaders(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		mode v1alpha1.KernelModuleMode
+		node func(*corev1.Node)
+		want []string
+	}{
+		{"used", v1alpha1.ModuleAuto, func(*corev1.Node) {}, nil},
+		{"wanted, the label is still to come", v1alpha1.ModuleAuto, func(n *corev1.Node) { delete(n.Labels, v1alpha1.LabelOS) }, nil},
+		{"not wanted, a label is left", v1alpha1.ModulePreinstalled, func(*corev1.Node) {}, nil},
+		{"not wanted, no label is left", v1alpha1.ModulePreinstalled, func(n *corev1.Node) { n.Labels[v1alpha1.LabelOS] = "none" },
+			[]string{"delete DaemonSet/linstor-module-loader-noble"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 1)
+			loader := w.kube.DaemonSets[resources.ModuleLoaderName("noble")]
+			w.cluster.Spec.KernelModule.Mode = tc.mode
+			w.accept()
+			stranger := loader.DeepCopy()
+			stranger.Name, stranger.Labels = "another", map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}
+			w.kube.DaemonSets = map[string]*appsv1.DaemonSet{loader.Name: loader, stranger.Name: stranger}
+			tc.node(w.kubeNode("n01"))
+			in, r := w.input()
+			if err := (moduleLink{}).Work(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			got := slices.DeleteFunc(slices.Clone(r.calls), func(c string) bool { return !strings.HasPrefix(c, "delete") })
+			if d := cmp.Diff(tc.want, got, cmpopts.EquateEmpty()); d != "" {
+				t.Error(d)
+			}
+		})
 	}
 }
 

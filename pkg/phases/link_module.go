@@ -6,6 +6,8 @@ import (
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -57,7 +59,30 @@ func (moduleLink) Work(ctx context.Context, in *Input) error {
 			return err
 		}
 	}
+	for _, idle := range in.idleLoaders() {
+		if err := in.Writer.Delete(ctx, idle); err != nil {
+			return err
+		}
+	}
 	return nil
+}
+
+// idleLoaders are DaemonSets that no node uses any more. One that stayed would be out of date when a node comes that it fits,
+// and load another version of the module there.
+func (s *Snapshot) idleLoaders() []*appsv1.DaemonSet {
+	var out []*appsv1.DaemonSet
+	wanted := s.loaders()
+	for _, ds := range s.Kube.DaemonSets {
+		selector := labels.SelectorFromSet(ds.Spec.Template.Spec.NodeSelector)
+		switch {
+		case !ours(s.Cluster.Name, ds), ds.Labels[v1alpha1.LabelComponent] != v1alpha1.ComponentModuleLoader, ds.DeletionTimestamp != nil:
+		case slices.ContainsFunc(wanted, func(w *appsv1.DaemonSet) bool { return w.Name == ds.Name }):
+		case slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return selector.Matches(labels.Set(n.Labels)) }):
+		default:
+			out = append(out, ds)
+		}
+	}
+	return out
 }
 
 // loaders are the DaemonSets that load the module: one for each operating system that the members have.
