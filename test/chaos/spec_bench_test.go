@@ -145,30 +145,36 @@ func (b *bench) settle() verdict {
 // becomes waits until the state is the wanted one, and says what differs if it is not in time.
 func (b *bench) becomes(want state) string {
 	b.T.Helper()
-	deadline := time.After(inTime)
+	return b.inTime(func() string {
+		got, err := b.look()
+		if err != nil {
+			return err.Error()
+		}
+		return differences(want, got)
+	})
+}
+
+// timely is the time within which a cluster must be as it was before, or as a new one.
+const timely = 60 * time.Second
+
+// inTime asks until nothing is wrong any more, and returns what is wrong if that takes too long.
+func (b *bench) inTime(wrong func() string) string {
+	b.T.Helper()
+	deadline := time.After(timely)
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		got, err := b.look()
-		var diff string
-		if err != nil {
-			diff = err.Error()
-		} else {
-			diff = differences(want, got)
-		}
-		if diff == "" {
+		what := wrong()
+		if what == "" {
 			return ""
 		}
 		select {
 		case <-deadline:
-			return diff
+			return what
 		case <-tick.C:
 		}
 	}
 }
-
-// inTime is the time within which a cluster must be as it was before, or as a new one.
-const inTime = 60 * time.Second
 
 // atRest is the state once it has not changed for a while.
 func (b *bench) atRest() state {

@@ -12,9 +12,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// How many sequences run, and how long the full campaign goes on at most.
+// How many sequences run, on how many clusters side by side, and how long the full campaign goes on at most.
 const (
 	fullSequences    = 200
+	fullClusters     = 3
 	boundedSequences = 1
 	sequencesTime    = 30 * time.Minute
 )
@@ -23,28 +24,40 @@ const (
 // held. In the end the cluster is what the last spec alone makes of a new one. It is never made anew in between, so that each
 // sequence begins where the one before left it.
 func TestSpecSequences(t *testing.T) {
-	t.Parallel()
 	rnd := seeded(t)
+	clusters, count := 1, boundedSequences
+	if full() {
+		clusters, count = fullClusters, fullSequences
+	}
+	for i := range clusters {
+		own := rand.New(rand.NewPCG(rnd.Uint64(), rnd.Uint64()))
+		share := (count + i) / clusters
+		t.Run(fmt.Sprintf("cluster%d", i), func(t *testing.T) {
+			t.Parallel()
+			runSequences(t, own, share)
+		})
+	}
+}
+
+// runSequences runs so many sequences on one cluster.
+func runSequences(t *testing.T, rnd *rand.Rand, count int) {
 	rich := bases(t)[0]
 	c := newCampaign(t, rich)
 	if c.new == nil {
 		c.new = newBench(t, rich)
 	}
 	s := &sequences{campaign: c, rnd: rnd, leaves: specLeaves(t)}
-	count := boundedSequences
-	if full() {
-		count = fullSequences
-	}
 	begin := time.Now()
 	for i := range count {
 		if time.Since(begin) > sequencesTime {
-			t.Logf("chaos: %d of %d sequences in %s", i, count, sequencesTime)
+			t.Errorf("only %d of %d sequences in %s", i, count, sequencesTime)
 			break
 		}
 		if s.run(t, i); t.Failed() {
 			return
 		}
 	}
+	t.Logf("chaos: %d sequences in %s", count, time.Since(begin).Round(time.Second))
 }
 
 type sequences struct {

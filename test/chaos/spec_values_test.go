@@ -56,6 +56,8 @@ func bases(t testing.TB) []base {
 	}
 	return []base{
 		{name: "kubernetes", spec: rich, databases: []string{"k8s"}},
+		{name: "nodes", within: "nodes", spec: rich, databases: []string{"k8s"}},
+		{name: "pools", within: "storagePools", spec: rich, databases: []string{"k8s"}},
 		{name: "disks", within: "storagePools[].devices", spec: disks, databases: []string{"k8s"}},
 		sql("postgresql", postgresql), sql("mariadb", mariadb),
 		{
@@ -109,7 +111,7 @@ nodes:
   - {name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}
   - {name: spare, addressFrom: {addressType: InternalIP}}
   properties: {Aux/example.com/rack: r1}
-  minReady: 67%
+  minReady: 66%
   removalPolicy: Remove
   maxConcurrentEvacuations: 2
   lostAfter: 24h
@@ -173,7 +175,7 @@ var goodValues = map[string][]any{
 	"nodes.interfaces[].addressFrom.nodeAnnotation": {"example.com/other-ip"},
 	"nodes.properties":                              {tree(`{Aux/example.com/rack: r2, Aux/example.com/row: "7"}`)},
 	"nodes.properties{}":                            {"r3"},
-	"nodes.minReady":                                {int64(2), "100%"},
+	"nodes.minReady":                                {int64(1), "100%"},
 	"nodes.lostAfter":                               {"48h"},
 	"kernelModule.signingKeySecret":                 {"mok2"},
 	"database.kubernetes":                           {map[string]any{}},
