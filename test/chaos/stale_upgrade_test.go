@@ -82,7 +82,7 @@ func TestStaleUpgrade(t *testing.T) {
 
 func (w *staleWorld) wantVersion(v string) {
 	w.T.Helper()
-	w.judge.change(func() { w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = v }) })
+	w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = v })
 }
 
 // pastEdge waits until the claim says that the upgrade cannot be taken back.

@@ -107,15 +107,23 @@ func (w *staleWorld) version() string {
 	return list.ResourceVersion
 }
 
+// Update changes the spec, which what the operator has just decided on may cross.
+func (w *staleWorld) Update(f func(*v1alpha1.StorageCluster)) {
+	w.T.Helper()
+	w.judge.change(func() { w.Env.Update(f) })
+}
+
 // pick says whether the spec selects a node.
 func (w *staleWorld) pick(name string, picked bool) {
 	w.T.Helper()
 	before := w.Node(name)
 	after := before.DeepCopy()
 	after.Labels["example.com/storage"] = fmt.Sprint(picked)
-	if err := w.Client().Patch(w.Ctx, after, client.MergeFrom(before)); err != nil {
-		w.T.Fatal(err)
-	}
+	w.judge.change(func() {
+		if err := w.Client().Patch(w.Ctx, after, client.MergeFrom(before)); err != nil {
+			w.T.Fatal(err)
+		}
+	})
 }
 
 // leaving waits until the operator has noted that a node leaves.
