@@ -13,6 +13,7 @@ import (
 // TestLeaders stops the operator that leads, as a whole, at one of its writes, until another one has taken over and has gone
 // on. Then it wakes up: what it had sent may land, and nothing else of it.
 func TestLeaders(t *testing.T) {
+	t.Parallel()
 	for _, s := range scenarios() {
 		if !full() && s.name != "install" && s.name != "members" {
 			continue

@@ -106,6 +106,7 @@ func TestStaleStart(t *testing.T) {
 
 // TestStaleLists answers the lists of LINSTOR's view with old ones, each of another age.
 func TestStaleLists(t *testing.T) {
+	t.Parallel()
 	ages, situations := []int{1, 5}, staleSituations()
 	if !full() {
 		ages = ages[1:]
@@ -113,9 +114,9 @@ func TestStaleLists(t *testing.T) {
 			return !strings.Contains(s.name, "last copy") && !strings.Contains(s.name, "has a volume")
 		})
 	}
-	random := seeded(t)
 	for _, seconds := range ages {
 		t.Run(fmt.Sprintf("%ds", seconds), func(t *testing.T) {
+			random := seeded(t)
 			startStale(t, newestVersion).run(t, situations, fmt.Sprintf("LINSTOR lists up to %ds old", seconds), func(w *staleWorld, happens func(*staleWorld)) func() {
 				back := map[string]time.Time{}
 				for _, l := range staleLists {

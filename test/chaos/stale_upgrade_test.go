@@ -17,6 +17,7 @@ import (
 // TestStaleUpgrade upgrades LINSTOR twice while the view of one kind is old: first the operator is told late, then one starts
 // beyond the point of no return and is told what was before it. No older controller may be started on the database then.
 func TestStaleUpgrade(t *testing.T) {
+	t.Parallel()
 	kinds := staleKinds
 	if !full() {
 		kinds = []string{"configmaps"} // the claim, which says that there is no way back
