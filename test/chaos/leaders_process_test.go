@@ -30,9 +30,6 @@ import (
 // operatorVariable makes this test binary an operator: only a process of its own can be stopped as a whole, with its timers.
 const operatorVariable = "CHAOS_OPERATOR"
 
-// pausedLease is the Lease of an operator that is to lose it. The others' is longer: the machine may be busy.
-const pausedLease = 6 * time.Second
-
 // operatorSettings are what such an operator is told.
 type operatorSettings struct {
 	Kube, Linstor string
@@ -82,7 +79,7 @@ type process struct {
 }
 
 // startProcess starts an operator that is stopped at one of its writes, counted from the call of arm.
-func startProcess(e *harness.Env) *process {
+func startProcess(e *harness.Env, lease time.Duration) *process {
 	e.T.Helper()
 	p := &process{e: e, exited: make(chan struct{}), paused: make(chan struct{}), resumed: make(chan struct{})}
 	transport, err := rest.TransportFor(e.Config)
@@ -90,7 +87,7 @@ func startProcess(e *harness.Env) *process {
 		e.T.Fatal(err)
 	}
 	settings, err := json.Marshal(operatorSettings{
-		Kube: p.serve(e.Config.Host, p.passing("Kubernetes", transport)), Timing: e.Timing, Lease: pausedLease,
+		Kube: p.serve(e.Config.Host, p.passing("Kubernetes", transport)), Timing: e.Timing, Lease: lease,
 		// What justifies a call is judged when it is sent, not when it lands.
 		Linstor: p.serve(e.Sim.LinstorURL(), &invariants.Evidence{
 			Next: p.passing("LINSTOR", http.DefaultTransport), Now: time.Now, Violate: func(m string) { e.T.Errorf("violation: %s", m) },
