@@ -164,7 +164,7 @@ func (c *course) throughFaults(t *testing.T, net *apiNet) {
 	defer net.set(0)
 	for i := range r.steps {
 		s, want := &r.steps[i], &c.want[i]
-		from := r.depart()
+		before := r.depart()
 		net.set(share)
 		s.play(r.Env)
 		net.set(0)
@@ -174,7 +174,7 @@ func (c *course) throughFaults(t *testing.T, net *apiNet) {
 			}
 			return nil
 		})
-		if got := r.asked(from); len(got) != len(want.asked) {
+		if got := r.asked(before); len(got) != len(want.asked) {
 			t.Errorf("%s: a human was asked for %q, want %q", s.name, got, want.asked)
 		}
 	}

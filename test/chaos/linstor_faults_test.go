@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -62,17 +63,17 @@ func (c *course) learn() {
 	}
 	for i := range c.steps {
 		c.wire.begin(nil, false)
-		from := c.depart()
+		before := c.depart()
 		c.steps[i].play(c.Env)
-		c.want = append(c.want, landing{picture: c.settle(), made: c.made(), asked: c.asked(from), calls: c.wire.seen()})
+		c.want = append(c.want, landing{picture: c.settle(), made: c.made(), asked: c.asked(before), calls: c.wire.seen()})
 	}
 	c.rewind()
 }
 
-// depart begins a step: what is counted is counted from here.
-func (c *course) depart() time.Time {
+// depart begins a step: what is counted is counted from here, the phases from those that were before.
+func (c *course) depart() (before []v1alpha1.Transition) {
 	c.Sim.World().ResetRequests()
-	return time.Now().Truncate(time.Second)
+	return status(c.Env).History
 }
 
 func (c *course) rewind() {
@@ -119,11 +120,18 @@ func (c *course) made() map[string]int {
 	return made
 }
 
-// asked lists why the cluster has waited for a human since.
-func (c *course) asked(since time.Time) []string {
+// asked lists why the cluster has waited for a human since a step began.
+func (c *course) asked(before []v1alpha1.Transition) []string {
+	now := status(c.Env).History
+	for i := len(now) - 1; i >= 0 && len(before) > 0; i-- {
+		if equality.Semantic.DeepEqual(now[i], before[len(before)-1]) {
+			now = now[i+1:]
+			break
+		}
+	}
 	var out []string
-	for _, h := range status(c.Env).History {
-		if h.To == v1alpha1.PhaseHumanIntervention && !h.Time.Time.Before(since) {
+	for _, h := range now {
+		if h.To == v1alpha1.PhaseHumanIntervention {
 			out = append(out, h.Message)
 		}
 	}
@@ -151,7 +159,7 @@ func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault
 		if s.way {
 			harm = nil
 		}
-		from := r.depart()
+		before := r.depart()
 		r.wire.begin(harm, lasting)
 		s.do(r.Env)
 		if lasting && len(harm) > 0 {
@@ -170,7 +178,7 @@ func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault
 				t.Errorf("%s: %s was created %d times", s.name, what, n)
 			}
 		}
-		if got := r.asked(from); len(got) != len(want.asked) && !loops(r.wire.hit()) {
+		if got := r.asked(before); len(got) != len(want.asked) && !loops(r.wire.hit()) {
 			t.Errorf("%s: a human was asked for %q, want %q", s.name, got, want.asked)
 		}
 		if t.Failed() {
