@@ -122,11 +122,11 @@ func (c *course) made() map[string]int {
 
 // asked lists why the cluster has waited for a human since a step began.
 func (c *course) asked(before []v1alpha1.Transition) []string {
-	now := status(c.Env).History
-	for i := len(now) - 1; i >= 0 && len(before) > 0; i-- {
-		if equality.Semantic.DeepEqual(now[i], before[len(before)-1]) {
-			now = now[i+1:]
-			break
+	now := status(c.Env).History // the newest first
+	if len(before) > 0 {
+		last := slices.IndexFunc(now, func(h v1alpha1.Transition) bool { return equality.Semantic.DeepEqual(h, before[0]) })
+		if last >= 0 {
+			now = now[:last]
 		}
 	}
 	var out []string
