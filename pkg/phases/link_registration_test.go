@@ -2,6 +2,7 @@ package phases
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -188,6 +189,7 @@ func TestTaskProblem(t *testing.T) {
 		{"third failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3}, v1alpha1.HoldStoragePoolsFailed, "WriteFailed"},
 		{"no volume group", work.State{Err: refused(linstor.CodePoolConfiguration), Attempts: 3}, v1alpha1.HoldPoolBackendMissing, "PoolBackendMissing"},
 		{"not looked since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, FailedAt: seen.Add(time.Second)}, "", "WriteFailed"},
+		{"API server away", work.State{Err: fmt.Errorf("pool: %w: refused", errUnasked), Attempts: 99}, "", "WriteFailed"},
 		{"LINSTOR is busy", work.State{Err: refused(linstor.CodeSQLRollback), Attempts: 99}, "", "WriteFailed"},
 		{"LINSTOR away", work.State{Err: &linstor.Error{Op: "x", Err: errors.New("refused")}, Attempts: 99}, "", "WriteFailed"},
 	} {

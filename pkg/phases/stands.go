@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -27,13 +28,21 @@ type Live interface {
 // errOutdated is what a destructive step ends with that was decided on what is no longer so. The next look decides anew.
 var errOutdated = errors.New("the operator's view is out of date")
 
+// errUnasked is what a destructive step ends with that the API server could not be asked about. It is tried again.
+var errUnasked = errors.New("the API server was not asked whether this is still wanted")
+
+// askWithin bounds the question of stands. What was seen on LINSTOR's side before it has to be young when the write follows.
+const askWithin = 3 * time.Second
+
 // stands is nil if what the snapshot was decided on still is so: the StorageCluster with its spec, and what the spec picks these
 // nodes by. It asks the API server itself: a cache may lag behind for minutes, and what is destroyed on its word is gone. To be
 // called right before the write.
 func (in *Input) stands(ctx context.Context, nodes ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, askWithin)
+	defer cancel()
 	c, err := in.Live.Cluster(ctx, in.Cluster.Name)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", errUnasked, err)
 	}
 	if c == nil || c.UID != in.Cluster.UID || c.Generation != in.Cluster.Generation || (c.DeletionTimestamp == nil) != (in.Cluster.DeletionTimestamp == nil) {
 		return fmt.Errorf("%w: the StorageCluster is another one, or its spec has changed", errOutdated)
@@ -41,7 +50,7 @@ func (in *Input) stands(ctx context.Context, nodes ...string) error {
 	for _, name := range nodes {
 		now, err := in.Live.Node(ctx, name)
 		if err != nil {
-			return err
+			return fmt.Errorf("%w: %w", errUnasked, err)
 		}
 		i := slices.IndexFunc(in.Kube.Nodes, func(n *corev1.Node) bool { return n.Name == name })
 		if i < 0 && now != nil || i >= 0 && !samePick(in.Kube.Nodes[i], now) {

@@ -1,9 +1,12 @@
 package phases
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -164,4 +167,25 @@ func TestDeletionWaitsForWritesThatWereBegun(t *testing.T) {
 	if d := cmp.Diff([]work.Task(nil), r.queued); d != "" {
 		t.Error(d)
 	}
+}
+
+// deafLive is an API server that never answers.
+type deafLive struct{ Live }
+
+func (deafLive) Cluster(ctx context.Context, _ string) (*v1alpha1.StorageCluster, error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+func TestTheQuestionIsShort(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := &Input{Snapshot: newWorld(t, 1).snapshot(), Live: deafLive{}}
+		began := time.Now()
+		if err := in.stands(t.Context()); !errors.Is(err, errUnasked) || !passes(err) {
+			t.Errorf("got %v", err)
+		}
+		if took := time.Since(began); took != askWithin {
+			t.Errorf("the step waited for %s, want %s", took, askWithin)
+		}
+	})
 }
