@@ -48,6 +48,11 @@ func TestJudgePool(t *testing.T) {
 			w.cluster.Spec.StoragePools[0].Properties = map[string]string{"PrefNic": "storage"}
 			w.accept()
 		}, step: stepModify},
+		{name: "properties are refused", w: plain, spoil: func(w *world) {
+			w.cluster.Spec.StoragePools[0].Properties = map[string]string{"PrefNic": ""}
+			w.accept()
+			w.tasks["pool/n01/ssd"] = work.State{Err: refused(linstor.CodeUnknown), Attempts: 3}
+		}, step: stepModify, problem: "WriteFailed", hold: v1alpha1.HoldStoragePoolsFailed},
 		{name: "properties of others", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Properties["Aux/mine"] = "x" }, ready: true},
 		{name: "other case", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Provider = "lvm_thin" }, ready: true},
 		{name: "another volume group", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Backing = "other/thin" }, problem: "UnsupportedChange", hold: v1alpha1.HoldUnsupportedChange},

@@ -30,6 +30,7 @@ func (s *Snapshot) judgePool(m *Member, p *MemberPool) {
 		p.Ready = !brokenPool(p.Have)
 		if p.change = linstor.Diff(p.Have.Properties, want); !p.change.Empty() {
 			p.step, p.Ready = stepModify, false
+			p.Problem = s.taskProblem(poolKey(m, p), p.Entry.Name, v1alpha1.HoldStoragePoolsFailed)
 		} else if p.Ready && len(m.consents(p.Entry.Name)) > 0 {
 			p.step = stepForget
 		}
