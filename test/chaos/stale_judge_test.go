@@ -51,14 +51,19 @@ func (j *judge) install(next http.RoundTripper) {
 
 // change notes that the world is changed by f, which operators see later or not at all.
 func (j *judge) change(f func()) {
+	j.noteChange()
 	f()
+	j.noteChange()
+}
+
+func (j *judge) noteChange() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.changed = time.Now()
 }
 
 func (j *judge) setAway(away bool) {
-	j.change(func() {})
+	j.noteChange()
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.away = away

@@ -83,7 +83,7 @@ func staleSituations() []situation {
 			happens: func(w *staleWorld) { w.pools(withoutFast); w.settled(time.Second); w.pools(withFast) },
 		},
 		{
-			name: "a pool that goes has a volume", lingers: staleShort,
+			name: "a pool that goes has a volume", lingers: staleShort, again: 1,
 			happens: func(w *staleWorld) { w.volume("pvc-3", "fast", "n1", "n2"); w.pools(withoutFast) },
 			after: func(w *staleWorld) {
 				w.Eventually("the unused pools are gone", func() error {

@@ -239,9 +239,11 @@ func (w *staleWorld) force() {
 	w.T.Helper()
 	c := w.Get()
 	w.Eventually("the StorageCluster is taken away", func() error {
+		w.judge.noteChange()
 		if err := w.Client().Delete(w.Ctx, c); err != nil && !apierrors.IsNotFound(err) {
 			return err
 		}
+		defer w.judge.noteChange()
 		return client.IgnoreNotFound(w.Client().Patch(w.Ctx, c, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	})
 	w.WaitGone()
