@@ -148,7 +148,7 @@ func staleSituations() []situation {
 			happens: func(w *staleWorld) { w.force() },
 		},
 		{
-			name: "all is made and deleted at once", lingers: staleShort,
+			name: "all is made and deleted at once", lingers: staleShort, again: 1,
 			before: func(w *staleWorld) { w.Remove(); w.gone() },
 			happens: func(w *staleWorld) {
 				w.install(newestVersion)
