@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -192,6 +193,9 @@ func (p *process) arm(k int, late bool) {
 	p.writes, p.pauseAt, p.late = 0, k, late
 }
 
+// ofNode is a node's name in a path.
+var ofNode = regexp.MustCompile(`/n[1-9]\b`)
+
 // resume lets the process go on, and waits until it has found out that it leads no more.
 func (p *process) resume() {
 	p.e.T.Helper()
@@ -207,10 +211,16 @@ func (p *process) resume() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	// What is done for several nodes side by side was past its check together.
+	begun := map[string]bool{}
+	for _, w := range p.inFlight {
+		begun[ofNode.ReplaceAllString(w, "/n")] = true
+	}
 	bySeam := map[string][]string{}
 	for _, w := range p.after {
-		seam, _, _ := strings.Cut(w, " ")
-		bySeam[seam] = append(bySeam[seam], w)
+		if seam, _, _ := strings.Cut(w, " "); !begun[ofNode.ReplaceAllString(w, "/n")] {
+			bySeam[seam] = append(bySeam[seam], w)
+		}
 	}
 	for seam, ws := range bySeam {
 		if len(ws) > 1 {

@@ -30,6 +30,7 @@ const (
 	writesBetween        = 3
 	writesBetweenBounded = 17
 	boundedPauses        = 2
+	mostPauses           = 100 // more than any step has writes for
 )
 
 // reign is a simulated cluster that goes round the steps of a scenario, each round with two leaders.
@@ -89,7 +90,7 @@ func (r *reign) pauseAll(t *testing.T) {
 	t.Helper()
 	for i := range r.s.steps {
 		step := &r.s.steps[i]
-		for n, more := 0, true; more && !step.way; {
+		for n, more := 0, true; more && n < mostPauses && !step.way; {
 			k := n*writesBetween + 1
 			if !full() {
 				k = n*writesBetweenBounded + writesBetweenBounded/2 + 1
@@ -97,16 +98,17 @@ func (r *reign) pauseAll(t *testing.T) {
 					break
 				}
 			}
+			early := false
 			ok := t.Run(fmt.Sprintf("%s/%d", step.name, k), func(t *testing.T) {
-				var early bool
-				if more, early = r.round(r.e.For(t), i, k); early {
-					r.lease *= 2 // the machine is busier than that: once more
-				} else {
-					n++
-				}
+				more, early = r.round(r.e.For(t), i, k)
 			})
 			if !ok {
 				t.FailNow() // the world is not where the next round begins
+			}
+			if early {
+				r.lease *= 2 // the machine is busier than that: once more
+			} else {
+				n++
 			}
 		}
 		step.play(r.e)
