@@ -21,7 +21,7 @@ func slimNode(o any) (any, error) {
 	slim.Status.NodeInfo = n.Status.NodeInfo
 	for _, text := range []*string{
 		&slim.Status.NodeInfo.OSImage, &slim.Status.NodeInfo.KernelVersion, &slim.Status.NodeInfo.KubeletVersion, &slim.Status.NodeInfo.ContainerRuntimeVersion,
-		&slim.Status.NodeInfo.KubeProxyVersion, &slim.Status.NodeInfo.OperatingSystem, &slim.Status.NodeInfo.Architecture,
+		&slim.Status.NodeInfo.OperatingSystem, &slim.Status.NodeInfo.Architecture,
 	} {
 		share(text)
 	}
