@@ -73,7 +73,7 @@ test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
 
 .PHONY: chaos
 chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash SEED=1 for a part; see docs/chaos.md
-	CHAOS=full $(GO) test ./test/chaos ./test/model -v -count=1 -parallel $(CHAOS_PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
+	CHAOS=full $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(CHAOS_PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
 
 .PHONY: fuzz
 fuzz: ## Fuzz all that reads what others wrote, one function after the other. FUZZTIME=30s; what it finds is kept in testdata/fuzz
