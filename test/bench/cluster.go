@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 )
 
 // bench is a run.
@@ -95,8 +96,7 @@ func (b *bench) startOperator(ctx context.Context) error {
 		}
 		b.cmd.Stdout, b.cmd.Stderr = b.log, b.log
 	}
-	b.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	if err := b.cmd.Start(); err != nil {
+	if err := bound.Start(b.cmd); err != nil {
 		b.cmd = nil
 		return fmt.Errorf("start the operator: %w", err)
 	}

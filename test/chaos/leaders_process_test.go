@@ -26,6 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 )
 
 // operatorVariable makes this test binary an operator: only a process of its own can be stopped as a whole, with its timers.
@@ -101,12 +102,10 @@ func startProcess(e *harness.Env, lease time.Duration) *process {
 	p.cmd.Env = append(os.Environ(), operatorVariable+"="+string(settings))
 	var log bytes.Buffer
 	p.cmd.Stderr = &log
-	// A group of its own: the kernel ends a stopped process whose parent is gone.
-	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
 		e.T.Fatal(err)
 	}
-	if err := p.cmd.Start(); err != nil {
+	if err := bound.Start(p.cmd); err != nil {
 		e.T.Fatal(err)
 	}
 	go func() {

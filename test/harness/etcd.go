@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -34,7 +35,7 @@ func StartEtcd(t testing.TB, address string) {
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "etcd"), "--data-dir="+dir, "--listen-client-urls=http://"+address,
 		"--advertise-client-urls=http://"+address, "--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"), "--log-level=error")
 	cmd.Stderr = os.Stderr
-	if err := cmd.Start(); err != nil {
+	if err := bound.Start(cmd); err != nil {
 		cancel()
 		t.Fatal(err)
 	}

@@ -4,23 +4,20 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"strings"
 	"sync"
-	"syscall"
+
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 )
 
 // tailBytes is how much of a component's log an error message quotes.
 const tailBytes = 2000
 
-// children are the processes of one control plane. They end with it, and when this process dies in any way: the kernel
-// sends them SIGKILL when the thread that started them ends (prctl PR_SET_PDEATHSIG), so one goroutine that keeps its
-// thread to itself starts them all and lives until stop.
+// children are the processes of one control plane. They end with it, and when this process dies in any way.
 type children struct {
 	mu      sync.Mutex
 	byName  map[string]*child
 	order   []*child
-	starts  chan startRequest
 	stopped bool
 }
 
@@ -55,22 +52,7 @@ func (c *children) kill(name string) error {
 	return nil
 }
 
-type startRequest struct {
-	cmd    *exec.Cmd
-	result chan error
-}
-
-func newChildren() *children {
-	c := &children{byName: map[string]*child{}, starts: make(chan startRequest)}
-	go func() {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		for req := range c.starts {
-			req.result <- req.cmd.Start()
-		}
-	}()
-	return c
-}
+func newChildren() *children { return &children{byName: map[string]*child{}} }
 
 // spawn starts a program with its output in a file. A child of the same name that has ended is replaced.
 func (c *children) spawn(name, logPath, path string, args ...string) error {
@@ -86,11 +68,8 @@ func (c *children) spawn(name, logPath, path string, args ...string) error {
 	defer func() { _ = log.Close() }() // the child has its own descriptor
 	cmd := exec.Command(path, args...)
 	cmd.Stdout, cmd.Stderr = log, log
-	// An own process group keeps a terminal's Ctrl-C from the children: stop ends them in order.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
-	req := startRequest{cmd: cmd, result: make(chan error)}
-	c.starts <- req
-	if err := <-req.result; err != nil {
+	// Not even Ctrl-C reaches the children: stop ends them in order.
+	if err := bound.Start(cmd); err != nil {
 		return fmt.Errorf("start %s: %w", name, err)
 	}
 	started := &child{name: name, logPath: logPath, cmd: cmd, done: make(chan struct{})}
@@ -115,7 +94,6 @@ func (c *children) stop() {
 		_ = c.order[i].cmd.Process.Kill()
 		<-c.order[i].done
 	}
-	close(c.starts)
 }
 
 func (c *children) done(name string) <-chan struct{} {
