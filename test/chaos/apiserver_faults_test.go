@@ -168,7 +168,7 @@ func (c *course) throughFaults(t *testing.T, net *apiNet) {
 		net.set(share)
 		s.play(r.Env)
 		net.set(0)
-		r.Eventually(s.name+": all is as it is without faults", func() error {
+		r.EventuallyEvery(lookEvery, s.name+": all is as it is without faults", func() error {
 			if diff := cmp.Diff(want.picture, look(r.Env)); diff != "" {
 				return fmt.Errorf("(-want +got):\n%s", diff)
 			}

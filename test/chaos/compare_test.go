@@ -50,7 +50,7 @@ func endState(e *harness.Env) (string, error) {
 func awaitState(e *harness.Env, want string) {
 	e.T.Helper()
 	deadline := time.Now().Add(harness.Patience / 4)
-	e.Eventually("the end of the undisturbed run", func() error {
+	e.EventuallyEvery(lookEvery, "the end of the undisturbed run", func() error {
 		state, err := endState(e)
 		if err == nil && state != want {
 			err = fmt.Errorf("end states differ (-want +got):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(state, "\n")))

@@ -72,7 +72,7 @@ func newReign(t *testing.T, s *scenario) *reign {
 func settledState(e *harness.Env) (state string, err error) {
 	e.T.Helper()
 	since := time.Now()
-	e.Eventually("the world comes to rest", func() error {
+	e.EventuallyEvery(lookEvery, "the world comes to rest", func() error {
 		var now string
 		if now, err = endState(e); now != state {
 			state, since = now, time.Now()

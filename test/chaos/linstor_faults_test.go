@@ -90,7 +90,7 @@ func (c *course) settle() picture {
 	c.T.Helper()
 	last := look(c.Env)
 	since := time.Now()
-	c.Eventually("all is at rest", func() error {
+	c.EventuallyEvery(lookEvery, "all is at rest", func() error {
 		now := look(c.Env)
 		if diff := cmp.Diff(last, now); diff != "" {
 			last, since = now, time.Now()
@@ -166,7 +166,7 @@ func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault
 			r.awaitTold(s)
 		}
 		r.Eventually(s.name, func() error { return s.done(r.Env) })
-		r.Eventually(s.name+": all is as it is without faults", func() error {
+		r.EventuallyEvery(lookEvery, s.name+": all is as it is without faults", func() error {
 			if diff := cmp.Diff(want.picture, look(r.Env)); diff != "" {
 				return fmt.Errorf("(-want +got):\n%s", diff)
 			}

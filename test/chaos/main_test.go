@@ -32,6 +32,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// lookEvery is how often a whole cluster is looked at while something is waited for. Each look is some twenty lists, and the machine
+// has other campaigns to run.
+const lookEvery = 200 * time.Millisecond
+
 // full is whether whole campaigns run, not the part that fits into every test run.
 func full() bool { return os.Getenv("CHAOS") == "full" }
 

@@ -181,7 +181,7 @@ func (b *bench) atRest() state {
 	b.T.Helper()
 	var last state
 	since := time.Now()
-	b.Eventually("the cluster is at rest", func() error {
+	b.EventuallyEvery(lookEvery, "the cluster is at rest", func() error {
 		s, err := b.look()
 		if err != nil {
 			last = nil

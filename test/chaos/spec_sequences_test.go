@@ -24,6 +24,7 @@ const (
 // held. In the end the cluster is what the last spec alone makes of a new one. It is never made anew in between, so that each
 // sequence begins where the one before left it.
 func TestSpecSequences(t *testing.T) {
+	t.Parallel()
 	rnd := seeded(t)
 	clusters, count := 1, boundedSequences
 	if full() {

@@ -86,7 +86,7 @@ func (w *staleWorld) ready() error {
 // atRest waits until the world is as it was at first.
 func (w *staleWorld) atRest() {
 	w.T.Helper()
-	w.Eventually("the world is as before", func() error {
+	w.EventuallyEvery(lookEvery, "the world is as before", func() error {
 		if err := w.ready(); err != nil {
 			return err
 		}

@@ -13,8 +13,14 @@ import (
 // Eventually polls until the condition holds.
 func (e *Env) Eventually(what string, f func() error) {
 	e.T.Helper()
+	e.EventuallyEvery(50*time.Millisecond, what, f)
+}
+
+// EventuallyEvery is Eventually for a look that costs so much that it is not taken all the time.
+func (e *Env) EventuallyEvery(every time.Duration, what string, f func() error) {
+	e.T.Helper()
 	deadline := time.After(Patience)
-	tick := time.NewTicker(50 * time.Millisecond)
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var err error
 	for {
