@@ -15,7 +15,7 @@ import (
 func TestAPIServerStops(t *testing.T) {
 	away, rounds, outages := 4*time.Second, 1, [][]string{{kubebin.Etcd}}
 	if full() {
-		away, rounds, outages = 20*time.Second, 5, append(outages, []string{kubebin.APIServer}, []string{kubebin.Etcd, kubebin.APIServer})
+		away, rounds, outages = 20*time.Second, 2, append(outages, []string{kubebin.APIServer}, []string{kubebin.Etcd, kubebin.APIServer})
 	}
 	net := &apiNet{}
 	e := harness.Start(t, harness.Nodes(3))
