@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -60,9 +61,13 @@ func (s *Snapshot) overdue(state fsm.State, o *Outcome) *HoldRequest {
 		h.Reason = v1alpha1.HoldNoMatchingNodes
 	}
 	for _, m := range s.Members {
-		if m.Problem != nil && len(h.Nodes) < mostHeldNodes {
-			h.Nodes = append(h.Nodes, m.Name)
+		if m.Problem == nil || len(h.Nodes) == mostHeldNodes {
+			continue
 		}
+		if len(h.Nodes) == 0 && !strings.Contains(h.Message, m.Problem.Message) {
+			h.Message += fmt.Sprintf("; node %s: %s", m.Name, m.Problem.Message)
+		}
+		h.Nodes = append(h.Nodes, m.Name)
 	}
 	return h
 }

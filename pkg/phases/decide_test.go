@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
 func TestPhaseAge(t *testing.T) {
@@ -87,6 +88,19 @@ func TestDeadlines(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestAnOverdueHoldTellsWhy: what only the deadline tells, because it may pass, is told with its reason.
+func TestAnOverdueHoldTellsWhy(t *testing.T) {
+	w := newWorld(t, 2)
+	w.node("n02").Pools = nil
+	w.tasks["pool/n02/ssd"] = work.State{Err: refused(linstor.CodeSQLRollback), Attempts: 99}
+	w.phase(v1alpha1.PhaseStoragePools, DefaultTiming().Deadlines[fsm.StoragePools]+time.Second)
+	in, _ := w.input()
+	h := Decide(t.Context(), in).Hold()
+	if h == nil || h.Reason != v1alpha1.HoldStoragePoolsFailed || !strings.Contains(h.Message, "; node n02: "+refused(linstor.CodeSQLRollback).Error()) {
+		t.Errorf("the hold is %+v", h)
 	}
 }
 

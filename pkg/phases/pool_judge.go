@@ -175,9 +175,7 @@ func (s *Snapshot) taskProblem(key, pool string, reason v1alpha1.HoldReason) *Pr
 	return p
 }
 
-// passes is whether a human can do nothing but wait: LINSTOR or the API server does not answer, or LINSTOR itself says that the
-// same call will work later, as while its database is busy. How long such an error may last is for the deadline of the phase to
-// say, not for a count of tries.
-func passes(err error) bool {
-	return errors.Is(err, errUnasked) || linstor.IsUnreachable(err) || linstor.Code(err) != 0 && linstor.IsTransient(err)
-}
+// passes is whether a human can do nothing but wait: LINSTOR or the API server does not answer, or not in a way that tells
+// anything, or LINSTOR itself says that the same call will work later, as while its database is busy. How long such an error may
+// last is for the deadline of the phase to say, not for a count of tries.
+func passes(err error) bool { return errors.Is(err, errUnasked) || linstor.IsTransient(err) }

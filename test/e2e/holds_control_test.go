@@ -20,7 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-const outOfOrder = `[{"ret_code":-4611686018407201820,"message":"out of order"}]`
+const outOfOrder = `[{"ret_code":-4611686018406677530,"message":"out of order"}]`
 
 // refuseNewNodes is a LINSTOR that fails to register nodes.
 func refuseNewNodes(r *http.Request) *sim.Fault {

@@ -274,7 +274,7 @@ func holdStoragePoolsFailed(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	refusePools := func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/storage-pools") {
-			return &sim.Fault{Status: http.StatusInternalServerError, Body: `[{"ret_code":-4611686018407201820,"message":"out of order"}]`}
+			return &sim.Fault{Status: http.StatusInternalServerError, Body: `[{"ret_code":-4611686018406677530,"message":"out of order"}]`}
 		}
 		return nil
 	}

@@ -82,6 +82,7 @@ func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
 func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Timing.HealthRegained = 3 * time.Second
+	e.Timing.HealthRegained = 5 * time.Second // longer than counts in the status wait
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)

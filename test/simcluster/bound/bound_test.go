@@ -23,10 +23,10 @@ func TestMain(m *testing.M) {
 	}
 	cmd := exec.Command("sleep", "1000")
 	if err := Start(cmd); err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
-	fmt.Println(cmd.Process.Pid)
+	fmt.Fprintln(os.Stdout, cmd.Process.Pid)
 	select {}
 }
 
