@@ -94,7 +94,7 @@ func TestDeadlines(t *testing.T) {
 // TestAnOverdueHoldTellsWhy: what only the deadline tells, because it may pass, is told with its reason.
 func TestAnOverdueHoldTellsWhy(t *testing.T) {
 	w := newWorld(t, 2)
-	w.node("n02").Pools = nil
+	w.node("n01").Pools, w.node("n02").Pools = nil, nil
 	w.tasks["pool/n02/ssd"] = work.State{Err: refused(linstor.CodeSQLRollback), Attempts: 99}
 	w.phase(v1alpha1.PhaseStoragePools, DefaultTiming().Deadlines[fsm.StoragePools]+time.Second)
 	in, _ := w.input()
