@@ -84,10 +84,11 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*ph
 	if err := o.target(s); err != nil {
 		return nil, err
 	}
-	s.Kube.HideSecrets(&c.Spec)
+	specs := []*v1alpha1.StorageClusterSpec{&c.Spec}
 	if s.Target != nil {
-		s.Kube.HideSecrets(s.Target.Spec) // what runs may still have the Secrets of before
+		specs = append(specs, s.Target.Spec) // what runs may still have the Secrets of before
 	}
+	s.Kube.HideSecrets(specs...)
 	if err := o.localVolumes(ctx, s); err != nil {
 		return nil, err
 	}

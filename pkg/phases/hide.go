@@ -1,28 +1,32 @@
 package phases
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// HideSecrets removes from what pods report what is in the Secrets that a spec names, before anything looks at it: programs
+// HideSecrets removes from what pods report what is in the Secrets that specs name, before anything looks at it: programs
 // repeat their connection URL or user when they fail, and the status and Events are read by more people than Secrets are.
-func (k *Kube) HideSecrets(spec *v1alpha1.StorageClusterSpec) {
-	value := func(secret, key string) string {
-		if s := k.Secrets[secret]; s != nil {
-			return string(s.Data[key])
+func (k *Kube) HideSecrets(specs ...*v1alpha1.StorageClusterSpec) {
+	var hidden []resources.Database
+	for _, spec := range specs {
+		for _, h := range k.secretsOf(spec) {
+			if h != (resources.Database{}) && !slices.Contains(hidden, h) {
+				hidden = append(hidden, h)
+			}
 		}
-		return ""
 	}
-	credentials := credentialsSecret(&spec.Database)
-	hidden := []resources.Database{
-		{User: value(credentials, "username"), Password: value(credentials, "password")},
-		{Password: value(spec.Controller.PassphraseSecret, PassphraseKey)},
-		{Password: value(spec.KernelModule.SigningKeySecret, resources.SigningKey)},
+	if len(hidden) == 0 {
+		return
 	}
 	clean := func(text string) string {
+		if text == "" {
+			return "" // thousands of pods have nothing to say
+		}
 		for _, h := range hidden {
 			text = h.Hide(text)
 		}
@@ -35,6 +39,22 @@ func (k *Kube) HideSecrets(spec *v1alpha1.StorageClusterSpec) {
 	}
 	for i, p := range k.ControllerPods {
 		k.ControllerPods[i] = withMessages(p, clean)
+	}
+}
+
+// secretsOf are the contents of the Secrets that a spec names; empty for those that are not there.
+func (k *Kube) secretsOf(spec *v1alpha1.StorageClusterSpec) []resources.Database {
+	value := func(secret, key string) string {
+		if s := k.Secrets[secret]; s != nil {
+			return string(s.Data[key])
+		}
+		return ""
+	}
+	credentials := credentialsSecret(&spec.Database)
+	return []resources.Database{
+		{User: value(credentials, "username"), Password: value(credentials, "password")},
+		{Password: value(spec.Controller.PassphraseSecret, PassphraseKey)},
+		{Password: value(spec.KernelModule.SigningKeySecret, resources.SigningKey)},
 	}
 }
 
