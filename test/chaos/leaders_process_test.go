@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -39,16 +38,12 @@ type operatorSettings struct {
 	Lease         time.Duration
 }
 
-// runOperator is the main function of such an operator. It ends with its parent, which holds its standard input.
+// runOperator is the main function of such an operator.
 func runOperator(text string) error {
 	var s operatorSettings
 	if err := json.Unmarshal([]byte(text), &s); err != nil {
 		return err
 	}
-	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(1)
-	}()
 	mgr, err := operator.New(&rest.Config{Host: s.Kube}, operator.Options{
 		LinstorEndpoint: s.Linstor, MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: s.Lease, Timing: s.Timing,
 		RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond, Registry: prometheus.NewRegistry(),
@@ -65,7 +60,6 @@ func runOperator(text string) error {
 type process struct {
 	e      *harness.Env
 	cmd    *exec.Cmd
-	stdin  io.Closer
 	exited chan struct{}
 	fault  error // how it ended, once exited is closed
 
@@ -102,9 +96,6 @@ func startProcess(e *harness.Env, lease time.Duration) *process {
 	p.cmd.Env = append(os.Environ(), operatorVariable+"="+string(settings))
 	var log bytes.Buffer
 	p.cmd.Stderr = &log
-	if p.stdin, err = p.cmd.StdinPipe(); err != nil {
-		e.T.Fatal(err)
-	}
 	if err := bound.Start(p.cmd); err != nil {
 		e.T.Fatal(err)
 	}
@@ -237,7 +228,6 @@ func (p *process) end() {
 	if !closed(p.resumed) {
 		close(p.resumed)
 	}
-	_ = p.stdin.Close()
 }
 
 // String tells where it was stopped.
