@@ -128,32 +128,25 @@ func (a *apiNet) count() int {
 
 // TestAPIFaults lets a fifth of the operator's requests to the API server go wrong, at random, through whole scenarios.
 func TestAPIFaults(t *testing.T) {
-	t.Parallel()
-	for _, s := range scenarios() {
-		if !full() && s.name != "install" {
-			continue
+	eachLife(t, []string{"install"}, func(t *testing.T, s scenario) {
+		net := &apiNet{rng: seeded(t)}
+		e := s.start(t)
+		net.attach(e)
+		e.Lease = longLease
+		e.Supervise()
+		c := &course{scenario: s, Env: e, wire: &wire{}}
+		c.learn()
+		rounds := 2
+		if full() {
+			rounds = 50
 		}
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			net := &apiNet{rng: seeded(t)}
-			e := s.start(t)
-			net.attach(e)
-			e.Lease = longLease
-			e.Supervise()
-			c := &course{scenario: s, Env: e, wire: &wire{}}
-			c.learn()
-			rounds := 2
-			if full() {
-				rounds = 50
+		for i := range rounds {
+			t.Run(fmt.Sprint(i), func(t *testing.T) { c.throughFaults(t, net) })
+			if t.Failed() {
+				break
 			}
-			for i := range rounds {
-				t.Run(fmt.Sprint(i), func(t *testing.T) { c.throughFaults(t, net) })
-				if t.Failed() {
-					break
-				}
-			}
-		})
-	}
+		}
+	})
 }
 
 // throughFaults goes through the scenario while requests go wrong, and compares how each step ends once they do not.

@@ -13,16 +13,9 @@ import (
 // TestLeaders stops the operator that leads, as a whole, at one of its writes, until another one has taken over and has gone
 // on. Then it wakes up: what it had sent may land, and nothing else of it.
 func TestLeaders(t *testing.T) {
-	t.Parallel()
-	for _, s := range scenarios() {
-		if !full() && s.name != "install" && s.name != "members" {
-			continue
-		}
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			newReign(t, &s).pauseAll(t)
-		})
-	}
+	eachLife(t, []string{"install", "members"}, func(t *testing.T, s scenario) {
+		newReign(t, &s).pauseAll(t)
+	})
 }
 
 // The writes of a step at which the leader is stopped: every n-th, of which the bounded campaign takes but the first ones.

@@ -251,52 +251,38 @@ const boundedTurns = 4
 // TestLinstorFaults lets calls to LINSTOR go wrong in all ways. In every run of a scenario each call goes wrong once, and
 // over the runs in every way.
 func TestLinstorFaults(t *testing.T) {
-	t.Parallel()
-	for _, s := range scenarios() {
-		if !full() && s.name != "install" {
-			continue
-		}
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			c := embark(t, s)
-			for turn := range linstorFaults {
-				if !full() && turn%boundedTurns != 0 {
-					continue
-				}
-				began := time.Now()
-				c.round(t, func(step int) map[string]linstorFault {
-					plan := map[string]linstorFault{}
-					for i, call := range c.want[step].calls {
-						if f := linstorFaults[(i+turn)%len(linstorFaults)]; f.fits(call) {
-							plan[call] = f
-						}
-					}
-					return plan
-				}, false)
-				t.Logf("turn %d took %s", turn, time.Since(began).Round(100*time.Millisecond))
+	eachLife(t, []string{"install"}, func(t *testing.T, s scenario) {
+		c := embark(t, s)
+		for turn := range linstorFaults {
+			if !full() && turn%boundedTurns != 0 {
+				continue
 			}
-		})
-	}
+			began := time.Now()
+			c.round(t, func(step int) map[string]linstorFault {
+				plan := map[string]linstorFault{}
+				for i, call := range c.want[step].calls {
+					if f := linstorFaults[(i+turn)%len(linstorFaults)]; f.fits(call) {
+						plan[call] = f
+					}
+				}
+				return plan
+			}, false)
+			t.Logf("turn %d took %s", turn, time.Since(began).Round(100*time.Millisecond))
+		}
+	})
 }
 
 // TestLinstorFaultsAlone lets one call of each step go wrong at a time: once, and for as long as it takes the status to tell.
 func TestLinstorFaultsAlone(t *testing.T) {
-	t.Parallel()
-	for _, s := range scenarios() {
-		if !full() && s.name != "install" {
-			continue
-		}
-		t.Run(s.name, func(t *testing.T) {
-			t.Parallel()
-			c := embark(t, s)
-			for _, f := range linstorFaults {
-				c.alone(t, f, false)
-				if f.told != "" {
-					c.alone(t, f, true)
-				}
+	eachLife(t, []string{"install"}, func(t *testing.T, s scenario) {
+		c := embark(t, s)
+		for _, f := range linstorFaults {
+			c.alone(t, f, false)
+			if f.told != "" {
+				c.alone(t, f, true)
 			}
-		})
-	}
+		}
+	})
 }
 
 // alone does one kind of harm to one kind of call of each step after the other. The bounded part looks whether every write that

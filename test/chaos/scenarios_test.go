@@ -339,3 +339,17 @@ func patchNode(e *harness.Env, name string, f func(*corev1.Node)) {
 		e.T.Fatal(err)
 	}
 }
+
+// eachLife runs a campaign on every scenario, side by side. The bounded part has but those named.
+func eachLife(t *testing.T, bounded []string, campaign func(*testing.T, scenario)) {
+	t.Parallel()
+	for _, s := range scenarios() {
+		if !full() && !slices.Contains(bounded, s.name) {
+			continue
+		}
+		t.Run(s.name, func(t *testing.T) {
+			t.Parallel()
+			campaign(t, s)
+		})
+	}
+}
