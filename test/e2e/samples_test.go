@@ -1,25 +1,12 @@
 package e2e
 
 import (
-	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"encoding/binary"
-	"errors"
 	"fmt"
-	"io"
-	"math/big"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
 // sample says what a sample's text asks its reader to prepare, and what comes of it.
@@ -163,128 +151,12 @@ func preparePostgreSQL(e *env, manifest string) string {
 	if err := e.Client().Create(e.Ctx, secret); err != nil {
 		e.T.Fatal(err)
 	}
-	port := servePostgreSQL(e.T)
+	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"}, Databases: map[string][]string{"linstor": nil}, TLS: true}
+	port := sqlstub.Serve(e.T, server.PostgreSQL)
 	e.Sim.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor?sslmode=require", port)).SetCredentials("linstor", "change-me")
 	const host = "host: postgresql.example.com"
 	if strings.Count(manifest, host) != 1 {
 		e.T.Fatalf("the sample has no line %q", host)
 	}
 	return strings.Replace(manifest, host, fmt.Sprintf("host: 127.0.0.1\n      port: %d", port), 1)
-}
-
-// servePostgreSQL answers as a PostgreSQL server with TLS and an empty database does: all that the operator asks before
-// LINSTOR starts.
-func servePostgreSQL(t testing.TB) int {
-	t.Helper()
-	certificate, err := selfSigned()
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return // closed
-			}
-			running.Go(func() {
-				defer func() { _ = conn.Close() }()
-				if err := emptyPostgreSQL(conn, certificate); err != nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) {
-					t.Errorf("stand-in for PostgreSQL: %v", err)
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = listener.Close()
-		running.Wait()
-	})
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
-// postgresMessage is a message of the server's.
-type postgresMessage struct {
-	kind byte
-	body string
-}
-
-// emptyPostgreSQL serves one connection (PostgreSQL's documentation, "Message Formats").
-func emptyPostgreSQL(plain net.Conn, certificate tls.Certificate) error {
-	const sslRequest = 80877103
-	switch code, _, err := postgresStartup(plain); {
-	case err != nil:
-		return err
-	case code != sslRequest:
-		return fmt.Errorf("the connection began with %d, not with a request for TLS", code)
-	}
-	if _, err := plain.Write([]byte{'S'}); err != nil {
-		return err
-	}
-	conn := tls.Server(plain, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12})
-	in := bufio.NewReader(conn)
-	_, params, err := postgresStartup(in)
-	if err != nil {
-		return err
-	}
-	if !strings.Contains(params, "user\x00linstor\x00") || !strings.Contains(params, "database\x00linstor\x00") {
-		return fmt.Errorf("login as %q", params)
-	}
-	answer := func(kind byte, body string) error {
-		_, err := conn.Write(append(binary.BigEndian.AppendUint32([]byte{kind}, uint32(len(body)+4)), body...))
-		return err
-	}
-	const askPassword, welcome, idle = "\x00\x00\x00\x03", "\x00\x00\x00\x00", "I"
-	reply := []postgresMessage{{'R', askPassword}}
-	for {
-		for _, r := range reply {
-			if err := answer(r.kind, r.body); err != nil {
-				return err
-			}
-		}
-		var head [5]byte
-		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return err
-		}
-		body := make([]byte, binary.BigEndian.Uint32(head[1:])-4)
-		if _, err := io.ReadFull(in, body); err != nil {
-			return err
-		}
-		reply = reply[:0]
-		switch {
-		case head[0] == 'p' && string(body) == "change-me\x00":
-			reply = append(reply, postgresMessage{'R', welcome})
-		case head[0] == 'Q':
-			reply = append(reply, postgresMessage{'E', "SERROR\x00VERROR\x00C42P01\x00Mrelation does not exist\x00\x00"})
-		case head[0] == 'X':
-			return nil
-		default:
-			return fmt.Errorf("message %q: %q", head[0], body)
-		}
-		reply = append(reply, postgresMessage{'Z', idle})
-	}
-}
-
-// postgresStartup reads the message that has no kind in front.
-func postgresStartup(in io.Reader) (code uint32, body string, err error) {
-	var head [8]byte
-	if _, err := io.ReadFull(in, head[:]); err != nil {
-		return 0, "", err
-	}
-	rest := make([]byte, binary.BigEndian.Uint32(head[:4])-8)
-	_, err = io.ReadFull(in, rest)
-	return binary.BigEndian.Uint32(head[4:]), string(rest), err
-}
-
-func selfSigned() (tls.Certificate, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }

@@ -2,12 +2,19 @@ package sqlstub
 
 import (
 	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"net"
 	"strings"
+	"time"
 )
 
 // Codes of PostgreSQL's protocol 3.0 (PostgreSQL's documentation, "Message Formats").
@@ -18,6 +25,12 @@ const (
 
 // PostgreSQL speaks as much of PostgreSQL's protocol as one login and one simple query need.
 func (s *Server) PostgreSQL(conn net.Conn) error {
+	if s.TLS {
+		var err error
+		if conn, err = pgSecure(conn); err != nil {
+			return pgEnd(err)
+		}
+	}
 	in := bufio.NewReader(conn)
 	params, err := pgStartup(in, conn)
 	if err != nil || params == nil {
@@ -46,6 +59,35 @@ func (s *Server) PostgreSQL(conn net.Conn) error {
 		return err
 	}
 	return s.pgQueries(in, conn, user, database)
+}
+
+// pgSecure answers the request for TLS with which a connection must begin.
+func pgSecure(conn net.Conn) (net.Conn, error) {
+	var request [8]byte // its length and code are all of it
+	if _, err := io.ReadFull(conn, request[:]); err != nil {
+		return nil, err
+	}
+	if code := binary.BigEndian.Uint32(request[4:]); code != pgSSLRequest {
+		return nil, fmt.Errorf("the connection began with %d, not with a request for TLS", code)
+	}
+	if _, err := conn.Write([]byte{'S'}); err != nil {
+		return nil, err
+	}
+	certificate, err := selfSigned()
+	if err != nil {
+		return nil, err
+	}
+	return tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}), nil
+}
+
+func selfSigned() (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, err
 }
 
 func pgStartup(in *bufio.Reader, conn net.Conn) (map[string]string, error) {

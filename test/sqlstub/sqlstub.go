@@ -20,6 +20,8 @@ type Server struct {
 	Guests []string
 	// Databases are the names of LINSTOR's nodes by database; nil without LINSTOR's tables.
 	Databases map[string][]string
+	// TLS has PostgreSQL speak through TLS alone, with a certificate that nobody signed.
+	TLS bool
 }
 
 // outcome is what a server answers.
