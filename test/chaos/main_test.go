@@ -11,11 +11,11 @@ import (
 	"math/rand/v2"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -37,24 +37,12 @@ func TestMain(m *testing.M) {
 const lookEvery = 200 * time.Millisecond
 
 // full is whether whole campaigns run, not the part that fits into every test run.
-func full() bool { return os.Getenv("CHAOS") == "full" }
-
-// fixedSeed is the seed of the bounded runs: what they find must not depend on the day.
-const fixedSeed = 1
+func full() bool { return chaosenv.Full() }
 
 // seeded is a source of random decisions. Its seed is printed, and SEED repeats a run.
 func seeded(t *testing.T) *rand.Rand {
 	t.Helper()
-	seed := uint64(fixedSeed)
-	if text := os.Getenv("SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("SEED=%s: %v", text, err)
-		}
-		seed = n
-	} else if full() {
-		seed = uint64(time.Now().UnixNano())
-	}
+	seed, _ := chaosenv.Seed(t)
 	t.Logf("chaos: SEED=%d repeats this run of %s", seed, t.Name())
 	return rand.New(rand.NewPCG(seed, seed))
 }

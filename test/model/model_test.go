@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"runtime/debug"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -16,6 +15,8 @@ import (
 
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 )
 
 func TestMain(m *testing.M) {
@@ -27,9 +28,9 @@ func TestMain(m *testing.M) {
 // TestRandomSchedules runs schedules made from seeds, always the same few if nothing else is asked for. SEED repeats one; CHAOS=full goes on for minutes, from another seed each
 // time, or for as long as MODEL_TIME says.
 func TestRandomSchedules(t *testing.T) {
-	first, most, limit := uint64(1), 25, 2*time.Minute
-	if os.Getenv("CHAOS") == "full" {
-		first, most, limit = uint64(time.Now().UnixNano()), 1<<30, 5*time.Minute
+	most, limit := 25, 2*time.Minute
+	if chaosenv.Full() {
+		most, limit = 1<<30, 5*time.Minute
 	}
 	if text := os.Getenv("MODEL_TIME"); text != "" {
 		d, err := time.ParseDuration(text)
@@ -38,12 +39,9 @@ func TestRandomSchedules(t *testing.T) {
 		}
 		most, limit = 1<<30, d
 	}
-	if text := os.Getenv("SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatalf("SEED=%s: %v", text, err)
-		}
-		first, most = n, 1
+	first, given := chaosenv.Seed(t)
+	if given {
+		most = 1
 	}
 	t.Logf("chaos: SEED=%d is the first schedule of this run", first)
 	counts := map[string]int{}
