@@ -98,7 +98,7 @@ func bindFlags(fs *flag.FlagSet, o *operator.Options, level *zapcore.Level) {
 	fs.DurationVar(&t.Join, "join-timeout", t.Join, "how long a new node may take before it counts as trouble")
 	fs.DurationVar(&t.Escalate, "escalate-after", t.Escalate, "how long controller or database may be away before a human is asked")
 	fs.DurationVar(&t.PollWorking, "poll-working", t.PollWorking, "how often LINSTOR is looked at while something is being done")
-	fs.DurationVar(&t.PollSteady, "poll-steady", t.PollSteady, "how often LINSTOR is looked at otherwise")
+	fs.DurationVar(&t.PollSteady, "poll-steady", t.PollSteady, "how often LINSTOR is looked at otherwise, and the longest that a failed reconcile waits for its next try")
 	fs.DurationVar(&t.Safety, "poll-safety", t.Safety, "how often an object that must not be touched is looked at")
 	fs.DurationVar(&t.Capacity, "capacity-interval", t.Capacity, "how often capacity is written to the status at most")
 	fs.DurationVar(&t.Leave, "leave-after", t.Leave, "how long a node must have been leaving before anything is done about it")

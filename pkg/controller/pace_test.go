@@ -9,8 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 )
 
 func (b *bench) pass(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
@@ -102,5 +104,25 @@ func TestASlowStepIsRestedFrom(t *testing.T) {
 		if _, _, err = b.step(); err != nil || b.stored().Status.Phase == v1alpha1.PhaseKernelModule {
 			t.Errorf("after %s and a rest: %v, still %s", tc.took, err, b.stored().Status.Phase)
 		}
+	}
+}
+
+func TestAFailedReconcileDoesNotWaitForLong(t *testing.T) {
+	timing := phases.DefaultTiming()
+	limit, again := backOff(timing), reconcile.Request{}
+	var last time.Duration
+	for range 30 { // an outage of minutes
+		wait := limit.When(again)
+		if wait < last || wait > timing.PollSteady {
+			t.Fatalf("%s after %s", wait, last)
+		}
+		last = wait
+	}
+	if last != timing.PollSteady {
+		t.Errorf("%s in the end, want %s", last, timing.PollSteady)
+	}
+	limit.Forget(again)
+	if wait := limit.When(again); wait > 10*time.Millisecond {
+		t.Errorf("%s after a success", wait)
 	}
 }

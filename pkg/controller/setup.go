@@ -3,10 +3,12 @@ package controller
 import (
 	"context"
 	"reflect"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 )
 
 // Setup adds the reconciler to a manager. There is one StorageCluster, so every change that matters asks for the same
@@ -40,8 +43,16 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, wake <-chan event.GenericEvent) err
 		Watches(&corev1.ConfigMap{}, one, builder.WithPredicates(labelled())).
 		Watches(&corev1.Secret{}, one).
 		WatchesRawSource(source.Channel(wake, one)).
-		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 1, SkipNameValidation: &skipValidation}).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 1, SkipNameValidation: &skipValidation, RateLimiter: backOff(r.Observer.Timing)}).
 		Complete(r)
+}
+
+// backOff is how long a failed reconcile waits. controller-runtime's own back-off grows to a quarter of an hour (v0.25), and nothing
+// wakes the operator when the API server is well again: its watches go on where they were, without an event. A cluster that waits
+// for that stays as it is for longer than the outage was.
+func backOff(t phases.Timing) workqueue.TypedRateLimiter[reconcile.Request] {
+	const first = 5 * time.Millisecond
+	return workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](first, t.PollSteady)
 }
 
 // ownChanges passes what a user can change; our own status writes come back as nothing.

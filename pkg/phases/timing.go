@@ -25,7 +25,8 @@ type Timing struct {
 	Escalate time.Duration
 	// PollWorking is how often LINSTOR is looked at in working states. Default 2s.
 	PollWorking time.Duration
-	// PollSteady is how often LINSTOR is looked at in steady states. Default 15s.
+	// PollSteady is how often LINSTOR is looked at in steady states, and the longest that a failed reconcile waits for its next try.
+	// Default 15s.
 	PollSteady time.Duration
 	// Safety is how often a reconcile comes by itself where watches are expected to wake it. Default 60s.
 	Safety time.Duration
