@@ -199,8 +199,10 @@ func (e *Env) verify() {
 func (e *Env) Dump(c *v1alpha1.StorageCluster) {
 	out, _ := e.Sim.Kubectl(context.Background(), "describe", "storagecluster", c.Name)
 	e.T.Logf("%s", out)
-	out, _ = e.Sim.Kubectl(context.Background(), "get", "pods", "-A", "-o", "wide")
-	e.T.Logf("%s", out)
+	for _, kind := range []string{"nodes", "pods"} {
+		out, _ = e.Sim.Kubectl(context.Background(), "get", kind, "-A", "-o", "wide")
+		e.T.Logf("%s", out)
+	}
 	for i, r := range e.Sim.World().Writes() {
 		if i < 40 {
 			e.T.Logf("LINSTOR write: %s %s → %d %s", r.Method, r.Path, r.Status, r.Body)

@@ -24,8 +24,9 @@ const (
 	// nodeLeaseSeconds: kwok renews at a quarter of it. 1000 nodes at 40 s, Kubernetes' default, would be 100 writes
 	// a second, which two cores feel.
 	nodeLeaseSeconds = 120
-	// NodeGracePeriod is the controller manager's node-monitor-grace-period.
-	NodeGracePeriod = nodeLeaseSeconds * time.Second
+	// NodeGracePeriod is the controller manager's node-monitor-grace-period. It outlasts every outage that tests make and every pause
+	// of a busy machine: there is no kubelet that would set a condition back once it is Unknown.
+	NodeGracePeriod = 10 * time.Minute
 
 	readyTimeout  = 60 * time.Second
 	startAttempts = 4
