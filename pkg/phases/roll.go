@@ -170,8 +170,8 @@ func (s *Snapshot) planRoll(r *Roll, c *rollCandidates) {
 		r.Waiting = fmt.Sprintf("waiting for %s to be ONLINE in LINSTOR again", memberNames(r.Restarting))
 	case len(c.broken) == 0 && s.movesLeft() > 0:
 		r.Waiting = "satellites are exchanged for those of another platform first"
-	case !s.Linstor.Known() && len(c.broken) == 0:
-		r.Waiting = "LINSTOR does not answer"
+	case !s.Linstor.Known():
+		r.Waiting = "LINSTOR does not answer" // and cannot tell who is back
 	case len(candidates) == 0:
 		r.Waiting = fmt.Sprintf("%s cannot be restarted: the Kubernetes node is not ready, or LINSTOR does not reach it", memberNames(r.Outdated))
 	case room <= 0:

@@ -166,6 +166,11 @@ func TestRoll(t *testing.T) {
 			w.outdate()
 			w.silent(fmt.Errorf("no answer"))
 		}, waiting: "LINSTOR does not answer", outdated: 8},
+		{name: "nothing is known, and some do not serve anyway", nodes: 8, spoil: func(w *world) {
+			w.outdate("n02", "n03")
+			w.failPod(v1alpha1.ComponentSatellite, "n02", "no such image")
+			w.silent(fmt.Errorf("no answer"))
+		}, waiting: "LINSTOR does not answer", outdated: 2},
 		{name: "maintenance is left alone", nodes: 8, spoil: func(w *world) {
 			w.outdate("n01", "n02")
 			maintained(w, "n01")
