@@ -3,7 +3,9 @@ package phases
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -54,6 +56,22 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 	}
 }
 
+// answerKey is the task that keeps an answer about a node and a subject, such as a pool, in LINSTOR.
+func answerKey(node, subject string) string { return "answer/" + node + "/" + subject }
+
+// answerTrouble is why an answer that was given has no effect yet, to be added to what is waited for; "" if nothing is wrong.
+func (in *Input) answerTrouble() string {
+	if in.Answer == nil {
+		return ""
+	}
+	for _, key := range slices.Sorted(maps.Keys(in.TaskStates)) {
+		if err := in.TaskStates[key].Err; err != nil && strings.HasPrefix(key, "answer/") {
+			return fmt.Sprintf("; the answer %s cannot be kept in LINSTOR: %s", in.Answer.Option, oneLine(err.Error()))
+		}
+	}
+	return ""
+}
+
 // keepers store the answers to holds whose options mean something of their own, apart from retry.
 func keepers() map[v1alpha1.HoldReason]func(*Input) bool {
 	return map[v1alpha1.HoldReason]func(*Input) bool{
@@ -84,7 +102,7 @@ func (in *Input) keepOnNodes(prefix string) bool {
 		}
 		stored = false
 		name, id := m.Name, a.Hold.ID
-		in.ensure(work.Task{Key: "answer/" + name + "/" + a.Hold.Pool, Input: prefix + id, Do: func(ctx context.Context) error {
+		in.ensure(work.Task{Key: answerKey(name, a.Hold.Pool), Input: prefix + id, Do: func(ctx context.Context) error {
 			return in.API.SetNodeProperties(ctx, name, map[string]string{key: id}, nil)
 		}})
 	}

@@ -26,6 +26,9 @@ func Decide(ctx context.Context, in *Input) Outcome {
 		return Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
 	}
 	o := h.Run(ctx, in)
+	if o.kind == KindWait {
+		o.message += in.answerTrouble()
+	}
 	if hold := in.overdue(state, &o); hold != nil {
 		o = NeedsHuman(*hold)
 	}

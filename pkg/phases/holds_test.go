@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
 func TestNewHold(t *testing.T) {
@@ -244,6 +246,31 @@ func TestKeepAnswer(t *testing.T) {
 				t.Errorf("calls: %s", d)
 			}
 		})
+	}
+}
+
+func TestAnAnswerThatCannotBeKeptIsTold(t *testing.T) {
+	w := occupied(t, 2)
+	w.cluster.Status.NodeHolds = NodeHolds(w.snapshot(), true, nil)
+	w.phase(v1alpha1.PhaseReady, 0)
+	message := func(answered bool) string {
+		in, _ := w.input()
+		if answered {
+			in.Answer = &Answer{Hold: &w.cluster.Status.NodeHolds[0], Option: v1alpha1.OptionSkip}
+		}
+		o := Decide(t.Context(), in)
+		return o.Message()
+	}
+	const trouble = "the answer skip cannot be kept in LINSTOR: refused"
+	if got := message(true); strings.Contains(got, trouble) {
+		t.Errorf("nothing has failed yet: %s", got)
+	}
+	w.tasks["answer/n02/hot"] = work.State{Attempts: 1, Err: errors.New("refused")}
+	if got := message(true); !strings.Contains(got, trouble) {
+		t.Errorf("not told: %s", got)
+	}
+	if got := message(false); strings.Contains(got, trouble) {
+		t.Errorf("told without an answer: %s", got)
 	}
 }
 

@@ -109,7 +109,7 @@ func (in *Input) answerLeavers(change func(*leaver) (set map[string]string, del 
 		}
 		done = false
 		name := l.node.Name
-		in.ensure(work.Task{Key: "answer/" + l.name + "/leave", Input: a.Hold.ID + a.Option, Do: func(ctx context.Context) error {
+		in.ensure(work.Task{Key: answerKey(l.name, "leave"), Input: a.Hold.ID + a.Option, Do: func(ctx context.Context) error {
 			if restore {
 				if n, err := in.API.Node(ctx, name); err != nil {
 					return err

@@ -186,7 +186,7 @@ func (in *Input) keepDevices(prefix string) bool {
 			continue
 		}
 		stored = false
-		in.ensure(work.Task{Key: "answer/" + m.Name + "/" + a.Hold.Pool, Input: digest([]any{prefix, text}), Do: func(ctx context.Context) error {
+		in.ensure(work.Task{Key: answerKey(m.Name, a.Hold.Pool), Input: digest([]any{prefix, text}), Do: func(ctx context.Context) error {
 			return in.API.SetNodeProperties(ctx, m.Name, map[string]string{key: text}, nil)
 		}})
 	}
@@ -207,7 +207,7 @@ func (in *Input) dropConsents() bool {
 			continue
 		}
 		stored = false
-		in.ensure(work.Task{Key: "answer/" + m.Name + "/" + a.Hold.Pool, Input: digest([]any{"drop", old}), Do: func(ctx context.Context) error {
+		in.ensure(work.Task{Key: answerKey(m.Name, a.Hold.Pool), Input: digest([]any{"drop", old}), Do: func(ctx context.Context) error {
 			return in.API.SetNodeProperties(ctx, m.Name, nil, old)
 		}})
 	}

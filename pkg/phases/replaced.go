@@ -85,7 +85,7 @@ func (in *Input) keepReplaced() bool {
 		if in.Answer.Option == v1alpha1.OptionAdopt {
 			set = map[string]string{auxSystemUUID: id, auxUID: string(m.Node.UID)}
 		}
-		in.ensure(work.Task{Key: "answer/" + name + "/machine", Input: digest(set), Do: func(ctx context.Context) error {
+		in.ensure(work.Task{Key: answerKey(name, "machine"), Input: digest(set), Do: func(ctx context.Context) error {
 			return in.API.SetNodeProperties(ctx, name, set, nil)
 		}})
 	}
