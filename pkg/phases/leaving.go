@@ -174,6 +174,8 @@ func (s *Snapshot) judgeLeaving() {
 func (s *Snapshot) judgeLeaver(l *leaver) {
 	v := l.leave
 	switch {
+	case s.Linstor.Known() && l.node == nil: // there is nothing to retain, whatever the policy
+		v.State, v.Message, v.step = v1alpha1.LeavingRemoving, "it is not in LINSTOR; its pods go", leaveForget
 	case s.removalPolicy() == v1alpha1.NodesRetain:
 		v.State = v1alpha1.LeavingRetained
 		if l.member == nil {
@@ -184,8 +186,6 @@ func (s *Snapshot) judgeLeaver(l *leaver) {
 		}
 	case !s.Linstor.Known():
 		v.Message = "LINSTOR does not answer"
-	case l.node == nil:
-		v.State, v.Message, v.step = v1alpha1.LeavingRemoving, "it is not in LINSTOR any more; its pods go", leaveForget
 	case l.member != nil && l.member.Maintenance:
 		v.Message = "it is under maintenance: nothing is done"
 	case s.frozen():

@@ -58,6 +58,10 @@ func TestLeavingSteps(t *testing.T) {
 		hold    v1alpha1.HoldReason
 	}{
 		{name: "retained", state: v1alpha1.LeavingRetained, spoil: func(w *world) { w.leaves(v1alpha1.NodesRetain, "n01") }},
+		{name: "retained, and never registered", state: v1alpha1.LeavingRemoving, step: leaveForget, spoil: func(w *world) {
+			w.leaves(v1alpha1.NodesRetain, "n01")
+			delete(w.linstor.View.Nodes, "n01")
+		}},
 		{name: "retained after another policy", state: v1alpha1.LeavingRetained, step: leaveUndo, spoil: func(w *world) {
 			w.leaves(v1alpha1.NodesRetain, "n01")
 			w.leavingSince("n01")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -21,8 +22,9 @@ const (
 // leaveKey is the one task of a leaving node: its steps exclude each other.
 func leaveKey(node string) string { return "leave/" + node }
 
-// leave does the next step for each node that leaves, and takes back what was done for nodes that came back.
-func (in *Input) leave(ctx context.Context) error {
+// leave does the next step for each node that leaves, but for these kinds of steps, and takes back what was done for nodes that
+// came back.
+func (in *Input) leave(ctx context.Context, but ...leaveStep) error {
 	if !in.Linstor.Known() {
 		return nil
 	}
@@ -32,15 +34,26 @@ func (in *Input) leave(ctx context.Context) error {
 		}
 	}
 	in.noteGone()
+	for _, l := range in.leavers() {
+		if !slices.Contains(but, l.leave.step) {
+			in.leaveStep(l)
+		}
+	}
+	return in.forgetLeft(ctx)
+}
+
+// forgetLeft lets go of nodes that leave and are not in LINSTOR any more, or never were. Whatever else goes on would wait for them
+// for ever.
+func (in *Input) forgetLeft(ctx context.Context) error {
 	n := 0
 	for _, l := range in.leavers() {
-		if l.leave.step == leaveForget && n < labelsPerRun {
-			n++
-			if err := in.forget(ctx, l.member); err != nil {
-				return err
-			}
+		if l.leave.step != leaveForget || n == labelsPerRun {
+			continue
 		}
-		in.leaveStep(l)
+		n++
+		if err := in.forget(ctx, l.member); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -37,6 +37,9 @@ func (h upgradeHandler) Run(ctx context.Context, in *Input) Outcome {
 			return Fail(err)
 		}
 	}
+	if err := h.leave(ctx, in); err != nil {
+		return Fail(err)
+	}
 	if hold := in.upgradeTrouble(); hold != nil {
 		return NeedsHuman(*hold)
 	}
@@ -51,6 +54,19 @@ func (h upgradeHandler) Run(ctx context.Context, in *Input) Outcome {
 		return Fail(err)
 	}
 	return Wait(string(u.Step), h.describe(u, message), in.poll())
+}
+
+// leave ends what nodes have begun that leave, because the checks before the edge wait for it, and begins nothing. Beyond the edge
+// LINSTOR knows too little of nodes whose satellites have not followed: what it never had, or has no more, goes all the same.
+func (upgradeHandler) leave(ctx context.Context, in *Input) error {
+	switch {
+	case !in.upgrade.pastEdge():
+		return in.leave(ctx, leaveNote, leaveAdmit, leaveEvacuate, leaveLose)
+	case in.Linstor.Known():
+		return in.forgetLeft(ctx)
+	default:
+		return nil
+	}
 }
 
 // next writes down that the step is through. The claim shows it in the next reconcile.

@@ -3,6 +3,7 @@ package phases
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -207,6 +208,59 @@ func (r *record) lastClaim(t *testing.T) (resources.ClaimData, bool) {
 		}
 	}
 	return resources.ClaimData{}, false
+}
+
+// TestUpgradeAndLeaving: the checks wait for nodes that are on their way out, so that these have to get there.
+func TestUpgradeAndLeaving(t *testing.T) {
+	const forgotten = "label n02 member=- os=- platform=-"
+	for _, tc := range []struct {
+		name  string
+		step  v1alpha1.UpgradeStep
+		spoil func(*world)
+		tasks []string // of the node that leaves
+		calls bool     // whether its labels go
+	}{
+		{name: "one that was never registered", step: v1alpha1.UpgradePrechecks, calls: true, spoil: func(w *world) {
+			w.leaves(v1alpha1.NodesEvacuate, "n02")
+			delete(w.linstor.View.Nodes, "n02")
+		}},
+		{name: "the same under the policy Retain", step: v1alpha1.UpgradePrechecks, calls: true, spoil: func(w *world) {
+			w.leaves(v1alpha1.NodesRetain, "n02")
+			delete(w.linstor.View.Nodes, "n02")
+		}},
+		{name: "the same while satellites restart", step: v1alpha1.UpgradeSatellites, calls: true, spoil: func(w *world) {
+			w.leaves(v1alpha1.NodesEvacuate, "n02")
+			delete(w.linstor.View.Nodes, "n02")
+		}},
+		{name: "one that is empty by now", step: v1alpha1.UpgradePrechecks, tasks: []string{"leave/n02"}, spoil: func(w *world) {
+			w.leaves(v1alpha1.NodesEvacuate, "n02")
+			w.leavingSince("n02")
+			w.node("n02").Flags = []string{linstor.FlagEvacuate}
+		}},
+		{name: "one that has not begun", step: v1alpha1.UpgradePrechecks, spoil: func(w *world) {
+			w.leaves(v1alpha1.NodesEvacuate, "n02")
+			w.leavingSince("n02")
+			w.spread("a@n02 UpToDate", "a@n03 UpToDate")
+		}},
+		{name: "one that is empty, beyond the edge", step: v1alpha1.UpgradeSatellites, spoil: func(w *world) {
+			w.leaves(v1alpha1.NodesEvacuate, "n02")
+			w.leavingSince("n02")
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := newWorld(t, 4)
+			w.upgrading(tc.step)
+			tc.spoil(w)
+			in, r := w.input()
+			if o := Decide(t.Context(), in); o.Kind() != KindWait {
+				t.Fatalf("%+v", o)
+			}
+			tasks := slices.DeleteFunc(r.keys(), func(k string) bool { return !strings.HasPrefix(k, "leave/") })
+			if !slices.Equal(tasks, tc.tasks) || slices.Contains(r.calls, forgotten) != tc.calls {
+				t.Errorf("tasks %q, calls %q", tasks, r.calls)
+			}
+		})
+	}
 }
 
 func TestExternalDatabaseNeedsABackup(t *testing.T) {
