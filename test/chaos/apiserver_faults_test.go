@@ -138,7 +138,7 @@ func TestAPIFaults(t *testing.T) {
 		c.learn()
 		rounds := 2
 		if full() {
-			rounds = 25
+			rounds = 12
 		}
 		for i := range rounds {
 			t.Run(fmt.Sprint(i), func(t *testing.T) { c.throughFaults(t, net) })

@@ -20,7 +20,7 @@ func TestLeaders(t *testing.T) {
 
 // The writes of a step at which the leader is stopped: every n-th, of which the bounded campaign takes but the first ones.
 const (
-	writesBetween        = 3
+	writesBetween        = 4
 	writesBetweenBounded = 17
 	boundedPauses        = 2
 	mostPauses           = 100 // more than any step has writes for

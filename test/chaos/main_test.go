@@ -34,7 +34,7 @@ func TestMain(m *testing.M) {
 
 // lookEvery is how often a whole cluster is looked at while something is waited for. Each look is some twenty lists, and the machine
 // has other campaigns to run.
-const lookEvery = 200 * time.Millisecond
+const lookEvery = 500 * time.Millisecond
 
 // full is whether whole campaigns run, not the part that fits into every test run.
 func full() bool { return chaosenv.Full() }

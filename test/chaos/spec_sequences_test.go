@@ -14,7 +14,7 @@ import (
 
 // How many sequences run, on how many clusters side by side, and how long the full campaign goes on at most.
 const (
-	fullSequences    = 45
+	fullSequences    = 30
 	fullClusters     = 3
 	boundedSequences = 1
 	sequencesTime    = 30 * time.Minute
