@@ -168,6 +168,20 @@ func (s *Snapshot) judgeLeaving() {
 	}
 	s.admit(undecided, len(s.Members)+len(s.Gone))
 	s.judgeGoing(going)
+	for _, l := range all {
+		s.tellLeaving(l)
+	}
+}
+
+// tellLeaving adds to what a node waits for why its step fails.
+func (s *Snapshot) tellLeaving(l *leaver) {
+	err := s.TaskStates[leaveKey(l.name)].Err
+	if err == nil || l.leave.step == leaveNothing {
+		return
+	}
+	if why := oneLine(err.Error()); l.leave.Message != why {
+		l.leave.Message += ": " + why
+	}
 }
 
 // judgeLeaver looks at one node by itself.

@@ -67,6 +67,10 @@ func TestLeavingSteps(t *testing.T) {
 			w.leavingSince("n01")
 		}},
 		{name: "just begun", state: v1alpha1.LeavingWaiting, step: leaveNote, message: "just begun", spoil: func(w *world) { w.leaves(evacuate, "n01") }},
+		{name: "what is noted is refused", state: v1alpha1.LeavingWaiting, step: leaveNote, message: "just begun to leave: refused", spoil: func(w *world) {
+			w.leaves(evacuate, "n01")
+			w.tasks["leave/n01"] = work.State{Attempts: 1, Err: errors.New("refused")}
+		}},
 		{name: "short ago", state: v1alpha1.LeavingWaiting, message: "less than 30s ago", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.node("n01").Properties[auxLeaving] = ago(timing.Leave - time.Second)

@@ -20,7 +20,8 @@ func TestAPIServerStops(t *testing.T) {
 	net := &apiNet{}
 	e := harness.Start(t, harness.Nodes(3))
 	net.attach(e)
-	e.Lease = longLease // outlives the outages
+	e.Lease = longLease          // outlives the outages
+	e.Patience = 5 * time.Minute // Kubernetes' garbage collector, which removes pods, takes minutes to get over an outage
 	sup := e.Supervise()
 	c := &course{scenario: installScenario(), Env: e, wire: &wire{}}
 	c.learn()

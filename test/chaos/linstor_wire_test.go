@@ -113,6 +113,15 @@ type wire struct {
 	// lasting keeps the harm up for every later call of the kind; lift ends it.
 	lasting bool
 	struck  map[string]linstorFault
+	// deaths is how often the controller died, in all steps.
+	deaths int
+}
+
+// loops is whether the controller died so often that it looks like a crash loop, of which a human is told until it is over.
+func (w *wire) loops() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.deaths > 1
 }
 
 // begin forgets the calls of the step before, and plans the harm for the next one.
@@ -166,6 +175,9 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	if planned {
 		w.struck[name] = f
+		if strings.HasPrefix(f.class, "controller dies") {
+			w.deaths++
+		}
 	}
 	w.mu.Unlock()
 	if !planned {

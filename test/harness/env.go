@@ -55,6 +55,8 @@ type Env struct {
 	Timing phases.Timing
 	// Lease is how long an operator that does not renew it stays the leader. One that is stopped gives it back.
 	Lease time.Duration
+	// Patience is how long the test waits for what must happen; 0 for the constant of that name.
+	Patience time.Duration
 	// Transport and Wrap are seams for faults; nil for none.
 	Transport http.RoundTripper
 	Wrap      func(client.WithWatch) client.WithWatch

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -19,7 +20,8 @@ func (e *Env) Eventually(what string, f func() error) {
 // EventuallyEvery is Eventually for a look that costs so much that it is not taken all the time.
 func (e *Env) EventuallyEvery(every time.Duration, what string, f func() error) {
 	e.T.Helper()
-	deadline := time.After(Patience)
+	patience := cmp.Or(e.Patience, Patience)
+	deadline := time.After(patience)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var err error
@@ -29,7 +31,7 @@ func (e *Env) EventuallyEvery(every time.Duration, what string, f func() error) 
 		}
 		select {
 		case <-deadline:
-			e.T.Fatalf("%s: not within %s: %v", what, Patience, err)
+			e.T.Fatalf("%s: not within %s: %v", what, patience, err)
 		case <-tick.C:
 		}
 	}

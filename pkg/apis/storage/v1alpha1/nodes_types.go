@@ -61,6 +61,7 @@ type NodesSpec struct {
 	// whose Node object is deleted. Retain keeps its satellite, its registration in LINSTOR and its data. Evacuate lets LINSTOR
 	// rebuild its data on other nodes and then removes the node from LINSTOR. Remove takes a node out of LINSTOR that holds no
 	// data, and waits for the others to be emptied. Neither ever removes the last up-to-date copy of a volume.
+	// A node that LINSTOR does not know yet just loses its pods, under each policy.
 	// Default: Retain. Example: Evacuate.
 	// +optional
 	// +kubebuilder:default=Retain
