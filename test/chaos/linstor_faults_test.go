@@ -180,7 +180,7 @@ func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault
 		}
 		got := r.asked(before)
 		if r.wire.loops() {
-			got = slices.DeleteFunc(got, func(message string) bool { return strings.Contains(message, "restarting: controller ended") })
+			got = slices.DeleteFunc(got, func(message string) bool { return strings.Contains(message, "controller ended") })
 		}
 		if len(got) != len(want.asked) {
 			t.Errorf("%s: a human was asked for %q, want %q", s.name, got, want.asked)
