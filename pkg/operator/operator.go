@@ -178,7 +178,7 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 		Reader: mgr.GetClient(), Linstor: api, Prober: prober{database.New(mgr.GetAPIReader())},
 		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk,
 	}
-	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Clock: clk, Notify: func() {
+	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: phases.Passes, Clock: clk, Notify: func() {
 		observer.Invalidate()
 		select {
 		case wake <- event.GenericEvent{Object: &v1alpha1.StorageCluster{}}:

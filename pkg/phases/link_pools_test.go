@@ -51,7 +51,7 @@ func TestJudgePool(t *testing.T) {
 		{name: "properties are refused", w: plain, spoil: func(w *world) {
 			w.cluster.Spec.StoragePools[0].Properties = map[string]string{"PrefNic": ""}
 			w.accept()
-			w.tasks["pool/n01/ssd"] = work.State{Err: refused(linstor.CodeUnknown), Attempts: 3}
+			w.tasks["pool/n01/ssd"] = work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, Refusals: 3}
 		}, step: stepModify, problem: "WriteFailed", hold: v1alpha1.HoldStoragePoolsFailed},
 		{name: "properties of others", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Properties["Aux/mine"] = "x" }, ready: true},
 		{name: "other case", w: plain, spoil: func(w *world) { w.node("n01").Pools["ssd"].Provider = "lvm_thin" }, ready: true},
@@ -61,7 +61,7 @@ func TestJudgePool(t *testing.T) {
 		{name: "of unknown size: registered anew", w: neverWorked, spoil: func(w *world) { w.node("n01").Pools["ssd"].TotalKiB = nil }, step: stepRepair, problem: "PoolBackendMissing"},
 		{name: "broken for long", w: neverWorked, spoil: func(w *world) {
 			w.node("n01").Pools["ssd"].TotalKiB = ptr.To[int64](0)
-			w.tasks["pool/n01/ssd"] = work.State{Err: errors.New("x"), Attempts: 3}
+			w.tasks["pool/n01/ssd"] = work.State{Err: errors.New("x"), Attempts: 3, Refusals: 3}
 		}, step: stepRepair, problem: "PoolBackendMissing", hold: v1alpha1.HoldPoolBackendMissing},
 		{name: "broken and somebody else's: left alone", w: plain, spoil: func(w *world) {
 			p := w.node("n01").Pools["ssd"]

@@ -185,13 +185,14 @@ func TestTaskProblem(t *testing.T) {
 		reason string // "" for no problem
 	}{
 		{"none", work.State{}, "", ""},
-		{"first failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 1}, "", "WriteFailed"},
-		{"third failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3}, v1alpha1.HoldStoragePoolsFailed, "WriteFailed"},
-		{"no volume group", work.State{Err: refused(linstor.CodePoolConfiguration), Attempts: 3}, v1alpha1.HoldPoolBackendMissing, "PoolBackendMissing"},
-		{"not looked since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, FailedAt: seen.Add(time.Second)}, "", "WriteFailed"},
-		{"API server away", work.State{Err: fmt.Errorf("pool: %w: refused", errUnasked), Attempts: 99}, "", "WriteFailed"},
-		{"LINSTOR is busy", work.State{Err: refused(linstor.CodeSQLRollback), Attempts: 99}, "", "WriteFailed"},
-		{"LINSTOR away", work.State{Err: &linstor.Error{Op: "x", Err: errors.New("refused")}, Attempts: 99}, "", "WriteFailed"},
+		{"first failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 1, Refusals: 1}, "", "WriteFailed"},
+		{"third failure", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, Refusals: 3}, v1alpha1.HoldStoragePoolsFailed, "WriteFailed"},
+		{"first refusal after other failures", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, Refusals: 1}, "", "WriteFailed"},
+		{"no volume group", work.State{Err: refused(linstor.CodePoolConfiguration), Attempts: 3, Refusals: 3}, v1alpha1.HoldPoolBackendMissing, "PoolBackendMissing"},
+		{"not looked since", work.State{Err: refused(linstor.CodeUnknown), Attempts: 3, Refusals: 3, FailedAt: seen.Add(time.Second)}, "", "WriteFailed"},
+		{"API server away", work.State{Err: fmt.Errorf("pool: %w: refused", errUnasked), Attempts: 99, Refusals: 9}, "", "WriteFailed"},
+		{"LINSTOR is busy", work.State{Err: refused(linstor.CodeSQLRollback), Attempts: 99, Refusals: 9}, "", "WriteFailed"},
+		{"LINSTOR away", work.State{Err: &linstor.Error{Op: "x", Err: errors.New("refused")}, Attempts: 99, Refusals: 9}, "", "WriteFailed"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := &Snapshot{Linstor: Linstor{View: &linstor.View{TakenAt: seen}}, TaskStates: map[string]work.State{"pool/n01/ssd": tc.state}}

@@ -309,7 +309,7 @@ func TestLostHoldOffersWhatCanBeDone(t *testing.T) {
 func TestRetryTakesAConsentBack(t *testing.T) {
 	w := lost(t)
 	w.node("n01").Properties[auxRecreate+"hot"] = "serial:S2"
-	w.tasks["pool/n01/hot"] = work.State{Attempts: attemptsThatLast, Err: fmt.Errorf("in use")}
+	w.tasks["pool/n01/hot"] = work.State{Refusals: refusalsThatLast, Err: fmt.Errorf("in use")}
 	h := w.hold()[0]
 	in, r := w.input()
 	in.Answer = &Answer{Hold: &h, Option: v1alpha1.OptionRetry}

@@ -63,13 +63,14 @@ func (s *Snapshot) judgeBrokenPool(m *Member, p *MemberPool) {
 		p.Problem.Hold = v1alpha1.HoldPoolBackendMissing
 		return
 	}
-	if st := s.TaskStates[poolKey(m, p)]; st.Attempts >= attemptsThatLast || p.step == stepNone {
+	if st := s.TaskStates[poolKey(m, p)]; st.Refusals >= refusalsThatLast || p.step == stepNone {
 		p.Problem.Hold = v1alpha1.HoldPoolBackendMissing
 	}
 }
 
-// attemptsThatLast is after how many failed writes in a row a human is asked, if going on depends on it.
-const attemptsThatLast = 3
+// refusalsThatLast is after how many refused writes in a row a human is asked, if going on depends on it. Those that passed between
+// them do not count: three errors of which one alone says that something is wrong are no reason to stop.
+const refusalsThatLast = 3
 
 func (s *Snapshot) judgeMissingPool(m *Member, p *MemberPool) {
 	props, name := m.Linstor.Properties, p.Entry.Name
@@ -169,13 +170,13 @@ func (s *Snapshot) taskProblem(key, pool string, reason v1alpha1.HoldReason) *Pr
 	}
 	// An answer that was lost says nothing about the write: nobody is asked before a later look shows that it was not done.
 	seen := s.Linstor.View != nil && !s.Linstor.View.TakenAt.Before(st.FailedAt)
-	if st.Attempts >= attemptsThatLast && !passes(st.Err) && seen {
+	if st.Refusals >= refusalsThatLast && !Passes(st.Err) && seen {
 		p.Hold = reason
 	}
 	return p
 }
 
-// passes is whether a human can do nothing but wait: LINSTOR or the API server does not answer, or not in a way that tells
+// Passes is whether a human can do nothing but wait: LINSTOR or the API server does not answer, or not in a way that tells
 // anything, or LINSTOR itself says that the same call will work later, as while its database is busy. How long such an error may
 // last is for the deadline of the phase to say, not for a count of tries.
-func passes(err error) bool { return errors.Is(err, errUnasked) || linstor.IsTransient(err) }
+func Passes(err error) bool { return errors.Is(err, errUnasked) || linstor.IsTransient(err) }

@@ -35,10 +35,10 @@ func (s *Snapshot) judgeLostPool(m *Member, p *MemberPool, message string) {
 		if failed.Err != nil {
 			p.Problem.Message = oneLine(failed.Err.Error())
 		}
-		if failed.Attempts < attemptsThatLast {
+		if failed.Refusals < refusalsThatLast {
 			return
 		}
-	} else if p.step = stepVerify; s.TaskStates[verifyKey(m, p)].Attempts < looksBeforeLost {
+	} else if p.step = stepVerify; s.TaskStates[verifyKey(m, p)].Refusals < looksBeforeLost {
 		return
 	}
 	disksUnknown := p.Entry.Devices != nil && !m.Linstor.DevicesKnown && s.Linstor.View.DevicesErr == nil

@@ -27,7 +27,7 @@ func lost(t *testing.T) *world {
 
 func verified(times int) func(*world) {
 	return func(w *world) {
-		w.tasks["pool/n01/hot/verify"] = work.State{Err: errors.New("not there"), Attempts: times}
+		w.tasks["pool/n01/hot/verify"] = work.State{Err: errors.New("not there"), Refusals: times}
 	}
 }
 
@@ -61,7 +61,7 @@ func TestJudgeLostPool(t *testing.T) {
 		{name: "consent to another disk", spoil: consent("serial:S3"), step: stepVerify, spare: "serial:S2"},
 		{name: "consent, refused for long", spoil: func(w *world) {
 			consent("serial:S2")(w)
-			w.tasks["pool/n01/hot"] = work.State{Err: errors.New("in use"), Attempts: attemptsThatLast}
+			w.tasks["pool/n01/hot"] = work.State{Err: errors.New("in use"), Refusals: refusalsThatLast}
 		}, step: stepRecreate, spare: "serial:S2", hold: v1alpha1.HoldPoolBackendLost},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestLooksAtAPoolThatIsBack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := lost(t)
-			w.tasks["pool/n01/hot/verify"] = work.State{Err: errors.New("away"), Attempts: looksBeforeLost}
+			w.tasks["pool/n01/hot/verify"] = work.State{Err: errors.New("away"), Refusals: looksBeforeLost}
 			tc.change(w)
 			in, r := w.input()
 			if err := (poolLink{}).Work(t.Context(), in); err != nil {

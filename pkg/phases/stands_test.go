@@ -181,7 +181,7 @@ func TestTheQuestionIsShort(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := &Input{Snapshot: newWorld(t, 1).snapshot(), Live: deafLive{}}
 		began := time.Now()
-		if err := in.stands(t.Context()); !errors.Is(err, errUnasked) || !passes(err) {
+		if err := in.stands(t.Context()); !errors.Is(err, errUnasked) || !Passes(err) {
 			t.Errorf("got %v", err)
 		}
 		if took := time.Since(began); took != askWithin {

@@ -20,6 +20,8 @@ type Options struct {
 	Base, Max time.Duration
 	// Timeout bounds each run of a task. Default 2m.
 	Timeout time.Duration
+	// Passing tells the errors that say nothing of the next try, as when nobody answered. Default: none does.
+	Passing func(error) bool
 	// Clock is used for times and back-off, not for Timeout. Default: the real clock.
 	Clock clock.Clock
 	// Notify is called after each run of a task, from that task's goroutine. It must not block for long; whoever gives it
@@ -52,6 +54,8 @@ type State struct {
 	Input string
 	// Attempts counts the failures with the current input since the last success.
 	Attempts int
+	// Refusals counts those of the Attempts whose errors were not Passing.
+	Refusals int
 	// NextTry is the earliest time at which Ensure starts the failed task again; zero if it did not fail, and while it
 	// runs. Nothing happens by itself at that time.
 	NextTry time.Time
@@ -92,6 +96,9 @@ func New(o Options) *Runner {
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 2 * time.Minute
+	}
+	if o.Passing == nil {
+		o.Passing = func(error) bool { return false }
 	}
 	if o.Clock == nil {
 		o.Clock = clock.RealClock{}
@@ -232,7 +239,7 @@ func (r *Runner) dispatch() {
 			continue
 		}
 		if t.Input != t.input {
-			t.input, t.state.Attempts = t.Input, 0
+			t.input, t.state.Attempts, t.state.Refusals = t.Input, 0, 0
 		}
 		t.state.Queued, t.state.Running, t.state.NextTry, t.state.Input = false, true, time.Time{}, t.Input
 		r.running++
@@ -268,12 +275,15 @@ func (r *Runner) finish(ctx context.Context, t *task, err error) {
 	case t.forgotten:
 		delete(r.tasks, t.Key)
 	case err == nil:
-		t.state.DoneAt, t.state.Err, t.state.FailedAt, t.state.Attempts, t.state.NextTry = now, nil, time.Time{}, 0, time.Time{}
+		t.state = State{DoneAt: now, Input: t.state.Input}
 	case ctx.Err() != nil:
 		// Leadership ended during the run: that is not the task's failure.
 	default:
 		t.state.Err, t.state.FailedAt = err, now
 		t.state.Attempts++
+		if !r.o.Passing(err) {
+			t.state.Refusals++
+		}
 		t.state.NextTry = now.Add(r.backoff(t.state.Attempts))
 	}
 	if ctx.Err() == nil {

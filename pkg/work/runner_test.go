@@ -105,7 +105,7 @@ func TestStateAfterEachOutcome(t *testing.T) {
 		release <- errBroken
 		synctest.Wait()
 		failedAt := time.Now()
-		want := State{Err: errBroken, FailedAt: failedAt, Attempts: 1, NextTry: failedAt.Add(time.Second)}
+		want := State{Err: errBroken, FailedAt: failedAt, Attempts: 1, Refusals: 1, NextTry: failedAt.Add(time.Second)}
 		if diff := cmp.Diff(want, r.State("a"), cmpopts.EquateErrors()); diff != "" {
 			t.Errorf("after a failure (-want +got):\n%s", diff)
 		}
@@ -159,6 +159,33 @@ func TestBackoff(t *testing.T) {
 		}
 		if got := r.State("a"); got.Attempts != 1 || time.Until(got.NextTry) != time.Second {
 			t.Errorf("a changed input kept the count of failures: %+v", got)
+		}
+	})
+}
+
+// What passes by itself is tried again as well, but is no refusal.
+func TestRefusals(t *testing.T) {
+	errAway := errors.New("away")
+	inBubble(t, Options{Passing: func(err error) bool { return errors.Is(err, errAway) }}, func(t *testing.T, r *Runner) {
+		for i, tc := range []struct {
+			input string
+			err   error
+			want  int
+		}{
+			{"x", errAway, 0},
+			{"x", errBroken, 1},
+			{"x", errAway, 1},
+			{"x", errBroken, 2},
+			{"x", nil, 0},
+			{"x", errBroken, 1},
+			{"y", errAway, 0},
+		} {
+			sleep(time.Hour)
+			r.Ensure(Task{Key: "a", Input: tc.input, Do: func(context.Context) error { return tc.err }})
+			synctest.Wait()
+			if got := r.State("a").Refusals; got != tc.want {
+				t.Errorf("after run %d (%v): %d refusals, want %d", i, tc.err, got, tc.want)
+			}
 		}
 	})
 }

@@ -54,7 +54,7 @@ func (c *checked) start() error {
 	observer := &observe.Observer{
 		Reader: reader, Linstor: api, Prober: prober{c.site}, Catalogue: catalogue.Embedded(), Timing: phases.DefaultTiming(), Clock: clock.RealClock{},
 	}
-	tasks := &turns{Runner: work.New(work.Options{Notify: observer.Invalidate}), waiting: map[string]chan struct{}{}}
+	tasks := &turns{Runner: work.New(work.Options{Passing: phases.Passes, Notify: observer.Invalidate}), waiting: map[string]chan struct{}{}}
 	observer.Tasks = tasks
 	ctx, kill := context.WithCancel(c.ctx)
 	go func() { _ = tasks.Run(ctx) }()
