@@ -44,8 +44,7 @@ func (c *Client) View(ctx context.Context, want ViewOptions) (*View, error) {
 	required := []func() error{
 		func() (err error) { p.version, err = c.Version(ctx); return },
 		func() (err error) { p.properties, err = c.properties(ctx); return },
-		func() (err error) { p.nodes, err = c.nodes(ctx); return },
-		func() (err error) { p.pools, err = c.pools(ctx, url.Values{"cached": {"true"}}); return },
+		func() error { return c.stock(ctx, &p, want.Devices) },
 		func() (err error) { p.volumes, p.names, err = c.volumes(ctx); return },
 	}
 	if want.Resources {
@@ -60,9 +59,6 @@ func (c *Client) View(ctx context.Context, want ViewOptions) (*View, error) {
 			}
 		})
 	}
-	if want.Devices {
-		wg.Go(func() { p.devices, p.devicesErr = c.devices(ctx) })
-	}
 	wg.Wait()
 	if err := firstCause(errs); err != nil {
 		return nil, fmt.Errorf("look at LINSTOR: %w", err)
@@ -72,6 +68,21 @@ func (c *Client) View(ctx context.Context, want ViewOptions) (*View, error) {
 	v.Resources, v.ResourcesKnown = p.resources, want.Resources
 	c.askAboutPools(ctx, v)
 	return v, nil
+}
+
+// stock asks for disks, nodes and pools one after the other, against the order in which a pool comes into being: a node's
+// properties say which disks it will take, then the disks are no longer empty, then the pool is there. A disk that is missing
+// from the first answer is explained by the second or the third, even if all of it happened during the look. Asked for side
+// by side, they told of a node whose disk had vanished, and a human was called.
+func (c *Client) stock(ctx context.Context, p *parts, devices bool) (err error) {
+	if devices {
+		p.devices, p.devicesErr = c.devices(ctx)
+	}
+	if p.nodes, err = c.nodes(ctx); err != nil {
+		return err
+	}
+	p.pools, err = c.pools(ctx, url.Values{"cached": {"true"}})
+	return err
 }
 
 // firstCause returns the error that made the others: an error that is not merely the end of a cancelled request.
