@@ -64,7 +64,7 @@ type process struct {
 	fault  error // how it ended, once exited is closed
 
 	mu sync.Mutex
-	// writes counts; at the one numbered pauseAt the process is stopped. 0: at none.
+	// writes counts; at the one numbered pauseAt the process is to be stopped. 0: at none.
 	writes, pauseAt int
 	// late lets the writes that are in flight then land only when the process goes on.
 	late    bool
@@ -148,23 +148,49 @@ func (p *process) pass(what string) {
 	p.mu.Lock()
 	p.writes++
 	if p.writes == p.pauseAt {
-		if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			p.e.T.Errorf("stop the operator: %v", err)
-		}
-		close(p.paused)
+		time.AfterFunc(beforePause, p.pause)
 	}
-	held := false
+	var until chan struct{}
 	switch {
 	case closed(p.resumed):
 		p.after = append(p.after, what)
-	case closed(p.paused):
+	case p.pauseAt > 0 && p.writes >= p.pauseAt:
 		p.inFlight = append(p.inFlight, what)
-		held = p.late
+		if until = p.paused; p.late {
+			until = p.resumed
+		}
 	}
 	p.mu.Unlock()
-	if held {
-		<-p.resumed
+	if until != nil {
+		select {
+		case <-until:
+		case <-p.exited:
+		}
 	}
+}
+
+// beforePause is how long the write at which the process is stopped is held before. What was past its check by then, for other
+// nodes say, is sent in that time: no system could take back a write between the check and the wire.
+const beforePause = 200 * time.Millisecond
+
+// reached is whether the write came at which the process is stopped.
+func (p *process) reached() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes >= p.pauseAt
+}
+
+// pause stops the process as a whole.
+func (p *process) pause() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if closed(p.exited) || closed(p.resumed) {
+		return
+	}
+	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		p.e.T.Errorf("stop the operator: %v", err)
+	}
+	close(p.paused)
 }
 
 func closed(c <-chan struct{}) bool {
