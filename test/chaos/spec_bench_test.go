@@ -155,13 +155,13 @@ func (b *bench) becomes(want state) string {
 }
 
 // timely is the time within which a cluster must be as it was before, or as a new one.
-const timely = 60 * time.Second
+const timely = harness.Patience
 
 // inTime asks until nothing is wrong any more, and returns what is wrong if that takes too long.
 func (b *bench) inTime(wrong func() string) string {
 	b.T.Helper()
 	deadline := time.After(timely)
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {
 		what := wrong()
