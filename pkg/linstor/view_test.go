@@ -215,7 +215,7 @@ func TestViewWhileAPoolIsMade(t *testing.T) {
 			client := serve(t, func(w http.ResponseWriter, r *http.Request) {
 				mu.Lock()
 				defer mu.Unlock()
-				body := ""
+				var body string
 				switch r.URL.Path {
 				case "/v1/physical-storage":
 					if body = "[]"; step < used {
