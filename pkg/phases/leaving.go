@@ -173,7 +173,7 @@ func (s *Snapshot) judgeLeaving() {
 	}
 }
 
-// tellLeaving adds to what a node waits for why its step fails.
+// tellLeaving adds to what a node waits for why its step fails, unless that is all that it says (judgeDelete, judgeLost).
 func (s *Snapshot) tellLeaving(l *leaver) {
 	err := s.TaskStates[leaveKey(l.name)].Err
 	if err == nil || l.leave.step == leaveNothing {

@@ -68,6 +68,7 @@ type process struct {
 	writes, pauseAt int
 	// late lets the writes that are in flight then land only when the process goes on.
 	late    bool
+	reached chan struct{} // closed when the write has come at which it is to be stopped
 	paused  chan struct{} // closed when it is stopped
 	resumed chan struct{} // closed when it goes on
 	// inFlight are the writes that it had sent by then, after are those that it sent later, by seam.
@@ -77,7 +78,7 @@ type process struct {
 // startProcess starts an operator that is stopped at one of its writes, counted from the call of arm.
 func startProcess(e *harness.Env, lease time.Duration) *process {
 	e.T.Helper()
-	p := &process{e: e, exited: make(chan struct{}), paused: make(chan struct{}), resumed: make(chan struct{})}
+	p := &process{e: e, exited: make(chan struct{}), reached: make(chan struct{}), paused: make(chan struct{}), resumed: make(chan struct{})}
 	transport, err := rest.TransportFor(e.Config)
 	if err != nil {
 		e.T.Fatal(err)
@@ -148,13 +149,14 @@ func (p *process) pass(what string) {
 	p.mu.Lock()
 	p.writes++
 	if p.writes == p.pauseAt {
+		close(p.reached)
 		time.AfterFunc(beforePause, p.pause)
 	}
 	var until chan struct{}
 	switch {
 	case closed(p.resumed):
 		p.after = append(p.after, what)
-	case p.pauseAt > 0 && p.writes >= p.pauseAt:
+	case closed(p.reached):
 		p.inFlight = append(p.inFlight, what)
 		if until = p.paused; p.late {
 			until = p.resumed
@@ -172,13 +174,6 @@ func (p *process) pass(what string) {
 // beforePause is how long the write at which the process is stopped is held before. What was past its check by then, for other
 // nodes say, is sent in that time: no system could take back a write between the check and the wire.
 const beforePause = 200 * time.Millisecond
-
-// reached is whether the write came at which the process is stopped.
-func (p *process) reached() bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.writes >= p.pauseAt
-}
 
 // pause stops the process as a whole.
 func (p *process) pause() {

@@ -191,7 +191,7 @@ func (p *process) pausedBefore(done func() error) bool {
 		case <-late:
 			p.e.T.Fatalf("the step did not end: %v", done())
 		case <-tick.C:
-			if done() == nil && !p.reached() {
+			if done() == nil && !closed(p.reached) {
 				return false
 			}
 		}

@@ -154,13 +154,10 @@ func (b *bench) becomes(want state) string {
 	})
 }
 
-// timely is the time within which a cluster must be as it was before, or as a new one.
-const timely = harness.Patience
-
 // inTime asks until nothing is wrong any more, and returns what is wrong if that takes too long.
 func (b *bench) inTime(wrong func() string) string {
 	b.T.Helper()
-	deadline := time.After(timely)
+	deadline := time.After(harness.Patience)
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
 	for {

@@ -55,7 +55,7 @@ type Env struct {
 	Timing phases.Timing
 	// Lease is how long an operator that does not renew it stays the leader. One that is stopped gives it back.
 	Lease time.Duration
-	// Patience is how long the test waits for what must happen; 0 for the constant of that name.
+	// Patience is how long Eventually waits. Default: the constant of that name.
 	Patience time.Duration
 	// Transport and Wrap are seams for faults; nil for none.
 	Transport http.RoundTripper
@@ -117,7 +117,7 @@ func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	if err := c.ApplyFile(ctx, filepath.Join(root, "crds"), filepath.Join(root, "operator.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{T: t, Ctx: ctx, Sim: c, Timing: Fast(), Lease: 3 * time.Second}
+	e := &Env{T: t, Ctx: ctx, Sim: c, Timing: Fast(), Lease: 3 * time.Second, Patience: Patience}
 	e.Eventually("the API serves StorageClusters", func() error {
 		return c.Client().List(ctx, &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "StorageClusterList", APIVersion: v1alpha1.GroupVersion.String()}})
 	})

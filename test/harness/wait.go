@@ -1,7 +1,6 @@
 package harness
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -20,8 +19,7 @@ func (e *Env) Eventually(what string, f func() error) {
 // EventuallyEvery is Eventually for a look that costs so much that it is not taken all the time.
 func (e *Env) EventuallyEvery(every time.Duration, what string, f func() error) {
 	e.T.Helper()
-	patience := cmp.Or(e.Patience, Patience)
-	deadline := time.After(patience)
+	deadline := time.After(e.Patience)
 	tick := time.NewTicker(every)
 	defer tick.Stop()
 	var err error
@@ -31,7 +29,7 @@ func (e *Env) EventuallyEvery(every time.Duration, what string, f func() error) 
 		}
 		select {
 		case <-deadline:
-			e.T.Fatalf("%s: not within %s: %v", what, patience, err)
+			e.T.Fatalf("%s: not within %s: %v", what, e.Patience, err)
 		case <-tick.C:
 		}
 	}
