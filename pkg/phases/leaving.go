@@ -248,9 +248,15 @@ func (s *Snapshot) admit(undecided []*leaver, of int) {
 // judgeGoing looks at the nodes that may go, together: only so many are evacuated at the same time, those that have begun
 // first, then by name.
 func (s *Snapshot) judgeGoing(going []*leaver) {
-	placed := true
+	placed, why := true, ""
 	for _, l := range going {
-		placed = placed && (l.member == nil || isFalse(l.node.Properties[propAutoplace]))
+		if l.member == nil || isFalse(l.node.Properties[propAutoplace]) {
+			continue
+		}
+		placed = false
+		if err := s.TaskStates[placementKey(l.name)].Err; err != nil && why == "" {
+			why = "; " + l.name + ": " + oneLine(err.Error())
+		}
 	}
 	slots := int(max(1, s.nodesSpec().MaxConcurrentEvacuations))
 	slices.SortStableFunc(going, func(a, b *leaver) int {
@@ -279,7 +285,7 @@ func (s *Snapshot) judgeGoing(going []*leaver) {
 				busy++
 			}
 		case !placed:
-			v.Message = "LINSTOR is told to place nothing new on nodes that leave"
+			v.Message = "LINSTOR is told to place nothing new on nodes that leave" + why
 		default:
 			s.judgeBegin(l, c, busy < slots)
 			if v.step == leaveEvacuate {

@@ -94,6 +94,13 @@ func TestLeavingSteps(t *testing.T) {
 			delete(w.node("n01").Properties, propAutoplace)
 			w.spread("a@n01 UpToDate", "a@n02 UpToDate")
 		}},
+		{name: "LINSTOR does not keep that no new copies come", state: v1alpha1.LeavingWaiting, message: "leave; n01: refused", spoil: func(w *world) {
+			w.leaves(evacuate, "n01")
+			w.leavingSince("n01")
+			delete(w.node("n01").Properties, propAutoplace)
+			w.spread("a@n01 UpToDate", "a@n02 UpToDate")
+			w.tasks["placement/n01"] = work.State{Attempts: 1, Err: errors.New("refused")}
+		}},
 		{name: "copies not known", state: v1alpha1.LeavingWaiting, message: "not told", spoil: func(w *world) {
 			w.leaves(evacuate, "n01")
 			w.leavingSince("n01")

@@ -46,6 +46,9 @@ func (s *Snapshot) judgeGone() {
 	}
 	for _, l := range s.leavers() {
 		// A note that cannot be read is no note: the time would begin at the year one.
+		if err := s.TaskStates[goneKey(l.name)].Err; err != nil && l.gone() && l.noted(auxGone).IsZero() {
+			l.leave.Message += "; LINSTOR does not keep since when it is gone: " + oneLine(err.Error())
+		}
 		if v := l.leave; l.gone() && !l.noted(auxGone).IsZero() && l.mayGo() && v.step == leaveNothing && v.Hold != v1alpha1.HoldTooManyNodesLeaving {
 			s.judgeWord(l)
 		}
@@ -106,6 +109,8 @@ func (s *Snapshot) judgeLost(l *leaver) {
 	}
 }
 
+func goneKey(name string) string { return "gone/" + name }
+
 // noteGone writes down when a node was first seen gone, and forgets it when the node is back.
 func (in *Input) noteGone() {
 	if in.removalPolicy() == v1alpha1.NodesRetain {
@@ -132,7 +137,7 @@ func (in *Input) noteGone() {
 		}
 		name := l.node.Name
 		// The time is no part of the input: each look would be another task, which waits for no back-off.
-		in.ensure(work.Task{Key: "gone/" + name, Input: digest(del), Do: func(ctx context.Context) error {
+		in.ensure(work.Task{Key: goneKey(name), Input: digest(del), Do: func(ctx context.Context) error {
 			return in.API.SetNodeProperties(ctx, name, set, del)
 		}})
 	}

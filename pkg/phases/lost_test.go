@@ -72,6 +72,11 @@ func TestGoneNodes(t *testing.T) {
 		}, lost: true},
 		{name: "not let go yet", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); delete(w.node("n01").Properties, auxAdmitted) }},
 		{name: "never noted", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); delete(w.node("n01").Properties, auxGone) }},
+		{name: "LINSTOR does not keep the note", policy: remove, away: day, spoil: func(w *world) {
+			w.lostAfter(day)
+			delete(w.node("n01").Properties, auxGone)
+			w.tasks["gone/n01"] = work.State{Attempts: 1, Err: errors.New("refused")}
+		}, message: "since when it is gone: refused"},
 		{name: "a note that cannot be read", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); w.node("n01").Properties[auxGone] = "yesterday" }},
 		{name: "its satellite answers", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); w.node("n01").Status = linstor.StatusOnline }},
 		{name: "its machine runs something", policy: remove, away: day, spoil: func(w *world) { w.lostAfter(day); w.node("n01").Status = linstor.StatusVersionMismatch }},

@@ -249,6 +249,7 @@ func (s *Snapshot) judge(m *Member) {
 		m.State, m.Joining = v1alpha1.NodeMaintenance, false
 	}
 	m.Problem = s.problemOf(m)
+	s.notePlacement(m)
 }
 
 // placeInChain is the first link that is not satisfied on the member, or that it cannot be reached.

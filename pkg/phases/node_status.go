@@ -72,6 +72,9 @@ func (s *Snapshot) statusProblem(m *Member) *Problem {
 		p.Message = fmt.Sprintf("%s (%s), and connecting anew %d times did not help; %s", a.message, status, n, a.help)
 	case m.satelliteOK && !inMaintenance(m.Node):
 		p.Hold = "" // being treated
+		if err := s.TaskStates[reconnectKey(m)].Err; err != nil && n > 0 {
+			p.Message = oneLine(p.Message + "; connecting anew: " + err.Error())
+		}
 	}
 	return p
 }
@@ -147,15 +150,19 @@ func (s *Snapshot) evictedProblem(m *Member) *Problem {
 	if s.restoredLately(m) {
 		p.Message = "LINSTOR evicted the node again soon after it was restored; `linstor node restore " + m.Name + "` brings it back"
 		p.Hold = registrationFailed
+	} else if err := s.TaskStates[restoreKey(m)].Err; err != nil {
+		p.Message = oneLine("LINSTOR evicted the node and made its copies elsewhere, and it cannot be restored: " + err.Error())
 	}
 	return p
 }
+
+func restoreKey(m *Member) string { return "restore/" + m.Name }
 
 // restore brings a node back that LINSTOR evicted while it was away. What LINSTOR has of it stays: its copies are brought up to
 // date, beside those that were made elsewhere meanwhile.
 func (in *Input) restore(m *Member) {
 	name := m.Name
-	in.ensure(work.Task{Key: "restore/" + name, Input: podUID(m.SatellitePod), Do: func(ctx context.Context) error {
+	in.ensure(work.Task{Key: restoreKey(m), Input: podUID(m.SatellitePod), Do: func(ctx context.Context) error {
 		n, err := in.API.Node(ctx, name)
 		if err != nil {
 			return err

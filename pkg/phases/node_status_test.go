@@ -69,7 +69,7 @@ func TestReconnectIsBounded(t *testing.T) {
 		return len(r.queued) > 0, m.Problem
 	}
 	failed(mostReconnects - 1)
-	if again, p := treated(); !again || p.Hold != "" {
+	if again, p := treated(); !again || p.Hold != "" || !strings.Contains(p.Message, "connecting anew: no") {
 		t.Errorf("before the bound: %t %+v", again, p)
 	}
 	failed(mostReconnects)
@@ -133,6 +133,12 @@ func TestRestore(t *testing.T) {
 	if p := in.MemberByName("n02").Problem; p.Reason != "NodeEvicted" {
 		t.Errorf("problem %+v", p)
 	}
+
+	w.tasks["restore/n02"] = work.State{Attempts: 1, Err: errors.New("refused")}
+	if p := w.snapshot().MemberByName("n02").Problem; p.Reason != "NodeEvicted" || p.Hold != "" || !strings.Contains(p.Message, "cannot be restored: refused") {
+		t.Errorf("the restoration is refused: %+v", p)
+	}
+	delete(w.tasks, "restore/n02")
 
 	// Somebody else was faster.
 	r.calls, r.now = nil, &linstor.View{Nodes: map[string]*linstor.Node{"n02": {Name: "n02", Status: linstor.StatusOnline}}}

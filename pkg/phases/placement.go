@@ -88,6 +88,19 @@ func (w switchOff) begin(have map[string]string, held bool, c *linstor.Change) {
 
 func isFalse(v string) bool { return strings.EqualFold(v, "false") || strings.EqualFold(v, "no") }
 
+func placementKey(name string) string { return "placement/" + name }
+
+// notePlacement tells why LINSTOR does not keep what a member is switched off with: a node in maintenance may be evicted without
+// it, and nodes that leave wait for it.
+func (s *Snapshot) notePlacement(m *Member) {
+	err := s.TaskStates[placementKey(m.Name)].Err
+	if err == nil || m.Linstor == nil || switching(m.Linstor.Properties, s.switches(m)).Empty() {
+		return
+	}
+	m.Notes = append(m.Notes, &Problem{Reason: "PlacementNotSet", Message: oneLine(
+		"LINSTOR cannot be told whether it may place copies on the node, or evict it: " + err.Error())})
+}
+
 // place writes the properties of a member that keep it out of LINSTOR's own decisions, or takes them back. What is to be
 // written is worked out once more on the node as it is then: a look that is a little old could take the operator's own value
 // for the user's, and keep it for ever.
@@ -98,7 +111,7 @@ func (in *Input) place(m *Member) {
 		return
 	}
 	name := m.Name
-	in.ensure(work.Task{Key: "placement/" + name, Input: digest(c), Do: func(ctx context.Context) error {
+	in.ensure(work.Task{Key: placementKey(name), Input: digest(c), Do: func(ctx context.Context) error {
 		n, err := in.API.Node(ctx, name)
 		if err != nil {
 			return err

@@ -1,12 +1,15 @@
 package phases
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
 func TestSwitching(t *testing.T) {
@@ -100,6 +103,20 @@ func TestCordonAndMaintenanceKeepNewCopiesAway(t *testing.T) {
 				t.Error(d)
 			}
 		})
+	}
+}
+
+// Without these properties a node in maintenance may be evicted: that they cannot be written is told while they are missing.
+func TestPlacementThatCannotBeSet(t *testing.T) {
+	w := newWorld(t, 3)
+	w.tasks["placement/n01"] = work.State{Attempts: 1, Err: errors.New("refused")}
+	if notes := w.snapshot().MemberByName("n01").Told(); len(notes) > 0 {
+		t.Errorf("nothing is to be written: %+v", notes)
+	}
+	w.kubeNode("n01").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "disk swap"}
+	notes := w.snapshot().MemberByName("n01").Told()
+	if len(notes) != 1 || notes[0].Reason != "PlacementNotSet" || notes[0].Hold != "" || !strings.HasSuffix(notes[0].Message, "refused") {
+		t.Errorf("told %+v", notes)
 	}
 }
 
