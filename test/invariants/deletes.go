@@ -3,6 +3,7 @@ package invariants
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -147,8 +148,9 @@ func (d *Deletes) Look(ctx context.Context) error {
 	return nil
 }
 
-// back forgets the satellites whose successors are ONLINE.
+// back forgets the satellites whose successors are ONLINE, and those whose nodes LINSTOR does not have any more: they serve nothing.
 func (d *Deletes) back(pods []corev1.Pod) {
+	maps.DeleteFunc(d.down, func(node string, _ types.UID) bool { return !d.Registered(node) })
 	for i := range pods {
 		p := &pods[i]
 		if deleted, ours := d.down[p.Spec.NodeName]; ours && p.UID != deleted && d.Online(p.Spec.NodeName) {

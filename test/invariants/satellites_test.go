@@ -106,6 +106,9 @@ func TestDeletes(t *testing.T) {
 	offline["n1"] = false
 	restart("n3")
 	expect("the third, with n2's still away", "while [n2] are not back ONLINE after it deleted theirs: 1 at the same time are allowed (a quarter of 3")
+	unknown["n2"] = true
+	restart("n3")
+	expect("the third, with n2 taken out of LINSTOR", "")
 	restart("n3", client.GracePeriodSeconds(0))
 	expect("without a precondition", "without the UID")
 	restart("n3")
