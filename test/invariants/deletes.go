@@ -109,12 +109,17 @@ func (d *Deletes) restart(ctx context.Context, pod *corev1.Pod, pods []corev1.Po
 		return Restart{}, fmt.Errorf("judge the deletion of a pod: %w", err)
 	}
 	r := Restart{Node: pod.Spec.NodeName, Zones: map[string]string{}, PodNetwork: c.Spec.Nodes.Network.Mode == v1alpha1.NetworkPod}
-	var members corev1.NodeList
-	if err := d.Reader.List(ctx, &members, client.MatchingLabels{v1alpha1.LabelMember: v1alpha1.ClusterName}); err != nil {
+	var nodes corev1.NodeList
+	if err := d.Reader.List(ctx, &nodes); err != nil {
 		return Restart{}, fmt.Errorf("judge the deletion of a pod: %w", err)
 	}
-	for i := range members.Items {
-		r.Zones[members.Items[i].Name] = members.Items[i].Labels[corev1.LabelTopologyZone]
+	there := map[string]bool{}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		there[n.Name] = true
+		if n.Labels[v1alpha1.LabelMember] == v1alpha1.ClusterName {
+			r.Zones[n.Name] = n.Labels[corev1.LabelTopologyZone]
+		}
 	}
 	for i := range pods {
 		p := &pods[i]
@@ -124,7 +129,7 @@ func (d *Deletes) restart(ctx context.Context, pod *corev1.Pod, pods []corev1.Po
 	}
 	d.back(pods)
 	for node := range d.down {
-		if node != r.Node {
+		if node != r.Node && there[node] { // one that somebody took out of Kubernetes does not come back
 			r.Down = append(r.Down, node)
 		}
 	}

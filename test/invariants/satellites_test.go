@@ -106,9 +106,24 @@ func TestDeletes(t *testing.T) {
 	offline["n1"] = false
 	restart("n3")
 	expect("the third, with n2's still away", "while [n2] are not back ONLINE after it deleted theirs: 1 at the same time are allowed (a quarter of 3")
+	if err := api.Create(t.Context(), satellitePod("n3", "new-n3", "2")); err != nil {
+		t.Fatal(err)
+	}
+	again := func(node string) {
+		t.Helper()
+		pod := satellitePod(node, "new-"+node, "2")
+		if err := c.Delete(t.Context(), pod, client.Preconditions{UID: &pod.UID}); err != nil {
+			t.Fatal(err)
+		}
+	}
 	unknown["n2"] = true
-	restart("n3")
-	expect("the third, with n2 taken out of LINSTOR", "")
+	again("n1")
+	expect("n2 was taken out of LINSTOR", "")
+	if err := api.Delete(t.Context(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}); err != nil {
+		t.Fatal(err)
+	}
+	again("n3")
+	expect("n1 was taken out of Kubernetes", "")
 	restart("n3", client.GracePeriodSeconds(0))
 	expect("without a precondition", "without the UID")
 	restart("n3")

@@ -86,6 +86,14 @@ var regressions = map[string]string{
 		"task:400 label:138 watches:476 reconcile:998 deployments:424 reconcile:956 watch:307 watch:876 reconcile:799 kubelet:153 break:2615 watch:740 task:789 " +
 		"kubelet:741 create:2330 deployments:948 clock:761 watches:77 watch:788 task:694 watch:9 watch:20 task:75 pool:3681 kubelet:459 kubelet:404 kubelet:791 " +
 		"watches:499 daemonsets:230 watch:519 watch:911 watch:733 kubelet:571",
+	// The machine of a satellite that was being restarted was taken out of Kubernetes, and counted as down for ever.
+	"a node that is deleted during a roll": "join:0 join:0 join:0 create:1439 let-it-rest:1882 pool:1434 watches:988 reconcile:49 watches:185 reconcile:324 watch:178 watches:665 watch:605 " + //nolint:dupword // nodes
+		"deployments:710 reconcile:399 kubelet:336 task:898 watch:432 watches:639 watch:230 deployments:387 reconcile:785 kubelet:619 daemonsets:525 " +
+		"reboot:1862 watches:292 clock:424 watch:345 task:593 reconcile:797 kubelet:549 unjoin:3146 reconcile:219 watch:258 watches:117 watch:878 reconcile:933 " +
+		"linstor:837",
+	// A cluster was deleted before its controller ran, its claim kept, and made anew with an older version.
+	"an older version on a claim that was kept": "join:0 create:946 watch:266 reconcile:105 watch:116 reconcile:720 watches:462 reconcile:158 watch:739 reconcile:162 delete:2464 let-it-rest:1623 " +
+		"create:2660",
 }
 
 func TestRegressions(t *testing.T) {

@@ -142,10 +142,14 @@ func (c *checked) administrate(round int) {
 	}
 }
 
-// revert takes the spec back to the accepted one, as far as it is another.
+// revert takes the spec back to the accepted one, as far as it is another; if none was accepted yet, to the version of the data that an
+// earlier cluster left.
 func (c *checked) revert() bool {
 	o := c.cluster()
 	rev := &appsv1.ControllerRevision{}
+	if o.Status.Target == "" {
+		return c.takeClaimed(o)
+	}
 	if c.now.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: o.Status.Target}, rev) != nil {
 		return false
 	}
@@ -155,6 +159,20 @@ func (c *checked) revert() bool {
 		return false
 	}
 	c.edit(func(o *v1alpha1.StorageCluster) { o.Spec = *spec })
+	return true
+}
+
+func (c *checked) takeClaimed(o *v1alpha1.StorageCluster) bool {
+	claim := &corev1.ConfigMap{}
+	if c.now.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, claim) != nil {
+		return false
+	}
+	data, err := resources.ClaimFrom(claim)
+	c.must(err)
+	if err != nil || data.Version == "" || data.Version == o.Spec.Version {
+		return false
+	}
+	c.edit(func(o *v1alpha1.StorageCluster) { o.Spec.Version = data.Version })
 	return true
 }
 
