@@ -94,6 +94,11 @@ var regressions = map[string]string{
 	// A cluster was deleted before its controller ran, its claim kept, and made anew with an older version.
 	"an older version on a claim that was kept": "join:0 create:946 watch:266 reconcile:105 watch:116 reconcile:720 watches:462 reconcile:158 watch:739 reconcile:162 delete:2464 let-it-rest:1623 " +
 		"create:2660",
+	// A cluster was made anew without the passphrase that its database is encrypted with.
+	"no passphrase on a database that was kept": "join:0 join:0 create:62 let-it-rest:0 task:983 kill:173 task:25 kubelet:849 delete:1983 watch:404 kubelet:245 reconcile:895 watches:870 watch:315 " + //nolint:dupword // two nodes
+		"task:455 task:888 watch:601 reconcile:880 clock:654 kubelet:754 watches:100 clock:441 task:476 reconcile:612 daemonsets:116 watches:975 kubelet:183 " +
+		"watch:693 kubelet:67 kubelet:438 deployments:504 watch:972 reconcile:684 task:610 watches:90 kubelet:204 watches:277 task:282 clock:413 " +
+		"write-fault:3987 reconcile:423 kubelet:135 watch:666 watch:901 create:667",
 }
 
 func TestRegressions(t *testing.T) {

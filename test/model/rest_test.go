@@ -128,6 +128,10 @@ func (c *checked) administrate(round int) {
 			if h.Reason.Kind().Class == v1alpha1.HoldRevert && c.revert() {
 				return
 			}
+			if h.Reason == v1alpha1.HoldPassphraseUnusable && o.Spec.Controller.PassphraseSecret == "" { // an earlier cluster left encrypted data
+				c.edit(func(o *v1alpha1.StorageCluster) { o.Spec.Controller.PassphraseSecret = passphraseSecret })
+				return
+			}
 			i := slices.IndexFunc(answers, func(option string) bool { return slices.Contains(h.Options, option) })
 			if i >= 0 {
 				c.resume(o, h.ID+":"+answers[i])
