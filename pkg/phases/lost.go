@@ -45,11 +45,13 @@ func (s *Snapshot) judgeGone() {
 		return
 	}
 	for _, l := range s.leavers() {
-		// A note that cannot be read is no note: the time would begin at the year one.
-		if err := s.TaskStates[goneKey(l.name)].Err; err != nil && l.gone() && l.noted(auxGone).IsZero() {
-			l.leave.Message += "; LINSTOR does not keep since when it is gone: " + oneLine(err.Error())
-		}
-		if v := l.leave; l.gone() && !l.noted(auxGone).IsZero() && l.mayGo() && v.step == leaveNothing && v.Hold != v1alpha1.HoldTooManyNodesLeaving {
+		switch v := l.leave; {
+		case !l.gone():
+		case l.noted(auxGone).IsZero(): // a note that cannot be read is no note: the time would begin at the year one
+			if err := s.TaskStates[goneKey(l.name)].Err; err != nil {
+				v.Message += "; LINSTOR does not keep since when it is gone: " + oneLine(err.Error())
+			}
+		case l.mayGo() && v.step == leaveNothing && v.Hold != v1alpha1.HoldTooManyNodesLeaving:
 			s.judgeWord(l)
 		}
 	}

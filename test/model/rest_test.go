@@ -150,10 +150,10 @@ func (c *checked) administrate(round int) {
 // earlier cluster left.
 func (c *checked) revert() bool {
 	o := c.cluster()
-	rev := &appsv1.ControllerRevision{}
 	if o.Status.Target == "" {
 		return c.takeClaimed(o)
 	}
+	rev := &appsv1.ControllerRevision{}
 	if c.now.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: o.Status.Target}, rev) != nil {
 		return false
 	}
@@ -166,6 +166,7 @@ func (c *checked) revert() bool {
 	return true
 }
 
+// takeClaimed sets the version that the claim names, which an earlier cluster left; false if there is none or it is set already.
 func (c *checked) takeClaimed(o *v1alpha1.StorageCluster) bool {
 	claim := &corev1.ConfigMap{}
 	if c.now.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, claim) != nil {
