@@ -93,6 +93,10 @@ func (s *Snapshot) refuse() *HoldRequest {
 func (s *Snapshot) refuseVersion(to catalogue.Release) string {
 	claim, _, _ := s.Claim()
 	from := s.acceptedVersion()
+	has := "this cluster runs LINSTOR " + from
+	if s.Cluster.Status.Version == "" {
+		has = fmt.Sprintf("an earlier cluster has used the database with LINSTOR %s (ConfigMap %s/%s)", from, v1alpha1.WorkloadNamespace, resources.ClaimName)
+	}
 	switch {
 	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
 		return fmt.Sprintf("the database was already moved to LINSTOR %s, and the upgrade from %s is not finished; there is no way back, "+
@@ -100,10 +104,10 @@ func (s *Snapshot) refuseVersion(to catalogue.Release) string {
 	case from == "" || from == to.Version || claim.UpgradeTo != "" || to.CanUpgradeFrom(from):
 		return ""
 	case slices.Contains(s.newerThan(to.Version), from):
-		return fmt.Sprintf("this cluster runs LINSTOR %s, and its database cannot go back to %s: set spec.version to %s", from, to.Version, from)
+		return fmt.Sprintf("%s, and the database cannot go back to %s: set spec.version to %s", has, to.Version, from)
 	default:
-		return fmt.Sprintf("this cluster runs LINSTOR %s; %s takes clusters of the lines %s only: set spec.version to %s, or to a version between the two first",
-			from, to.Version, strings.Join(to.UpgradeFrom, ", "), from)
+		return fmt.Sprintf("%s; %s takes clusters of the lines %s only: set spec.version to %s, or to a version between the two first",
+			has, to.Version, strings.Join(to.UpgradeFrom, ", "), from)
 	}
 }
 

@@ -226,7 +226,21 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 			return Fail(fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
 		}
 	}
+	if err := in.releaseClaim(ctx); err != nil {
+		return Fail(fmt.Errorf("release the database: %w", err))
+	}
 	return in.nothingLeft(ctx)
+}
+
+// releaseClaim lets the next cluster use another database, with the policy Delete. The claim itself stays, because what it
+// says stays in the database: its version, which has no way back, and its passphrase.
+func (in *Input) releaseClaim(ctx context.Context) error {
+	claim, claimed, err := in.Claim()
+	if err != nil || !claimed || claim.Released || in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
+		return err
+	}
+	claim.Released = true
+	return in.applyClaim(ctx, claim)
 }
 
 // notNow waits for the cache if a step was refused because the view is out of date.
@@ -255,12 +269,13 @@ func (in *Input) nothingLeft(ctx context.Context) Outcome {
 	return Done()
 }
 
-// stays is whether an object outlives the cluster: what keeps its memory with the policy Retain, and what others control.
+// stays is whether an object outlives the cluster: the claim as long as the database, the accepted specs with the policy
+// Retain, and what others control.
 func (in *Input) stays(kind string, o client.Object) bool {
 	retain := in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete
 	switch kind {
 	case "ConfigMap":
-		return retain && o.GetName() == resources.ClaimName
+		return o.GetName() == resources.ClaimName
 	case "ControllerRevision":
 		return retain || o.GetLabels()[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision
 	}
@@ -291,7 +306,7 @@ func (in *Input) controllerAndLoaders() []client.Object {
 	return out
 }
 
-// configuration are the objects that pods read, and with the policy Delete what keeps the cluster's memory as well.
+// configuration are the objects that pods read, and with the policy Delete the accepted specs as well.
 func (in *Input) configuration() []client.Object {
 	var out []client.Object
 	for _, s := range in.Kube.Services {

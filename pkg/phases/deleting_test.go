@@ -60,9 +60,13 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 			w.cluster.Spec.DeletionPolicy = policy
 			target := w.cluster.Status.Target
 			var steps [][]string
+			released := false
 			for range 10 {
 				in, r := w.input()
 				o := Decide(t.Context(), in)
+				if c := appliedClaim(t, r); c != nil {
+					released = c.Released
+				}
 				steps = append(steps, append(slices.Sorted(slices.Values(r.calls)), slices.Sorted(slices.Values(r.keys()))...))
 				if o.Kind() == KindDone {
 					break
@@ -80,11 +84,18 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 				{"label n01 member=- os=- platform=-", "label n02 member=- os=- platform=-"}}
 			if policy == v1alpha1.DeletionDelete {
 				want = slices.Insert(want, 0, []string{"deregister/n01", "deregister/n02"})
-				want[3] = []string{config[0], "delete ConfigMap/linstor-claim", config[1], "delete ControllerRevision/" + target, config[2]}
-				slices.Sort(want[3])
+				want[3] = []string{config[0], config[1], "delete ControllerRevision/" + target, config[2]}
+				want[4] = slices.Insert(want[4], 0, "apply ConfigMap/linstor-claim")
 			}
 			if d := cmp.Diff(want, steps); d != "" {
 				t.Error(d)
+			}
+			// What the database is of is known as long as there is a database, and with Delete another one may be taken.
+			if claim, _, err := w.snapshot().Claim(); err != nil || claim.Version == "" {
+				t.Errorf("claim after the deletion: %+v (%v)", claim, err)
+			}
+			if released != (policy == v1alpha1.DeletionDelete) {
+				t.Errorf("released: %t", released)
 			}
 		})
 	}

@@ -96,14 +96,27 @@ type Database struct {
 	Nodes []string
 }
 
-// Claim is the record of the database that this cluster uses; ok is false if there is none.
+// Claim is the record of the database that this cluster uses; ok is false if there is none. What an earlier cluster has
+// released counts only if this one uses the same database: then LINSTOR's version, passphrase and identity are still in it.
 func (s *Snapshot) Claim() (resources.ClaimData, bool, error) {
 	cm, ok := s.Kube.ConfigMaps[resources.ClaimName]
 	if !ok {
 		return resources.ClaimData{}, false, nil
 	}
 	data, err := resources.ClaimFrom(cm)
+	// Another etcd is another database here: one that was never looked into could be another LINSTOR's.
+	if data.Released && !sameAddress(data.Backend, s.wantedDatabase()) {
+		return resources.ClaimData{}, false, nil
+	}
 	return data, err == nil, err
+}
+
+// wantedDatabase is the URL of the database that the cluster works with, or shall work with.
+func (s *Snapshot) wantedDatabase() string {
+	if s.Target != nil {
+		return resources.DatabaseURL(&s.Target.Spec.Database)
+	}
+	return resources.DatabaseURL(&s.Cluster.Spec.Database)
 }
 
 // Params are the builders' parameters for the accepted spec, with the release that the controller shall run now.

@@ -136,7 +136,7 @@ func TestDeletionEndsWhenTheAPIServerHasNothingLeft(t *testing.T) {
 	}{
 		{"ConfigMap", "linstor-satellite-config", v1alpha1.DeletionRetain, false},
 		{"ConfigMap", "linstor-claim", v1alpha1.DeletionRetain, true},
-		{"ConfigMap", "linstor-claim", v1alpha1.DeletionDelete, false},
+		{"ConfigMap", "linstor-claim", v1alpha1.DeletionDelete, true},
 		{"ControllerRevision", "linstor-1", v1alpha1.DeletionRetain, true},
 		{"ControllerRevision", "linstor-1", v1alpha1.DeletionDelete, false},
 		{"Node", "n01", v1alpha1.DeletionRetain, false},

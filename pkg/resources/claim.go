@@ -11,8 +11,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// ClaimData says whose database this is. It outlives the StorageCluster when that is deleted with the policy Retain, so
-// that a later one knows its own data from another LINSTOR's.
+// ClaimData says whose database this is, and what must be known before LINSTOR is started on it again. It lives as long as
+// the data, and so outlives the StorageCluster: a later one would start an older LINSTOR on the database otherwise, which
+// does not notice that before LINSTOR 1.35 (DbK8sCrd, DbMigrater), or take its own data for another LINSTOR's.
 type ClaimData struct {
 	// Backend is the database's URL without credentials.
 	Backend string
@@ -39,6 +40,9 @@ type ClaimData struct {
 	PassphraseCheck string
 	// RemoveUnverified is whether a human said that a deletion may go on although it is not known whether volumes exist.
 	RemoveUnverified bool
+	// Released is whether the cluster was deleted with the policy Delete: what the database has left is nobody's, and the next
+	// cluster may use another one.
+	Released bool
 }
 
 // Keys of the claim's ConfigMap.
@@ -54,6 +58,7 @@ const (
 	claimAdopted          = "adopted"
 	claimPassphraseCheck  = "passphraseCheck"
 	claimRemoveUnverified = "removeUnverified"
+	claimReleased         = "released"
 )
 
 // Claim is the ConfigMap that keeps the data. Fields that are empty or false are left out.
@@ -64,9 +69,9 @@ func Claim(cluster string, c ClaimData) *corev1.ConfigMap {
 			data[key] = *field
 		}
 	}
-	for key, value := range map[string]bool{claimAdopted: c.Adopted, claimRemoveUnverified: c.RemoveUnverified} {
-		if value {
-			data[key] = strconv.FormatBool(value)
+	for key, field := range c.flags() {
+		if *field {
+			data[key] = strconv.FormatBool(true)
 		}
 	}
 	return &corev1.ConfigMap{
@@ -85,6 +90,11 @@ func (c *ClaimData) texts() map[string]*string {
 	}
 }
 
+// flags are the fields that are true or false, by key.
+func (c *ClaimData) flags() map[string]*bool {
+	return map[string]*bool{claimAdopted: &c.Adopted, claimRemoveUnverified: &c.RemoveUnverified, claimReleased: &c.Released}
+}
+
 // ClaimFrom reads a claim back. A claim that cannot be read is an error, never an empty claim: an empty one would let a
 // database be taken over that is not ours.
 func ClaimFrom(cm *corev1.ConfigMap) (ClaimData, error) {
@@ -95,7 +105,7 @@ func ClaimFrom(cm *corev1.ConfigMap) (ClaimData, error) {
 	if c.Backend == "" {
 		return ClaimData{}, fmt.Errorf("read ConfigMap %s: %w", cm.Name, errors.New("key backend is missing"))
 	}
-	for key, field := range map[string]*bool{claimAdopted: &c.Adopted, claimRemoveUnverified: &c.RemoveUnverified} {
+	for key, field := range c.flags() {
 		text, ok := cm.Data[key]
 		if !ok {
 			continue

@@ -185,8 +185,8 @@ func (j *judge) deletion(o client.Object) string {
 		return "there is no StorageCluster"
 	}
 	if c.DeletionTimestamp != nil {
-		if o.GetName() == resources.ClaimName && c.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
-			return "the claim stays with policy Retain"
+		if o.GetName() == resources.ClaimName {
+			return "the claim stays as long as the database"
 		}
 		j.mu.Lock()
 		defer j.mu.Unlock()

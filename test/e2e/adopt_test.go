@@ -63,6 +63,56 @@ func TestReadoptionAfterRetain(t *testing.T) {
 	}
 }
 
+// TestDeletedAndMadeAnew deletes with the policy Delete: the emptied database stays in the form of its LINSTOR version, and
+// the next cluster neither starts an older one on it nor is held to it if it takes another database.
+func TestDeletedAndMadeAnew(t *testing.T) {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	deleted := harness.ThinPool + "  deletionPolicy: Delete\n"
+	e.Apply(harness.Manifest(deleted))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	version, identity := e.Get().Status.Version, e.View().LocalID
+	e.Remove()
+	e.WaitGone()
+	want := map[string]string{"backend": "k8s", "version": version, "localID": identity, "released": "true"}
+	if diff := cmp.Diff(want, e.claimData()); diff != "" {
+		t.Errorf("claim after the deletion (-want +got):\n%s", diff)
+	}
+
+	e.Sim.World().ResetRequests()
+	e.Apply(harness.Manifest(deleted + "  version: 1.34.2\n"))
+	hold := e.WaitHold(v1alpha1.HoldUnsupportedChange)
+	for _, part := range []string{"spec.version", version, "linstor-claim"} {
+		if !strings.Contains(hold.Message, part) {
+			t.Errorf("the hold does not say %q: %s", part, hold.Message)
+		}
+	}
+	if diff := cmp.Diff([]string{"ConfigMap/linstor-claim"}, e.Owned()); diff != "" {
+		t.Errorf("objects for a refused spec (-want +got):\n%s", diff)
+	}
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = version })
+	e.WaitPhase(v1alpha1.PhaseReady)
+	delete(want, "released")
+	if diff := cmp.Diff(want, e.claimData()); diff != "" {
+		t.Errorf("claim of the second cluster (-want +got):\n%s", diff)
+	}
+	e.Remove()
+	e.WaitGone()
+
+	e.Apply(preparePostgreSQL(e, harness.Manifest(deleted)+`
+  version: 1.34.2
+  database:
+    postgresql:
+      host: postgresql.example.com
+      credentialsSecret: linstor-db
+      sslMode: require
+`))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	if got := e.claimData(); got["version"] != "1.34.2" || got["localID"] == identity || got["released"] != "" {
+		t.Errorf("claim of the cluster on another database: %v", got)
+	}
+}
+
 // uuids names LINSTOR's nodes and pools: one that was made anew has another UUID.
 func uuids(v *linstor.View) map[string][]string {
 	out := map[string][]string{}

@@ -238,7 +238,10 @@ func TestDeleteFromEachPhase(t *testing.T) {
 					t.Run(fmt.Sprintf("%s/registered=%v/volumes=%v", p.phase, p.registered, volumes), func(t *testing.T) {
 						e := &env{outer.For(t)}
 						switch {
-						case policy == v1alpha1.DeletionDelete, p.phase == v1alpha1.PhasePending:
+						case p.phase == v1alpha1.PhasePending:
+						case policy == v1alpha1.DeletionDelete && p.claimed:
+							kept = retained[:1] // it lives as long as the database
+						case policy == v1alpha1.DeletionDelete:
 						case p.claimed:
 							kept = retained
 						case kept == nil:

@@ -94,6 +94,8 @@ var regressions = map[string]string{
 	// A cluster was deleted before its controller ran, its claim kept, and made anew with an older version.
 	"an older version on a claim that was kept": "join:0 create:946 watch:266 reconcile:105 watch:116 reconcile:720 watches:462 reconcile:158 watch:739 reconcile:162 delete:2464 let-it-rest:1623 " +
 		"create:2660",
+	// A cluster was deleted with its nodes, and made anew with an older version on the database that it left.
+	"an older version after policy Delete": "join:0 create:884 let-it-rest:1674 delete:1992 suspend:1946 suspend:1161 let-it-rest:1623 create:1892",
 	// A cluster was made anew without the passphrase that its database is encrypted with.
 	"no passphrase on a database that was kept": "join:0 join:0 create:62 let-it-rest:0 task:983 kill:173 task:25 kubelet:849 delete:1983 watch:404 kubelet:245 reconcile:895 watches:870 watch:315 " + //nolint:dupword // two nodes
 		"task:455 task:888 watch:601 reconcile:880 clock:654 kubelet:754 watches:100 clock:441 task:476 reconcile:612 daemonsets:116 watches:975 kubelet:183 " +

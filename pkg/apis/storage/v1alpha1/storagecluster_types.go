@@ -103,8 +103,9 @@ type StorageClusterSpec struct {
 	StoragePools []StoragePoolSpec `json:"storagePools,omitempty"`
 
 	// deletionPolicy says what happens when this object is deleted. Retain removes the workloads and leaves LINSTOR's
-	// database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR. Neither removes volume groups,
-	// zpools or LINSTOR's own CustomResourceDefinitions, and neither removes anything while volumes exist. Default: Retain.
+	// database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR, and lets the next cluster use
+	// another database. Neither removes volume groups, zpools or LINSTOR's own CustomResourceDefinitions, and neither removes
+	// anything while volumes exist. Default: Retain.
 	// Example: Delete.
 	// +optional
 	// +kubebuilder:default=Retain
