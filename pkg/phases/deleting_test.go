@@ -160,6 +160,35 @@ func TestNothingGoesWhileVolumesMayExist(t *testing.T) {
 	}
 }
 
+// A human let the deletion go on while LINSTOR did not answer and had volumes before: it goes on to its end, although the
+// workloads that could be asked again are gone.
+func TestAContinuedDeletionEnds(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionRetain, v1alpha1.DeletionDelete} {
+		t.Run(string(policy), func(t *testing.T) {
+			w := deletedWorld(t, 2)
+			w.cluster.Spec.DeletionPolicy = policy
+			w.cluster.Status.Volumes = ptr.To[int32](2)
+			w.claim(func(c *resources.ClaimData) { c.RemoveUnverified = true })
+			for range 10 {
+				w.silent(errors.New("x"))
+				in, r := w.input()
+				o := Decide(t.Context(), in)
+				if slices.ContainsFunc(r.calls, func(c string) bool { return strings.HasPrefix(c, "apply D") }) {
+					t.Fatalf("workloads are brought back: %v", r.calls)
+				}
+				if o.Kind() == KindDone {
+					return
+				}
+				if o.Kind() != KindWait || o.Reason() != "RemovingWorkloads" {
+					t.Fatalf("%s %s: %s", o.Kind(), o.Reason(), o.Message())
+				}
+				w.remove(r)
+			}
+			t.Error("it does not end")
+		})
+	}
+}
+
 func TestAWaitingDeletionKeepsTheClusterRunning(t *testing.T) {
 	w := deletedWorld(t, 2)
 	w.linstor.View.Volumes = 1

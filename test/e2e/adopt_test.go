@@ -127,11 +127,17 @@ func uuids(v *linstor.View) map[string][]string {
 }
 
 // TestReadoptionWithVolumes lets a deletion go through that a human forced while LINSTOR was away, and makes the cluster
-// anew: the volume and its data are there.
+// anew: the volume and its data are there. With the policy Delete, too: LINSTOR could not be told to forget anything.
 func TestReadoptionWithVolumes(t *testing.T) {
+	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionRetain, v1alpha1.DeletionDelete} {
+		t.Run(string(policy), func(t *testing.T) { readoptWithVolumes(t, policy) })
+	}
+}
+
+func readoptWithVolumes(t *testing.T, policy v1alpha1.DeletionPolicy) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
+	e.Apply(harness.Manifest(harness.ThinPool + "  deletionPolicy: " + string(policy) + "\n"))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	claim := e.claimData()
 	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
