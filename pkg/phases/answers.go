@@ -49,9 +49,7 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		if a.Hold.Reason == v1alpha1.HoldPoolBackendLost && !in.dropConsents() {
 			return false, nil
 		}
-		for _, prefix := range []string{"node/", "reconnect/", "restore/", "replace/", "pool/", "controller/", "leave/", "upgrade/"} {
-			in.Tasks.Forget(prefix)
-		}
+		in.Tasks.Forget("")
 		return true, nil
 	}
 }

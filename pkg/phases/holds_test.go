@@ -213,7 +213,7 @@ func TestKeepAnswer(t *testing.T) {
 		keys   []string
 		calls  []string
 	}{
-		{name: "retry", option: v1alpha1.OptionRetry, stored: true, calls: []string{"forget node/", "forget reconnect/", "forget restore/", "forget replace/", "forget pool/", "forget controller/", "forget leave/", "forget upgrade/"}},
+		{name: "retry", option: v1alpha1.OptionRetry, stored: true, calls: []string{"forget "}},
 		{name: "skip", option: v1alpha1.OptionSkip, keys: []string{"answer/n01/hot", "answer/n02/hot"}},
 		{name: "skip on one", option: v1alpha1.OptionSkip, nodes: []string{"n02"}, keys: []string{"answer/n02/hot"}},
 		{name: "use what is there", option: v1alpha1.OptionUseExisting, keys: []string{"answer/n01/hot", "answer/n02/hot"}},

@@ -319,7 +319,7 @@ func TestRetryTakesAConsentBack(t *testing.T) {
 	delete(w.node("n01").Properties, auxRecreate+"hot")
 	in, r = w.input()
 	in.Answer = &Answer{Hold: &h, Option: v1alpha1.OptionRetry}
-	if stored, err := in.KeepAnswer(t.Context()); !stored || err != nil || !slices.Contains(r.calls, "forget pool/") {
+	if stored, err := in.KeepAnswer(t.Context()); !stored || err != nil || !slices.Contains(r.calls, "forget ") {
 		t.Errorf("stored %t, %v, %v", stored, err, r.calls)
 	}
 }
