@@ -1,6 +1,7 @@
 package phases
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -37,14 +38,9 @@ func (s *Snapshot) WantedVersion() string {
 	case s.Cluster.Status.Version != "":
 		return s.Cluster.Status.Version
 	}
-	// A cluster that is taken over again keeps its version, too.
-	switch claim, claimed, _ := s.Claim(); {
-	case claimed && claim.UpgradeTo != "":
-		return claim.UpgradeTo
-	case claimed && claim.Version != "":
-		return claim.Version
-	}
-	return s.Catalogue.Newest()
+	// A cluster that is taken over again keeps its version, too, and so does a database.
+	claim, _, _ := s.Claim()
+	return cmp.Or(claim.UpgradeTo, claim.Version, s.leftVersion(), s.Catalogue.Newest())
 }
 
 // SpecPending is whether the spec differs from the accepted one in something that needs work.
@@ -94,8 +90,8 @@ func (s *Snapshot) refuseVersion(to catalogue.Release) string {
 	claim, _, _ := s.Claim()
 	from := s.acceptedVersion()
 	has := "this cluster runs LINSTOR " + from
-	if s.Cluster.Status.Version == "" {
-		has = fmt.Sprintf("an earlier cluster has used the database with LINSTOR %s (ConfigMap %s/%s)", from, v1alpha1.WorkloadNamespace, resources.ClaimName)
+	if s.Target == nil || s.leftVersion() != "" {
+		has = fmt.Sprintf("the database is one of LINSTOR %s from an earlier cluster (ConfigMap %s/%s)", from, v1alpha1.WorkloadNamespace, resources.ClaimName)
 	}
 	switch {
 	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
@@ -119,10 +115,8 @@ func (s *Snapshot) newerThan(version string) []string {
 
 // acceptedVersion is the version that the cluster's data was last started with; "" before that.
 func (s *Snapshot) acceptedVersion() string {
-	if claim, claimed, _ := s.Claim(); claimed && claim.Version != "" {
-		return claim.Version
-	}
-	return s.Cluster.Status.Version
+	claim, _, _ := s.Claim()
+	return cmp.Or(claim.Version, s.leftVersion(), s.Cluster.Status.Version)
 }
 
 func kindList(kinds []v1alpha1.DatabaseKind) string {

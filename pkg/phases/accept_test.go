@@ -87,12 +87,12 @@ func TestRefuse(t *testing.T) {
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"an earlier cluster", "1.35.3", "linstor-claim", "1.34.2"}},
 		{name: "downgrade of a database that a deletion with the policy Delete has emptied", spoil: func(w *world) {
 			w.cluster.Spec.Version, w.cluster.Status.Version, w.bare = "1.34.2", "", true
-			w.claim(func(c *resources.ClaimData) { c.Released = true })
+			w.claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"an earlier cluster", "1.35.3", "linstor-claim", "1.34.2"}},
 		{name: "older version on another database than the one that was released", spoil: func(w *world) {
 			w.cluster.Spec.Version, w.cluster.Status.Version, w.cluster.Spec.StoragePools, w.bare = "1.34.2", "", nil, true
 			w.cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
-			w.claim(func(c *resources.ClaimData) { c.Released = true })
+			w.claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
 		}},
 		{name: "etcd with a LINSTOR that dropped it", spoil: func(w *world) {
 			w.cluster.Spec.Database.Etcd = &v1alpha1.EtcdDatabase{Endpoints: []string{"http://e:2379"}}

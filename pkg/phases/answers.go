@@ -36,11 +36,11 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 		return true, in.adoptDatabase(ctx)
 	case v1alpha1.OptionContinue:
 		claim, claimed, err := in.Claim()
-		if err != nil || claim.RemoveUnverified {
+		if err != nil || claim.RemoveUnverified || in.released() {
 			return err == nil, err
 		}
-		if !claimed && in.Target != nil {
-			claim.Backend = resources.DatabaseURL(&in.Target.Spec.Database) // somebody removed it; the answer needs a place
+		if !claimed { // somebody removed it; the answer needs a place
+			claim.Backend, claim.Version = resources.DatabaseURL(in.wantedDatabase()), in.leftVersion()
 		}
 		claim.RemoveUnverified = true
 		// Stored is what the cache shows: letting the hold go before would begin it anew.

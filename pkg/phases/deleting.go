@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -34,7 +35,7 @@ func (h deletingHandler) Run(ctx context.Context, in *Input) Outcome {
 	if err != nil {
 		return Fail(err)
 	}
-	runs := in.volumesPossible(claim) && !in.takenDown()
+	runs := in.volumesPossible(claim) && !in.takenDown() && !in.released()
 	if runs {
 		if o := h.volumes(ctx, in, claim); o != nil {
 			return *o
@@ -226,21 +227,35 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 			return Fail(fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
 		}
 	}
-	if err := in.releaseClaim(ctx); err != nil {
-		return Fail(fmt.Errorf("release the database: %w", err))
+	if o := in.releaseClaim(ctx); o != nil {
+		return *o
 	}
 	return in.nothingLeft(ctx)
 }
 
-// releaseClaim lets the next cluster use another database, with the policy Delete. The claim itself stays, because what it
-// says stays in the database: its version, which has no way back, and its passphrase.
-func (in *Input) releaseClaim(ctx context.Context) error {
+// releaseClaim makes the database nobody's, with the policy Delete; nil once the cache shows it. The claim itself stays,
+// because the database has no way back from its version.
+func (in *Input) releaseClaim(ctx context.Context) *Outcome {
 	claim, claimed, err := in.Claim()
-	if err != nil || !claimed || claim.Released || in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
-		return err
+	if err == nil && (!claimed || in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete) {
+		return nil
 	}
-	claim.Released = true
-	return in.applyClaim(ctx, claim)
+	o := Wait("RemovingWorkloads", "the database is being released", in.poll())
+	if err == nil {
+		err = in.stands(ctx)
+	}
+	if err != nil {
+		o = in.notNow(err)
+	} else if err := in.applyClaim(ctx, claim.Release(in.Cluster.UID)); err != nil {
+		o = Fail(fmt.Errorf("release the database: %w", err))
+	}
+	return &o
+}
+
+// released is whether this deletion has come so far that its claim is released: nothing is asked or kept running any more.
+func (in *Input) released() bool {
+	data, _, err := in.recorded()
+	return err == nil && data.ReleasedBy != "" && data.ReleasedBy == string(in.Cluster.UID)
 }
 
 // notNow waits for the cache if a step was refused because the view is out of date.
@@ -262,11 +277,20 @@ func (in *Input) nothingLeft(ctx context.Context) Outcome {
 		return Fail(err)
 	}
 	for i := range objects {
-		if o := &objects[i]; !in.stays(o.Kind, o) {
+		if o := &objects[i]; !in.stays(o.Kind, o) || in.unreleased(o) {
 			return Wait("RemovingWorkloads", fmt.Sprintf("%s %s is still there", o.Kind, o.Name), in.poll())
 		}
 	}
 	return Done()
+}
+
+// unreleased is whether an object is a claim that the cache does not show as it is: with the policy Delete it may still be ours.
+func (in *Input) unreleased(o *metav1.PartialObjectMetadata) bool {
+	if o.Kind != "ConfigMap" || o.Name != resources.ClaimName || in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
+		return false
+	}
+	cached := in.Kube.ConfigMaps[resources.ClaimName]
+	return cached == nil || cached.ResourceVersion != o.ResourceVersion
 }
 
 // stays is whether an object outlives the cluster: the claim as long as the database, the accepted specs with the policy

@@ -67,14 +67,11 @@ func claimedEvidence(s *Snapshot, claim resources.ClaimData) Evidence {
 
 // sameDatabase lets the parts of a connection URL change that do not name other data: parameters, and etcd's endpoints.
 func sameDatabase(a, b string) bool {
-	return strings.HasPrefix(a, "etcd://") && strings.HasPrefix(b, "etcd://") || sameAddress(a, b)
-}
-
-// sameAddress is whether two connection URLs differ in parameters at most.
-func sameAddress(a, b string) bool {
-	a, _, _ = strings.Cut(a, "?")
-	b, _, _ = strings.Cut(b, "?")
-	return a == b
+	trim := func(s string) string { s, _, _ = strings.Cut(s, "?"); return s }
+	if strings.HasPrefix(a, "etcd://") && strings.HasPrefix(b, "etcd://") {
+		return true
+	}
+	return trim(a) == trim(b)
 }
 
 // Work claims the database. The claim is written before the controller starts for the first time, so that a crash between
@@ -104,7 +101,6 @@ func (databaseLink) Work(ctx context.Context, in *Input) error {
 		// It was the answer to a deletion that is over. That deletion must not take it back itself: its last steps rest on it
 		// until the finalizer is gone. A later one cannot use it, because this runs before any workload is started.
 		claim.RemoveUnverified = false
-		claim.Released = false // it is in use again
 	}
 	if claimed && claim == before {
 		return nil

@@ -46,12 +46,14 @@ func TestDatabaseEvidence(t *testing.T) {
 			w.claim(func(c *resources.ClaimData) { c.Backend = "jdbc:postgresql://db/linstor" })
 		}, state: Failed, why: "UnsupportedChange", hold: v1alpha1.HoldUnsupportedChange},
 		{name: "released by an earlier cluster", spoil: func(w *world) {
-			w.claim(func(c *resources.ClaimData) { c.Released = true })
-		}, state: Satisfied, why: "DatabaseClaimed"},
-		{name: "an earlier cluster released another database", spoil: func(w *world) {
 			w.cluster.Status.Database = ""
-			w.claim(func(c *resources.ClaimData) { c.Backend, c.Released = "jdbc:postgresql://db/linstor", true })
+			w.claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
 		}, state: Missing, why: "CheckingDatabase"},
+		{name: "released by an earlier cluster, and used by another LINSTOR since", spoil: func(w *world) {
+			w.cluster.Status.Database = ""
+			w.claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
+			w.database = Database{Checked: true, Nodes: []string{"old1"}}
+		}, state: Failed, why: "ForeignLinstorFound", hold: v1alpha1.HoldForeignLinstorFound},
 		{name: "LINSTOR runs on other data", spoil: func(w *world) { w.linstor.View.LocalID = "somebody-else" }, state: Failed, why: "ForeignLinstorFound",
 			hold: v1alpha1.HoldForeignLinstorFound},
 		{name: "LINSTOR silent: the claim is enough", spoil: func(w *world) { w.silent(errors.New("refused")) }, state: Satisfied, why: "DatabaseClaimed"},
@@ -111,12 +113,9 @@ func TestDatabaseWork(t *testing.T) {
 		}, want: &resources.ClaimData{Backend: "k8s", Version: newest}},
 		{name: "the first answer names the data", spoil: func(w *world) { w.claim(func(c *resources.ClaimData) { c.LocalID = "" }) },
 			want: &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id"}},
-		{name: "released: taken up with what is known of it", spoil: func(w *world) { w.claim(func(c *resources.ClaimData) { c.Released = true }) },
-			want: &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id"}},
-		{name: "another one was released: nothing of it counts", spoil: func(w *world) {
-			w.claim(func(c *resources.ClaimData) {
-				c.Backend, c.Version, c.LocalID, c.PassphraseCheck, c.Released = "etcd://e:2379", "1.33.3", "other", "check", true
-			})
+		{name: "released: not looked into yet", spoil: func(w *world) { w.claim(func(c *resources.ClaimData) { *c = c.Release("earlier") }) }},
+		{name: "released: claimed anew", spoil: func(w *world) {
+			w.claim(func(c *resources.ClaimData) { c.PassphraseCheck, *c = "check", c.Release("earlier") })
 			w.linstor = Linstor{}
 			w.database = Database{Checked: true}
 		}, want: &resources.ClaimData{Backend: "k8s", Version: newest}},

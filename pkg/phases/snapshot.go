@@ -96,27 +96,42 @@ type Database struct {
 	Nodes []string
 }
 
-// Claim is the record of the database that this cluster uses; ok is false if there is none. What an earlier cluster has
-// released counts only if this one uses the same database: then LINSTOR's version, passphrase and identity are still in it.
+// Claim is the record of the database that this cluster uses; ok is false if there is none. One that an earlier cluster has
+// released is none: the database is looked into again before it is used.
 func (s *Snapshot) Claim() (resources.ClaimData, bool, error) {
-	cm, ok := s.Kube.ConfigMaps[resources.ClaimName]
-	if !ok {
-		return resources.ClaimData{}, false, nil
+	data, found, err := s.recorded()
+	if err != nil || !found || data.ReleasedBy != "" {
+		return resources.ClaimData{}, false, err
 	}
-	data, err := resources.ClaimFrom(cm)
-	// Another etcd is another database here: one that was never looked into could be another LINSTOR's.
-	if data.Released && !sameAddress(data.Backend, s.wantedDatabase()) {
-		return resources.ClaimData{}, false, nil
-	}
-	return data, err == nil, err
+	return data, true, nil
 }
 
-// wantedDatabase is the URL of the database that the cluster works with, or shall work with.
-func (s *Snapshot) wantedDatabase() string {
-	if s.Target != nil {
-		return resources.DatabaseURL(&s.Target.Spec.Database)
+// recorded is the claim, whoever's.
+func (s *Snapshot) recorded() (data resources.ClaimData, found bool, err error) {
+	cm, found := s.Kube.ConfigMaps[resources.ClaimName]
+	if !found {
+		return resources.ClaimData{}, false, nil
 	}
-	return resources.DatabaseURL(&s.Cluster.Spec.Database)
+	data, err = resources.ClaimFrom(cm)
+	return data, true, err
+}
+
+// wantedDatabase is the database that the cluster works with, or shall work with.
+func (s *Snapshot) wantedDatabase() *v1alpha1.DatabaseSpec {
+	if s.Target != nil {
+		return &s.Target.Spec.Database
+	}
+	return &s.Cluster.Spec.Database
+}
+
+// leftVersion is the LINSTOR version that an earlier cluster, deleted with the policy Delete, has left the wanted database in;
+// "" if none did.
+func (s *Snapshot) leftVersion() string {
+	data, _, _ := s.recorded()
+	if data.ReleasedBy == "" || !sameDatabase(data.Backend, resources.DatabaseURL(&s.Cluster.Spec.Database)) {
+		return ""
+	}
+	return data.Version
 }
 
 // Params are the builders' parameters for the accepted spec, with the release that the controller shall run now.

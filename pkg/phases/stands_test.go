@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -132,22 +133,30 @@ func TestDeletionEndsWhenTheAPIServerHasNothingLeft(t *testing.T) {
 	for _, tc := range []struct {
 		kind, name string
 		policy     v1alpha1.DeletionPolicy
+		cached     string // the version of the claim, released by an earlier cluster, that the cache has
 		stays      bool
 	}{
-		{"ConfigMap", "linstor-satellite-config", v1alpha1.DeletionRetain, false},
-		{"ConfigMap", "linstor-claim", v1alpha1.DeletionRetain, true},
-		{"ConfigMap", "linstor-claim", v1alpha1.DeletionDelete, true},
-		{"ControllerRevision", "linstor-1", v1alpha1.DeletionRetain, true},
-		{"ControllerRevision", "linstor-1", v1alpha1.DeletionDelete, false},
-		{"Node", "n01", v1alpha1.DeletionRetain, false},
+		{"ConfigMap", "linstor-satellite-config", v1alpha1.DeletionRetain, "", false},
+		{"ConfigMap", "linstor-claim", v1alpha1.DeletionRetain, "", true},
+		{"ConfigMap", "linstor-claim", v1alpha1.DeletionDelete, "", false},
+		{"ConfigMap", "linstor-claim", v1alpha1.DeletionDelete, "6", false}, // ours by now
+		{"ConfigMap", "linstor-claim", v1alpha1.DeletionDelete, "7", true},
+		{"ControllerRevision", "linstor-1", v1alpha1.DeletionRetain, "", true},
+		{"ControllerRevision", "linstor-1", v1alpha1.DeletionDelete, "", false},
+		{"Node", "n01", v1alpha1.DeletionRetain, "", false},
 	} {
-		t.Run(tc.kind+" "+string(tc.policy), func(t *testing.T) {
+		t.Run(tc.kind+" "+string(tc.policy)+" "+tc.cached, func(t *testing.T) {
 			w := deletedWorld(t, 1)
 			w.cluster.Spec.DeletionPolicy = tc.policy
 			w.kube = Kube{}
 			w.linstor = Linstor{}
+			if tc.cached != "" {
+				claim := resources.Claim(w.cluster.Name, resources.ClaimData{Backend: "k8s", ReleasedBy: "earlier"})
+				claim.ResourceVersion = tc.cached
+				w.kube.ConfigMaps = map[string]*corev1.ConfigMap{claim.Name: claim}
+			}
 			in, r := w.input()
-			o := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: tc.kind}, ObjectMeta: metav1.ObjectMeta{Name: tc.name}}
+			o := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{Kind: tc.kind}, ObjectMeta: metav1.ObjectMeta{Name: tc.name, ResourceVersion: "7"}}
 			o.Labels = map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentRevision}
 			r.live.labelled = []metav1.PartialObjectMetadata{o}
 			out := Decide(t.Context(), in)

@@ -1,19 +1,21 @@
 package resources
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// ClaimData says whose database this is, and what must be known before LINSTOR is started on it again. It lives as long as
-// the data, and so outlives the StorageCluster: a later one would start an older LINSTOR on the database otherwise, which
-// does not notice that before LINSTOR 1.35 (DbK8sCrd, DbMigrater), or take its own data for another LINSTOR's.
+// ClaimData says whose database this is. It outlives the StorageCluster: with the policy Retain as it is, so that a later one
+// knows its own data from another LINSTOR's; with Delete as nobody's, but with the version that the database is of: a later
+// cluster would start an older LINSTOR on it otherwise, which does not notice that before LINSTOR 1.35 (DbK8sCrd, DbMigrater).
 type ClaimData struct {
 	// Backend is the database's URL without credentials.
 	Backend string
@@ -40,9 +42,14 @@ type ClaimData struct {
 	PassphraseCheck string
 	// RemoveUnverified is whether a human said that a deletion may go on although it is not known whether volumes exist.
 	RemoveUnverified bool
-	// Released is whether the cluster was deleted with the policy Delete: what the database has left is nobody's, and the next
-	// cluster may use another one.
-	Released bool
+	// ReleasedBy is the UID of the StorageCluster that was deleted with the policy Delete: what the database has left is nobody's.
+	// Besides it, only Backend and Version are kept. Empty while the database is in use or retained.
+	ReleasedBy string
+}
+
+// Release is what is left of the claim when its cluster is deleted with the policy Delete.
+func (c *ClaimData) Release(cluster types.UID) ClaimData {
+	return ClaimData{Backend: c.Backend, Version: cmp.Or(c.UpgradeTo, c.Version), ReleasedBy: string(cluster)}
 }
 
 // Keys of the claim's ConfigMap.
@@ -58,7 +65,7 @@ const (
 	claimAdopted          = "adopted"
 	claimPassphraseCheck  = "passphraseCheck"
 	claimRemoveUnverified = "removeUnverified"
-	claimReleased         = "released"
+	claimReleasedBy       = "releasedBy"
 )
 
 // Claim is the ConfigMap that keeps the data. Fields that are empty or false are left out.
@@ -86,13 +93,13 @@ func (c *ClaimData) texts() map[string]*string {
 	return map[string]*string{
 		claimLocalID: &c.LocalID, claimVersion: &c.Version, claimPassphraseCheck: &c.PassphraseCheck, claimUpgradeTo: &c.UpgradeTo,
 		claimUpgradeSince: &c.UpgradeSince, claimBackupRead: &c.BackupRead, claimBackupConfirmed: &c.BackupConfirmed,
-		claimSkippedChecks: &c.SkippedChecks,
+		claimSkippedChecks: &c.SkippedChecks, claimReleasedBy: &c.ReleasedBy,
 	}
 }
 
 // flags are the fields that are true or false, by key.
 func (c *ClaimData) flags() map[string]*bool {
-	return map[string]*bool{claimAdopted: &c.Adopted, claimRemoveUnverified: &c.RemoveUnverified, claimReleased: &c.Released}
+	return map[string]*bool{claimAdopted: &c.Adopted, claimRemoveUnverified: &c.RemoveUnverified}
 }
 
 // ClaimFrom reads a claim back. A claim that cannot be read is an error, never an empty claim: an empty one would let a

@@ -11,12 +11,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -142,9 +144,13 @@ func gone(e *harness.Env) error {
 	return e.NoPods()
 }
 
-// wipe empties the database and the disks that pools were made from.
+// wipe empties the database and the disks that pools were made from, and takes away the record of what was in the database.
 func wipe(e *harness.Env) {
 	e.Sim.World().Database("k8s").Wipe()
+	claim := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}}
+	if err := e.Client().Delete(e.Ctx, claim); client.IgnoreNotFound(err) != nil {
+		e.T.Error(err)
+	}
 	wipeDisks(e, "n1", "n2", "n3")
 }
 
