@@ -90,8 +90,8 @@ func (s *Snapshot) refuseVersion(to catalogue.Release) string {
 	claim, _, _ := s.Claim()
 	from := s.acceptedVersion()
 	has := "this cluster runs LINSTOR " + from
-	if s.Target == nil || s.leftVersion() != "" {
-		has = fmt.Sprintf("the database is one of LINSTOR %s from an earlier cluster (ConfigMap %s/%s)", from, v1alpha1.WorkloadNamespace, resources.ClaimName)
+	if s.Cluster.Status.Version == "" || s.leftVersion() != "" {
+		has = fmt.Sprintf("an earlier cluster has claimed the database for LINSTOR %s (ConfigMap %s/%s)", from, v1alpha1.WorkloadNamespace, resources.ClaimName)
 	}
 	switch {
 	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
@@ -116,7 +116,11 @@ func (s *Snapshot) newerThan(version string) []string {
 // acceptedVersion is the version that the cluster's data was last started with; "" before that.
 func (s *Snapshot) acceptedVersion() string {
 	claim, _, _ := s.Claim()
-	return cmp.Or(claim.Version, s.leftVersion(), s.Cluster.Status.Version)
+	left, accepted := s.leftVersion(), s.Cluster.Status.Version
+	if left != "" && newer(accepted, left) {
+		left = accepted // the claim of this cluster itself may not be in the cache yet
+	}
+	return cmp.Or(claim.Version, left, accepted)
 }
 
 func kindList(kinds []v1alpha1.DatabaseKind) string {

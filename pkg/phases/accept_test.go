@@ -89,6 +89,10 @@ func TestRefuse(t *testing.T) {
 			w.cluster.Spec.Version, w.cluster.Status.Version, w.bare = "1.34.2", "", true
 			w.claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"an earlier cluster", "1.35.3", "linstor-claim", "1.34.2"}},
+		{name: "downgrade while the cache still shows what an earlier cluster released", spoil: func(w *world) {
+			w.cluster.Spec.Version = "1.34.2"
+			w.claim(func(c *resources.ClaimData) { c.Version = "1.33.3"; *c = c.Release("earlier") })
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"1.35.3", "1.34.2"}},
 		{name: "older version on another database than the one that was released", spoil: func(w *world) {
 			w.cluster.Spec.Version, w.cluster.Status.Version, w.cluster.Spec.StoragePools, w.bare = "1.34.2", "", nil, true
 			w.cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}

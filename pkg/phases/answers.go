@@ -40,7 +40,7 @@ func (in *Input) KeepAnswer(ctx context.Context) (bool, error) {
 			return err == nil, err
 		}
 		if !claimed { // somebody removed it; the answer needs a place
-			claim.Backend, claim.Version = resources.DatabaseURL(in.wantedDatabase()), in.leftVersion()
+			claim.Backend, claim.Version = resources.DatabaseURL(in.wantedDatabase()), in.acceptedVersion()
 		}
 		claim.RemoveUnverified = true
 		// Stored is what the cache shows: letting the hold go before would begin it anew.
@@ -126,6 +126,9 @@ func (in *Input) adoptDatabase(ctx context.Context) error {
 	claim.Backend, claim.Adopted, claim.LocalID = resources.DatabaseURL(&in.Target.Spec.Database), true, ""
 	if v := in.Linstor.View; v != nil {
 		claim.LocalID = v.LocalID
+	}
+	if claim.Version == "" {
+		claim.Version = in.Target.Release.Version
 	}
 	return in.applyClaim(ctx, claim)
 }

@@ -237,7 +237,9 @@ func (in *Input) takeDown(ctx context.Context) Outcome {
 // because the database has no way back from its version.
 func (in *Input) releaseClaim(ctx context.Context) *Outcome {
 	claim, claimed, err := in.Claim()
-	if err == nil && (!claimed || in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete) {
+	// One without our label was put there by somebody: it is not ours to change, as it was not ours to delete.
+	mine := claimed && ours(in.Cluster.Name, in.Kube.ConfigMaps[resources.ClaimName])
+	if err == nil && (!mine || in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete) {
 		return nil
 	}
 	o := Wait("RemovingWorkloads", "the database is being released", in.poll())
@@ -278,7 +280,7 @@ func (in *Input) nothingLeft(ctx context.Context) Outcome {
 	}
 	for i := range objects {
 		if o := &objects[i]; !in.stays(o.Kind, o) || in.unreleased(o) {
-			return Wait("RemovingWorkloads", fmt.Sprintf("%s %s is still there", o.Kind, o.Name), in.poll())
+			return Wait("RemovingWorkloads", fmt.Sprintf("%s %s is still there, or has just been changed", o.Kind, o.Name), in.poll())
 		}
 	}
 	return Done()

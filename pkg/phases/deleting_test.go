@@ -195,6 +195,18 @@ func TestAContinuedDeletionEnds(t *testing.T) {
 	}
 }
 
+func TestDeletionLeavesAClaimThatSomebodyMade(t *testing.T) {
+	w := deletedWorld(t, 1)
+	w.cluster.Spec.DeletionPolicy = v1alpha1.DeletionDelete
+	claim := w.kube.ConfigMaps[resources.ClaimName]
+	w.kube, w.linstor = Kube{ConfigMaps: map[string]*corev1.ConfigMap{claim.Name: claim}}, Linstor{}
+	claim.Labels = nil
+	in, r := w.input()
+	if o := Decide(t.Context(), in); o.Kind() != KindDone || len(r.calls) > 0 {
+		t.Errorf("%s %s: %v", o.Kind(), o.Message(), r.calls)
+	}
+}
+
 func TestAWaitingDeletionKeepsTheClusterRunning(t *testing.T) {
 	w := deletedWorld(t, 2)
 	w.linstor.View.Volumes = 1

@@ -43,9 +43,11 @@ func (s *Snapshot) takenTooFar(claim resources.ClaimData) bool {
 	return claim.UpgradeTo != "" && newer(claim.UpgradeTo, s.controllerRelease().Version)
 }
 
+// newer is whether a is a newer version than b; false if one of them is none.
 func newer(a, b string) bool {
 	v, err := version.ParseGeneric(a)
-	return err == nil && version.MustParseGeneric(b).LessThan(v)
+	w, err2 := version.ParseGeneric(b)
+	return err == nil && err2 == nil && w.LessThan(v)
 }
 
 // controllerTooNew is the evidence of such a database.

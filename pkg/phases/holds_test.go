@@ -300,7 +300,7 @@ func TestAdoptTakesTheDatabaseOver(t *testing.T) {
 			w.unclaimed()
 			w.linstor = Linstor{}
 			w.database = Database{Checked: true, Nodes: []string{"old"}}
-		}, resources.ClaimData{Backend: "k8s", Adopted: true}},
+		}, resources.ClaimData{Backend: "k8s", Adopted: true, Version: newWorld(t, 1).cluster.Status.Version}},
 		{"replaced below a running cluster", func(w *world) { w.linstor.View.LocalID = "new" },
 			resources.ClaimData{Backend: "k8s", Adopted: true, LocalID: "new", Version: newWorld(t, 1).cluster.Status.Version}},
 	} {
@@ -332,6 +332,21 @@ func TestContinueIsStoredWhenTheClaimShowsIt(t *testing.T) {
 	in.Answer = answer
 	if stored, err := in.KeepAnswer(t.Context()); err != nil || !stored || len(r.calls) != 0 {
 		t.Errorf("stored %t, %v, %v", stored, err, r.calls)
+	}
+}
+
+// The claim is gone, and with the policy Retain the next cluster would take one without a version for a database of any.
+func TestContinueWithoutAClaimKeepsTheVersion(t *testing.T) {
+	w := newWorld(t, 1)
+	w.unclaimed()
+	in, r := w.input()
+	in.Answer = &Answer{Hold: &v1alpha1.Hold{ID: "h-1"}, Option: v1alpha1.OptionContinue, Cluster: true}
+	if _, err := in.KeepAnswer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	want := &resources.ClaimData{Backend: "k8s", Version: w.cluster.Status.Version, RemoveUnverified: true}
+	if d := cmp.Diff(want, appliedClaim(t, r)); d != "" {
+		t.Error(d)
 	}
 }
 

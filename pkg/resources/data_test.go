@@ -76,6 +76,7 @@ func TestClaimRoundTrip(t *testing.T) {
 	for _, want := range []resources.ClaimData{
 		{Backend: "k8s"},
 		{Backend: "k8s", LocalID: "id", Adopted: true, PassphraseCheck: "salt:hash", RemoveUnverified: true},
+		{Backend: "k8s", Version: "1.35.3", ReleasedBy: "uid"},
 	} {
 		got, err := resources.ClaimFrom(resources.Claim("linstor", want))
 		if err != nil || got != want {

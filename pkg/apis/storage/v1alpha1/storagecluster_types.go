@@ -47,8 +47,9 @@ type StorageClusterList struct {
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.database) || !has(self.database.etcd) || (has(self.version) && (!self.version.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$') || int(self.version.split('.')[0]) < 1 || (int(self.version.split('.')[0]) == 1 && int(self.version.split('.')[1]) < 34)))",message="database.etcd: LINSTOR 1.34 dropped etcd: set version to a release before 1.34.0, or use kubernetes, postgresql or mariadb"
 type StorageClusterSpec struct {
-	// version is the LINSTOR version. Default: the newest in the operator's catalogue when the cluster is first accepted, kept
-	// in status.version; an operator that knows a newer one never moves a running cluster. Example: "1.35.3".
+	// version is the LINSTOR version. Default: the newest in the operator's catalogue when the cluster is first accepted, or
+	// the one that an earlier cluster has left the database with, kept in status.version; an operator that knows a newer one
+	// never moves a running cluster. Example: "1.35.3".
 	// +optional
 	// +kubebuilder:validation:MaxLength=14
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$')",message="version must be three numbers, such as 1.35.3"
