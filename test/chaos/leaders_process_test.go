@@ -71,6 +71,9 @@ type process struct {
 	reached chan struct{} // closed when the write has come at which it is to be stopped
 	paused  chan struct{} // closed when it is stopped
 	resumed chan struct{} // closed when it goes on
+	// stopped is when it was stopped, stood for how long.
+	stopped time.Time
+	stood   time.Duration
 	// inFlight are the writes that it had sent by then, after are those that it sent later, by seam.
 	inFlight, after []string
 }
@@ -87,7 +90,7 @@ func startProcess(e *harness.Env, lease time.Duration) *process {
 		Kube: p.serve(e.Config.Host, p.passing("Kubernetes", transport)), Timing: e.Timing, Lease: lease,
 		// What justifies a call is judged when it is sent, not when it lands.
 		Linstor: p.serve(e.Sim.LinstorURL(), &invariants.Evidence{
-			Next: p.passing("LINSTOR", http.DefaultTransport), Now: time.Now, Violate: func(m string) { e.T.Errorf("violation: %s", m) },
+			Next: p.passing("LINSTOR", http.DefaultTransport), Now: p.clock, Violate: func(m string) { e.T.Errorf("violation: %s", m) },
 		}),
 	})
 	if err != nil {
@@ -185,7 +188,16 @@ func (p *process) pause() {
 	if err := p.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		p.e.T.Errorf("stop the operator: %v", err)
 	}
+	p.stopped = time.Now()
 	close(p.paused)
+}
+
+// clock stands still while the process does: a call that was past its check when the process was stopped is sent when it goes
+// on, and the look that justifies it has not aged for the operator.
+func (p *process) clock() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return time.Now().Add(-p.stood)
 }
 
 func closed(c <-chan struct{}) bool {
@@ -211,6 +223,7 @@ var ofNode = regexp.MustCompile(`/n[1-9]\b`)
 func (p *process) resume() {
 	p.e.T.Helper()
 	p.mu.Lock()
+	p.stood = time.Since(p.stopped)
 	close(p.resumed)
 	p.mu.Unlock()
 	if err := p.cmd.Process.Signal(syscall.SIGCONT); err != nil {
