@@ -14,6 +14,10 @@ type Notice struct {
 	Note string
 }
 
+// poolOn is the action of a notice about a node's pool. The node alone would not do: of two pools that go from a node the
+// second one's Event would be folded into the first one's, and its name not be told.
+func poolOn(pool, node string) string { return pool + " on " + node }
+
 // announce tells a notice; whoever runs without a listener tells nobody.
 func (in *Input) announce(n Notice) {
 	if in.Announce != nil {

@@ -122,7 +122,7 @@ func (in *Input) recreatePool(ctx context.Context, m *Member, p *MemberPool) err
 	if err := in.registerPool(ctx, m, p); err != nil {
 		return err
 	}
-	in.announce(Notice{Warning: true, Reason: "PoolRecreated", Action: m.Name,
+	in.announce(Notice{Warning: true, Reason: "PoolRecreated", Action: poolOn(p.Name, m.Name),
 		Note: fmt.Sprintf("pool %s on node %s was lost and is made anew, empty, from %s, as a human agreed", p.Name, m.Name, deviceNames(now))})
 	return nil
 }

@@ -129,6 +129,27 @@ func TestRemoveOldPool(t *testing.T) {
 	}
 }
 
+// The recorder folds Events of equal reason and action: each pool that goes, and not only the first of a node, is to be named.
+func TestPoolsThatGoAreNamed(t *testing.T) {
+	in, r := newWorld(t, 1).input()
+	var told []Notice
+	in.Announce = func(n Notice) { told = append(told, n) }
+	for _, name := range []string{"fast", "tank"} {
+		r.pools["n01/"+name] = &linstor.Pool{Name: name, Properties: map[string]string{auxEntry: name}}
+		if err := in.removeOldPool(t.Context(), in.Members[0], r.pools["n01/"+name]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(told) != 2 || told[0].Reason != told[1].Reason || told[0].Action == told[1].Action {
+		t.Errorf("%+v", told)
+	}
+	for i, name := range []string{"fast", "tank"} {
+		if !strings.Contains(told[i].Note, name) || !strings.Contains(told[i].Note, "n01") {
+			t.Errorf("pool %s: %s", name, told[i].Note)
+		}
+	}
+}
+
 func TestAPoolInUseIsTold(t *testing.T) {
 	w := withoutEntry(t, 2)
 	w.tasks["oldpool/n01/hot"] = work.State{Err: &poolInUseError{by: "pvc-1"}}
