@@ -87,7 +87,8 @@ func (in *Input) removeOldPool(ctx context.Context, m *Member, have *linstor.Poo
 	case linstor.Code(err) == linstor.CodeInUse:
 		return &poolInUseError{by: "volumes or snapshots"}
 	case err == nil:
-		in.announce(Notice{Reason: "PoolRemoved", Action: poolOn(have.Name, m.Name), Note: fmt.Sprintf("pool %s is not in the spec any more and was removed from LINSTOR on node %s; %s %s stays as it is",
+		in.announce(Notice{Reason: "PoolRemoved", Action: poolOn(have.Name, m.Name), Note: fmt.Sprintf(
+			"pool %s is not in the spec any more and was removed from LINSTOR on node %s; %s %s stays as it is",
 			have.Name, m.Name, have.Provider, have.Backing)})
 	}
 	return err
