@@ -242,15 +242,18 @@ func (in *Input) releaseClaim(ctx context.Context) *Outcome {
 	if err == nil && (!mine || in.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete) {
 		return nil
 	}
-	o := Wait("RemovingWorkloads", "the database is being released", in.poll())
 	if err == nil {
 		err = in.stands(ctx)
 	}
 	if err != nil {
-		o = in.notNow(err)
-	} else if err := in.applyClaim(ctx, claim.Release(in.Cluster.UID)); err != nil {
-		o = Fail(fmt.Errorf("release the database: %w", err))
+		o := in.notNow(err)
+		return &o
 	}
+	if err := in.applyClaim(ctx, claim.Release(in.Cluster.UID)); err != nil {
+		o := Fail(fmt.Errorf("release the database: %w", err))
+		return &o
+	}
+	o := Wait("RemovingWorkloads", "the database is being released", in.poll())
 	return &o
 }
 

@@ -27,8 +27,11 @@ func deletedWorld(t *testing.T, n int) *world {
 	return w
 }
 
-// remove plays the API server: what was deleted goes, with its pods.
+// remove plays the API server: what was deleted goes, with its pods, and a claim that was written is there.
 func (w *world) remove(r *record) {
+	if c := appliedClaim(w.t, r); c != nil {
+		w.kube.ConfigMaps[resources.ClaimName] = resources.Claim(w.cluster.Name, *c)
+	}
 	for _, call := range r.calls {
 		what, ok := strings.CutPrefix(call, "delete ")
 		if !ok {
@@ -66,7 +69,6 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 				o := Decide(t.Context(), in)
 				if c := appliedClaim(t, r); c != nil {
 					left = c
-					w.kube.ConfigMaps[resources.ClaimName] = resources.Claim(w.cluster.Name, *c)
 				}
 				steps = append(steps, append(slices.Sorted(slices.Values(r.calls)), slices.Sorted(slices.Values(r.keys()))...))
 				if o.Kind() == KindDone {
@@ -186,9 +188,6 @@ func TestAContinuedDeletionEnds(t *testing.T) {
 					t.Fatalf("%s %s: %s", o.Kind(), o.Reason(), o.Message())
 				}
 				w.remove(r)
-				if c := appliedClaim(t, r); c != nil {
-					w.kube.ConfigMaps[resources.ClaimName] = resources.Claim(w.cluster.Name, *c)
-				}
 			}
 			t.Error("it does not end")
 		})

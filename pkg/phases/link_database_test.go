@@ -136,7 +136,7 @@ func TestDatabaseWork(t *testing.T) {
 }
 
 // appliedClaim is the claim that was written last; nil if none was.
-func appliedClaim(t *testing.T, r *record) *resources.ClaimData {
+func appliedClaim(t testing.TB, r *record) *resources.ClaimData {
 	t.Helper()
 	for i := len(r.applied) - 1; i >= 0; i-- {
 		if cm, ok := r.applied[i].(*corev1.ConfigMap); ok && cm.Name == resources.ClaimName {
