@@ -68,18 +68,15 @@ const (
 	claimReleasedBy       = "releasedBy"
 )
 
-// Claim is the ConfigMap that keeps the data. Fields that are empty or false are left out.
+// Claim is the ConfigMap that keeps the data. Every key is written, the empty ones too: an apply takes away only keys that nobody
+// else has set, and what a restored backup has put there, as an upgrade under way, would stay.
 func Claim(cluster string, c ClaimData) *corev1.ConfigMap {
 	data := map[string]string{claimBackend: c.Backend}
 	for key, field := range c.texts() {
-		if *field != "" {
-			data[key] = *field
-		}
+		data[key] = *field
 	}
 	for key, field := range c.flags() {
-		if *field {
-			data[key] = strconv.FormatBool(true)
-		}
+		data[key] = strconv.FormatBool(*field)
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},

@@ -83,6 +83,19 @@ type task struct {
 	forgotten bool
 }
 
+// known is what is said about the task. That a forgotten one still runs is not kept back: a satellite that is restarted meanwhile
+// would leave half done what the task makes.
+func (t *task) known() State {
+	switch {
+	case t == nil:
+		return State{}
+	case t.forgotten:
+		return State{Running: true}
+	default:
+		return t.state
+	}
+}
+
 // New returns a runner that waits for Run.
 func New(o Options) *Runner {
 	if o.Parallel <= 0 {
@@ -149,10 +162,7 @@ func (r *Runner) Ensure(t Task) State {
 	defer r.mu.Unlock()
 	have := r.tasks[t.Key]
 	if r.ctx == nil || r.ctx.Err() != nil {
-		if have == nil {
-			return State{}
-		}
-		return have.state
+		return have.known()
 	}
 	if have == nil {
 		have = &task{}
@@ -170,20 +180,17 @@ func (r *Runner) Ensure(t Task) State {
 		r.queue = append(r.queue, have)
 		r.dispatch()
 	}
-	return have.state
+	return have.known()
 }
 
 // State returns what is known about a key; the zero State if nothing is.
 func (r *Runner) State(key string) State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if t := r.tasks[key]; t != nil && !t.forgotten {
-		return t.state
-	}
-	return State{}
+	return r.tasks[key].known()
 }
 
-// Forget drops all keys with the prefix. A task that runs is not stopped; its outcome is dropped.
+// Forget drops all keys with the prefix. A task that runs is not stopped, and is known to run until it ends; its outcome is dropped.
 func (r *Runner) Forget(prefix string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

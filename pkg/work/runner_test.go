@@ -279,8 +279,8 @@ func TestForget(t *testing.T) {
 		ensure("node/n2/register")
 		synctest.Wait()
 		r.Forget("node/n1/")
-		if got := r.State("node/n1/register"); got != (State{}) {
-			t.Errorf("a forgotten key that runs = %+v, want nothing", got)
+		if got := r.State("node/n1/register"); got != (State{Running: true}) {
+			t.Errorf("a forgotten key that runs = %+v, want the run alone", got)
 		}
 		if got := ensure("node/n1/register"); !got.Running {
 			t.Errorf("Ensure of a forgotten key that still runs = %+v, want the run", got)

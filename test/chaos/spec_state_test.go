@@ -145,7 +145,7 @@ func maskObject(o *unstructured.Unstructured) map[string]any {
 	case o.GetKind() == "ConfigMap" && o.GetName() == resources.ClaimName:
 		data, _ := c["data"].(map[string]any)
 		for k := range data {
-			if slices.Contains([]string{"backend", "localID", "passphraseCheck"}, k) {
+			if data[k] != "" && slices.Contains([]string{"backend", "localID", "passphraseCheck"}, k) {
 				data[k] = "(kept)"
 			}
 		}

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -17,14 +19,25 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// claim reads the ConfigMap that says whose database this is.
+// claimData is what the ConfigMap says that tells whose database this is, without the keys that say nothing.
 func (e *env) claimData() map[string]string {
 	e.T.Helper()
-	cm := &corev1.ConfigMap{}
-	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-claim"}, cm); err != nil {
+	data := e.claim().Data
+	maps.DeleteFunc(data, func(_, v string) bool { return v == "" || v == "false" })
+	return data
+}
+
+// restoreClaim puts the claim back as a backup tool does: it owns each of its keys.
+func (e *env) restoreClaim() {
+	e.T.Helper()
+	old := e.claim()
+	if err := e.Client().Delete(e.Ctx, old); err != nil {
 		e.T.Fatal(err)
 	}
-	return cm.Data
+	restored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Labels: old.Labels}, Data: old.Data}
+	if err := e.Client().Create(e.Ctx, restored, client.FieldOwner("backup-tool")); err != nil {
+		e.T.Fatal(err)
+	}
 }
 
 // objectWrites are the LINSTOR writes that make or remove nodes, interfaces, pools or device pools.
@@ -64,7 +77,8 @@ func TestReadoptionAfterRetain(t *testing.T) {
 }
 
 // TestDeletedAndMadeAnew deletes with the policy Delete: the emptied database stays in the form of its LINSTOR version, and
-// the next cluster neither starts an older one on it nor is held to it if it takes another database.
+// the next cluster neither starts an older one on it nor is held to it if it takes another database. That the claim came back
+// from a backup in between changes nothing.
 func TestDeletedAndMadeAnew(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
@@ -78,6 +92,7 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 	if diff := cmp.Diff(want, e.claimData()); diff != "" {
 		t.Errorf("claim after the deletion (-want +got):\n%s", diff)
 	}
+	e.restoreClaim()
 
 	e.Sim.World().ResetRequests()
 	e.Apply(harness.Manifest(deleted + "  version: 1.34.2\n"))
