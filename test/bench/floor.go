@@ -61,8 +61,9 @@ func (b *bench) floor(ctx context.Context) error {
 	})
 }
 
-// floorSets are the operator's DaemonSets with containers that only run: under their own names the simulated kubelets would
-// load modules and start satellites for them. They have no init containers, which would only make the floor longer.
+// floorSets are the operator's DaemonSets with pods of the same size, but on all nodes and with containers that only run: under
+// their own names the simulated kubelets would load modules and start satellites for them. Init containers, which end at once where
+// a module is loaded, are containers like the others, since nothing would end them.
 func floorSets() []*appsv1.DaemonSet {
 	known := catalogue.Embedded()
 	release, _ := known.Release(known.Newest())
@@ -71,14 +72,15 @@ func floorSets() []*appsv1.DaemonSet {
 	generic := resources.ProfileOf(v1alpha1.PlatformGeneric)
 	out := []*appsv1.DaemonSet{resources.ModuleLoader(p, generic, loader), resources.Satellite(p, generic)}
 	for _, ds := range out {
-		match := map[string]string{"floor": ds.Name}
-		ds.ObjectMeta = metav1.ObjectMeta{Name: ds.Name, Namespace: floorNamespace, Labels: match}
-		ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: match}
-		ds.Spec.Template.ObjectMeta = metav1.ObjectMeta{Labels: match}
+		const label = "floor"
+		ds.ObjectMeta = metav1.ObjectMeta{Name: ds.Name, Namespace: floorNamespace}
+		ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{label: ds.Name}}
+		ds.Spec.Template.Labels[label] = ds.Name
 		spec := &ds.Spec.Template.Spec
-		spec.NodeSelector, spec.Affinity, spec.ServiceAccountName, spec.Volumes, spec.InitContainers = nil, nil, "default", nil, nil
+		spec.NodeSelector, spec.Affinity, spec.ServiceAccountName = nil, nil, "default"
+		spec.Containers, spec.InitContainers = append(spec.InitContainers, spec.Containers...), nil
 		for i := range spec.Containers {
-			spec.Containers[i] = corev1.Container{Name: fmt.Sprintf("floor-%d", i), Image: spec.Containers[i].Image}
+			spec.Containers[i].Name, spec.Containers[i].RestartPolicy = fmt.Sprintf("floor-%d", i), nil
 		}
 	}
 	return out
