@@ -80,7 +80,7 @@ func floorSets() []*appsv1.DaemonSet {
 		spec.NodeSelector, spec.Affinity, spec.ServiceAccountName = nil, nil, "default"
 		spec.Containers, spec.InitContainers = append(spec.InitContainers, spec.Containers...), nil
 		for i := range spec.Containers {
-			spec.Containers[i].Name, spec.Containers[i].RestartPolicy = fmt.Sprintf("floor-%d", i), nil
+			spec.Containers[i].Name = fmt.Sprintf("floor-%d", i)
 		}
 	}
 	return out
