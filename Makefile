@@ -22,6 +22,7 @@ TEST_TIMEOUT ?= 60m
 tool_key = $(shell { cat hack/$(1)/go.mod hack/$(1)/go.sum; $(GO) env GOVERSION; } | git hash-object --stdin | cut -c1-12)
 TOOLS := $(CURDIR)/.cache/tools/gen-$(call tool_key,tools)
 LINT := $(CURDIR)/.cache/tools/lint-$(call tool_key,lint)
+VULN := $(CURDIR)/.cache/tools/vuln-$(call tool_key,vuln)
 # ko is no pinned Go tool: its dependencies are many and only "make image" needs it. The checksum database vouches for it.
 KO_VERSION := v0.18.1
 KO := $(CURDIR)/.cache/tools/ko-$(KO_VERSION)/ko
@@ -36,6 +37,13 @@ export SEED ?=
 # How long "make fuzz" spends on each function.
 FUZZTIME ?= 30s
 
+# What "make race-short" runs: the packages that start goroutines, or hand something from one to another.
+RACE_SHORT := ./pkg/backup ./pkg/controller ./pkg/database ./pkg/linstor/restclient ./pkg/metrics ./pkg/observe ./pkg/operator \
+	./pkg/phases/nodelabels ./pkg/phases/step ./pkg/work ./test/sim
+
+# Where "make vuln" looks known vulnerabilities up; also a directory, as file:///path.
+VULNDB ?= https://vuln.go.dev
+
 # What "make bench" measures.
 NODES ?= 100
 POOLS ?= 1
@@ -45,7 +53,7 @@ LINSTOR_LATENCY ?= 0s
 IDLE ?= 3m
 
 # What "make generate" writes.
-GENERATED := pkg/apis deploy/crds docs/state-diagrams docs/api-reference.md
+GENERATED := pkg/apis deploy/crds docs/state-diagrams docs/memory.md docs/api-reference.md
 GO_DIRS := cmd docs hack pkg test
 
 ##@ Everyday
@@ -56,16 +64,21 @@ help: ## Show the targets.
 		/^##@/ { printf "\n%s\n", substr($$0, 5) } \
 		/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
+# Ctrl-C ends the demo well, and make with it: bash -m gives it the terminal and a process group of its own, so that make does
+# not get the signal. Without a second command bash would become the program and do neither.
 .PHONY: demo
 demo: ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=human-intervention|node-loss|upgrade|evacuate
-	DEMO_EXIT='$(DEMO_EXIT)' SCENARIO='$(SCENARIO)' $(GO) run ./cmd/demo
+	@echo 'Compiling the demo (two or three minutes the first time) …'
+	@$(GO) build -o .cache/bin/demo ./cmd/demo
+	@export DEMO_EXIT='$(DEMO_EXIT)' SCENARIO='$(SCENARIO)'; \
+		if [ -t 0 ]; then exec bash -mc '"$$0"; exit $$?' .cache/bin/demo; else exec .cache/bin/demo; fi
 
 .PHONY: test
 test: test-unit test-e2e ## Run all tests. The first run builds a control plane (some minutes).
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need no cluster.
-	$(GO) test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)')
+test-unit: ## Run the tests that need no cluster, the seeds of the fuzz functions included.
+	$(GO) test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 .PHONY: test-e2e
 test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
@@ -75,17 +88,25 @@ test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
 chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash SEED=1 for a part; see docs/chaos.md
 	CHAOS=full $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(CHAOS_PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
 
+# Each package is built once for all its functions. "make test" runs the seeds, and what was found before, as usual tests.
 .PHONY: fuzz
 fuzz: ## Fuzz all that reads what others wrote, one function after the other. FUZZTIME=30s; what it finds is kept in testdata/fuzz
 	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' $(GO_DIRS) | xargs -n 1 dirname | sort -u); do \
+		built=$(CURDIR)/.cache/fuzz/$$dir; mkdir -p $$built; $(GO) test -c -fuzz . -o $$built/fuzz.test ./$$dir || exit 1; \
 		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$dir/*_test.go); do \
-			echo "$$dir $$name"; $(GO) test ./$$dir -run '^$$' -fuzz "^$$name$$" -fuzztime $(FUZZTIME) || exit 1; \
+			echo "$$dir $$name"; \
+			(cd $$dir && $$built/fuzz.test -test.run '^$$' -test.fuzz "^$$name$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir $$built) || { \
+				echo "fuzz: $$name fails; commit the input that it wrote below $$dir/testdata/fuzz with the repair"; exit 1; }; \
 		done; \
 	done
 
 .PHONY: race
 race: ## Run the tests that need no cluster with the race detector.
-	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)')
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
+
+.PHONY: race-short
+race-short: ## Run the tests of the packages with goroutines with the race detector; "make race" does it for all.
+	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(RACE_SHORT)
 
 .PHONY: bench
 bench: kube ## Measure the operator. NODES=100 POOLS=1 POD_START=0s POD_SPREAD=0s LINSTOR_LATENCY=0s IDLE=3m; the last line is JSON.
@@ -108,13 +129,14 @@ bench-all: ## Measure the operator in all the runs of docs/performance.md, an ho
 ##@ Code
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, API reference.
+generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, what is remembered, API reference.
 	$(TOOLS)/controller-gen object paths=./pkg/apis/...
 	$(TOOLS)/controller-gen crd paths=./pkg/apis/... output:crd:dir=deploy/crds
 	$(GO) run ./cmd/diagrams
 	@if [ -e docs/crd-ref-docs.yaml ]; then set -x; \
 		$(TOOLS)/crd-ref-docs --config docs/crd-ref-docs.yaml --source-path pkg/apis --renderer markdown \
-			--output-path docs/api-reference.md --log-level WARN; fi
+			--output-path docs/api-reference.md --log-level WARN; \
+		sed -i -E 's/^(\| `[A-Za-z0-9]+` \| )[A-Za-z0-9]+: (.*)\.<br \/> \|$$/\1\2 |/' docs/api-reference.md; fi # no names of Go constants
 
 .PHONY: verify
 verify: generate ## Check that what is generated is in git as it should be, formatting, go vet and go.mod.
@@ -129,9 +151,20 @@ verify: generate ## Check that what is generated is in git as it should be, form
 	$(GO) mod tidy -diff
 
 .PHONY: lint
-lint: $(LINT)/golangci-lint ## Run golangci-lint. The first run builds it (some minutes).
+lint: $(LINT)/golangci-lint ## Run golangci-lint and check sizes (hack/budget). The first run builds it (some minutes).
 	$(LINT)/golangci-lint config verify
 	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(LINT)/golangci-lint run ./...
+	@$(GO) test ./hack/budget || { echo 'lint: split what is named above; there are no exceptions'; exit 1; }
+
+# Without the database there is nothing to compare with: that is said and is no failure. The tool prints when its database
+# was updated only if it answers.
+.PHONY: vuln
+vuln: $(VULN)/govulncheck ## Look for known vulnerabilities in what the operator calls. VULNDB=https://vuln.go.dev
+	@about=$$($(VULN)/govulncheck -db '$(VULNDB)' -version) || exit 1; \
+	if ! echo "$$about" | grep -q '^DB updated: '; then \
+		echo 'vuln: SKIPPED, nothing was checked: the database of vulnerabilities $(VULNDB) does not answer'; exit 0; fi; \
+	$(VULN)/govulncheck -db '$(VULNDB)' ./cmd/operator || { \
+		echo 'vuln: raise what is named above to a fixed version (go get, or the Go that builds); another error: see it there'; exit 1; }
 
 ##@ Build
 
@@ -159,6 +192,9 @@ clean: ## Remove what was built, the tools and the control plane included.
 
 %/golangci-lint:
 	$(GO) -C hack/lint build -trimpath -ldflags '-s -w' -o $*/ tool
+
+%/govulncheck:
+	$(GO) -C hack/vuln build -trimpath -ldflags '-s -w' -o $*/ tool
 
 $(KO):
 	GOBIN=$(@D) $(GO) install github.com/google/ko@$(KO_VERSION)

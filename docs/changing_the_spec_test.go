@@ -10,7 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 )
 
 var update = flag.Bool("update", false, "write the table of fields instead of comparing with it")
@@ -20,13 +20,13 @@ const changingTheSpec = "changing-the-spec.md"
 // TestClassesOfFields: the page lists every field as the code classifies it.
 func TestClassesOfFields(t *testing.T) {
 	page := read(t, changingTheSpec)
-	before, rest, begins := strings.Cut(page, "from pkg/phases/specclass.go -->\n")
+	before, rest, begins := strings.Cut(page, "from pkg/phases/specchange/class.go -->\n")
 	table, after, ends := strings.Cut(rest, "<!-- END -->")
 	if !begins || !ends {
 		t.Fatal("the page has no place for the table")
 	}
-	fields := phases.SpecFields()
-	slices.SortFunc(fields, func(a, b phases.SpecField) int { return strings.Compare(a.Path, b.Path) })
+	fields := specchange.Fields()
+	slices.SortFunc(fields, func(a, b specchange.Field) int { return strings.Compare(a.Path, b.Path) })
 	var want strings.Builder
 	want.WriteString("| field | class | preempts in | effect |\n|---|---|---|---|\n")
 	for _, f := range fields {
@@ -37,7 +37,7 @@ func TestClassesOfFields(t *testing.T) {
 		fmt.Fprintf(&want, "| `%s` | %s | %s | %s |\n", f.Path, f.Class, strings.Join(in, ", "), f.Effect)
 	}
 	if *update {
-		text := before + "from pkg/phases/specclass.go -->\n" + want.String() + "<!-- END -->" + after
+		text := before + "from pkg/phases/specchange/class.go -->\n" + want.String() + "<!-- END -->" + after
 		if err := os.WriteFile(changingTheSpec, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -46,7 +46,8 @@ func TestClassesOfFields(t *testing.T) {
 	if diff := cmp.Diff(want.String(), table); diff != "" {
 		t.Errorf("the table is not as the code is; write it with go test ./docs -update (-want +got):\n%s", diff)
 	}
-	for _, class := range []phases.SpecClass{phases.ClassImmediate, phases.ClassRolling, phases.ClassAtNextAssess, phases.ClassPreempt, phases.ClassRefused} {
+	for _, class := range []specchange.Class{specchange.ClassImmediate, specchange.ClassRolling,
+		specchange.ClassAtNextAssess, specchange.ClassPreempt, specchange.ClassRefused} {
 		if !strings.Contains(before, "| "+string(class)+" | ") {
 			t.Errorf("the page does not explain class %s", class)
 		}

@@ -10,10 +10,14 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
+	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 )
 
@@ -37,7 +41,7 @@ func read(t *testing.T, path string) string {
 func TestEveryReasonHasItsPage(t *testing.T) {
 	sections := []string{"Meaning", "Impact", "Diagnosis", "Mitigation", "How to resume"}
 	index := read(t, filepath.Join(runbooks, "README.md"))
-	for _, kind := range v1alpha1.HoldKinds() {
+	for _, kind := range holdkind.All() {
 		t.Run(string(kind.Reason), func(t *testing.T) {
 			page := read(t, filepath.Join(runbooks, string(kind.Reason)+".md"))
 			if !strings.HasPrefix(page, "# "+string(kind.Reason)+"\n") {
@@ -56,18 +60,22 @@ func TestEveryReasonHasItsPage(t *testing.T) {
 				t.Errorf("How to resume does not say %s", want)
 			}
 			checkOptions(t, resume, page, kind)
-			if row := fmt.Sprintf("| [%s](%s.md) | %s | %s |", kind.Reason, kind.Reason, kind.Class, quoted(kind.Options)); !strings.Contains(index, row) {
+			row := fmt.Sprintf("| [%s](%s.md) | %s | %s | %s |", kind.Reason, kind.Reason, kind.Class,
+				quoted(holdkind.Answers(kind.Options)), yesNo(kind.Maintains))
+			if !strings.Contains(index, row) {
 				t.Errorf("the index lacks the row %s", row)
 			}
 		})
 	}
 }
 
-// checkOptions wants each option explained and shown as a command, and no command with an option that the code would refuse.
-func checkOptions(t *testing.T, resume, page string, kind v1alpha1.HoldKind) {
+// checkOptions wants each option explained and shown as a command, and no command with an option that the code would
+// refuse.
+func checkOptions(t *testing.T, resume, page string, kind holdkind.Kind) {
 	t.Helper()
-	command := "kubectl annotate storagecluster " + v1alpha1.ClusterName + " --overwrite " + v1alpha1.AnnotationResume + "=<hold id>:"
-	for _, o := range kind.Options {
+	command := "kubectl annotate storagecluster " + v1alpha1.ClusterName + " --overwrite " + v1alpha1.AnnotationResume +
+		"=<hold id>:"
+	for _, o := range holdkind.Answers(kind.Options) {
 		if !strings.Contains(resume, "\n* `"+o+"` ") {
 			t.Errorf("How to resume does not explain the option %s", o)
 		}
@@ -76,10 +84,17 @@ func checkOptions(t *testing.T, resume, page string, kind v1alpha1.HoldKind) {
 		}
 	}
 	for _, m := range regexp.MustCompile(`<hold id>:([a-z-]+)`).FindAllStringSubmatch(page, -1) {
-		if !slices.Contains(kind.Options, m[1]) {
+		if !slices.Contains(holdkind.Answers(kind.Options), m[1]) {
 			t.Errorf("the page gives the option %s, which the code does not know for %s", m[1], kind.Reason)
 		}
 	}
+}
+
+func yesNo(b bool) string {
+	if b {
+		return "yes"
+	}
+	return "no"
 }
 
 func quoted(options []string) string {
@@ -95,7 +110,7 @@ func TestEveryPageHasItsReason(t *testing.T) {
 		t.Fatal(err)
 	}
 	known := slices.Clone(otherRunbooks)
-	for _, k := range v1alpha1.HoldKinds() {
+	for _, k := range holdkind.All() {
 		known = append(known, string(k.Reason)+".md")
 	}
 	for _, e := range entries {
@@ -107,7 +122,7 @@ func TestEveryPageHasItsReason(t *testing.T) {
 
 func TestConditionsAndPhasesAreDescribed(t *testing.T) {
 	page := read(t, "conditions-and-events.md")
-	for _, c := range v1alpha1.ConditionTypes() {
+	for _, c := range conditions.Types() {
 		if !strings.Contains(page, "| `"+c+"` |") {
 			t.Errorf("conditions-and-events.md has no row for the condition %s", c)
 		}
@@ -133,14 +148,83 @@ func TestMetricsAreDescribed(t *testing.T) {
 	}
 }
 
+// TestValuesAreDescribed: the API reference, which is made from comments, says what each value of an enumeration
+// means.
+func TestValuesAreDescribed(t *testing.T) {
+	values := 0
+	for _, m := range regexp.MustCompile("(?m)^\\| `([^`]+)` \\| ?(.*?) ?\\|$").FindAllStringSubmatch(read(t,
+		"api-reference.md"), -1) {
+		values++
+		if strings.TrimSpace(m[2]) == "" {
+			t.Errorf("api-reference.md does not say what %s means: write a comment at its constant", m[1])
+		}
+	}
+	if values < len(holdkind.All()) {
+		t.Errorf("looked at %d values only", values)
+	}
+}
+
+// unknownPhases are those that an expression selects and the table does not have.
+func unknownPhases(expression string) []string {
+	selected := regexp.MustCompile(`phase=~?"([^"]+)"`).FindStringSubmatch(expression)
+	if selected == nil {
+		return nil
+	}
+	return slices.DeleteFunc(strings.Split(selected[1], "|"), func(phase string) bool {
+		return slices.ContainsFunc(fsm.Cluster().States, func(s fsm.StateInfo) bool { return string(s.State) == phase })
+	})
+}
+
+// TestMonitoringSamples: the samples are YAML, their alerts ask for metrics and phases that exist, and lead to pages
+// that exist.
+func TestMonitoringSamples(t *testing.T) {
+	const pages = "https://github.com/linstor-dev/storagecluster-operator/blob/main/docs/"
+	dir := filepath.Join(root, "deploy", "samples", "monitoring")
+	scrape, rules := read(t, filepath.Join(dir, "scrape.yaml")), read(t, filepath.Join(dir, "rules.yaml"))
+	for _, text := range strings.Split(scrape+"\n---\n"+rules, "\n---\n") {
+		var object struct{ Kind string }
+		if err := yaml.Unmarshal([]byte(text), &object); err != nil || object.Kind == "" {
+			t.Errorf("%v in %s", err, text)
+		}
+	}
+	metrics := read(t, filepath.Join(root, "pkg", "metrics", "metrics.go"))
+	page := read(t, filepath.Join("how-to", "monitoring.md"))
+	for _, m := range regexp.MustCompile(`expr: .*`).FindAllString(rules, -1) {
+		for _, name := range regexp.MustCompile(`storagecluster_[a-z_]+`).FindAllString(m, -1) {
+			if !strings.Contains(metrics, `"`+name+`"`) {
+				t.Errorf("%s: there is no metric %s", m, name)
+			}
+		}
+		for _, phase := range unknownPhases(m) {
+			t.Errorf("%s: there is no phase %s", m, phase)
+		}
+	}
+	for _, m := range regexp.MustCompile(`alert: (\S+)`).FindAllStringSubmatch(rules, -1) {
+		if !strings.Contains(page, "`"+m[1]+"`") {
+			t.Errorf("how-to/monitoring.md does not name the alert %s", m[1])
+		}
+	}
+	urls := regexp.MustCompile(`runbook_url: "?([^"\s]+)`).FindAllStringSubmatch(rules, -1)
+	if len(urls) != strings.Count(rules, "- alert:") {
+		t.Errorf("%d alerts have a page of %d", len(urls), strings.Count(rules, "- alert:"))
+	}
+	for _, m := range urls {
+		target, ours := strings.CutPrefix(m[1], pages)
+		if why := broken(t, "README.md", target); !ours || why != "" {
+			t.Errorf("%s: %s", m[1], why)
+		}
+	}
+}
+
 var (
 	link = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	code = regexp.MustCompile("`[^`\n]*`")
 )
 
-// TestLinks follows every relative link, with its anchor, in all Markdown files of the repository.
-func TestLinks(t *testing.T) {
-	files := 0
+// pages are all Markdown files of the repository.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var out []string
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -148,22 +232,48 @@ func TestLinks(t *testing.T) {
 		if d.IsDir() && (d.Name() == "node_modules" || strings.HasPrefix(d.Name(), ".") && path != root) {
 			return filepath.SkipDir
 		}
-		if d.IsDir() || filepath.Ext(path) != ".md" {
-			return nil
-		}
-		files++
-		for _, m := range link.FindAllStringSubmatch(prose(read(t, path)), -1) {
-			if why := broken(t, path, m[1]); why != "" {
-				t.Errorf("%s: link to %s: %s", path, m[1], why)
-			}
+		if !d.IsDir() && filepath.Ext(path) == ".md" {
+			out = append(out, path)
 		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if least := len(v1alpha1.HoldKinds()); files <= least {
-		t.Errorf("looked at %d files only: the walk missed some", files)
+	if least := len(holdkind.All()); len(out) <= least {
+		t.Errorf("looked at %d files only: the walk missed some", len(out))
+	}
+	return out
+}
+
+// TestLinks follows every relative link, with its anchor, in all Markdown files of the repository.
+func TestLinks(t *testing.T) {
+	for _, path := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(prose(read(t, path)), -1) {
+			if why := broken(t, path, m[1]); why != "" {
+				t.Errorf("%s: link to %s: %s", path, m[1], why)
+			}
+		}
+	}
+}
+
+// TestLinesFit: prose and lists are readable in a terminal. Tables and code cannot be broken; what is generated is as
+// it is.
+func TestLinesFit(t *testing.T) {
+	generated := regexp.MustCompile(`docs/(api-reference\.md|memory\.md|state-diagrams/.*)$`)
+	for _, path := range pages(t) {
+		if generated.MatchString(filepath.ToSlash(path)) {
+			continue
+		}
+		fenced := false
+		for i, l := range strings.Split(read(t, path), "\n") {
+			text := strings.TrimSpace(l)
+			if strings.HasPrefix(text, "```") {
+				fenced = !fenced
+			} else if n := utf8.RuneCountInString(l); n >= 120 && !fenced && !strings.HasPrefix(text, "|") {
+				t.Errorf("%s:%d has %d characters, 119 at most", path, i+1, n)
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,14 +9,18 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -30,8 +35,11 @@ type demo struct {
 
 	cluster *simcluster.Cluster
 	started time.Time
-	printed int
+	printed v1alpha1.Transition
 }
+
+// manifests are what an installation applies, in its order.
+var manifests = []string{"deploy/crds", "deploy/operator.yaml", "deploy/protection.yaml"}
 
 // sample is the manifest that an administrator applies, from the repository's root.
 const sample = "deploy/samples/storagecluster.yaml"
@@ -44,7 +52,7 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")
 	}
-	d.say("Building the control plane's binaries, if they are not there yet (some minutes, once) …")
+	d.say("Building the control plane's binaries, unless they are there (six minutes or more, once) …")
 	bin, err := kubebin.Ensure(ctx, kubebin.Options{Log: d.out})
 	if err != nil {
 		return err
@@ -54,13 +62,14 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	}
 	nodes := play.nodes()
 	d.say("Starting etcd, API server, controller manager, scheduler and %d simulated nodes …", len(nodes))
-	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: nodes, PodStart: 1500 * time.Millisecond})
+	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: nodes,
+		PodStart: 1500 * time.Millisecond})
 	if err != nil {
 		return err
 	}
 	defer d.cluster.Stop()
-	d.say("$ kubectl apply -f deploy/crds -f deploy/operator.yaml")
-	if err := d.cluster.ApplyFile(ctx, "deploy/crds", "deploy/operator.yaml"); err != nil {
+	d.say("$ kubectl apply --server-side -f %s", strings.Join(manifests, " -f "))
+	if err := d.cluster.ApplyFile(ctx, manifests...); err != nil {
 		return err
 	}
 	stop, err := d.startOperator(ctx)
@@ -74,11 +83,22 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if d.exit {
 		return nil
 	}
-	d.say("\nThe cluster stays up. In another terminal:\n\n  export KUBECONFIG=%s PATH=%s:$PATH\n  kubectl describe storagecluster linstor\n", d.cluster.Kubeconfig(), bin)
-	d.say("Ctrl-C stops it and all that it started.")
+	d.sayHowToLook(bin)
 	<-ctx.Done()
 	return ctx.Err()
 }
+
+func (d *demo) sayHowToLook(bin string) {
+	d.say("\nThe cluster stays up. In another terminal:\n")
+	d.say("  export KUBECONFIG=%s PATH=%s:$PATH", quote(d.cluster.Kubeconfig()), quote(bin))
+	d.say("  kubectl describe storagecluster linstor")
+	d.say("  kubectl -n linstor-storage get pods")
+	d.say("  tail -f %s      # there are no containers here, so kubectl logs shows nothing\n", quote(d.operatorLog()))
+	d.say("Ctrl-C stops it and all that it started.")
+}
+
+// operatorLog is what the operator writes.
+func (d *demo) operatorLog() string { return filepath.Join(d.dir, "operator.log") }
 
 // prepare empties the demo's directory. Only a directory that a demo made is emptied.
 func (d *demo) prepare() error {
@@ -102,26 +122,29 @@ func (d *demo) prepare() error {
 	return os.WriteFile(mark, nil, 0o644)
 }
 
-// startOperator builds the operator and runs it as the ServiceAccount of deploy/operator.yaml. In a real cluster its pods do
-// that; here there are no containers.
+// startOperator builds the operator and runs it as the ServiceAccount of deploy/operator.yaml. In a real cluster its
+// pods do that; here there are no containers.
 func (d *demo) startOperator(ctx context.Context) (func(), error) {
-	d.say("Building and starting the operator, as ServiceAccount %s/storagecluster-operator …", v1alpha1.OperatorNamespace)
+	d.say("Building the operator and starting it, as ServiceAccount %s/storagecluster-operator …",
+		v1alpha1.OperatorNamespace)
 	binary := filepath.Join(d.dir, "operator")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/operator")
-	if out, err := build.CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("build the operator: %w\n%s", err, out)
+	// Without -trimpath: most of its packages were compiled for the demo a moment ago.
+	build := kubebin.Compilation{Package: "./cmd/operator", Out: binary, Log: d.out}
+	if err := build.Run(ctx); err != nil {
+		return nil, fmt.Errorf("build the operator: %w", err)
 	}
 	kubeconfig, err := d.cluster.ServiceAccountKubeconfig(ctx, v1alpha1.OperatorNamespace, "storagecluster-operator")
 	if err != nil {
 		return nil, err
 	}
-	log, err := os.Create(filepath.Join(d.dir, "operator.log"))
+	log, err := os.Create(d.operatorLog())
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(binary, "--linstor-endpoint="+d.cluster.LinstorURL(), "--leader-elect", "--poll-working=500ms", "--poll-steady=2s",
+	cmd := exec.Command(binary, "--linstor-endpoint="+d.cluster.LinstorURL(), "--leader-elect", "--poll-working=500ms",
+		"--poll-steady=2s",
 		"--health-lost-after=3s", "--health-regained-after=3s", "--retry-base=500ms", "--straggler-timeout=20s",
-		"--leave-after=3s")
+		"--leave-after=1s", "--leave-settle-after=3s")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
@@ -139,10 +162,11 @@ func (d *demo) startOperator(ctx context.Context) (func(), error) {
 func (d *demo) explain(err error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	if out, describeErr := d.cluster.Kubectl(ctx, "describe", "storagecluster", v1alpha1.ClusterName); describeErr == nil {
+	if out, describeErr := d.cluster.Kubectl(ctx, "describe", "storagecluster",
+		v1alpha1.ClusterName); describeErr == nil {
 		fmt.Fprintln(d.out, out)
 	}
-	if log, readErr := os.ReadFile(filepath.Join(d.dir, "operator.log")); readErr == nil {
+	if log, readErr := os.ReadFile(d.operatorLog()); readErr == nil {
 		lines := strings.Split(strings.TrimSpace(string(log)), "\n")
 		fmt.Fprintln(d.out, strings.Join(lines[max(0, len(lines)-15):], "\n"))
 	}
@@ -153,7 +177,7 @@ func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n",
 
 // kubectl runs kubectl and shows command and output as in a terminal.
 func (d *demo) kubectl(ctx context.Context, args ...string) error {
-	d.say("\n$ kubectl %s", strings.Join(args, " "))
+	d.say("\n$ %s", commandLine("kubectl", args...))
 	out, err := d.cluster.Kubectl(ctx, args...)
 	fmt.Fprint(d.out, out)
 	return err
@@ -162,11 +186,12 @@ func (d *demo) kubectl(ctx context.Context, args ...string) error {
 // apply applies the sample.
 func (d *demo) apply(ctx context.Context, path string) error {
 	d.started = time.Now()
-	d.printed = 0
-	return d.kubectl(ctx, "apply", "-f", path)
+	d.printed = v1alpha1.Transition{}
+	return d.kubectl(ctx, "apply", "--server-side", "-f", path)
 }
 
-// waitPhase waits for a phase and prints the transitions that pass meanwhile. A hold is an error unless it is waited for.
+// waitPhase waits for a phase and prints the transitions that pass meanwhile. A hold is an error unless it is waited
+// for.
 func (d *demo) waitPhase(ctx context.Context, want v1alpha1.Phase) (*v1alpha1.StorageCluster, error) {
 	return d.wait(ctx, "phase "+string(want), func(c *v1alpha1.StorageCluster) (bool, error) {
 		if h := c.Status.Hold; h != nil && want != v1alpha1.PhaseHumanIntervention {
@@ -176,7 +201,8 @@ func (d *demo) waitPhase(ctx context.Context, want v1alpha1.Phase) (*v1alpha1.St
 	})
 }
 
-func (d *demo) wait(ctx context.Context, what string, done func(*v1alpha1.StorageCluster) (bool, error)) (*v1alpha1.StorageCluster, error) {
+func (d *demo) wait(ctx context.Context, what string,
+	done func(*v1alpha1.StorageCluster) (bool, error)) (*v1alpha1.StorageCluster, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, patience, fmt.Errorf("%s: not within %s", what, patience))
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
@@ -198,13 +224,42 @@ func (d *demo) wait(ctx context.Context, what string, done func(*v1alpha1.Storag
 	}
 }
 
+// news are the entries of a history, the newest first, that were not printed yet.
+func (d *demo) news(history []v1alpha1.Transition) []v1alpha1.Transition {
+	if i := slices.Index(history, d.printed); i >= 0 {
+		history = history[:i]
+	}
+	if len(history) > 0 {
+		d.printed = history[0]
+	}
+	return history
+}
+
 // transitions prints what is new in the history.
 func (d *demo) transitions(c *v1alpha1.StorageCluster) {
-	for d.printed < len(c.Status.History) {
-		h := c.Status.History[len(c.Status.History)-1-d.printed]
-		d.printed++
-		fmt.Fprintf(d.out, "%6.1fs  %-18s %s\n", time.Since(d.started).Seconds(), h.To, h.Message)
+	for _, h := range slices.Backward(d.news(c.Status.History)) {
+		fmt.Fprintf(d.out, "%6.1fs  %-18s %s\n", time.Since(d.started).Seconds(), h.To, because(c, &h))
 	}
+}
+
+// because says why a phase began. The history names but the id of a hold, and leaves what a phase has brought about to
+// the condition of its link: a reader of the demo's lines has neither in sight.
+func because(c *v1alpha1.StorageCluster, h *v1alpha1.Transition) string {
+	if hold := c.Status.Hold; hold != nil && h.To == v1alpha1.PhaseHumanIntervention &&
+		strings.Contains(h.Message, hold.ID) {
+		return hold.Message
+	}
+	return cmp.Or(h.Message, reached(c, h.From))
+}
+
+// reached is what the condition of a phase's link says.
+func reached(c *v1alpha1.StorageCluster, p v1alpha1.Phase) string {
+	if l, ok := phases.LinkOf(fsm.State(p)); ok {
+		if cond := meta.FindStatusCondition(c.Status.Conditions, l.Condition); cond != nil {
+			return cond.Message
+		}
+	}
+	return ""
 }
 
 // show prints what an administrator looks at.
@@ -224,10 +279,13 @@ const demoNodes = 3
 func hardware(i int, signature string) sim.MachineSpec {
 	return sim.MachineSpec{
 		Disks: []sim.Disk{
-			{Name: "sda", SizeBytes: 120 << 30, Model: "SAMSUNG MZ7LH", Serial: fmt.Sprintf("OS-%03d", i), WWN: fmt.Sprintf("0x5002538e0000%04d", i), Signature: "gpt"},
-			{Name: "sdb", SizeBytes: 960 << 30, Model: "SAMSUNG MZQLB", Serial: fmt.Sprintf("S4EVNX%03d", i), WWN: fmt.Sprintf("0x5002538e1111%04d", i), Signature: signature},
+			{Name: "sda", SizeBytes: 120 << 30, Model: "SAMSUNG MZ7LH", Serial: fmt.Sprintf("OS-%03d", i),
+				WWN: fmt.Sprintf("0x5002538e0000%04d", i), Signature: "gpt"},
+			{Name: "sdb", SizeBytes: 960 << 30, Model: "SAMSUNG MZQLB", Serial: fmt.Sprintf("S4EVNX%03d", i),
+				WWN: fmt.Sprintf("0x5002538e1111%04d", i), Signature: signature},
 		},
-		VolumeGroups: []sim.VolumeGroup{{Name: "vg_ssd", SizeKiB: 400 << 20, ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 380 << 20}}}},
+		VolumeGroups: []sim.VolumeGroup{{Name: "vg_ssd", SizeKiB: 400 << 20,
+			ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 380 << 20}}}},
 	}
 }
 
@@ -239,11 +297,12 @@ func specs(signature func(i int) string, vg bool) []simcluster.NodeSpec {
 	return out
 }
 
-// spec is node-i; vg is whether it has the sample's volume group.
+// spec is node-i; vg reports whether it has the sample's volume group.
 func spec(i int, signature string, vg bool) simcluster.NodeSpec {
 	m := hardware(i, signature)
 	if !vg {
 		m.VolumeGroups = nil
 	}
-	return simcluster.NodeSpec{Name: fmt.Sprintf("node-%d", i), Machine: m, Labels: map[string]string{"example.com/storage": "true"}}
+	return simcluster.NodeSpec{Name: fmt.Sprintf("node-%d", i), Machine: m,
+		Labels: map[string]string{"example.com/storage": "true"}}
 }

@@ -1,5 +1,5 @@
-// Command demo brings up the simulated cluster, installs the operator as an administrator would, and shows what kubectl
-// shows. Nothing leaves this machine: every server listens on loopback.
+// Command demo brings up the simulated cluster, installs the operator as an administrator would, and shows what
+// kubectl shows. Nothing leaves this machine: every server listens on loopback.
 //
 // Environment: DEMO_EXIT=1 ends it once the scenario is through; SCENARIO is install (default), human-intervention,
 // node-loss, upgrade or evacuate.
@@ -7,19 +7,23 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"syscall"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
+	// Else controller-runtime prints a stack trace once a process without a logger is half a minute old.
+	ctrl.SetLogger(logr.Discard())
 	d := &demo{out: os.Stdout, exit: os.Getenv("DEMO_EXIT") == "1", dir: os.Getenv("DEMO_DIR")}
 	err := d.run(ctx, os.Getenv("SCENARIO"))
-	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+	if ctx.Err() != nil { // whatever was interrupted
 		fmt.Fprintln(os.Stdout, "\nStopped.")
 		return
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -21,7 +22,7 @@ var evacuate = scenario{
 		world := d.cluster.World()
 		d.say("\nA volume driver makes volumes; each has two copies:")
 		for i, on := range [][]string{{"node-1", "node-2"}, {"node-2", "node-3"}, {"node-2", "node-4"}} {
-			if err := world.CreateVolume(fmt.Sprintf("pvc-%d", i+1), 10<<20, "ssd", on...); err != nil {
+			if err := world.Volumes().Create(fmt.Sprintf("pvc-%d", i+1), 10<<20, "ssd", on...); err != nil {
 				return err
 			}
 		}
@@ -31,7 +32,8 @@ var evacuate = scenario{
 		world.SetEvacuateDelay(8 * time.Second)
 		d.say("\nAn administrator retires node-2:")
 		for _, args := range [][]string{
-			{"patch", "storagecluster", v1alpha1.ClusterName, "--type=merge", "-p", `{"spec":{"nodes":{"removalPolicy":"Evacuate"}}}`},
+			{"patch", "storagecluster", v1alpha1.ClusterName, "--type=merge", "-p",
+				`{"spec":{"nodes":{"removalPolicy":"Evacuate"}}}`},
 			{"taint", "node", "node-2", "example.com/retired=:NoSchedule"},
 		} {
 			if err := d.kubectl(ctx, args...); err != nil {
@@ -72,7 +74,7 @@ func (d *demo) waitLeaving(ctx context.Context) error {
 
 // copies prints where LINSTOR has the volumes.
 func (d *demo) copies(ctx context.Context) error {
-	api, err := linstor.New(linstor.Options{Endpoint: d.cluster.LinstorURL()})
+	api, err := restclient.New(restclient.Options{Endpoint: d.cluster.LinstorURL()})
 	if err != nil {
 		return err
 	}

@@ -45,7 +45,8 @@ var install = scenario{
 	},
 }
 
-// humanIntervention finds a file system on the disks of two of three nodes, which is more than the cluster can do without.
+// humanIntervention finds a file system on the disks of two of three nodes, which is more than the cluster can do
+// without.
 var humanIntervention = scenario{
 	nodes: func() []simcluster.NodeSpec {
 		return specs(func(i int) string {
@@ -72,10 +73,12 @@ var humanIntervention = scenario{
 			d.cluster.World().Machine(fmt.Sprintf("node-%d", i)).SetSignature(fmt.Sprintf("S4EVNX%03d", i), "")
 		}
 		d.say("and resumes with the token of this hold:")
-		if err := d.kubectl(ctx, "annotate", "storagecluster", v1alpha1.ClusterName, "--overwrite", v1alpha1.AnnotationResume+"="+c.Status.Hold.ID+":retry"); err != nil {
+		if err := d.kubectl(ctx, "annotate", "storagecluster", v1alpha1.ClusterName, "--overwrite",
+			v1alpha1.AnnotationResume+"="+c.Status.Hold.ID+":retry"); err != nil {
 			return err
 		}
-		if _, err := d.wait(ctx, "Ready", func(c *v1alpha1.StorageCluster) (bool, error) { return c.Status.Phase == v1alpha1.PhaseReady, nil }); err != nil {
+		ready := func(c *v1alpha1.StorageCluster) (bool, error) { return c.Status.Phase == v1alpha1.PhaseReady, nil }
+		if _, err := d.wait(ctx, "Ready", ready); err != nil {
 			return err
 		}
 		return d.show(ctx)

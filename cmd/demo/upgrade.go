@@ -35,15 +35,18 @@ var upgrade = scenario{
 		if err := d.kubectl(ctx, "get", "storagecluster"); err != nil {
 			return err
 		}
-		d.say("\nAn administrator asks for the next version. Its database cannot go back, and volumes keep working meanwhile:")
+		d.say("\nAn administrator asks for the next version. Its database cannot go back, and volumes keep working " +
+			"meanwhile:")
 		patch := fmt.Sprintf(`{"spec":{"version":%q}}`, demoTo)
-		if err := d.kubectl(ctx, "patch", "storagecluster", v1alpha1.ClusterName, "--type", "merge", "-p", patch); err != nil {
+		if err := d.kubectl(ctx, "patch", "storagecluster", v1alpha1.ClusterName, "--type", "merge", "-p",
+			patch); err != nil {
 			return err
 		}
 		if err := d.waitUpgraded(ctx); err != nil {
 			return err
 		}
-		if err := d.kubectl(ctx, "-n", v1alpha1.WorkloadNamespace, "get", "secrets", "--field-selector", "type=piraeus.io/linstor-backup"); err != nil {
+		if err := d.kubectl(ctx, "-n", v1alpha1.WorkloadNamespace, "get", "secrets", "--field-selector",
+			"type=piraeus.io/linstor-backup"); err != nil {
 			return err
 		}
 		return d.show(ctx)
@@ -57,7 +60,8 @@ func (d *demo) sampleOf(version string) (string, error) {
 		return "", err
 	}
 	path := filepath.Join(d.dir, "storagecluster.yaml")
-	return path, os.WriteFile(path, []byte(strings.Replace(string(text), "\nspec:\n", fmt.Sprintf("\nspec:\n  version: %q\n", version), 1)), 0o644)
+	manifest := strings.Replace(string(text), "\nspec:\n", fmt.Sprintf("\nspec:\n  version: %q\n", version), 1)
+	return path, os.WriteFile(path, []byte(manifest), 0o644)
 }
 
 // waitUpgraded waits for the end of the upgrade, and prints what its steps say.
@@ -68,7 +72,8 @@ func (d *demo) waitUpgraded(ctx context.Context) error {
 			return false, fmt.Errorf("%s: %s", h.Reason, h.Message)
 		}
 		if u := c.Status.Upgrade; u != nil {
-			if now := fmt.Sprintf("%-18s %d/%d satellites run LINSTOR %s", u.Step, u.NodesDone, u.NodesTotal, u.To); now != last {
+			if now := fmt.Sprintf("%-18s %d/%d satellites run LINSTOR %s", u.Step, u.NodesDone, u.NodesTotal,
+				u.To); now != last {
 				fmt.Fprintf(d.out, "%6.1fs    %s\n", time.Since(d.started).Seconds(), now)
 				last = now
 			}

@@ -1,6 +1,6 @@
-// Package backup reads back what LINSTOR's image saves of the Kubernetes database before it migrates it: Secrets with a
-// compressed archive of LINSTOR's custom resources (piraeus-server, entry.sh, run_migration). A backup that nobody has read is
-// a hope; one that is read to its end, checksum included, can be restored.
+// Package backup reads back what LINSTOR's image saves of the Kubernetes database before it migrates it: Secrets with
+// a compressed archive of LINSTOR's custom resources (piraeus-server, entry.sh, run_migration). A backup that nobody
+// has read is a hope; one that is read to its end, checksum included, can be restored.
 package backup
 
 import (
@@ -18,7 +18,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -27,25 +26,25 @@ import (
 // What the image writes: one Secret that has the whole archive, or an empty one beside numbered parts.
 const (
 	TypeBackup         = "piraeus.io/linstor-backup"
-	TypePart           = "piraeus.io/linstor-backup-part"
-	LabelBackup        = "piraeus.io/backup"
-	AnnotationVersion  = "piraeus.io/linstor-version"
-	KeyArchive         = "backup.tar.gz"
+	typePart           = "piraeus.io/linstor-backup-part"
+	labelBackup        = "piraeus.io/backup"
+	annotationVersion  = "piraeus.io/linstor-version"
+	keyArchive         = "backup.tar.gz"
 	definitions        = "crds.yaml"
 	maxUncompressed    = 4 << 30 // bytes; a bound against an archive that never ends
 	maxDefinitionsSize = 64 << 20
 )
 
-// Is tells whether a Secret holds a backup or a part of one.
-func Is(s *corev1.Secret) bool { return s.Type == TypeBackup || s.Type == TypePart }
+// Is reports whether a Secret holds a backup or a part of one.
+func Is(s *corev1.Secret) bool { return s.Type == TypeBackup || s.Type == typePart }
 
 // Reader reads backups. Client must not be a cache: a cache that holds backups holds megabytes for nothing.
 type Reader struct {
 	Client client.Reader
 }
 
-// Read finds the newest backup that a LINSTOR version made at a time or later, reads the whole of it and returns its name; ""
-// if there is none.
+// Read finds the newest backup that a LINSTOR version made at a time or later, reads the whole of it and returns its
+// name; "" if there is none.
 func (r Reader) Read(ctx context.Context, version string, since time.Time) (string, error) {
 	name, err := r.find(ctx, version, since)
 	if err != nil || name == "" {
@@ -65,12 +64,13 @@ func (r Reader) Read(ctx context.Context, version string, since time.Time) (stri
 func (r Reader) find(ctx context.Context, version string, since time.Time) (string, error) {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("SecretList"))
-	err := r.Client.List(ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingFieldsSelector{Selector: fields.OneTermEqualSelector("type", TypeBackup)})
-	if err != nil {
+	ofType := client.MatchingFields{"type": TypeBackup}
+	if err := r.Client.List(ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), ofType); err != nil {
 		return "", fmt.Errorf("list backups: %w", err)
 	}
 	found := slices.DeleteFunc(list.Items, func(o metav1.PartialObjectMetadata) bool {
-		return o.CreationTimestamp.Time.Before(since.Truncate(time.Second)) || !names(o.Annotations[AnnotationVersion], version)
+		return o.CreationTimestamp.Time.Before(since.Truncate(time.Second)) ||
+			!names(o.Annotations[annotationVersion], version)
 	})
 	if len(found) == 0 {
 		return "", nil
@@ -81,9 +81,10 @@ func (r Reader) find(ctx context.Context, version string, since time.Time) (stri
 	return newest.Name, nil
 }
 
-// names is whether a text names a version as one of its words.
+// names reports whether a text names a version as one of its words.
 func names(text, version string) bool {
-	return slices.ContainsFunc(strings.FieldsFunc(text, func(r rune) bool { return r != '.' && (r < '0' || r > '9') }), func(w string) bool { return w == version })
+	between := func(r rune) bool { return r != '.' && (r < '0' || r > '9') }
+	return slices.Contains(strings.FieldsFunc(text, between), version)
 }
 
 // archive is the archive of a backup, joined from its parts in their order.
@@ -94,24 +95,22 @@ func (r Reader) archive(ctx context.Context, name string) ([]byte, error) {
 		return nil, fmt.Errorf("read backup %s: %w", name, err)
 	}
 	for _, s := range whole.Items {
-		if data := s.Data[KeyArchive]; len(data) > 0 {
+		if data := s.Data[keyArchive]; len(data) > 0 {
 			return data, nil
 		}
 	}
-	if err := r.Client.List(ctx, &parts, in, client.MatchingLabels{LabelBackup: name}); err != nil {
+	if err := r.Client.List(ctx, &parts, in, client.MatchingLabels{labelBackup: name}); err != nil {
 		return nil, fmt.Errorf("read the parts of backup %s: %w", name, err)
 	}
 	slices.SortFunc(parts.Items, func(a, b corev1.Secret) int { return cmp.Compare(a.Name, b.Name) })
 	var out []byte
 	for i := range parts.Items {
-		if parts.Items[i].Type == TypePart {
-			out = append(out, parts.Items[i].Data[KeyArchive]...)
+		if parts.Items[i].Type == typePart {
+			out = append(out, parts.Items[i].Data[keyArchive]...)
 		}
 	}
 	return out, nil
 }
-
-var errIncomplete = errors.New("the archive does not hold LINSTOR's definitions (" + definitions + ")")
 
 // check reads an archive to its end. gzip's checksum shows a part that is missing or damaged.
 func check(archive []byte) error {
@@ -132,9 +131,12 @@ func check(archive []byte) error {
 		if err != nil {
 			return fmt.Errorf("read the archive: %w", err)
 		}
-		size, err := io.Copy(io.Discard, files) //nolint:gosec // the reader below is limited, and nothing is kept
+		if h.Size > maxUncompressed { // a sparse file may be nothing but a size
+			return fmt.Errorf("%.100q in the archive has %d bytes, more than %d", h.Name, h.Size, maxUncompressed)
+		}
+		size, err := io.Copy(io.Discard, files) //nolint:gosec // its size was looked at, and nothing is kept
 		if err != nil {
-			return fmt.Errorf("read %s in the archive: %w", h.Name, err)
+			return fmt.Errorf("read %.100q in the archive: %w", h.Name, err)
 		}
 		complete = complete || h.Name == definitions && size > 0 && size < maxDefinitionsSize
 	}
@@ -143,7 +145,7 @@ func check(archive []byte) error {
 		return fmt.Errorf("read the archive's end: %w", err)
 	}
 	if !complete {
-		return errIncomplete
+		return errors.New("the archive does not hold LINSTOR's definitions (" + definitions + ")")
 	}
 	return nil
 }

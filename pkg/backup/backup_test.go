@@ -50,21 +50,22 @@ func archive(t testing.TB, files ...string) []byte {
 
 func secret(name, kind, version string, age time.Duration, data []byte) *corev1.Secret {
 	s := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: name, CreationTimestamp: metav1.NewTime(began.Add(age)), Labels: map[string]string{}},
-		Type:       corev1.SecretType(kind),
+		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: name,
+			CreationTimestamp: metav1.NewTime(began.Add(age)), Labels: map[string]string{}},
+		Type: corev1.SecretType(kind),
 	}
 	if version != "" {
-		s.Annotations = map[string]string{AnnotationVersion: version}
+		s.Annotations = map[string]string{annotationVersion: version}
 	}
 	if data != nil {
-		s.Data = map[string][]byte{KeyArchive: data}
+		s.Data = map[string][]byte{keyArchive: data}
 	}
 	return s
 }
 
 func part(of string, n int, data []byte) *corev1.Secret {
-	s := secret(fmt.Sprintf("%s-%02d", of, n), TypePart, "", time.Second, data)
-	s.Labels[LabelBackup] = of
+	s := secret(fmt.Sprintf("%s-%02d", of, n), typePart, "", time.Second, data)
+	s.Labels[labelBackup] = of
 	return s
 }
 
@@ -84,19 +85,26 @@ func TestRead(t *testing.T) {
 		{name: "in one piece", secrets: []client.Object{whole}, want: "b1"},
 		{name: "in parts", want: "b2", secrets: []client.Object{secret("b2", TypeBackup, "1.35.3", time.Second, nil),
 			part("b2", 2, good[2*third:]), part("b2", 0, good[:third]), part("b2", 1, good[third:2*third])}},
-		{name: "the newest of two", secrets: []client.Object{whole, secret("b0", TypeBackup, "1.35.3", time.Minute, good)}, want: "b0"},
+		{name: "the newest of two", secrets: []client.Object{whole, secret("b0", TypeBackup, "1.35.3", time.Minute, good)},
+			want: "b0"},
 		{name: "of an earlier upgrade", secrets: []client.Object{secret("b1", TypeBackup, "1.35.3", -time.Second, good)}},
 		{name: "of another version", secrets: []client.Object{secret("b1", TypeBackup, "1.34.2", time.Second, good)}},
-		{name: "of a version that begins alike", secrets: []client.Object{secret("b1", TypeBackup, "1.35.30", time.Second, good)}},
-		{name: "the version among other words", secrets: []client.Object{secret("b1", TypeBackup, "LINSTOR Controller v1.35.3", time.Second, good)}, want: "b1"},
+		{name: "of a version that begins alike",
+			secrets: []client.Object{secret("b1", TypeBackup, "1.35.30", time.Second, good)}},
+		{name: "the version among other words",
+			secrets: []client.Object{secret("b1", TypeBackup, "LINSTOR Controller v1.35.3", time.Second, good)}, want: "b1"},
 		{name: "a part is missing", err: "b2", secrets: []client.Object{secret("b2", TypeBackup, "1.35.3", time.Second, nil),
 			part("b2", 0, good[:third]), part("b2", 2, good[2*third:])}},
-		{name: "the last part is missing", err: "unexpected EOF", secrets: []client.Object{secret("b2", TypeBackup, "1.35.3", time.Second, nil),
-			part("b2", 0, good[:third]), part("b2", 1, good[third:2*third])}},
+		{name: "the last part is missing", err: "unexpected EOF",
+			secrets: []client.Object{secret("b2", TypeBackup, "1.35.3", time.Second, nil),
+				part("b2", 0, good[:third]), part("b2", 1, good[third:2*third])}},
 		{name: "no part", secrets: []client.Object{secret("b2", TypeBackup, "1.35.3", time.Second, nil)}, err: "empty"},
 		{name: "damaged", secrets: []client.Object{secret("b1", TypeBackup, "1.35.3", time.Second, damaged)}, err: "b1"},
-		{name: "no gzip", secrets: []client.Object{secret("b1", TypeBackup, "1.35.3", time.Second, []byte("hello"))}, err: "decompress"},
-		{name: "without definitions", secrets: []client.Object{secret("b1", TypeBackup, "1.35.3", time.Second, archive(t, "other.yaml"))}, err: "crds.yaml"},
+		{name: "no gzip", secrets: []client.Object{secret("b1", TypeBackup, "1.35.3", time.Second, []byte("hello"))},
+			err: "decompress"},
+		{name: "without definitions",
+			secrets: []client.Object{secret("b1", TypeBackup, "1.35.3", time.Second, archive(t, "other.yaml"))},
+			err:     "crds.yaml"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			byType := func(o client.Object) []string {
@@ -107,7 +115,8 @@ func TestRead(t *testing.T) {
 			}
 			c := fake.NewClientBuilder().WithObjects(tc.secrets...).
 				WithIndex(&corev1.Secret{}, "type", byType).
-				WithIndex(&corev1.Secret{}, "metadata.name", func(o client.Object) []string { return []string{o.GetName()} }).Build()
+				WithIndex(&corev1.Secret{}, "metadata.name",
+					func(o client.Object) []string { return []string{o.GetName()} }).Build()
 			got, err := Reader{Client: c}.Read(context.Background(), "1.35.3", began)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {

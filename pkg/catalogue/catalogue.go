@@ -1,7 +1,14 @@
+// Package catalogue holds the LINSTOR releases that the operator can run: their container images, the databases that
+// each can use, the releases it can be upgraded from, and which module loader fits which operating system.
+//
+// The catalogue is one YAML file that is compiled into the operator, so that an operator's version fixes what it
+// installs. A ConfigMap can extend it with newer releases or with loaders for other operating systems; what it holds
+// is checked as strictly as the embedded file, because image names and keys end up in objects that run privileged.
 package catalogue
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -9,15 +16,17 @@ import (
 	"sync"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// GenericKey is the key of the loader for operating systems that no other loader fits.
-const GenericKey = "generic"
-
-// NoLoaderKey stands for no loader at all: something else brings DRBD onto the node.
-const NoLoaderKey = "none"
+// Keys that no loader of the list has: that of the loader for operating systems that no other loader fits, and the one
+// where no loader runs, because something else brings DRBD onto the node.
+const (
+	GenericKey  = "generic"
+	NoLoaderKey = "none"
+)
 
 //go:embed catalogue.yaml
 var embedded []byte
@@ -37,23 +46,15 @@ type Release struct {
 	Reactor    string `json:"reactor,omitempty"`
 }
 
-// Supports reports whether this version can use that kind of database.
-func (r Release) Supports(kind v1alpha1.DatabaseKind) bool {
-	return slices.Contains(r.Databases, kind)
-}
-
-// CanUpgradeFrom reports whether a cluster that runs version from can be moved to this release. Neither a downgrade nor
-// the same version is an upgrade: LINSTOR's migrations cannot be undone.
+// CanUpgradeFrom reports whether a cluster that runs version from can be moved to this release. Neither a downgrade
+// nor the same version is an upgrade: LINSTOR's migrations cannot be undone.
 func (r Release) CanUpgradeFrom(from string) bool {
 	old, err := version.ParseGeneric(from)
 	if err != nil || !old.LessThan(version.MustParseGeneric(r.Version)) {
 		return false
 	}
-	return slices.Contains(r.UpgradeFrom, line(old))
+	return slices.Contains(r.UpgradeFrom, fmt.Sprintf("%d.%d", old.Major(), old.Minor()))
 }
-
-// line is a version's release line: major and minor number.
-func line(v *version.Version) string { return fmt.Sprintf("%d.%d", v.Major(), v.Minor()) }
 
 // Loader is a container image that brings the DRBD kernel module onto nodes with one family of operating systems.
 type Loader struct {
@@ -67,7 +68,8 @@ type Loader struct {
 	DRBD string `json:"drbd,omitempty"`
 }
 
-// Version is the version of the module that the image brings, such as 9.3.3; "" if neither the entry nor its tag says it.
+// Version is the version of the module that the image brings, such as 9.3.3; "" if neither the entry nor its tag says
+// it.
 func (l Loader) Version() string {
 	if l.DRBD != "" {
 		return l.DRBD
@@ -92,7 +94,8 @@ type matcher struct {
 	os     *regexp.Regexp
 }
 
-var parseEmbedded = sync.OnceValue(func() *Catalogue {
+// Embedded is the catalogue that is compiled into the operator.
+var Embedded = sync.OnceValue(func() *Catalogue {
 	c, err := (&Catalogue{}).Extend(embedded)
 	if err != nil {
 		// The file is part of the binary and a test reads it, so that this cannot happen to a user.
@@ -100,9 +103,6 @@ var parseEmbedded = sync.OnceValue(func() *Catalogue {
 	}
 	return c
 })
-
-// Embedded is the catalogue that is compiled into the operator.
-func Embedded() *Catalogue { return parseEmbedded() }
 
 // Newest is the newest version in the catalogue; "" if it has none.
 func (c *Catalogue) Newest() string {
@@ -143,14 +143,146 @@ func (c *Catalogue) LoaderFor(osImage string) Loader {
 	return c.fallback
 }
 
-// LoaderByKey is the loader that a Node's label storage.linstor.dev/os names.
-func (c *Catalogue) LoaderByKey(key string) (Loader, bool) {
-	if key == c.fallback.Key {
-		return c.fallback, true
+// maxText bounds what is parsed, in bytes: a ConfigMap can hold 1 MiB, a catalogue is a few KiB.
+const maxText = 256 << 10
+
+// maxFault bounds what is said of a text that is refused, in characters: a parser may repeat all of it.
+const maxFault = 4000
+
+// maxEntries bounds the releases and the loaders of one text. Each loader becomes a DaemonSet where nodes match it.
+const maxEntries = 100
+
+var (
+	versionPattern = regexp.MustCompile(`^(0|[1-9]\d{0,3})(\.(0|[1-9]\d{0,3})){2}$`)
+	linePattern    = regexp.MustCompile(`^(0|[1-9]\d{0,3})\.(0|[1-9]\d{0,3})$`)
+	// A version of DRBD: 9.3.3, 9.3.0-rc.1.
+	drbdPattern = regexp.MustCompile(`^\d{1,3}(\.\d{1,5}){1,3}([.~+-][A-Za-z0-9.~+-]{1,20})?$`)
+	// An image's path with a tag, a digest, or both. A registry host never matches: the first part has no dot or colon
+	// before a slash.
+	imagePattern = regexp.MustCompile(`^[a-z0-9]+([_-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)*` +
+		`(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}(@sha256:[0-9a-f]{64})?|@sha256:[0-9a-f]{64})$`)
+	// The key is a label's value and the end of a DaemonSet's name.
+	keyPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
+
+	databaseKinds = []v1alpha1.DatabaseKind{
+		v1alpha1.DatabaseKubernetes, v1alpha1.DatabaseEtcd, v1alpha1.DatabasePostgreSQL, v1alpha1.DatabaseMariaDB,
 	}
-	i := slices.IndexFunc(c.loaders, func(m matcher) bool { return m.loader.Key == key })
-	if i < 0 {
-		return Loader{}, false
+)
+
+type file struct {
+	Releases      []Release `json:"releases,omitempty"`
+	Loaders       []Loader  `json:"loaders,omitempty"`
+	DefaultLoader string    `json:"defaultLoader,omitempty"`
+}
+
+// Extend is the catalogue with what a text in the embedded file's format adds. A release replaces the one with the
+// same version, a loader the one with the same key. The text's loaders are tried before the others, so that it can
+// claim an operating system that another loader fits as well; defaultLoader replaces the default if it is given. The
+// text may be empty. Unknown fields, malformed entries and duplicates are errors, and then nothing of the text is
+// used.
+func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
+	if len(text) > maxText {
+		return nil, fmt.Errorf("catalogue has %d bytes, more than %d", len(text), maxText)
 	}
-	return c.loaders[i].loader, true
+	var f file
+	if err := yaml.UnmarshalStrict(text, &f); err != nil {
+		return nil, fmt.Errorf("parse catalogue: %.*s", maxFault, err.Error())
+	}
+	if err := f.check(); err != nil {
+		return nil, fmt.Errorf("check catalogue: %.*s", maxFault, err.Error())
+	}
+
+	out := &Catalogue{fallback: c.fallback}
+	if f.DefaultLoader != "" {
+		out.fallback = Loader{Key: GenericKey, Image: f.DefaultLoader}
+	}
+	if out.fallback.Image == "" {
+		return nil, errors.New("check catalogue: defaultLoader is missing")
+	}
+	out.releases = slices.Clone(f.Releases)
+	for _, r := range c.releases {
+		if !slices.ContainsFunc(f.Releases, func(n Release) bool { return n.Version == r.Version }) {
+			out.releases = append(out.releases, r)
+		}
+	}
+	slices.SortFunc(out.releases, func(a, b Release) int {
+		order, _ := version.MustParseGeneric(b.Version).Compare(a.Version) // both are well-formed
+		return order
+	})
+	for _, l := range f.Loaders {
+		out.loaders = append(out.loaders, matcher{loader: l, os: regexp.MustCompile(l.OSImage)})
+	}
+	for _, m := range c.loaders {
+		if !slices.ContainsFunc(f.Loaders, func(n Loader) bool { return n.Key == m.loader.Key }) {
+			out.loaders = append(out.loaders, m)
+		}
+	}
+	return out, nil
+}
+
+func (f *file) check() error {
+	var errs []error
+	if len(f.Releases) > maxEntries || len(f.Loaders) > maxEntries {
+		return fmt.Errorf("more than %d releases or loaders", maxEntries)
+	}
+	seen := map[string]bool{}
+	checkOne := func(list string, i int, key, value string, err error) {
+		errs = append(errs, faultIf(err != nil, "%s[%d] (%s %q): %w", list, i, key, value, err),
+			faultIf(seen[list+value], "%s[%d]: %s %q is there twice", list, i, key, value))
+		seen[list+value] = true
+	}
+	for i, r := range f.Releases {
+		checkOne("releases", i, "version", r.Version, r.check())
+	}
+	for i, l := range f.Loaders {
+		checkOne("loaders", i, "key", l.Key, l.check())
+	}
+	if f.DefaultLoader != "" {
+		errs = append(errs, checkImage("defaultLoader", f.DefaultLoader))
+	}
+	return errors.Join(errs...)
+}
+
+func (r Release) check() error {
+	errs := []error{
+		faultIf(!versionPattern.MatchString(r.Version), "version is not of the form 1.35.3"),
+		faultIf(len(r.Databases) == 0, "databases is empty"),
+	}
+	for _, d := range r.Databases {
+		errs = append(errs, faultIf(!slices.Contains(databaseKinds, d), "databases: %q is none of %q", d, databaseKinds))
+	}
+	for _, l := range r.UpgradeFrom {
+		errs = append(errs, faultIf(!linePattern.MatchString(l), "upgradeFrom: %q is not of the form 1.34", l))
+	}
+	errs = append(errs, checkImage("controller", r.Controller), checkImage("satellite", r.Satellite))
+	if r.Reactor != "" {
+		errs = append(errs, checkImage("reactor", r.Reactor))
+	}
+	return errors.Join(errs...)
+}
+
+func (l Loader) check() error {
+	_, unreadable := regexp.Compile(l.OSImage)
+	return errors.Join(
+		faultIf(!keyPattern.MatchString(l.Key), "key is not a DNS label of at most 40 characters"),
+		faultIf(l.Key == GenericKey, "key %q is the default loader's: set defaultLoader", GenericKey),
+		faultIf(l.Key == NoLoaderKey, "key %q stands for no loader: choose another", NoLoaderKey),
+		faultIf(l.OSImage == "", "osImage is empty"), // an empty expression would match every node
+		faultIf(unreadable != nil, "osImage: %w", unreadable),
+		faultIf(l.DRBD != "" && !drbdPattern.MatchString(l.DRBD), "drbd: %q is not a version such as 9.3.3", l.DRBD),
+		checkImage("image", l.Image),
+	)
+}
+
+func checkImage(field, image string) error {
+	return faultIf(!imagePattern.MatchString(image),
+		"%s: %q is not an image name with a tag or digest and without a registry", field, image)
+}
+
+// faultIf is an error if something is wrong, else nil.
+func faultIf(wrong bool, format string, args ...any) error {
+	if wrong {
+		return fmt.Errorf(format, args...)
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package catalogue
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -22,10 +23,10 @@ func TestEmbedded(t *testing.T) {
 		if !ok {
 			t.Fatalf("release %s is listed and not found", v)
 		}
-		if got, want := r.Supports(v1alpha1.DatabaseEtcd), v == "1.33.3"; got != want {
+		if got, want := slices.Contains(r.Databases, v1alpha1.DatabaseEtcd), v == "1.33.3"; got != want {
 			t.Errorf("release %s supports etcd: %t, want %t", v, got, want)
 		}
-		if !r.Supports(v1alpha1.DatabaseKubernetes) {
+		if !slices.Contains(r.Databases, v1alpha1.DatabaseKubernetes) {
 			t.Errorf("release %s does not support the default database", v)
 		}
 		if want := "piraeus-server:v" + v; r.Controller != want || r.Satellite != want {
@@ -105,12 +106,6 @@ func TestLoaderFor(t *testing.T) {
 		if l.Key != tc.key {
 			t.Errorf("loader for %q is %q, want %q", tc.osImage, l.Key, tc.key)
 		}
-		if back, ok := Embedded().LoaderByKey(l.Key); !ok || back != l {
-			t.Errorf("loader by key %q is %v, %t, want %v", l.Key, back, ok, l)
-		}
-	}
-	if l, ok := Embedded().LoaderByKey("nothing"); ok {
-		t.Errorf("unknown key gives %v", l)
 	}
 }
 
@@ -132,7 +127,8 @@ func TestLoaderVersion(t *testing.T) {
 func TestExtend(t *testing.T) {
 	c, err := Embedded().Extend([]byte(`
 releases:
-- {version: 1.36.0, databases: [kubernetes], upgradeFrom: ["1.35"], controller: "piraeus-server:v1.36.0", satellite: "piraeus-server:v1.36.0"}
+- {version: 1.36.0, databases: [kubernetes], upgradeFrom: ["1.35"], controller: "piraeus-server:v1.36.0",` +
+		` satellite: "piraeus-server:v1.36.0"}
 - {version: 1.34.2, databases: [kubernetes], controller: "mirror/server:fixed", satellite: "mirror/server:fixed"}
 loaders:
 - {key: mine, osImage: "^Ubuntu 24", image: "my-loader:v1"}
@@ -170,30 +166,35 @@ func TestExtendRefuses(t *testing.T) {
 	release := func(fields string) string { return "releases: [{" + fields + "}]" }
 	const images = `controller: "c:v1", satellite: "s:v1"`
 	for name, tc := range map[string]struct{ text, want string }{
-		"no yaml":            {"releases: {", "parse"},
-		"unknown field":      {"images: []", "unknown field"},
-		"bad version":        {release(`version: v1.2.3, databases: [kubernetes], ` + images), "form 1.35.3"},
-		"short version":      {release(`version: "1.35", databases: [kubernetes], ` + images), "form 1.35.3"},
-		"leading zero":       {release(`version: 1.035.3, databases: [kubernetes], ` + images), "form 1.35.3"},
-		"no database":        {release(`version: 1.2.3, ` + images), "databases is empty"},
-		"unknown database":   {release(`version: 1.2.3, databases: [h2], ` + images), `"h2" is none of`},
-		"bad line":           {release(`version: 1.2.3, databases: [kubernetes], upgradeFrom: ["1.2.2"], ` + images), "form 1.34"},
-		"no image":           {release(`version: 1.2.3, databases: [kubernetes], controller: "c:v1"`), "satellite"},
-		"no tag":             {release(`version: 1.2.3, databases: [kubernetes], controller: c, satellite: "s:v1"`), "controller"},
-		"registry":           {"defaultLoader: evil.example.com/x:v1", "without a registry"},
-		"registry port":      {"defaultLoader: localhost:5000/x:v1", "without a registry"},
-		"parent directory":   {"defaultLoader: ../x:v1", "without a registry"},
-		"line break":         {"defaultLoader: \"x:v1\\nprivileged: true\"", "without a registry"},
-		"loader key":         {"loaders: [{key: Bad_Key, osImage: x, image: \"l:v1\"}]", "DNS label"},
-		"loader key long":    {"loaders: [{key: " + strings.Repeat("a", 41) + ", osImage: x, image: \"l:v1\"}]", "DNS label"},
+		"no yaml":          {"releases: {", "parse"},
+		"unknown field":    {"images: []", "unknown field"},
+		"bad version":      {release(`version: v1.2.3, databases: [kubernetes], ` + images), "form 1.35.3"},
+		"short version":    {release(`version: "1.35", databases: [kubernetes], ` + images), "form 1.35.3"},
+		"leading zero":     {release(`version: 1.035.3, databases: [kubernetes], ` + images), "form 1.35.3"},
+		"no database":      {release(`version: 1.2.3, ` + images), "databases is empty"},
+		"unknown database": {release(`version: 1.2.3, databases: [h2], ` + images), `"h2" is none of`},
+		"bad line": {release(`version: 1.2.3, databases: [kubernetes], upgradeFrom: ["1.2.2"], ` + images),
+			"form 1.34"},
+		"no image": {release(`version: 1.2.3, databases: [kubernetes], controller: "c:v1"`), "satellite"},
+		"no tag": {release(`version: 1.2.3, databases: [kubernetes], controller: c, satellite: "s:v1"`),
+			"controller"},
+		"registry":         {"defaultLoader: evil.example.com/x:v1", "without a registry"},
+		"registry port":    {"defaultLoader: localhost:5000/x:v1", "without a registry"},
+		"parent directory": {"defaultLoader: ../x:v1", "without a registry"},
+		"line break":       {"defaultLoader: \"x:v1\\nprivileged: true\"", "without a registry"},
+		"loader key":       {"loaders: [{key: Bad_Key, osImage: x, image: \"l:v1\"}]", "DNS label"},
+		"loader key long": {"loaders: [{key: " + strings.Repeat("a", 41) + ", osImage: x, image: \"l:v1\"}]",
+			"DNS label"},
 		"loader key taken":   {"loaders: [{key: generic, osImage: x, image: \"l:v1\"}]", "defaultLoader"},
 		"loader key none":    {"loaders: [{key: none, osImage: x, image: \"l:v1\"}]", "no loader"},
 		"loader regexp":      {"loaders: [{key: a, osImage: \"(\", image: \"l:v1\"}]", "osImage"},
 		"loader matches all": {"loaders: [{key: a, image: \"l:v1\"}]", "osImage is empty"},
 		"loader version":     {`loaders: [{key: a, osImage: x, image: "l:v1", drbd: newest}]`, "is not a version"},
-		"duplicate release":  {`releases: [{version: 1.2.3, databases: [kubernetes], ` + images + `}, {version: 1.2.3, databases: [kubernetes], ` + images + `}]`, "twice"},
-		"duplicate loader":   {`loaders: [{key: a, osImage: x, image: "l:v1"}, {key: a, osImage: y, image: "l:v1"}]`, "twice"},
-		"too long":           {strings.Repeat("#", maxText+1), "bytes"},
+		"duplicate release": {`releases: [{version: 1.2.3, databases: [kubernetes], ` + images +
+			`}, {version: 1.2.3, databases: [kubernetes], ` + images + `}]`, "twice"},
+		"duplicate loader": {`loaders: [{key: a, osImage: x, image: "l:v1"}, {key: a, osImage: y, image: "l:v1"}]`,
+			"twice"},
+		"too long": {strings.Repeat("#", maxText+1), "bytes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Embedded().Extend([]byte(tc.text))

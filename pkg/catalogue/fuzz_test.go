@@ -1,19 +1,25 @@
 package catalogue
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// FuzzExtend: a text from a ConfigMap is refused in bounded words, or makes a catalogue whose entries can be used: versions that
-// are found again, images for every operating system, keys that are labels. The same text again changes nothing.
+// FuzzExtend: a text from a ConfigMap is refused in bounded words, or makes a catalogue whose entries can be used:
+// versions that are found again, images for every operating system, keys that are labels. The same text again changes
+// nothing.
 func FuzzExtend(f *testing.F) {
 	for _, text := range []string{
-		string(embedded), "", "releases: []", "loaders:\n- {key: a, osImage: '.*', image: 'a:b'}", "defaultLoader: drbd:v9.3.3", "a: &a [*a]",
+		string(embedded), "", "releases: []", "loaders:\n- {key: a, osImage: '.*', image: 'a:b'}",
+		"defaultLoader: drbd:v9.3.3", "a: &a [*a]",
 		`releases: [{version: 0.0.0, databases: [kubernetes], controller: "c:v1", satellite: "s:v1"}]`,
 		`loaders: [{key: a, osImage: "(?i)x|y", image: "l:v1"}]`,
-		"releases:\n- {version: 1.36.0, databases: [kubernetes], upgradeFrom: ['1.35'], controller: 'a:v1', satellite: 'a:v1'}\n",
+		"releases:\n- {version: 1.36.0, databases: [kubernetes], upgradeFrom: ['1.35'], controller: 'a:v1', satellite: " +
+			"'a:v1'}\n",
+		"{" + strings.Repeat("a,", 5000) + "}", "releases: [{databases: [" + strings.Repeat("a,", 2000) + "]}]",
 		"loaders:\n- {key: a, osImage: '(', image: 'a:b'}", "loaders:\n- {key: generic, osImage: x, image: 'a:b'}",
 	} {
 		f.Add([]byte(text), "Ubuntu 24.04.2 LTS")
@@ -21,7 +27,7 @@ func FuzzExtend(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte, osImage string) {
 		c, err := Embedded().Extend(text)
 		if err != nil {
-			if bound := 8*len(text) + 100_000; len(err.Error()) > bound {
+			if utf8.RuneCountInString(err.Error()) > 2*maxFault {
 				t.Errorf("an error of %d bytes about %d", len(err.Error()), len(text))
 			}
 			return
@@ -33,7 +39,8 @@ func FuzzExtend(f *testing.F) {
 			}
 		}
 		again, err := c.Extend(text)
-		if err != nil || again.LoaderFor(osImage) != c.LoaderFor(osImage) || len(again.Versions()) != len(c.Versions()) || again.Newest() != c.Newest() {
+		if err != nil || again.LoaderFor(osImage) != c.LoaderFor(osImage) || len(again.Versions()) != len(c.Versions()) ||
+			again.Newest() != c.Newest() {
 			t.Errorf("the same text again: %v", err)
 		}
 	})
@@ -41,7 +48,8 @@ func FuzzExtend(f *testing.F) {
 
 // FuzzLoaderFor: every operating system has a loader, whatever it calls itself.
 func FuzzLoaderFor(f *testing.F) {
-	for _, os := range []string{"", "Ubuntu 24.04.2 LTS", "Talos (v1.10.0)", "Red Hat Enterprise Linux CoreOS 9.6.20250805-0 (Plow)", "AlmaLinux 9.5\x00"} {
+	for _, os := range []string{"", "Ubuntu 24.04.2 LTS", "Talos (v1.10.0)",
+		"Red Hat Enterprise Linux CoreOS 9.6.20250805-0 (Plow)", "AlmaLinux 9.5\x00"} {
 		f.Add(os)
 	}
 	f.Fuzz(func(t *testing.T, osImage string) { checkLoader(t, Embedded().LoaderFor(osImage)) })

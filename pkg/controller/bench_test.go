@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -21,16 +22,17 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
-// bench is a reconciler with an API server in memory. Everything that goes out is written down in one list, in its order.
+// bench is a reconciler with an API server in memory. Everything that goes out is written down in one list, in its
+// order.
 type bench struct {
 	t     *testing.T
 	r     *Reconciler
@@ -50,26 +52,36 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err := errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{t: t, fault: map[string]error{}, clock: clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), reg: prometheus.NewRegistry()}
+	b := &bench{t: t, fault: map[string]error{},
+		clock: clocktesting.NewFakePassiveClock(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)), reg: prometheus.NewRegistry()}
+	var mu sync.Mutex // nodes are labelled side by side
 	note := func(format string, args ...any) error {
 		line := fmt.Sprintf(format, args...)
+		mu.Lock()
+		defer mu.Unlock()
 		b.log = append(b.log, line)
 		return b.fault[line]
 	}
-	b.c = fake.NewClientBuilder().WithScheme(s).WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, func(o client.Object) []string { return []string{o.GetName()} }).WithObjects(objects...).WithStatusSubresource(&v1alpha1.StorageCluster{}).WithInterceptorFuncs(interceptor.Funcs{
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+	kind := &v1alpha1.StorageCluster{}
+	byName := func(o client.Object) []string { return []string{o.GetName()} }
+	server := fake.NewClientBuilder().WithScheme(s).WithIndex(kind, metav1.ObjectNameField, byName)
+	b.c = server.WithObjects(objects...).WithStatusSubresource(kind).WithInterceptorFuncs(interceptor.Funcs{
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			if err := note("patch %T", o); err != nil {
 				return err
 			}
 			return c.Patch(ctx, o, p, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			if err := note("patch %s", sub); err != nil {
 				return err
 			}
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
 			if err := note("apply"); err != nil {
 				return err
 			}
@@ -80,11 +92,13 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	if err := m.Register(b.reg); err != nil {
 		t.Fatal(err)
 	}
-	timing := phases.DefaultTiming()
+	timing := cluster.DefaultTiming()
 	b.r = &Reconciler{
-		Reader: b, Writer: kube.NewWriter(b.c), API: silentLinstor{}, Tasks: noTasks{}, Recorder: b, Metrics: m, Clock: b.clock,
-		Live:     kube.Live{Client: b.c},
-		Observer: &observe.Observer{Reader: b, Linstor: silentLinstor{}, Prober: emptyDatabase{}, Tasks: noTasks{}, Catalogue: catalogue.Embedded(), Timing: timing, Clock: b.clock},
+		Reader: b, Writer: &kube.Writer{Client: b.c}, API: silentLinstor{}, Tasks: noTasks{}, Recorder: b, Metrics: m,
+		Clock: b.clock,
+		Live:  kube.Live{Client: b.c},
+		Observer: &observe.Observer{Reader: b, Linstor: silentLinstor{}, Prober: emptyDatabase{}, Tasks: noTasks{},
+			Catalogue: catalogue.Embedded(), Timing: timing, Clock: b.clock},
 	}
 	return b
 }
@@ -112,7 +126,8 @@ func (b *bench) Eventf(_, _ runtime.Object, kind, reason, action, note string, a
 func (b *bench) step() (reconcile.Result, []string, error) {
 	b.t.Helper()
 	b.log = nil
-	res, err := b.r.Reconcile(b.t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterName}})
+	res, err := b.r.Reconcile(b.t.Context(),
+		reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterName}})
 	return res, b.log, err
 }
 
@@ -151,7 +166,7 @@ func (silentLinstor) View(context.Context, linstor.ViewOptions) (*linstor.View, 
 
 type emptyDatabase struct{}
 
-func (emptyDatabase) Nodes(context.Context, *v1alpha1.DatabaseSpec, resources.Database) ([]string, error) {
+func (emptyDatabase) Nodes(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) ([]string, error) {
 	return nil, nil
 }
 
@@ -163,8 +178,9 @@ func (noTasks) Forget(string)               {}
 func (noTasks) Quiesce(string) int          { return 0 }
 func (noTasks) Errors() map[string]error    { return nil }
 
-func cluster(f func(*v1alpha1.StorageCluster)) *v1alpha1.StorageCluster {
-	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "uid", Generation: 1, Finalizers: []string{v1alpha1.Finalizer}}}
+func storageCluster(f func(*v1alpha1.StorageCluster)) *v1alpha1.StorageCluster {
+	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "uid", Generation: 1,
+		Finalizers: []string{v1alpha1.Finalizer}}}
 	if f != nil {
 		f(c)
 	}
@@ -173,5 +189,6 @@ func cluster(f func(*v1alpha1.StorageCluster)) *v1alpha1.StorageCluster {
 
 func node(name string) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name}},
-		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}}}
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady,
+			Status: corev1.ConditionTrue}}}}
 }

@@ -6,13 +6,12 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 )
 
 func (b *bench) pass(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
@@ -20,7 +19,7 @@ func (b *bench) pass(d time.Duration) { b.clock.SetTime(b.clock.Now().Add(d)) }
 // loading is a cluster of three nodes whose module loaders have not started, with its status as it is.
 func loading(t *testing.T) *bench {
 	t.Helper()
-	b := newBench(t, cluster(nil), node("n1"), node("n2"), node("n3"))
+	b := newBench(t, storageCluster(nil), node("n1"), node("n2"), node("n3"))
 	for range 12 {
 		b.pass(time.Minute / 4)
 		if _, _, err := b.step(); err != nil {
@@ -44,9 +43,18 @@ func (b *bench) startLoader(node string) {
 	b.t.Helper()
 	p := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Name: "loader-" + node, Namespace: v1alpha1.WorkloadNamespace,
-			Labels: map[string]string{v1alpha1.LabelCluster: v1alpha1.ClusterName, v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}},
+			Labels: map[string]string{v1alpha1.LabelCluster: v1alpha1.ClusterName,
+				v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}},
 		Spec:   corev1.PodSpec{NodeName: node},
 		Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	var sets appsv1.DaemonSetList
+	if err := b.c.List(b.t.Context(), &sets,
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}); err != nil {
+		b.t.Fatal(err)
+	}
+	for i := range sets.Items {
+		p.Annotations = sets.Items[i].Spec.Template.Annotations
 	}
 	if err := b.c.Create(b.t.Context(), p); err != nil {
 		b.t.Fatal(err)
@@ -56,18 +64,20 @@ func (b *bench) startLoader(node string) {
 func TestCountsAloneAreWrittenAFewAtATime(t *testing.T) {
 	b := loading(t)
 	poll := b.r.Observer.Timing.PollWorking
-	b.r.written = b.clock.Now() // as if the status had just been written
+	b.r.pace.WroteStatus(&v1alpha1.StorageCluster{}) // as if the status had just been written
 	b.loaderStarts("n1")
 	res, log, err := b.step()
 	if err != nil || len(log) != 0 || res.RequeueAfter <= 0 || res.RequeueAfter > poll {
 		t.Errorf("%v, again after %s, did %v", err, res.RequeueAfter, log)
 	}
 	b.pass(poll)
-	if _, log, err = b.step(); err != nil || !slices.Equal(log, []string{"patch status"}) || b.stored().Status.Message != "1 of 3 nodes have DRBD" {
+	if _, log, err = b.step(); err != nil || !slices.Equal(log, []string{"patch status"}) ||
+		b.stored().Status.Message != "1 of 3 nodes have DRBD" {
 		t.Errorf("%v: %v (%s)", err, log, b.stored().Status.Message)
 	}
 	b.loaderStarts("n2", "n3") // the phase is over, which does not wait
-	if _, log, err = b.step(); err != nil || len(log) == 0 || log[0] != "patch status" || b.stored().Status.Phase != v1alpha1.PhaseDatabase {
+	if _, log, err = b.step(); err != nil || len(log) == 0 || log[0] != "patch status" ||
+		b.stored().Status.Phase != v1alpha1.PhaseDatabase {
 		t.Errorf("%v: %v (%s)", err, log, b.stored().Status.Phase)
 	}
 }
@@ -87,7 +97,8 @@ func (s slowReader) List(ctx context.Context, l client.ObjectList, opts ...clien
 }
 
 func TestASlowStepIsRestedFrom(t *testing.T) {
-	for _, tc := range []struct{ took, rest time.Duration }{{0, 0}, {time.Millisecond, 9 * time.Millisecond}, {time.Second, time.Second / 2}} {
+	for _, tc := range []struct{ took, rest time.Duration }{{0, 0}, {time.Millisecond, 9 * time.Millisecond},
+		{time.Second, time.Second / 2}} {
 		b := loading(t)
 		b.pass(time.Hour)
 		b.stale = slowReader{b.c, b, tc.took}
@@ -104,25 +115,5 @@ func TestASlowStepIsRestedFrom(t *testing.T) {
 		if _, _, err = b.step(); err != nil || b.stored().Status.Phase == v1alpha1.PhaseKernelModule {
 			t.Errorf("after %s and a rest: %v, still %s", tc.took, err, b.stored().Status.Phase)
 		}
-	}
-}
-
-func TestAFailedReconcileDoesNotWaitForLong(t *testing.T) {
-	timing := phases.DefaultTiming()
-	limit, again := backOff(timing), reconcile.Request{}
-	var last time.Duration
-	for range 30 { // an outage of minutes
-		wait := limit.When(again)
-		if wait < last || wait > timing.PollSteady {
-			t.Fatalf("%s after %s", wait, last)
-		}
-		last = wait
-	}
-	if last != timing.PollSteady {
-		t.Errorf("%s in the end, want %s", last, timing.PollSteady)
-	}
-	limit.Forget(again)
-	if wait := limit.When(again); wait > 10*time.Millisecond {
-		t.Errorf("%s after a success", wait)
 	}
 }

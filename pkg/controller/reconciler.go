@@ -5,28 +5,39 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
-	"slices"
-	"time"
+	"reflect"
+	"sync"
 
-	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	ctrlcontroller "sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
+	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/status"
 )
 
@@ -37,85 +48,78 @@ type Reconciler struct {
 	Writer   *kube.Writer
 	Observer *observe.Observer
 	API      linstor.API
-	Tasks    phases.Tasks
-	Backups  phases.Backups
+	Tasks    step.Tasks
+	Backups  step.Backups
 	// Live reads past the cache.
-	Live     phases.Live
+	Live     step.Live
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
 	Clock    clock.PassiveClock
 
 	table *fsm.Table
-	// seen is the resourceVersion that the last status patch gave: the cache may still hold the object from before it, and
-	// deciding on that would repeat the last step.
-	seen map[types.UID]fence
-	// quiet is until when nothing but a move of the machine is followed up, and written when the status was last written.
-	quiet, written time.Time
+	pace  pace.Steps
 	// warned is the last resume annotation that was found wrong, so that it is said once.
 	warned string
-	// answered is the last resume annotation that was carried out, and known the object that was looked at before: see spent.
+	// unreadable is what was last told of an object that cannot be read; "" while it can be.
+	unreadable string
+	// answered is the last resume annotation that was carried out, and known the object that was looked at last (spent).
 	answered string
 	known    types.UID
+	// leaving are the nodes that leave, as far as they were told of; nil before the first look.
+	leaving map[string]bool
+	// sight says why the cluster cannot be looked at; nil while it can.
+	sight struct {
+		sync.Mutex
+		err error
+	}
 }
-
-// fence is what the cache must have caught up with.
-type fence struct {
-	before []string // the versions that are older than what was written last
-	until  time.Time
-}
-
-// fenceTime bounds how long a stale cache is waited for; the optimistic lock of the patch protects after that.
-const fenceTime = 2 * time.Second
 
 // Reconcile runs one step of the machine.
 func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	if r.table == nil {
-		r.table, r.seen = fsm.Cluster(), map[types.UID]fence{}
+		r.table = fsm.Cluster()
+	}
+	if r.pace.Clock == nil {
+		r.pace.Timing, r.pace.Clock = r.Observer.Timing, r.Clock
 	}
 	c := &v1alpha1.StorageCluster{}
 	if err := r.Reader.Get(ctx, req.NamespacedName, c); err != nil {
+		if bad, ok := errors.AsType[*kube.UndecodableError](err); ok {
+			return reconcile.Result{}, r.tellUndecodable(ctx, bad)
+		}
 		if apierrors.IsNotFound(err) {
 			r.Metrics.Forget()
+			r.sees(nil)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	if f, ok := r.seen[c.UID]; ok && slices.Contains(f.before, c.ResourceVersion) && r.Clock.Now().Before(f.until) {
-		return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, nil
-	}
-	if c.DeletionTimestamp == nil && !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) {
-		return r.addFinalizer(ctx, c)
-	}
-	if c.DeletionTimestamp != nil && !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) {
-		return reconcile.Result{}, nil // ours is done; somebody else's finalizer keeps the object
-	}
-	began := r.Clock.Now()
-	if wait := r.quiet.Sub(began); wait > 0 {
+	r.unreadable = ""
+	if wait := r.pace.Start(c); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
-	result, err := r.step(ctx, c)
-	r.quiet = time.Time{}
-	if err == nil && result.RequeueAfter > again {
-		end := r.Clock.Now()
-		r.quiet = end.Add(r.pause(end.Sub(began)))
+	if !controllerutil.ContainsFinalizer(c, v1alpha1.Finalizer) {
+		if c.DeletionTimestamp != nil {
+			return reconcile.Result{}, nil // ours is done; somebody else's finalizer keeps the object
+		}
+		return retryConflict(r.patch(ctx, c, func(after *v1alpha1.StorageCluster) {
+			controllerutil.AddFinalizer(after, v1alpha1.Finalizer)
+		}))
 	}
+	result, err := r.step(ctx, c)
+	r.pace.Ended(result.RequeueAfter, err)
 	return result, err
 }
 
-// again is when the next step follows one that moved the machine.
-const again = 10 * time.Millisecond
-
-// pause is how long a step that took so long is rested from, so that a thousand pods that start cost a tenth of a processor
-// at most, and a few are followed without delay.
-func (r *Reconciler) pause(took time.Duration) time.Duration {
-	return min(9*took, r.Observer.Timing.PollWorking/4)
-}
-
-func (r *Reconciler) addFinalizer(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
+// patch changes finalizers or annotations.
+func (r *Reconciler) patch(ctx context.Context, c *v1alpha1.StorageCluster,
+	change func(after *v1alpha1.StorageCluster)) error {
 	after := c.DeepCopy()
-	controllerutil.AddFinalizer(after, v1alpha1.Finalizer)
+	change(after)
 	err := r.Writer.PatchMeta(ctx, c, after)
-	r.fence(c, err)
-	return retryConflict(err)
+	if err == nil {
+		r.pace.Wrote(c)
+	}
+	return err
 }
 
 // step observes, decides, fires, projects, patches and announces.
@@ -125,61 +129,60 @@ func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reco
 		return r.holdStill(ctx, c, err)
 	}
 	snapshot, err := r.Observer.Observe(ctx, c)
-	if err != nil {
-		return reconcile.Result{}, fmt.Errorf("observe: %w", err)
+	if err == nil && c.DeletionTimestamp == nil {
+		err = snapshot.Unreadable
 	}
+	if err != nil {
+		return r.unseen(ctx, c, err)
+	}
+	r.sees(snapshot.Unreadable) // a deletion goes on without the accepted spec
 	if c.Spec.Suspend {
 		r.Tasks.Forget("") // what waits for its turn must not be written any more; what has begun ends
 	}
-	in := &phases.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Backups: r.Backups, Live: r.Live, Announce: r.notices(ctx, c)}
-	if in.Answer, err = phases.ParseAnswer(c); err != nil {
+	in := &step.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Backups: r.Backups, Live: r.Live,
+		Announce: r.notices(ctx, c), Failures: &step.Failures{}}
+	if in.Answer, err = hold.ParseAnswer(c); err != nil {
 		if r.spent(c, err) {
 			return r.removeSpent(ctx, c)
 		}
 		r.warn(c, err)
 	}
 	r.known = c.UID
-	released, err := r.answerNodes(ctx, in)
-	if err != nil {
+	if err := r.answerNodes(ctx, in); err != nil {
 		return retryConflict(err)
 	}
-	outcome := phases.Decide(ctx, in)
-	var moved *fsm.Transition
-	if e := outcome.Event(); e != "" {
+	result := status.Input{Snapshot: snapshot, Outcome: phases.Decide(ctx, in), Failures: in.Failures}
+	if e := result.Outcome.Event; e != "" {
 		t, err := machine.Fire(ctx, e)
 		if err != nil {
 			r.Metrics.Illegal(string(machine.Current()), string(e))
 			return reconcile.Result{}, err
 		}
-		moved = &t
+		result.Transition = &t
 	}
 	if in.AnswerKept {
-		released = in.Answer
+		result.Released = in.Answer
 	}
-	result := status.Input{Snapshot: snapshot, Outcome: outcome, Transition: moved, Released: released}
 	return r.finish(ctx, c, result)
 }
 
-// answerNodes carries out an answer to a hold of single nodes, in whatever phase the cluster is; nil while that is not done.
-func (r *Reconciler) answerNodes(ctx context.Context, in *phases.Input) (*phases.Answer, error) {
-	if in.Answer == nil || in.Answer.Cluster || in.Cluster.Spec.Suspend {
-		return nil, nil
+// answerNodes carries out an answer to a hold of single nodes, in whatever phase the cluster is.
+func (r *Reconciler) answerNodes(ctx context.Context, in *step.Input) (err error) {
+	if in.Answer != nil && !in.Answer.Cluster && !in.Snapshot.Cluster.Spec.Suspend {
+		in.AnswerKept, err = phases.KeepAnswer(ctx, in)
 	}
-	stored, err := in.KeepAnswer(ctx)
-	if err != nil || !stored {
-		return nil, err
-	}
-	return in.Answer, nil
+	return err
 }
 
 // finish writes the status, if it differs, and then tells about it.
-func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in status.Input) (reconcile.Result, error) {
+func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in status.Input) (reconcile.Result,
+	error) {
 	after := c.DeepCopy()
 	after.Status = *status.Project(in)
 	changed := !equality.Semantic.DeepEqual(c.Status, after.Status)
-	due := time.Duration(math.MaxInt64)
+	due := pace.Never
 	if changed && status.OnlyTallies(&c.Status, &after.Status) {
-		if wait := r.written.Add(in.Snapshot.Timing.PollWorking).Sub(r.Clock.Now()); wait > 0 {
+		if wait := r.pace.TalliesWait(); wait > 0 {
 			after.Status, changed, due = *c.Status.DeepCopy(), false, wait
 		}
 	}
@@ -191,12 +194,14 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 		if err := r.Writer.PatchStatus(ctx, before, after); err != nil {
 			return retryConflict(err)
 		}
-		r.fence(c, nil)
-		r.written = r.Clock.Now()
+		r.pace.WroteStatus(c)
 	}
 	r.announce(ctx, c, after, in)
-	if in.Outcome.Kind() == phases.KindDone {
-		return r.removeFinalizer(ctx, after)
+	if in.Outcome.Kind == step.KindDone {
+		err := r.patch(ctx,
+			after, func(o *v1alpha1.StorageCluster) { controllerutil.RemoveFinalizer(o, v1alpha1.Finalizer) })
+		r.pace.Forget()
+		return retryConflict(client.IgnoreNotFound(err))
 	}
 	if in.Released != nil {
 		r.Observer.Refresh()
@@ -204,26 +209,20 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 		if err := r.removeAnnotation(ctx, after); err != nil {
 			return retryConflict(err)
 		}
-		r.fence(c, nil, between)
+		r.pace.Wrote(c, between)
 		r.answered = "" // if it comes back, somebody has given it again
 	}
-	switch in.Outcome.Kind() {
-	case phases.KindFail:
-		return retryConflict(in.Outcome.Err())
-	case phases.KindWait:
-		return reconcile.Result{RequeueAfter: max(min(in.Outcome.After(), due, r.Observer.Due()), again+1)}, nil
-	case phases.KindHold:
-		return reconcile.Result{RequeueAfter: min(in.Snapshot.Timing.PollWorking, due)}, nil
-	default:
-		return reconcile.Result{RequeueAfter: again}, nil
+	if in.Outcome.Kind == step.KindFail {
+		return retryConflict(in.Outcome.Err)
 	}
+	return reconcile.Result{RequeueAfter: r.pace.Next(in.Outcome, due, r.Observer.Due())}, nil
 }
 
-// spent is whether the resume annotation was carried out already, by this operator or one that was killed before it took the
-// annotation away. Of the latter nothing tells but that the annotation was there before this operator. One that comes back
-// later, from Git perhaps, is left alone.
+// spent reports whether the resume annotation was carried out already, by this operator or one that was killed before
+// it took the annotation away. Of the latter nothing tells but that the annotation was there before this operator. One
+// that comes back later, from Git perhaps, is left alone.
 func (r *Reconciler) spent(c *v1alpha1.StorageCluster, err error) bool {
-	if c.Spec.Suspend || !errors.Is(err, phases.ErrNoHold) {
+	if c.Spec.Suspend || !errors.Is(err, hold.ErrNoHold) {
 		return false
 	}
 	return r.known != c.UID || c.Annotations[v1alpha1.AnnotationResume] == r.answered
@@ -231,64 +230,116 @@ func (r *Reconciler) spent(c *v1alpha1.StorageCluster, err error) bool {
 
 func (r *Reconciler) removeSpent(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
 	err := r.removeAnnotation(ctx, c)
-	if r.fence(c, err); err == nil {
+	if err == nil {
 		r.known, r.answered = c.UID, ""
 	}
 	return retryConflict(err)
 }
 
 func (r *Reconciler) removeAnnotation(ctx context.Context, c *v1alpha1.StorageCluster) error {
-	after := c.DeepCopy()
-	delete(after.Annotations, v1alpha1.AnnotationResume)
-	return r.Writer.PatchMeta(ctx, c, after)
+	return r.patch(ctx, c, func(after *v1alpha1.StorageCluster) { delete(after.Annotations, v1alpha1.AnnotationResume) })
 }
-
-func (r *Reconciler) removeFinalizer(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
-	after := c.DeepCopy()
-	controllerutil.RemoveFinalizer(after, v1alpha1.Finalizer)
-	delete(r.seen, c.UID)
-	return retryConflict(client.IgnoreNotFound(r.Writer.PatchMeta(ctx, c, after)))
-}
-
-// reasonUnknownPhase is the Event's reason for a phase that a newer operator wrote.
-const reasonUnknownPhase = "UnknownPhase"
 
 // holdStill leaves an object alone whose phase a newer operator wrote.
-func (r *Reconciler) holdStill(ctx context.Context, c *v1alpha1.StorageCluster, cause error) (reconcile.Result, error) {
+func (r *Reconciler) holdStill(ctx context.Context, c *v1alpha1.StorageCluster, cause error) (reconcile.Result,
+	error) {
+	r.sees(cause)
 	log.FromContext(ctx).Error(cause, "the phase is not known to this operator, which changes nothing")
 	if text := cause.Error(); r.warned != text {
 		r.warned = text
-		r.Recorder.Eventf(c, nil, "Warning", reasonUnknownPhase, "HoldStill",
-			"phase %s is not known to this operator; it changes nothing. Run the operator that wrote it", c.Status.Phase)
+		r.event(c, warning, reasonUnknownPhase, "HoldStill", fmt.Sprintf(
+			"phase %s is not known to this operator; it changes nothing. Run the operator that wrote it", c.Status.Phase))
 	}
 	return reconcile.Result{RequeueAfter: r.Observer.Timing.Safety}, nil
 }
 
-// maxActionToken is how many characters of a token go into an Event's action, which the API bounds to 128 bytes.
-const maxActionToken = 30
-
 func (r *Reconciler) warn(c *v1alpha1.StorageCluster, err error) {
 	if text := err.Error(); r.warned != text {
 		r.warned = text
-		// The action tells one wrong token from the next: the recorder folds Events that differ in their notes alone.
+		// The action tells one wrong token from the next: the recorder folds Events that differ in their notes alone. A
+		// token may be of any length, and 30 characters of it are enough.
 		token := []rune(c.Annotations[v1alpha1.AnnotationResume])
-		r.Recorder.Eventf(c, nil, "Warning", "ResumeIgnored", "Resume "+string(token[:min(len(token), maxActionToken)]), "%s", note(text, ""))
-	}
-}
-
-// fence has the next step wait until the cache is past the versions given.
-func (r *Reconciler) fence(c *v1alpha1.StorageCluster, err error, versions ...string) {
-	if err == nil {
-		r.seen[c.UID] = fence{before: append(versions, c.ResourceVersion), until: r.Clock.Now().Add(fenceTime)}
+		r.event(c, warning, "ResumeIgnored", "Resume "+string(token[:min(len(token), 30)]), text)
 	}
 }
 
 // retryConflict makes a lost race a quiet retry: the object changed under us, and the next reconcile sees how.
 func retryConflict(err error) (reconcile.Result, error) {
 	if errors.Is(err, context.Canceled) || apierrors.IsConflict(err) {
-		return reconcile.Result{RequeueAfter: 100 * time.Millisecond}, nil
+		return reconcile.Result{RequeueAfter: pace.LostRace}, nil
 	}
 	return reconcile.Result{}, err
 }
 
-func logger(ctx context.Context) logr.Logger { return log.FromContext(ctx) }
+// Setup adds the reconciler to a manager. There is one StorageCluster, so every change that matters asks for the same
+// reconcile, and the queue folds a thousand pods that start into a few runs.
+//
+// wake carries the ends of background writes.
+func (r *Reconciler) Setup(mgr ctrl.Manager, wake <-chan event.GenericEvent) error {
+	one := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterName}}}
+	})
+	skipValidation := true // tests run several managers in one process
+	return ctrl.NewControllerManagedBy(mgr).
+		Named("storagecluster").
+		For(kube.Raw(), builder.WithPredicates(ownChanges())).
+		Watches(&corev1.Node{}, one, builder.WithPredicates(nodeChanges())).
+		Watches(&corev1.Pod{}, one, builder.WithPredicates(podChanges())).
+		Watches(&appsv1.DaemonSet{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&appsv1.Deployment{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.Service{}, one, builder.WithPredicates(labelled)).
+		Watches(&corev1.ConfigMap{}, one, builder.WithPredicates(labelled)).
+		Watches(&corev1.Secret{}, one).
+		WatchesRawSource(source.Channel(wake, one)).
+		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 1, SkipNameValidation: &skipValidation,
+			RateLimiter: pace.BackOff(r.Observer.Timing)}).
+		Complete(r)
+}
+
+// ownChanges passes what a user can change; our own status writes come back as nothing.
+func ownChanges() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		a, b := e.ObjectOld, e.ObjectNew
+		return a.GetGeneration() != b.GetGeneration() ||
+			(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
+			a.GetAnnotations()[v1alpha1.AnnotationResume] != b.GetAnnotations()[v1alpha1.AnnotationResume] ||
+			!reflect.DeepEqual(a.GetFinalizers(), b.GetFinalizers())
+	}}
+}
+
+// nodeChanges leaves out heartbeats and lists of images.
+func nodeChanges() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		a, okA := e.ObjectOld.(*corev1.Node)
+		b, okB := e.ObjectNew.(*corev1.Node)
+		if !okA || !okB {
+			return true
+		}
+		return !reflect.DeepEqual(a.Labels, b.Labels) || !reflect.DeepEqual(a.Annotations, b.Annotations) ||
+			!reflect.DeepEqual(a.Spec, b.Spec) || !reflect.DeepEqual(a.Status.Addresses, b.Status.Addresses) ||
+			a.Status.NodeInfo != b.Status.NodeInfo || readyStatus(a) != readyStatus(b) ||
+			(a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
+	}}
+}
+
+func readyStatus(n *corev1.Node) corev1.ConditionStatus {
+	if c := cluster.NodeCondition(n, corev1.NodeReady); c != nil {
+		return c.Status
+	}
+	return corev1.ConditionUnknown
+}
+
+// podChanges passes pods of ours whose status changed.
+func podChanges() predicate.Predicate {
+	return predicate.And(labelled, predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		a, okA := e.ObjectOld.(*corev1.Pod)
+		b, okB := e.ObjectNew.(*corev1.Pod)
+		return !okA || !okB || !reflect.DeepEqual(a.Status, b.Status) ||
+			(a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
+	}})
+}
+
+// labelled passes what is of the cluster.
+var labelled = predicate.NewPredicateFuncs(func(o client.Object) bool {
+	return o.GetLabels()[v1alpha1.LabelCluster] != ""
+})

@@ -11,16 +11,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 )
 
 func TestFinalizerComesBeforeAnyEffect(t *testing.T) {
-	b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) { c.Finalizers = nil }), node("n1"))
+	b := newBench(t, storageCluster(func(c *v1alpha1.StorageCluster) { c.Finalizers = nil }), node("n1"))
 	_, log, err := b.step()
 	if err != nil {
 		t.Fatal(err)
@@ -34,17 +34,19 @@ func TestFinalizerComesBeforeAnyEffect(t *testing.T) {
 }
 
 func TestOneStatusPatchThenTheEvent(t *testing.T) {
-	b := newBench(t, cluster(nil), node("n1"))
+	b := newBench(t, storageCluster(nil), node("n1"))
 	res, log, err := b.step()
 	if err != nil || res.RequeueAfter <= 0 {
 		t.Fatalf("%v, again after %s", err, res.RequeueAfter)
 	}
-	want := []string{"apply", "patch status", "event Normal Assessing Accepted: Pending → Assessing (Accepted): the spec is accepted as LINSTOR " + catalogue.Embedded().Newest()}
+	want := []string{"apply", "patch status",
+		"event Normal Assessing Accepted: Pending → Assessing: the spec is accepted as LINSTOR " +
+			catalogue.Embedded().Newest()}
 	if d := cmp.Diff(want, log); d != "" {
 		t.Error(d)
 	}
 	st := b.stored().Status
-	if st.Phase != v1alpha1.PhaseAssessing || len(st.Conditions) != len(v1alpha1.ConditionTypes()) || st.Target == "" {
+	if st.Phase != v1alpha1.PhaseAssessing || len(st.Conditions) != len(conditions.Types()) || st.Target == "" {
 		t.Errorf("stored %s, %d conditions, target %q", st.Phase, len(st.Conditions), st.Target)
 	}
 	if got := b.metric("storagecluster_transitions_total"); got != 1 {
@@ -53,7 +55,7 @@ func TestOneStatusPatchThenTheEvent(t *testing.T) {
 }
 
 func TestStepsOfAnEmptyClusterEndInQuiet(t *testing.T) {
-	b := newBench(t, cluster(nil))
+	b := newBench(t, storageCluster(nil))
 	for range 12 {
 		if _, _, err := b.step(); err != nil {
 			t.Fatal(err)
@@ -76,18 +78,20 @@ func TestNothingIsToldWhenThePatchFails(t *testing.T) {
 		{"refused", apierrors.NewInternalError(errors.New("etcd is away")), false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			b := newBench(t, cluster(nil), node("n1"))
+			b := newBench(t, storageCluster(nil), node("n1"))
 			b.fault["patch status"] = tc.fault
 			res, log, err := b.step()
 			if (err == nil) != tc.quiet || tc.quiet && res.RequeueAfter <= 0 {
 				t.Errorf("err = %v, again after %s", err, res.RequeueAfter)
 			}
-			if slices.ContainsFunc(log, func(l string) bool { return strings.HasPrefix(l, "event ") }) || b.metric("storagecluster_transitions_total") != 0 {
+			if slices.ContainsFunc(log, func(l string) bool { return strings.HasPrefix(l, "event ") }) ||
+				b.metric("storagecluster_transitions_total") != 0 {
 				t.Errorf("told although it is not stored: %v", log)
 			}
 			delete(b.fault, "patch status")
 			_, log, err = b.step()
-			if err != nil || b.stored().Status.Phase != v1alpha1.PhaseAssessing || b.metric("storagecluster_transitions_total") != 1 {
+			if err != nil || b.stored().Status.Phase != v1alpha1.PhaseAssessing ||
+				b.metric("storagecluster_transitions_total") != 1 {
 				t.Errorf("the next time: %v, %v", err, log)
 			}
 			if slices.Contains(log, "apply") {
@@ -98,7 +102,7 @@ func TestNothingIsToldWhenThePatchFails(t *testing.T) {
 }
 
 func TestAStaleObjectIsAConflictAndNoEvent(t *testing.T) {
-	b := newBench(t, cluster(nil), node("n1"))
+	b := newBench(t, storageCluster(nil), node("n1"))
 	old := b.stored()
 	// Somebody writes after the cache was read.
 	changed := old.DeepCopy()
@@ -133,7 +137,7 @@ func (s staleReader) Get(ctx context.Context, k client.ObjectKey, o client.Objec
 }
 
 func TestNothingIsDoneOnAnObjectFromBeforeTheLastPatch(t *testing.T) {
-	b := newBench(t, cluster(nil), node("n1"))
+	b := newBench(t, storageCluster(nil), node("n1"))
 	old := b.stored()
 	if _, _, err := b.step(); err != nil {
 		t.Fatal(err)
@@ -150,10 +154,11 @@ func TestNothingIsDoneOnAnObjectFromBeforeTheLastPatch(t *testing.T) {
 }
 
 func TestAnIllegalEventWritesNoStatus(t *testing.T) {
-	b := newBench(t, cluster(nil), node("n1"))
+	b := newBench(t, storageCluster(nil), node("n1"))
 	table := fsm.Cluster()
-	table.Rows = slices.DeleteFunc(table.Rows, func(r fsm.Row) bool { return r.From == fsm.Pending && r.Event == fsm.Accepted })
-	b.r.table, b.r.seen = table, map[types.UID]fence{}
+	table.Rows = slices.DeleteFunc(table.Rows,
+		func(r fsm.Row) bool { return r.From == fsm.Pending && r.Event == fsm.Accepted })
+	b.r.table = table
 	_, log, err := b.step()
 	var illegal *fsm.IllegalEventError
 	if !errors.As(err, &illegal) || illegal.State != fsm.Pending || illegal.Event != fsm.Accepted {
@@ -169,7 +174,7 @@ func TestAnIllegalEventWritesNoStatus(t *testing.T) {
 
 func TestAnUnknownPhaseIsLeftAlone(t *testing.T) {
 	for _, deleted := range []bool{false, true} {
-		b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) { c.Status.Phase = "Teleporting" }), node("n1"))
+		b := newBench(t, storageCluster(func(c *v1alpha1.StorageCluster) { c.Status.Phase = "Teleporting" }), node("n1"))
 		if deleted {
 			if err := b.c.Delete(t.Context(), b.stored()); err != nil {
 				t.Fatal(err)
@@ -180,7 +185,8 @@ func TestAnUnknownPhaseIsLeftAlone(t *testing.T) {
 		if err != nil || res.RequeueAfter <= 0 {
 			t.Errorf("err %v, again after %s", err, res.RequeueAfter)
 		}
-		if len(log) != 1 || !strings.HasPrefix(log[0], "event Warning UnknownPhase") || !strings.Contains(log[0], "Teleporting") {
+		if len(log) != 1 || !strings.HasPrefix(log[0], "event Warning UnknownPhase") ||
+			!strings.Contains(log[0], "Teleporting") {
 			t.Errorf("got %v", log)
 		}
 		if _, log, _ = b.step(); len(log) != 0 {
@@ -197,7 +203,7 @@ func TestGoneAndForeignFinalizer(t *testing.T) {
 	if res, log, err := b.step(); err != nil || len(log) != 0 || res.RequeueAfter != 0 {
 		t.Errorf("gone: %v %v %v", res, log, err)
 	}
-	b = newBench(t, cluster(func(c *v1alpha1.StorageCluster) { c.Finalizers = []string{"example.com/other"} }))
+	b = newBench(t, storageCluster(func(c *v1alpha1.StorageCluster) { c.Finalizers = []string{"example.com/other"} }))
 	if err := b.c.Delete(t.Context(), b.stored()); err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +213,7 @@ func TestGoneAndForeignFinalizer(t *testing.T) {
 }
 
 func TestDeletionOfAClusterThatNeverStarted(t *testing.T) {
-	b := newBench(t, cluster(nil))
+	b := newBench(t, storageCluster(nil))
 	if err := b.c.Delete(t.Context(), b.stored()); err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +225,8 @@ func TestDeletionOfAClusterThatNeverStarted(t *testing.T) {
 		}
 		all = append(all, log...)
 	}
-	if err := b.c.Get(t.Context(), client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{}); !apierrors.IsNotFound(err) {
+	if err := b.c.Get(t.Context(), client.ObjectKey{Name: v1alpha1.ClusterName},
+		&v1alpha1.StorageCluster{}); !apierrors.IsNotFound(err) {
 		t.Errorf("still there (%v) after %v", err, all)
 	}
 	if slices.Contains(all, "apply") {
@@ -235,10 +242,11 @@ func TestDeletionOfAClusterThatNeverStarted(t *testing.T) {
 
 // held is a cluster that waits for an answer to h-2 and has got another one.
 func held(token string) *v1alpha1.StorageCluster {
-	return cluster(func(c *v1alpha1.StorageCluster) {
+	return storageCluster(func(c *v1alpha1.StorageCluster) {
 		c.Annotations = map[string]string{v1alpha1.AnnotationResume: token}
 		c.Status.Phase, c.Status.ObservedGeneration = v1alpha1.PhaseHumanIntervention, 1
-		c.Status.Hold = &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldDeviceNotEmpty, Options: []string{v1alpha1.OptionRetry}}
+		c.Status.Hold = &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldDeviceNotEmpty,
+			Options: []v1alpha1.HoldOption{{Answer: v1alpha1.OptionRetry}}}
 	})
 }
 
@@ -246,14 +254,16 @@ func TestAWrongTokenIsSaidOnceAndDoesNothing(t *testing.T) {
 	b := newBench(t, held("h-1:retry"))
 	b.r.known = b.stored().UID // the token came later
 	_, log, err := b.step()
-	if err != nil || len(log) != 2 || !strings.HasPrefix(log[0], "event Warning ResumeIgnored") || !strings.Contains(log[0], "h-1") || log[1] != "patch status" {
+	if err != nil || len(log) != 2 || !strings.HasPrefix(log[0], "event Warning ResumeIgnored") ||
+		!strings.Contains(log[0], "h-1") || log[1] != "patch status" {
 		t.Errorf("%v %v", err, log)
 	}
 	if _, log, err = b.step(); err != nil || len(log) != 0 {
 		t.Errorf("said again: %v %v", err, log)
 	}
 	got := b.stored()
-	if got.Status.Phase != v1alpha1.PhaseHumanIntervention || got.Status.Hold.ID != "h-2" || got.Annotations[v1alpha1.AnnotationResume] == "" {
+	if got.Status.Phase != v1alpha1.PhaseHumanIntervention || got.Status.Hold.ID != "h-2" ||
+		got.Annotations[v1alpha1.AnnotationResume] == "" {
 		t.Errorf("a stale token did something: %s %+v %v", got.Status.Phase, got.Status.Hold, got.Annotations)
 	}
 }
@@ -287,20 +297,23 @@ func TestATokenThatWasCarriedOutIsRemoved(t *testing.T) {
 }
 
 func TestTheRightTokenResumesAndIsRemovedAfterwards(t *testing.T) {
-	b := newBench(t, cluster(func(c *v1alpha1.StorageCluster) {
+	b := newBench(t, storageCluster(func(c *v1alpha1.StorageCluster) {
 		c.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-2:retry"}
 		c.Status.Phase, c.Status.ObservedGeneration = v1alpha1.PhaseHumanIntervention, 1
-		c.Status.Hold = &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldControllerFailed, Options: []string{v1alpha1.OptionRetry}}
+		c.Status.Hold = &v1alpha1.Hold{ID: "h-2", Reason: v1alpha1.HoldControllerFailed,
+			Options: []v1alpha1.HoldOption{{Answer: v1alpha1.OptionRetry}}}
 	}))
 	_, log, err := b.step()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(log) != 3 || log[0] != "patch status" || !strings.HasPrefix(log[1], "event Normal Assessing Resumed") || log[2] != "patch *v1alpha1.StorageCluster" {
+	if len(log) != 3 || log[0] != "patch status" || !strings.HasPrefix(log[1], "event Normal Assessing Resumed") ||
+		log[2] != "patch *v1alpha1.StorageCluster" {
 		t.Errorf("the annotation goes after the transition is stored: %v", log)
 	}
 	got := b.stored()
-	if got.Status.Phase != v1alpha1.PhaseAssessing || got.Status.Hold != nil || got.Annotations[v1alpha1.AnnotationResume] != "" {
+	if got.Status.Phase != v1alpha1.PhaseAssessing || got.Status.Hold != nil ||
+		got.Annotations[v1alpha1.AnnotationResume] != "" {
 		t.Errorf("%s %+v %v", got.Status.Phase, got.Status.Hold, got.Annotations)
 	}
 
@@ -310,7 +323,8 @@ func TestTheRightTokenResumesAndIsRemovedAfterwards(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, log, err = b.step()
-	if err != nil || len(log) == 0 || !strings.HasPrefix(log[0], "event Warning ResumeIgnored") || b.stored().Annotations[v1alpha1.AnnotationResume] == "" {
+	if err != nil || len(log) == 0 || !strings.HasPrefix(log[0], "event Warning ResumeIgnored") ||
+		b.stored().Annotations[v1alpha1.AnnotationResume] == "" {
 		t.Errorf("%v %v %v", err, log, b.stored().Annotations)
 	}
 }

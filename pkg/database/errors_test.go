@@ -4,25 +4,25 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 )
 
 func TestErrorsTellNoCredentials(t *testing.T) {
 	about := subject{
 		server: "mariadb at db:3306", database: "linstor", secret: secretName,
-		access: resources.Database{User: "linstor", Password: "hunter2"},
+		access: connection.Settings{User: "linstor", Password: "hunter2"},
 	}
 	for _, tc := range []struct {
 		name, cause, want string
 		kind              error
 	}{
 		{
-			name: "user in quotes", kind: ErrCredentials, cause: `no entry for user "linstor", database "linstor"`,
+			name: "user in quotes", kind: errCredentials, cause: `no entry for user "linstor", database "linstor"`,
 			want: `mariadb at db:3306 refused access: no entry for user "<username>", database "linstor" ` +
 				`(keys username and password of Secret linstor-storage/linstor-db)`,
 		},
 		{
-			name: "user in single quotes", kind: ErrUnreachable, cause: "user 'linstor'@'h' has too many connections",
+			name: "user in single quotes", kind: errUnreachable, cause: "user 'linstor'@'h' has too many connections",
 			want: "mariadb at db:3306 cannot be reached: user '<username>'@'h' has too many connections",
 		},
 		{

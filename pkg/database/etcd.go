@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"slices"
 	"strings"
@@ -16,7 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 )
 
 const (
@@ -29,14 +30,14 @@ const (
 
 // etcd looks into an etcd cluster. It speaks plain text whatever the endpoints' scheme, as LINSTOR does without a CA
 // certificate (linstor-server 1.33, DbEtcd); a member that insists on TLS is unreachable for both.
-func (p *Prober) etcd(ctx context.Context, db *v1alpha1.EtcdDatabase, access resources.Database) ([]string, error) {
+func (p *Prober) etcd(ctx context.Context, db *v1alpha1.EtcdDatabase, access connection.Settings) ([]string, error) {
 	hosts := strings.Split(strings.TrimPrefix(access.URL, "etcd://"), ",")
 	about := subject{
 		server: "etcd at " + strings.Join(hosts, ", "), secret: db.CredentialsSecret, access: access, timeout: p.timeout,
 	}
 	// The client waits out the whole time for members that refuse connections, and forgets why.
 	if err := anyListens(ctx, hosts); err != nil {
-		return nil, about.fail(ctx, ErrUnreachable, err)
+		return nil, about.fail(ctx, errUnreachable, err)
 	}
 	keys, err := readEtcd(ctx, hosts, access)
 	if err != nil {
@@ -71,7 +72,7 @@ func anyListens(ctx context.Context, hosts []string) error {
 	return errors.New(strings.Join(failures, "; "))
 }
 
-func readEtcd(ctx context.Context, hosts []string, access resources.Database) (_ []*mvccpb.KeyValue, err error) {
+func readEtcd(ctx context.Context, hosts []string, access connection.Settings) (_ []*mvccpb.KeyValue, err error) {
 	c, err := clientv3.New(clientv3.Config{
 		Context: ctx, Endpoints: hosts, Username: access.User, Password: access.Password, Logger: zap.NewNop(),
 	})
@@ -94,19 +95,19 @@ func readEtcd(ctx context.Context, hosts []string, access resources.Database) (_
 // classifyEtcd goes by etcd's own errors first: a wrong password is an InvalidArgument to gRPC.
 func classifyEtcd(err error) error {
 	err = rpctypes.Error(err) // the client leaves some in gRPC's form
-	switch {
-	case errors.Is(err, rpctypes.ErrAuthFailed), errors.Is(err, rpctypes.ErrUserEmpty), errors.Is(err, rpctypes.ErrPermissionDenied):
-		return ErrCredentials
+	if errors.Is(err, rpctypes.ErrAuthFailed) || errors.Is(err, rpctypes.ErrUserEmpty) ||
+		errors.Is(err, rpctypes.ErrPermissionDenied) {
+		return errCredentials
 	}
 	code := status.Code(err)
-	if own := (rpctypes.EtcdError{}); errors.As(err, &own) {
+	if own, ok := errors.AsType[rpctypes.EtcdError](err); ok {
 		code = own.Code()
 	}
 	switch code {
 	case codes.PermissionDenied, codes.Unauthenticated:
-		return ErrCredentials
+		return errCredentials
 	case codes.Unavailable, codes.DeadlineExceeded, codes.Canceled:
-		return ErrUnreachable
+		return errUnreachable
 	}
 	return nil
 }
@@ -123,9 +124,5 @@ func etcdNames(keys []*mvccpb.KeyValue) []string {
 			rows[key] = key
 		}
 	}
-	names := make([]string, 0, len(rows))
-	for _, name := range rows {
-		names = append(names, name)
-	}
-	return names
+	return slices.Collect(maps.Values(rows))
 }

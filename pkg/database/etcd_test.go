@@ -28,11 +28,11 @@ func startEtcd(t *testing.T) (int32, *clientv3.Client) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	port, peer := freePort(t), freePort(t)
-	clientURL, peerURL := fmt.Sprintf("http://127.0.0.1:%d", port), fmt.Sprintf("http://127.0.0.1:%d", peer)
+	port := freePort(t)
+	clientURL := fmt.Sprintf("http://127.0.0.1:%d", port)
 	ended := startProcess(t, exec.Command(filepath.Join(bin, kubebin.Etcd), "--name=default", "--data-dir="+dir,
 		"--listen-client-urls="+clientURL, "--advertise-client-urls="+clientURL,
-		"--listen-peer-urls="+peerURL, "--initial-advertise-peer-urls="+peerURL, "--initial-cluster=default="+peerURL,
+		"--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"),
 		"--unsafe-no-fsync", "--log-level=warn", "--bcrypt-cost=4", "--heartbeat-interval=20", "--election-timeout=200"))
 	c, err := clientv3.New(clientv3.Config{Endpoints: []string{clientURL}, Logger: zap.NewNop()})
 	if err != nil {
@@ -75,10 +75,10 @@ func putNode(t *testing.T, c *clientv3.Client, name string) {
 
 func TestEtcd(t *testing.T) {
 	port, c := startEtcd(t)
-	look := func(t *testing.T, want Result, ports ...int32) {
+	look := func(t *testing.T, want []string, ports ...int32) {
 		t.Helper()
 		spec := etcdSpec("", ports...)
-		got, err := New(nil).Probe(t.Context(), spec, accessTo(spec, "", ""))
+		got, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, "", ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,24 +86,25 @@ func TestEtcd(t *testing.T) {
 			t.Errorf("result (-want +got):\n%s", diff)
 		}
 	}
-	look(t, Result{}, port)
+	look(t, nil, port)
 
 	// What a LINSTOR writes that has no node yet, and what is none of LINSTOR's.
-	for _, key := range []string{"/LINSTOR/DBHISTORY/version", "/LINSTOR/NODES_OF_OTHERS/A/NODE_DSP_NAME", "/registry/nodes/n1"} {
+	for _, key := range []string{"/LINSTOR/DBHISTORY/version", "/LINSTOR/NODES_OF_OTHERS/A/NODE_DSP_NAME",
+		"/registry/nodes/n1"} {
 		if _, err := c.Put(t.Context(), key, "44"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	look(t, Result{}, port)
+	look(t, nil, port)
 
 	for _, name := range foreignNodes() {
 		putNode(t, c, name)
 	}
-	look(t, Result{Nodes: firstForeignNodes, Total: 12}, port)
+	look(t, firstForeignNodes, port)
 	if _, err := c.Put(t.Context(), "/LINSTOR/NODES/DAMAGED/UUID", "u"); err != nil {
 		t.Fatal(err)
 	}
-	withDamaged := Result{Nodes: append([]string{"DAMAGED"}, firstForeignNodes[:9]...), Total: 13}
+	withDamaged := append([]string{"DAMAGED"}, firstForeignNodes[:9]...)
 	look(t, withDamaged, port)
 	t.Run("a member is down", func(t *testing.T) { look(t, withDamaged, freePort(t), port) })
 
@@ -116,14 +117,14 @@ func TestEtcd(t *testing.T) {
 		{name: "right password", secret: secretName, user: ownerUser, password: ownerPassword},
 		{
 			name: "wrong password", secret: secretName, user: ownerUser, password: "wr0ng",
-			kind: ErrCredentials, says: []string{"127.0.0.1:" + decimal(port), "linstor-storage/" + secretName},
+			kind: errCredentials, says: []string{"127.0.0.1:" + decimal(port), "linstor-storage/" + secretName},
 		},
-		{name: "no credentials", kind: ErrCredentials, says: []string{"no credentialsSecret"}},
-		{name: "may not read", secret: secretName, user: guestUser, password: guestPassword, kind: ErrCredentials},
+		{name: "no credentials", kind: errCredentials, says: []string{"no credentialsSecret"}},
+		{name: "may not read", secret: secretName, user: guestUser, password: guestPassword, kind: errCredentials},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := etcdSpec(tc.secret, port)
-			got, err := New(nil).Probe(t.Context(), spec, accessTo(spec, tc.user, tc.password))
+			got, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, tc.user, tc.password))
 			if !errors.Is(err, tc.kind) {
 				t.Fatalf("error %v, want %v", err, tc.kind)
 			}
@@ -160,21 +161,21 @@ func enableEtcdAuth(t *testing.T, c *clientv3.Client) {
 }
 
 func TestEtcdUnreachable(t *testing.T) {
+	silent := silentServer(t) // first, lest it gets the port that nobody shall listen on
 	for _, tc := range []struct {
-		name string
-		port int32
-		says string
+		name   string
+		port   int32
+		prober *Prober
+		says   string
 	}{
-		{"nobody listens", freePort(t), "connection refused"},
-		{"silent", silentServer(t), "no answer within 200ms"},
+		{"nobody listens", freePort(t), patient(nil), "connection refused"},
+		{"silent", silent, &Prober{timeout: 200 * time.Millisecond}, "no answer within 200ms"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := etcdSpec(secretName, tc.port)
-			p := New(nil)
-			p.timeout = 200 * time.Millisecond
-			_, err := p.Probe(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
-			if !errors.Is(err, ErrUnreachable) {
-				t.Fatalf("error %v, want %v", err, ErrUnreachable)
+			_, err := tc.prober.Nodes(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+			if !errors.Is(err, errUnreachable) {
+				t.Fatalf("error %v, want %v", err, errUnreachable)
 			}
 			checkText(t, err, []string{tc.says, "127.0.0.1:" + decimal(tc.port)}, ownerUser, ownerPassword)
 		})

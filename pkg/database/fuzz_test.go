@@ -9,10 +9,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 )
 
-// FuzzParseJDBC: the URL that LINSTOR gets and the server that is looked at are the same, for every database name and mode.
+// FuzzParseJDBC: the URL that LINSTOR gets and the server that is looked at are the same, for every database name and
+// mode.
 func FuzzParseJDBC(f *testing.F) {
 	f.Add("db.example.com", int32(5432), "linstor", "verify-full")
 	f.Add("10.0.0.1", int32(0), "a/b?c#d%41", "x&y=z")
@@ -23,8 +24,9 @@ func FuzzParseJDBC(f *testing.F) {
 		}) {
 			return // the CRD refuses them
 		}
-		spec := &v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: host, Port: port, Database: name, SSLMode: mode}}
-		got, err := parseJDBC(resources.DatabaseURL(spec), "sslmode")
+		spec := &v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: host, Port: port, Database: name,
+			SSLMode: mode}}
+		got, err := parseJDBC(connection.URL(spec), "sslmode")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +38,7 @@ func FuzzParseJDBC(f *testing.F) {
 			want.database = "linstor"
 		}
 		if got != want {
-			t.Errorf("%s is read as %+v, want %+v", resources.DatabaseURL(spec), got, want)
+			t.Errorf("%s is read as %+v, want %+v", connection.URL(spec), got, want)
 		}
 	})
 }
@@ -47,9 +49,10 @@ func FuzzRedact(f *testing.F) {
 	f.Add("a", "a", "Access denied for user 'a'@'10.0.0.1' (using password: YES)")
 	f.Add(`"`, "", `role """ is not permitted`)
 	f.Fuzz(func(t *testing.T, user, password, text string) {
-		s := subject{server: "PostgreSQL at db:5432", access: resources.Database{User: user, Password: password}}
+		s := subject{server: "PostgreSQL at db:5432", access: connection.Settings{User: user, Password: password}}
 		got := s.access.Hide(text)
-		if len(password) > 8 && strings.Contains(got, password) && !strings.Contains("the message is left out, because it repeats the password", password) {
+		if len(password) > 8 && strings.Contains(got, password) &&
+			!strings.Contains("the message is left out, because it repeats the password", password) {
 			t.Errorf("%q shows the password %q", got, password)
 		}
 		if user != "" && strings.Contains(got, `user "`+user+`"`) && user != "<username>" {
@@ -63,7 +66,8 @@ func FuzzRows(f *testing.F) {
 	f.Add("N1/NODE_DSP_NAME", "n1", "N2", "", []byte(`{"metadata":{"name":"abc"},"spec":{"node_dsp_name":"n1"}}`))
 	f.Add("", "", "/", "x", []byte(`{"metadata":{"name":"abc"},"spec":[]}`))
 	f.Fuzz(func(t *testing.T, key, value, key2, value2 string, object []byte) {
-		keys := []*mvccpb.KeyValue{{Key: []byte(etcdNodes + key), Value: []byte(value)}, {Key: []byte(etcdNodes + key2), Value: []byte(value2)}}
+		keys := []*mvccpb.KeyValue{{Key: []byte(etcdNodes + key), Value: []byte(value)},
+			{Key: []byte(etcdNodes + key2), Value: []byte(value2)}}
 		row, _, _ := strings.Cut(key, "/")
 		row2, _, _ := strings.Cut(key2, "/")
 		rows := 2

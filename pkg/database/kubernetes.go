@@ -15,8 +15,9 @@ import (
 // nodesKind is the kind of LINSTOR's table of nodes; LINSTOR names kinds in the plural (linstor-server, Nodes.yaml).
 var nodesKind = schema.GroupKind{Group: "internal.linstor.linbit.com", Kind: "Nodes"}
 
-// kubernetes lists LINSTOR's custom resources. Any version that is served will do: each shows all objects, and the columns
-// of this table have been the same since LINSTOR's first version with this database (GenCrdV1_15_0 to GenCrdV1_33_1).
+// kubernetes lists LINSTOR's custom resources. Any version that is served will do: each shows all objects, and the
+// columns of this table have been the same since LINSTOR's first version with this database (GenCrdV1_15_0 to
+// GenCrdV1_33_1).
 func (p *Prober) kubernetes(ctx context.Context) ([]string, error) {
 	discovering, ok := p.reader.(interface{ RESTMapper() meta.RESTMapper })
 	if !ok {
@@ -72,7 +73,7 @@ func nodeName(node *unstructured.Unstructured) string {
 // kubernetesError wraps: neither the API server nor client-go puts credentials into errors.
 func kubernetesError(verb string, err error) error {
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-		return fmt.Errorf("kubernetes API %w: %s %s: %w", ErrUnreachable, verb, nodesKind, err)
+		return fmt.Errorf("kubernetes API %w: %s %s: %w", errUnreachable, verb, nodesKind, err)
 	}
 	return fmt.Errorf("kubernetes: %s %s: %w", verb, nodesKind, err)
 }

@@ -20,7 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -45,39 +45,40 @@ func TestKubernetes(t *testing.T) {
 	})
 	admin := clientFor(t, plane, "admin", "system:masters")
 	grantRead(t, admin, "reader")
-	reader := New(clientFor(t, plane, "reader"))
+	reader := patient(clientFor(t, plane, "reader"))
 	reader.pageSize = 5
 
-	look(t, reader, Result{}) // no definitions
+	look(t, reader, nil) // no definitions
 
 	// A LINSTOR of long ago, and then a newer one that serves its version too.
 	define(t, admin, "v1-19-1")
-	lookUntil(t, reader, Result{})
+	lookUntil(t, reader, nil)
 	for i, name := range foreignNodes() {
 		createNode(t, admin, "v1-19-1", i, map[string]any{"node_dsp_name": name})
 	}
-	look(t, reader, Result{Nodes: firstForeignNodes, Total: 12})
+	look(t, reader, firstForeignNodes)
 	define(t, admin, "v1-99-0", "v1-19-1")
-	look(t, reader, Result{Nodes: firstForeignNodes, Total: 12})
+	look(t, reader, firstForeignNodes)
 	createNode(t, admin, "v1-19-1", 98, map[string]any{"node_name": "CAPITALS"})
 	createNode(t, admin, "v1-19-1", 99, nil)
-	all := Result{Nodes: append([]string{nodeObject(99), "CAPITALS"}, firstForeignNodes[:8]...), Total: 14}
+	all := append([]string{nodeObject(99), "CAPITALS"}, firstForeignNodes[:8]...)
 	look(t, reader, all)
 	t.Run("one who discovers both versions", func(t *testing.T) {
-		look(t, New(clientFor(t, plane, "reader")), all)
+		look(t, patient(clientFor(t, plane, "reader")), all)
 	})
 	t.Run("no right to list", func(t *testing.T) {
-		_, err := New(clientFor(t, plane, "nobody")).Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{})
+		_, err := patient(clientFor(t, plane, "nobody")).Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{})
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("error %v, want forbidden", err)
 		}
 	})
 
 	// The reader knows the definition from before.
-	if err := admin.Delete(ctx, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}); err != nil {
+	if err := admin.Delete(ctx,
+		&apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: definitionName}}); err != nil {
 		t.Fatal(err)
 	}
-	lookUntil(t, reader, Result{})
+	lookUntil(t, reader, nil)
 }
 
 func TestKubernetesUnreachable(t *testing.T) {
@@ -86,24 +87,24 @@ func TestKubernetesUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(c).Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
-	if !errors.Is(err, ErrUnreachable) {
-		t.Fatalf("error %v, want %v", err, ErrUnreachable)
+	_, err = patient(c).Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
+	if !errors.Is(err, errUnreachable) {
+		t.Fatalf("error %v, want %v", err, errUnreachable)
 	}
 	checkText(t, err, []string{decimal(port)})
 }
 
 func TestKubernetesNeedsMapper(t *testing.T) {
-	_, err := New(struct{ client.Reader }{}).Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
+	_, err := New(struct{ client.Reader }{}).Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
 	if err == nil {
 		t.Fatal("a reader that cannot discover versions found something out")
 	}
 	checkText(t, err, []string{"RESTMapper"})
 }
 
-func look(t *testing.T, p *Prober, want Result) {
+func look(t *testing.T, p *Prober, want []string) {
 	t.Helper()
-	got, err := p.Probe(t.Context(), &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
+	got, err := p.Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,10 +114,10 @@ func look(t *testing.T, p *Prober, want Result) {
 }
 
 // lookUntil waits for the API server, which changes what it serves a moment after the definition.
-func lookUntil(t *testing.T, p *Prober, want Result) {
+func lookUntil(t *testing.T, p *Prober, want []string) {
 	t.Helper()
 	waitUntil(t, nil, func(ctx context.Context) error {
-		got, err := p.Probe(ctx, &v1alpha1.DatabaseSpec{}, resources.Database{URL: "k8s"})
+		got, err := p.Nodes(ctx, &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
 		if err != nil {
 			return err
 		}

@@ -1,7 +1,26 @@
+// Package database looks into LINSTOR's database before LINSTOR has started on it.
+//
+// LINSTOR migrates whatever its database holds when it starts, and there is no way back (linstor-server, DbMigrater).
+// So before the first start one has to know two things that no LINSTOR can report yet: whether the database can be
+// used at all, and whether it already holds another LINSTOR's nodes. A [Prober] finds out, and only reads.
+//
+// Where LINSTOR keeps its nodes, by linstor-server's sources:
+//
+//   - kubernetes: custom resources "nodes" of the group internal.linstor.linbit.com, cluster-scoped, named by a hash;
+//     the node's name is in spec.node_dsp_name (GenCrdV1_33_1). The versions are named after LINSTOR's schema, such as
+//     v1-33-1, and all that LINSTOR ever made stay served.
+//   - postgresql: table nodes in the schema "LINSTOR", which is quoted and so in capitals, while the table's name is
+//     not and so in small letters (DatabaseDriverInfo, consolidated-init-db.sql).
+//   - mariadb: table NODES in the database that the connection URL names. LINSTOR asks JDBC to use a schema LINSTOR,
+//     but MariaDB's driver ignores that wish (MariaDB Connector/J, Connection.setSchema). LINSTOR also runs CREATE
+//     SCHEMA IF NOT EXISTS `LINSTOR` when it migrates (MariaDBInfo), so its user needs the right CREATE on a database
+//     of that name too, whichever the URL names; a look that only reads cannot find out whether it has it.
+//   - etcd (LINSTOR before 1.34): keys /LINSTOR/NODES/<name in capitals>/<column> (EtcdUtils, CtrlConfig).
 package database
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -9,71 +28,105 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 )
 
-const (
-	// maxNodes bounds Result.Nodes: a message has room for a few names.
-	maxNodes = 10
-	// defaultTimeout bounds one look. A database that takes longer to answer one query is of no use to LINSTOR either,
-	// whose own requests wait for it.
-	defaultTimeout = 5 * time.Second
-	// defaultPageSize is how many custom resources one list request returns.
-	defaultPageSize = 500
-)
-
-// Result is what a database holds.
-type Result struct {
-	// Nodes are names of LINSTOR nodes as the users wrote them, or the database's keys where the name cannot be read:
-	// the first ten in alphabetical order, nil if there are none.
-	Nodes []string
-	// Total is the number of all nodes.
-	Total int
-}
+// maxNodes bounds what Nodes returns: a message has room for a few names.
+const maxNodes = 10
 
 // Prober looks into databases. It holds no state and may be used concurrently.
 type Prober struct {
-	reader   client.Reader
-	timeout  time.Duration
+	reader client.Reader
+	// timeout bounds one look. A database that takes longer to answer one query is of no use to LINSTOR either, whose own
+	// requests wait for it.
+	timeout time.Duration
+	// pageSize is how many custom resources one list request returns.
 	pageSize int64
 }
 
-// New returns a Prober that reads custom resources through reader. The reader must not be a cache, which would start to
-// watch what is read once, and must have a method RESTMapper, as every client of controller-runtime and the manager's
-// API reader has: LINSTOR's versions of the custom resources have to be discovered.
+// New returns a Prober that reads custom resources through reader. The reader must not be a cache, which would start
+// to watch what is read once, and must have a method RESTMapper, as every client of controller-runtime and the
+// manager's API reader has: LINSTOR's versions of the custom resources have to be discovered.
 func New(reader client.Reader) *Prober {
-	return &Prober{reader: reader, timeout: defaultTimeout, pageSize: defaultPageSize}
+	return &Prober{reader: reader, timeout: 5 * time.Second, pageSize: 500}
 }
 
-// Probe returns the LINSTOR nodes that the database of the spec holds. access is what LINSTOR will be given: its URL says
-// where to look. Probe never writes, and ends within five seconds. A database in which no LINSTOR has made its tables yet
-// is an empty result.
+// Nodes returns the LINSTOR nodes that the database of the spec holds: their names as the users wrote them, or the
+// database's keys where the name cannot be read, the first ten in alphabetical order. access is what LINSTOR will be
+// given: its URL says where to look. Nodes never writes, and ends within five seconds. A database in which no LINSTOR
+// has made its tables yet holds none.
 //
-// An error wraps [ErrUnreachable], [ErrCredentials] or [ErrNoDatabase] where it is one of these; its text names the server,
-// the database and the Secret, never what is in the Secret. When ctx itself has ended, the error wraps ctx.Err() alone.
-func (p *Prober) Probe(ctx context.Context, spec *v1alpha1.DatabaseSpec, access resources.Database) (Result, error) {
+// The text of an error names the server, the database and the Secret, never what is in the Secret. When ctx itself has
+// ended, the error wraps ctx.Err() alone.
+func (p *Prober) Nodes(ctx context.Context, spec *v1alpha1.DatabaseSpec,
+	access connection.Settings) ([]string, error) {
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
 	names, err := p.names(limited, spec, access)
 	if ctx.Err() != nil {
-		return Result{}, fmt.Errorf("look into the %s database: %w", spec.Kind(), ctx.Err())
-	}
-	if err != nil || len(names) == 0 {
-		return Result{}, err
+		return nil, fmt.Errorf("look into the %s database: %w", connection.Kind(spec), ctx.Err())
 	}
 	slices.Sort(names)
-	return Result{Nodes: slices.Clone(names[:min(len(names), maxNodes)]), Total: len(names)}, nil
+	return names[:min(len(names), maxNodes)], err
 }
 
-func (p *Prober) names(ctx context.Context, spec *v1alpha1.DatabaseSpec, access resources.Database) ([]string, error) {
-	switch spec.Kind() {
+func (p *Prober) names(ctx context.Context, db *v1alpha1.DatabaseSpec, access connection.Settings) ([]string, error) {
+	switch connection.Kind(db) {
 	case v1alpha1.DatabaseEtcd:
-		return p.etcd(ctx, spec.Etcd, access)
+		return p.etcd(ctx, db.Etcd, access)
 	case v1alpha1.DatabasePostgreSQL:
-		return p.postgreSQL(ctx, spec.PostgreSQL, access)
+		return p.sql(ctx, postgreSQL, db.PostgreSQL, access)
 	case v1alpha1.DatabaseMariaDB:
-		return p.mariaDB(ctx, spec.MariaDB, access)
+		return p.sql(ctx, mariaDB, db.MariaDB, access)
 	default:
 		return p.kubernetes(ctx)
+	}
+}
+
+var (
+	// errUnreachable means that no conversation with the database came about: no route, no listener, no answer in time,
+	// no agreement on TLS, or a server that takes no clients at the moment.
+	errUnreachable = errors.New("cannot be reached")
+	// errCredentials means that the database refused the user or the password, lets nobody in without them, or does not
+	// let this user read LINSTOR's tables.
+	errCredentials = errors.New("refused access")
+	// errNoDatabase means that the SQL server has no database of that name.
+	errNoDatabase = errors.New("does not exist")
+
+	// errNoTable means that no LINSTOR has made its tables yet; it does not leave the package.
+	errNoTable = errors.New("no tables of LINSTOR")
+)
+
+// subject is what an error is about. Errors are built from it alone, so that what they say about credentials is
+// decided in one place.
+type subject struct {
+	server   string // the kind of database and its address
+	database string // its name on the server; empty where there are no names
+	secret   string // the name of the Secret with the credentials; empty if there is none
+	access   connection.Settings
+	timeout  time.Duration // of the look
+}
+
+// fail makes the error for a cause. Only the cause's text goes in, cleared of credentials: an error that wrapped the
+// driver's own would carry them to whoever prints it.
+func (s subject) fail(ctx context.Context, kind, cause error) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		// What the driver reports then is how the end of the time reached it.
+		return fmt.Errorf("%s %w: no answer within %s", s.server, errUnreachable, s.timeout)
+	}
+	detail := s.access.Hide(cause.Error())
+	switch {
+	case errors.Is(kind, errUnreachable):
+		return fmt.Errorf("%s %w: %s", s.server, kind, detail)
+	case errors.Is(kind, errCredentials):
+		if s.secret == "" {
+			return fmt.Errorf("%s %w: %s (no credentialsSecret is given)", s.server, kind, detail)
+		}
+		return fmt.Errorf("%s %w: %s (keys username and password of Secret %s/%s)",
+			s.server, kind, detail, v1alpha1.WorkloadNamespace, s.secret)
+	case errors.Is(kind, errNoDatabase):
+		return fmt.Errorf("%s: database %q %w; LINSTOR does not create it: %s", s.server, s.database, kind, detail)
+	default:
+		return fmt.Errorf("%s: read LINSTOR's nodes: %s", s.server, detail)
 	}
 }

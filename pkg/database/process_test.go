@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const startTimeout = 60 * time.Second
 
-// startProcess runs a server until the test ends. The server also ends when this process does in any way: the kernel kills
-// it with the thread that started it, so a goroutine keeps that thread.
+// startProcess runs a server until the test ends. The server also ends when this process does in any way: the kernel
+// kills it with the thread that started it, so a goroutine keeps that thread.
 func startProcess(t *testing.T, cmd *exec.Cmd) (ended <-chan struct{}) {
 	t.Helper()
 	log, err := os.Create(filepath.Join(t.TempDir(), filepath.Base(cmd.Path)+".log"))
@@ -60,18 +61,26 @@ func startProcess(t *testing.T, cmd *exec.Cmd) (ended <-chan struct{}) {
 func waitUntil(t *testing.T, ended <-chan struct{}, ready func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startTimeout, true, func(ctx context.Context) (bool, error) {
-		select {
-		case <-ended:
-			return false, context.Canceled
-		default:
-		}
-		last = ready(ctx)
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, startTimeout, true,
+		func(ctx context.Context) (bool, error) {
+			select {
+			case <-ended:
+				return false, context.Canceled
+			default:
+			}
+			last = ready(ctx)
+			return last == nil, nil
+		})
 	if err != nil {
 		t.Fatalf("the server does not come up: %v: %v", err, last)
 	}
+}
+
+// patient is a Prober for looks that shall have an answer, however busy the machine is.
+func patient(reader client.Reader) *Prober {
+	p := New(reader)
+	p.timeout = time.Minute
+	return p
 }
 
 // freePort is a port on loopback that nobody listens on.

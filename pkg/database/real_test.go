@@ -36,8 +36,8 @@ func findProgram(name string, patterns ...string) string {
 	return ""
 }
 
-// serverDir is a directory for a server's data, and how to run the server: neither PostgreSQL nor MariaDB runs as root, so
-// root hands over to the account that their packages make.
+// serverDir is a directory for a server's data, and how to run the server: neither PostgreSQL nor MariaDB runs as
+// root, so root hands over to the account that their packages make.
 func serverDir(t *testing.T, account string) (string, *syscall.SysProcAttr) {
 	t.Helper()
 	dir, err := os.MkdirTemp("", account) //nolint:usetesting // what t.TempDir makes is closed to other accounts
@@ -77,7 +77,8 @@ func realPostgreSQL(t *testing.T, binary string) int32 {
 	if err := os.WriteFile(pwfile, []byte(ownerPassword), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	runProgram(t, attr, dir, filepath.Join(filepath.Dir(binary), "initdb"), "-D", data, "-U", ownerUser, "--pwfile="+pwfile,
+	runProgram(t, attr, dir, filepath.Join(filepath.Dir(binary), "initdb"), "-D", data, "-U", ownerUser,
+		"--pwfile="+pwfile,
 		"--auth=scram-sha-256", "--encoding=UTF8", "--no-locale", "--no-sync")
 	port := freePort(t)
 	cmd := exec.Command(binary, "-D", data, "-p", decimal(port), "-c", "listen_addresses=127.0.0.1",
@@ -87,7 +88,8 @@ func realPostgreSQL(t *testing.T, binary string) int32 {
 
 	open := func(name string) *sql.DB {
 		connector, err := pq.NewConnectorConfig(pq.Config{
-			Host: "127.0.0.1", Port: uint16(port), User: ownerUser, Password: ownerPassword, Database: name, SSLMode: pq.SSLModeDisable,
+			Host: "127.0.0.1", Port: uint16(port), User: ownerUser, Password: ownerPassword, Database: name,
+			SSLMode: pq.SSLModeDisable,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
@@ -30,8 +30,8 @@ func mariaDBSpec(port int32, database string) *v1alpha1.DatabaseSpec {
 	}}
 }
 
-func accessTo(spec *v1alpha1.DatabaseSpec, user, password string) resources.Database {
-	return resources.Database{URL: resources.DatabaseURL(spec), User: user, Password: password}
+func accessTo(spec *v1alpha1.DatabaseSpec, user, password string) connection.Settings {
+	return connection.Settings{URL: connection.URL(spec), User: user, Password: password}
 }
 
 func TestPostgreSQL(t *testing.T) {
@@ -54,7 +54,7 @@ func TestMariaDB(t *testing.T) {
 func testSQL(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.DatabaseSpec) {
 	for _, tc := range []struct {
 		name, user, password, database, sslMode string
-		want                                    Result
+		want                                    []string
 		kind                                    error
 		says                                    []string
 	}{
@@ -62,28 +62,28 @@ func testSQL(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.Dat
 		{name: "no nodes", user: ownerUser, password: ownerPassword, database: freshDatabase},
 		{
 			name: "foreign nodes", user: ownerUser, password: ownerPassword, database: foreignDatabase,
-			want: Result{Nodes: firstForeignNodes, Total: 12},
+			want: firstForeignNodes,
 		},
 		{
 			name: "no TLS wanted", user: ownerUser, password: ownerPassword, database: foreignDatabase, sslMode: "disable",
-			want: Result{Nodes: firstForeignNodes, Total: 12},
+			want: firstForeignNodes,
 		},
 		{
 			name: "wrong password", user: ownerUser, password: "wr0ng", database: foreignDatabase,
-			kind: ErrCredentials, says: []string{"127.0.0.1:" + decimal(port), "linstor-storage/" + secretName},
+			kind: errCredentials, says: []string{"127.0.0.1:" + decimal(port), "linstor-storage/" + secretName},
 		},
-		{name: "unknown user", user: "nobody-knows", password: "wr0ng", database: foreignDatabase, kind: ErrCredentials},
+		{name: "unknown user", user: "nobody-knows", password: "wr0ng", database: foreignDatabase, kind: errCredentials},
 		{
 			name: "may not read", user: guestUser, password: guestPassword, database: foreignDatabase,
-			kind: ErrCredentials, says: []string{"denied"},
+			kind: errCredentials, says: []string{"denied"},
 		},
 		{
 			name: "no database", user: ownerUser, password: ownerPassword, database: "nosuch",
-			kind: ErrNoDatabase, says: []string{`"nosuch"`, "127.0.0.1:" + decimal(port)},
+			kind: errNoDatabase, says: []string{`"nosuch"`, "127.0.0.1:" + decimal(port)},
 		},
 		{
 			name: "TLS wanted", user: ownerUser, password: ownerPassword, database: foreignDatabase, sslMode: "verify-full",
-			kind: ErrUnreachable, says: []string{"127.0.0.1:" + decimal(port)},
+			kind: errUnreachable, says: []string{"127.0.0.1:" + decimal(port)},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -93,7 +93,7 @@ func testSQL(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.Dat
 					db.SSLMode = tc.sslMode
 				}
 			}
-			got, err := New(nil).Probe(t.Context(), spec, accessTo(spec, tc.user, tc.password))
+			got, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, tc.user, tc.password))
 			if !errors.Is(err, tc.kind) {
 				t.Fatalf("error %v, want %v", err, tc.kind)
 			}
@@ -126,9 +126,9 @@ func checkText(t *testing.T, err error, says []string, secrets ...string) {
 func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.DatabaseSpec) {
 	t.Run("nobody listens", func(t *testing.T) {
 		spec := specFor(freePort(t), foreignDatabase)
-		_, err := New(nil).Probe(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
-		if !errors.Is(err, ErrUnreachable) {
-			t.Fatalf("error %v, want %v", err, ErrUnreachable)
+		_, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+		if !errors.Is(err, errUnreachable) {
+			t.Fatalf("error %v, want %v", err, errUnreachable)
 		}
 		checkText(t, err, []string{"127.0.0.1:", "connection refused"}, ownerUser, ownerPassword)
 	})
@@ -136,9 +136,9 @@ func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.Data
 		spec := specFor(silentServer(t), foreignDatabase)
 		p := New(nil)
 		p.timeout = 100 * time.Millisecond
-		_, err := p.Probe(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
-		if !errors.Is(err, ErrUnreachable) {
-			t.Fatalf("error %v, want %v", err, ErrUnreachable)
+		_, err := p.Nodes(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+		if !errors.Is(err, errUnreachable) {
+			t.Fatalf("error %v, want %v", err, errUnreachable)
 		}
 		checkText(t, err, []string{"127.0.0.1:", "no answer within 100ms"}, ownerUser, ownerPassword)
 	})
@@ -146,8 +146,8 @@ func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.Data
 		spec := specFor(silentServer(t), foreignDatabase)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		_, err := New(nil).Probe(ctx, spec, accessTo(spec, ownerUser, ownerPassword))
-		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, ErrUnreachable) {
+		_, err := New(nil).Nodes(ctx, spec, accessTo(spec, ownerUser, ownerPassword))
+		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errUnreachable) {
 			t.Errorf("error %v, want the caller's own and no verdict on the database", err)
 		}
 	})

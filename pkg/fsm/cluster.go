@@ -50,13 +50,30 @@ func Chain() []State {
 
 // Cluster is the state machine of a StorageCluster.
 func Cluster() *Table {
-	t := &Table{Name: "cluster", Initial: Pending, States: clusterStates()}
+	t := &Table{Initial: Pending, States: []StateInfo{
+		{Pending, 5 * time.Minute, "The spec is checked and kept as a ControllerRevision; nothing is deployed."},
+		{Assessing, 10 * time.Minute, "The hub: looks for the first link of the chain that is not satisfied."},
+		{KernelModule, 20 * time.Minute, "Module loaders bring DRBD onto the members."},
+		{Database, 10 * time.Minute, "The database is reached, checked to be ours and claimed."},
+		{Controller, 15 * time.Minute, "The LINSTOR controller is started and gets its properties."},
+		{Satellites, 15 * time.Minute, "A satellite runs on each member."},
+		{NodeRegistration, 15 * time.Minute, "Each member is registered in LINSTOR and ONLINE."},
+		{StoragePools, 20 * time.Minute, "Each member gets its storage pools."},
+		{Upgrading, 30 * time.Minute,
+			"Another LINSTOR version: prechecks, where it waits, and at last asks a human, while one fails; then the " +
+				"controller with its database, satellites, verification."},
+		{Ready, 0, "All that the spec asks for is there. Nodes that join are taken in."},
+		{Degraded, 0, "Usable, with something missing that is named in the status."},
+		{HumanIntervention, 0, "A hold waits for a human; its evidence is watched on."},
+		{Deleting, 0, "Workloads go; nothing is removed while volumes exist."},
+	}}
 	add := func(from State, e Event, to State, evidence string) {
 		t.Rows = append(t.Rows, Row{From: from, Event: e, To: to, Evidence: evidence})
 	}
 	add(Pending, Accepted, Assessing, "the spec is valid, supported and kept as a ControllerRevision")
 
-	add(Assessing, UpgradePending, Upgrading, "the accepted version is not the one that the database was last used with, or an upgrade is not finished")
+	add(Assessing, UpgradePending, Upgrading,
+		"the accepted version is not the one that the database was last used with, or an upgrade is not finished")
 	add(Assessing, ModuleMissing, KernelModule, "first link that is not satisfied: DRBD on the nodes")
 	add(Assessing, DatabaseMissing, Database, "first link that is not satisfied: the database")
 	add(Assessing, ControllerMissing, Controller, "first link that is not satisfied: the controller")
@@ -77,12 +94,15 @@ func Cluster() *Table {
 		add(s, EvidenceLost, Assessing, "an earlier cluster-wide link is missing again")
 	}
 	// Lost evidence is no reason to leave an upgrade half-way: it goes on, or stops for a human.
-	add(Upgrading, Advanced, Assessing, "all members are ONLINE with the new version, or held; look at the whole once more")
-	add(Upgrading, Retreated, Assessing, "spec.version was taken back before the new controller was started on the database")
-	add(Upgrading, SpecChanged, Assessing, "the spec's generation is not the accepted one, and no satellite is being restarted")
+	add(Upgrading, Advanced, Assessing,
+		"all members are ONLINE with the new version, or held; look at the whole once more")
+	add(Upgrading, Retreated, Assessing,
+		"spec.version was taken back before the new controller was started on the database")
+	add(Upgrading, SpecChanged, Assessing,
+		"the spec's generation is not the accepted one, and no satellite is being restarted")
 	for _, s := range []State{Ready, Degraded} {
 		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
-		add(s, EvidenceLost, Assessing, "a cluster-wide link (DaemonSets, database, controller) has been missing for the grace period")
+		add(s, EvidenceLost, Assessing, "a cluster-wide link (DaemonSets, database, controller) is missing")
 	}
 	add(Ready, HealthLost, Degraded, "members or the LINSTOR API have been unhealthy for the hysteresis period")
 	add(Degraded, HealthRegained, Ready, "all members have been healthy for the hysteresis period")
@@ -97,30 +117,8 @@ func Cluster() *Table {
 	add(HumanIntervention, Cleared, Assessing, "the hold clears by itself and its evidence is back")
 	for _, s := range t.States {
 		if s.State != Deleting {
-			t.Rows = append(t.Rows, Row{From: s.State, Event: DeleteRequested, To: Deleting,
-				Evidence: "the object has a deletion timestamp", OneWay: true})
+			add(s.State, DeleteRequested, Deleting, "the object has a deletion timestamp (one way)")
 		}
 	}
 	return t
-}
-
-func clusterStates() []StateInfo {
-	working := func(s State, d time.Duration, meaning string) StateInfo {
-		return StateInfo{State: s, Class: Working, Meaning: meaning, Deadline: d, Escalation: HumanNeeded}
-	}
-	return []StateInfo{
-		working(Pending, 5*time.Minute, "The spec is checked and kept as a ControllerRevision; nothing is deployed."),
-		working(Assessing, 10*time.Minute, "The hub: looks for the first link of the chain that is not satisfied."),
-		working(KernelModule, 20*time.Minute, "Module loaders bring DRBD onto the members."),
-		working(Database, 10*time.Minute, "The database is reached, checked to be ours and claimed."),
-		working(Controller, 15*time.Minute, "The LINSTOR controller is started and gets its properties."),
-		working(Satellites, 15*time.Minute, "A satellite runs on each member."),
-		working(NodeRegistration, 15*time.Minute, "Each member is registered in LINSTOR and ONLINE."),
-		working(StoragePools, 20*time.Minute, "Each member gets its storage pools."),
-		working(Upgrading, 30*time.Minute, "Another LINSTOR version: prechecks, controller with its database, satellites, verification."),
-		{State: Ready, Class: Steady, Meaning: "All that the spec asks for is there. Nodes that join are taken in."},
-		{State: Degraded, Class: Steady, Meaning: "Usable, with something missing that is named in the status."},
-		{State: HumanIntervention, Class: Steady, Meaning: "A hold waits for a human; its evidence is watched on."},
-		{State: Deleting, Class: Terminal, Meaning: "Workloads go; nothing is removed while volumes exist."},
-	}
 }

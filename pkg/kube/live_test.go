@@ -19,9 +19,11 @@ func TestLive(t *testing.T) {
 	ours, foreign := configMap("linstor", nil), configMap("other", nil)
 	foreign.Name = "foreign"
 	l := Live{fake.NewClientBuilder().WithScheme(scheme(t)).
-		WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, byName).WithIndex(&corev1.Node{}, metav1.ObjectNameField, byName).
+		WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, byName).WithIndex(&corev1.Node{},
+		metav1.ObjectNameField, byName).
 		WithObjects(&v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor"}}, ours, foreign,
-			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: member}}, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}).
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: member}},
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}).
 		Build()}
 	if c, err := l.Cluster(t.Context(), "linstor"); err != nil || c == nil || c.Name != "linstor" {
 		t.Errorf("cluster %v, %v", c, err)

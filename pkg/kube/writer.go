@@ -1,5 +1,5 @@
-// Package kube is the one way in which the operator writes to the Kubernetes API: every write goes through a Writer and the
-// client that it was given, so that a test can count, refuse and interrupt writes in one place.
+// Package kube is the one way in which the operator writes to the Kubernetes API: every write goes through a Writer
+// and the client that it was given, so that a test can count, refuse and interrupt writes in one place.
 package kube
 
 import (
@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,25 +18,26 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
 )
 
 // FieldOwner is the operator's name in managed fields.
 const FieldOwner = "storagecluster-operator"
 
-// ErrNotOurs is returned for an object of the wanted name that somebody else made. Taking it over could break what they
-// run with it.
+const owner = client.FieldOwner(FieldOwner)
+
+// ErrNotOurs is returned for an object of the wanted name that somebody else made. Taking it over could break what
+// they run with it.
 var ErrNotOurs = errors.New("an object of that name exists and is not the operator's")
 
 // Writer changes objects in Kubernetes.
 type Writer struct {
-	// BeforeWrite is asked before every write; its error ends the write before anything is sent. nil: writes are always allowed.
+	// Client writes; reads go to its cache.
+	Client client.Client
+	// BeforeWrite is called before every write; its error ends the write before anything is sent. nil: writes are always
+	// allowed.
 	BeforeWrite func(ctx context.Context) error
-
-	client client.Client
 }
-
-// NewWriter writes with a client; reads go to that client's cache.
-func NewWriter(c client.Client) *Writer { return &Writer{client: c} }
 
 // Apply makes the object as given, by server-side apply. Fields that are not given are left to others.
 func (w *Writer) Apply(ctx context.Context, o client.Object) error {
@@ -43,7 +45,7 @@ func (w *Writer) Apply(ctx context.Context, o client.Object) error {
 	if !ok {
 		return fmt.Errorf("apply %T: not an object", o)
 	}
-	switch err := w.client.Get(ctx, client.ObjectKeyFromObject(o), live); {
+	switch err := w.Client.Get(ctx, client.ObjectKeyFromObject(o), live); {
 	case err == nil && live.GetLabels()[v1alpha1.LabelCluster] != o.GetLabels()[v1alpha1.LabelCluster]:
 		return fmt.Errorf("%s %s/%s: %w", kind(o), o.GetNamespace(), o.GetName(), ErrNotOurs)
 	case err != nil && !apierrors.IsNotFound(err):
@@ -60,14 +62,47 @@ func (w *Writer) Apply(ctx context.Context, o client.Object) error {
 	if err := w.before(ctx, o); err != nil {
 		return err
 	}
-	err = w.client.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(FieldOwner), client.ForceOwnership)
+	returned, err := w.apply(ctx, u)
 	if apierrors.IsInvalid(err) && live.GetUID() != "" {
 		err = w.replaceLists(ctx, live, u)
+	} else if err == nil {
+		err = w.markAdmitted(ctx, o, u, returned)
 	}
 	if err != nil {
 		return fmt.Errorf("apply %s %s/%s: %w", kind(o), o.GetNamespace(), o.GetName(), err)
 	}
 	return nil
+}
+
+// apply sends the object and returns what the API server has made of it.
+func (w *Writer) apply(ctx context.Context, u *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	sent := u.DeepCopy()
+	err := w.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(sent), owner, client.ForceOwnership)
+	return sent, err
+}
+
+// markAdmitted notes on an object that a mutating policy has changed what came of it, so that it is not applied for
+// ever; see drift.AnnotationAdmitted.
+func (w *Writer) markAdmitted(ctx context.Context, o client.Object, u, returned *unstructured.Unstructured) error {
+	typed, ok := reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
+	if !ok || returned.GetUID() == "" {
+		return nil
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(returned.Object, typed); err != nil {
+		return fmt.Errorf("read what the API server returned: %w", err)
+	}
+	mark := drift.Admit(typed, o)
+	if mark == "" {
+		return nil
+	}
+	err := unstructured.SetNestedField(u.Object, mark, "metadata", "annotations", drift.AnnotationAdmitted)
+	if err == nil {
+		err = w.before(ctx, o)
+	}
+	if err == nil {
+		_, err = w.apply(ctx, u)
+	}
+	return err
 }
 
 // replaceLists writes the object with its lists as a whole. Server-side apply merges lists by key: an entry whose key
@@ -80,16 +115,30 @@ func (w *Writer) replaceLists(ctx context.Context, live client.Object, want *uns
 	if err := w.before(ctx, live); err != nil {
 		return err
 	}
-	return w.client.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner))
+	return w.Client.Patch(ctx, live, client.RawPatch(types.MergePatchType, patch), owner)
 }
 
-// Delete removes the object that was seen, and leaves one alone that came after it under the same name.
+// Delete removes the object that was seen, and leaves one alone that came after it under the same name. It refuses
+// pods: [Writer.DeletePod] shows who deletes those.
 func (w *Writer) Delete(ctx context.Context, o client.Object) error {
+	if _, pod := o.(*corev1.Pod); pod {
+		return fmt.Errorf("delete Pod %s/%s: pods are deleted by DeletePod alone", o.GetNamespace(), o.GetName())
+	}
+	return w.delete(ctx, o)
+}
+
+// DeletePod deletes the pod that was seen. Only a restart of satellites does so (pkg/phases/satellites/restart.go): a
+// pod that is deleted at the wrong moment stops replication. All other pods go with what they were made from, or with
+// the label of their Node.
+func (w *Writer) DeletePod(ctx context.Context, p *corev1.Pod) error { return w.delete(ctx, p) }
+
+func (w *Writer) delete(ctx context.Context, o client.Object) error {
 	if err := w.before(ctx, o); err != nil {
 		return err
 	}
 	uid := o.GetUID()
-	err := w.client.Delete(ctx, o, client.Preconditions{UID: &uid}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+	background := client.PropagationPolicy(metav1.DeletePropagationBackground)
+	err := w.Client.Delete(ctx, o, client.Preconditions{UID: &uid}, background)
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 		return fmt.Errorf("delete %s %s/%s: %w", kind(o), o.GetNamespace(), o.GetName(), err)
 	}
@@ -106,16 +155,15 @@ func (w *Writer) LabelNode(ctx context.Context, n *corev1.Node, labels map[strin
 		return err
 	}
 	target := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}
-	return client.IgnoreNotFound(w.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), client.FieldOwner(FieldOwner)))
+	return client.IgnoreNotFound(w.Client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch), owner))
 }
 
 // PatchStatus writes the status that o has, if the object is still the one that was read.
-func (w *Writer) PatchStatus(ctx context.Context, before, o *v1alpha1.StorageCluster) error {
+func (w *Writer) PatchStatus(ctx context.Context, before, o client.Object) error {
 	if err := w.before(ctx, o); err != nil {
 		return err
 	}
-	err := w.client.Status().Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
-	if err != nil {
+	if err := w.Client.Status().Patch(ctx, o, changes(before), owner); err != nil {
 		return fmt.Errorf("write the status: %w", err)
 	}
 	return nil
@@ -126,14 +174,18 @@ func (w *Writer) PatchMeta(ctx context.Context, before, o *v1alpha1.StorageClust
 	if err := w.before(ctx, o); err != nil {
 		return err
 	}
-	err := w.client.Patch(ctx, o, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}), client.FieldOwner(FieldOwner))
-	if err != nil {
+	if err := w.Client.Patch(ctx, o, changes(before), owner); err != nil {
 		return fmt.Errorf("write finalizers and annotations: %w", err)
 	}
 	return nil
 }
 
-// before asks whether the object may be written.
+// changes are those since an object was read. The API server refuses them if the object is another one by now.
+func changes(since client.Object) client.Patch {
+	return client.MergeFromWithOptions(since, client.MergeFromWithOptimisticLock{})
+}
+
+// before returns an error if the object may not be written.
 func (w *Writer) before(ctx context.Context, o client.Object) error {
 	if w.BeforeWrite == nil {
 		return nil

@@ -34,8 +34,8 @@ func scheme(t *testing.T) *runtime.Scheme {
 
 func newClient(t *testing.T, f interceptor.Funcs, objects ...client.Object) client.WithWatch {
 	t.Helper()
-	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).WithStatusSubresource(&v1alpha1.StorageCluster{}).
-		WithInterceptorFuncs(f).Build()
+	return fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(objects...).
+		WithStatusSubresource(&v1alpha1.StorageCluster{}).WithInterceptorFuncs(f).Build()
 }
 
 func configMap(cluster string, data map[string]string) *corev1.ConfigMap {
@@ -56,8 +56,10 @@ func TestApply(t *testing.T) {
 	}{
 		{name: "new", want: map[string]string{"k": "new"}},
 		{name: "ours", live: configMap("linstor", map[string]string{"k": "old"}), want: map[string]string{"k": "new"}},
-		{name: "somebody's", live: configMap("", map[string]string{"k": "old"}), err: ErrNotOurs, want: map[string]string{"k": "old"}},
-		{name: "another cluster's", live: configMap("other", map[string]string{"k": "old"}), err: ErrNotOurs, want: map[string]string{"k": "old"}},
+		{name: "somebody's", live: configMap("", map[string]string{"k": "old"}), err: ErrNotOurs,
+			want: map[string]string{"k": "old"}},
+		{name: "another cluster's", live: configMap("other", map[string]string{"k": "old"}), err: ErrNotOurs,
+			want: map[string]string{"k": "old"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			var live []client.Object
@@ -65,7 +67,7 @@ func TestApply(t *testing.T) {
 				live = append(live, tc.live)
 			}
 			c := newClient(t, interceptor.Funcs{}, live...)
-			err := NewWriter(c).Apply(t.Context(), configMap("linstor", map[string]string{"k": "new"}))
+			err := (&Writer{Client: c}).Apply(t.Context(), configMap("linstor", map[string]string{"k": "new"}))
 			if !errors.Is(err, tc.err) {
 				t.Errorf("err = %v, want %v", err, tc.err)
 			}
@@ -83,19 +85,22 @@ func TestApply(t *testing.T) {
 func TestApplySendsOneForcedPatchUnderItsName(t *testing.T) {
 	var sent []string
 	var body string
-	c := newClient(t, interceptor.Funcs{Apply: func(_ context.Context, _ client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-		options := (&client.ApplyOptions{}).ApplyOptions(opts)
-		sent = append(sent, options.FieldManager)
-		if options.Force == nil || !*options.Force {
-			t.Error("not forced: a field that somebody took would stop the operator for ever")
-		}
-		data, err := json.Marshal(o)
-		body = string(data)
-		return err
-	}})
-	ds := &appsv1.DaemonSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"}, ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "y"}}
+	c := newClient(t,
+		interceptor.Funcs{Apply: func(_ context.Context, _ client.WithWatch, o runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
+			options := (&client.ApplyOptions{}).ApplyOptions(opts)
+			sent = append(sent, options.FieldManager)
+			if options.Force == nil || !*options.Force {
+				t.Error("not forced: a field that somebody took would stop the operator for ever")
+			}
+			data, err := json.Marshal(o)
+			body = string(data)
+			return err
+		}})
+	ds := &appsv1.DaemonSet{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "x", Name: "y"}}
 	ds.Status.NumberReady = 3
-	if err := NewWriter(c).Apply(t.Context(), ds); err != nil {
+	if err := (&Writer{Client: c}).Apply(t.Context(), ds); err != nil {
 		t.Fatal(err)
 	}
 	if d := cmp.Diff([]string{FieldOwner}, sent); d != "" {
@@ -119,7 +124,7 @@ func TestApplyStopsWhenItCannotLook(t *testing.T) {
 			return nil
 		},
 	})
-	if err := NewWriter(c).Apply(t.Context(), configMap("linstor", nil)); !errors.Is(err, boom) {
+	if err := (&Writer{Client: c}).Apply(t.Context(), configMap("linstor", nil)); !errors.Is(err, boom) {
 		t.Errorf("err = %v", err)
 	}
 }
@@ -133,36 +138,49 @@ func TestDelete(t *testing.T) {
 	}{
 		{name: "deleted"},
 		{name: "gone already", fault: apierrors.NewNotFound(gr, "c")},
-		{name: "another one under that name", fault: apierrors.NewConflict(gr, "c", errors.New("the UID in the precondition does not match"))},
+		{name: "another one under that name", fault: apierrors.NewConflict(gr, "c",
+			errors.New("the UID in the precondition does not match"))},
 		{name: "refused", fault: apierrors.NewForbidden(gr, "c", errors.New("no")), fails: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			calls := 0
-			c := newClient(t, interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
-				calls++
-				options := (&client.DeleteOptions{}).ApplyOptions(opts)
-				if options.Preconditions == nil || options.Preconditions.UID == nil || *options.Preconditions.UID != "seen" {
-					t.Errorf("%s is deleted whatever its UID: %+v", o.GetName(), options.Preconditions)
-				}
-				if options.PropagationPolicy == nil || *options.PropagationPolicy != metav1.DeletePropagationBackground {
-					t.Errorf("propagation %v", options.PropagationPolicy)
-				}
-				return tc.fault
-			}})
+			c := newClient(t,
+				interceptor.Funcs{Delete: func(_ context.Context, _ client.WithWatch, o client.Object,
+					opts ...client.DeleteOption) error {
+					calls++
+					options := (&client.DeleteOptions{}).ApplyOptions(opts)
+					if options.Preconditions == nil || options.Preconditions.UID == nil || *options.Preconditions.UID != "seen" {
+						t.Errorf("%s is deleted whatever its UID: %+v", o.GetName(), options.Preconditions)
+					}
+					if options.PropagationPolicy == nil || *options.PropagationPolicy != metav1.DeletePropagationBackground {
+						t.Errorf("propagation %v", options.PropagationPolicy)
+					}
+					return tc.fault
+				}})
+			w := &Writer{Client: c}
 			cm := configMap("linstor", nil)
 			cm.UID = "seen"
-			if err := NewWriter(c).Delete(t.Context(), cm); (err != nil) != tc.fails || calls != 1 {
+			if err := w.Delete(t.Context(), cm); (err != nil) != tc.fails || calls != 1 {
 				t.Errorf("err = %v after %d calls", err, calls)
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "seen"}}
+			if err := w.DeletePod(t.Context(), pod); (err != nil) != tc.fails || calls != 2 {
+				t.Errorf("a pod: err = %v after %d calls", err, calls)
+			}
+			if err := w.Delete(t.Context(), pod); err == nil || calls != 2 {
+				t.Errorf("a pod is deleted in the way of other objects: err = %v after %d calls", err, calls)
 			}
 		})
 	}
 }
 
 func TestLabelNode(t *testing.T) {
-	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{"mine": "x", v1alpha1.LabelOS: "old"}}}
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
+		Labels: map[string]string{"mine": "x", v1alpha1.LabelOS: "old"}}}
 	c := newClient(t, interceptor.Funcs{}, n)
-	w := NewWriter(c)
-	if err := w.LabelNode(t.Context(), n, map[string]*string{v1alpha1.LabelMember: ptr.To("linstor"), v1alpha1.LabelOS: nil}); err != nil {
+	w := &Writer{Client: c}
+	if err := w.LabelNode(t.Context(), n, map[string]*string{v1alpha1.LabelMember: ptr.To("linstor"),
+		v1alpha1.LabelOS: nil}); err != nil {
 		t.Fatal(err)
 	}
 	var got corev1.Node
@@ -180,7 +198,7 @@ func TestLabelNode(t *testing.T) {
 func TestStatusAndMetaAreLocked(t *testing.T) {
 	stored := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor"}}
 	c := newClient(t, interceptor.Funcs{}, stored)
-	w := NewWriter(c)
+	w := &Writer{Client: c}
 	read := func() *v1alpha1.StorageCluster {
 		got := &v1alpha1.StorageCluster{}
 		if err := c.Get(t.Context(), client.ObjectKeyFromObject(stored), got); err != nil {
@@ -229,16 +247,18 @@ func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 			sent++
 			return nil
 		},
-		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch,
+			...client.SubResourcePatchOption) error {
 			sent++
 			return nil
 		},
 	})
-	w := NewWriter(c)
+	w := &Writer{Client: c}
 	cluster := &v1alpha1.StorageCluster{}
 	writes := map[string]func() error{
 		"Apply":       func() error { return w.Apply(t.Context(), configMap("linstor", nil)) },
 		"Delete":      func() error { return w.Delete(t.Context(), configMap("linstor", nil)) },
+		"DeletePod":   func() error { return w.DeletePod(t.Context(), &corev1.Pod{}) },
 		"LabelNode":   func() error { return w.LabelNode(t.Context(), &corev1.Node{}, nil) },
 		"PatchStatus": func() error { return w.PatchStatus(t.Context(), cluster, cluster) },
 		"PatchMeta":   func() error { return w.PatchMeta(t.Context(), cluster, cluster) },

@@ -2,17 +2,22 @@ package linstor
 
 import (
 	"encoding/json"
-	"maps"
 	"slices"
 	"strings"
 )
 
+// Properties that the operator reads or writes.
 const (
+	// PropUname is where LINSTOR keeps the host name of the satellite that it connected to last (linstor-server,
+	// CtrlAuthResponseApiCallHandler.updateUnameMap). A node without it was never ONLINE.
+	PropUname = "NodeUname"
 	// AuxPrefix begins every property that is the operator's own note on an object. LINSTOR takes any value under Aux/.
 	AuxPrefix = "Aux/storage.linstor.dev/"
-	// keysProperty lists, as a JSON array, the keys that the operator manages on the object that carries it. A key that
+	// PropNodeUID is on a node that the operator registered: the UID of its Kubernetes Node.
+	PropNodeUID = AuxPrefix + "node-uid"
+	// PropKeys lists, as a JSON array, the keys that the operator manages on the object that carries it. A key that
 	// leaves the specification is deleted because it is in this list; a key that is not is somebody else's.
-	keysProperty = AuxPrefix + "keys"
+	PropKeys = AuxPrefix + "keys"
 )
 
 // Change is what to send to make an object's properties as wanted.
@@ -21,87 +26,75 @@ type Change struct {
 	Delete []string
 }
 
-// Empty tells whether there is nothing to send.
+// Empty reports whether there is nothing to send.
 func (c Change) Empty() bool { return len(c.Set) == 0 && len(c.Delete) == 0 }
 
-// Diff compares the properties an object has with those wanted of it. have holds all of the object's properties and with
-// them the list of the keys that were set before; keys that are neither wanted nor in that list are left alone. Send the
-// whole Change in one call, so that the list never differs from what was set.
+// Diff compares the properties an object has with those wanted of it. have holds all of the object's properties and
+// with them the list of the keys that were set before; keys that are neither wanted nor in that list are left alone.
+// Send the whole Change in one call, so that the list never differs from what was set.
 //
 // Values that LINSTOR normalises count as equal: it stores "yes" or "True" as "true" or "yes", by the kind of the
 // property. Keys whose values LINSTOR's answers are stripped of here (passwords) would be set again each time and must
 // not be wanted.
 func Diff(have, want map[string]string) Change {
-	change := Change{Set: map[string]string{}}
-	keys := make([]string, 0, len(want))
-	for _, k := range slices.Sorted(maps.Keys(want)) {
-		if k == keysProperty {
-			continue
+	var change Change
+	set := func(k, v string) {
+		if old, present := have[k]; present && sameValue(k, old, v) {
+			return // most calls find nothing to change, and there are some for each node in each reconcile
 		}
-		keys = append(keys, k)
-		if v, ok := have[k]; !ok || !sameValue(k, v, want[k]) {
-			change.Set[k] = want[k]
+		if change.Set == nil {
+			change.Set = map[string]string{}
+		}
+		change.Set[k] = v
+	}
+	keys := make([]string, 0, len(want))
+	for k, v := range want {
+		if k != PropKeys {
+			keys = append(keys, k)
+			set(k, v)
+		}
+	}
+	if slices.Sort(keys); len(keys) > 0 {
+		list, _ := json.Marshal(keys) // strings always encode
+		if set(PropKeys, string(list)); have[PropKeys] == string(list) {
+			return change // what was set before is what is wanted
 		}
 	}
 	for _, k := range ownedKeys(have) {
 		_, present := have[k]
-		if _, wanted := want[k]; present && !wanted && k != keysProperty {
+		if _, wanted := want[k]; present && !wanted && k != PropKeys {
 			change.Delete = append(change.Delete, k)
 		}
 	}
-	switch list, listed := have[keysProperty]; {
-	case len(keys) == 0 && listed:
-		change.Delete = append(change.Delete, keysProperty)
-	case len(keys) > 0:
-		if encoded := encodeKeys(keys); encoded != list {
-			change.Set[keysProperty] = encoded
-		}
-	}
-	if len(change.Set) == 0 {
-		change.Set = nil
+	if _, listed := have[PropKeys]; listed && len(keys) == 0 {
+		change.Delete = append(change.Delete, PropKeys)
 	}
 	return change
 }
 
-// ownedKeys reads the list of keys that were set before, sorted and without repetition. A list that cannot be read owns
-// nothing: to leave a property behind is better than to delete a stranger's.
+// ownedKeys reads the list of keys that were set before, sorted and without repetition. A list that cannot be read
+// owns nothing: to leave a property behind is better than to delete a stranger's.
 func ownedKeys(have map[string]string) []string {
 	var keys []string
-	if err := json.Unmarshal([]byte(have[keysProperty]), &keys); err != nil {
+	if json.Unmarshal([]byte(have[PropKeys]), &keys) != nil {
 		return nil
 	}
 	slices.Sort(keys)
 	return slices.Compact(keys)
 }
 
-func encodeKeys(keys []string) string {
-	data, err := json.Marshal(keys)
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return string(data)
-}
-
 // sameValue compares two values of a key the way LINSTOR stores them. It keeps free-form values (Aux/) as they are.
 func sameValue(key, a, b string) bool {
-	if a == b {
-		return true
-	}
-	if strings.HasPrefix(key, "Aux/") {
-		return false
-	}
-	x, isBool := truth(a)
-	y, alsoBool := truth(b)
-	return isBool && alsoBool && x == y
+	return a == b || !strings.HasPrefix(key, "Aux/") && truth(a) != "" && truth(a) == truth(b)
 }
 
-// truth reads the words LINSTOR takes for booleans.
-func truth(v string) (value, ok bool) {
+// truth reads the words that LINSTOR takes for booleans; "" for any other.
+func truth(v string) string {
 	switch strings.ToLower(v) {
 	case "true", "yes":
-		return true, true
+		return "true"
 	case "false", "no":
-		return false, true
+		return "false"
 	}
-	return false, false
+	return ""
 }

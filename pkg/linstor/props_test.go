@@ -9,7 +9,7 @@ import (
 )
 
 func TestDiff(t *testing.T) {
-	const list = keysProperty
+	const list = PropKeys
 	for _, tc := range []struct {
 		name       string
 		have, want map[string]string
@@ -42,7 +42,8 @@ func TestDiff(t *testing.T) {
 			change: Change{Set: map[string]string{list: `["c"]`}, Delete: []string{"b"}},
 		},
 		{
-			name: "no longer wanted and gone", have: map[string]string{"c": "3", list: `["b","c"]`}, want: map[string]string{"c": "3"},
+			name: "no longer wanted and gone", have: map[string]string{"c": "3", list: `["b","c"]`},
+			want:   map[string]string{"c": "3"},
 			change: Change{Set: map[string]string{list: `["c"]`}},
 		},
 		{
@@ -50,11 +51,13 @@ func TestDiff(t *testing.T) {
 			change: Change{Delete: []string{"b", list}},
 		},
 		{
-			name: "unreadable list owns nothing", have: map[string]string{"a": "1", list: `b,c`}, want: map[string]string{"c": "3"},
+			name: "unreadable list owns nothing", have: map[string]string{"a": "1", list: `b,c`},
+			want:   map[string]string{"c": "3"},
 			change: Change{Set: map[string]string{"c": "3", list: `["c"]`}},
 		},
 		{
-			name: "keys with any character", have: map[string]string{list: `["x,y"]`, "x,y": "1"}, want: map[string]string{"Aux/\"[,": "1"},
+			name: "keys with any character", have: map[string]string{list: `["x,y"]`, "x,y": "1"},
+			want:   map[string]string{"Aux/\"[,": "1"},
 			change: Change{Set: map[string]string{"Aux/\"[,": "1", list: `["Aux/\"[,"]`}, Delete: []string{"x,y"}},
 		},
 		{
@@ -63,7 +66,8 @@ func TestDiff(t *testing.T) {
 			want: map[string]string{"a": "true", "b": "True", "c": "no"},
 		},
 		{
-			name: "other booleans differ", have: map[string]string{"a": "True", list: `["a"]`}, want: map[string]string{"a": "no"},
+			name: "other booleans differ", have: map[string]string{"a": "True", list: `["a"]`},
+			want:   map[string]string{"a": "no"},
 			change: Change{Set: map[string]string{"a": "no"}},
 		},
 		{
@@ -72,7 +76,8 @@ func TestDiff(t *testing.T) {
 			change: Change{Set: map[string]string{"Aux/a": "true"}},
 		},
 		{
-			name: "the list itself cannot be wanted", have: map[string]string{list: `["` + list + `"]`}, want: map[string]string{list: "x"},
+			name: "the list itself cannot be wanted", have: map[string]string{list: `["` + list + `"]`},
+			want:   map[string]string{list: "x"},
 			change: Change{Delete: []string{list}},
 		},
 	} {

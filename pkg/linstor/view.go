@@ -1,252 +1,225 @@
 package linstor
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"maps"
-	"net/url"
+	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
+	"time"
 )
 
+// View is LINSTOR at one time.
+type View struct {
+	// TakenAt is when the look began: a write that ended later may not be in it.
+	TakenAt time.Time
+	// Version of the controller.
+	Version string
+	// LocalID is the identity of LINSTOR's database (controller property Cluster/LocalID).
+	LocalID string
+	// Properties of the controller, without secrets.
+	Properties map[string]string
+	// Nodes by lower-case name, with their pools.
+	Nodes map[string]*Node
+	// Volumes is the number of resource definitions; VolumeNames are the first of them, at most 10.
+	Volumes     int
+	VolumeNames []string
+	// Resources are all copies of volumes, if ResourcesKnown.
+	Resources      []Resource
+	ResourcesKnown bool
+	// DevicesErr is set when the devices were wanted and could not be read; no node's devices are known then.
+	DevicesErr error
+}
+
+// Node looks a node up, whatever the case of its name; nil if there is none.
+func (v *View) Node(name string) *Node { return v.Nodes[strings.ToLower(name)] }
+
+// Pool looks a pool up, whatever the case of the names; nil if there is none.
+func (v *View) Pool(node, pool string) *Pool {
+	if n := v.Node(node); n != nil {
+		return n.Pools[strings.ToLower(pool)]
+	}
+	return nil
+}
+
+// SetResources puts copies of volumes into the view. What an impostor says of the copies that it was sent is not known
+// of the node's own.
+func (v *View) SetResources(rs []Resource) {
+	for i := range rs {
+		if n := v.Node(rs[i].Node); n != nil && n.Impostor() != "" {
+			rs[i].States, rs[i].InUse = nil, nil
+		}
+	}
+	v.Resources, v.ResourcesKnown = rs, true
+}
+
+// Connection states of a node (LINSTOR REST API, Node.connection_status). While it
+// connects, a node is OFFLINE and CONNECTED; UNKNOWN is a controller that has just started.
 const (
-	// maxVolumeNames bounds View.VolumeNames.
-	maxVolumeNames = 10
-	// maxAskedNodes bounds how many nodes are asked about pools of unknown capacity in one view. The rest has its turn
-	// when these are well; a status has room for fewer examples.
-	maxAskedNodes = 50
-	// localIDProperty identifies LINSTOR's database.
-	localIDProperty = "Cluster/LocalID"
+	StatusOnline              = "ONLINE"
+	StatusConnected           = "CONNECTED"
+	StatusOffline             = "OFFLINE"
+	StatusUnknown             = "UNKNOWN"
+	StatusVersionMismatch     = "VERSION_MISMATCH"
+	StatusFullSyncFailed      = "FULL_SYNC_FAILED"
+	StatusAuthenticationError = "AUTHENTICATION_ERROR"
+	StatusOtherController     = "OTHER_CONTROLLER"
+	StatusNoConnection        = "NO_STLT_CONN"
+	StatusMissingTools        = "MISSING_EXT_TOOLS"
+	StatusDuplicateName       = "DUPLICATE_UNAME"
 )
 
-// parts are the answers from which a view is made.
-type parts struct {
-	version    string
-	properties map[string]string
-	nodes      map[string]*Node
-	pools      []*Pool
-	volumes    int
-	names      []string
-	devices    map[string][]Device // by lower-case node name
-	devicesErr error
-	resources  []Resource
+// Flags of a node, and of a resource. An evicted node has both DELETE and EVICTED.
+const (
+	FlagDelete   = "DELETE"
+	FlagEvicted  = "EVICTED"
+	FlagEvacuate = "EVACUATE"
+	FlagDiskless = "DISKLESS"
+	FlagInactive = "INACTIVE"
+)
+
+// Types of a node. The operator registers satellites; LINSTOR looks for none at the addresses of controllers and
+// auxiliary nodes.
+const (
+	TypeSatellite  = "SATELLITE"
+	TypeController = "CONTROLLER"
+	TypeAuxiliary  = "AUXILIARY"
+)
+
+// Node is a LINSTOR node.
+type Node struct {
+	Name string // as it was created
+	UUID string
+	// Type and Status are LINSTOR's words, in upper case.
+	Type, Status string
+	Flags        []string
+	Interfaces   []Interface
+	Properties   map[string]string
+	// Layers are what the satellite can do. A node that is not ONLINE reports almost none.
+	Layers []string
+	// Unsupported gives LINSTOR's reasons for each layer and provider that is missing.
+	Unsupported map[string][]string
+	// Pools by lower-case name, without LINSTOR's own diskless pool. Nil from Reader.Node.
+	Pools map[string]*Pool
+	// Devices are the node's empty devices, if DevicesKnown.
+	Devices      []Device
+	DevicesKnown bool
 }
 
-// View implements Reader.
-func (c *Client) View(ctx context.Context, want ViewOptions) (*View, error) {
-	takenAt := c.o.Clock.Now()
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	var p parts
-	required := []func() error{
-		func() (err error) { p.version, err = c.Version(ctx); return },
-		func() (err error) { p.properties, err = c.properties(ctx); return },
-		func() error { return c.stock(ctx, &p, want.Devices) },
-		func() (err error) { p.volumes, p.names, err = c.volumes(ctx); return },
-	}
-	if want.Resources {
-		required = append(required, func() (err error) { p.resources, err = c.Resources(ctx, ResourceQuery{}); return })
-	}
-	errs := make([]error, len(required))
-	var wg sync.WaitGroup
-	for i, look := range required {
-		wg.Go(func() {
-			if errs[i] = look(); errs[i] != nil {
-				cancel() // the view has failed: the other answers are of no use
-			}
-		})
-	}
-	wg.Wait()
-	if err := firstCause(errs); err != nil {
-		return nil, fmt.Errorf("look at LINSTOR: %w", err)
-	}
-	v := p.view()
-	v.TakenAt = takenAt
-	v.Resources, v.ResourcesKnown = p.resources, want.Resources
-	c.askAboutPools(ctx, v)
-	return v, nil
+// HasFlag reports whether the node has the flag.
+func (n *Node) HasFlag(f string) bool { return hasFlag(n.Flags, f) }
+
+func hasFlag(flags []string, f string) bool {
+	return slices.ContainsFunc(flags, func(have string) bool { return strings.EqualFold(have, f) })
 }
 
-// stock asks for disks, nodes and pools one after the other, against the order in which a pool comes into being: a node's
-// properties say which disks it will take, then the disks are no longer empty, then the pool is there. A disk that is missing
-// from the first answer is explained by the second or the third, even if all of it happened during the look. Asked for side
-// by side, they told of a node whose disk had vanished, and a human was called.
-func (c *Client) stock(ctx context.Context, p *parts, devices bool) (err error) {
-	if devices {
-		p.devices, p.devicesErr = c.devices(ctx)
+// Online reports whether the node's own satellite is connected and has all of LINSTOR's state.
+func (n *Node) Online() bool { return n.Status == StatusOnline && n.Impostor() == "" }
+
+// Impostor is the host name of the satellite that LINSTOR is connected to in the node's name although it is another
+// machine's; "" if there is none.
+//
+// A satellite has no identity: LINSTOR takes whoever answers at the node's address for the node, and sends it the
+// node's volumes. A host name that differs is worth a message to it and nothing more (INFO_NODE_NAME_MISMATCH). What
+// such a node reports is about another machine's disks.
+//
+// The operator's satellites have the Kubernetes Node's name as their host name, whatever the machine's own is
+// (LINSTOR's scripts/entry.sh: LB_FORCE_NODE_NAME), so that a node that the operator registered has exactly its name:
+// n01.example is another Kubernetes Node than n01. Of a node that somebody else registered, the satellite may run on
+// the host itself, and those often say their name with its domain. LINSTOR compares without regard to case.
+func (n *Node) Impostor() string {
+	host := n.Properties[PropUname]
+	if n.Status != StatusOnline && n.Status != StatusConnected || strings.EqualFold(host, n.Name) ||
+		n.Properties[PropNodeUID] == "" && shortAndLong(host, n.Name) {
+		return ""
 	}
-	if p.nodes, err = c.nodes(ctx); err != nil {
-		return err
-	}
-	p.pools, err = c.pools(ctx, url.Values{"cached": {"true"}})
-	return err
+	return host
 }
 
-// firstCause returns the error that made the others: an error that is not merely the end of a cancelled request.
-func firstCause(errs []error) error {
-	var cancelled error
-	for _, err := range errs {
-		if err != nil && !errors.Is(err, context.Canceled) {
-			return err
-		}
-		if cancelled == nil {
-			cancelled = err
-		}
-	}
-	return cancelled
+// shortAndLong reports whether one is the other with its domain.
+func shortAndLong(a, b string) bool {
+	a, b = strings.ToLower(a), strings.ToLower(b)
+	return strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
-// view joins the parts. A pool or device of a node that is not in the list came or went during the look, and is left out.
-func (p *parts) view() *View {
-	v := &View{
-		Version: p.version, LocalID: p.properties[localIDProperty], Properties: p.properties,
-		Nodes: p.nodes, Volumes: p.volumes, VolumeNames: p.names, DevicesErr: p.devicesErr,
+// Interface looks an interface up, whatever the case of its name; nil if there is none.
+func (n *Node) Interface(name string) *Interface {
+	if i := slices.IndexFunc(n.Interfaces, func(i Interface) bool { return strings.EqualFold(i.Name, name) }); i >= 0 {
+		return &n.Interfaces[i]
 	}
-	for _, n := range v.Nodes {
-		n.Pools = map[string]*Pool{}
-	}
-	for _, pool := range p.pools {
-		if n := v.Node(pool.Node); n != nil {
-			n.Pools[strings.ToLower(pool.Name)] = pool
-		}
-	}
-	if p.devices == nil {
-		return v
-	}
-	for key, n := range v.Nodes {
-		// LINSTOR leaves nodes out that are not ONLINE: no devices listed means nothing there.
-		if n.Online() {
-			n.Devices, n.DevicesKnown = p.devices[key], true
-		}
-	}
-	return v
+	return nil
 }
 
-// askAboutPools looks again, past LINSTOR's cache, at pools whose capacity is unknown although their node is ONLINE:
-// the list never says why. It is one request, and only in trouble. If it fails, the capacity stays unknown, which is
-// the truth.
-func (c *Client) askAboutPools(ctx context.Context, v *View) {
-	var nodes []string
-	for _, key := range slices.Sorted(maps.Keys(v.Nodes)) {
-		n := v.Nodes[key]
-		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), func(p *Pool) bool { return p.TotalKiB == nil }) {
-			nodes = append(nodes, n.Name)
-		}
-	}
-	if len(nodes) == 0 {
-		return
-	}
-	nodes = nodes[:min(len(nodes), maxAskedNodes)]
-	pools, err := c.pools(ctx, url.Values{"cached": {"false"}, "nodes": nodes})
-	if err != nil {
-		return
-	}
-	for _, p := range pools {
-		if old := v.Pool(p.Node, p.Name); old != nil {
-			*old = *p
-		}
-	}
+// Interface is a network interface of a node.
+type Interface struct {
+	Name string
+	// Address is an IP address, from LINSTOR in its canonical form. LINSTOR takes no host names.
+	Address string
+	// Port of the satellite at this address, for a connection without TLS; 0: not for the satellite's connection.
+	Port int32
+	// Active reports whether the satellite's connection uses this interface. LINSTOR changes it by itself when it cannot
+	// connect.
+	Active bool
 }
 
-func (c *Client) properties(ctx context.Context) (map[string]string, error) {
-	var props map[string]string
-	err := c.call(ctx, read("controller_properties", "read the controller's properties"), func(ctx context.Context) error {
-		return c.get(ctx, path("controller", "properties"), nil, &props)
-	})
-	if err != nil {
-		return nil, err
+// CanonicalAddress returns an IP address in its usual form (LINSTOR answers IPv6 in upper case), anything else
+// unchanged.
+func CanonicalAddress(address string) string {
+	if ip, err := netip.ParseAddr(address); err == nil {
+		return ip.Unmap().String()
 	}
-	return withoutSecrets(props), nil
+	return address
 }
 
-func (c *Client) nodes(ctx context.Context) (map[string]*Node, error) {
-	nodes := map[string]*Node{}
-	err := c.call(ctx, read("node_list", "list nodes"), func(ctx context.Context) error {
-		return list(ctx, c, path("nodes"), nil, func(w *wireNode) error {
-			if w.Name == "" {
-				return fmt.Errorf("%w: a node without a name", ErrNotLINSTOR)
-			}
-			nodes[strings.ToLower(w.Name)] = w.node()
-			return nil
-		})
-	})
-	return nodes, err
+// SameAddress reports whether two addresses are the same IP address, however they are written.
+func SameAddress(a, b string) bool { return CanonicalAddress(a) == CanonicalAddress(b) }
+
+// Pool is a storage pool on a node.
+type Pool struct {
+	Name, Node string // as they were created
+	// Provider is LINSTOR's kind: "LVM_THIN".
+	Provider string
+	// Backing is the storage behind it (StorDriver/StorPoolName): "vg", "vg/thin", "zpool", "/directory".
+	Backing    string
+	Properties map[string]string
+	// FreeKiB and TotalKiB are nil while unknown: the node is not ONLINE, or its satellite cannot measure it.
+	FreeKiB, TotalKiB *int64
+	// Errors are what the satellite reports. LINSTOR reports none for thick pools: there, an unknown capacity on an
+	// ONLINE node is the only sign.
+	Errors []string
 }
 
-func (c *Client) pools(ctx context.Context, query url.Values) ([]*Pool, error) {
-	var pools []*Pool
-	err := c.call(ctx, read("pool_list", "list storage pools"), func(ctx context.Context) error {
-		return list(ctx, c, path("view", "storage-pools"), query, func(w *wirePool) error {
-			if w.Name == "" || w.Node == "" {
-				return fmt.Errorf("%w: a storage pool without a name or node", ErrNotLINSTOR)
-			}
-			if !strings.EqualFold(w.Name, disklessPool) {
-				pools = append(pools, w.pool())
-			}
-			return nil
-		})
-	})
-	return pools, err
+// Device is an empty device: no signature, no partition, larger than 1 GiB.
+type Device struct {
+	Path               string // "/dev/sdb"; may name another disk after a reboot
+	Model, Serial, WWN string
+	SizeBytes          int64
+	Rotational         bool
 }
 
-func (c *Client) devices(ctx context.Context) (map[string][]Device, error) {
-	devices := map[string][]Device{}
-	err := c.call(ctx, read("device_list", "list empty devices"), func(ctx context.Context) error {
-		return list(ctx, c, path("physical-storage"), nil, func(g *wireDeviceGroup) error {
-			for node, members := range g.Nodes {
-				key := strings.ToLower(node)
-				for _, w := range members {
-					w.SizeBytes, w.Rotational = g.SizeBytes, g.Rotational
-					devices[key] = append(devices[key], w.device())
-				}
-			}
-			return nil
-		})
-	})
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range devices {
-		sortDevices(d)
-	}
-	return devices, nil
+// Resource is one copy of a volume on a node, or a diskless client of it (LINSTOR's "resource").
+type Resource struct {
+	// Name is the resource definition's, Node the node's, as they were created.
+	Name, Node string
+	Flags      []string
+	// Diskful reports whether it holds data: neither a client nor a tie-breaker.
+	Diskful bool
+	// Local reports whether no layer of it is DRBD: LINSTOR cannot move such a copy, and nobody reports a state of it.
+	Local bool
+	// InUse reports whether a device is opened (DRBD's role Primary); nil while the satellite does not report it.
+	InUse *bool
+	// States are DRBD's disk states, one for each volume; "" while the satellite does not report it. LINSTOR leaves out
+	// resources without volumes.
+	States []string
+	// Pools are the storage pools of the volumes, in the order of States.
+	Pools []string
+	// Connected reports for each peer's node name whether this side of DRBD's connection is up; nil while not known.
+	Connected map[string]bool
 }
 
-// volumes counts the resource definitions and names the first. A cluster with few needs one short request; with many, a
-// second one counts them without listing them.
-func (c *Client) volumes(ctx context.Context) (int, []string, error) {
-	names, err := c.volumeNames(ctx, maxVolumeNames+1)
-	if err != nil || len(names) <= maxVolumeNames {
-		return len(names), names, err
-	}
-	count := struct {
-		Count *int `json:"count"`
-	}{}
-	err = c.call(ctx, read("volume_count", "count volumes"), func(ctx context.Context) error {
-		return c.get(ctx, path("stats", "resource-definitions"), nil, &count)
-	})
-	if err != nil {
-		return 0, nil, err
-	}
-	if count.Count == nil {
-		return 0, nil, &Error{Op: "count volumes", Status: 200, Err: ErrNotLINSTOR}
-	}
-	return max(*count.Count, len(names)), names[:maxVolumeNames], nil
-}
+// HasFlag reports whether the resource has the flag.
+func (r *Resource) HasFlag(f string) bool { return hasFlag(r.Flags, f) }
 
-func (c *Client) volumeNames(ctx context.Context, limit int) ([]string, error) {
-	names := []string{}
-	query := url.Values{"limit": {strconv.Itoa(limit)}, "offset": {"0"}}
-	err := c.call(ctx, read("volume_list", "list volumes"), func(ctx context.Context) error {
-		return list(ctx, c, path("resource-definitions"), query, func(w *struct {
-			Name string `json:"name"`
-		}) error {
-			names = append(names, w.Name)
-			return nil
-		})
-	})
-	return names, err
+// UpToDate reports whether the copy is known to hold all data of all its volumes.
+func (r *Resource) UpToDate() bool {
+	behind := func(state string) bool { return state != "UpToDate" } // DRBD's disk state of a copy that has all data
+	return r.Diskful && len(r.States) > 0 && !slices.ContainsFunc(r.States, behind)
 }

@@ -1,7 +1,16 @@
+// Package metrics holds the Prometheus metrics of the operator.
+//
+// There is one StorageCluster in a Kubernetes cluster, so no series carries its name. Label values come from closed
+// sets or from the spec (pools): nothing grows with the number of nodes or volumes.
+//
+// What describes the object now is replaced as a whole: a scrape sees the values before an update or those after it,
+// never half of each. What describes the object vanishes with it ([Metrics.Forget]).
 package metrics
 
 import (
 	"fmt"
+	"maps"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -9,18 +18,14 @@ import (
 
 // Metrics are the operator's collectors. All methods may be called concurrently. Build it with New.
 type Metrics struct {
-	phase          *gaugeSet
-	transitions    *prometheus.CounterVec
-	phaseDuration  *prometheus.HistogramVec
-	outcomes       *prometheus.CounterVec
-	illegal        *prometheus.CounterVec
-	hold           *gaugeSet
-	members        *gaugeSet
-	poolCapacity   *gaugeSet
-	poolFree       *gaugeSet
-	poolsFull      *gaugeSet
-	requests       *prometheus.CounterVec
-	requestSeconds *prometheus.HistogramVec
+	phase *GaugeSet
+	// Hold are the active holds by reason, Members the member nodes by state, Volumes the volumes by state.
+	Hold, Members, Volumes *GaugeSet
+	// PoolCapacity and PoolFree are bytes over all nodes by pool, PoolsFull the nodes on which a pool is nearly full.
+	PoolCapacity, PoolFree, PoolsFull        *GaugeSet
+	transitions, outcomes, illegal, requests *prometheus.CounterVec
+	phaseDuration, requestSeconds            *prometheus.HistogramVec
+	unobserved                               *prometheus.GaugeVec
 }
 
 // phaseBuckets reach from a phase that had nothing to do to one that a cluster rests in for weeks.
@@ -41,19 +46,25 @@ func New() *Metrics {
 		outcomes: newCounters("storagecluster_outcomes_total",
 			"What the steps of the machine ended with, by the phase they began in.", "phase", "outcome"),
 		illegal: newCounters("storagecluster_illegal_transitions_total",
-			"Events that the transition table does not allow in the state. Each is a defect of the operator.", "state", "event"),
-		hold: newGaugeSet("storagecluster_hold_active",
+			"Events that the transition table does not allow in the state. Each is a defect of the operator.", "state",
+			"event"),
+		Hold: newGaugeSet("storagecluster_hold_active",
 			"Holds that wait for a human, of the cluster or of nodes, by reason.", "reason"),
-		members: newGaugeSet("storagecluster_members",
+		Members: newGaugeSet("storagecluster_members",
 			"Member nodes by state.", "state"),
-		poolCapacity: newGaugeSet("storagecluster_pool_capacity_bytes",
+		PoolCapacity: newGaugeSet("storagecluster_pool_capacity_bytes",
 			"Capacity of a storage pool over all nodes, as last written to the status.", "pool"),
-		poolFree: newGaugeSet("storagecluster_pool_free_bytes",
+		PoolFree: newGaugeSet("storagecluster_pool_free_bytes",
 			"Free space of a storage pool over all nodes, as last written to the status.", "pool"),
-		poolsFull: newGaugeSet("storagecluster_pools_nearly_full",
+		PoolsFull: newGaugeSet("storagecluster_pools_nearly_full",
 			"Nodes on which a storage pool is fuller than its warnUsedPercent.", "pool"),
+		unobserved: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_observation_failed",
+			Help: "1 while the operator cannot look at the cluster, and so does nothing."}, nil),
+		Volumes: newGaugeSet("storagecluster_volumes",
+			"Volumes by how well they are, as last written to the status.", "state"),
 		requests: newCounters("storagecluster_linstor_requests_total",
-			"Requests to the LINSTOR API by operation and HTTP status; code \"error\" stands for no answer.", "operation", "code"),
+			"Requests to the LINSTOR API by operation and HTTP status; code \"error\" stands for no answer.", "operation",
+			"code"),
 		requestSeconds: newHistograms("storagecluster_linstor_request_duration_seconds",
 			"Time until the LINSTOR API answered, or the request failed.", requestBuckets, "operation"),
 	}
@@ -62,13 +73,13 @@ func New() *Metrics {
 // collectors are all fields of m: what is not listed here is never served.
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.hold, m.members, m.poolCapacity, m.poolFree, m.poolsFull,
-		m.requests, m.requestSeconds,
+		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
+		m.PoolsFull, m.Volumes,
+		m.unobserved, m.requests, m.requestSeconds,
 	}
 }
 
-// Register adds all collectors to reg, or none: when one is refused, because its name is taken, the others are removed
-// again and the error names the cause.
+// Register adds all collectors, or none: when one is refused because its name is taken, the others are removed again.
 func (m *Metrics) Register(reg prometheus.Registerer) error {
 	all := m.collectors()
 	for i, c := range all {
@@ -82,8 +93,7 @@ func (m *Metrics) Register(reg prometheus.Registerer) error {
 	return nil
 }
 
-// Phase says which phase the object is in; all are the phases there are. A current phase that is none of them, written by
-// a newer operator, is shown too.
+// Phase says which phase the object is in; all are the phases there are. One of a newer operator is shown too.
 func (m *Metrics) Phase(current string, all []string) {
 	values := make(map[string]float64, len(all)+1)
 	for _, p := range all {
@@ -92,7 +102,7 @@ func (m *Metrics) Phase(current string, all []string) {
 	if current != "" {
 		values[current] = 1
 	}
-	m.phase.replace(values)
+	m.phase.Replace(values)
 }
 
 // Transition counts a transition that was stored. inPhase is how long the object was in from.
@@ -107,43 +117,26 @@ func (m *Metrics) Outcome(phase, outcome string) { m.outcomes.WithLabelValues(ph
 // Illegal counts an event that the table does not allow in state.
 func (m *Metrics) Illegal(state, event string) { m.illegal.WithLabelValues(state, event).Inc() }
 
-// Hold says how many holds are active by reason; reasons that are not in active have none.
-func (m *Metrics) Hold(active map[string]float64) { m.hold.replace(active) }
-
-// Members says how many member nodes are in each state; states that are not in byState have none.
-func (m *Metrics) Members(byState map[string]float64) { m.members.replace(byState) }
-
-// PoolSize is the size of a storage pool over all nodes, in bytes.
-type PoolSize struct {
-	Pool           string
-	Capacity, Free float64
-}
-
-// Pools says how large the pools are; pools that are not in sizes are gone or of unknown size.
-func (m *Metrics) Pools(sizes []PoolSize) {
-	capacity, free := make(map[string]float64, len(sizes)), make(map[string]float64, len(sizes))
-	for _, s := range sizes {
-		capacity[s.Pool], free[s.Pool] = s.Capacity, s.Free
+// ObservationFailed notes whether the last look at the cluster failed.
+func (m *Metrics) ObservationFailed(failed bool) {
+	value := 0.0
+	if failed {
+		value = 1
 	}
-	m.poolCapacity.replace(capacity)
-	m.poolFree.replace(free)
+	m.unobserved.WithLabelValues().Set(value)
 }
 
-// PoolsFull says on how many nodes each pool is nearly full; pools that are not in byPool are so on none.
-func (m *Metrics) PoolsFull(byPool map[string]float64) { m.poolsFull.replace(byPool) }
-
-// LinstorRequest counts a request to LINSTOR: op is a fixed name for its kind, never a path; code is the HTTP status, or
-// "error" when there was no answer; d is how long it took. Its signature is that of the LINSTOR client's observer.
+// LinstorRequest counts a request to LINSTOR: op is a fixed name for its kind, never a path; code is the HTTP status,
+// or "error" when there was no answer; d is how long it took. Its signature is that of the LINSTOR client's observer.
 func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
 	m.requests.WithLabelValues(op, code).Inc()
 	m.requestSeconds.WithLabelValues(op).Observe(d.Seconds())
 }
 
-// Forget drops all series of the object, once it is gone. The requests to LINSTOR are the operator's own and stay: to
-// drop them would look like a restart.
+// Forget drops all series of the object, once it is gone. The requests to LINSTOR are the operator's own, and stay.
 func (m *Metrics) Forget() {
-	for _, s := range []*gaugeSet{m.phase, m.hold, m.members, m.poolCapacity, m.poolFree, m.poolsFull} {
-		s.replace(nil)
+	for _, s := range []*GaugeSet{m.phase, m.Hold, m.Members, m.PoolCapacity, m.PoolFree, m.PoolsFull, m.Volumes} {
+		s.Replace(nil)
 	}
 	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal} {
 		v.Reset()
@@ -156,4 +149,37 @@ func newCounters(name, help string, labels ...string) *prometheus.CounterVec {
 
 func newHistograms(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
 	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+}
+
+// GaugeSet is a gauge with one label whose series are replaced all at once. A GaugeVec offers Reset and then Set, and
+// a scrape in between sees a cluster in no phase or a hold that is gone for a moment: enough to end an alert.
+type GaugeSet struct {
+	desc   *prometheus.Desc
+	mu     sync.Mutex
+	values map[string]float64
+}
+
+func newGaugeSet(name, help, label string) *GaugeSet {
+	return &GaugeSet{desc: prometheus.NewDesc(name, help, []string{label}, nil)}
+}
+
+// Replace makes values, by the label's value, the only series. The map is copied.
+func (s *GaugeSet) Replace(values map[string]float64) {
+	copied := maps.Clone(values)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.values = copied
+}
+
+// Describe implements prometheus.Collector.
+func (s *GaugeSet) Describe(ch chan<- *prometheus.Desc) { ch <- s.desc }
+
+// Collect implements prometheus.Collector.
+func (s *GaugeSet) Collect(ch chan<- prometheus.Metric) {
+	s.mu.Lock()
+	values := s.values // never changed after Replace stored it
+	s.mu.Unlock()
+	for label, value := range values {
+		ch <- prometheus.MustNewConstMetric(s.desc, prometheus.GaugeValue, value, label)
+	}
 }

@@ -23,10 +23,11 @@ func registered(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.Transition("Assessing", "Converged", "Ready", 3*time.Second)
 	m.Outcome("Ready", "Wait")
 	m.Illegal("Ready", "Advanced")
-	m.Hold(map[string]float64{"DeviceNotEmpty": 2})
-	m.Members(map[string]float64{"Online": 3})
-	m.Pools([]PoolSize{{Pool: "ssd", Capacity: 1 << 40, Free: 1 << 39}})
-	m.PoolsFull(map[string]float64{"ssd": 1})
+	m.Hold.Replace(map[string]float64{"DeviceNotEmpty": 2})
+	m.Members.Replace(map[string]float64{"Online": 3})
+	m.PoolCapacity.Replace(map[string]float64{"ssd": 1 << 40})
+	m.PoolFree.Replace(map[string]float64{"ssd": 1 << 39})
+	m.PoolsFull.Replace(map[string]float64{"ssd": 1})
 	m.LinstorRequest("list nodes", "200", 20*time.Millisecond)
 	return m, reg
 }
@@ -119,7 +120,8 @@ func TestPhaseIsOneHot(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m.Phase(test.current, []string{"Pending", "Ready"})
-			const head = "# HELP storagecluster_phase 1 for the phase that the StorageCluster is in, 0 for every other phase.\n" +
+			const head = "# HELP storagecluster_phase 1 for the phase that the StorageCluster is in, " +
+				"0 for every other phase.\n" +
 				"# TYPE storagecluster_phase gauge\n"
 			compare(t, reg, head+test.want, "storagecluster_phase")
 		})
@@ -129,10 +131,11 @@ func TestPhaseIsOneHot(t *testing.T) {
 func TestGaugesReplaceTheirSeries(t *testing.T) {
 	m, reg := registered(t)
 	holds := map[string]float64{"PoolConflict": 1}
-	m.Hold(holds)
-	m.Members(map[string]float64{"Online": 2, "Held": 1})
-	m.Pools([]PoolSize{{Pool: "hdd", Capacity: 20, Free: 5}})
-	m.PoolsFull(map[string]float64{"hdd": 3})
+	m.Hold.Replace(holds)
+	m.Members.Replace(map[string]float64{"Online": 2, "Held": 1})
+	m.PoolCapacity.Replace(map[string]float64{"hdd": 20})
+	m.PoolFree.Replace(map[string]float64{"hdd": 5})
+	m.PoolsFull.Replace(map[string]float64{"hdd": 3})
 	holds["PoolConflict"] = 7 // the caller's map is its own
 	compare(t, reg, `
 # HELP storagecluster_hold_active Holds that wait for a human, of the cluster or of nodes, by reason.
@@ -151,8 +154,8 @@ storagecluster_pool_free_bytes{pool="hdd"} 5
 # HELP storagecluster_pools_nearly_full Nodes on which a storage pool is fuller than its warnUsedPercent.
 # TYPE storagecluster_pools_nearly_full gauge
 storagecluster_pools_nearly_full{pool="hdd"} 3
-`, "storagecluster_hold_active", "storagecluster_members", "storagecluster_pool_capacity_bytes", "storagecluster_pool_free_bytes",
-		"storagecluster_pools_nearly_full")
+`, "storagecluster_hold_active", "storagecluster_members", "storagecluster_pool_capacity_bytes",
+		"storagecluster_pool_free_bytes", "storagecluster_pools_nearly_full")
 }
 
 func TestCountersCount(t *testing.T) {
@@ -163,7 +166,8 @@ func TestCountersCount(t *testing.T) {
 # HELP storagecluster_transitions_total Phase transitions that were stored in the status.
 # TYPE storagecluster_transitions_total counter
 storagecluster_transitions_total{event="Converged",from="Assessing",to="Ready"} 2
-# HELP storagecluster_linstor_requests_total Requests to the LINSTOR API by operation and HTTP status; code "error" stands for no answer.
+# HELP storagecluster_linstor_requests_total Requests to the LINSTOR API by operation and HTTP status; `+
+		`code "error" stands for no answer.
 # TYPE storagecluster_linstor_requests_total counter
 storagecluster_linstor_requests_total{code="200",operation="list nodes"} 1
 storagecluster_linstor_requests_total{code="error",operation="list nodes"} 1
@@ -186,7 +190,8 @@ storagecluster_phase_duration_seconds_bucket{phase="Assessing",le="604800"} 2
 storagecluster_phase_duration_seconds_bucket{phase="Assessing",le="+Inf"} 2
 storagecluster_phase_duration_seconds_sum{phase="Assessing"} 7203
 storagecluster_phase_duration_seconds_count{phase="Assessing"} 2
-`, "storagecluster_transitions_total", "storagecluster_linstor_requests_total", "storagecluster_phase_duration_seconds")
+`, "storagecluster_transitions_total", "storagecluster_linstor_requests_total",
+		"storagecluster_phase_duration_seconds")
 }
 
 func TestForgetDropsTheObjectsSeries(t *testing.T) {
@@ -196,15 +201,15 @@ func TestForgetDropsTheObjectsSeries(t *testing.T) {
 	if diff := cmp.Diff(want, series(t, reg)); diff != "" {
 		t.Errorf("metrics left after Forget (-want +got):\n%s", diff)
 	}
-	m.Members(map[string]float64{"Online": 1})
-	if got := testutil.CollectAndCount(m.members); got != 1 {
+	m.Members.Replace(map[string]float64{"Online": 1})
+	if got := testutil.CollectAndCount(m.Members); got != 1 {
 		t.Errorf("a new object has %d series of members, want 1", got)
 	}
 }
 
 func TestRegisterIsAllOrNothing(t *testing.T) {
 	reg := prometheus.NewRegistry()
-	taken := New().members
+	taken := New().Members
 	reg.MustRegister(taken)
 	m := New()
 	if err := m.Register(reg); err == nil {

@@ -2,105 +2,154 @@ package observe
 
 import (
 	"context"
-	"math"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 )
 
 // linstor is LINSTOR's view, at most as old as the phase allows.
-func (o *Observer) linstor(ctx context.Context, s *phases.Snapshot) phases.Linstor {
+func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linstor {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !phases.ControllerAnswers(&s.Kube) {
-		o.last, o.lastAt = phases.Linstor{}, time.Time{}
+	if !controller.Answers(&f.Kube) {
+		o.last, o.looks = cluster.Linstor{}, pace.Looks{}
 		return o.last
 	}
-	devices := s.Target != nil && s.Target.Spec.WantsDevices() && (missesPools(s) || o.disks.due(s, o.Timing.Safety))
-	copies := s.WantsResources(o.last.View)
-	if age := s.Now.Sub(o.lastAt); !o.lastAt.IsZero() && (!devices || o.devices) && (!copies || o.last.View == nil || o.last.View.ResourcesKnown) {
-		if age < o.minAge() || !o.dirty && age < o.maxAge(s) {
-			return o.last
-		}
+	devices := f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
+	copies := judge.WantsResources(f, o.last.View) || o.copiesDue(f)
+	if o.enough(f, devices, copies) {
+		return o.last
 	}
-	o.dirty = false
 	began := o.Clock.Now()
 	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies})
-	o.took = o.Clock.Now().Sub(began)
+	o.looks = pace.Looks{At: f.Now, Took: o.Clock.Now().Sub(began)}
 	if err != nil && o.last.Err != nil && linstor.IsUnreachable(err) && linstor.IsUnreachable(o.last.Err) {
-		// Which of the view's requests fails first, and from which port it came, is chance: were it told, the status would
-		// be written anew at each look as long as LINSTOR is away.
+		// Which of the view's requests fails first, and from which port it came, is chance: with it, the status would be
+		// written anew at each look as long as LINSTOR is away.
 		err = o.last.Err
 	}
-	if view != nil {
-		o.down = phases.RememberDown(o.down, view, s.Now)
+	if f.Foreign(view) == nil { // the memory is of our nodes and disks; the snapshot sets such a view aside by itself
+		if view != nil {
+			o.down = cluster.RememberDown(o.down, view, f.Now)
+			if view.ResourcesKnown {
+				o.copiesAt = f.Now
+			}
+		}
+		o.disks.remember(f, view, devices)
 	}
-	o.disks.remember(s, view, devices)
-	o.last = phases.Linstor{Asked: true, View: view, Err: err, Down: o.down}
-	o.lastAt, o.devices = s.Now, devices
+	o.last, o.devices = cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down}, devices
 	return o.last
 }
 
-// minAge keeps a burst of ended writes from asking LINSTOR for all of its nodes after each one: it is looked at for a tenth of the
-// time, and no less often than a quarter of the poll.
-func (o *Observer) minAge() time.Duration { return min(10*o.took, o.Timing.PollWorking/4) }
+// enough reports whether the last look still serves, for what is to be seen.
+func (o *Observer) enough(f *cluster.Facts, devices, copies bool) bool {
+	if devices && !o.devices || copies && o.last.View != nil && !o.last.View.ResourcesKnown {
+		return false
+	}
+	return o.looks.Serve(f.Timing, f.Now, func() bool { return underWay(f) })
+}
 
-// Due is how long the next look at LINSTOR is off, because a write has ended since the last one or while it was taken; for ever
-// if none has.
+// underWay reports whether something is being done that LINSTOR has a part in.
+func underWay(f *cluster.Facts) bool {
+	switch f.Phase() {
+	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseHumanIntervention:
+		return phases.Unfinished(&f.Cluster.Status) || judge.Rolling(f)
+	default:
+		return true
+	}
+}
+
+// copiesDue reports whether it is time to look at all copies of volumes.
+func (o *Observer) copiesDue(f *cluster.Facts) bool {
+	return pace.Rare(f.Timing, o.copiesAt, f.Now) && (o.last.View == nil || o.last.View.Volumes > 0)
+}
+
+// Due is how long the next look at LINSTOR is off, because a write has ended since the last one or while it was taken;
+// for ever if none has.
 func (o *Observer) Due() time.Duration {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	if !o.dirty || o.lastAt.IsZero() {
-		return math.MaxInt64
-	}
-	return o.lastAt.Add(o.minAge()).Sub(o.Clock.Now())
+	return o.looks.Due(o.Timing, o.Clock.Now())
 }
 
-func (o *Observer) maxAge(s *phases.Snapshot) time.Duration {
-	poll := o.Timing.PollWorking
-	switch s.Phase() {
-	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseHumanIntervention:
-		if !phases.Unfinished(&s.Cluster.Status) && !s.Rolling() {
-			poll = o.Timing.PollSteady
-		}
-	default: // something is being done
-	}
-	return poll * 9 / 10
-}
-
-// missesPools is whether empty disks matter now: not every pool is there. A look at all disks makes each satellite run
-// lsblk, which a cluster at rest need not.
-func missesPools(s *phases.Snapshot) bool {
-	p := s.Cluster.Status.Pools
-	if s.Phase() != v1alpha1.PhaseReady {
+// missesPools reports whether empty disks matter now: not every pool is there. A look at all disks makes each
+// satellite run lsblk, which a cluster at rest need not.
+func missesPools(f *cluster.Facts) bool {
+	p := f.Cluster.Status.Pools
+	if f.Phase() != v1alpha1.PhaseReady {
 		return true
 	}
-	return p.Ready < p.Wanted || int(s.Cluster.Status.Nodes.Online) < len(s.Kube.Nodes) && s.Cluster.Status.Nodes.Online < s.Cluster.Status.Nodes.Members
+	return p.Ready < p.Wanted || int(f.Cluster.Status.Nodes.Online) < len(f.Kube.Nodes) &&
+		f.Cluster.Status.Nodes.Online < f.Cluster.Status.Nodes.Members
+}
+
+// diskMemory keeps the empty disks of the last look for a cluster at rest some of whose nodes may be without a pool. A
+// look at all disks is rare: in between the last one holds. Nothing is written to a disk on the word of this memory:
+// whoever uses one looks again.
+type diskMemory struct {
+	// complete is true if the last snapshot had all pools that are optional.
+	complete bool
+	at       time.Time
+	byNode   map[string][]linstor.Device
+}
+
+// due reports whether a cluster at rest needs a look for disks that came.
+func (d *diskMemory) due(f *cluster.Facts) bool {
+	return poolspec.MayLackDevices(f.Target.Spec) && !d.complete && pace.Rare(f.Timing, d.at, f.Now)
+}
+
+// remember takes over what a look found, or gives a view without one what the last look found.
+func (d *diskMemory) remember(f *cluster.Facts, v *linstor.View, looked bool) {
+	switch {
+	case v == nil || f.Target == nil || !poolspec.MayLackDevices(f.Target.Spec):
+	case looked && v.DevicesErr == nil:
+		d.at, d.byNode = f.Now, map[string][]linstor.Device{}
+		for key, n := range v.Nodes {
+			if n.DevicesKnown {
+				d.byNode[key] = n.Devices
+			}
+		}
+	case !looked && f.Phase() == v1alpha1.PhaseReady:
+		for key, n := range v.Nodes {
+			if devices, known := d.byNode[key]; known && n.Online() {
+				n.Devices, n.DevicesKnown = devices, true
+			}
+		}
+	}
+}
+
+// adopts reports whether a human has just answered adopt. The answer is for the database that the hold named, so that
+// it is compared with what is there now: an older look may show a database that was emptied and restored since, and
+// the answer would be spent for nothing.
+func adopts(c *v1alpha1.StorageCluster) bool {
+	a, err := hold.ParseAnswer(c)
+	return err == nil && a != nil && a.Option == v1alpha1.OptionAdopt
 }
 
 // database looks into the database while there is no claim. Once it is claimed, LINSTOR itself is the judge.
-func (o *Observer) database(ctx context.Context, s *phases.Snapshot) phases.Database {
-	if s.Target == nil {
-		return phases.Database{}
+func (o *Observer) database(ctx context.Context, f *cluster.Facts) cluster.Database {
+	if _, claimed := f.Claim(); claimed || f.Target == nil {
+		return cluster.Database{}
 	}
-	if _, claimed, err := s.Claim(); claimed || err != nil {
-		return phases.Database{}
-	}
-	access, err := s.DatabaseAccess()
+	access, err := controller.DatabaseAccess(f)
 	if err != nil {
-		return phases.Database{Checked: true, Err: err}
+		return cluster.Database{Checked: true, Err: err}
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	key := resources.DatabaseURL(&s.Target.Spec.Database) + access.User
-	if o.probed == key && s.Now.Sub(o.probeAt) < o.Timing.PollWorking {
+	key := connection.URL(&f.Target.Spec.Database) + access.User
+	if o.probed == key && f.Now.Sub(o.probeAt) < o.Timing.PollWorking && !adopts(f.Cluster) {
 		return o.probe
 	}
-	nodes, err := o.Prober.Nodes(ctx, &s.Target.Spec.Database, access)
-	o.probe = phases.Database{Checked: true, Err: err, Nodes: nodes}
-	o.probed, o.probeAt = key, s.Now
+	nodes, err := o.Prober.Nodes(ctx, &f.Target.Spec.Database, access)
+	o.probe = cluster.Database{Checked: true, Err: err, Nodes: nodes}
+	o.probed, o.probeAt = key, f.Now
 	return o.probe
 }

@@ -12,14 +12,16 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	clocktesting "k8s.io/utils/clock/testing"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -28,7 +30,8 @@ import (
 type source struct {
 	linstor.Reader
 	views, probes int
-	devices       bool
+	asked         linstor.ViewOptions
+	view          linstor.View // what a look finds beside nodes
 	err           error
 	errs          map[string]error
 	// took is what a view takes.
@@ -38,15 +41,17 @@ type source struct {
 
 func (s *source) View(_ context.Context, want linstor.ViewOptions) (*linstor.View, error) {
 	s.views++
-	s.devices = want.Devices
+	s.asked = want
 	s.clock.SetTime(s.clock.Now().Add(s.took))
 	if s.err != nil {
 		return nil, s.err
 	}
-	return &linstor.View{Nodes: map[string]*linstor.Node{}}, nil
+	view := s.view
+	view.Nodes, view.ResourcesKnown = map[string]*linstor.Node{}, want.Resources
+	return &view, nil
 }
 
-func (s *source) Nodes(context.Context, *v1alpha1.DatabaseSpec, resources.Database) ([]string, error) {
+func (s *source) Nodes(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) ([]string, error) {
 	s.probes++
 	return []string{"old"}, s.err
 }
@@ -70,18 +75,19 @@ func newBench(t *testing.T, spec v1alpha1.StorageClusterSpec, f interceptor.Func
 		t.Fatal(err)
 	}
 	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor", Generation: 1}, Spec: spec}
-	rev := resources.Revision("linstor", 1, phases.WorkingSpec(c, catalogue.Embedded().Newest()))
+	rev := resources.Revision("linstor", 1, cluster.WorkingSpec(c, catalogue.Embedded().Newest()))
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.Phase = rev.Name, 1, v1alpha1.PhaseReady
 	b := &bench{t: t, src: &source{}, c: c, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	b.src.clock = b.clock
 	b.Observer = &Observer{
 		Reader:  fake.NewClientBuilder().WithScheme(s).WithObjects(append(objects, rev)...).WithInterceptorFuncs(f).Build(),
-		Linstor: b.src, Prober: b.src, Tasks: b.src, Catalogue: catalogue.Embedded(), Timing: phases.DefaultTiming(), Clock: b.clock,
+		Linstor: b.src, Prober: b.src, Tasks: b.src, Catalogue: catalogue.Embedded(), Timing: cluster.DefaultTiming(),
+		Clock: b.clock,
 	}
 	return b
 }
 
-func (b *bench) observe() *phases.Snapshot {
+func (b *bench) observe() *cluster.Snapshot {
 	b.t.Helper()
 	s, err := b.Observe(b.t.Context(), b.c)
 	if err != nil {
@@ -106,7 +112,8 @@ func pod(name, component, node string, f func(*corev1.Pod)) *corev1.Pod {
 func controllerPod() *corev1.Pod { return pod("c", v1alpha1.ComponentController, "n1", nil) }
 
 func TestLinstorIsNotAskedWithoutAController(t *testing.T) {
-	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, pod("c", v1alpha1.ComponentController, "n1", func(p *corev1.Pod) { p.Status.Conditions = nil }))
+	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{},
+		pod("c", v1alpha1.ComponentController, "n1", func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	if s := b.observe(); s.Linstor.Asked || s.Linstor.Known() || b.src.views != 0 {
 		t.Errorf("%+v after %d looks", s.Linstor, b.src.views)
 	}
@@ -126,7 +133,7 @@ func TestASourceThatFailsIsUnknown(t *testing.T) {
 }
 
 func TestViewsAreKeptForAWhile(t *testing.T) {
-	timing := phases.DefaultTiming()
+	timing := cluster.DefaultTiming()
 	for _, tc := range []struct {
 		name  string
 		phase v1alpha1.Phase
@@ -190,42 +197,49 @@ func TestAWriteThatEndedMakesTheNextLookDueSoon(t *testing.T) {
 	}
 }
 
-func TestDisksAreAskedForOnlyWhenAPoolIsMissing(t *testing.T) {
-	devices := v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{Name: "hot", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}, Devices: &v1alpha1.DevicesSpec{}}}}
-	for _, tc := range []struct {
-		name  string
-		spec  v1alpha1.StorageClusterSpec
-		phase v1alpha1.Phase
-		ready int32
-		want  bool
-	}{
-		{"no pool from disks", v1alpha1.StorageClusterSpec{}, v1alpha1.PhaseStoragePools, 0, false},
-		{"being made", devices, v1alpha1.PhaseStoragePools, 0, true},
-		{"all there", devices, v1alpha1.PhaseReady, 2, false},
-		{"one missing", devices, v1alpha1.PhaseReady, 1, true},
-	} {
-		b := newBench(t, tc.spec, interceptor.Funcs{}, controllerPod())
-		b.c.Status.Phase, b.c.Status.Pools.Wanted, b.c.Status.Pools.Ready = tc.phase, 2, tc.ready
-		b.observe()
-		if b.src.devices != tc.want {
-			t.Errorf("%s: asked for disks: %t", tc.name, b.src.devices)
-		}
-	}
-}
-
 func TestTheDatabaseIsLookedIntoOnlyBeforeItIsClaimed(t *testing.T) {
 	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
 	if s := b.observe(); !s.Database.Checked || !cmp.Equal(s.Database.Nodes, []string{"old"}) {
 		t.Errorf("%+v", s.Database)
 	}
-	b = newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, resources.Claim("linstor", resources.ClaimData{Backend: "k8s"}))
-	if s := b.observe(); s.Database.Checked || b.src.probes != 0 {
-		t.Errorf("claimed: %+v", s.Database)
+	b = newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{},
+		resources.Claim("linstor", resources.ClaimData{Backend: "k8s"}))
+	if s := b.observe(); s.Database.Checked || b.src.probes != 0 || s.Unreadable != nil {
+		t.Errorf("claimed: %+v, %v", s.Database, s.Unreadable)
 	}
-	sql := v1alpha1.StorageClusterSpec{Database: v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "none"}}}
+	sql := v1alpha1.StorageClusterSpec{Database: v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db",
+		CredentialsSecret: "none"}}}
 	b = newBench(t, sql, interceptor.Funcs{})
 	if s := b.observe(); !s.Database.Checked || s.Database.Err == nil || b.src.probes != 0 {
 		t.Errorf("without credentials: %+v", s.Database)
+	}
+}
+
+// A database that was emptied and restored while its hold waits for adopt: the answer must not meet the look in
+// between.
+func TestAnAnswerAboutTheDatabaseLooksAnew(t *testing.T) {
+	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
+	b.c.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldForeignLinstorFound,
+		Options: []v1alpha1.HoldOption{{Answer: v1alpha1.OptionAdopt}, {Answer: v1alpha1.OptionRetry}}}
+	b.observe()
+	for _, tc := range []struct {
+		answer string
+		want   int
+	}{{"", 1}, {"h-0:adopt", 1}, {"h-1:retry", 1}, {"h-1:adopt", 2}} {
+		b.c.Annotations = map[string]string{v1alpha1.AnnotationResume: tc.answer}
+		if b.observe(); b.src.probes != tc.want {
+			t.Errorf("with the answer %q: %d looks, want %d", tc.answer, b.src.probes, tc.want)
+		}
+	}
+	b.c.Annotations = nil
+	for _, tc := range []struct {
+		after time.Duration
+		want  int
+	}{{b.Timing.PollWorking - time.Nanosecond, 2}, {time.Nanosecond, 3}} {
+		b.clock.SetTime(b.clock.Now().Add(tc.after))
+		if b.observe(); b.src.probes != tc.want {
+			t.Errorf("%s later: %d looks, want %d", tc.after, b.src.probes, tc.want)
+		}
 	}
 }
 
@@ -239,9 +253,12 @@ func TestOnePodForEachNode(t *testing.T) {
 		}
 	}
 	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{},
-		pod("a-going", v1alpha1.ComponentSatellite, "n1", at(9, true)), pod("b-stays", v1alpha1.ComponentSatellite, "n1", at(5, false)),
-		pod("a-stays", v1alpha1.ComponentSatellite, "n2", at(5, false)), pod("b-going", v1alpha1.ComponentSatellite, "n2", at(9, true)),
-		pod("a-old", v1alpha1.ComponentSatellite, "n3", at(5, false)), pod("b-new", v1alpha1.ComponentSatellite, "n3", at(9, false)),
+		pod("a-going", v1alpha1.ComponentSatellite, "n1", at(9, true)),
+		pod("b-stays", v1alpha1.ComponentSatellite, "n1", at(5, false)),
+		pod("a-stays", v1alpha1.ComponentSatellite, "n2", at(5, false)),
+		pod("b-going", v1alpha1.ComponentSatellite, "n2", at(9, true)),
+		pod("a-old", v1alpha1.ComponentSatellite, "n3", at(5, false)),
+		pod("b-new", v1alpha1.ComponentSatellite, "n3", at(9, false)),
 		pod("unscheduled", v1alpha1.ComponentSatellite, "", nil),
 		pod("theirs", v1alpha1.ComponentSatellite, "n4", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelCluster] = "other" }),
 	)
@@ -257,54 +274,119 @@ func TestOnePodForEachNode(t *testing.T) {
 func TestFailedWritesAreInTheSnapshot(t *testing.T) {
 	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
 	b.src.errs = map[string]error{"node/n1": errors.New("x")}
-	if s := b.observe(); s.TaskStates["node/n1"].Attempts != 2 {
-		t.Errorf("%+v", s.TaskStates)
+	if s := b.observe(); s.TaskStates["node/n1"].Attempts != 2 || s.Unreadable != nil {
+		t.Errorf("%+v, %v", s.TaskStates, s.Unreadable)
 	}
 }
 
 func TestObserveFailsRatherThanGuess(t *testing.T) {
 	boom := errors.New("boom")
-	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
-		if _, ok := l.(*corev1.SecretList); ok {
-			return boom
-		}
-		return c.List(ctx, l, opts...)
-	}})
+	b := newBench(t, v1alpha1.StorageClusterSpec{},
+		interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList,
+			opts ...client.ListOption) error {
+			if _, ok := l.(*corev1.SecretList); ok {
+				return boom
+			}
+			return c.List(ctx, l, opts...)
+		}})
 	if s, err := b.Observe(t.Context(), b.c); !errors.Is(err, boom) || s != nil {
 		t.Errorf("%v %v", s, err)
 	}
 	b = newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
 	b.Catalogue = &catalogue.Catalogue{}
-	if _, err := b.Observe(t.Context(), b.c); err == nil {
+	if s, err := b.Observe(t.Context(), b.c); err != nil || s.Unreadable == nil || s.Target != nil {
 		t.Error("an accepted version that the catalogue does not know is taken for none")
 	}
 	b = newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
 	b.c.Status.Target = "gone"
-	if s := b.observe(); s.Target != nil {
-		t.Errorf("a revision that is gone: %+v", s.Target)
+	if s := b.observe(); s.Target != nil || s.Unreadable != nil {
+		t.Errorf("a revision that is gone: %+v, %v", s.Target, s.Unreadable)
+	}
+	b = newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{},
+		resources.Claim("linstor", resources.ClaimData{Backend: "k8s", Version: "0.0.1"}))
+	if s := b.observe(); s.Unreadable == nil || s.Target != nil {
+		t.Error("a database of a version that the catalogue does not know is taken for one of ours")
+	}
+	b = newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, resources.Claim("linstor", resources.ClaimData{}))
+	b.c.Status.Target = ""
+	if s := b.observe(); s.Unreadable == nil {
+		t.Error("a claim that cannot be read is taken for none before the first spec is accepted")
 	}
 }
 
 func TestLocalVolumes(t *testing.T) {
 	volume := func(name, path string, hosts ...string) *corev1.PersistentVolume {
-		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: path}}}}
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		pv.Spec.Local = &corev1.LocalVolumeSource{Path: path}
 		if hosts != nil {
-			pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{
-				{MatchExpressions: []corev1.NodeSelectorRequirement{{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: hosts}}}}}}
+			on := corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: hosts}
+			terms := []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{on}}}
+			pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: terms}}
 		}
 		return pv
 	}
 	node := func(name string) *corev1.Node {
-		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: "host-" + name}}}
+		return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name,
+			Labels: map[string]string{corev1.LabelHostname: "host-" + name}}}
 	}
-	spec := v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{Name: "hot", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}, Devices: &v1alpha1.DevicesSpec{}}}}
-	objects := []client.Object{node("n1"), node("n2"), volume("a", "/dev/sdb", "host-n1"), volume("b", "/dev/sdc", "n2"), volume("c", "/dev/sdd"), volume("d", "/mnt/data", "host-n1")}
-	got := newBench(t, spec, interceptor.Funcs{}, objects...).observe().Kube.LocalVolumePaths
-	if d := cmp.Diff(map[string][]string{"n1": {"/dev/sdb", "/dev/sdd"}, "n2": {"/dev/sdc", "/dev/sdd"}}, got); d != "" {
+	spec := v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{Name: "hot",
+		LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}, Devices: &v1alpha1.DevicesSpec{}}}}
+	block, formatted := volume("e", "/mnt/local-storage/localblock/disk1", "n2"),
+		volume("f", "/mnt/local-storage/localfs/disk2", "n2")
+	block.Spec.VolumeMode = ptr.To(corev1.PersistentVolumeBlock)
+	formatted.Spec.Local.FSType = ptr.To("xfs")
+	objects := []client.Object{node("n1"), node("n2"), volume("a", "/dev/sdb", "host-n1"), volume("b", "/dev/sdc", "n2"),
+		volume("c", "/dev/sdd"),
+		volume("d", "/mnt/data", "host-n1"), block, formatted}
+	got := newBench(t, spec, interceptor.Funcs{}, objects...).observe().Kube.LocalVolumes
+	want := map[string][]cluster.LocalVolume{
+		"n1": {{Name: "a", Path: "/dev/sdb", Raw: true}, {Name: "c", Path: "/dev/sdd", Raw: true},
+			{Name: "d", Path: "/mnt/data"}},
+		"n2": {{Name: "b", Path: "/dev/sdc", Raw: true}, {Name: "c", Path: "/dev/sdd", Raw: true},
+			{Name: "e", Path: "/mnt/local-storage/localblock/disk1", Raw: true},
+			{Name: "f", Path: "/mnt/local-storage/localfs/disk2", Raw: true}},
+	}
+	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if got := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, objects...).observe().Kube.LocalVolumePaths; got != nil {
-		t.Errorf("looked up without need: %v", got)
+	none := v1alpha1.StorageClusterSpec{}
+	for _, tc := range []struct {
+		name             string
+		accepted, wanted v1alpha1.StorageClusterSpec
+		want             bool
+	}{
+		{"no pool from disks", none, none, false},
+		{"one that is not accepted yet", none, spec, true},
+		{"one that is not wanted any more", spec, none, true},
+	} {
+		b := newBench(t, tc.accepted, interceptor.Funcs{}, objects...)
+		b.c.Spec = tc.wanted
+		if got := b.observe().Kube.LocalVolumes; (got != nil) != tc.want {
+			t.Errorf("%s: local volumes %v", tc.name, got)
+		}
+	}
+}
+
+// Only an affinity that says on which hosts a volume is keeps it to them.
+func TestVolumeNodes(t *testing.T) {
+	nodes := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}
+	for _, tc := range []struct {
+		name string
+		on   corev1.NodeSelectorRequirement
+		want []string
+	}{
+		{"a host", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn,
+			Values: []string{"n1"}}, []string{"n1"}},
+		{"any but one", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn,
+			Values: []string{"n1"}}, []string{"n1", "n2"}},
+		{"a zone of that name", corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone,
+			Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}, []string{"n1", "n2"}},
+	} {
+		pv := &corev1.PersistentVolume{}
+		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{tc.on}}}}}
+		if got := volumeNodes(pv, nodes); !cmp.Equal(got, tc.want) {
+			t.Errorf("%s: on %v, want %v", tc.name, got, tc.want)
+		}
 	}
 }

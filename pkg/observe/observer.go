@@ -1,5 +1,5 @@
-// Package observe takes the snapshot that a reconcile decides on. It only reads. A source that fails is recorded as failed;
-// nothing is concluded from it here.
+// Package observe takes the snapshot that a reconcile decides on. It only reads. A source that fails is recorded as
+// failed; nothing is concluded from it here.
 package observe
 
 import (
@@ -12,13 +12,23 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -26,45 +36,56 @@ import (
 // Prober looks into a database before LINSTOR was started on it.
 type Prober interface {
 	// Nodes returns the names of the LINSTOR nodes that the database holds, ten at most.
-	Nodes(ctx context.Context, spec *v1alpha1.DatabaseSpec, access resources.Database) ([]string, error)
+	Nodes(ctx context.Context, spec *v1alpha1.DatabaseSpec, access connection.Settings) ([]string, error)
 }
 
-// TaskStates tells about background writes.
+// Viewer looks at LINSTOR.
+type Viewer interface {
+	View(ctx context.Context, want linstor.ViewOptions) (*linstor.View, error)
+}
+
+// TaskStates are the states of background writes.
 type TaskStates interface {
 	Errors() map[string]error
 	State(key string) work.State
 }
 
-// Observer takes snapshots. It keeps LINSTOR's last view for a short while, so that a burst of Kubernetes events does not
-// become a burst of requests to LINSTOR.
+// Observer takes snapshots, one at a time. It keeps LINSTOR's last view for a short while, so that a burst of
+// Kubernetes events does not become a burst of requests to LINSTOR.
 type Observer struct {
 	// Reader reads from the cache.
 	Reader    client.Reader
-	Linstor   linstor.Reader
+	Linstor   Viewer
 	Prober    Prober
 	Tasks     TaskStates
 	Catalogue *catalogue.Catalogue
-	Timing    phases.Timing
+	Timing    cluster.Timing
 	Clock     clock.PassiveClock
+	// Version is this operator's own.
+	Version string
 
-	mu      sync.Mutex
-	last    phases.Linstor
-	lastAt  time.Time
-	took    time.Duration // for the last view
-	down    map[string]phases.Down
-	dirty   bool
-	devices bool
-	disks   diskMemory
-	probe   phases.Database
-	probeAt time.Time
-	probed  string
+	mu       sync.Mutex // guards looks, which writes that end change as well
+	looks    pace.Looks
+	last     cluster.Linstor
+	copiesAt time.Time // when all copies of volumes were looked at last
+	down     map[string]cluster.Down
+	tainted  map[cluster.TaintedNode]cluster.TaintSince
+	states   map[string]cluster.StateSince
+	// takenPods are carried on from look to look as well.
+	takenPods  map[types.UID]string
+	devices    bool
+	disks      diskMemory
+	passphrase controller.PassphraseMemory
+	probe      cluster.Database
+	probeAt    time.Time
+	probed     string
 }
 
 // Invalidate makes the next snapshot look at LINSTOR anew, because a write to it has ended.
 func (o *Observer) Invalidate() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.dirty = true
+	o.looks.Dirty = true
 }
 
 // Refresh makes the next snapshot look at LINSTOR anew, however young the last view is: a human has just said that
@@ -72,45 +93,52 @@ func (o *Observer) Invalidate() {
 func (o *Observer) Refresh() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.lastAt, o.probeAt = time.Time{}, time.Time{}
+	o.looks, o.probeAt = pace.Looks{}, time.Time{}
 }
 
 // Observe takes a snapshot for the object as it was read.
-func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*phases.Snapshot, error) {
-	s := &phases.Snapshot{Now: o.Clock.Now(), Timing: o.Timing, Catalogue: o.Catalogue, Cluster: c, TaskStates: map[string]work.State{}}
-	if err := o.kubernetes(ctx, s); err != nil {
+func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cluster.Snapshot, error) {
+	f := &cluster.Facts{Now: o.Clock.Now(), Timing: o.Timing, Catalogue: o.Catalogue, OperatorVersion: o.Version,
+		Cluster: c, TaskStates: map[string]work.State{}}
+	if err := o.kubernetes(ctx, f); err != nil {
 		return nil, err
 	}
-	if err := o.target(s); err != nil {
-		return nil, err
+	if cm := f.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
+		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)
 	}
+	f.Unreadable = o.target(f)
 	specs := []*v1alpha1.StorageClusterSpec{&c.Spec}
-	if s.Target != nil {
-		specs = append(specs, s.Target.Spec) // what runs may still have the Secrets of before
+	if f.Target != nil {
+		specs = append(specs, f.Target.Spec) // what runs may still have the Secrets of before
 	}
-	s.Kube.HideSecrets(specs...)
-	if err := o.localVolumes(ctx, s); err != nil {
+	redactSecrets(&f.Kube, specs...)
+	if err := o.localVolumes(ctx, f); err != nil {
 		return nil, err
 	}
-	s.Linstor = o.linstor(ctx, s)
-	s.Database = o.database(ctx, s)
+	f.PassphraseDiffers = o.passphrase.Differs(f)
+	o.tainted = selection.Remember(o.tainted, f)
+	f.Tainted, f.States, f.TakenPods = o.tainted, o.states, o.takenPods
+	f.Linstor = o.linstor(ctx, f)
+	f.Database = o.database(ctx, f)
 	for key := range o.Tasks.Errors() {
-		s.TaskStates[key] = o.Tasks.State(key)
+		f.TaskStates[key] = o.Tasks.State(key)
 	}
-	s.Derive()
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.disks.complete = s.HasOptionalPools()
+	s := phases.Judge(*f)
+	o.disks.complete = judge.HasOptionalPools(s)
+	o.states = judge.RememberStates(o.states, s)
+	o.takenPods = address.RememberTaken(o.takenPods, s)
 	return s, nil
 }
 
-// kubernetes reads the cached objects. The cache answers from memory, so an error here is a fault, not an outage. Nobody
-// changes what a snapshot holds, so that the objects themselves are taken, not copies of them.
-func (o *Observer) kubernetes(ctx context.Context, s *phases.Snapshot) error {
-	k := &s.Kube
-	in := client.InNamespace(v1alpha1.WorkloadNamespace)
+// kubernetes reads the cached objects. The cache answers from memory, so an error here is a fault, not an outage.
+// Nobody changes what a snapshot holds, so that the objects themselves are taken, not copies of them.
+func (o *Observer) kubernetes(ctx context.Context, f *cluster.Facts) error {
+	k := &f.Kube
+	everywhere := []client.ListOption{client.UnsafeDisableDeepCopy}
+	ours := slices.Concat(everywhere, []client.ListOption{client.InNamespace(v1alpha1.WorkloadNamespace)})
+	revision := client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRevision}
 	var nodes corev1.NodeList
-	var pods corev1.PodList
+	var podList corev1.PodList
 	var daemonSets appsv1.DaemonSetList
 	var deployments appsv1.DeploymentList
 	var services corev1.ServiceList
@@ -121,11 +149,10 @@ func (o *Observer) kubernetes(ctx context.Context, s *phases.Snapshot) error {
 		list client.ObjectList
 		opts []client.ListOption
 	}{
-		{&nodes, nil}, {&pods, []client.ListOption{in}}, {&daemonSets, []client.ListOption{in}}, {&deployments, []client.ListOption{in}},
-		{&services, []client.ListOption{in}}, {&configMaps, []client.ListOption{in}}, {&secrets, []client.ListOption{in}},
-		{&revisions, []client.ListOption{in, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentRevision}}},
+		{&nodes, everywhere}, {&podList, ours}, {&daemonSets, ours}, {&deployments, ours}, {&services, ours},
+		{&configMaps, ours}, {&secrets, ours}, {&revisions, slices.Concat(ours, []client.ListOption{revision})},
 	} {
-		if err := o.Reader.List(ctx, l.list, append(l.opts, client.UnsafeDisableDeepCopy)...); err != nil {
+		if err := o.Reader.List(ctx, l.list, l.opts...); err != nil {
 			return fmt.Errorf("list %T: %w", l.list, err)
 		}
 	}
@@ -138,7 +165,7 @@ func (o *Observer) kubernetes(ctx context.Context, s *phases.Snapshot) error {
 	k.ConfigMaps = byName(configMaps.Items, func(o *corev1.ConfigMap) string { return o.Name })
 	k.Secrets = byName(secrets.Items, func(o *corev1.Secret) string { return o.Name })
 	k.Revisions = byName(revisions.Items, func(o *appsv1.ControllerRevision) string { return o.Name })
-	sortPods(k, pods.Items, s.Cluster.Name)
+	sortPods(k, podList.Items, f.Cluster.Name)
 	return nil
 }
 
@@ -150,44 +177,52 @@ func byName[T any](items []T, name func(*T) string) map[string]*T {
 	return out
 }
 
-// sortPods keeps one pod for each component and node. While a pod is being replaced there are two; the one that stays counts.
-func sortPods(k *phases.Kube, pods []corev1.Pod, cluster string) {
+// sortPods keeps one pod for each component and node. While a pod is being replaced there are two; the one that stays
+// counts.
+func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 	k.Pods = map[string]map[string]*corev1.Pod{}
-	for i := range pods {
-		p := &pods[i]
+	for i := range all {
+		p := &all[i]
 		component := p.Labels[v1alpha1.LabelComponent]
 		switch {
-		case p.Labels[v1alpha1.LabelCluster] != cluster:
+		case !cluster.Ours(owner, p):
 		case component == v1alpha1.ComponentController:
 			k.ControllerPods = append(k.ControllerPods, p)
 		case p.Spec.NodeName != "":
 			if k.Pods[component] == nil {
 				k.Pods[component] = map[string]*corev1.Pod{}
 			}
-			if old := k.Pods[component][p.Spec.NodeName]; old == nil || old.DeletionTimestamp != nil || p.DeletionTimestamp == nil && p.CreationTimestamp.After(old.CreationTimestamp.Time) {
+			if old := k.Pods[component][p.Spec.NodeName]; old == nil || old.DeletionTimestamp != nil ||
+				p.DeletionTimestamp == nil && p.CreationTimestamp.After(old.CreationTimestamp.Time) {
 				k.Pods[component][p.Spec.NodeName] = p
 			}
 		}
 	}
 }
 
-// localVolumes reads which devices local PersistentVolumes name, if any pool is to be made from devices.
-func (o *Observer) localVolumes(ctx context.Context, s *phases.Snapshot) error {
-	if !s.Cluster.Spec.WantsDevices() && (s.Target == nil || !s.Target.Spec.WantsDevices()) {
+// localVolumes reads the local PersistentVolumes, if any pool is to be made from devices.
+func (o *Observer) localVolumes(ctx context.Context, f *cluster.Facts) error {
+	if !poolspec.WantsDevices(&f.Cluster.Spec) && (f.Target == nil || !poolspec.WantsDevices(f.Target.Spec)) {
 		return nil
 	}
 	var list corev1.PersistentVolumeList
 	if err := o.Reader.List(ctx, &list); err != nil {
 		return fmt.Errorf("list PersistentVolumes: %w", err)
 	}
-	s.Kube.LocalVolumePaths = map[string][]string{}
+	f.Kube.LocalVolumes = map[string][]cluster.LocalVolume{}
 	for i := range list.Items {
 		pv := &list.Items[i]
-		if pv.Spec.Local == nil || !strings.HasPrefix(pv.Spec.Local.Path, "/dev/") {
+		local := pv.Spec.Local
+		if local == nil {
 			continue
 		}
-		for _, node := range volumeNodes(pv, s.Kube.Nodes) {
-			s.Kube.LocalVolumePaths[node] = append(s.Kube.LocalVolumePaths[node], pv.Spec.Local.Path)
+		// An fsType is given for what is to be formatted (k8s.io/api/core/v1, LocalVolumeSource): the path is a device, or a
+		// link to one.
+		raw := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock || local.FSType != nil ||
+			strings.HasPrefix(local.Path, "/dev/")
+		for _, node := range volumeNodes(pv, f.Kube.Nodes) {
+			f.Kube.LocalVolumes[node] = append(f.Kube.LocalVolumes[node],
+				cluster.LocalVolume{Name: pv.Name, Path: local.Path, Raw: raw})
 		}
 	}
 	return nil
@@ -214,27 +249,38 @@ func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
 	return out
 }
 
-// target reads the accepted spec. A revision that cannot be read is an error: working on another spec than the accepted one
-// could touch what the user did not ask for.
-func (o *Observer) target(s *phases.Snapshot) error {
-	name := s.Cluster.Status.Target
-	rev := s.Kube.Revisions[name]
+// target reads the accepted spec. A revision or claim that cannot be read is an error: working on another spec than
+// the accepted one could touch what the user did not ask for.
+func (o *Observer) target(f *cluster.Facts) error {
+	if err := f.ClaimErr; err != nil {
+		return fmt.Errorf("the record of the database cannot be read: %w; put ConfigMap %s/%s right", err,
+			v1alpha1.WorkloadNamespace, resources.ClaimName)
+	}
+	name := f.Cluster.Status.Target
+	rev := f.Kube.Revisions[name]
 	if rev == nil {
 		return nil
 	}
 	spec, err := resources.SpecFromRevision(rev)
 	if err != nil {
-		return fmt.Errorf("accepted spec: %w", err)
+		return fmt.Errorf("the accepted spec (ControllerRevision %s/%s) cannot be read: %w; run the operator that wrote "+
+			"it, or delete it to have spec judged anew", v1alpha1.WorkloadNamespace, name, err)
 	}
 	release, ok := o.Catalogue.Release(spec.Version)
 	if !ok {
-		return fmt.Errorf("accepted spec %s: this operator does not know LINSTOR %s", name, spec.Version)
+		return o.unknownVersion(spec.Version, "the accepted spec asks for")
 	}
-	if claim, claimed, _ := s.Claim(); claimed && claim.Version != "" {
-		if _, ok := o.Catalogue.Release(claim.Version); !ok {
-			return fmt.Errorf("ConfigMap %s: this operator does not know LINSTOR %s, which the database is of", resources.ClaimName, claim.Version)
-		}
+	claim, claimed := f.Claim()
+	if _, ok := o.Catalogue.Release(claim.Version); claimed && claim.Version != "" && !ok {
+		return o.unknownVersion(claim.Version, "the database is of")
 	}
-	s.Target = phases.NewTarget(name, spec, release, s.Cluster)
+	f.Target = specchange.NewTarget(name, spec, release, f.Cluster)
 	return nil
+}
+
+// unknownVersion is the error of a LINSTOR version that this operator does not know, an older one than before perhaps.
+func (o *Observer) unknownVersion(version, whose string) error {
+	return fmt.Errorf("this operator does not know LINSTOR %s, which %s, and changes nothing; run an operator that "+
+		"knows it, or describe it in ConfigMap %s/storagecluster-catalogue and restart this one, which knows %s",
+		version, whose, v1alpha1.OperatorNamespace, strings.Join(o.Catalogue.Versions(), ", "))
 }

@@ -1,48 +1,57 @@
-// Package operator puts the parts together: the manager with its cache, the LINSTOR client, the background writer and the
-// reconciler. cmd/operator runs it with flags; tests run it in their own process with short times.
+// Package operator puts the parts together: the manager with its cache, the LINSTOR client, the background writer and
+// the reconciler. cmd/operator runs it with flags; tests run it in their own process with short times.
 package operator
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
+	"os"
+	"sync"
 	"time"
 
+	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-
-	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
 // DefaultEndpoint is LINSTOR's API inside the cluster.
-var DefaultEndpoint = fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace, resources.ControllerPort)
+var DefaultEndpoint = fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace,
+	resources.ControllerPort)
 
 // Options configures an operator.
 type Options struct {
+	// Version is the operator's own, as its binary was built; holds lead to the documentation of that version.
+	Version string
 	// LinstorEndpoint is where LINSTOR's API is found. Default: the controller's Service.
 	LinstorEndpoint string
 	// MetricsAddress is where metrics are served over TLS, to those who may get /metrics; "0" for nowhere.
@@ -55,7 +64,7 @@ type Options struct {
 	LeaderElect bool
 	// LeaseDuration is how long a leader that died is waited for. Default 15s; renewed at two thirds of it.
 	LeaseDuration time.Duration
-	Timing        phases.Timing
+	Timing        cluster.Timing
 	Catalogue     *catalogue.Catalogue
 	// Parallel is how many writes to LINSTOR run at once. Default 8.
 	Parallel int
@@ -110,22 +119,15 @@ func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 }
 
 func (o Options) withDefaults() Options {
-	if o.LinstorEndpoint == "" {
-		o.LinstorEndpoint = DefaultEndpoint
-	}
-	if o.LeaseDuration == 0 {
-		o.LeaseDuration = 15 * time.Second
-	}
-	if o.Catalogue == nil {
-		o.Catalogue = catalogue.Embedded()
-	}
-	if o.Registry == nil {
-		o.Registry = ctrlmetrics.Registry
-	}
+	o.LinstorEndpoint = cmp.Or(o.LinstorEndpoint, DefaultEndpoint)
+	o.LeaseDuration = cmp.Or(o.LeaseDuration, 15*time.Second)
+	o.Catalogue = cmp.Or(o.Catalogue, catalogue.Embedded())
+	o.Registry = cmp.Or(o.Registry, ctrlmetrics.Registry)
 	return o
 }
 
-// managerOptions: the cache holds workloads of one namespace only, without managed fields, and of Nodes only what is read.
+// managerOptions: the cache holds workloads of one namespace only, without managed fields (of Secrets their times),
+// and of Nodes only what is read.
 func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 	renew := o.LeaseDuration * 2 / 3
 	retry := o.LeaseDuration * 2 / 15
@@ -135,7 +137,8 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 			DefaultNamespaces: map[string]cache.Config{v1alpha1.WorkloadNamespace: {}},
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
-				&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod}, &corev1.Secret{}: {Transform: slimSecret},
+				&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod},
+				&corev1.Secret{}: {Transform: slimSecret},
 			},
 		},
 		Metrics: metricsserver.Options{
@@ -152,6 +155,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
 		NewClient: func(cfg *rest.Config, co client.Options) (client.Client, error) {
+			co.Cache.Unstructured = true // StorageClusters, see kube.Decoding
 			c, err := client.NewWithWatch(cfg, co)
 			if err != nil || o.WrapClient == nil {
 				return c, err
@@ -167,30 +171,32 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	var clk clock.RealClock
-	api, err := linstor.New(linstor.Options{
-		Endpoint: o.LinstorEndpoint, Transport: o.LinstorTransport, BeforeWrite: lease.check, Observe: m.LinstorRequest, Clock: clk,
+	api, err := restclient.New(restclient.Options{
+		Endpoint: o.LinstorEndpoint, Transport: o.LinstorTransport, BeforeWrite: lease.check, Observe: m.LinstorRequest,
+		Clock: clk,
 	})
 	if err != nil {
 		return fmt.Errorf("build the LINSTOR client: %w", err)
 	}
 	wake := make(chan event.GenericEvent, 1)
 	observer := &observe.Observer{
-		Reader: mgr.GetClient(), Linstor: api, Prober: prober{database.New(mgr.GetAPIReader())},
-		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk,
+		Reader: mgr.GetClient(), Linstor: api, Prober: database.New(mgr.GetAPIReader()),
+		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version,
 	}
-	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: phases.Passes, Clock: clk, Notify: func() {
-		observer.Invalidate()
-		select {
-		case wake <- event.GenericEvent{Object: &v1alpha1.StorageCluster{}}:
-		default: // one is on its way already
-		}
-	}})
+	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
+		Notify: func() {
+			observer.Invalidate()
+			select {
+			case wake <- event.GenericEvent{Object: &v1alpha1.StorageCluster{}}:
+			default: // one is on its way already
+			}
+		}})
 	observer.Tasks = runner
-	writer := kube.NewWriter(mgr.GetClient())
-	writer.BeforeWrite = lease.check
+	reader := kube.Decoding{Reader: mgr.GetClient()}
+	writer := &kube.Writer{Client: mgr.GetClient(), BeforeWrite: lease.check}
 	r := &controller.Reconciler{
 		Backups: backup.Reader{Client: mgr.GetAPIReader()}, Live: kube.Live{Client: mgr.GetAPIReader()},
-		Reader: mgr.GetClient(), Writer: writer, Observer: observer, API: api, Tasks: runner,
+		Reader: reader, Writer: writer, Observer: observer, API: api, Tasks: runner,
 		Recorder: mgr.GetEventRecorder("storagecluster-operator"), Metrics: m, Clock: clk,
 	}
 	if err := mgr.Add(runner); err != nil {
@@ -202,20 +208,92 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("add the health check: %w", err)
 	}
-	return mgr.AddReadyzCheck("cache", func(req *http.Request) error {
+	if err := mgr.AddReadyzCheck("observation", r.Ready); err != nil {
+		return fmt.Errorf("add the readiness check: %w", err)
+	}
+	if err := mgr.AddReadyzCheck("cache", func(req *http.Request) error {
 		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
 		defer cancel()
 		if !mgr.GetCache().WaitForCacheSync(ctx) {
 			return fmt.Errorf("the cache is not filled yet")
 		}
 		return nil
+	}); err != nil {
+		return fmt.Errorf("add the readiness check of the cache: %w", err)
+	}
+	return mgr.AddReadyzCheck("storagecluster", func(req *http.Request) error {
+		ctx, cancel := context.WithTimeout(req.Context(), time.Second)
+		defer cancel()
+		err := reader.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{})
+		return client.IgnoreNotFound(err)
 	})
 }
 
-// prober gives the observer the names only.
-type prober struct{ *database.Prober }
+// leaseName is the Lease that the leader holds.
+const leaseName = "storagecluster-operator"
 
-func (p prober) Nodes(ctx context.Context, spec *v1alpha1.DatabaseSpec, access resources.Database) ([]string, error) {
-	found, err := p.Probe(ctx, spec, access)
-	return found.Nodes, err
+// errNotLeader is returned for a write that comes after the lease may have gone to another operator.
+var errNotLeader = errors.New("this operator's lease has run out")
+
+// leaseWatch notes when the lease was last renewed. A process that was stopped for a while (a paused node, a frozen
+// virtual machine) goes on in the middle of what it did before it learns that another one leads; the check before each
+// write stops it there.
+type leaseWatch struct {
+	resourcelock.Interface
+	duration time.Duration
+
+	mu      sync.Mutex
+	renewed time.Time
+}
+
+func newLeaseWatch(cfg *rest.Config, duration time.Duration) (*leaseWatch, error) {
+	host, err := os.Hostname()
+	if err != nil {
+		return nil, fmt.Errorf("name of this host: %w", err)
+	}
+	lock, err := resourcelock.NewFromKubeconfig(resourcelock.LeasesResourceLock, v1alpha1.OperatorNamespace, leaseName,
+		resourcelock.ResourceLockConfig{Identity: host + "_" + uuid.NewString()}, cfg, duration*2/3)
+	if err != nil {
+		return nil, fmt.Errorf("build the lease: %w", err)
+	}
+	return &leaseWatch{Interface: lock, duration: duration}, nil
+}
+
+// Create takes the lease for the first time.
+func (l *leaseWatch) Create(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.note(r, func() error { return l.Interface.Create(ctx, r) })
+}
+
+// Update takes, renews or releases the lease.
+func (l *leaseWatch) Update(ctx context.Context, r resourcelock.LeaderElectionRecord) error {
+	return l.note(r, func() error { return l.Interface.Update(ctx, r) })
+}
+
+// note counts a renewal from the moment before it was sent, which is the earliest at which others can count it.
+func (l *leaseWatch) note(r resourcelock.LeaderElectionRecord, write func() error) error {
+	at := time.Now()
+	if err := write(); err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.renewed = at
+	if r.HolderIdentity != l.Identity() {
+		l.renewed = time.Time{} // released
+	}
+	return nil
+}
+
+// check refuses when the lease may have run out. Without leader election there is no lease, and nothing is refused.
+func (l *leaseWatch) check(context.Context) error {
+	if l == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	// Wall-clock time counts as well: the monotonic clock stands still while a machine sleeps.
+	if time.Since(l.renewed) > l.duration || time.Since(l.renewed.Round(0)) > l.duration {
+		return errNotLeader
+	}
+	return nil
 }

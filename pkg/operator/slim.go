@@ -20,7 +20,8 @@ func slimNode(o any) (any, error) {
 	slim.Status.Addresses = n.Status.Addresses
 	slim.Status.NodeInfo = n.Status.NodeInfo
 	for _, text := range []*string{
-		&slim.Status.NodeInfo.OSImage, &slim.Status.NodeInfo.KernelVersion, &slim.Status.NodeInfo.KubeletVersion, &slim.Status.NodeInfo.ContainerRuntimeVersion,
+		&slim.Status.NodeInfo.OSImage, &slim.Status.NodeInfo.KernelVersion, &slim.Status.NodeInfo.KubeletVersion,
+		&slim.Status.NodeInfo.ContainerRuntimeVersion,
 		&slim.Status.NodeInfo.OperatingSystem, &slim.Status.NodeInfo.Architecture,
 	} {
 		share(text)
@@ -33,8 +34,8 @@ func slimNode(o any) (any, error) {
 	return slim, nil
 }
 
-// slimPod keeps of a pod in the cache what is read: of its spec where it runs, the satellite's image and the directories of
-// file pools, of its status its address and how its containers are.
+// slimPod keeps of a pod in the cache what is read: of its spec where it runs, the satellite's or controller's image
+// and the directories of file pools, of its status its address and how its containers are.
 func slimPod(o any) (any, error) {
 	p, ok := o.(*corev1.Pod)
 	if !ok {
@@ -44,13 +45,22 @@ func slimPod(o any) (any, error) {
 	slim.OwnerReferences = nil
 	slim.Spec = corev1.PodSpec{NodeName: p.Spec.NodeName, HostNetwork: p.Spec.HostNetwork}
 	for i := range p.Spec.Containers {
-		if c := &p.Spec.Containers[i]; c.Name == resources.SatelliteContainer {
-			slim.Spec.Containers = []corev1.Container{slimContainer(c)}
+		if c := &p.Spec.Containers[i]; c.Name == resources.SatelliteContainer || c.Name == resources.ControllerContainer {
+			kept := corev1.Container{Name: c.Name, Image: c.Image}
+			share(&kept.Name)
+			share(&kept.Image)
+			for _, m := range c.VolumeMounts {
+				if resources.IsFilePoolVolume(m.Name) {
+					kept.VolumeMounts = append(kept.VolumeMounts, corev1.VolumeMount{Name: m.Name, MountPath: m.MountPath})
+				}
+			}
+			slim.Spec.Containers = append(slim.Spec.Containers, kept)
 		}
 	}
 	slim.Status = corev1.PodStatus{
 		Phase: p.Status.Phase, PodIP: p.Status.PodIP,
-		InitContainerStatuses: slimStatuses(p.Status.InitContainerStatuses), ContainerStatuses: slimStatuses(p.Status.ContainerStatuses),
+		InitContainerStatuses: slimStatuses(p.Status.InitContainerStatuses),
+		ContainerStatuses:     slimStatuses(p.Status.ContainerStatuses),
 	}
 	for i := range p.Status.Conditions {
 		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady || c.Type == corev1.PodScheduled {
@@ -60,18 +70,6 @@ func slimPod(o any) (any, error) {
 	return slim, nil
 }
 
-func slimContainer(full *corev1.Container) corev1.Container {
-	slim := corev1.Container{Name: full.Name, Image: full.Image}
-	share(&slim.Name)
-	share(&slim.Image)
-	for i := range full.VolumeMounts {
-		if m := &full.VolumeMounts[i]; resources.IsFilePoolVolume(m.Name) {
-			slim.VolumeMounts = append(slim.VolumeMounts, corev1.VolumeMount{Name: m.Name, MountPath: m.MountPath})
-		}
-	}
-	return slim
-}
-
 func slimStatuses(full []corev1.ContainerStatus) []corev1.ContainerStatus {
 	if len(full) == 0 {
 		return nil
@@ -79,7 +77,8 @@ func slimStatuses(full []corev1.ContainerStatus) []corev1.ContainerStatus {
 	slim := make([]corev1.ContainerStatus, len(full))
 	for i := range full {
 		c := &full[i]
-		slim[i] = corev1.ContainerStatus{Name: c.Name, State: c.State, LastTerminationState: c.LastTerminationState, Ready: c.Ready, RestartCount: c.RestartCount}
+		slim[i] = corev1.ContainerStatus{Name: c.Name, State: c.State, LastTerminationState: c.LastTerminationState,
+			Ready: c.Ready, RestartCount: c.RestartCount}
 		share(&slim[i].Name)
 		for _, t := range []*corev1.ContainerStateTerminated{c.State.Terminated, c.LastTerminationState.Terminated} {
 			if t != nil {
@@ -90,7 +89,8 @@ func slimStatuses(full []corev1.ContainerStatus) []corev1.ContainerStatus {
 	return slim
 }
 
-// slimMeta is an object's metadata without who manages its fields, and with the texts that many objects have only once in memory.
+// slimMeta is an object's metadata without who manages its fields, and with the texts that many objects have only once
+// in memory.
 func slimMeta(full *metav1.ObjectMeta) metav1.ObjectMeta {
 	slim := *full
 	slim.ManagedFields = nil
@@ -110,10 +110,13 @@ func slimMeta(full *metav1.ObjectMeta) metav1.ObjectMeta {
 // share lets a text that is in many objects be in memory once.
 func share(text *string) { *text = unique.Make(*text).Value() }
 
-// slimSecret drops what LINSTOR's backups hold, which is megabytes. Who wants to read one asks the API server.
+// slimSecret drops what LINSTOR's backups hold, which is megabytes: to read one takes a request to the API server. Of
+// who manages which fields only the times stay, the newest of which says when the Secret was written last.
 func slimSecret(o any) (any, error) {
 	if s, ok := o.(*corev1.Secret); ok {
-		s.ManagedFields = nil
+		for i := range s.ManagedFields {
+			s.ManagedFields[i] = metav1.ManagedFieldsEntry{Time: s.ManagedFields[i].Time}
+		}
 		if backup.Is(s) {
 			s.Data = nil
 		}

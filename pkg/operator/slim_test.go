@@ -13,8 +13,9 @@ import (
 
 func TestSlimNodeKeepsWhatIsRead(t *testing.T) {
 	want := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"ip": "1.2.3.4"}},
-		Spec:       corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k"}}},
+		ObjectMeta: metav1.ObjectMeta{Name: "n", UID: "u", Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"ip": "1.2.3.4"}},
+		Spec: corev1.NodeSpec{Taints: []corev1.Taint{{Key: "k"}}},
 		Status: corev1.NodeStatus{
 			NodeInfo:   corev1.NodeSystemInfo{OSImage: "Ubuntu", SystemUUID: "s", OperatingSystem: "linux"},
 			Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "10.0.0.1"}},
@@ -39,19 +40,23 @@ func TestSlimNodeKeepsWhatIsRead(t *testing.T) {
 
 func TestSlimPodKeepsWhatIsRead(t *testing.T) {
 	want := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"a": "b"}, Annotations: map[string]string{"hash": "1"}},
+		ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "ns", UID: "u", Labels: map[string]string{"a": "b"},
+			Annotations: map[string]string{"hash": "1"}},
 		Spec: corev1.PodSpec{NodeName: "n", HostNetwork: true, Containers: []corev1.Container{{
-			Name: resources.SatelliteContainer, Image: "i", VolumeMounts: []corev1.VolumeMount{{Name: "file-pool-0", MountPath: "/srv/pool"}},
-		}}},
+			Name: resources.SatelliteContainer, Image: "i",
+			VolumeMounts: []corev1.VolumeMount{{Name: "file-pool-0", MountPath: "/srv/pool"}},
+		}, {Name: resources.ControllerContainer, Image: "c"}}},
 		Status: corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: "10.0.0.1",
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}, {Type: corev1.PodScheduled, Message: "no room"}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue},
+				{Type: corev1.PodScheduled, Message: "no room"}},
 			InitContainerStatuses: []corev1.ContainerStatus{{Name: "inventory", State: corev1.ContainerState{
 				Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Message: "disks"},
 			}}},
-			ContainerStatuses: []corev1.ContainerStatus{{Name: "satellite", Ready: true, RestartCount: 2, LastTerminationState: corev1.ContainerState{
-				Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "last words"},
-			}}},
+			ContainerStatuses: []corev1.ContainerStatus{{Name: "satellite", Ready: true, RestartCount: 2,
+				LastTerminationState: corev1.ContainerState{
+					Terminated: &corev1.ContainerStateTerminated{ExitCode: 2, Message: "last words"},
+				}}},
 		},
 	}
 	full := want.DeepCopy()
@@ -59,7 +64,8 @@ func TestSlimPodKeepsWhatIsRead(t *testing.T) {
 	full.OwnerReferences = []metav1.OwnerReference{{Name: "ds"}}
 	full.Spec.Volumes = []corev1.Volume{{Name: "v"}}
 	full.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "E"}}
-	full.Spec.Containers[0].VolumeMounts = append(full.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "dev", MountPath: "/dev"})
+	full.Spec.Containers[0].VolumeMounts = append(full.Spec.Containers[0].VolumeMounts,
+		corev1.VolumeMount{Name: "dev", MountPath: "/dev"})
 	full.Spec.Containers = append(full.Spec.Containers, corev1.Container{Name: "drbd-reactor"})
 	full.Status.Conditions = append(full.Status.Conditions, corev1.PodCondition{Type: corev1.ContainersReady})
 	full.Status.ContainerStatuses[0].ImageID = "sha256:0"
@@ -78,10 +84,18 @@ func TestSlimPodKeepsWhatIsRead(t *testing.T) {
 
 func TestSlimSecretDropsBackupsOnly(t *testing.T) {
 	data := map[string][]byte{"backup.tar.gz": []byte("x")}
-	for kind, kept := range map[corev1.SecretType]bool{corev1.SecretTypeOpaque: true, "piraeus.io/linstor-backup": false, "piraeus.io/linstor-backup-part": false} {
-		got, err := slimSecret(&corev1.Secret{Type: kind, Data: data})
-		if s, ok := got.(*corev1.Secret); err != nil || !ok || (len(s.Data) > 0) != kept {
+	for kind, kept := range map[corev1.SecretType]bool{corev1.SecretTypeOpaque: true, "piraeus.io/linstor-backup": false,
+		"piraeus.io/linstor-backup-part": false} {
+		written := metav1.Now()
+		fields := []metav1.ManagedFieldsEntry{{Manager: "kubectl", Time: &written, FieldsV1: &metav1.FieldsV1{}},
+			{Manager: "other"}}
+		got, err := slimSecret(&corev1.Secret{ObjectMeta: metav1.ObjectMeta{ManagedFields: fields}, Type: kind, Data: data})
+		s, ok := got.(*corev1.Secret)
+		if err != nil || !ok || (len(s.Data) > 0) != kept {
 			t.Errorf("%s: %+v, %v", kind, got, err)
+		}
+		if d := cmp.Diff([]metav1.ManagedFieldsEntry{{Time: &written}, {}}, s.ManagedFields); d != "" {
+			t.Errorf("%s: managed fields: %s", kind, d)
 		}
 	}
 }

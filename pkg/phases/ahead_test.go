@@ -1,103 +1,114 @@
-package phases
+package phases_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// undeploy takes away what is started for the whole cluster after the module loaders.
-func (w *world) undeploy() {
-	w.linstor, w.kube.ControllerPods = Linstor{}, nil
-	clear(w.kube.Deployments)
-	clear(w.kube.Services)
-	delete(w.kube.DaemonSets, resources.SatelliteName)
-	delete(w.kube.Pods, v1alpha1.ComponentSatellite)
-	for name := range w.kube.ConfigMaps {
+// undeploy takes away what is started for the whole cluster after the module loaders, as before LINSTOR's first start.
+func undeploy(w *clustertest.World) {
+	w.Claim(func(c *resources.ClaimData) { c.LocalID = "" })
+	w.Linstor, w.Kube.ControllerPods = cluster.Linstor{}, nil
+	clear(w.Kube.Deployments)
+	clear(w.Kube.Services)
+	delete(w.Kube.DaemonSets, resources.SatelliteName)
+	delete(w.Kube.Pods, v1alpha1.ComponentSatellite)
+	for name := range w.Kube.ConfigMaps {
 		if name != resources.ClaimName {
-			delete(w.kube.ConfigMaps, name)
+			delete(w.Kube.ConfigMaps, name)
 		}
 	}
 }
 
 func TestWorkAhead(t *testing.T) {
-	workloads := []string{"apply ConfigMap/linstor-controller-config", "apply Service/linstor-controller", "apply Deployment/linstor-controller",
+	workloads := []string{"apply ConfigMap/linstor-controller-config", "apply Service/linstor-controller",
+		"apply Deployment/linstor-controller",
 		"apply ConfigMap/linstor-satellite-config", "apply DaemonSet/linstor-satellite"}
-	waiting := func(w *world) { w.unreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02") }
+	waiting := func(w *clustertest.World) { w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02") }
 	for _, tc := range []struct {
 		name   string
 		phase  v1alpha1.Phase
-		spoil  func(*world)
+		spoil  func(*clustertest.World)
 		calls  []string
 		queued []string
 	}{
 		{name: "all there", phase: v1alpha1.PhaseKernelModule, spoil: waiting},
-		{name: "the claim comes before anything is started", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
+		{name: "the claim comes before anything is started", phase: v1alpha1.PhaseKernelModule,
+			spoil: func(w *clustertest.World) {
+				waiting(w)
+				undeploy(w)
+				w.Unclaimed()
+				w.Database = cluster.Database{Checked: true}
+			}, calls: []string{"apply ConfigMap/linstor-claim"}},
+		{name: "another LINSTOR's database is left alone, and so are its nodes", phase: v1alpha1.PhaseKernelModule,
+			spoil: func(w *clustertest.World) {
+				waiting(w)
+				undeploy(w)
+				w.Unclaimed()
+				w.Database = cluster.Database{Checked: true, Nodes: []string{"a"}}
+			}},
+		{name: "an unreachable database", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)
-			w.undeploy()
-			w.unclaimed()
-			w.database = Database{Checked: true}
-		}, calls: []string{"apply ConfigMap/linstor-claim"}},
-		{name: "another LINSTOR's database is left alone, and so are its nodes", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
-			waiting(w)
-			w.undeploy()
-			w.unclaimed()
-			w.database = Database{Checked: true, Nodes: []string{"a"}}
+			undeploy(w)
+			w.Unclaimed()
+			w.Database = cluster.Database{Checked: true, Err: errors.New("refused")}
 		}},
-		{name: "an unreachable database", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
+		{name: "pods start side by side", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)
-			w.undeploy()
-			w.unclaimed()
-			w.database = Database{Checked: true, Err: errors.New("refused")}
-		}},
-		{name: "pods start side by side", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
-			waiting(w)
-			w.undeploy()
+			undeploy(w)
 		}, calls: workloads},
-		{name: "satellites beside the controller", phase: v1alpha1.PhaseController, spoil: (*world).undeploy, calls: workloads},
-		{name: "no satellite is restarted", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
+		{name: "satellites beside the controller", phase: v1alpha1.PhaseController, spoil: undeploy, calls: workloads},
+		{name: "no satellite is restarted", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)
-			for _, p := range w.kube.Pods[v1alpha1.ComponentSatellite] {
+			for _, p := range w.Kube.Pods[v1alpha1.ComponentSatellite] {
 				p.Annotations = map[string]string{resources.AnnotationTemplateHash: "old"}
 			}
 		}},
-		{name: "new nodes are registered as they come", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
-			w.unreadyPod(v1alpha1.ComponentSatellite, "n01")
-			clear(w.linstor.View.Nodes)
+		{name: "new nodes are registered as they come", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
+			w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
+			clear(w.Linstor.View.Nodes)
 		}, queued: []string{"node/n02"}},
-		{name: "not before the controller has its properties", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
-			w.unreadyPod(v1alpha1.ComponentModuleLoader, "n01")
-			clear(w.linstor.View.Nodes)
-			clear(w.linstor.View.Properties)
-		}, queued: []string{"controller/properties"}},
-		{name: "no pools", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
-			w.unreadyPod(v1alpha1.ComponentSatellite, "n01")
-			clear(w.node("n02").Pools)
+		{name: "not before the controller has its properties", phase: v1alpha1.PhaseKernelModule,
+			spoil: func(w *clustertest.World) {
+				w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01")
+				clear(w.Linstor.View.Nodes)
+				clear(w.Linstor.View.Properties)
+			}, queued: []string{"controller/properties"}},
+		{name: "no pools", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
+			w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
+			clear(w.Node("n02").Pools)
 		}},
-		{name: "an upgrade has its own order", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
+		{name: "an upgrade has its own order", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)
-			w.claim(func(c *resources.ClaimData) { c.Version = fromVersion })
-			delete(w.kube.DaemonSets, resources.SatelliteName)
+			w.Claim(func(c *resources.ClaimData) { c.Version = clustertest.FromVersion })
+			delete(w.Kube.DaemonSets, resources.SatelliteName)
 		}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t, 2)
-			w.phase(tc.phase, 0)
+			w := clustertest.NewWorld(t, 2)
+			w.Phase(tc.phase, 0)
 			tc.spoil(w)
-			in, r := w.input()
-			if o := Decide(t.Context(), in); o.Kind() != KindWait {
-				t.Errorf("%s %s (%s)", o.Kind(), o.Event(), o.Message())
+			in, r := w.Input()
+			if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait {
+				t.Errorf("%s %s (%s)", o.Kind, o.Event, o.Message)
 			}
-			if d := cmp.Diff(tc.calls, r.calls); d != "" {
+			if d := cmp.Diff(tc.calls, r.Calls); d != "" {
 				t.Error(d)
 			}
-			if d := cmp.Diff(append([]string{}, tc.queued...), r.keys()); d != "" {
+			if d := cmp.Diff(append([]string{}, tc.queued...), r.Keys()); d != "" {
 				t.Error(d)
 			}
 		})
@@ -106,17 +117,51 @@ func TestWorkAhead(t *testing.T) {
 
 func TestTroubleAheadDoesNotKeepAPhaseFromAdvancing(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
-		w := newWorld(t, 2)
-		w.phase(v1alpha1.PhaseKernelModule, 0)
-		w.undeploy()
+		w := clustertest.NewWorld(t, 2)
+		w.Phase(v1alpha1.PhaseKernelModule, 0)
+		undeploy(w)
 		if !loaded {
-			w.unreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02")
+			w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02")
 		}
-		in, r := w.input()
-		r.fail["apply DaemonSet/linstor-satellite"] = errors.New("quota")
-		o := Decide(t.Context(), in)
-		if told := o.Kind() == KindFail && strings.Contains(o.Err().Error(), "quota"); loaded != (o.Event() == fsm.Advanced) || loaded == told {
-			t.Errorf("module loaded %t: %s %s %v", loaded, o.Kind(), o.Event(), o.Err())
+		in, r := w.Input()
+		r.Fail["apply DaemonSet/linstor-satellite"] = errors.New("quota")
+		o := phases.Decide(t.Context(), in)
+		if told := o.Kind == step.KindFail && strings.Contains(o.Err.Error(),
+			"quota"); loaded != (o.Event == fsm.Advanced) || loaded == told {
+			t.Errorf("module loaded %t: %s %s %v", loaded, o.Kind, o.Event, o.Err)
 		}
+	}
+}
+
+// Where LINSTOR may know nodes already, satellites are not started before it says where it has them.
+func TestSatellitesWaitUntilLinstorAnswers(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		w := clustertest.NewWorld(t, 3)
+		delete(w.Kube.DaemonSets, "linstor-satellite")
+		if !known {
+			w.Silent(nil)
+		}
+		in, r := w.Input()
+		if err := phases.Ahead(t.Context(), in, phases.Links()[:1]); err != nil {
+			t.Fatal(err)
+		}
+		if got := slices.Contains(r.Calls, "apply DaemonSet/linstor-satellite"); got != known {
+			t.Errorf("LINSTOR known %t: calls %v", known, r.Calls)
+		}
+	}
+}
+
+// Nothing is started for a database that could not be claimed.
+func TestAFailedClaimStopsTheWork(t *testing.T) {
+	w := clustertest.NewWorld(t, 3)
+	w.Phase(v1alpha1.PhaseController, time.Minute)
+	undeploy(w)
+	w.Unclaimed()
+	w.Database = cluster.Database{Checked: true}
+	in, r := w.Input()
+	r.Fail["apply ConfigMap/linstor-claim"] = errors.New("refused")
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindFail ||
+		slices.ContainsFunc(r.Calls, func(c string) bool { return strings.Contains(c, "linstor-controller") }) {
+		t.Errorf("%s, calls %v", o.Kind, r.Calls)
 	}
 }

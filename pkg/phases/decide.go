@@ -7,64 +7,112 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
+// Links is the chain in its order.
+func Links() []step.Link {
+	return []step.Link{module.Link(), database.Link(), controller.Link(), satellites.Link(), registration.Link(),
+		pools.Link()}
+}
+
+// Judge makes the snapshot of facts, with the evidence of all links.
+func Judge(f cluster.Facts) *cluster.Snapshot { return judge.With(f, Links()) }
+
+// LinkOf finds the link that a state brings about; ok is false if the state brings about none.
+func LinkOf(state fsm.State) (l step.Link, ok bool) {
+	for _, l := range Links() {
+		if l.State == state {
+			return l, true
+		}
+	}
+	return step.Link{}, false
+}
+
 // Decide runs one step: the interrupts in their order, else the state's handler, and the deadline of the state.
-func Decide(ctx context.Context, in *Input) Outcome {
-	state := fsm.State(in.Phase())
-	for _, i := range Interrupts() {
+func Decide(ctx context.Context, in *step.Input) step.Outcome {
+	s := in.Snapshot
+	state := fsm.State(s.Phase())
+	for _, i := range interrupts() {
 		if !slices.Contains(i.In, state) {
 			continue
 		}
-		if o := i.Look(in.Snapshot); o != nil {
-			return *o
+		if o, hits := i.Look(s); hits {
+			return o
 		}
 	}
-	h, ok := Handlers()[state]
+	h, ok := handlers()[state]
 	if !ok {
-		return Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
+		return step.Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
 	}
-	o := h.Run(ctx, in)
-	if o.kind == KindWait {
-		o.message += in.answerTrouble()
+	failed := nodelabels.Bar(ctx, in)
+	o := h(ctx, in)
+	if failed != nil && o.Kind == step.KindWait {
+		o = step.Fail(failed)
 	}
-	if hold := in.overdue(state, &o); hold != nil {
-		o = NeedsHuman(*hold)
+	if o.Kind == step.KindWait {
+		o.Message += answerTrouble(in)
 	}
-	if o.kind == KindHold && o.event != "" && in.working() && in.SpecPending() {
+	if late := Overdue(s, state, &o); late != nil {
+		o = step.NeedsHuman(*late)
+	}
+	if o.Kind == step.KindHold && o.Event != "" && specchange.Working(&s.Facts) && s.SpecPending() {
 		// What has begun does not come to an end; nobody shall be asked about a spec that is not wanted any more.
-		return Move(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("generation %d of the spec is taken up, since with the one before: %s", in.Cluster.Generation, oneLine(o.message)))
+		return step.Move(fsm.SpecChanged, "SpecChanged",
+			fmt.Sprintf("generation %d of the spec is taken up, since with the one before: %s", s.Cluster.Generation,
+				text.OneLine(o.Message)))
 	}
 	return o
 }
 
-// overdue is the hold for a state that has gone on for longer than its deadline; nil if it may go on.
-func (s *Snapshot) overdue(state fsm.State, o *Outcome) *HoldRequest {
+// Overdue is the hold for a state that has gone on for longer than its deadline; nil if it may go on.
+func Overdue(s *cluster.Snapshot, state fsm.State, o *step.Outcome) *cluster.HoldRequest {
 	deadline, working := s.Timing.Deadlines[state]
-	if !working || o.kind != KindWait && o.kind != KindFail || o.accept != nil || s.PhaseAge() <= deadline {
+	if !working || o.Kind != step.KindWait && o.Kind != step.KindFail || o.Acceptance != nil || s.PhaseAge() <= deadline {
 		return nil
 	}
-	if state == fsm.StoragePools && s.onlyApprovalLacks() {
-		return nil // its holds ask already, and time does not answer them
+	if state == fsm.StoragePools && pools.OnlyApprovalLacks(s) {
+		return nil // its holds are open already, and time does not answer them
 	}
-	h := &HoldRequest{Reason: v1alpha1.HoldOperationFailed, Message: fmt.Sprintf("no progress for %s: %s", deadline, oneLine(o.message))}
-	if o.kind == KindFail {
+	h := cluster.Request(v1alpha1.HoldOperationFailed, "no progress for %s: %s", deadline, o.Message)
+	if o.Kind == step.KindFail {
 		return h
 	}
-	for _, l := range Links() {
-		if l.State() == state {
-			h.Reason = l.Hold()
-		}
+	link, ok := LinkOf(state)
+	if ok {
+		h.Reason = link.Hold
 	}
 	if state == fsm.Upgrading {
-		h.Reason = s.upgradeHold()
+		h.Reason = upgrade.Hold(s)
 	}
-	if o.reason == v1alpha1.ReasonNoMatchingNodes {
+	if o.Reason == conditions.ReasonNoMatchingNodes {
 		h.Reason = v1alpha1.HoldNoMatchingNodes
 	}
+	nameMembers(h, s, link)
+	return h
+}
+
+// nameMembers puts the members with trouble that a hold is about into it, and the first trouble into its message. A
+// member that the link lets through is not what the hold is about, whatever trouble it has later.
+func nameMembers(h *cluster.HoldRequest, s *cluster.Snapshot, l step.Link) {
 	for _, m := range s.Members {
-		if m.Problem == nil || len(h.Nodes) == mostHeldNodes {
+		through := l.PerMember() && l.Through(m)
+		if m.Problem == nil || !m.Counts() || through || len(h.Nodes) == hold.MostHeldNodes {
 			continue
 		}
 		if len(h.Nodes) == 0 && !strings.Contains(h.Message, m.Problem.Message) {
@@ -72,5 +120,4 @@ func (s *Snapshot) overdue(state fsm.State, o *Outcome) *HoldRequest {
 		}
 		h.Nodes = append(h.Nodes, m.Name)
 	}
-	return h
 }

@@ -1,8 +1,21 @@
-// Package phases decides and does: links of the chain, interrupts, and one handler for each state of the machine.
+// Package phases is the machine: it decides which transition fires, and holds one handler for each state.
 //
-// A reconcile observes (package observe) into an immutable Snapshot; here interrupts and handlers read it. A handler acts
-// only through the narrow interfaces in Input, repeats itself safely, and never blocks: writes to LINSTOR run as keyed
-// background tasks. What a handler did shows in the next observation; nothing is remembered as done.
+// A reconcile observes (package observe) into cluster.Facts, and package judge makes a cluster.Snapshot of them.
+// Interrupts and handlers read it here. They act through step.Input alone, repeat themselves safely, and never block:
+// writes to LINSTOR run as keyed tasks in the background. What a handler did shows in the next observation; nothing is
+// remembered as done.
 //
-// A source that failed is Unknown: never absent, never fine. The package imports neither golinstor nor looplab/fsm.
+// The rooms below, from the lowest to the highest; each imports lower ones only:
+//
+//	pods, hold                       containers that fail; holds and their answers
+//	step                             what links and handlers are given, and how a handler ends
+//	disks, address, massfailure,     rules of disks, of addresses, of nodes that fail together, of copies,
+//	replica, nodelabels, lose        of the labels that bring a node its pods, of nodes that are declared lost
+//	module, database, controller,    the links of the chain: they never import each other
+//	satellites, registration, pools
+//	leaving, upgrade                 nodes that leave, LINSTOR's upgrade
+//	judge                            what the facts mean, in one order
+//	specchange, deleting             changes of the spec, the end of a cluster
+//
+// Depguard enforces this order. A source that failed is unknown: never absent, never fine.
 package phases

@@ -1,18 +1,26 @@
-package phases
+package phases_test
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -20,39 +28,41 @@ func TestAssessFindsTheFirstMissingLink(t *testing.T) {
 	// Each breaks one link; broken together, the first in the chain is taken up.
 	chain := []struct {
 		name  string
-		spoil func(*world)
+		spoil func(*clustertest.World)
 		event fsm.Event
 	}{
-		{"module", func(w *world) { w.unreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02", "n03") }, fsm.ModuleMissing},
-		{"database", func(w *world) {
-			w.unclaimed()
-			w.database = Database{Checked: true}
+		{"module", func(w *clustertest.World) { w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02", "n03") },
+			fsm.ModuleMissing},
+		{"database", func(w *clustertest.World) {
+			w.Unclaimed()
+			w.Database = cluster.Database{Checked: true}
 		}, fsm.DatabaseMissing},
-		{"controller", func(w *world) { w.linstor.View.Version = "1.0.0" }, fsm.ControllerMissing},
-		{"satellites", func(w *world) { delete(w.kube.DaemonSets, resources.SatelliteName) }, fsm.SatellitesMissing},
-		{"registration", func(w *world) { w.linstor.View.Nodes = nil }, fsm.NodesMissing},
-		{"pools", func(w *world) {
-			for _, n := range w.linstor.View.Nodes {
+		{"controller", func(w *clustertest.World) { w.Linstor.View.Version = "1.0.0" }, fsm.ControllerMissing},
+		{"satellites", func(w *clustertest.World) { delete(w.Kube.DaemonSets, resources.SatelliteName) },
+			fsm.SatellitesMissing},
+		{"registration", func(w *clustertest.World) { w.Linstor.View.Nodes = nil }, fsm.NodesMissing},
+		{"pools", func(w *clustertest.World) {
+			for _, n := range w.Linstor.View.Nodes {
 				n.Pools = nil
 			}
 		}, fsm.PoolsMissing},
 	}
 	for first, tc := range chain {
-		for name, spoil := range map[string]func(*world){
+		for name, spoil := range map[string]func(*clustertest.World){
 			"alone": tc.spoil,
-			"and all after it": func(w *world) {
+			"and all after it": func(w *clustertest.World) {
 				for i := len(chain) - 1; i >= first; i-- {
 					chain[i].spoil(w)
 				}
 			},
 		} {
 			t.Run(tc.name+" "+name, func(t *testing.T) {
-				w := newWorld(t, 3)
-				w.phase(v1alpha1.PhaseAssessing, 0)
+				w := clustertest.NewWorld(t, 3)
+				w.Phase(v1alpha1.PhaseAssessing, 0)
 				spoil(w)
-				in, _ := w.input()
-				if o := Decide(t.Context(), in); o.Event() != tc.event || o.Message() == "" {
-					t.Errorf("%s %s (%s), want %s", o.Event(), o.Reason(), o.Message(), tc.event)
+				in, _ := w.Input()
+				if o := phases.Decide(t.Context(), in); o.Event != tc.event || o.Message == "" {
+					t.Errorf("%s %s (%s), want %s", o.Event, o.Reason, o.Message, tc.event)
 				}
 			})
 		}
@@ -62,25 +72,27 @@ func TestAssessFindsTheFirstMissingLink(t *testing.T) {
 func TestAssessEnds(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
-		spoil func(*world)
+		spoil func(*clustertest.World)
 		event fsm.Event
 	}{
-		{"all there", func(*world) {}, fsm.Converged},
-		{"one of ten away", func(w *world) { w.node("n03").Status = linstor.StatusOffline }, fsm.ConvergedDegraded},
-		{"claim unreadable: wait", func(w *world) { w.kube.ConfigMaps[resources.ClaimName].Data = nil }, ""},
-		{"LINSTOR silent: the controller is looked after", func(w *world) { w.silent(errors.New("x")) }, fsm.ControllerMissing},
+		{"all there", func(*clustertest.World) {}, fsm.Converged},
+		{"one of ten away", func(w *clustertest.World) { w.Node("n03").Status = linstor.StatusOffline },
+			fsm.ConvergedDegraded},
+		{"claim unreadable: wait", func(w *clustertest.World) { w.Kube.ConfigMaps[resources.ClaimName].Data = nil }, ""},
+		{"LINSTOR silent: the controller is looked after", func(w *clustertest.World) { w.Silent(errors.New("x")) },
+			fsm.ControllerMissing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t, 10)
-			w.phase(v1alpha1.PhaseAssessing, 0)
+			w := clustertest.NewWorld(t, 10)
+			w.Phase(v1alpha1.PhaseAssessing, 0)
 			tc.spoil(w)
-			in, r := w.input()
-			o := Decide(t.Context(), in)
-			if o.Event() != tc.event {
-				t.Errorf("%s %s (%s)", o.Event(), o.Reason(), o.Message())
+			in, r := w.Input()
+			o := phases.Decide(t.Context(), in)
+			if o.Event != tc.event {
+				t.Errorf("%s %s (%s)", o.Event, o.Reason, o.Message)
 			}
-			if len(r.calls)+len(r.queued) > 0 {
-				t.Errorf("looking has effects: %v %v", r.calls, r.keys())
+			if len(r.Calls)+len(r.Queued) > 0 {
+				t.Errorf("looking has effects: %v %v", r.Calls, r.Keys())
 			}
 		})
 	}
@@ -88,52 +100,54 @@ func TestAssessEnds(t *testing.T) {
 
 func TestPendingAndAssessingAccept(t *testing.T) {
 	for _, phase := range []v1alpha1.Phase{"", v1alpha1.PhaseAssessing} {
-		w := newWorld(t, 2)
-		w.bare, w.kube.Revisions = true, nil
-		w.cluster.Generation = 4
-		w.phase(phase, 0)
-		w.cluster.Status.Target = ""
-		in, r := w.input()
-		o := Decide(t.Context(), in)
-		a := o.Acceptance()
-		if a == nil || a.Generation != 4 || a.Version != catalogue.Embedded().Newest() || a.Database != v1alpha1.DatabaseKubernetes {
-			t.Fatalf("%q: %s %+v (%s)", phase, o.Kind(), a, o.Message())
+		w := clustertest.NewWorld(t, 2)
+		w.Bare, w.Kube.Revisions = true, nil
+		w.Cluster.Generation = 4
+		w.Phase(phase, 0)
+		w.Cluster.Status.Target = ""
+		in, r := w.Input()
+		o := phases.Decide(t.Context(), in)
+		a := o.Acceptance
+		if a == nil || a.Generation != 4 || a.Version != catalogue.Embedded().Newest() ||
+			a.Database != v1alpha1.DatabaseKubernetes {
+			t.Fatalf("%q: %s %+v (%s)", phase, o.Kind, a, o.Message)
 		}
-		if d := cmp.Diff([]string{"apply ControllerRevision/" + a.Revision}, r.calls); d != "" {
+		if d := cmp.Diff([]string{"apply ControllerRevision/" + a.Revision}, r.Calls); d != "" {
 			t.Error(d)
 		}
-		if want := map[v1alpha1.Phase]fsm.Event{"": fsm.Accepted}[phase]; o.Event() != want {
-			t.Errorf("%q: event %q", phase, o.Event())
+		if want := map[v1alpha1.Phase]fsm.Event{"": fsm.Accepted}[phase]; o.Event != want {
+			t.Errorf("%q: event %q", phase, o.Event)
 		}
 		boom := errors.New("quota")
-		in, r = w.input()
-		r.fail["apply ControllerRevision/"+a.Revision] = boom
-		if o := Decide(t.Context(), in); !errors.Is(o.Err(), boom) || o.Acceptance() != nil {
-			t.Errorf("accepted what was not kept: %s %v", o.Kind(), o.Err())
+		in, r = w.Input()
+		r.Fail["apply ControllerRevision/"+a.Revision] = boom
+		if o := phases.Decide(t.Context(), in); !errors.Is(o.Err, boom) || o.Acceptance != nil {
+			t.Errorf("accepted what was not kept: %s %v", o.Kind, o.Err)
 		}
 	}
 }
 
 func TestRevisionsArePruned(t *testing.T) {
-	w := newWorld(t, 1)
+	w := clustertest.NewWorld(t, 1)
 	for i := range 11 {
 		rev := resources.Revision("linstor", int64(i+2), &v1alpha1.StorageClusterSpec{Version: strings.Repeat("1", i+1)})
 		rev.Name = "old-" + strings.Repeat("x", i+1)
-		w.kube.Revisions[rev.Name] = rev
+		w.Kube.Revisions[rev.Name] = rev
 	}
-	w.cluster.Generation++
-	w.cluster.Spec.Nodes.Properties = map[string]string{"Aux/x": "y"}
-	in, r := w.input()
-	a, err := in.accept(t.Context())
+	w.Cluster.Generation++
+	w.Cluster.Spec.Nodes.Properties = map[string]string{"Aux/x": "y"}
+	in, r := w.Input()
+	a, err := specchange.Accept(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The accepted one is the oldest, and must stay: work in progress is finished on it.
-	if d := cmp.Diff([]string{"apply ControllerRevision/" + a.Revision, "delete ControllerRevision/old-x"}, r.calls); d != "" {
+	if d := cmp.Diff([]string{"apply ControllerRevision/" + a.Revision, "delete ControllerRevision/old-x"},
+		r.Calls); d != "" {
 		t.Error(d)
 	}
-	if got := in.nextRevision(); got != 13 {
-		t.Errorf("next number %d", got)
+	if rev, ok := r.Applied[0].(*appsv1.ControllerRevision); !ok || rev.Revision != 13 {
+		t.Errorf("applied %+v", r.Applied[0])
 	}
 }
 
@@ -142,98 +156,111 @@ func TestChain(t *testing.T) {
 		name  string
 		phase v1alpha1.Phase
 		age   time.Duration
-		spoil func(*world)
+		spoil func(*clustertest.World)
 		event fsm.Event
 		hold  v1alpha1.HoldReason
 	}{
-		{name: "satisfied", phase: v1alpha1.PhaseSatellites, spoil: func(*world) {}, event: fsm.Advanced},
-		{name: "last one satisfied", phase: v1alpha1.PhaseStoragePools, spoil: func(*world) {}, event: fsm.Advanced},
-		{name: "a straggler is waited for", phase: v1alpha1.PhaseSatellites, age: 2 * time.Minute, spoil: func(w *world) { w.unreadyPod(v1alpha1.ComponentSatellite, "n01") }},
-		{name: "not for ever", phase: v1alpha1.PhaseSatellites, age: 2*time.Minute + 1, spoil: func(w *world) { w.unreadyPod(v1alpha1.ComponentSatellite, "n01") }, event: fsm.Advanced},
-		{name: "a straggler of an earlier link is not waited for again", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
-			w.unreadyPod(v1alpha1.ComponentModuleLoader, "n01")
-			w.unreadyPod(v1alpha1.ComponentSatellite, "n01")
-		}, event: fsm.Advanced},
-		{name: "too few", phase: v1alpha1.PhaseSatellites, age: 10 * time.Minute, spoil: func(w *world) { w.unreadyPod(v1alpha1.ComponentSatellite, "n01", "n02") }},
-		{name: "too few that can recover", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
-			w.failPod(v1alpha1.ComponentSatellite, "n01", "x")
-			w.unreadyPod(v1alpha1.ComponentSatellite, "n02")
+		{name: "satisfied", phase: v1alpha1.PhaseSatellites, spoil: func(*clustertest.World) {}, event: fsm.Advanced},
+		{name: "last one satisfied", phase: v1alpha1.PhaseStoragePools, spoil: func(*clustertest.World) {},
+			event: fsm.Advanced},
+		{name: "a straggler is waited for", phase: v1alpha1.PhaseSatellites, age: 2 * time.Minute,
+			spoil: func(w *clustertest.World) { w.UnreadyPod(v1alpha1.ComponentSatellite, "n01") }},
+		{name: "not for ever", phase: v1alpha1.PhaseSatellites, age: 2*time.Minute + 1,
+			spoil: func(w *clustertest.World) { w.UnreadyPod(v1alpha1.ComponentSatellite, "n01") }, event: fsm.Advanced},
+		{name: "a straggler of an earlier link is not waited for again", phase: v1alpha1.PhaseSatellites,
+			spoil: func(w *clustertest.World) {
+				w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01")
+				w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
+			}, event: fsm.Advanced},
+		{name: "too few", phase: v1alpha1.PhaseSatellites, age: 10 * time.Minute,
+			spoil: func(w *clustertest.World) { w.UnreadyPod(v1alpha1.ComponentSatellite, "n01", "n02") }},
+		{name: "too few that can recover", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
+			w.FailPod(v1alpha1.ComponentSatellite, "n01", "x")
+			w.UnreadyPod(v1alpha1.ComponentSatellite, "n02")
 		}},
-		{name: "too many that cannot", phase: v1alpha1.PhaseSatellites, spoil: func(w *world) {
-			w.failPod(v1alpha1.ComponentSatellite, "n01", "x")
-			w.failPod(v1alpha1.ComponentSatellite, "n02", "x")
+		{name: "too many that cannot", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
+			w.FailPod(v1alpha1.ComponentSatellite, "n01", "x")
+			w.FailPod(v1alpha1.ComponentSatellite, "n02", "x")
 		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldSatellitesFailed},
-		{name: "Secure Boot everywhere", phase: v1alpha1.PhaseKernelModule, spoil: func(w *world) {
-			for _, n := range w.kube.Nodes {
-				w.failPod(v1alpha1.ComponentModuleLoader, n.Name, "Key was rejected by service")
+		{name: "Secure Boot everywhere", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
+			for _, n := range w.Kube.Nodes {
+				w.FailPod(v1alpha1.ComponentModuleLoader, n.Name, "Key was rejected by service")
 			}
 		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldSecureBootKeyMissing},
-		{name: "foreign LINSTOR", phase: v1alpha1.PhaseDatabase, spoil: func(w *world) {
-			w.unclaimed()
-			w.database = Database{Checked: true, Nodes: []string{"a"}}
+		{name: "foreign LINSTOR", phase: v1alpha1.PhaseDatabase, spoil: func(w *clustertest.World) {
+			w.Unclaimed()
+			w.Database = cluster.Database{Checked: true, Nodes: []string{"a"}}
 		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldForeignLinstorFound},
-		{name: "LINSTOR silent", phase: v1alpha1.PhaseNodeRegistration, spoil: func(w *world) { w.silent(errors.New("x")) }},
+		{name: "LINSTOR silent", phase: v1alpha1.PhaseNodeRegistration,
+			spoil: func(w *clustertest.World) { w.Silent(errors.New("x")) }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t, 10)
-			w.phase(tc.phase, tc.age)
+			w := clustertest.NewWorld(t, 10)
+			w.Phase(tc.phase, tc.age)
 			tc.spoil(w)
-			in, _ := w.input()
-			o := Decide(t.Context(), in)
-			if o.Event() != tc.event || tc.hold != "" && o.Hold().Reason != tc.hold || tc.event == "" && o.Kind() != KindWait {
-				t.Errorf("%s %s %s %+v (%s)", o.Kind(), o.Event(), o.Reason(), o.Hold(), o.Message())
+			in, _ := w.Input()
+			o := phases.Decide(t.Context(), in)
+			if o.Event != tc.event || tc.hold != "" && o.Hold.Reason != tc.hold || tc.event == "" && o.Kind != step.KindWait {
+				t.Errorf("%s %s %s %+v (%s)", o.Kind, o.Event, o.Reason, o.Hold, o.Message)
 			}
 		})
 	}
 }
 
 func TestChainKeepsUpEarlierLinks(t *testing.T) {
-	w := newWorld(t, 2)
-	w.phase(v1alpha1.PhaseStoragePools, 0)
-	w.kube.Nodes = append(w.kube.Nodes, newNode("n03"))
-	in, r := w.input()
-	Decide(t.Context(), in)
-	if d := cmp.Diff([]string{"label n03 member=linstor os=noble platform=generic"}, r.calls); d != "" {
+	w := clustertest.NewWorld(t, 2)
+	w.Phase(v1alpha1.PhaseStoragePools, 0)
+	w.Kube.Nodes = append(w.Kube.Nodes, clustertest.NewNode("n03"))
+	in, r := w.Input()
+	phases.Decide(t.Context(), in)
+	if d := cmp.Diff([]string{"label n03 member=linstor os=noble platform=generic"}, r.Calls); d != "" {
 		t.Errorf("a node that joins late: %s", d)
 	}
 }
 
 func TestSteady(t *testing.T) {
-	timing := DefaultTiming()
-	away := func(w *world) { w.node("n01").Status = linstor.StatusOffline }
-	unfinished := func(w *world) { clear(w.node("n01").Pools) }
+	timing := cluster.DefaultTiming()
+	away := func(w *clustertest.World) { w.Node("n01").Status = linstor.StatusOffline }
+	unfinished := func(w *clustertest.World) { clear(w.Node("n01").Pools) }
 	for _, tc := range []struct {
 		name     string
 		phase    v1alpha1.Phase
-		spoil    func(*world)
+		spoil    func(*clustertest.World)
 		degraded time.Duration // how long the condition Degraded has had the status that health has now; 0 for the other one
 		event    fsm.Event
 		after    time.Duration
 	}{
-		{name: "well", phase: v1alpha1.PhaseReady, spoil: func(*world) {}, degraded: time.Hour, after: timing.PollSteady},
+		{name: "well", phase: v1alpha1.PhaseReady, spoil: func(*clustertest.World) {}, degraded: time.Hour,
+			after: timing.PollSteady},
 		{name: "trouble begins", phase: v1alpha1.PhaseReady, spoil: away, after: timing.PollSteady},
 		{name: "a pool is being made", phase: v1alpha1.PhaseReady, spoil: unfinished, after: timing.PollWorking},
-		{name: "trouble lasts", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost - time.Second, after: time.Second},
-		{name: "trouble has lasted", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost, event: fsm.HealthLost},
+		{name: "trouble lasts", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost - time.Second,
+			after: time.Second},
+		{name: "trouble has lasted", phase: v1alpha1.PhaseReady, spoil: away, degraded: timing.HealthLost,
+			event: fsm.HealthLost},
 		{name: "still degraded", phase: v1alpha1.PhaseDegraded, spoil: away, degraded: time.Hour, after: timing.PollSteady},
-		{name: "degraded and a pool is being made", phase: v1alpha1.PhaseDegraded, spoil: unfinished, degraded: time.Hour, after: timing.PollWorking},
-		{name: "back", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, after: timing.HealthRegained},
-		{name: "back for a while", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, degraded: timing.HealthRegained - time.Second, after: time.Second},
-		{name: "back for good", phase: v1alpha1.PhaseDegraded, spoil: func(*world) {}, degraded: timing.HealthRegained, event: fsm.HealthRegained},
+		{name: "degraded and a pool is being made", phase: v1alpha1.PhaseDegraded, spoil: unfinished, degraded: time.Hour,
+			after: timing.PollWorking},
+		{name: "back", phase: v1alpha1.PhaseDegraded, spoil: func(*clustertest.World) {}, after: timing.HealthRegained},
+		{name: "back for a while", phase: v1alpha1.PhaseDegraded, spoil: func(*clustertest.World) {},
+			degraded: timing.HealthRegained - time.Second, after: time.Second},
+		{name: "back for good", phase: v1alpha1.PhaseDegraded, spoil: func(*clustertest.World) {},
+			degraded: timing.HealthRegained, event: fsm.HealthRegained},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t, 3)
-			w.phase(tc.phase, time.Hour)
+			w := clustertest.NewWorld(t, 3)
+			w.Phase(tc.phase, time.Hour)
 			tc.spoil(w)
-			degraded := w.snapshot().Health().Degraded
+			degraded := w.Snapshot().Health.Degraded
 			if tc.degraded == 0 {
 				degraded = !degraded // what is recorded is not yet what is
 			}
-			w.condition(v1alpha1.ConditionDegraded, map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue, false: metav1.ConditionFalse}[degraded], tc.degraded)
-			in, _ := w.input()
-			o := Decide(t.Context(), in)
-			if o.Event() != tc.event || o.After() != tc.after {
-				t.Errorf("%s %s after %s (%s), want %s after %s", o.Kind(), o.Event(), o.After(), o.Message(), tc.event, tc.after)
+			w.Condition(conditions.Degraded, map[bool]metav1.ConditionStatus{true: metav1.ConditionTrue,
+				false: metav1.ConditionFalse}[degraded], tc.degraded)
+			in, _ := w.Input()
+			o := phases.Decide(t.Context(), in)
+			if o.Event != tc.event || o.After != tc.after {
+				t.Errorf("%s %s after %s (%s), want %s after %s", o.Kind, o.Event, o.After, o.Message, tc.event, tc.after)
 			}
 		})
 	}
@@ -243,34 +270,42 @@ func TestSteadyEscalates(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		away  time.Duration // how long LINSTOR has not answered; 0 if it does
-		spoil func(*world)
+		spoil func(*clustertest.World)
 		hold  v1alpha1.HoldReason
 	}{
-		{"silent for a while", 15 * time.Minute, func(w *world) { w.silent(errors.New("x")) }, ""},
-		{"silent for long", 15*time.Minute + 1, func(w *world) { w.silent(errors.New("x")) }, v1alpha1.HoldControllerFailed},
-		{"crash loop for a while", time.Minute, func(w *world) { w.crashController(9, "boom") }, ""},
-		{"crash loop for long", time.Hour, func(w *world) { w.crashController(9, "boom") }, v1alpha1.HoldControllerFailed},
-		{"database away for a while", time.Minute, func(w *world) { w.crashController(9, "Connection to db:5432 refused") }, ""},
-		{"database away for long", time.Hour, func(w *world) { w.crashController(9, "Connection to db:5432 refused") }, v1alpha1.HoldDatabaseUnreachable},
-		{"passphrase wrong: at once", time.Second, func(w *world) { w.crashController(9, "injection of passphrase failed") }, v1alpha1.HoldPassphraseUnusable},
-		{"other data: at once", 0, func(w *world) { w.linstor.View.LocalID = "other" }, v1alpha1.HoldForeignLinstorFound},
-		{"many nodes away: health", 0, func(w *world) {
-			for _, n := range w.linstor.View.Nodes {
+		{"silent for a while", 15 * time.Minute, func(w *clustertest.World) { w.Silent(errors.New("x")) }, ""},
+		{"silent for long", 15*time.Minute + 1, func(w *clustertest.World) { w.Silent(errors.New("x")) },
+			v1alpha1.HoldControllerFailed},
+		{"crash loop for a while", time.Minute, func(w *clustertest.World) { w.CrashController(9, "boom") }, ""},
+		{"crash loop for long", time.Hour, func(w *clustertest.World) { w.CrashController(9, "boom") },
+			v1alpha1.HoldControllerFailed},
+		{"database away for a while", time.Minute,
+			func(w *clustertest.World) { w.CrashController(9, "Connection to db:5432 refused") }, ""},
+		{"database away for long",
+			time.Hour, func(w *clustertest.World) { w.CrashController(9, "Connection to db:5432 refused") },
+			v1alpha1.HoldDatabaseUnreachable},
+		{"passphrase wrong: at once", time.Second,
+			func(w *clustertest.World) { w.CrashController(9, "injection of passphrase failed") },
+			v1alpha1.HoldPassphraseUnusable},
+		{"other data: at once", 0, func(w *clustertest.World) { w.Linstor.View.LocalID = "other" },
+			v1alpha1.HoldForeignLinstorFound},
+		{"many nodes away: health", 0, func(w *clustertest.World) {
+			for _, n := range w.Linstor.View.Nodes {
 				n.Status = linstor.StatusVersionMismatch
 			}
 		}, ""},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			w := newWorld(t, 3)
-			w.phase(v1alpha1.PhaseDegraded, time.Hour)
+			w := clustertest.NewWorld(t, 3)
+			w.Phase(v1alpha1.PhaseDegraded, time.Hour)
 			tc.spoil(w)
 			if tc.away > 0 {
-				w.condition(v1alpha1.ConditionAvailable, metav1.ConditionFalse, tc.away)
+				w.Condition(conditions.Available, metav1.ConditionFalse, tc.away)
 			}
-			in, _ := w.input()
-			o := Decide(t.Context(), in)
-			if got := o.Hold(); (got == nil) != (tc.hold == "") || got != nil && got.Reason != tc.hold {
-				t.Errorf("%s %s %+v (%s)", o.Kind(), o.Reason(), got, o.Message())
+			in, _ := w.Input()
+			o := phases.Decide(t.Context(), in)
+			if got := o.Hold; (got == nil) != (tc.hold == "") || got != nil && got.Reason != tc.hold {
+				t.Errorf("%s %s %+v (%s)", o.Kind, o.Reason, got, o.Message)
 			}
 		})
 	}
@@ -278,12 +313,30 @@ func TestSteadyEscalates(t *testing.T) {
 
 func TestSteadyAtRestDoesNothing(t *testing.T) {
 	for _, p := range []v1alpha1.Phase{v1alpha1.PhaseReady, v1alpha1.PhaseDegraded} {
-		w := newWorld(t, 5)
-		w.phase(p, time.Hour)
-		in, r := w.input()
-		Decide(t.Context(), in)
-		if len(r.calls)+len(r.queued) > 0 {
-			t.Errorf("%s: %v %v", p, r.calls, r.keys())
+		w := clustertest.NewWorld(t, 5)
+		w.Phase(p, time.Hour)
+		in, r := w.Input()
+		phases.Decide(t.Context(), in)
+		if len(r.Calls)+len(r.Queued) > 0 {
+			t.Errorf("%s: %v %v", p, r.Calls, r.Keys())
 		}
+	}
+}
+
+// A cluster whose health is lost says so although something cannot be written.
+func TestAFailedWriteDoesNotHideLostHealth(t *testing.T) {
+	w := clustertest.NewWorld(t, 3)
+	w.LinkDown("n02", time.Hour)
+	w.Condition(conditions.Degraded, metav1.ConditionTrue, time.Hour)
+	delete(w.Kube.DaemonSets, resources.SatelliteName)
+	w.KubeNode("n03").Status.NodeInfo.OSImage = "Ubuntu 26.04 LTS"
+	in, r := w.Input()
+	r.Fail["apply DaemonSet/linstor-module-loader-resolute"] = errors.New("quota")
+	o := phases.Handlers()[fsm.Ready](t.Context(), in)
+	if o.Event != fsm.HealthLost {
+		t.Errorf("%s %s: %s", o.Kind, o.Event, o.Message)
+	}
+	if !slices.Contains(r.Calls, "apply DaemonSet/linstor-satellite") {
+		t.Errorf("calls %v", r.Calls)
 	}
 }

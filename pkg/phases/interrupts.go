@@ -5,22 +5,25 @@ import (
 	"slices"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 )
 
-// Interrupt looks at the snapshot before the state's handler does. The first one that hits wins.
-type Interrupt struct {
-	Name string
+// interrupt looks at the snapshot before the state's handler does. The first one that hits wins.
+type interrupt struct {
 	// Emits is the event that it fires; "" for one that only stops the handler.
 	Emits fsm.Event
-	// In lists the states in which it looks.
-	In []fsm.State
-	// Look says how the reconcile ends; nil if the interrupt does not hit.
-	Look func(s *Snapshot) *Outcome
+	In    []fsm.State
+	Look  func(s *cluster.Snapshot) (o step.Outcome, hits bool)
 }
 
-// Interrupts are looked at in this order.
-func Interrupts() []Interrupt {
+// interrupts are looked at in this order.
+func interrupts() []interrupt {
 	var all, undeleted []fsm.State
 	for _, s := range fsm.Cluster().States {
 		all = append(all, s.State)
@@ -29,71 +32,104 @@ func Interrupts() []Interrupt {
 		}
 	}
 	steadyAndChain := append(fsm.Chain(), fsm.Ready, fsm.Degraded)
-	return []Interrupt{
-		{Name: "delete", Emits: fsm.DeleteRequested, In: undeleted, Look: lookDelete},
-		{Name: "suspend", In: all, Look: lookSuspend},
-		{Name: "spec", Emits: fsm.SpecChanged, In: append(slices.Clone(steadyAndChain), fsm.HumanIntervention), Look: lookSpec},
-		{Name: "evidence", Emits: fsm.EvidenceLost, In: steadyAndChain, Look: lookEvidence},
+	return []interrupt{
+		{Emits: fsm.DeleteRequested, In: undeleted, Look: lookDelete},
+		{In: all, Look: lookSuspend},
+		{Emits: fsm.SpecChanged, In: append(slices.Clone(steadyAndChain), fsm.HumanIntervention), Look: lookSpec},
+		{Emits: fsm.EvidenceLost, In: steadyAndChain, Look: lookEvidence},
 	}
 }
 
-func lookDelete(s *Snapshot) *Outcome {
-	if s.Cluster.DeletionTimestamp == nil {
-		return nil
-	}
-	o := Move(fsm.DeleteRequested, "DeleteRequested", "the StorageCluster is being deleted")
-	return &o
+func lookDelete(s *cluster.Snapshot) (o step.Outcome, hits bool) {
+	o = step.Move(fsm.DeleteRequested, "DeleteRequested", "the StorageCluster is being deleted")
+	return o, s.Cluster.DeletionTimestamp != nil
 }
 
 // SuspendMessage says what a suspended cluster does without.
-func (s *Snapshot) SuspendMessage() string {
+func SuspendMessage(s *cluster.Snapshot) string {
 	text := "spec.suspend is set: the operator observes and changes nothing"
-	if u := s.upgrade; u != nil {
-		text += fmt.Sprintf("; the upgrade from LINSTOR %s to %s keeps its step %s (%d/%d satellites)", u.From, u.To, u.Step, u.Done, u.Total)
-		if no := u.Unavailable(); no != "" {
+	if u := s.Upgrade; u != nil {
+		text += fmt.Sprintf("; the upgrade from LINSTOR %s to %s keeps its step %s (%d/%d satellites)", u.From, u.To, u.Step,
+			u.Done, u.Total)
+		if no := upgrade.Unavailable(u); no != "" {
 			text += ": " + no
 		}
 	}
 	return text
 }
 
-func lookSuspend(s *Snapshot) *Outcome {
+func lookSuspend(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 	if !s.Cluster.Spec.Suspend {
-		return nil
+		return step.Outcome{}, false
 	}
-	o := Wait(v1alpha1.ReasonSuspended, s.SuspendMessage(), s.Timing.PollSteady)
-	return &o
+	return step.Wait(conditions.ReasonSuspended, SuspendMessage(s), s.Timing.PollSteady), true
 }
 
-func lookSpec(s *Snapshot) *Outcome {
-	if s.Phase() == v1alpha1.PhaseHumanIntervention {
-		hold := s.Cluster.Status.Hold
-		// What was refused stays refused until the spec changes once more; a hold that needs an answer waits for it.
-		takenBack := hold != nil && hold.Reason == v1alpha1.HoldBackupTooOld && s.takesUpgradeBack()
-		if s.Cluster.Generation == s.Cluster.Status.ObservedGeneration || hold != nil && hold.Reason.Kind().Class == v1alpha1.HoldAnswer && !takenBack {
-			return nil
-		}
-	} else if !s.SpecPending() || s.SpecWaits() {
-		return nil
+func lookSpec(s *cluster.Snapshot) (o step.Outcome, hits bool) {
+	held := s.Phase() == v1alpha1.PhaseHumanIntervention
+	if held && !specEndsHold(s, s.Cluster.Status.Hold) || !held && (!s.SpecPending() || SpecWaits(s)) {
+		return step.Outcome{}, false
 	}
-	o := Move(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("the spec changed (generation %d)", s.Cluster.Generation))
-	return &o
+	return step.Move(fsm.SpecChanged, "SpecChanged",
+		fmt.Sprintf("the spec changed (generation %d)", s.Cluster.Generation)), true
+}
+
+// specEndsHold reports whether a change of the spec ends the hold. What was refused stays refused until the spec
+// changes once more; a hold that needs an answer waits for it, unless what it is about is not wanted any more.
+func specEndsHold(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
+	if h != nil && holdkind.Of(h.Reason).Class == holdkind.Answer {
+		withdrawn := questionOf(h.Reason).Withdrawn
+		return withdrawn != nil && s.Target != nil && s.SpecPending() && withdrawn(s, h)
+	}
+	return s.Cluster.Generation != s.Cluster.Status.ObservedGeneration
 }
 
 // lookEvidence finds cluster-wide objects of links that were satisfied already and are away or changed now.
-func lookEvidence(s *Snapshot) *Outcome {
+func lookEvidence(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 	if s.Target == nil {
-		o := Move(fsm.EvidenceLost, "RevisionMissing", "the ControllerRevision "+s.Cluster.Status.Target+" with the accepted spec is missing")
-		return &o
+		return step.Move(fsm.EvidenceLost, "RevisionMissing",
+			"the ControllerRevision "+s.Cluster.Status.Target+" with the accepted spec is missing"), true
 	}
 	for _, l := range Links() {
-		if l.State() == fsm.State(s.Phase()) {
-			return nil
+		if l.State == fsm.State(s.Phase()) {
+			return step.Outcome{}, false
 		}
-		if e := l.Evidence(s); e.Lost {
-			o := Move(fsm.EvidenceLost, e.Reason, e.Message)
-			return &o
+		if e := s.Evidence[l.State]; e.Lost {
+			return step.Move(fsm.EvidenceLost, e.Reason, e.Message), true
 		}
 	}
-	return nil
+	return step.Outcome{}, false
+}
+
+// SpecWaits reports whether a change of the spec waits for the end of the work in progress, which goes on with the
+// accepted spec. That ends in any case: a phase that does not come to its end in time takes the change up as well.
+func SpecWaits(s *cluster.Snapshot) bool {
+	if !specchange.Working(&s.Facts) || s.Target == nil || !s.SpecPending() {
+		return false
+	}
+	return !preempted(s) && specchange.Refuse(s) == nil // a refusal is shown at once
+}
+
+// preempted reports whether a change may put right what the phase works on: a field has a part in the phase's own
+// link, or in an earlier one that is not satisfied any more.
+func preempted(s *cluster.Snapshot) bool {
+	state := fsm.State(s.Phase())
+	var open []fsm.State
+	for _, l := range Links() {
+		if l.State == state {
+			break
+		}
+		if !s.Evidence[l.State].OK() {
+			open = append(open, l.State)
+		}
+	}
+	open = append(open, state)
+	diff := specchange.Diff(s.Target.Spec, specchange.NewTarget("", cluster.WorkingSpec(s.Cluster, s.WantedVersion()),
+		s.Target.Release, s.Cluster).Spec)
+	fields := specchange.Fields()
+	return slices.ContainsFunc(diff, func(path string) bool {
+		i := slices.IndexFunc(fields, func(f specchange.Field) bool { return f.Path == path })
+		return i < 0 || slices.ContainsFunc(open,
+			func(o fsm.State) bool { return fields[i].In(o) == specchange.ClassPreempt })
+	})
 }

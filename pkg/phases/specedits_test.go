@@ -1,4 +1,4 @@
-package phases
+package phases_test
 
 import (
 	"maps"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,40 +16,46 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 )
 
-// step runs one reconcile and stores what it decides, as the status does.
-func (w *world) step(t *rapid.T) {
-	in, _ := w.input()
-	o := Decide(w.t.Context(), in)
-	st := &w.cluster.Status
-	st.ObservedGeneration = w.cluster.Generation
-	if a := o.Acceptance(); a != nil {
-		rev := resources.Revision(w.cluster.Name, in.nextRevision(), WorkingSpec(w.cluster, a.Version))
-		w.kube.Revisions[rev.Name] = rev
+// reconcile takes one step and stores what it decides, as the status does.
+func reconcile(w *clustertest.World, t *rapid.T) {
+	in, r := w.Input()
+	o := phases.Decide(w.T.Context(), in)
+	st := &w.Cluster.Status
+	st.ObservedGeneration = w.Cluster.Generation
+	if a := o.Acceptance; a != nil {
+		for _, applied := range r.Applied {
+			if rev, ok := applied.(*appsv1.ControllerRevision); ok {
+				w.Kube.Revisions[rev.Name] = rev
+			}
+		}
 		st.Target, st.AcceptedGeneration, st.Version = a.Revision, a.Generation, a.Version
-	} else if !in.SpecPending() {
-		st.AcceptedGeneration = w.cluster.Generation
+	} else if !in.Snapshot.SpecPending() {
+		st.AcceptedGeneration = w.Cluster.Generation
 	}
-	if o.Event() == "" {
+	if o.Event == "" {
 		return
 	}
-	m, err := fsm.Restore(fsm.Cluster(), fsm.State(in.Phase()))
+	m, err := fsm.Restore(fsm.Cluster(), fsm.State(in.Snapshot.Phase()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved, err := m.Fire(w.t.Context(), o.Event())
+	moved, err := m.Fire(w.T.Context(), o.Event)
 	if err != nil {
-		t.Fatalf("%v (%s)", err, o.Message())
+		t.Fatalf("%v (%s)", err, o.Message)
 	}
 	st.Hold = nil
-	if o.Hold() != nil {
-		st.Hold = NewHold(in.Snapshot, o.Hold())
+	if o.Hold != nil {
+		st.Hold = hold.New(in.Snapshot, o.Hold)
 	}
-	w.phase(v1alpha1.Phase(moved.To), 0)
+	w.Phase(v1alpha1.Phase(moved.To), 0)
 }
 
 // specEdits are changes of every class, one of them impossible.
@@ -65,23 +72,24 @@ func specEdits() map[string]func(*v1alpha1.StorageClusterSpec) {
 			s.Controller.Resources.Requests = v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("1Gi")}
 		},
 		"pool": func(s *v1alpha1.StorageClusterSpec) {
-			s.StoragePools = append(s.StoragePools[:1:1], v1alpha1.StoragePoolSpec{Name: "more", File: &v1alpha1.FilePool{Directory: "/var/lib/more"}})
+			s.StoragePools = append(s.StoragePools[:1:1],
+				v1alpha1.StoragePoolSpec{Name: "more", File: &v1alpha1.FilePool{Directory: "/var/lib/more"}})
 		},
 		"impossible": func(s *v1alpha1.StorageClusterSpec) { s.Version = "9.9.9" },
 	}
 }
 
-// TestSpecEditsEndInTheLastSpec edits the spec, takes edits back, works and looks in any order. In the end the cluster is what
-// the last spec alone would have made.
+// TestSpecEditsEndInTheLastSpec edits the spec, takes edits back, works and looks in any order. In the end the cluster
+// is what the last spec alone would have made.
 func TestSpecEditsEndInTheLastSpec(t *testing.T) {
 	edits := specEdits()
 	names := slices.Sorted(maps.Keys(edits))
 	rapid.Check(t, func(rt *rapid.T) {
-		w := newWorld(t, 2)
-		first := w.cluster.Spec.DeepCopy()
+		w := clustertest.NewWorld(t, 2)
+		first := w.Cluster.Spec.DeepCopy()
 		change := func(f func(*v1alpha1.StorageClusterSpec)) {
-			f(&w.cluster.Spec)
-			w.cluster.Generation++
+			f(&w.Cluster.Spec)
+			w.Cluster.Generation++
 		}
 		for range rapid.IntRange(1, 25).Draw(rt, "deeds") {
 			switch rapid.SampledFrom([]string{"edit", "take back", "work", "look", "look"}).Draw(rt, "deed") {
@@ -90,41 +98,51 @@ func TestSpecEditsEndInTheLastSpec(t *testing.T) {
 			case "take back":
 				change(func(s *v1alpha1.StorageClusterSpec) { *s = *first.DeepCopy() })
 			case "work":
-				w.deploy()
-				w.register()
+				w.Deploy()
+				w.Register()
 			case "look":
-				w.step(rt)
+				reconcile(w, rt)
 			}
 		}
-		if w.cluster.Spec.Version != "" {
+		if w.Cluster.Spec.Version != "" {
 			change(func(s *v1alpha1.StorageClusterSpec) { s.Version = "" })
 		}
 		for range 40 {
-			if w.step(rt); w.cluster.Status.Phase == v1alpha1.PhaseReady && !w.snapshot().SpecPending() {
+			if reconcile(w, rt); w.Cluster.Status.Phase == v1alpha1.PhaseReady && !w.Snapshot().SpecPending() {
 				break
 			}
-			w.deploy()
-			w.register()
-			w.linstor.View.Properties = linstor.Diff(nil, w.snapshot().controllerProperties()).Set
-		}
-		fresh := newWorld(t, 2)
-		fresh.cluster.Spec = *w.cluster.Spec.DeepCopy()
-		fresh.settle()
-		st := w.cluster.Status
-		if st.Phase != v1alpha1.PhaseReady || st.Target != fresh.cluster.Status.Target || st.AcceptedGeneration != w.cluster.Generation {
-			rt.Fatalf("phase %s, target %s of generation %d; want Ready, %s, %d", st.Phase, st.Target, st.AcceptedGeneration, fresh.cluster.Status.Target, w.cluster.Generation)
-		}
-		ignore := cmpopts.IgnoreTypes(metav1.Time{})
-		if diff := cmp.Diff(fresh.snapshot().Target.Spec, w.snapshot().Target.Spec); diff != "" {
-			rt.Errorf("accepted spec (-fresh +edited):\n%s", diff)
-		}
-		for name, want := range fresh.kube.DaemonSets {
-			if diff := cmp.Diff(want, w.kube.DaemonSets[name], ignore); diff != "" {
-				rt.Errorf("DaemonSet %s (-fresh +edited):\n%s", name, diff)
+			w.Deploy()
+			w.Register()
+			for _, n := range w.Kube.Nodes { // the loaders' DaemonSets roll by themselves
+				w.PutPod(v1alpha1.ComponentModuleLoader, n.Name, w.ReadyPod(v1alpha1.ComponentModuleLoader, n.Name))
 			}
+			w.Linstor.View.Properties = linstor.Diff(nil, controller.Properties(&w.Snapshot().Facts)).Set
 		}
-		if diff := cmp.Diff(fresh.kube.Deployments, w.kube.Deployments, ignore); diff != "" {
-			rt.Errorf("Deployments (-fresh +edited):\n%s", diff)
+		fresh := clustertest.NewWorld(t, 2)
+		fresh.Cluster.Spec = *w.Cluster.Spec.DeepCopy()
+		fresh.Settle()
+		st := w.Cluster.Status
+		if st.Phase != v1alpha1.PhaseReady || st.Target != fresh.Cluster.Status.Target ||
+			st.AcceptedGeneration != w.Cluster.Generation {
+			rt.Fatalf("phase %s, target %s of generation %d; want Ready, %s, %d", st.Phase, st.Target, st.AcceptedGeneration,
+				fresh.Cluster.Status.Target, w.Cluster.Generation)
 		}
+		checkSameCluster(rt, fresh, w)
 	})
+}
+
+// checkSameCluster wants the accepted spec and the workloads of a cluster that was made anew.
+func checkSameCluster(rt *rapid.T, fresh, edited *clustertest.World) {
+	ignore := cmpopts.IgnoreTypes(metav1.Time{})
+	if diff := cmp.Diff(fresh.Snapshot().Target.Spec, edited.Snapshot().Target.Spec); diff != "" {
+		rt.Errorf("accepted spec (-fresh +edited):\n%s", diff)
+	}
+	for name, want := range fresh.Kube.DaemonSets {
+		if diff := cmp.Diff(want, edited.Kube.DaemonSets[name], ignore); diff != "" {
+			rt.Errorf("DaemonSet %s (-fresh +edited):\n%s", name, diff)
+		}
+	}
+	if diff := cmp.Diff(fresh.Kube.Deployments, edited.Kube.Deployments, ignore); diff != "" {
+		rt.Errorf("Deployments (-fresh +edited):\n%s", diff)
+	}
 }

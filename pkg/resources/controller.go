@@ -1,34 +1,42 @@
 package resources
 
 import (
+	"bytes"
+	"fmt"
+
+	"github.com/BurntSushi/toml"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 const (
-	// passphraseKey is the key of the passphrase in its Secret, and the environment variable that LINSTOR reads it from.
-	passphraseKey = "MASTER_PASSPHRASE"
+	// PassphraseKey is the key of the passphrase in its Secret, and the environment variable that LINSTOR reads it from.
+	PassphraseKey = "MASTER_PASSPHRASE"
 
-	// controllerUser and group run the controller: LINSTOR's image is made for the group 1000 (its log directory belongs to
-	// it). That the database migration works without root is not verified; it writes to /run/migration only.
+	// controllerUser and group run the controller: LINSTOR's image is made for the group 1000 (its log directory belongs
+	// to it). That the database migration works without root is not verified; it writes to /run/migration only.
 	controllerUser = 1000
-
-	// evictAfter is how long, in seconds, the controller stays on a node that does not answer. Kubernetes' default of five
-	// minutes is long for the only controller.
-	evictAfter = 30
 )
 
-// Controller is the Deployment that runs the LINSTOR controller. configHash changes with the configuration and restarts
-// the pod.
+// Controller is the Deployment that runs the LINSTOR controller. configHash changes with the configuration and
+// restarts the pod.
 //
-// One replica with the strategy Recreate is not "at most one": a pod on a node that was cut off goes on running while its
+// No strategy of a Deployment means "at most one": a pod on a node that was cut off goes on running while its
 // successor starts, and two controllers on one database corrupt it. So every container that opens the database, the
-// migration included, first takes one and the same Lease; the image's entry point does that (k8s-await-election).
+// migration included, first takes one and the same Lease; the image's entry point does that (k8s-await-election). As
+// the Lease sees to that, the strategy need not: Recreate would stop the running controller and then wait for every
+// pod that still ends (Kubernetes 1.36, pkg/controller/deployment/recreate.go, oldPodsRunning), for ever if one of
+// them is on a node that died.
+//
+// As made here the running pod is stopped first, and nothing waits for its end. KeepController is the other way.
 func Controller(p Params, configHash string) *appsv1.Deployment {
 	template := metav1.ObjectMeta{
 		Labels: labels(p.Cluster, v1alpha1.ComponentController),
@@ -43,7 +51,7 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 		Spec: appsv1.DeploymentSpec{
 			Replicas: ptr.To(int32(1)),
 			Selector: &metav1.LabelSelector{MatchLabels: selector(p.Cluster, v1alpha1.ComponentController)},
-			Strategy: appsv1.DeploymentStrategy{Type: appsv1.RecreateDeploymentStrategyType},
+			Strategy: rolling(0, 1),
 			Template: corev1.PodTemplateSpec{
 				ObjectMeta: template,
 				Spec: corev1.PodSpec{
@@ -69,17 +77,37 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 			},
 		},
 	}
+	d.Spec.Template.Annotations[AnnotationTemplateHash] = text.Digest(d.Spec.Template)
 	stamp(d, d.Spec)
 	return d
 }
 
-// controllerTolerations are those of a controller that moves away soon from a node that does not answer, and that can run
-// where the cluster's nodes are.
+// KeepController makes a Deployment of Controller keep the running pod until a new one is ready. None ever is: it
+// waits for the Lease that the running one holds. So whoever keeps the pod must let go of it once the new one needs
+// nothing but the Lease.
+func KeepController(d *appsv1.Deployment) {
+	d.Spec.Strategy = rolling(1, 0)
+	stamp(d, d.Spec)
+}
+
+func rolling(surge, unavailable int32) appsv1.DeploymentStrategy {
+	return appsv1.DeploymentStrategy{
+		Type: appsv1.RollingUpdateDeploymentStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDeployment{
+			MaxSurge: ptr.To(intstr.FromInt32(surge)), MaxUnavailable: ptr.To(intstr.FromInt32(unavailable)),
+		},
+	}
+}
+
+// controllerTolerations are those of a controller that moves away soon from a node that does not answer, and that can
+// run where the cluster's nodes are.
 func controllerTolerations(nodes []v1alpha1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
 	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
 		out = append(out, corev1.Toleration{
-			Key: key, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(evictAfter)),
+			Key: key, Operator: corev1.TolerationOpExists,
+			// Kubernetes' default of five minutes is long for the only controller.
+			Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(30)),
 		})
 	}
 	for i := range nodes {
@@ -98,13 +126,14 @@ func migrationContainer(p Params) corev1.Container {
 func controllerContainer(p Params) corev1.Container {
 	c := databaseContainer(p, ControllerContainer, "startController")
 	if name := p.Spec.Controller.PassphraseSecret; name != "" {
-		c.Env = append(c.Env, corev1.EnvVar{Name: passphraseKey, ValueFrom: &corev1.EnvVarSource{
-			SecretKeyRef: &corev1.SecretKeySelector{LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: passphraseKey},
+		c.Env = append(c.Env, corev1.EnvVar{Name: PassphraseKey, ValueFrom: &corev1.EnvVarSource{
+			SecretKeyRef: &corev1.SecretKeySelector{
+				LocalObjectReference: corev1.LocalObjectReference{Name: name}, Key: PassphraseKey,
+			},
 		}})
 	}
 	c.Ports = []corev1.ContainerPort{{Name: "api", ContainerPort: ControllerPort, Protocol: corev1.ProtocolTCP}}
-	amounts := p.Spec.Controller.Resources.DeepCopy()
-	c.Resources.Requests, c.Resources.Limits = corev1.ResourceList(amounts.Requests), corev1.ResourceList(amounts.Limits)
+	c.Resources = requirements(&p.Spec.Controller.Resources)
 	// LINSTOR loads its whole database at start, which can take many minutes, and a start that is cut short begins anew.
 	c.StartupProbe = healthProbe(2, 900)
 	c.ReadinessProbe = healthProbe(5, 3)
@@ -127,11 +156,7 @@ func databaseContainer(p Params, name, program string) corev1.Container {
 			{Name: "K8S_AWAIT_ELECTION_LOCK_NAMESPACE", Value: v1alpha1.WorkloadNamespace},
 			envFromField("K8S_AWAIT_ELECTION_IDENTITY", "metadata.name"),
 		},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false),
-			ReadOnlyRootFilesystem:   ptr.To(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
+		SecurityContext: restricted(),
 		VolumeMounts: []corev1.VolumeMount{
 			mountReadOnly("linstor-config", "/etc/linstor"),
 			mount("log", "/var/log/linstor-controller"),
@@ -144,9 +169,10 @@ func databaseContainer(p Params, name, program string) corev1.Container {
 	}
 }
 
-// healthProbe asks LINSTOR's /health every period seconds, and gives up after that many failures.
+// healthProbe gets LINSTOR's /health every period seconds, and gives up after that many failures.
 func healthProbe(period, failures int32) *corev1.Probe {
-	return probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromString("api")}}, period, failures)
+	get := &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromString("api")}
+	return probe(corev1.ProbeHandler{HTTPGet: get}, period, failures)
 }
 
 // ControllerService is where LINSTOR's API is reached in the cluster.
@@ -165,4 +191,45 @@ func ControllerService(p Params) *corev1.Service {
 	}
 	stamp(s, s.Spec)
 	return s
+}
+
+// controllerConfigKey is the file that LINSTOR reads in /etc/linstor.
+const controllerConfigKey = "linstor.toml"
+
+// ControllerConfig is the object with linstor.toml: a ConfigMap, or a Secret of the same name if the database needs
+// credentials, because LINSTOR reads them from no other place.
+func ControllerConfig(p Params, db connection.Settings) client.Object {
+	// What differs from LINSTOR's defaults. A real encoder writes it: a password may hold quotes, and must not become
+	// configuration.
+	var config bytes.Buffer
+	e := toml.NewEncoder(&config)
+	e.Indent = ""
+	if err := e.Encode(struct {
+		DB connection.Settings `toml:"db"`
+	}{db}); err != nil {
+		panic(fmt.Sprintf("encode linstor.toml: %v", err)) // texts can always be encoded
+	}
+	if connection.CredentialsSecret(&p.Spec.Database) != "" {
+		return &corev1.Secret{
+			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: objectMeta(ControllerConfigName, p.Cluster, v1alpha1.ComponentController),
+			Type:       corev1.SecretTypeOpaque,
+			Data:       map[string][]byte{controllerConfigKey: config.Bytes()},
+		}
+	}
+	data := map[string]string{controllerConfigKey: config.String()}
+	return configMap(p.Cluster, v1alpha1.ComponentController, ControllerConfigName, data)
+}
+
+// configVolume is the volume with linstor.toml, from whatever ControllerConfig makes.
+func configVolume(p Params) corev1.Volume {
+	v := corev1.Volume{Name: "linstor-config"}
+	if connection.CredentialsSecret(&p.Spec.Database) != "" {
+		v.Secret = &corev1.SecretVolumeSource{SecretName: ControllerConfigName}
+	} else {
+		v.ConfigMap = &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: ControllerConfigName},
+		}
+	}
+	return v
 }

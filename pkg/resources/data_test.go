@@ -11,36 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-func TestDatabaseURL(t *testing.T) {
-	for _, tc := range []struct {
-		spec v1alpha1.DatabaseSpec
-		want string
-	}{
-		{v1alpha1.DatabaseSpec{}, "k8s"},
-		{v1alpha1.DatabaseSpec{Kubernetes: &v1alpha1.KubernetesDatabase{}}, "k8s"},
-		{v1alpha1.DatabaseSpec{Etcd: &v1alpha1.EtcdDatabase{Endpoints: []string{"http://a:2379", "https://b:2379/", "c:2379"}}},
-			"etcd://a:2379,b:2379,c:2379"},
-		{v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db"}}, "jdbc:postgresql://db:5432/linstor"},
-		{v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "fd00::1", Port: 6432, Database: "x", SSLMode: "require"}},
-			"jdbc:postgresql://[fd00::1]:6432/x?sslmode=require"},
-		{v1alpha1.DatabaseSpec{MariaDB: &v1alpha1.SQLDatabase{Host: "10.0.0.1"}}, "jdbc:mariadb://10.0.0.1:3306/linstor"},
-		{v1alpha1.DatabaseSpec{MariaDB: &v1alpha1.SQLDatabase{Host: "db", SSLMode: "trust"}}, "jdbc:mariadb://db:3306/linstor?sslMode=trust"},
-		// What CEL refuses must not become a parameter of the driver either.
-		{v1alpha1.DatabaseSpec{MariaDB: &v1alpha1.SQLDatabase{Host: "db", Database: "a?b=c", SSLMode: "x&y=z"}},
-			"jdbc:mariadb://db:3306/a%3Fb=c?sslMode=x%26y%3Dz"},
-	} {
-		if got := resources.DatabaseURL(&tc.spec); got != tc.want {
-			t.Errorf("URL is %s, want %s", got, tc.want)
-		}
-	}
-}
-
 // TestControllerConfigQuotes reads linstor.toml back with credentials that would break out of careless quotes.
 func TestControllerConfigQuotes(t *testing.T) {
-	db := resources.Database{URL: "jdbc:postgresql://db:5432/linstor", User: `o"brien\`, Password: "p\"\n[http]\nenabled = false\n#'''"}
+	db := connection.Settings{URL: "jdbc:postgresql://db:5432/linstor", User: `o"brien\`,
+		Password: "p\"\n[http]\nenabled = false\n#'''"}
 	secret, ok := resources.ControllerConfig(params(fullSpec()), db).(*corev1.Secret)
 	if !ok {
 		t.Fatal("not a Secret")
@@ -58,7 +36,8 @@ func TestControllerConfigQuotes(t *testing.T) {
 func TestEtcdWithoutCredentialsIsNoSecret(t *testing.T) {
 	etcd := &v1alpha1.EtcdDatabase{Endpoints: []string{"http://a:2379"}}
 	p := params(v1alpha1.StorageClusterSpec{Database: v1alpha1.DatabaseSpec{Etcd: etcd}})
-	cm, ok := resources.ControllerConfig(p, resources.Database{URL: resources.DatabaseURL(&p.Spec.Database)}).(*corev1.ConfigMap)
+	cm, ok := resources.ControllerConfig(p,
+		connection.Settings{URL: connection.URL(&p.Spec.Database)}).(*corev1.ConfigMap)
 	if !ok {
 		t.Fatal("not a ConfigMap")
 	}
@@ -67,7 +46,7 @@ func TestEtcdWithoutCredentialsIsNoSecret(t *testing.T) {
 		t.Errorf("linstor.toml names a user:\n%s", text)
 	}
 	etcd.CredentialsSecret = "etcd"
-	if _, ok := resources.ControllerConfig(p, resources.Database{}).(*corev1.Secret); !ok {
+	if _, ok := resources.ControllerConfig(p, connection.Settings{}).(*corev1.Secret); !ok {
 		t.Error("credentials of etcd are not in a Secret")
 	}
 }
@@ -112,7 +91,8 @@ func TestRevision(t *testing.T) {
 	if other := resources.Revision("linstor", 1, &spec); other.Name == a.Name {
 		t.Error("another spec has the same name")
 	}
-	for name, raw := range map[string]string{"empty": "", "no object": `"x"`, "wrong type": `{"suspend":"yes"}`, "cut off": `{"suspend":tr`} {
+	for name, raw := range map[string]string{"empty": "", "no object": `"x"`, "wrong type": `{"suspend":"yes"}`,
+		"cut off": `{"suspend":tr`} {
 		r := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(raw)}}
 		if got, err := resources.SpecFromRevision(r); err == nil {
 			t.Errorf("%s gives %+v", name, got)

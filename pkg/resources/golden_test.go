@@ -14,7 +14,9 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.yaml instead of comparing with it")
@@ -24,7 +26,6 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 	return resources.Params{
 		Cluster: v1alpha1.ClusterName,
 		Spec:    &spec,
-		Version: "1.99.0",
 		Release: catalogue.Release{
 			Version:    "1.99.0",
 			Controller: "piraeus-server:v1.99.0",
@@ -38,7 +39,7 @@ var (
 	noble   = catalogue.Loader{Key: "noble", OSImage: "^Ubuntu", Image: "drbd9-noble:v9.9.9"}
 	alma    = catalogue.Loader{Key: "almalinux9", OSImage: "CoreOS", Image: "drbd9-almalinux9:v9.9.9"}
 	flatcar = catalogue.Loader{Key: "own", OSImage: "Flatcar", Image: "drbd9-flatcar:v9.9.9"}
-	generic = resources.ProfileOf(v1alpha1.PlatformGeneric)
+	generic = platform.ProfileOf(v1alpha1.PlatformGeneric)
 )
 
 // fullSpec sets all that the builders look at.
@@ -48,6 +49,9 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 		Nodes: v1alpha1.NodesSpec{
 			Network:     v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
 			Tolerations: []v1alpha1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
+			Satellite: v1alpha1.SatelliteSpec{Resources: v1alpha1.Resources{
+				Limits: v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("1Gi")},
+			}},
 		},
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile, SigningKeySecret: "signing-key"},
 		Database: v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{
@@ -71,24 +75,26 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 // goldens are all objects, by the name of their file.
 func goldens() map[string]client.Object {
 	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
-	prebuilt := params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt}})
-	compile := params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleCompile}})
+	loading := func(mode v1alpha1.KernelModuleMode) resources.Params {
+		return params(v1alpha1.StorageClusterSpec{KernelModule: v1alpha1.KernelModuleSpec{Mode: mode}})
+	}
+	prebuilt, compile := loading(v1alpha1.ModulePrebuilt), loading(v1alpha1.ModuleCompile)
 	full.SigningKeyVersion = "4711"
-	access := resources.Database{URL: resources.DatabaseURL(&full.Spec.Database), User: "linstor", Password: "example"}
+	access := connection.Settings{URL: connection.URL(&full.Spec.Database), User: "linstor", Password: "example"}
 	return map[string]client.Object{
 		"module-loader":           resources.ModuleLoader(plain, generic, noble),
 		"module-loader-full":      resources.ModuleLoader(full, generic, noble),
 		"module-loader-prebuilt":  resources.ModuleLoader(prebuilt, generic, noble),
-		"module-loader-openshift": resources.ModuleLoader(plain, resources.ProfileOf(v1alpha1.PlatformOpenShift), alma),
-		"module-loader-flatcar":   resources.ModuleLoader(compile, resources.ProfileOf(v1alpha1.PlatformFlatcar), flatcar),
+		"module-loader-openshift": resources.ModuleLoader(plain, platform.ProfileOf(v1alpha1.PlatformOpenShift), alma),
+		"module-loader-flatcar":   resources.ModuleLoader(compile, platform.ProfileOf(v1alpha1.PlatformFlatcar), flatcar),
 		"satellite":               resources.Satellite(plain, generic),
 		"satellite-full":          resources.Satellite(full, generic),
-		"satellite-talos":         resources.Satellite(plain, resources.ProfileOf(v1alpha1.PlatformTalos)),
-		"satellite-openshift":     resources.Satellite(plain, resources.ProfileOf(v1alpha1.PlatformOpenShift)),
+		"satellite-talos":         resources.Satellite(plain, platform.ProfileOf(v1alpha1.PlatformTalos)),
+		"satellite-openshift":     resources.Satellite(plain, platform.ProfileOf(v1alpha1.PlatformOpenShift)),
 		"satellite-config":        resources.SatelliteConfig(plain),
 		"controller":              resources.Controller(plain, "0123456789abcdef"),
 		"controller-full":         resources.Controller(full, "0123456789abcdef"),
-		"controller-config":       resources.ControllerConfig(plain, resources.Database{URL: "k8s"}),
+		"controller-config":       resources.ControllerConfig(plain, connection.Settings{URL: "k8s"}),
 		"controller-config-full":  resources.ControllerConfig(full, access),
 		"controller-service":      resources.ControllerService(plain),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),

@@ -4,19 +4,20 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // sleepScript keeps a container running and lets it end at once when it is told to.
 const sleepScript = `trap 'exit 0' TERM INT; sleep infinity & wait`
 
-// Keys of the Secret with the signing key, and where the loader finds them (LINBIT/drbd, docker/entry.sh: LB_SIGN names a
-// directory with these two files; piraeus-operator, docs/how-to/secure-boot.md).
+// Keys of the Secret with the signing key, and where the loader finds them (LINBIT/drbd, docker/entry.sh: LB_SIGN
+// names a directory with these two files; piraeus-operator, docs/how-to/secure-boot.md).
 const (
 	SigningKey         = "signing_key.pem"
 	SigningCertificate = "signing_key.x509"
@@ -24,66 +25,54 @@ const (
 	signingKeyDir = "/signing-key"
 )
 
-// Signs is whether the loader on a platform's nodes signs the module: where it compiles one itself. A module that is shipped in
-// its image is not touched.
-func Signs(spec *v1alpha1.StorageClusterSpec, q Profile, l catalogue.Loader) bool {
-	mode := q.Mode(spec.KernelModule.Mode, l)
-	return spec.KernelModule.SigningKeySecret != "" && (mode == v1alpha1.ModuleCompile || mode == v1alpha1.ModuleAuto && q.Sources)
+// SigningKeyVersion is the value of AnnotationSigningKeyVersion for a Secret. Labels and other keys do not count.
+func SigningKeyVersion(secret *corev1.Secret) string {
+	return text.Digest([][]byte{secret.Data[SigningKey], secret.Data[SigningCertificate]})
 }
 
-// ModuleLoader is the DaemonSet that brings the DRBD kernel module onto a platform's members with one family of operating
-// systems. There is none where the profile's mode is Preinstalled.
-//
-// Its init container loads the module and ends; a module that is loaded already is kept whatever its version, as long as
-// it is DRBD 9. The pod is ready when the module is loaded.
-func ModuleLoader(p Params, q Profile, l catalogue.Loader) *appsv1.DaemonSet {
-	key := q.OSKey(p.Spec.KernelModule.Mode, l)
-	match := selector(p.Cluster, v1alpha1.ComponentModuleLoader)
-	match[v1alpha1.LabelOS] = key // else the loaders' DaemonSets would claim each other's pods
-	meta := objectMeta(ModuleLoaderName(key), p.Cluster, v1alpha1.ComponentModuleLoader)
-	meta.Labels[v1alpha1.LabelOS] = key
-	podLabels := labels(p.Cluster, v1alpha1.ComponentModuleLoader)
-	podLabels[v1alpha1.LabelOS] = key
-	var annotations map[string]string
-	if Signs(p.Spec, q, l) {
-		annotations = map[string]string{AnnotationSigningKeyVersion: p.SigningKeyVersion}
-	}
+// Signs reports whether the loader on a platform's nodes signs the module: where it compiles one itself. A module that
+// is shipped in its image is not touched.
+func Signs(spec *v1alpha1.StorageClusterSpec, q platform.Profile, l catalogue.Loader) bool {
+	mode := q.Mode(spec.KernelModule.Mode, l)
+	return spec.KernelModule.SigningKeySecret != "" &&
+		(mode == v1alpha1.ModuleCompile || mode == v1alpha1.ModuleAuto && q.Sources)
+}
 
-	ds := &appsv1.DaemonSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: meta,
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: match},
-			// All at once: a restarted loader finds the module loaded and does nothing, so that no data is touched, and
-			// nodes do not wait for each other.
-			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{
-				Type:          appsv1.RollingUpdateDaemonSetStrategyType,
-				RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("100%"))},
-			},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: podLabels, Annotations: annotations},
-				Spec: corev1.PodSpec{
-					ServiceAccountName:           ModuleLoaderServiceAccount,
-					AutomountServiceAccountToken: ptr.To(false),
-					EnableServiceLinks:           ptr.To(false),
-					PriorityClassName:            "system-node-critical",
-					ImagePullSecrets:             p.pullSecrets(),
-					NodeSelector:                 map[string]string{v1alpha1.LabelMember: p.Cluster, v1alpha1.LabelOS: key},
-					Tolerations:                  tolerateAll(),
-					InitContainers:               []corev1.Container{loaderContainer(p, q, l)},
-					Containers:                   []corev1.Container{loadedContainer(p, l)},
-					Volumes:                      loaderVolumes(p, q, l),
-				},
-			},
-		},
+// ModuleLoader is the DaemonSet that brings the DRBD kernel module onto a platform's members with one family of
+// operating systems. There is none where the profile's mode is Preinstalled.
+//
+// Its init container loads the module and ends; a module that is loaded already is kept whatever its version, as long
+// as it is DRBD 9. The pod is ready when the module is loaded.
+func ModuleLoader(p Params, q platform.Profile, l catalogue.Loader) *appsv1.DaemonSet {
+	key := q.OSKey(p.Spec.KernelModule.Mode, l)
+	// All at once: a restarted loader finds the module loaded and does nothing, so that no data is touched, and nodes do
+	// not wait for each other.
+	update := appsv1.DaemonSetUpdateStrategy{
+		Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("100%"))},
 	}
+	loader, volumes := loaderContainer(p, q, l)
+	pod := corev1.PodSpec{
+		ServiceAccountName: ModuleLoaderServiceAccount,
+		NodeSelector:       map[string]string{v1alpha1.LabelMember: p.Cluster, v1alpha1.LabelOS: key},
+		InitContainers:     []corev1.Container{loader},
+		Containers:         []corev1.Container{loadedContainer(p, l)},
+		Volumes:            volumes,
+	}
+	ds := daemonSet(p, v1alpha1.ComponentModuleLoader, ModuleLoaderName(key), v1alpha1.LabelOS, key, update, pod)
+	annotations := map[string]string{}
+	if Signs(p.Spec, q, l) {
+		annotations[AnnotationSigningKeyVersion] = p.SigningKeyVersion
+	}
+	ds.Spec.Template.Annotations = annotations
+	annotations[AnnotationTemplateHash] = text.Digest(ds.Spec.Template)
 	stamp(ds, ds.Spec)
 	return ds
 }
 
 // loaderContainer compiles or picks the module and loads it. What its environment means is the contract of the
-// drbd-module-loader images (LINBIT/drbd, docker/entry.sh).
-func loaderContainer(p Params, q Profile, l catalogue.Loader) corev1.Container {
+// drbd-module-loader images (LINBIT/drbd, docker/entry.sh). With it come the volumes that it mounts.
+func loaderContainer(p Params, q platform.Profile, l catalogue.Loader) (corev1.Container, []corev1.Volume) {
 	env := []corev1.EnvVar{
 		// DRBD must not call user mode helpers: they would run in the host, where LINSTOR's handlers do not exist.
 		{Name: "LB_FAIL_IF_USERMODE_HELPER_NOT_DISABLED", Value: "yes"},
@@ -92,26 +81,37 @@ func loaderContainer(p Params, q Profile, l catalogue.Loader) corev1.Container {
 		{Name: "LB_SELINUX_AS", Value: "modules_object_t"},
 	}
 	// Without LB_HOW the loader chooses: it compiles when /usr/src is mounted, and else uses the modules in its image.
-	switch q.Mode(p.Spec.KernelModule.Mode, l) {
-	case v1alpha1.ModuleCompile:
-		env = append(env, corev1.EnvVar{Name: "LB_HOW", Value: "compile"})
-	case v1alpha1.ModulePrebuilt:
-		env = append(env, corev1.EnvVar{Name: "LB_HOW", Value: "shipped_modules"})
-	case v1alpha1.ModuleAuto, v1alpha1.ModulePreinstalled:
+	ways := map[v1alpha1.KernelModuleMode]string{
+		v1alpha1.ModuleCompile: "compile", v1alpha1.ModulePrebuilt: "shipped_modules",
 	}
-
+	if how := ways[q.Mode(p.Spec.KernelModule.Mode, l)]; how != "" {
+		env = append(env, corev1.EnvVar{Name: "LB_HOW", Value: how})
+	}
+	volumes := []corev1.Volume{hostPath("lib-modules", "/lib/modules", corev1.HostPathDirectory), emptyDir("tmp")}
 	mounts := []corev1.VolumeMount{mountReadOnly("lib-modules", "/lib/modules"), mount("tmp", "/tmp")}
-	if mountsSources(p, q) {
+	if q.Sources && p.Spec.KernelModule.Mode != v1alpha1.ModulePrebuilt {
+		// Not checked for being there: where it is missing, the loader's own words about missing headers are of more use
+		// than a pod that waits for a mount.
+		volumes = append(volumes, hostPath("usr-src", "/usr/src", corev1.HostPathUnset))
 		mounts = append(mounts, mountReadOnly("usr-src", "/usr/src"))
 	}
 	if Signs(p.Spec, q, l) {
-		env = append(env, corev1.EnvVar{Name: "LB_SIGN", Value: signingKeyDir})
+		secret := &corev1.SecretVolumeSource{
+			SecretName: p.Spec.KernelModule.SigningKeySecret, DefaultMode: ptr.To(int32(0o400)),
+			Items: []corev1.KeyToPath{
+				{Key: SigningKey, Path: SigningKey}, {Key: SigningCertificate, Path: SigningCertificate},
+			},
+		}
+		volumes = append(volumes, corev1.Volume{Name: "signing-key", VolumeSource: corev1.VolumeSource{Secret: secret}})
 		mounts = append(mounts, mountReadOnly("signing-key", signingKeyDir))
+		env = append(env, corev1.EnvVar{Name: "LB_SIGN", Value: signingKeyDir})
 	}
 	security := &corev1.SecurityContext{
 		ReadOnlyRootFilesystem: ptr.To(true),
-		Capabilities:           &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"SYS_MODULE"}},
-		SELinuxOptions:         &corev1.SELinuxOptions{Type: "spc_t", Level: "s0"},
+		Capabilities: &corev1.Capabilities{
+			Drop: []corev1.Capability{"ALL"}, Add: []corev1.Capability{"SYS_MODULE"},
+		},
+		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t", Level: "s0"},
 	}
 	if q.PrivilegedLoader {
 		security = privileged()
@@ -125,7 +125,7 @@ func loaderContainer(p Params, q Profile, l catalogue.Loader) corev1.Container {
 		// The loader says on its output why it failed. This brings the last lines into the pod's status, so that the
 		// operator can tell the reasons apart without a right to read logs.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-	}
+	}, volumes
 }
 
 // loadedContainer keeps the pod running: a DaemonSet's pods must not end.
@@ -138,31 +138,6 @@ func loadedContainer(p Params, l catalogue.Loader) corev1.Container {
 			corev1.ResourceCPU:    resource.MustParse("1m"),
 			corev1.ResourceMemory: resource.MustParse("8Mi"),
 		}},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false),
-			ReadOnlyRootFilesystem:   ptr.To(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
+		SecurityContext: restricted(),
 	}
-}
-
-// mountsSources is whether the loader gets the host's /usr/src. Its presence alone makes the loader compile.
-func mountsSources(p Params, q Profile) bool {
-	return q.Sources && p.Spec.KernelModule.Mode != v1alpha1.ModulePrebuilt
-}
-
-func loaderVolumes(p Params, q Profile, l catalogue.Loader) []corev1.Volume {
-	out := []corev1.Volume{hostPath("lib-modules", "/lib/modules", corev1.HostPathDirectory), emptyDir("tmp")}
-	if mountsSources(p, q) {
-		// Not checked for being there: where it is missing, the loader's own words about missing headers are of more use
-		// than a pod that waits for a mount.
-		out = append(out, hostPath("usr-src", "/usr/src", corev1.HostPathUnset))
-	}
-	if Signs(p.Spec, q, l) {
-		out = append(out, corev1.Volume{Name: "signing-key", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: p.Spec.KernelModule.SigningKeySecret, DefaultMode: ptr.To(int32(0o400)),
-			Items: []corev1.KeyToPath{{Key: SigningKey, Path: SigningKey}, {Key: SigningCertificate, Path: SigningCertificate}},
-		}}})
-	}
-	return out
 }

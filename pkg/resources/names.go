@@ -1,10 +1,20 @@
+// Package resources builds the Kubernetes objects that a StorageCluster runs on. Builders are pure: the same
+// parameters give the same object, byte for byte, so that a comparison with what the API server holds shows what is to
+// be applied.
+//
+// What all objects have in common:
+//
+//   - They live in the namespace linstor-storage and carry the cluster's name as a label. They have no ownerReference:
+//     a foreground deletion of the StorageCluster would take everything down past the operator's finalizer, and a
+//     StorageCluster that is restored from a backup has another UID. Only the Deleting phase deletes, by label.
+//   - TypeMeta is set, because they are applied server-side.
+//   - Fields are set only where LINSTOR or safety needs them; the API server's defaults fill the rest.
+//
+// The number of objects depends on the operating systems of the nodes, never on the number of nodes.
 package resources
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
+	"cmp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -12,6 +22,8 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Names of objects in the namespace linstor-storage.
@@ -22,17 +34,14 @@ const (
 	ControllerConfigName = "linstor-controller-config"
 	// ControllerLease is the Lease that every container holds while it has LINSTOR's database open.
 	ControllerLease = "linstor-controller"
-	// SatelliteName is the satellites' DaemonSet and ServiceAccount.
-	SatelliteName = "linstor-satellite"
+	// SatelliteName is the satellites' ServiceAccount, and their DaemonSet on nodes that no platform fits.
+	SatelliteName = platform.SatellitePrefix
 	// SatelliteConfigName is the ConfigMap with the satellites' configuration.
 	SatelliteConfigName = "linstor-satellite-config"
 	// ModuleLoaderServiceAccount is the module loaders' ServiceAccount.
 	ModuleLoaderServiceAccount = "linstor-module-loader"
 	// ClaimName is the ConfigMap that says whose database this is.
 	ClaimName = "linstor-claim"
-
-	moduleLoaderPrefix = "linstor-module-loader-"
-	revisionPrefix     = "linstor-"
 )
 
 // Names of containers, by which their state is told apart.
@@ -60,49 +69,45 @@ const (
 // DefaultRegistry is the prefix of images unless spec.images.registry says otherwise.
 const DefaultRegistry = "quay.io/piraeusdatastore"
 
-// AnnotationConfigHash on the controller's pods changes with the configuration, so that a change of it restarts them:
-// LINSTOR reads linstor.toml only at start.
-const AnnotationConfigHash = v1alpha1.Prefix + "config-hash"
+// Annotations of the objects.
+const (
+	// AnnotationConfigHash on the controller's pods changes with the configuration, so that a change of it restarts them:
+	// LINSTOR reads linstor.toml only at start.
+	AnnotationConfigHash = v1alpha1.Prefix + "config-hash"
+	// AnnotationTemplateHash on the pods of satellites, module loaders and the controller changes with everything that
+	// the pod is made from, its configuration included. A pod with another value than the wanted one is outdated: nobody
+	// but the operator replaces a satellite.
+	AnnotationTemplateHash = v1alpha1.Prefix + "template-hash"
+	// AnnotationCredentialsVersion on the configuration of the controller is the resourceVersion that the Secret with the
+	// database's credentials had when user or password changed last.
+	AnnotationCredentialsVersion = v1alpha1.Prefix + "credentials-version"
+	// AnnotationSigningKeyVersion on the module loaders' pods changes with the signing key and its certificate, so that
+	// another key restarts them. It is a hash: a private key cannot be guessed, as a password could be.
+	AnnotationSigningKeyVersion = v1alpha1.Prefix + "signing-key-version"
+	// AnnotationSpecHash on a workload or Service changes with what its builder says. It shows what a comparison field by
+	// field cannot: that something which was set before is not set any more.
+	AnnotationSpecHash = v1alpha1.Prefix + "spec-hash"
+)
 
-// AnnotationTemplateHash on a satellite's pod changes with everything that the pod is made from, its configuration included.
-// A pod with another value than the wanted one is outdated: nobody but the operator replaces it.
-const AnnotationTemplateHash = v1alpha1.Prefix + "template-hash"
-
-// AnnotationSigningKeyVersion on the module loaders' pods is the resourceVersion of the Secret with the signing key, so that another
-// key restarts them. It is no hash of the key, which could be tried out.
-const AnnotationSigningKeyVersion = v1alpha1.Prefix + "signing-key-version"
-
-// AnnotationSpecHash on a workload or Service changes with what its builder says. It shows what a comparison field by field
-// cannot: that something which was set before is not set any more.
-const AnnotationSpecHash = v1alpha1.Prefix + "spec-hash"
+// ModuleLoaderName is the name of the DaemonSet that loads the module on nodes with that value of
+// storage.linstor.dev/os.
+func ModuleLoaderName(key string) string { return "linstor-module-loader-" + key }
 
 // Params are what the builders need to know of a cluster.
 type Params struct {
-	// Cluster is the StorageCluster's name.
-	Cluster string
-	// Spec is the accepted spec.
-	Spec *v1alpha1.StorageClusterSpec
-	// Version is the LINSTOR version to run.
-	Version string
-	// Release is what the catalogue knows of that version.
+	Cluster string                       // the StorageCluster's name
+	Spec    *v1alpha1.StorageClusterSpec // the accepted one
+	// Release is what the catalogue knows of the LINSTOR version to run.
 	Release catalogue.Release
-	// SigningKeyVersion is the resourceVersion of the Secret that spec.kernelModule.signingKeySecret names.
+	// SigningKeyVersion is SigningKeyVersion of the Secret that spec.kernelModule.signingKeySecret names.
 	SigningKeyVersion string
 }
 
-// ModuleLoaderName is the name of the DaemonSet that loads the module on nodes with that value of storage.linstor.dev/os.
-func ModuleLoaderName(key string) string { return moduleLoaderPrefix + key }
-
 // image is an image's full name: the catalogue's behind the registry.
 func (p Params) image(name string) string {
-	registry := strings.TrimSuffix(p.Spec.Images.Registry, "/")
-	if registry == "" {
-		registry = DefaultRegistry
-	}
-	return registry + "/" + name
+	return cmp.Or(strings.TrimSuffix(p.Spec.Images.Registry, "/"), DefaultRegistry) + "/" + name
 }
 
-// pullSecrets are the Secrets that pods pull their images with.
 func (p Params) pullSecrets() []corev1.LocalObjectReference {
 	var out []corev1.LocalObjectReference
 	for _, name := range p.Spec.Images.PullSecrets {
@@ -111,7 +116,6 @@ func (p Params) pullSecrets() []corev1.LocalObjectReference {
 	return out
 }
 
-// labels are the labels of an object of a component.
 func labels(cluster, component string) map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/name":       "linstor",
@@ -130,19 +134,17 @@ func selector(cluster, component string) map[string]string {
 
 // stamp puts the hash of its spec on an object. It comes last, when the spec is complete.
 func stamp(o metav1.Object, spec any) {
-	o.SetAnnotations(map[string]string{AnnotationSpecHash: hash(spec)})
-}
-
-// hash is a short fingerprint of a value's JSON.
-func hash(v any) string {
-	data, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("encode %T: %v", v, err)) // Kubernetes' own types can be encoded
-	}
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:8])
+	o.SetAnnotations(map[string]string{AnnotationSpecHash: text.Digest(spec)})
 }
 
 func objectMeta(name, cluster, component string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: v1alpha1.WorkloadNamespace, Labels: labels(cluster, component)}
+}
+
+func configMap(cluster, component, name string, data map[string]string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: objectMeta(name, cluster, component),
+		Data:       data,
+	}
 }

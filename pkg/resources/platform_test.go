@@ -1,9 +1,7 @@
 package resources_test
 
 import (
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,89 +9,16 @@ import (
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
-func kubeNode(osImage, kubelet string, labels map[string]string) *corev1.Node {
-	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Labels: labels},
-		Status: corev1.NodeStatus{NodeInfo: corev1.NodeSystemInfo{OSImage: osImage, KubeletVersion: kubelet}}}
-}
-
-func TestPlatformOf(t *testing.T) {
-	microk8s := map[string]string{"microk8s.io/cluster": "true"}
-	for _, tc := range []struct {
-		spec             v1alpha1.Platform
-		osImage, kubelet string
-		labels           map[string]string
-		want             v1alpha1.Platform
-	}{
-		{"", "Ubuntu 24.04.2 LTS", "v1.36.3", nil, v1alpha1.PlatformGeneric},
-		{"Auto", "Ubuntu 24.04.2 LTS", "v1.36.3", nil, v1alpha1.PlatformGeneric},
-		{"Auto", "Talos (v1.11.2)", "v1.34.1", nil, v1alpha1.PlatformTalos},
-		{"Auto", "Talos (40ae00d-dirty)", "v1.15.0", nil, v1alpha1.PlatformTalos},
-		{"Auto", "Flatcar Container Linux by Kinvolk 4230.2.1 (Oklo)", "v1.33.1", nil, v1alpha1.PlatformFlatcar},
-		{"Auto", "Red Hat Enterprise Linux CoreOS 47.84.202102161611-0 (Ootpa)", "v1.20.0+bd9e442", nil, v1alpha1.PlatformOpenShift},
-		{"Auto", "Red Hat Enterprise Linux CoreOS 417.94.202411261220-0", "v1.30.6", nil, v1alpha1.PlatformOpenShift},
-		{"Auto", "CentOS Stream CoreOS 412.9.202211241749-0", "v1.25.4", nil, v1alpha1.PlatformOpenShift},
-		{"Auto", "Red Hat Enterprise Linux 9.4 (Plow)", "v1.30.6", nil, v1alpha1.PlatformGeneric},
-		{"Auto", "Debian GNU/Linux 12 (bookworm)", "v1.33.1+k0s", nil, v1alpha1.PlatformK0s},
-		{"Auto", "Debian GNU/Linux 12 (bookworm)", "v1.33.1+k3s1", nil, v1alpha1.PlatformGeneric},
-		{"Auto", "Flatcar Container Linux by Kinvolk 4230.2.1 (Oklo)", "v1.33.1+k0s", nil, v1alpha1.PlatformFlatcar},
-		{"Auto", "Ubuntu 22.04.5 LTS", "v1.27.2", microk8s, v1alpha1.PlatformMicroK8s},
-		{"MicroK8s", "Talos (v1.11.2)", "v1.34.1", nil, v1alpha1.PlatformMicroK8s},
-		{"Generic", "Talos (v1.11.2)", "v1.34.1", nil, v1alpha1.PlatformGeneric},
-		{"Auto", "", "", nil, v1alpha1.PlatformGeneric},
-	} {
-		if got := resources.PlatformOf(tc.spec, kubeNode(tc.osImage, tc.kubelet, tc.labels)); got != tc.want {
-			t.Errorf("spec %q, %q, kubelet %q, labels %v: %s, want %s", tc.spec, tc.osImage, tc.kubelet, tc.labels, got, tc.want)
-		}
-	}
-}
-
-func TestModeOfProfiles(t *testing.T) {
-	fallback := catalogue.Loader{Key: catalogue.GenericKey, Image: "drbd9-resolute:v9.9.9"}
-	const auto, compile, prebuilt, preinstalled = v1alpha1.ModuleAuto, v1alpha1.ModuleCompile, v1alpha1.ModulePrebuilt, v1alpha1.ModulePreinstalled
-	modes := []v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}
-	all := [4]v1alpha1.KernelModuleMode{auto, compile, prebuilt, preinstalled}
-	for _, tc := range []struct {
-		platform v1alpha1.Platform
-		loader   catalogue.Loader
-		key      string // where a loader runs
-		// want for Auto, Compile, Prebuilt and Preinstalled
-		want [4]v1alpha1.KernelModuleMode
-	}{
-		{v1alpha1.PlatformGeneric, noble, "noble", all},
-		{v1alpha1.PlatformGeneric, fallback, "generic", all},
-		{v1alpha1.PlatformK0s, noble, "noble", all},
-		{v1alpha1.PlatformMicroK8s, noble, "noble", all},
-		{v1alpha1.PlatformOpenShift, alma, "almalinux9.openshift", all},
-		{v1alpha1.PlatformTalos, fallback, "", [4]v1alpha1.KernelModuleMode{preinstalled, preinstalled, preinstalled, preinstalled}},
-		{v1alpha1.PlatformFlatcar, fallback, "generic.flatcar", [4]v1alpha1.KernelModuleMode{preinstalled, compile, prebuilt, preinstalled}},
-		{v1alpha1.PlatformFlatcar, flatcar, "own.flatcar", all},
-	} {
-		q := resources.ProfileOf(tc.platform)
-		for i, mode := range modes {
-			if got := q.Mode(mode, tc.loader); got != tc.want[i] {
-				t.Errorf("%s with loader %s, mode %s: %s, want %s", tc.platform, tc.loader.Key, mode, got, tc.want[i])
-			}
-			key := tc.key
-			if tc.want[i] == preinstalled {
-				key = "none"
-			}
-			if got := q.OSKey(mode, tc.loader); got != key {
-				t.Errorf("%s with loader %s, mode %s has the label %s, want %s", tc.platform, tc.loader.Key, mode, got, key)
-			}
-		}
-	}
-}
-
-// TestEveryNodeHasOneSatellite checks that each value of the platform's label is served by exactly one DaemonSet, and that none
-// claims another's pods.
+// TestEveryNodeHasOneSatellite checks that each value of the platform's label is served by exactly one DaemonSet, and
+// that none claims another's pods.
 func TestEveryNodeHasOneSatellite(t *testing.T) {
 	p := params(v1alpha1.StorageClusterSpec{})
 	keys := []string{"", "something-else"}
-	for _, q := range resources.Profiles() {
+	for _, q := range platform.Profiles() {
 		keys = append(keys, q.Key())
 	}
 	for _, key := range keys {
@@ -102,7 +27,7 @@ func TestEveryNodeHasOneSatellite(t *testing.T) {
 			set[v1alpha1.LabelPlatform] = key
 		}
 		var serving []string
-		for _, q := range resources.Profiles() {
+		for _, q := range platform.Profiles() {
 			ds := resources.Satellite(p, q)
 			if runsOn(t, ds.Spec.Template.Spec, set) {
 				serving = append(serving, ds.Name)
@@ -111,14 +36,15 @@ func TestEveryNodeHasOneSatellite(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, other := range resources.Profiles() {
-				if pods := resources.Satellite(p, other).Spec.Template.Labels; s.Matches(k8slabels.Set(pods)) != (other.Platform == q.Platform) {
+			for _, other := range platform.Profiles() {
+				if pods := resources.Satellite(p,
+					other).Spec.Template.Labels; s.Matches(k8slabels.Set(pods)) != (other.Platform == q.Platform) {
 					t.Errorf("%s claims pods of %s", ds.Name, other.Platform)
 				}
 			}
 		}
 		want := []string{resources.SatelliteName}
-		for _, q := range resources.Profiles() {
+		for _, q := range platform.Profiles() {
 			if q.Key() == key {
 				want = []string{q.SatelliteName()}
 			}
@@ -129,36 +55,18 @@ func TestEveryNodeHasOneSatellite(t *testing.T) {
 	}
 }
 
-// runsOn is whether a pod may run on a node with these labels, for the operators that the builders use.
+// runsOn reports whether a pod may run on a node with these labels, for the operators that the builders use.
 func runsOn(t *testing.T, p corev1.PodSpec, node k8slabels.Set) bool {
 	t.Helper()
 	if !k8slabels.SelectorFromSet(p.NodeSelector).Matches(node) {
 		return false
 	}
-	for _, e := range p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0].MatchExpressions {
+	required := p.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	for _, e := range required.NodeSelectorTerms[0].MatchExpressions {
 		in := slices.Contains(e.Values, node[e.Key])
 		if e.Operator == corev1.NodeSelectorOpIn && !in || e.Operator == corev1.NodeSelectorOpNotIn && in {
 			return false
 		}
 	}
 	return true
-}
-
-// TestPlatformsAreDocumented checks the page that names each platform's label and the kubelet's directory, which whoever installs a
-// volume driver needs.
-func TestPlatformsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/how-to/platforms.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, q := range resources.Profiles() {
-		for _, word := range []string{"`" + string(q.Platform) + "`", "`" + q.KubeletDir + "`", "`" + q.LVMDir + "`"} {
-			if !strings.Contains(string(page), word) {
-				t.Errorf("docs/how-to/platforms.md does not have %s of %s", word, q.Platform)
-			}
-		}
-		if q.Hint == "" {
-			t.Errorf("%s does not say what to do", q.Platform)
-		}
-	}
 }

@@ -1,17 +1,56 @@
 package resources
 
 import (
+	"maps"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
 // javaOptions makes Java 11 and later answer a peer's close_notify: without it half-closed TLS connections between
 // controller and satellites stay open.
 const javaOptions = "-Djdk.tls.acknowledgeCloseNotify=true"
 
-// tolerateAll lets a DaemonSet's pods onto every node that has the label it selects on. The spec's tolerations have done
-// their part when the label was given; a taint that comes later must not take the satellite from under the data.
-func tolerateAll() []corev1.Toleration {
-	return []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+func privileged() *corev1.SecurityContext {
+	return &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true)}
+}
+
+func restricted() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: ptr.To(false),
+		ReadOnlyRootFilesystem:   ptr.To(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+	}
+}
+
+// daemonSet runs pods on members of the cluster. label has a value of its own for each of a component's DaemonSets,
+// which would claim each other's pods otherwise. The caller completes the template and then the stamp.
+func daemonSet(p Params, component, name, label, value string, update appsv1.DaemonSetUpdateStrategy,
+	pod corev1.PodSpec) *appsv1.DaemonSet {
+	match := selector(p.Cluster, component)
+	match[label] = value
+	meta := objectMeta(name, p.Cluster, component)
+	meta.Labels[label] = value
+	pod.AutomountServiceAccountToken = ptr.To(false)
+	pod.EnableServiceLinks = ptr.To(false)
+	pod.PriorityClassName = "system-node-critical"
+	pod.ImagePullSecrets = p.pullSecrets()
+	// The pods may run on every node that has the label. The spec's tolerations have done their part when the label was
+	// given; a taint that comes later must not take the satellite from under the data.
+	pod.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
+	return &appsv1.DaemonSet{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
+		ObjectMeta: meta,
+		Spec: appsv1.DaemonSetSpec{
+			Selector:       &metav1.LabelSelector{MatchLabels: match},
+			UpdateStrategy: update,
+			Template:       corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: maps.Clone(meta.Labels)}, Spec: pod},
+		},
+	}
 }
 
 func hostPath(name, path string, kind corev1.HostPathType) corev1.Volume {
@@ -35,11 +74,20 @@ func mountReadOnly(volume, path string) corev1.VolumeMount {
 }
 
 func envFromField(name, path string) corev1.EnvVar {
-	return corev1.EnvVar{Name: name, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}}
+	from := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
+	return corev1.EnvVar{Name: name, ValueFrom: from}
 }
 
-// probe runs every period seconds and gives up after that many failures. All of its numbers are set: one that is left at
-// zero could not be told from the default that the API server puts in its place.
+// requirements are a container's, as the spec gives them.
+func requirements(of *v1alpha1.Resources) corev1.ResourceRequirements {
+	amounts := of.DeepCopy()
+	return corev1.ResourceRequirements{
+		Requests: corev1.ResourceList(amounts.Requests), Limits: corev1.ResourceList(amounts.Limits),
+	}
+}
+
+// probe runs every period seconds and gives up after that many failures. All of its numbers are set: one that is left
+// at zero could not be told from the default that the API server puts in its place.
 func probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: handler, PeriodSeconds: period, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: failures,

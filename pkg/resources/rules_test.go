@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -80,6 +81,26 @@ func containers(p corev1.PodSpec) []corev1.Container {
 	return slices.Concat(p.InitContainers, p.Containers)
 }
 
+// checkContainer wants an image with a version from the registry, a root file system that is read-only, and one volume
+// at each path.
+func checkContainer(t *testing.T, c *corev1.Container, registry string) {
+	t.Helper()
+	rest, ok := strings.CutPrefix(c.Image, registry+"/")
+	if !ok || strings.Contains(rest, "//") || !strings.Contains(rest, ":v") {
+		t.Errorf("container %s has image %s", c.Name, c.Image)
+	}
+	if sc := c.SecurityContext; sc == nil || sc.ReadOnlyRootFilesystem == nil || !*sc.ReadOnlyRootFilesystem {
+		t.Errorf("container %s can write to its root file system", c.Name)
+	}
+	paths := map[string]bool{}
+	for _, m := range c.VolumeMounts {
+		if paths[m.MountPath] {
+			t.Errorf("container %s mounts two volumes at %s", c.Name, m.MountPath)
+		}
+		paths[m.MountPath] = true
+	}
+}
+
 func TestEveryPod(t *testing.T) {
 	for name, w := range pods(t) {
 		t.Run(name, func(t *testing.T) {
@@ -104,25 +125,13 @@ func TestEveryPod(t *testing.T) {
 			}
 			used := map[string]bool{}
 			for _, c := range containers(spec) {
-				if rest, ok := strings.CutPrefix(c.Image, registry+"/"); !ok || strings.Contains(rest, "//") || !strings.Contains(rest, ":v") {
-					t.Errorf("container %s has image %s", c.Name, c.Image)
-				}
-				if sc := c.SecurityContext; sc == nil || sc.ReadOnlyRootFilesystem == nil || !*sc.ReadOnlyRootFilesystem {
-					t.Errorf("container %s can write to its root file system", c.Name)
-				}
-				paths := map[string]bool{}
+				checkContainer(t, &c, registry)
 				for _, m := range c.VolumeMounts {
-					if !volumes[m.Name] {
-						t.Errorf("container %s mounts %s, which is no volume", c.Name, m.Name)
-					}
-					if paths[m.MountPath] {
-						t.Errorf("container %s mounts two volumes at %s", c.Name, m.MountPath)
-					}
-					used[m.Name], paths[m.MountPath] = true, true
+					used[m.Name] = true
 				}
 			}
 			if diff := cmp.Diff(volumes, used); diff != "" {
-				t.Errorf("volumes that no container mounts (-volumes +mounted):\n%s", diff)
+				t.Errorf("volumes that no container mounts, or mounts of no volume (-volumes +mounted):\n%s", diff)
 			}
 		})
 	}
@@ -144,11 +153,12 @@ func TestPrivilege(t *testing.T) {
 	}
 }
 
-// TestOneController checks that nothing opens the database without the one Lease.
+// TestOneController checks that nothing opens the database without the one Lease. So the strategy need not see to
+// that, and must not: Recreate waits for the end of a pod on a node that is dead.
 func TestOneController(t *testing.T) {
 	for _, spec := range []v1alpha1.StorageClusterSpec{{}, fullSpec()} {
 		d := resources.Controller(params(spec), "x")
-		if *d.Spec.Replicas != 1 || d.Spec.Strategy.Type != appsv1.RecreateDeploymentStrategyType {
+		if *d.Spec.Replicas != 1 || d.Spec.Strategy.Type != appsv1.RollingUpdateDeploymentStrategyType {
 			t.Errorf("replicas %d, strategy %s", *d.Spec.Replicas, d.Spec.Strategy.Type)
 		}
 		all := containers(d.Spec.Template.Spec)
@@ -182,7 +192,7 @@ func TestOneController(t *testing.T) {
 // TestCredentialsStayInSecrets looks for the password and its user everywhere but in the Secret.
 func TestCredentialsStayInSecrets(t *testing.T) {
 	p := params(fullSpec())
-	access := resources.Database{URL: resources.DatabaseURL(&p.Spec.Database), User: "canary-user", Password: "canary-password"}
+	access := connection.Settings{URL: connection.URL(&p.Spec.Database), User: "canary-user", Password: "canary-password"}
 	if _, ok := resources.ControllerConfig(p, access).(*corev1.Secret); !ok {
 		t.Fatal("configuration with credentials is not a Secret")
 	}
@@ -199,7 +209,8 @@ func TestCredentialsStayInSecrets(t *testing.T) {
 		}
 	}
 	volumes := resources.Controller(p, "x").Spec.Template.Spec.Volumes
-	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == "linstor-config" }); i < 0 || volumes[i].Secret == nil || volumes[i].ConfigMap != nil {
+	if i := slices.IndexFunc(volumes, func(v corev1.Volume) bool { return v.Name == "linstor-config" }); i < 0 ||
+		volumes[i].Secret == nil || volumes[i].ConfigMap != nil {
 		t.Errorf("the controller does not mount the Secret: %v", volumes)
 	}
 }
@@ -239,7 +250,8 @@ func TestWithoutReactor(t *testing.T) {
 func TestBuildersKeepTheSpec(t *testing.T) {
 	p := params(fullSpec())
 	d := resources.Controller(p, "x")
-	d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceCPU] = d.Spec.Template.Spec.Containers[0].Resources.Requests[corev1.ResourceMemory]
+	requests := d.Spec.Template.Spec.Containers[0].Resources.Requests
+	requests[corev1.ResourceCPU] = requests[corev1.ResourceMemory]
 	d.Spec.Template.Spec.Tolerations[2].Key = "changed"
 	if diff := cmp.Diff(fullSpec(), *p.Spec); diff != "" {
 		t.Errorf("the spec was changed (-want +got):\n%s", diff)
@@ -265,7 +277,8 @@ func TestHostDevices(t *testing.T) {
 	}
 }
 
-// TestSpecHash checks that the hash shows a setting that was taken away, which no comparison of the fields that are set can.
+// TestSpecHash checks that the hash shows a setting that was taken away, which no comparison of the fields that are
+// set can.
 func TestSpecHash(t *testing.T) {
 	full := fullSpec()
 	less := fullSpec()

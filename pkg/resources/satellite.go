@@ -1,17 +1,21 @@
 package resources
 
 import (
+	_ "embed" // the script of the inventory
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 const (
@@ -25,8 +29,9 @@ enums = true
 address = ":9942"
 `
 
-// waitScript ends when DRBD 9 is loaded, and leaves its version as its last word. After a reboot, module loader and satellite
-// start together, and a satellite that starts without the module reports to LINSTOR that its node has no DRBD.
+// waitScript ends when DRBD 9 is loaded, and leaves its version as its last word. After a reboot, module loader and
+// satellite start together, and a satellite that starts without the module reports to LINSTOR that its node has no
+// DRBD.
 const waitScript = `trap 'exit 1' TERM INT
 version=/sys/module/drbd/version
 if [ ! -r "$version" ]; then echo "waiting for the DRBD kernel module"; fi
@@ -38,56 +43,31 @@ case "$loaded" in
 esac
 `
 
-// terminationLog is where containers that mount the host's /dev leave their last words. Kubernetes' default is a file below
-// /dev, which would have to be made on the host.
+// terminationLog is where containers that mount the host's /dev leave their last words. Kubernetes' default is a file
+// below /dev, which would have to be made on the host.
 const terminationLog = "/termination-log"
 
-// InventoryLimit is the most that the device inventory's termination message holds, in bytes. Kubernetes keeps 4096.
-const InventoryLimit = 4000
-
-// inventoryScript writes one line for each disk, as NAME="sdb" TYPE="disk" …, into the termination message. It always
-// succeeds: what it finds is of use only where disks are turned into pools, and a satellite must start without it. A
-// message that does not end with a line break was cut off, so that its last line counts for nothing.
-//
-// Left out by their major numbers are ram, floppy, loop, optical, network block and DRBD devices.
-var inventoryScript = fmt.Sprintf(`disks=$(lsblk -P -b -d -n -e 1,2,7,11,43,147 -o NAME,TYPE,SIZE,ROTA,SERIAL,WWN,MODEL,FSTYPE,PTTYPE 2>&1)
-printf '%%s\n' "$disks" | head -c %d > %s
-exit 0
-`, InventoryLimit, terminationLog)
-
-// SatelliteConfig is what the satellites' containers read. LINSTOR's defaults are right for satellites: plain connections on
-// port 3366.
+// SatelliteConfig is what the satellites' containers read. LINSTOR's defaults are right for satellites: plain
+// connections on port 3366.
 func SatelliteConfig(p Params) *corev1.ConfigMap {
-	return &corev1.ConfigMap{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: objectMeta(SatelliteConfigName, p.Cluster, v1alpha1.ComponentSatellite),
-		Data:       map[string]string{satelliteConfigKey: "", reactorConfigKey: reactorConfig},
-	}
+	data := map[string]string{satelliteConfigKey: "", reactorConfigKey: reactorConfig}
+	return configMap(p.Cluster, v1alpha1.ComponentSatellite, SatelliteConfigName, data)
 }
 
 // Satellite is the DaemonSet that runs a LINSTOR satellite on each member of a platform.
-func Satellite(p Params, q Profile) *appsv1.DaemonSet {
-	match := selector(p.Cluster, v1alpha1.ComponentSatellite)
-	match[v1alpha1.LabelPlatform] = q.Key() // else the satellites' DaemonSets would claim each other's pods
-	meta := objectMeta(q.SatelliteName(), p.Cluster, v1alpha1.ComponentSatellite)
-	meta.Labels[v1alpha1.LabelPlatform] = q.Key()
-	podLabels := labels(p.Cluster, v1alpha1.ComponentSatellite)
-	podLabels[v1alpha1.LabelPlatform] = q.Key()
+func Satellite(p Params, q platform.Profile) *appsv1.DaemonSet {
+	satellite, volumes := satelliteContainer(p, q)
 	pod := corev1.PodSpec{
-		ServiceAccountName:           SatelliteName,
-		AutomountServiceAccountToken: ptr.To(false),
-		EnableServiceLinks:           ptr.To(false),
-		PriorityClassName:            "system-node-critical",
-		ImagePullSecrets:             p.pullSecrets(),
-		NodeSelector:                 map[string]string{v1alpha1.LabelMember: p.Cluster},
-		Affinity:                     platformAffinity(q),
-		Tolerations:                  tolerateAll(),
-		InitContainers:               []corev1.Container{waitForModule(p), deviceInventory(p)},
-		Containers:                   []corev1.Container{satelliteContainer(p)},
-		Volumes:                      satelliteVolumes(p, q),
+		ServiceAccountName: SatelliteName,
+		NodeSelector:       map[string]string{v1alpha1.LabelMember: p.Cluster},
+		Affinity:           platformAffinity(q),
+		InitContainers:     []corev1.Container{waitForModule(p), deviceInventory(p)},
+		Containers:         []corev1.Container{satellite},
+		Volumes:            volumes,
 	}
 	if p.Release.Reactor != "" {
 		pod.Containers = append(pod.Containers, reactorContainer(p))
+		pod.Volumes = append(pod.Volumes, configFile("reactor-config", reactorConfigKey))
 	}
 	if p.hostNetwork() {
 		// DRBD's connections live in the network namespace that they were made in. In the host's they outlive the pod, so
@@ -95,44 +75,38 @@ func Satellite(p Params, q Profile) *appsv1.DaemonSet {
 		pod.HostNetwork = true
 		pod.DNSPolicy = corev1.DNSClusterFirstWithHostNet
 	}
-	ds := &appsv1.DaemonSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "DaemonSet"},
-		ObjectMeta: meta,
-		Spec: appsv1.DaemonSetSpec{
-			Selector: &metav1.LabelSelector{MatchLabels: match},
-			// Who restarts when is not for a DaemonSet to decide, which knows nothing of replicas that are still syncing.
-			UpdateStrategy: appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType},
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: podLabels},
-				Spec:       pod,
-			},
-		},
-	}
+	// Who restarts when is not for a DaemonSet to decide, which knows nothing of replicas that are still syncing.
+	update := appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+	ds := daemonSet(p, v1alpha1.ComponentSatellite, q.SatelliteName(), v1alpha1.LabelPlatform, q.Key(), update, pod)
 	// The pods read their configuration at start only, so that it counts as a part of them.
-	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: hash([]any{ds.Spec.Template, SatelliteConfig(p).Data})}
+	hash := text.Digest([]any{ds.Spec.Template, SatelliteConfig(p).Data})
+	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: hash}
 	stamp(ds, ds.Spec)
 	return ds
 }
 
-// platformAffinity picks the platform's nodes by their label. Generic's satellites run on all members that no other platform
-// claims: a node whose platform label somebody removed keeps its satellite.
-func platformAffinity(q Profile) *corev1.Affinity {
-	term := corev1.NodeSelectorRequirement{Key: v1alpha1.LabelPlatform, Operator: corev1.NodeSelectorOpIn, Values: []string{q.Key()}}
-	if q.Platform == v1alpha1.PlatformGeneric {
-		term.Operator, term.Values = corev1.NodeSelectorOpNotIn, nil
-		for _, other := range profiles {
+// platformAffinity picks the platform's nodes by their label. Generic's satellites run on all members that no other
+// platform claims: a node whose platform label somebody removed keeps its satellite.
+func platformAffinity(q platform.Profile) *corev1.Affinity {
+	term := corev1.NodeSelectorRequirement{Key: v1alpha1.LabelPlatform}
+	if q.Platform != v1alpha1.PlatformGeneric {
+		term.Operator, term.Values = corev1.NodeSelectorOpIn, []string{q.Key()}
+	} else {
+		term.Operator = corev1.NodeSelectorOpNotIn
+		for _, other := range platform.Profiles() {
 			if other.Platform != q.Platform {
 				term.Values = append(term.Values, other.Key())
 			}
 		}
 	}
-	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{
+	required := &corev1.NodeSelector{
 		NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{term}}},
-	}}}
+	}
+	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: required}}
 }
 
-// SatelliteHash is the value of AnnotationTemplateHash on the pods of a satellites' DaemonSet.
-func SatelliteHash(ds *appsv1.DaemonSet) string {
+// TemplateHash is the value of AnnotationTemplateHash on the pods of a DaemonSet.
+func TemplateHash(ds *appsv1.DaemonSet) string {
 	return ds.Spec.Template.Annotations[AnnotationTemplateHash]
 }
 
@@ -150,36 +124,26 @@ func (p Params) nodePort(name string, number int32) corev1.ContainerPort {
 
 func waitForModule(p Params) corev1.Container {
 	return corev1.Container{
-		Name:    WaitForModuleContainer,
-		Image:   p.image(p.Release.Satellite),
-		Command: []string{"/bin/sh", "-c", waitScript},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false),
-			ReadOnlyRootFilesystem:   ptr.To(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
+		Name:                     WaitForModuleContainer,
+		Image:                    p.image(p.Release.Satellite),
+		Command:                  []string{"/bin/sh", "-c", waitScript},
+		SecurityContext:          restricted(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }
 
-// deviceInventory tells the operator what disks carry a signature: LINSTOR lists only empty ones.
-func deviceInventory(p Params) corev1.Container {
-	return corev1.Container{
-		Name:    DeviceInventoryContainer,
-		Image:   p.image(p.Release.Satellite),
-		Command: []string{"/bin/sh", "-c", inventoryScript},
-		// lsblk reads signatures from the disks themselves where udev does not know them.
-		SecurityContext:        privileged(),
-		VolumeMounts:           []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mountReadOnly("run-udev", "/run/udev")},
-		TerminationMessagePath: terminationLog,
-	}
-}
-
-func satelliteContainer(p Params) corev1.Container {
+// satelliteContainer is the satellite, with the volumes that it mounts.
+func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev1.Volume) {
 	env := []corev1.EnvVar{
 		{Name: "JAVA_OPTS", Value: javaOptions},
-		// drbdadm tells the node's own section of a resource file by the host name, so LINSTOR's image sets it.
+		// drbdadm finds the node's own section of a resource file by the host name, so LINSTOR's image sets it.
 		envFromField("LB_FORCE_NODE_NAME", "spec.nodeName"),
+	}
+	volumes := []corev1.Volume{
+		configFile("config", satelliteConfigKey),
+		hostPath("dev", "/dev", corev1.HostPathDirectory),
+		hostPath("run-udev", "/run/udev", corev1.HostPathDirectory),
+		emptyDir("run"), emptyDir("run-lock"), emptyDir("tmp"),
 	}
 	mounts := []corev1.VolumeMount{
 		mountReadOnly("config", "/etc/linstor"),
@@ -189,81 +153,75 @@ func satelliteContainer(p Params) corev1.Container {
 		mountReadOnly("run-udev", "/run/udev"),
 		mount("tmp", "/tmp"),
 	}
-	for _, k := range keptPaths {
-		mounts = append(mounts, mount(k.volume, k.path))
+	keep := func(volume, path, host string) {
+		volumes = append(volumes, hostPath(volume, host, corev1.HostPathDirectoryOrCreate))
+		mounts = append(mounts, mount(volume, path))
 	}
+	// What satellites leave on the host: logs, DRBD's bitmaps and generated resource files, and LVM's backups of its
+	// metadata. A restarted satellite and a human who repairs a volume group both need them.
+	keep("var-log-linstor", "/var/log/linstor-satellite", "/var/log/linstor-satellite")
+	keep("var-lib-drbd", "/var/lib/drbd", "/var/lib/drbd")
+	keep("var-lib-linstor", "/var/lib/linstor.d", "/var/lib/linstor.d")
+	keep("etc-lvm-archive", "/etc/lvm/archive", q.LVMDir+"/archive")
+	keep("etc-lvm-backup", "/etc/lvm/backup", q.LVMDir+"/backup")
 	if directories := fileDirectories(p.Spec); len(directories) > 0 {
-		// For a file in one of these the kernel tells losetup only the path below the mount; the image's losetup finds the
+		// For a file in one of these the kernel gives losetup only the path below the mount; the image's losetup finds the
 		// whole path by trying each of the lines (LINBIT/losetup-container, README).
 		env = append(env, corev1.EnvVar{Name: "LOSETUP_CONTAINER_BIND_MOUNTS", Value: strings.Join(directories, "\n")})
 		for i, d := range directories {
-			mounts = append(mounts, mount(filePoolVolume(i), d))
+			keep(fmt.Sprint(filePoolPrefix, i), d, d)
 		}
 	}
+	listens := &corev1.TCPSocketAction{Port: intstr.FromString("linstor")}
 	return corev1.Container{
 		Name:            SatelliteContainer,
+		Resources:       satelliteResources(&p.Spec.Nodes.Satellite.Resources),
 		Image:           p.image(p.Release.Satellite),
 		Args:            []string{"startSatellite"},
 		Env:             env,
 		Ports:           []corev1.ContainerPort{p.nodePort("linstor", SatellitePort)},
-		ReadinessProbe:  probe(corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString("linstor")}}, 5, 3),
+		ReadinessProbe:  probe(corev1.ProbeHandler{TCPSocket: listens}, 5, 3),
 		SecurityContext: privileged(),
 		VolumeMounts:    mounts,
 		// A satellite that exits says why on its output.
 		TerminationMessagePath:   terminationLog,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-	}
+	}, volumes
 }
 
-func reactorContainer(p Params) corev1.Container {
-	return corev1.Container{
-		Name:  ReactorContainer,
-		Image: p.image(p.Release.Reactor),
-		Ports: []corev1.ContainerPort{p.nodePort("prometheus", ReactorPort)},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false),
-			ReadOnlyRootFilesystem:   ptr.To(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
-		VolumeMounts: []corev1.VolumeMount{mountReadOnly("reactor-config", "/etc/drbd-reactor.d")},
-	}
+// leastForSatellite is what a satellite requests unless the spec says something of it. A pod without any request is
+// the first that the kernel kills, whatever its priority: LINSTOR could not change volumes on the node until it is
+// back.
+var leastForSatellite = corev1.ResourceList{
+	corev1.ResourceCPU:    resource.MustParse("50m"),
+	corev1.ResourceMemory: resource.MustParse("256Mi"),
 }
 
-func privileged() *corev1.SecurityContext {
-	return &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true)}
-}
-
-func satelliteVolumes(p Params, q Profile) []corev1.Volume {
-	out := []corev1.Volume{
-		configFile("config", satelliteConfigKey),
-		hostPath("dev", "/dev", corev1.HostPathDirectory),
-		hostPath("run-udev", "/run/udev", corev1.HostPathDirectory),
-		emptyDir("run"), emptyDir("run-lock"), emptyDir("tmp"),
-	}
-	for _, k := range keptPaths {
-		host := k.path
-		if below, isLVM := strings.CutPrefix(k.path, "/etc/lvm"); isLVM {
-			host = q.LVMDir + below
+// satelliteResources are those of the spec, and the least where it says nothing. A limit alone is a request as well,
+// in Kubernetes' eyes, and a request above it would make the pod invalid.
+func satelliteResources(of *v1alpha1.Resources) corev1.ResourceRequirements {
+	out := requirements(of)
+	for name, least := range leastForSatellite {
+		_, requested := out.Requests[name]
+		_, limited := out.Limits[name]
+		if !requested && !limited {
+			if out.Requests == nil {
+				out.Requests = corev1.ResourceList{}
+			}
+			out.Requests[name] = least.DeepCopy()
 		}
-		out = append(out, hostPath(k.volume, host, corev1.HostPathDirectoryOrCreate))
-	}
-	for i, d := range fileDirectories(p.Spec) {
-		out = append(out, hostPath(filePoolVolume(i), d, corev1.HostPathDirectoryOrCreate))
-	}
-	if p.Release.Reactor != "" {
-		out = append(out, configFile("reactor-config", reactorConfigKey))
 	}
 	return out
 }
 
-// keptPaths are what satellites leave on the host: logs, DRBD's bitmaps and generated resource files, and LVM's backups of
-// its metadata. A restarted satellite and a human who repairs a volume group both need them.
-var keptPaths = []struct{ volume, path string }{
-	{"var-log-linstor", "/var/log/linstor-satellite"},
-	{"var-lib-drbd", "/var/lib/drbd"},
-	{"var-lib-linstor", "/var/lib/linstor.d"},
-	{"etc-lvm-archive", "/etc/lvm/archive"},
-	{"etc-lvm-backup", "/etc/lvm/backup"},
+func reactorContainer(p Params) corev1.Container {
+	return corev1.Container{
+		Name:            ReactorContainer,
+		Image:           p.image(p.Release.Reactor),
+		Ports:           []corev1.ContainerPort{p.nodePort("prometheus", ReactorPort)},
+		SecurityContext: restricted(),
+		VolumeMounts:    []corev1.VolumeMount{mountReadOnly("reactor-config", "/etc/drbd-reactor.d")},
+	}
 }
 
 // configFile is a volume with one file of the satellites' ConfigMap.
@@ -274,12 +232,12 @@ func configFile(volume, key string) corev1.Volume {
 	}}}
 }
 
-// fileDirectories are the directories of all file pools, sorted, each once. They are mounted on every member, because one
-// DaemonSet serves a whole platform; where a pool is not wanted its directory stays empty.
+// fileDirectories are the directories of all file pools, sorted, each once. They are mounted on every member, because
+// one DaemonSet serves a whole platform; where a pool is not wanted its directory stays empty.
 func fileDirectories(spec *v1alpha1.StorageClusterSpec) []string {
 	var out []string
 	for i := range spec.StoragePools {
-		if kind, directory := spec.StoragePools[i].Backing(); kind == "FILE" || kind == "FILE_THIN" {
+		if kind, directory := poolspec.Backing(&spec.StoragePools[i]); kind == "FILE" || kind == "FILE_THIN" {
 			out = append(out, directory)
 		}
 	}
@@ -289,7 +247,35 @@ func fileDirectories(spec *v1alpha1.StorageClusterSpec) []string {
 
 const filePoolPrefix = "file-pool-"
 
-func filePoolVolume(i int) string { return fmt.Sprint(filePoolPrefix, i) }
-
-// IsFilePoolVolume tells whether a volume of a satellite is the directory of a file pool.
+// IsFilePoolVolume reports whether a volume of a satellite is the directory of a file pool.
 func IsFilePoolVolume(name string) bool { return strings.HasPrefix(name, filePoolPrefix) }
+
+// InventoryLimit is the most that the device inventory's termination message holds, in bytes. The kubelet cuts the
+// messages of a pod's containers to 12 KiB divided by their number (kubernetes 1.36, pkg/kubelet/status,
+// normalizeStatus), and a satellite's pod has four.
+const InventoryLimit = 3000
+
+//go:embed inventory.sh
+var inventoryFile string
+
+// inventoryScript always succeeds: what it finds is of use only where disks are turned into pools, and a satellite
+// must start without it. A message that does not end with a line break was cut off, so that its last line counts for
+// nothing.
+//
+// Left out by their major numbers are ram, floppy, loop, optical, network block and DRBD devices.
+var inventoryScript = strings.NewReplacer("LIMIT", strconv.Itoa(InventoryLimit)).Replace(inventoryFile)
+
+// deviceInventory reports what is on which disk. LINSTOR lists the empty ones by what lsblk says, and lsblk
+// takes that from udev alone: a disk that udev has no record of looks empty whatever is on it (util-linux 2.38,
+// lsblk-properties.c). So the disks themselves are read here, with the programs of LINSTOR's own image. A container
+// may open the host's disks only if it is privileged; nothing is written.
+func deviceInventory(p Params) corev1.Container {
+	return corev1.Container{
+		Name:                   DeviceInventoryContainer,
+		Image:                  p.image(p.Release.Satellite),
+		Command:                []string{"/bin/sh", "-c", inventoryScript},
+		SecurityContext:        privileged(),
+		VolumeMounts:           []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mountReadOnly("run-udev", "/run/udev")},
+		TerminationMessagePath: terminationLog,
+	}
+}

@@ -16,7 +16,8 @@ import (
 // script is the shell script of a satellite's init container, with paths replaced by others: old, new, old, new ...
 func script(t *testing.T, container string, paths ...string) *exec.Cmd {
 	t.Helper()
-	for _, c := range resources.Satellite(params(v1alpha1.StorageClusterSpec{}), generic).Spec.Template.Spec.InitContainers {
+	for _, c := range resources.Satellite(params(v1alpha1.StorageClusterSpec{}),
+		generic).Spec.Template.Spec.InitContainers {
 		if c.Name != container {
 			continue
 		}
@@ -25,20 +26,23 @@ func script(t *testing.T, container string, paths ...string) *exec.Cmd {
 				t.Fatalf("container %s does not use %s: %q", container, paths[i], c.Command)
 			}
 		}
-		return exec.CommandContext(t.Context(), c.Command[0], c.Command[1], strings.NewReplacer(paths...).Replace(c.Command[2]))
+		return exec.CommandContext(t.Context(), c.Command[0], c.Command[1],
+			strings.NewReplacer(paths...).Replace(c.Command[2]))
 	}
 	t.Fatalf("no container %s", container)
 	return nil
 }
 
 func TestWaitForModule(t *testing.T) {
-	for version, ok := range map[string]bool{"9.3.3": true, "9.2.16-1": true, "10.0.0": true, "8.4.11": false, "": false} {
+	for version, ok := range map[string]bool{"9.3.3": true, "9.2.16-1": true, "10.0.0": true, "8.4.11": false,
+		"": false} {
 		file := filepath.Join(t.TempDir(), "version")
 		if err := os.WriteFile(file, []byte(version+"\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		log := filepath.Join(t.TempDir(), "log")
-		out, err := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file, "/dev/termination-log", log).CombinedOutput()
+		out, err := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file, "/dev/termination-log",
+			log).CombinedOutput()
 		if (err == nil) != ok {
 			t.Errorf("version %q: %v, output %s", version, err, out)
 		}
@@ -53,7 +57,8 @@ func TestWaitForModule(t *testing.T) {
 
 func TestWaitForModuleWaits(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "version")
-	cmd := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file, "/dev/termination-log", filepath.Join(t.TempDir(), "log"))
+	cmd := script(t, resources.WaitForModuleContainer, "/sys/module/drbd/version", file, "/dev/termination-log",
+		filepath.Join(t.TempDir(), "log"))
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -77,32 +82,5 @@ func TestWaitForModuleWaits(t *testing.T) {
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDeviceInventory(t *testing.T) {
-	const disk = `NAME="sdb" TYPE="disk" SIZE="1" ROTA="0" SERIAL="S" WWN="" MODEL="A B" FSTYPE="ext4" PTTYPE=""`
-	for name, tc := range map[string]struct{ lsblk, want string }{
-		"two disks":   {`printf '%s\n' '` + disk + `' '` + disk + `'`, disk + "\n" + disk + "\n"},
-		"many disks":  {`for i in $(seq 100); do echo '` + disk + `'; done`, strings.Repeat(disk+"\n", 100)[:resources.InventoryLimit]},
-		"no disk":     {`true`, "\n"},
-		"lsblk fails": {`echo "lsblk: failed to access sysfs directory" >&2; exit 1`, "lsblk: failed to access sysfs directory\n"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, "lsblk"), []byte("#!/bin/sh\n"+tc.lsblk+"\n"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			log := filepath.Join(dir, "log")
-			cmd := script(t, resources.DeviceInventoryContainer, "/termination-log", log)
-			cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v: %s", err, out)
-			}
-			got, err := os.ReadFile(log)
-			if err != nil || string(got) != tc.want {
-				t.Errorf("message is %q, want %q (%v)", got, tc.want, err)
-			}
-		})
 	}
 }

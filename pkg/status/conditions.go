@@ -2,12 +2,20 @@ package status
 
 import (
 	"fmt"
+	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
 // verdict is a condition before it has a type and a time.
@@ -22,81 +30,130 @@ func unknown(reason, message string) verdict {
 	return verdict{metav1.ConditionUnknown, reason, message}
 }
 
-// projectConditions sets all conditions, in the order of ConditionTypes. All are there from the first write on.
+// projectConditions sets all conditions, in the order of conditions.Types. All are there from the first write on.
 func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 	s := in.Snapshot
-	health := s.Health()
 	verdicts := map[string]verdict{
-		v1alpha1.ConditionReady:                     ready(st, s, health),
-		v1alpha1.ConditionReconciling:               reconciling(st, in),
-		v1alpha1.ConditionStalled:                   stalled(st),
-		v1alpha1.ConditionAvailable:                 available(s),
-		v1alpha1.ConditionDegraded:                  degraded(st, health),
-		v1alpha1.ConditionHumanInterventionRequired: humanRequired(st),
-		v1alpha1.ConditionSuspended:                 suspended(s),
-		v1alpha1.ConditionMassFailure:               massFailure(in),
+		conditions.Ready:                     ready(st, s),
+		conditions.Reconciling:               reconciling(st, in),
+		conditions.Stalled:                   stalled(st, in),
+		conditions.Available:                 available(s),
+		conditions.Degraded:                  degraded(st, s),
+		conditions.HumanInterventionRequired: humanRequired(st),
+		conditions.Suspended:                 suspended(s),
+		conditions.MassFailure:               massFailure(in),
+		conditions.PoolsNearlyFull:           nearlyFull(st, s),
+		conditions.VolumesHealthy:            volumesHealthy(s),
 	}
-	verdicts[v1alpha1.ConditionPoolsNearlyFull] = nearlyFull(st, s)
 	for _, l := range phases.Links() {
-		verdicts[l.Condition()] = linkVerdict(s, l)
+		verdicts[l.Condition] = linkVerdict(st, s, l)
 	}
-	for _, kind := range v1alpha1.ConditionTypes() {
-		v := verdicts[kind]
-		meta.SetStatusCondition(&st.Conditions, metav1.Condition{
-			Type: kind, Status: v.status, Reason: v.reason, Message: truncate(v.message, 512),
-			ObservedGeneration: s.Cluster.Generation, LastTransitionTime: metav1.NewTime(s.Now),
-		})
+	for _, kind := range conditions.Types() {
+		verdicts[kind].set(st, kind, s.Cluster.Generation, s.Now)
 	}
 }
 
-func ready(st *v1alpha1.StorageClusterStatus, s *phases.Snapshot, health phases.Health) verdict {
-	switch {
-	case s.Staying() == 0 && s.Target != nil:
-		return no(v1alpha1.ReasonNoMatchingNodes, s.NoNodeMessage())
-	case st.Phase == v1alpha1.PhaseReady && !health.Degraded:
-		return yes(string(st.Phase), st.Nodes.Summary+" nodes online, "+st.Pools.Summary+" pools ready")
-	case st.Phase == v1alpha1.PhaseReady, st.Phase == v1alpha1.PhaseDegraded:
-		if s.Linstor.Known() && s.Online() >= s.MinReady() {
-			return yes(string(st.Phase), health.Message)
-		}
-		if st.Phase == v1alpha1.PhaseReady && !s.Linstor.Known() {
-			return yes(string(st.Phase), health.Message) // not for longer than the hysteresis
-		}
-		return no(health.Reason, health.Message)
-	default:
-		return no(string(st.Phase), st.Message)
+func (v verdict) set(st *v1alpha1.StorageClusterStatus, kind string, generation int64, now time.Time) {
+	meta.SetStatusCondition(&st.Conditions, metav1.Condition{
+		Type: kind, Status: v.status, Reason: v.reason, Message: truncate(v.message, 512),
+		ObservedGeneration: generation, LastTransitionTime: metav1.NewTime(now),
+	})
+}
+
+// written is what the status says of a condition; its status is "" if nothing yet.
+func written(s *cluster.Snapshot, kind string) verdict {
+	c := meta.FindStatusCondition(s.Cluster.Status.Conditions, kind)
+	if c == nil {
+		return verdict{}
 	}
+	return verdict{c.Status, c.Reason, c.Message}
+}
+
+// ready is the one judgement of Ready: the accepted spec is served by as many nodes as the user wants, whatever the
+// operator does meanwhile and whatever was refused since. It is never True by default: a cluster that was not
+// installed, has no members or is not seen serves nobody.
+func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
+	summary := st.Nodes.Summary + " nodes online, " + st.Pools.Summary + " pools ready"
+	switch {
+	case st.Phase == v1alpha1.PhaseDeleting:
+		return no(string(st.Phase), "the cluster is being deleted")
+	case s.Target == nil:
+		return no(string(st.Phase), "the spec is not accepted yet")
+	case s.Staying() == 0:
+		return no(conditions.ReasonNoMatchingNodes, selection.NoNodeMessage(&s.Facts))
+	case st.FirstReady == nil:
+		return no(string(st.Phase), "not installed yet: "+summary)
+	case !s.Linstor.Known() && (s.Silent() || written(s, conditions.Ready).status != metav1.ConditionTrue):
+		return no(conditions.ReasonControllerUnreachable, "it cannot be told who serves: LINSTOR does not answer")
+	case !s.Linstor.Known():
+		return yes(string(st.Phase), summary+" when LINSTOR answered last")
+	case s.Serving() < s.MinReady():
+		return no(conditions.ReasonNodesMissing, servingMessage(s))
+	}
+	if capped := s.Capped(); capped != "" {
+		summary += "; " + capped
+	}
+	return yes(string(st.Phase), summary)
+}
+
+func servingMessage(s *cluster.Snapshot) string {
+	if s.Counted() == 0 {
+		return "no node serves: all are down for maintenance"
+	}
+	message := fmt.Sprintf("%d of %d nodes serve, and at least %d must", s.Serving(), s.Established(), s.MinReady())
+	if joining := s.Counted() - s.Established(); joining > 0 {
+		message += fmt.Sprintf("; %d more are joining", joining)
+	}
+	return message
 }
 
 func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
+	s := in.Snapshot
 	switch {
-	case in.Outcome.Kind() == phases.KindFail:
-		return yes("Error", in.Outcome.Message())
-	case in.Snapshot.Cluster.Spec.Suspend:
-		return no(v1alpha1.ReasonSuspended, "spec.suspend is set")
-	case st.Phase == v1alpha1.PhaseReady, st.Phase == v1alpha1.PhaseDegraded, st.Phase == v1alpha1.PhaseHumanIntervention:
-		return no(string(st.Phase), st.Message)
-	case in.Snapshot.SpecWaits() && in.Transition == nil:
-		return yes(string(st.Phase), fmt.Sprintf("generation %d of the spec is taken up after %s at the latest, since what has begun is finished first; now: %s",
-			in.Snapshot.Cluster.Generation, v1alpha1.PhaseStoragePools, st.Message))
+	case st.Hold != nil: // Stalled and Reconciling are never both True (kstatus)
+		return no(string(st.Phase), "see status.hold")
+	case in.Outcome.Kind == step.KindFail:
+		return yes("Error", in.Outcome.Message)
+	case s.Cluster.Spec.Suspend && s.SpecPending():
+		return yes(conditions.ReasonSuspended,
+			fmt.Sprintf("generation %d of the spec waits until spec.suspend is taken away", s.Cluster.Generation))
+	case s.Cluster.Spec.Suspend:
+		return no(conditions.ReasonSuspended, "spec.suspend is set")
+	case st.Phase == v1alpha1.PhaseHumanIntervention:
+		return no(string(st.Phase), "see status.hold")
+	case steady(st.Phase):
+		if r := judge.RolloutOf(s); r.Reason != "" {
+			return yes(r.Reason, r.Message)
+		}
+		return no(string(st.Phase), "nothing is being changed")
+	case phases.SpecWaits(s) && in.Transition == nil:
+		return yes(string(st.Phase), fmt.Sprintf("generation %d of the spec is taken up after %s at the latest, since "+
+			"what has begun is finished first; now: %s",
+			s.Cluster.Generation, v1alpha1.PhaseStoragePools, in.Outcome.Message))
 	default:
-		return yes(string(st.Phase), st.Message)
+		return yes(string(st.Phase), in.Outcome.Message)
 	}
 }
 
-func stalled(st *v1alpha1.StorageClusterStatus) verdict {
-	if st.Hold != nil {
-		return yes(string(st.Hold.Reason), st.Hold.Message)
+func stalled(st *v1alpha1.StorageClusterStatus, in Input) verdict {
+	switch {
+	case st.Hold != nil:
+		return yes(string(st.Hold.Reason), "hold "+st.Hold.ID+": see status.hold")
+	case in.Outcome.Kind == step.KindFail:
+		return no(conditions.ReasonRetrying, "no hold; the last step failed and is repeated")
+	default:
+		return no(conditions.ReasonNoHold, "no hold")
 	}
-	return no(v1alpha1.ReasonAsExpected, "the operator can go on")
 }
 
-func available(s *phases.Snapshot) verdict {
+func available(s *cluster.Snapshot) verdict {
 	switch {
 	case s.Linstor.Known():
-		return yes("ControllerAnswers", "LINSTOR "+s.Linstor.View.Version+" answers")
+		return yes("ControllerAnswers", "LINSTOR's API answers")
 	case s.Target == nil:
-		return unknown(v1alpha1.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+	case s.Linstor.Foreign != nil:
+		return no(string(v1alpha1.HoldForeignLinstorFound), s.Linstor.Err.Error())
 	default:
 		message := "the LINSTOR controller is not running"
 		if s.Linstor.Err != nil {
@@ -106,72 +163,105 @@ func available(s *phases.Snapshot) verdict {
 	}
 }
 
+// steady reports whether a cluster in the phase has all that the spec asks for, or had it.
+func steady(p v1alpha1.Phase) bool { return p == v1alpha1.PhaseReady || p == v1alpha1.PhaseDegraded }
+
 // degraded is about a cluster that was installed once: before that, missing nodes are work, not trouble.
-func degraded(st *v1alpha1.StorageClusterStatus, health phases.Health) verdict {
-	switch st.Phase {
-	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded:
-		if health.Degraded {
-			return yes(health.Reason, health.Message)
-		}
-		return no(v1alpha1.ReasonAsExpected, health.Message)
-	case v1alpha1.PhaseHumanIntervention:
-		return yes(string(st.Phase), st.Message)
+func degraded(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
+	switch {
+	case steady(st.Phase) && s.Health.Degraded:
+		return yes(s.Health.Reason, s.Health.Message)
+	case steady(st.Phase):
+		return no(conditions.ReasonAsExpected, "nothing is missing that was there")
+	case st.FirstReady == nil:
+		return no(string(st.Phase), "not installed yet")
+	case s.Silent():
+		return yes(conditions.ReasonControllerUnreachable, "LINSTOR does not answer")
+	case s.Linstor.Known() && s.Away() > 0:
+		return yes(conditions.ReasonNodesMissing, s.OnlineMessage())
 	default:
-		return no(string(st.Phase), "not installed yet, or being changed")
+		return no(string(st.Phase), "nothing is missing that was there")
 	}
 }
 
 func humanRequired(st *v1alpha1.StorageClusterStatus) verdict {
-	if h := st.Hold; h != nil {
-		return yes(string(h.Reason), h.Message)
+	switch h := st.Hold; {
+	case h != nil:
+		return yes(string(h.Reason), "hold "+h.ID+" waits for an answer or for its cause to end: see status.hold")
+	case len(st.NodeHolds) > 0:
+		h = &st.NodeHolds[0]
+		return yes(string(h.Reason), fmt.Sprintf("hold %s of %d nodes: see status.nodeHolds", h.ID, h.Count))
+	default:
+		return no(conditions.ReasonNoHold, "nothing waits for a human")
 	}
-	if len(st.NodeHolds) > 0 {
-		h := st.NodeHolds[0]
-		return yes(string(h.Reason), fmt.Sprintf("%d nodes are held: %s", h.Count, h.Message))
-	}
-	return no(v1alpha1.ReasonNoHold, "nothing waits for a human")
 }
 
-// massFailure keeps a human's word as its reason: as long as too many nodes are down, that is the only place where it is.
+// massFailure keeps a human's word as its reason: while too many nodes are down, it is nowhere else.
 func massFailure(in Input) verdict {
-	m := in.Snapshot.MassFailure()
-	if a := in.Released; a != nil && a.Hold.Reason == v1alpha1.HoldMassFailure && m.State == phases.MassFailureActive {
-		m.State = phases.MassFailureAcknowledged
+	m := in.Snapshot.MassFailure
+	if in.Snapshot.Frozen() && massfailure.Acknowledges(in.Snapshot, in.Released) {
+		m.State = cluster.MassFailureAcknowledged
 	}
+	message := massfailure.Message(&m)
 	switch m.State {
-	case phases.MassFailureActive:
-		return yes(v1alpha1.ReasonNodesFailed, m.Message())
-	case phases.MassFailureAcknowledged:
-		return no(v1alpha1.ReasonAcknowledged, m.Message())
-	case phases.MassFailureNone:
-		return no(v1alpha1.ReasonAsExpected, m.Message())
+	case cluster.MassFailureActive:
+		return yes(conditions.ReasonNodesFailed, message)
+	case cluster.MassFailureAcknowledged:
+		return no(conditions.ReasonAcknowledged, message)
+	case cluster.MassFailureNone:
+		return no(conditions.ReasonAsExpected, message)
 	default:
-		return unknown(v1alpha1.ReasonNotChecked, m.Message())
+		return unknown(conditions.ReasonNotChecked, message)
 	}
 }
 
-func suspended(s *phases.Snapshot) verdict {
+func suspended(s *cluster.Snapshot) verdict {
 	if s.Cluster.Spec.Suspend {
-		return yes(v1alpha1.ReasonSuspended, s.SuspendMessage())
+		return yes(conditions.ReasonSuspended, phases.SuspendMessage(s))
 	}
-	return no(v1alpha1.ReasonNotSuspended, "spec.suspend is not set")
+	return no(conditions.ReasonNotSuspended, "spec.suspend is not set")
 }
 
-func linkVerdict(s *phases.Snapshot, l phases.Link) verdict {
+func linkVerdict(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot, l step.Link) verdict {
 	if s.Target == nil {
-		return unknown(v1alpha1.ReasonNotChecked, "the spec is not accepted yet")
+		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
 	}
-	switch e := l.Evidence(s); e.State {
-	case phases.Satisfied:
+	e := s.Evidence[l.State]
+	if h := st.Hold; h != nil && e.State == cluster.Failed && e.Hold != nil && e.Hold.Reason == h.Reason {
+		return no(e.Reason, "see status.hold") // which has the whole sentence
+	}
+	switch {
+	case e.State == cluster.Satisfied, e.State == cluster.Enough && e.Done == e.Total:
 		return yes(e.Reason, e.Message)
-	case phases.Unknown:
+	case e.State == cluster.Unknown:
 		return unknown(e.Reason, e.Message)
-	case phases.Enough:
-		if e.Done == e.Total {
-			return yes(e.Reason, e.Message)
-		}
-		return no(e.Reason, e.Message)
 	default:
 		return no(e.Reason, e.Message)
 	}
+}
+
+// kept are the conditions that say what a human has said or is to do. No look is needed for them to go on being true.
+var kept = []string{conditions.HumanInterventionRequired, conditions.Suspended, conditions.MassFailure}
+
+// Unobserved makes the status after a look at the cluster that failed: nothing is known any more, and nothing is done,
+// so that no condition may go on saying that all is well. Counts and lists stay as they were seen last.
+func Unobserved(c *v1alpha1.StorageCluster, now time.Time, cause error) *v1alpha1.StorageClusterStatus {
+	st := c.Status.DeepCopy()
+	if st.Phase == "" {
+		st.Phase, st.PhaseSince = v1alpha1.PhasePending, &metav1.Time{Time: now}
+	}
+	st.Message, st.Attention = truncate(cause.Error(), 256), conditions.ReasonObservationFailed
+	for _, kind := range conditions.Types() {
+		v := unknown(conditions.ReasonObservationFailed, cause.Error())
+		switch {
+		case slices.Contains(kept, kind) && meta.FindStatusCondition(st.Conditions, kind) != nil:
+			continue
+		case kind == conditions.Stalled:
+			v.status = metav1.ConditionTrue
+		case kind == conditions.Reconciling:
+			v = no(conditions.ReasonObservationFailed, "nothing is done as long as the cluster cannot be looked at")
+		}
+		v.set(st, kind, st.ObservedGeneration, now)
+	}
+	return st
 }

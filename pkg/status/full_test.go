@@ -9,14 +9,16 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 )
 
 // fill makes the pools of the first nodes so full, in per cent.
-func fill(s *phases.Snapshot, percents ...int64) {
+func fill(s *cluster.Snapshot, percents ...int64) {
 	for i, used := range percents {
-		s.Members[i].Pools[0].Have = &linstor.Pool{TotalKiB: ptr.To[int64](1000 << 20), FreeKiB: ptr.To((100 - used) * 10 << 20)}
+		s.Members[i].Pools[0].Have = &linstor.Pool{TotalKiB: ptr.To[int64](1000 << 20),
+			FreeKiB: ptr.To((100 - used) * 10 << 20)}
 	}
 }
 
@@ -26,7 +28,7 @@ func TestPoolsNearlyFull(t *testing.T) {
 	check := func(when, want string) {
 		t.Helper()
 		st = Project(resting(s))
-		c := meta.FindStatusCondition(st.Conditions, v1alpha1.ConditionPoolsNearlyFull)
+		c := meta.FindStatusCondition(st.Conditions, conditions.PoolsNearlyFull)
 		if got := string(c.Status) + " " + c.Reason + ": " + c.Message; got != want {
 			t.Errorf("%s: %s, want %s", when, got, want)
 		}
@@ -34,7 +36,8 @@ func TestPoolsNearlyFull(t *testing.T) {
 	const (
 		none = "False AsExpected: no pool is fuller than its warnUsedPercent"
 		one  = "True NearlyFull: 1 pool is nearly full: ssd@node-0001 90 % (limit 85 %)"
-		many = "True NearlyFull: 4 pools are nearly full: ssd@node-0003 99 % (limit 85 %), ssd@node-0002 95 % (limit 85 %), ssd@node-0001 90 % (limit 85 %) and 1 more"
+		many = "True NearlyFull: 4 pools are nearly full: ssd@node-0003 99 % (limit 85 %), ssd@node-0002 95 % (limit 85 " +
+			"%), ssd@node-0001 90 % (limit 85 %) and 1 more"
 	)
 	check("at first", none)
 	s = next(s, st, time.Hour)
@@ -46,7 +49,7 @@ func TestPoolsNearlyFull(t *testing.T) {
 	s = next(s, st, 5*time.Minute)
 	check("others follow", many)
 	s = next(s, st, 5*time.Minute)
-	s.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")}
+	s.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
 	check("LINSTOR does not answer", many)
 	s = next(s, st, time.Minute)
 	s.Linstor.View, s.Linstor.Err = &linstor.View{}, nil
@@ -56,6 +59,6 @@ func TestPoolsNearlyFull(t *testing.T) {
 	fill(s, 10, 83)
 	check("well below", none)
 	s = next(s, st, time.Minute)
-	s.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")}
+	s.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
 	check("nothing is known", "Unknown Unknown: LINSTOR does not answer")
 }

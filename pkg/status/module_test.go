@@ -9,16 +9,18 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
 // loads gives a member a loader for one version and a satellite that found another.
-func loads(m *phases.Member, wanted, loaded string) {
+func loads(m *cluster.Member, wanted, loaded string) {
 	m.Loader = catalogue.Loader{Key: "noble", Image: "drbd9-noble:v" + wanted}
-	m.Profile = resources.ProfileOf(v1alpha1.PlatformGeneric)
+	m.Profile = platform.ProfileOf(v1alpha1.PlatformGeneric)
 	m.SatellitePod = &corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{{
-		Name: resources.WaitForModuleContainer, State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: loaded}},
+		Name:  resources.WaitForModuleContainer,
+		State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: loaded}},
 	}}}}
 }
 
@@ -34,11 +36,12 @@ func TestKernelModuleStatus(t *testing.T) {
 			loads(m, "9.2.16", "")
 		default: // Talos: whatever comes with the system
 			loads(m, "9.3.3", "9.2.14")
-			m.Profile = resources.ProfileOf(v1alpha1.PlatformTalos)
+			m.Profile = platform.ProfileOf(v1alpha1.PlatformTalos)
 		}
 	}
 	want := &v1alpha1.KernelModuleStatus{Wanted: "9.2.16, 9.3.3", PendingReboot: 11,
-		Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.2.10", Count: 11}, {Version: "9.3.3", Count: 3}, {Version: "9.2.14", Count: 1}, {Version: "unknown", Count: 1}}}
+		Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.2.10", Count: 11}, {Version: "9.3.3", Count: 3},
+			{Version: "9.2.14", Count: 1}, {Version: "unknown", Count: 1}}}
 	for i := range 10 {
 		want.Examples = append(want.Examples, fmt.Sprintf("node-%04d", i))
 	}

@@ -13,30 +13,36 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
-func transition(s *phases.Snapshot, e fsm.Event, to fsm.State, message string) Input {
-	return Input{Snapshot: s, Outcome: phases.Move(e, string(e), message),
+func transition(s *cluster.Snapshot, e fsm.Event, to fsm.State, message string) Input {
+	return Input{Snapshot: s, Outcome: step.Move(e, string(e), message),
 		Transition: &fsm.Transition{From: fsm.State(s.Phase()), Event: e, To: to}}
 }
 
 func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
 	s := snapshot(t, "", 0)
-	s.Target, s.Linstor = nil, phases.Linstor{}
+	s.Target, s.Linstor = nil, cluster.Linstor{}
 	s.Cluster.Status = v1alpha1.StorageClusterStatus{}
 	st := Project(resting(s))
 	want := map[string]metav1.ConditionStatus{
-		"Ready": "False", "Reconciling": "True", "Stalled": "False", "Available": "Unknown", "Degraded": "False", "HumanInterventionRequired": "False",
-		"Suspended": "False", "KernelModuleLoaded": "Unknown", "DatabaseReady": "Unknown", "ControllerReady": "Unknown", "SatellitesReady": "Unknown",
+		"Ready": "False", "Reconciling": "True", "Stalled": "False", "Available": "Unknown", "Degraded": "False",
+		"HumanInterventionRequired": "False",
+		"Suspended":                 "False", "KernelModuleLoaded": "Unknown", "DatabaseReady": "Unknown",
+		"ControllerReady": "Unknown",
+		"SatellitesReady": "Unknown",
 		"NodesRegistered": "Unknown", "StoragePoolsReady": "Unknown", "MassFailure": "Unknown", "PoolsNearlyFull": "Unknown",
+		"VolumesHealthy": "Unknown",
 	}
 	got := map[string]metav1.ConditionStatus{}
 	for i, c := range st.Conditions {
 		got[c.Type] = c.Status
-		if c.Type != v1alpha1.ConditionTypes()[i] {
+		if c.Type != conditions.Types()[i] {
 			t.Errorf("condition %d is %s", i, c.Type)
 		}
 		if c.Reason == "" || c.ObservedGeneration != 3 || !c.LastTransitionTime.Equal(ptr.To(metav1.NewTime(begin))) {
@@ -52,40 +58,58 @@ func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
 }
 
 func TestConditions(t *testing.T) {
-	silent := func(s *phases.Snapshot) { s.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")} }
-	lose := func(n int) func(*phases.Snapshot) {
-		return func(s *phases.Snapshot) {
-			for _, m := range s.Members[:n] {
-				m.State = v1alpha1.NodeUnreachable
-			}
-		}
+	silent := func(s *cluster.Snapshot) {
+		s.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
+		s.Health = cluster.Health{Degraded: true, Reason: "ControllerUnreachable"}
+		s.Evidence = map[fsm.State]cluster.Evidence{fsm.NodeRegistration: {State: cluster.Unknown,
+			Reason: conditions.ReasonUnknown}}
+	}
+	held := func(s *cluster.Snapshot) {
+		s.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldDeviceMissing, Message: "no disk"}
 	}
 	for _, tc := range []struct {
 		name    string
 		phase   v1alpha1.Phase
 		members int
-		spoil   func(*phases.Snapshot)
-		outcome *phases.Outcome
+		spoil   func(*cluster.Snapshot)
+		outcome *step.Outcome
 		want    map[string]string // condition: status/reason
 	}{
 		{name: "degraded but usable", phase: v1alpha1.PhaseDegraded, members: 10, spoil: lose(1), want: map[string]string{
 			"Ready": "True/Degraded", "Reconciling": "False/Degraded", "Available": "True/ControllerAnswers"}},
-		{name: "degraded and below minReady", phase: v1alpha1.PhaseDegraded, members: 10, spoil: lose(2), want: map[string]string{"Ready": "False/"}},
+		{name: "degraded and below minReady", phase: v1alpha1.PhaseDegraded, members: 10, spoil: lose(2),
+			want: map[string]string{"Ready": "False/"}},
 		{name: "degraded, LINSTOR silent", phase: v1alpha1.PhaseDegraded, members: 3, spoil: silent, want: map[string]string{
-			"Ready": "False/ControllerUnreachable", "Degraded": "True/ControllerUnreachable", "Available": "False/ControllerUnreachable", "NodesRegistered": "Unknown/Unknown"}},
-		{name: "ready, LINSTOR silent for a moment", phase: v1alpha1.PhaseReady, members: 3, spoil: silent, want: map[string]string{
-			"Ready": "True/Ready", "Available": "False/ControllerUnreachable"}},
-		{name: "no members", phase: v1alpha1.PhaseReady, members: 0, want: map[string]string{"Ready": "False/NoMatchingNodes"}},
+			"Ready": "False/ControllerUnreachable", "Degraded": "True/ControllerUnreachable",
+			"Available": "False/ControllerUnreachable", "NodesRegistered": "Unknown/Unknown"}},
+		{name: "ready, LINSTOR silent for a moment", phase: v1alpha1.PhaseReady, members: 3, spoil: and(silent, wasReady),
+			want: map[string]string{
+				"Ready": "True/Ready", "Available": "False/ControllerUnreachable"}},
+		{name: "nodes join while a spec is refused", phase: v1alpha1.PhaseHumanIntervention, members: 3,
+			spoil: and(installed, refused, join(2)), want: map[string]string{
+				"Degraded": "False/HumanIntervention"}},
+		{name: "nodes join while a spec is refused, and one is down", phase: v1alpha1.PhaseHumanIntervention, members: 3,
+			spoil: and(installed, refused, join(2), lose(1)),
+			want:  map[string]string{"Degraded": "True/NodesMissing"}},
+		{name: "no members", phase: v1alpha1.PhaseReady, members: 0,
+			want: map[string]string{"Ready": "False/NoMatchingNodes"}},
 		{name: "working", phase: v1alpha1.PhaseSatellites, members: 3, want: map[string]string{
-			"Ready": "False/Satellites", "Reconciling": "True/Satellites", "Degraded": "False/Satellites", "Stalled": "False/AsExpected"}},
-		{name: "working fails", phase: v1alpha1.PhaseSatellites, members: 3, outcome: ptr.To(phases.Fail(errors.New("boom"))), want: map[string]string{
-			"Reconciling": "True/Error"}},
-		{name: "suspended", phase: v1alpha1.PhaseSatellites, members: 3, spoil: func(s *phases.Snapshot) { s.Cluster.Spec.Suspend = true }, want: map[string]string{
-			"Suspended": "True/Suspended", "Reconciling": "False/Suspended"}},
-		{name: "held", phase: v1alpha1.PhaseHumanIntervention, members: 3, spoil: func(s *phases.Snapshot) {
-			s.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldDeviceMissing, Message: "no disk"}
-		}, want: map[string]string{"Ready": "False/HumanIntervention", "Stalled": "True/DeviceMissing", "HumanInterventionRequired": "True/DeviceMissing",
-			"Reconciling": "False/HumanIntervention", "Degraded": "True/HumanIntervention"}},
+			"Ready": "False/Satellites", "Reconciling": "True/Satellites", "Degraded": "False/Satellites",
+			"Stalled": "False/NoHold"}},
+		{name: "working fails", phase: v1alpha1.PhaseSatellites, members: 3, outcome: ptr.To(step.Fail(errors.New("boom"))),
+			want: map[string]string{
+				"Reconciling": "True/Error"}},
+		{name: "held, and a step fails", phase: v1alpha1.PhaseHumanIntervention, members: 3, spoil: held,
+			outcome: ptr.To(step.Fail(errors.New("boom"))), want: map[string]string{
+				"Stalled": "True/DeviceMissing", "Reconciling": "False/HumanIntervention"}},
+		{name: "suspended", phase: v1alpha1.PhaseSatellites, members: 3,
+			spoil: func(s *cluster.Snapshot) { s.Cluster.Spec.Suspend = true }, want: map[string]string{
+				"Suspended": "True/Suspended", "Reconciling": "False/Suspended"}},
+		{name: "held before it was ever installed", phase: v1alpha1.PhaseHumanIntervention, members: 3, spoil: held,
+			want: map[string]string{
+				"Ready": "False/HumanIntervention", "Stalled": "True/DeviceMissing",
+				"HumanInterventionRequired": "True/DeviceMissing",
+				"Reconciling":               "False/HumanIntervention", "Degraded": "False/HumanIntervention"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			s := snapshot(t, tc.phase, tc.members)
@@ -111,15 +135,17 @@ func TestTransitionTimesAreKept(t *testing.T) {
 	s := snapshot(t, v1alpha1.PhaseDegraded, 3)
 	first := Project(resting(s))
 	later := next(s, first, time.Hour)
-	later.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")}
+	later.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
 	second := Project(resting(later))
 	for _, c := range second.Conditions {
 		old := meta.FindStatusCondition(first.Conditions, c.Type)
 		if same := c.Status == old.Status; same != c.LastTransitionTime.Equal(&old.LastTransitionTime) {
-			t.Errorf("%s went from %s to %s, its time from %s to %s", c.Type, old.Status, c.Status, old.LastTransitionTime, c.LastTransitionTime)
+			t.Errorf("%s went from %s to %s, its time from %s to %s", c.Type, old.Status, c.Status, old.LastTransitionTime,
+				c.LastTransitionTime)
 		}
 	}
-	if c := meta.FindStatusCondition(second.Conditions, v1alpha1.ConditionAvailable); !c.LastTransitionTime.Time.Equal(later.Now) {
+	if c := meta.FindStatusCondition(second.Conditions,
+		conditions.Available); !c.LastTransitionTime.Time.Equal(later.Now) {
 		t.Errorf("Available changed at %s", c.LastTransitionTime)
 	}
 }
@@ -129,14 +155,16 @@ func TestWhatLinstorSaidLastStays(t *testing.T) {
 	s.Linstor.View.Volumes = 7
 	before := Project(resting(s))
 	s = next(s, before, time.Minute)
-	s.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")}
+	s.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
 	for _, m := range s.Members {
 		m.State = v1alpha1.NodeRegistering
 		m.Pools[0].Ready, m.Pools[0].Have = false, nil
 	}
 	after := Project(resting(s))
-	if after.Nodes.Summary != "3/3" || after.Pools.Summary != "3/3" || *after.Volumes != 7 || after.Pools.Capacity.Cmp(*before.Pools.Capacity) != 0 {
-		t.Errorf("nodes %s, pools %s, volumes %d, capacity %v", after.Nodes.Summary, after.Pools.Summary, *after.Volumes, after.Pools.Capacity)
+	if after.Nodes.Summary != "3/3" || after.Pools.Summary != "3/3" || after.Volumes.Total != 7 ||
+		after.Pools.Capacity.Cmp(*before.Pools.Capacity) != 0 {
+		t.Errorf("nodes %s, pools %s, volumes %d, capacity %v", after.Nodes.Summary, after.Pools.Summary,
+			after.Volumes.Total, after.Pools.Capacity)
 	}
 }
 
@@ -147,7 +175,8 @@ func TestCapacity(t *testing.T) {
 		t.Helper()
 		p := st.Pools
 		if p.Capacity.String() != capacity || p.Free.String() != free || !p.Updated.Time.Equal(updated) {
-			t.Errorf("%s: %s of %s free, written at %s; want %s of %s at %s", when, p.Free, p.Capacity, p.Updated, free, capacity, updated)
+			t.Errorf("%s: %s of %s free, written at %s; want %s of %s at %s", when, p.Free, p.Capacity, p.Updated, free,
+				capacity, updated)
 		}
 		if b := p.ByPool[0]; b.Capacity.String() != capacity || b.Free.String() != free || b.Ready != 3 || b.Wanted != 3 {
 			t.Errorf("%s: by pool %+v", when, b)
@@ -192,7 +221,7 @@ func TestQuantisedMovesInSteps(t *testing.T) {
 		whole := rapid.Int64Range(0, 1<<45).Draw(t, "whole")
 		free := rapid.Int64Range(0, whole).Draw(t, "free")
 		got := quantised(free, whole).Value() / 1024
-		if got > free || free-got > whole/100+1+1024 {
+		if got > free || free-got > whole/100+1+1<<20 {
 			t.Fatalf("%d of %d KiB becomes %d", free, whole, got)
 		}
 	})
@@ -207,7 +236,8 @@ func TestBusyPoolsAreNotWrittenAllTheTime(t *testing.T) {
 		for range 60 { // ten seconds apart
 			s = next(s, st, 10*time.Second)
 			for i, m := range s.Members {
-				m.Pools[0].Have = &linstor.Pool{TotalKiB: ptr.To[int64](1000 << 20), FreeKiB: ptr.To(rapid.Int64Range(0, 1000<<20).Draw(rt, fmt.Sprint(i)))}
+				m.Pools[0].Have = &linstor.Pool{TotalKiB: ptr.To[int64](1000 << 20),
+					FreeKiB: ptr.To(rapid.Int64Range(0, 1000<<20).Draw(rt, fmt.Sprint(i)))}
 			}
 			after := Project(resting(s))
 			if !cmp.Equal(after, st) {
@@ -222,7 +252,8 @@ func TestBusyPoolsAreNotWrittenAllTheTime(t *testing.T) {
 }
 
 func TestProjectIsPureAndSettles(t *testing.T) {
-	states := []v1alpha1.NodeState{v1alpha1.NodeOnline, v1alpha1.NodeRegistering, v1alpha1.NodeUnreachable, v1alpha1.NodeHeld}
+	states := []v1alpha1.NodeState{v1alpha1.NodeOnline, v1alpha1.NodeRegistering, v1alpha1.NodeUnreachable,
+		v1alpha1.NodeHeld}
 	rapid.Check(t, func(rt *rapid.T) {
 		phase := rapid.SampledFrom(fsm.Cluster().States).Draw(rt, "phase").State
 		s := snapshot(t, v1alpha1.Phase(phase), rapid.IntRange(0, 8).Draw(rt, "nodes"), "ssd", "hdd")
@@ -231,12 +262,14 @@ func TestProjectIsPureAndSettles(t *testing.T) {
 			m.Selected = rapid.Bool().Draw(rt, "selected")
 			if m.State != v1alpha1.NodeOnline {
 				m.Pools[0].Ready = false
-				m.Problem = &phases.Problem{Reason: rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "reason"), Message: rapid.String().Draw(rt, "message"), Pool: "ssd",
-					Hold: rapid.SampledFrom([]v1alpha1.HoldReason{"", v1alpha1.HoldDeviceNotEmpty, v1alpha1.HoldDeviceMissing}).Draw(rt, "hold")}
+				m.Problem = &cluster.Problem{Reason: rapid.SampledFrom([]string{"A", "B"}).Draw(rt, "reason"),
+					Message: rapid.String().Draw(rt, "message"), Pool: "ssd",
+					Hold: rapid.SampledFrom([]v1alpha1.HoldReason{"", v1alpha1.HoldDeviceNotEmpty,
+						v1alpha1.HoldDeviceMissing}).Draw(rt, "hold")}
 			}
 		}
 		if rapid.Bool().Draw(rt, "silent") {
-			s.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")}
+			s.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
 		}
 		s.Cluster.Spec.Suspend = rapid.Bool().Draw(rt, "suspend")
 		if phase == fsm.HumanIntervention {
@@ -262,19 +295,28 @@ func TestPhaseAndProgress(t *testing.T) {
 	s := snapshot(t, v1alpha1.PhaseAssessing, 3)
 	s.Cluster.Status.Progress, s.Cluster.Status.ProgressSince = 2, ptr.To(metav1.NewTime(begin))
 	st := Project(transition(s, fsm.ModuleMissing, fsm.KernelModule, "why"))
-	if st.Phase != v1alpha1.PhaseKernelModule || !st.PhaseSince.Time.Equal(begin) || st.Progress != 0 || st.ProgressSince != nil {
+	if st.Phase != v1alpha1.PhaseKernelModule || !st.PhaseSince.Time.Equal(begin) || st.Progress != 0 ||
+		st.ProgressSince != nil {
 		t.Errorf("after a change: %+v", st)
 	}
-	want := v1alpha1.Transition{Time: metav1.NewTime(begin), From: v1alpha1.PhaseAssessing, Event: "ModuleMissing", To: v1alpha1.PhaseKernelModule, Message: "why"}
+	want := v1alpha1.Transition{Time: metav1.NewTime(begin), From: v1alpha1.PhaseAssessing, Event: "ModuleMissing",
+		To: v1alpha1.PhaseKernelModule, Message: "why"}
 	if d := cmp.Diff([]v1alpha1.Transition{want}, st.History); d != "" {
 		t.Error(d)
+	}
+	for from, message := range map[fsm.State]string{fsm.Satellites: "", fsm.Upgrading: "why"} {
+		in := transition(snapshot(t, v1alpha1.Phase(from), 3), fsm.Advanced, fsm.NodeRegistration, "why")
+		if got := Project(in).History[0].Message; got != message {
+			t.Errorf("%s has ended well: the history says %q, not %q", from, got, message)
+		}
 	}
 }
 
 func TestHoldLivesAsLongAsItsPhase(t *testing.T) {
-	request := phases.HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: "crash"}
+	request := cluster.HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: "crash"}
 	s := snapshot(t, v1alpha1.PhaseController, 3)
-	in := Input{Snapshot: s, Outcome: phases.NeedsHuman(request), Transition: &fsm.Transition{From: fsm.Controller, Event: fsm.HumanNeeded, To: fsm.HumanIntervention}}
+	in := Input{Snapshot: s, Outcome: step.NeedsHuman(request),
+		Transition: &fsm.Transition{From: fsm.Controller, Event: fsm.HumanNeeded, To: fsm.HumanIntervention}}
 	st := Project(in)
 	if st.Hold == nil || st.Hold.Reason != request.Reason || st.Hold.Resume == "" || st.Hold.ID == "" {
 		t.Fatalf("hold %+v", st.Hold)
@@ -297,8 +339,9 @@ func TestHoldLivesAsLongAsItsPhase(t *testing.T) {
 
 func TestLeavingNodesAreListedByWhatGoesOn(t *testing.T) {
 	s := snapshot(t, v1alpha1.PhaseReady, 5)
-	for i, state := range []v1alpha1.LeavingState{v1alpha1.LeavingRetained, v1alpha1.LeavingWaiting, v1alpha1.LeavingRemoving, v1alpha1.LeavingEvacuating} {
-		s.Members[i].Selected, s.Members[i].Leave = false, &phases.Leave{State: state, Message: "m"}
+	for i, state := range []v1alpha1.LeavingState{v1alpha1.LeavingRetained, v1alpha1.LeavingWaiting,
+		v1alpha1.LeavingRemoving, v1alpha1.LeavingEvacuating} {
+		s.Members[i].Selected, s.Members[i].Leave = false, &cluster.Leave{State: state, Message: "m"}
 	}
 	s.Members[4].Maintenance = true
 	st := Project(resting(s))
@@ -306,20 +349,24 @@ func TestLeavingNodesAreListedByWhatGoesOn(t *testing.T) {
 	for _, l := range st.Nodes.Leaving {
 		got = append(got, l.Name+" "+string(l.State))
 	}
-	want := []string{s.Members[3].Name + " Evacuating", s.Members[2].Name + " Removing", s.Members[1].Name + " Waiting", s.Members[0].Name + " Retained"}
+	want := []string{s.Members[3].Name + " Evacuating", s.Members[2].Name + " Removing", s.Members[1].Name + " Waiting",
+		s.Members[0].Name + " Retained"}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Error(d)
 	}
-	if st.Nodes.LeavingCount != 4 || st.Nodes.Members != 1 || !cmp.Equal(st.Nodes.Maintenance, []string{s.Members[4].Name}) {
+	if st.Nodes.LeavingCount != 4 || st.Nodes.Members != 1 ||
+		!cmp.Equal(st.Nodes.Maintenance, []string{s.Members[4].Name}) {
 		t.Errorf("%+v", st.Nodes)
 	}
 	// While LINSTOR does not answer, what it said last stays.
-	later := next(s, st, time.Second)
-	later.Linstor = phases.Linstor{Asked: true, Err: errors.New("refused")}
-	for _, m := range later.Members {
-		m.Leave = &phases.Leave{State: v1alpha1.LeavingWaiting}
-	}
-	if again := Project(resting(later)); !cmp.Equal(again.Nodes.Leaving, st.Nodes.Leaving) {
-		t.Errorf("%+v", again.Nodes.Leaving)
+	for _, view := range []cluster.Linstor{{Asked: true, Err: errors.New("refused")}, {}} {
+		later := next(s, st, time.Second)
+		later.Linstor = view
+		for _, m := range later.Members {
+			m.Leave = &cluster.Leave{State: v1alpha1.LeavingWaiting}
+		}
+		if again := Project(resting(later)); !cmp.Equal(again.Nodes.Leaving, st.Nodes.Leaving) {
+			t.Errorf("asked %t: %+v", view.Asked, again.Nodes.Leaving)
+		}
 	}
 }

@@ -13,7 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
 // limit is what a status may take in the API server's store.
@@ -33,7 +35,8 @@ func hugeTrouble(t *testing.T, nameLength int, text string) Input {
 		m.Selected = i%2 == 0
 		m.State = v1alpha1.NodeHeld
 		loads(m, "9.3.3", fmt.Sprintf("9.1.%d", i%20))
-		m.Problem = &phases.Problem{Reason: fmt.Sprintf("Reason%d", i%70), Pool: pools[i%20], Message: fmt.Sprintf("%d %s", i, long)}
+		m.Problem = &cluster.Problem{Reason: fmt.Sprintf("Reason%d", i%70), Pool: pools[i%20],
+			Message: fmt.Sprintf("%d %s", i, long)}
 		if i%2 == 0 {
 			m.Problem.Hold = v1alpha1.HoldDeviceNotEmpty
 		}
@@ -44,14 +47,18 @@ func hugeTrouble(t *testing.T, nameLength int, text string) Input {
 	}
 	st := &s.Cluster.Status
 	for _, name := range all[:10] {
-		st.Nodes.Leaving = append(st.Nodes.Leaving, v1alpha1.LeavingNode{Name: name, State: v1alpha1.LeavingEvacuating, Message: truncate(long, 256)})
+		st.Nodes.Leaving = append(st.Nodes.Leaving,
+			v1alpha1.LeavingNode{Name: name, State: v1alpha1.LeavingEvacuating, Message: truncate(long, 256)})
 	}
 	for i := range 25 {
-		st.History = append(st.History, v1alpha1.Transition{Time: metav1.NewTime(begin), From: "StoragePools", Event: "HumanNeeded", To: "HumanIntervention",
+		st.History = append(st.History, v1alpha1.Transition{Time: metav1.NewTime(begin), From: "StoragePools",
+			Event: "HumanNeeded", To: "HumanIntervention",
 			Message: truncate(fmt.Sprintf("%d %s", i, long), 256)})
 	}
-	s.Linstor = phases.Linstor{Asked: true, Err: fmt.Errorf("%s", long)}
-	return Input{Snapshot: s, Outcome: phases.NeedsHuman(phases.HoldRequest{Reason: v1alpha1.HoldStoragePoolsFailed, Message: long, Nodes: all, Pool: pools[0]})}
+	s.Linstor = cluster.Linstor{Asked: true, Err: fmt.Errorf("%s", long)}
+	return Input{Snapshot: s,
+		Outcome: step.NeedsHuman(cluster.HoldRequest{Reason: v1alpha1.HoldStoragePoolsFailed, Message: long, Nodes: all,
+			Pool: pools[0]})}
 }
 
 func TestStatusStaysSmall(t *testing.T) {
@@ -79,8 +86,10 @@ func TestStatusStaysSmall(t *testing.T) {
 				if !utf8.Valid(data) || strings.Contains(string(data), `\ufffd`) {
 					t.Error("a character was cut in two")
 				}
-				if st.Nodes.Members != 2500 || len(st.Nodes.Leaving) != 10 || len(st.Nodes.Problems) == 0 || len(st.Conditions) != len(v1alpha1.ConditionTypes()) || st.Hold.Count != 5000 {
-					t.Errorf("cut away too much: %d members, %d problems, %d conditions, %d held", st.Nodes.Members, len(st.Nodes.Problems), len(st.Conditions), st.Hold.Count)
+				if st.Nodes.Members != 2500 || len(st.Nodes.Leaving) != 10 || len(st.Nodes.Problems) == 0 ||
+					len(st.Conditions) != len(conditions.Types()) || st.Hold.Count != 5000 {
+					t.Errorf("cut away too much: %d members, %d problems, %d conditions, %d held", st.Nodes.Members,
+						len(st.Nodes.Problems), len(st.Conditions), st.Hold.Count)
 				}
 				in = Input{Snapshot: next(in.Snapshot, st, time.Second), Outcome: in.Outcome}
 			}
@@ -105,11 +114,11 @@ func TestExamplesAreBounded(t *testing.T) {
 	for i, m := range s.Members {
 		m.State, m.Selected, m.Maintenance = v1alpha1.NodeUnreachable, i%2 == 0, true
 		if !m.Selected {
-			m.Leave = &phases.Leave{State: v1alpha1.LeavingRetained}
+			m.Leave = &cluster.Leave{State: v1alpha1.LeavingRetained}
 		}
-		m.Problem = &phases.Problem{Reason: "NodeOffline", Message: "LINSTOR reports the node as OFFLINE"}
+		m.Problem = &cluster.Problem{Reason: "NodeOffline", Message: "LINSTOR reports the node as OFFLINE"}
 		if i >= 150 {
-			m.Problem = &phases.Problem{Reason: fmt.Sprintf("Other%d", i), Message: "x"}
+			m.Problem = &cluster.Problem{Reason: fmt.Sprintf("Other%d", i), Message: "x"}
 		}
 	}
 	st := Project(resting(s))
@@ -133,23 +142,27 @@ func TestHistoryIsBounded(t *testing.T) {
 	for i := range 30 {
 		st := Project(transition(s, "HealthLost", "Degraded", fmt.Sprint(i)))
 		s = next(s, st, time.Second)
-		if s.Cluster.Status.History[0].Message != fmt.Sprint(i) || len(s.Cluster.Status.History) != min(i+1, 20) {
-			t.Fatalf("after %d changes: %d entries, the first %+v", i+1, len(s.Cluster.Status.History), s.Cluster.Status.History[0])
+		if s.Cluster.Status.History[0].Message != fmt.Sprint(i) || len(s.Cluster.Status.History) != min(i+1, 5) {
+			t.Fatalf("after %d changes: %d entries, the first %+v", i+1, len(s.Cluster.Status.History),
+				s.Cluster.Status.History[0])
 		}
 	}
 }
 
-// Holds about disks are bounded when they begin; however little room is left, what waits for approval is listed in full.
+// Holds about disks are bounded when they begin; however little room is left, what waits for approval is listed in
+// full.
 func TestDisksThatWaitForApprovalAreNotCut(t *testing.T) {
 	in := hugeTrouble(t, 253, "磁盘🔥")
 	var holds []v1alpha1.Hold
 	for i := range 10 {
-		h := v1alpha1.Hold{ID: fmt.Sprintf("h-%06d", i), Reason: v1alpha1.HoldDeviceApproval, Pool: in.Snapshot.Members[0].Pools[i].Entry.Name, Since: metav1.NewTime(begin),
+		h := v1alpha1.Hold{ID: fmt.Sprintf("h-%06d", i), Reason: v1alpha1.HoldDeviceApproval,
+			Pool: in.Snapshot.Members[0].Pools[i].Entry.Name, Since: metav1.NewTime(begin),
 			Message: strings.Repeat("磁", 1000)}
 		for n := range 3 {
 			name := in.Snapshot.Members[n].Name
 			h.Nodes, h.Count = append(h.Nodes, name), h.Count+1
-			h.Devices = append(h.Devices, v1alpha1.HoldDevice{Node: name, Path: "/dev/sdb", Serial: strings.Repeat("S", 100), WWN: "0x5000", Model: strings.Repeat("M", 100), Size: resource.MustParse("8Ti")})
+			h.Devices = append(h.Devices, v1alpha1.HoldDevice{Node: name, Path: "/dev/sdb", Serial: strings.Repeat("S", 100),
+				WWN: "0x5000", Model: strings.Repeat("M", 100), Size: resource.MustParse("8Ti")})
 		}
 		holds = append(holds, h)
 	}

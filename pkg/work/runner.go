@@ -1,6 +1,15 @@
+// Package work runs slow writes in the background, so that a reconcile never waits for one.
+//
+// A [Runner] holds keyed tasks. Reconciles call [Runner.Ensure] with the tasks that the last observation calls for, as
+// often as they like: a task that is queued, running or backing off is not started again. Nothing is remembered across
+// a restart, and nothing needs to be: what is still missing is observed and ensured again.
+//
+// The runner is a controller-runtime Runnable that needs leadership. Before it runs, and after it ended, Ensure starts
+// nothing; when leadership is lost, the contexts of all running tasks end.
 package work
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +17,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"k8s.io/utils/clock"
 )
 
 // Options configures a Runner.
@@ -18,14 +25,10 @@ type Options struct {
 	Parallel int
 	// Base is how long a task waits after its first failure; each further failure doubles it up to Max. Defaults 1s, 5m.
 	Base, Max time.Duration
-	// Timeout bounds each run of a task. Default 2m.
-	Timeout time.Duration
-	// Passing tells the errors that say nothing of the next try, as when nobody answered. Default: none does.
+	// Passing reports whether an error says nothing of the next try, as when nobody answered. Required.
 	Passing func(error) bool
-	// Clock is used for times and back-off, not for Timeout. Default: the real clock.
-	Clock clock.Clock
 	// Notify is called after each run of a task, from that task's goroutine. It must not block for long; whoever gives it
-	// folds calls that come in quick succession. Default: nobody is told.
+	// folds calls that come in quick succession. Required.
 	Notify func()
 }
 
@@ -33,7 +36,7 @@ type Options struct {
 type Task struct {
 	// Key names the task; a key runs once at a time.
 	Key string
-	// Input stands for what Do does, as a hash of it: with another input a task that is queued is replaced, and one that
+	// Input is a hash of what Do does: with another input a task that is queued is replaced, and one that
 	// is backing off starts at once.
 	Input string
 	// Do does the work. It must be safe to repeat and must end when ctx does.
@@ -47,10 +50,10 @@ type State struct {
 	DoneAt time.Time
 	// Err is the last failure; nil after a success.
 	Err error
-	// FailedAt is the end of the run that Err is of; zero after a success. What failed may have been done all the same, and
-	// only an observation that began later shows it.
+	// FailedAt is the end of the run that Err is of; zero after a success. What failed may have been done all the same,
+	// and only an observation that began later shows it.
 	FailedAt time.Time
-	// Input is that of the last run.
+	// Input is that of the last run, and what the counted failures belong to.
 	Input string
 	// Attempts counts the failures with the current input since the last success.
 	Attempts int
@@ -77,14 +80,12 @@ type Runner struct {
 type task struct {
 	Task
 	state State
-	// input is what the counted failures belong to.
-	input string
 	// forgotten: drop it when its run ends.
 	forgotten bool
 }
 
-// known is what is said about the task. That a forgotten one still runs is not kept back: a satellite that is restarted meanwhile
-// would leave half done what the task makes.
+// known is what is said about the task. That a forgotten one still runs is not kept back: a satellite that is
+// restarted meanwhile would leave half done what the task makes.
 func (t *task) known() State {
 	switch {
 	case t == nil:
@@ -96,38 +97,26 @@ func (t *task) known() State {
 	}
 }
 
-// New returns a runner that waits for Run.
+// timeout bounds each run of a task.
+const timeout = 2 * time.Minute
+
+// New returns a runner that waits for Start.
 func New(o Options) *Runner {
-	if o.Parallel <= 0 {
-		o.Parallel = 8
+	if o.Passing == nil || o.Notify == nil {
+		panic("work: Passing and Notify are required") // else the first failure would end the process
 	}
-	if o.Base <= 0 {
-		o.Base = time.Second
-	}
-	if o.Max <= 0 {
-		o.Max = 5 * time.Minute
-	}
-	if o.Timeout <= 0 {
-		o.Timeout = 2 * time.Minute
-	}
-	if o.Passing == nil {
-		o.Passing = func(error) bool { return false }
-	}
-	if o.Clock == nil {
-		o.Clock = clock.RealClock{}
-	}
-	if o.Notify == nil {
-		o.Notify = func() {}
-	}
+	o.Parallel = cmp.Or(max(o.Parallel, 0), 8)
+	o.Base = cmp.Or(max(o.Base, 0), time.Second)
+	o.Max = cmp.Or(max(o.Max, 0), 5*time.Minute)
 	return &Runner{o: o, tasks: map[string]*task{}}
 }
 
-// NeedLeaderElection tells the manager to run the runner on the leader alone.
+// NeedLeaderElection makes the manager run the runner on the leader alone.
 func (r *Runner) NeedLeaderElection() bool { return true }
 
-// Run lets tasks start until ctx is done, and returns when those that are running have ended. What is queued by then is
-// dropped.
-func (r *Runner) Run(ctx context.Context) error {
+// Start lets tasks start until ctx is done, and returns when those that are running have ended. What is queued by then
+// is dropped.
+func (r *Runner) Start(ctx context.Context) error {
 	r.mu.Lock()
 	if r.ctx != nil {
 		r.mu.Unlock()
@@ -152,11 +141,8 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// Start is Run, under the name that a controller-runtime manager calls.
-func (r *Runner) Start(ctx context.Context) error { return r.Run(ctx) }
-
-// Ensure queues t unless it is queued, running or backing off with the same input, and returns the state after that. It
-// never blocks. While the runner does not run, nothing is queued.
+// Ensure queues t unless it is queued, running or backing off with the same input, and returns the state after that.
+// It never blocks. While the runner does not run, nothing is queued.
 func (r *Runner) Ensure(t Task) State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -173,7 +159,7 @@ func (r *Runner) Ensure(t Task) State {
 		// A changed input is taken up by the next Ensure, with an observation that includes this run.
 	case have.state.Queued:
 		have.Task = t
-	case t.Input == have.input && r.o.Clock.Now().Before(have.state.NextTry):
+	case t.Input == have.state.Input && time.Now().Before(have.state.NextTry):
 	default:
 		have.Task = t
 		have.state.Queued = true
@@ -190,7 +176,8 @@ func (r *Runner) State(key string) State {
 	return r.tasks[key].known()
 }
 
-// Forget drops all keys with the prefix. A task that runs is not stopped, and is known to run until it ends; its outcome is dropped.
+// Forget drops all keys with the prefix. A task that runs is not stopped, and is known to run until it ends; its
+// outcome is dropped.
 func (r *Runner) Forget(prefix string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -207,8 +194,8 @@ func (r *Runner) Forget(prefix string) {
 	}
 }
 
-// Quiesce drops what waits, keys with the prefix aside, and says how many other tasks still run. Nothing that was asked for
-// before is done any more once it returns 0.
+// Quiesce drops what waits, keys with the prefix aside, and says how many other tasks still run. Nothing that was
+// asked for before is done any more once it returns 0.
 func (r *Runner) Quiesce(except string) (running int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -245,10 +232,10 @@ func (r *Runner) dispatch() {
 		if !t.state.Queued {
 			continue
 		}
-		if t.Input != t.input {
-			t.input, t.state.Attempts, t.state.Refusals = t.Input, 0, 0
+		if t.Input != t.state.Input {
+			t.state.Input, t.state.Attempts, t.state.Refusals = t.Input, 0, 0
 		}
-		t.state.Queued, t.state.Running, t.state.NextTry, t.state.Input = false, true, time.Time{}, t.Input
+		t.state.Queued, t.state.Running, t.state.NextTry = false, true, time.Time{}
 		r.running++
 		ctx, do := r.ctx, t.Do
 		t.Do = nil // it holds on to all that its reconcile knew, and the state outlives it
@@ -261,7 +248,7 @@ func (r *Runner) dispatch() {
 
 // run does one task within its time. A panic is the task's failure, not the operator's end.
 func (r *Runner) run(ctx context.Context, do func(context.Context) error) (err error) {
-	ctx, cancel := context.WithTimeout(ctx, r.o.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	defer func() {
 		if p := recover(); p != nil {
@@ -277,7 +264,7 @@ func (r *Runner) finish(ctx context.Context, t *task, err error) {
 	defer r.mu.Unlock()
 	r.running--
 	t.state.Running = false
-	now := r.o.Clock.Now()
+	now := time.Now()
 	switch {
 	case t.forgotten:
 		delete(r.tasks, t.Key)

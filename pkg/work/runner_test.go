@@ -18,36 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 )
 
-// inBubble runs f with a runner that runs, on fake time.
-func inBubble(t *testing.T, o Options, f func(t *testing.T, r *Runner)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		r := New(o)
-		ctx, cancel := context.WithCancel(t.Context())
-		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
-		synctest.Wait()
-		f(t, r)
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
-		}
-	})
-}
-
-// sleep passes fake time.
-func sleep(d time.Duration) {
-	<-time.After(d)
-	synctest.Wait()
-}
-
-func succeed(context.Context) error { return nil }
-
-var errBroken = errors.New("broken")
-
 func TestEnsureStartsNothingWithoutLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{})
+		r := newRunner(Options{})
 		started := false
 		task := Task{Key: "a", Do: func(context.Context) error { started = true; return nil }}
 		if got := r.Ensure(task); got != (State{}) {
@@ -55,14 +28,14 @@ func TestEnsureStartsNothingWithoutLeadership(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
-		go func() { done <- r.Run(ctx) }()
+		go func() { done <- r.Start(ctx) }()
 		synctest.Wait()
 		if started {
 			t.Error("a task from before Run was started")
 		}
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("Run: %v", err)
+			t.Errorf("Start: %v", err)
 		}
 		r.Ensure(task)
 		synctest.Wait()
@@ -140,7 +113,8 @@ func TestBackoff(t *testing.T) {
 			synctest.Wait()
 		}
 		ensure("x")
-		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second, 5 * time.Second} {
+		for i, wait := range []time.Duration{time.Second, 2 * time.Second, 4 * time.Second, 5 * time.Second,
+			5 * time.Second} {
 			if got := time.Until(r.State("a").NextTry); got != wait {
 				t.Errorf("wait after failure %d = %v, want %v", i+1, got, wait)
 			}
@@ -233,7 +207,8 @@ func TestQueuedTaskIsReplaced(t *testing.T) {
 		r.Ensure(Task{Key: "first", Do: func(context.Context) error { <-release; return nil }})
 		var ran []string
 		for _, input := range []string{"old", "new"} {
-			r.Ensure(Task{Key: "second", Input: input, Do: func(context.Context) error { ran = append(ran, input); return nil }})
+			r.Ensure(Task{Key: "second", Input: input,
+				Do: func(context.Context) error { ran = append(ran, input); return nil }})
 		}
 		close(release)
 		synctest.Wait()
@@ -244,9 +219,9 @@ func TestQueuedTaskIsReplaced(t *testing.T) {
 }
 
 func TestTimeout(t *testing.T) {
-	inBubble(t, Options{Timeout: time.Minute}, func(t *testing.T, r *Runner) {
+	inBubble(t, Options{}, func(t *testing.T, r *Runner) {
 		r.Ensure(Task{Key: "a", Do: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
-		sleep(time.Minute - time.Nanosecond)
+		sleep(timeout - time.Nanosecond)
 		if !r.State("a").Running {
 			t.Error("ended before its time")
 		}
@@ -323,10 +298,10 @@ func TestNotifyAfterEachRun(t *testing.T) {
 
 func TestEndOfLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Parallel: 1})
+		r := newRunner(Options{Parallel: 1})
 		ctx, cancel := context.WithCancel(t.Context())
 		returned := make(chan error, 1)
-		go func() { returned <- r.Run(ctx) }()
+		go func() { returned <- r.Start(ctx) }()
 		synctest.Wait()
 		release, sawEnd := make(chan struct{}), false
 		r.Ensure(Task{Key: "runs", Do: func(ctx context.Context) error {
@@ -350,7 +325,7 @@ func TestEndOfLeadership(t *testing.T) {
 		r.Ensure(Task{Key: "late", Do: func(context.Context) error { waited = true; return nil }})
 		close(release)
 		if err := <-returned; err != nil {
-			t.Errorf("Run: %v", err)
+			t.Errorf("Start: %v", err)
 		}
 		if waited || r.State("waits").Queued || r.State("late").Queued {
 			t.Error("a task was started after the leadership")
@@ -363,10 +338,10 @@ func TestEndOfLeadership(t *testing.T) {
 
 func TestQuiesce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := New(Options{Parallel: 1})
+		r := newRunner(Options{Parallel: 1})
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		go func() { _ = r.Run(ctx) }()
+		go func() { _ = r.Start(ctx) }()
 		synctest.Wait()
 		release := make(chan struct{})
 		var done []string

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 )
@@ -41,8 +41,9 @@ const operatorUser = "system:serviceaccount:" + v1alpha1.OperatorNamespace + ":s
 
 func node(i int) simcluster.NodeSpec {
 	return simcluster.NodeSpec{Name: fmt.Sprintf("node-%05d", i), Machine: sim.MachineSpec{
-		VolumeGroups: []sim.VolumeGroup{{Name: "vg", SizeKiB: 200 << 20, ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 100 << 20}}}},
-		ZPools:       []sim.ZPool{{Name: "tank", SizeKiB: 300 << 20}},
+		VolumeGroups: []sim.VolumeGroup{{Name: "vg", SizeKiB: 200 << 20,
+			ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 100 << 20}}}},
+		ZPools: []sim.ZPool{{Name: "tank", SizeKiB: 300 << 20}},
 	}}
 }
 
@@ -53,16 +54,18 @@ func start(ctx context.Context, o options) (*bench, error) {
 		specs[i] = node(i)
 	}
 	var err error
-	b.cluster, err = simcluster.Start(ctx, simcluster.Options{Nodes: specs, World: b.world, PodStart: o.podStart, PodSpread: o.podSpread, AuditLog: true})
+	b.cluster, err = simcluster.Start(ctx, simcluster.Options{Nodes: specs, World: b.world, PodStart: o.podStart,
+		PodSpread: o.podSpread, AuditLog: true})
 	if err != nil {
 		b.world.Close()
 		return nil, err
 	}
-	if err := b.cluster.ApplyFile(ctx, "deploy/crds", "deploy/operator.yaml"); err != nil {
+	if err := b.cluster.ApplyFile(ctx, "deploy/crds", "deploy/operator.yaml", "deploy/protection.yaml"); err != nil {
 		b.stop()
 		return nil, err
 	}
-	b.report = report{Nodes: o.nodes, Pools: o.pools, PodStart: o.podStart.String(), PodSpread: o.podSpread.String(), LinstorLatency: o.latency.String(), Machine: machine()}
+	b.report = report{Nodes: o.nodes, Pools: o.pools, PodStart: o.podStart.String(), PodSpread: o.podSpread.String(),
+		LinstorLatency: o.latency.String(), Machine: machine()}
 	return b, nil
 }
 
@@ -81,14 +84,16 @@ func (b *bench) stop() {
 // startOperator runs the operator as a process of its own, so that its memory and time are nobody else's.
 func (b *bench) startOperator(ctx context.Context) error {
 	binary := filepath.Join(b.cluster.Dir(), "operator")
-	if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary, "./cmd/operator").CombinedOutput(); err != nil {
+	if out, err := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", binary,
+		"./cmd/operator").CombinedOutput(); err != nil {
 		return fmt.Errorf("build the operator: %w\n%s", err, out)
 	}
 	kubeconfig, err := b.cluster.ServiceAccountKubeconfig(ctx, v1alpha1.OperatorNamespace, "storagecluster-operator")
 	if err != nil {
 		return err
 	}
-	b.cmd = exec.Command(binary, "--linstor-endpoint="+b.cluster.LinstorURL(), "--leader-elect", "--pprof-bind-address="+b.pprof)
+	b.cmd = exec.Command(binary, "--linstor-endpoint="+b.cluster.LinstorURL(), "--leader-elect",
+		"--pprof-bind-address="+b.pprof)
 	b.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	if b.options.log != "" {
 		if b.log, err = os.Create(b.options.log); err != nil {
@@ -106,7 +111,8 @@ func (b *bench) startOperator(ctx context.Context) error {
 // apply applies the StorageCluster.
 func (b *bench) apply(ctx context.Context) error {
 	file := filepath.Join(b.cluster.Dir(), "storagecluster.yaml")
-	manifest := "apiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\nspec:\n  storagePools: [" +
+	manifest := "apiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\nspec:\n  " +
+		"storagePools: [" +
 		strings.Join(poolEntries[:b.pools], ", ") + "]\n"
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 		return err
@@ -117,16 +123,17 @@ func (b *bench) apply(ctx context.Context) error {
 
 // until waits for the StorageCluster's status.
 func (b *bench) until(ctx context.Context, what string, good func(*v1alpha1.StorageClusterStatus) bool) error {
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, b.patience, true, func(ctx context.Context) (bool, error) {
-		var c v1alpha1.StorageCluster
-		if err := b.cluster.Client().Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c); err != nil {
-			return false, client.IgnoreNotFound(err)
-		}
-		if c.Status.Hold != nil {
-			return false, fmt.Errorf("hold %s: %s", c.Status.Hold.Reason, c.Status.Hold.Message)
-		}
-		return good(&c.Status), nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, b.patience, true,
+		func(ctx context.Context) (bool, error) {
+			var c v1alpha1.StorageCluster
+			if err := b.cluster.Client().Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c); err != nil {
+				return false, client.IgnoreNotFound(err)
+			}
+			if c.Status.Hold != nil {
+				return false, fmt.Errorf("hold %s: %s", c.Status.Hold.Reason, c.Status.Hold.Message)
+			}
+			return good(&c.Status), nil
+		})
 	if err != nil {
 		return fmt.Errorf("wait for %s: %w", what, err)
 	}

@@ -14,13 +14,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
 // floorNamespace is where the same DaemonSets run alone.
 const floorNamespace = "floor"
 
-// floor is the time that the operator's DaemonSets need without it: both created at once, on the same nodes, until all their
-// pods are ready. They are removed afterwards.
+// floor is the time that the operator's DaemonSets need without it: both created at once, on the same nodes, until all
+// their pods are ready. They are removed afterwards.
 func (b *bench) floor(ctx context.Context) error {
 	c := b.cluster.Client()
 	if err := c.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: floorNamespace}}); err != nil {
@@ -33,18 +34,19 @@ func (b *bench) floor(ctx context.Context) error {
 			return fmt.Errorf("create DaemonSet %s: %w", ds.Name, err)
 		}
 	}
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, b.patience, true, func(ctx context.Context) (bool, error) {
-		var list appsv1.DaemonSetList
-		if err := c.List(ctx, &list, client.InNamespace(floorNamespace)); err != nil {
-			return false, err
-		}
-		for i := range list.Items {
-			if int(list.Items[i].Status.NumberReady) != b.nodes {
-				return false, nil
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, b.patience, true,
+		func(ctx context.Context) (bool, error) {
+			var list appsv1.DaemonSetList
+			if err := c.List(ctx, &list, client.InNamespace(floorNamespace)); err != nil {
+				return false, err
 			}
-		}
-		return len(list.Items) == len(sets), nil
-	})
+			for i := range list.Items {
+				if int(list.Items[i].Status.NumberReady) != b.nodes {
+					return false, nil
+				}
+			}
+			return len(list.Items) == len(sets), nil
+		})
 	if err != nil {
 		return fmt.Errorf("wait for the pods: %w", err)
 	}
@@ -54,22 +56,23 @@ func (b *bench) floor(ctx context.Context) error {
 			return err
 		}
 	}
-	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, b.patience, true, func(ctx context.Context) (bool, error) {
-		var pods corev1.PodList
-		err := c.List(ctx, &pods, client.InNamespace(floorNamespace), client.Limit(1))
-		return len(pods.Items) == 0, err
-	})
+	return wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, b.patience, true,
+		func(ctx context.Context) (bool, error) {
+			var pods corev1.PodList
+			err := c.List(ctx, &pods, client.InNamespace(floorNamespace), client.Limit(1))
+			return len(pods.Items) == 0, err
+		})
 }
 
-// floorSets are the operator's DaemonSets with pods of the same size, but on all nodes and with containers that only run: under
-// their own names the simulated kubelets would load modules and start satellites for them. Init containers, which end at once where
-// a module is loaded, are containers like the others, since nothing would end them.
+// floorSets are the operator's DaemonSets with pods of the same size, but on all nodes and with containers that only
+// run: under their own names the simulated kubelets would load modules and start satellites for them. Init containers,
+// which end at once where a module is loaded, are containers like the others, since nothing would end them.
 func floorSets() []*appsv1.DaemonSet {
 	known := catalogue.Embedded()
 	release, _ := known.Release(known.Newest())
-	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &v1alpha1.StorageClusterSpec{}, Version: release.Version, Release: release}
-	loader, _ := known.LoaderByKey(catalogue.GenericKey)
-	generic := resources.ProfileOf(v1alpha1.PlatformGeneric)
+	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &v1alpha1.StorageClusterSpec{}, Release: release}
+	loader := known.LoaderFor("")
+	generic := platform.ProfileOf(v1alpha1.PlatformGeneric)
 	out := []*appsv1.DaemonSet{resources.ModuleLoader(p, generic, loader), resources.Satellite(p, generic)}
 	for _, ds := range out {
 		const label = "floor"

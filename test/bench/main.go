@@ -1,6 +1,6 @@
-// Command bench measures the operator on the simulated cluster, in one run: how long it takes from apply to Ready against
-// the time that the same pods need without it, what it asks and writes meanwhile, what it does at rest, and what a node
-// costs that joins or dies. Its last line on standard output is one JSON object; see docs/performance.md.
+// Command bench measures the operator on the simulated cluster, in one run: how long it takes from apply to Ready
+// against the time that the same pods need without it, what it asks and writes meanwhile, what it does at rest, and
+// what a node costs that joins or dies. Its last line on standard output is one JSON object; see docs/performance.md.
 package main
 
 import (
@@ -32,7 +32,8 @@ func main() {
 	flag.IntVar(&o.pools, "pools", 1, "storage pools on each node, 1 to 3")
 	flag.DurationVar(&o.podStart, "pod-start", 0, "time from a pod's binding to its start, as for an image pull")
 	flag.DurationVar(&o.podSpread, "pod-spread", 0, "what chance adds to that at most")
-	flag.DurationVar(&o.latency, "linstor-latency", 0, "time that each write to LINSTOR takes; writes then wait for each other, as under LINSTOR's lock")
+	flag.DurationVar(&o.latency, "linstor-latency", 0,
+		"time that each write to LINSTOR takes; writes then wait for each other, as under LINSTOR's lock")
 	flag.DurationVar(&o.idle, "idle", 3*time.Minute, "how long the cluster at rest is watched")
 	flag.DurationVar(&o.patience, "patience", 30*time.Minute, "bound of each wait")
 	flag.StringVar(&o.log, "operator-log", "", "file for the operator's log; none by default")

@@ -46,8 +46,8 @@ func (b *bench) statusSize(ctx context.Context) error {
 	return err
 }
 
-// idle watches the cluster at rest. What the install left to be written comes first: the steady look at LINSTOR may find the
-// last capacity.
+// idle watches the cluster at rest. What the install left to be written comes first: the steady look at LINSTOR may
+// find the last capacity.
 func (b *bench) idle(ctx context.Context) error {
 	const settle = 30 * time.Second
 	if err := pause(ctx, settle); err != nil {

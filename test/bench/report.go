@@ -10,7 +10,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -69,7 +69,8 @@ func (b *bench) mark() (mark, error) {
 
 // since counts what happened after a mark.
 func (b *bench) since(m mark) (part, error) {
-	p := part{Seconds: seconds(time.Since(m.at)), KubernetesWrites: map[string]int{}, KubernetesReads: map[string]int{}, Linstor: map[string]int{}}
+	p := part{Seconds: seconds(time.Since(m.at)), KubernetesWrites: map[string]int{}, KubernetesReads: map[string]int{},
+		Linstor: map[string]int{}}
 	events, err := b.cluster.AuditEvents()
 	if err != nil {
 		return part{}, err

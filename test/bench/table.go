@@ -21,22 +21,30 @@ var figures = []struct {
 	{"from apply to Ready, s", func(r *report) string { return number(r.Install.Seconds) }},
 	{"ratio to the floor", func(r *report) string { return fmt.Sprintf("%.2f", r.RatioToFloor) }},
 	{"writes to Kubernetes until Ready", func(r *report) string { return fmt.Sprint(r.Install.Writes) }},
-	{"of these, label patches of Nodes", func(r *report) string { return fmt.Sprint(r.Install.KubernetesWrites["patch nodes"]) }},
-	{"of these, writes of the status", func(r *report) string { return fmt.Sprint(r.Install.KubernetesWrites["patch storageclusters/status"]) }},
+	{"of these, label patches of Nodes",
+		func(r *report) string { return fmt.Sprint(r.Install.KubernetesWrites["patch nodes"]) }},
+	{"of these, writes of the status",
+		func(r *report) string { return fmt.Sprint(r.Install.KubernetesWrites["patch storageclusters/status"]) }},
 	{"reads from Kubernetes until Ready, watches aside", func(r *report) string { return fmt.Sprint(r.Install.Reads) }},
-	{"reads from / writes to LINSTOR until Ready", func(r *report) string { return fmt.Sprintf("%d / %d", r.Install.LinstorReads, r.Install.LinstorWrites) }},
+	{"reads from / writes to LINSTOR until Ready",
+		func(r *report) string { return fmt.Sprintf("%d / %d", r.Install.LinstorReads, r.Install.LinstorWrites) }},
 	{"operator's processor time until Ready, s", func(r *report) string { return number(r.Install.CPUSeconds) }},
 	{"operator's peak memory until Ready / in the whole run, MiB", func(r *report) string {
 		return fmt.Sprintf("%.0f / %.0f", r.Install.PeakMiB, r.Death.PeakMiB)
 	}},
 	{"size of the status, bytes", func(r *report) string { return fmt.Sprint(r.StatusBytes) }},
-	{"at rest: writes / reads, all in all", func(r *report) string { return fmt.Sprintf("%d / %d", r.Idle.Writes, r.Idle.Reads) }},
+	{"at rest: writes / reads, all in all",
+		func(r *report) string { return fmt.Sprintf("%d / %d", r.Idle.Writes, r.Idle.Reads) }},
 	{"at rest: requests to LINSTOR per minute, probes aside", func(r *report) string {
-		return fmt.Sprintf("%.0f", perMinute(float64(r.Idle.LinstorReads+r.Idle.LinstorWrites-r.Idle.Linstor["GET /health"]), r))
+		return fmt.Sprintf("%.0f", perMinute(float64(r.Idle.LinstorReads+r.Idle.LinstorWrites-r.Idle.Linstor["GET /health"]),
+			r))
 	}},
-	{"at rest: processor time per minute, s", func(r *report) string { return fmt.Sprintf("%.2f", perMinute(r.Idle.CPUSeconds, r)) }},
-	{"a node joins, s / writes", func(r *report) string { return fmt.Sprintf("%s / %d", number(r.Join.Seconds), r.Join.Writes) }},
-	{"a node dies: until Degraded, s / writes", func(r *report) string { return fmt.Sprintf("%s / %d", number(r.Death.Seconds), r.Death.Writes) }},
+	{"at rest: processor time per minute, s",
+		func(r *report) string { return fmt.Sprintf("%.2f", perMinute(r.Idle.CPUSeconds, r)) }},
+	{"a node joins, s / writes",
+		func(r *report) string { return fmt.Sprintf("%s / %d", number(r.Join.Seconds), r.Join.Writes) }},
+	{"a node dies: until Degraded, s / writes",
+		func(r *report) string { return fmt.Sprintf("%s / %d", number(r.Death.Seconds), r.Death.Writes) }},
 }
 
 func number(f float64) string { return fmt.Sprintf("%.1f", f) }

@@ -20,27 +20,34 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// apiNet is the network between the operator and the API server. It counts requests and, while it is told so, lets a part of
-// them go wrong.
+// apiNet is the network between the operator and the API server. It counts requests and, while it is told so, lets a
+// part of them go wrong.
 type apiNet struct {
 	mu    sync.Mutex
 	rng   *rand.Rand
 	share float64 // of the requests that go wrong
 	sent  int
+	// refused is the Node of which every patch is refused; "" for none.
+	refused string
 }
 
 // apiFault is a way in which a request to the API server goes wrong.
 type apiFault struct {
 	class string
-	// writes is whether only requests that change something can go wrong so.
+	// writes reports whether only requests that change something can go wrong so.
 	writes bool
 	strike func(r *http.Request, send func() (*http.Response, error)) (*http.Response, error)
 }
 
+// wentWrong is what the API server says of what goes wrong.
+const wentWrong = "the test lets this go wrong"
+
 // says is an answer of the API server.
-func says(code int32, reason metav1.StatusReason, retryAfter string) func(*http.Request, func() (*http.Response, error)) (*http.Response, error) {
+func says(code int32, reason metav1.StatusReason, retryAfter string) func(*http.Request,
+	func() (*http.Response, error)) (*http.Response, error) {
 	return func(r *http.Request, _ func() (*http.Response, error)) (*http.Response, error) {
-		body, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: "the test lets this go wrong"})
+		body, err := json.Marshal(metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status: metav1.StatusFailure, Code: code, Reason: reason, Message: wentWrong})
 		if err != nil {
 			return nil, err
 		}
@@ -51,6 +58,10 @@ func says(code int32, reason metav1.StatusReason, retryAfter string) func(*http.
 		return resp, nil
 	}
 }
+
+// refusedByWebhook is the refusal of an admission webhook that gives no reason, only words (apiserver, ToStatusErr).
+var refusedByWebhook = apiFault{class: "patch of a Node refused", writes: true,
+	strike: says(http.StatusBadRequest, "", "")}
 
 var apiFaults = []apiFault{
 	{class: "409", writes: true, strike: says(http.StatusConflict, metav1.StatusReasonConflict, "")},
@@ -69,7 +80,8 @@ var apiFaults = []apiFault{
 		}
 		return send()
 	}},
-	{class: "EOF before the answer", strike: func(_ *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+	{class: "EOF before the answer", strike: func(_ *http.Request, send func() (*http.Response, error)) (*http.Response,
+		error) {
 		resp, err := send()
 		if err != nil {
 			return nil, err
@@ -77,18 +89,19 @@ var apiFaults = []apiFault{
 		_ = resp.Body.Close()
 		return nil, io.EOF
 	}},
-	{class: "cut in the middle of the answer", strike: func(_ *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
-		resp, err := send()
-		if err != nil {
-			return nil, err
-		}
-		const some = 300 // bytes; of a watch, which has no end, it is the first events
-		head, err := io.ReadAll(io.LimitReader(resp.Body, some))
-		_ = resp.Body.Close()
-		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(head[:len(head)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
-		resp.ContentLength = -1
-		return resp, err
-	}},
+	{class: "cut in the middle of the answer",
+		strike: func(_ *http.Request, send func() (*http.Response, error)) (*http.Response, error) {
+			resp, err := send()
+			if err != nil {
+				return nil, err
+			}
+			const some = 300 // bytes; of a watch, which has no end, it is the first events
+			head, err := io.ReadAll(io.LimitReader(resp.Body, some))
+			_ = resp.Body.Close()
+			resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(head[:len(head)/2]), iotest.ErrReader(io.ErrUnexpectedEOF)))
+			resp.ContentLength = -1
+			return resp, err
+		}},
 }
 
 // attach puts the network before the operators that are started from now on.
@@ -104,6 +117,9 @@ func (a *apiNet) carry(next http.RoundTripper, r *http.Request) (*http.Response,
 	var f *apiFault
 	if a.share > 0 && a.rng.Float64() < a.share {
 		f = &apiFaults[a.rng.IntN(len(apiFaults))]
+	}
+	if a.refused != "" && r.Method == http.MethodPatch && r.URL.Path == "/api/v1/nodes/"+a.refused {
+		f = &refusedByWebhook
 	}
 	a.mu.Unlock()
 	if f == nil || f.writes && r.Method == http.MethodGet {
@@ -126,7 +142,8 @@ func (a *apiNet) count() int {
 	return a.sent
 }
 
-// TestAPIFaults lets a fifth of the operator's requests to the API server go wrong, at random, through whole scenarios.
+// TestAPIFaults lets a fifth of the operator's requests to the API server go wrong, at random, through whole
+// scenarios.
 func TestAPIFaults(t *testing.T) {
 	eachLife(t, []string{"install"}, func(t *testing.T, s scenario) {
 		net := &apiNet{rng: seeded(t)}

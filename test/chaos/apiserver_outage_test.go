@@ -10,18 +10,22 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
-// TestAPIServerStops stops etcd, and in full the API server and both as well, while the cluster is at rest, while it is installed and while its
-// spec changes. The operator asks neither the API server nor LINSTOR more than a little, and goes on when it is back.
+// TestAPIServerStops stops etcd, and in full the API server and both as well, while the cluster is at rest, while it
+// is installed and while its spec changes. The operator asks neither the API server nor LINSTOR more than a little,
+// and goes on when it is back.
 func TestAPIServerStops(t *testing.T) {
 	away, rounds, outages := 4*time.Second, 1, [][]string{{kubebin.Etcd}}
 	if full() {
-		away, rounds, outages = 20*time.Second, 2, append(outages, []string{kubebin.APIServer}, []string{kubebin.Etcd, kubebin.APIServer})
+		away, rounds, outages = 20*time.Second, 2,
+			append(outages, []string{kubebin.APIServer}, []string{kubebin.Etcd, kubebin.APIServer})
 	}
 	net := &apiNet{}
 	e := harness.Start(t, harness.Nodes(3))
 	net.attach(e)
-	e.Lease = longLease          // outlives the outages
-	e.Patience = 5 * time.Minute // Kubernetes' garbage collector, which removes pods, takes minutes to get over an outage
+	e.Lease = longLease // outlives the outages
+	// Kubernetes' garbage collector, which removes the pods of a deleted DaemonSet, takes minutes to get over an outage,
+	// and more than five where the machine is busy.
+	e.Patience = 15 * time.Minute
 	sup := e.Supervise()
 	c := &course{scenario: installScenario(), Env: e, wire: &wire{}}
 	c.learn()
@@ -44,7 +48,8 @@ func TestAPIServerStops(t *testing.T) {
 				// At rest, and then there is something to do.
 				r.settle()
 				r.outage(func() { r.quiet(net, away) }, components...)
-				apply(harness.ThinPool + devicePool + "  deletionPolicy: Delete\n  controller: {properties: {Aux/example.com/after: outage}}\n")(r.Env)
+				apply(harness.ThinPool + devicePool +
+					"  deletionPolicy: Delete\n  controller: {properties: {Aux/example.com/after: outage}}\n")(r.Env)
 				r.Eventually("the changed spec is carried out", func() error {
 					if got := r.View().Properties["Aux/example.com/after"]; got != "outage" {
 						return fmt.Errorf("the property is %q", got)
@@ -73,8 +78,8 @@ func (c *course) quiet(net *apiNet, d time.Duration) {
 	seconds := time.Since(began).Seconds()
 	api, asked = net.count()-api, len(c.Sim.World().Requests())-asked
 	c.T.Logf("in %.1f s without API server: %d requests to it, %d to LINSTOR", seconds, api, asked)
-	// A dozen watches try again about once a second at first, then less often. LINSTOR is looked at with five requests, at most
-	// every PollWorking.
+	// A dozen watches try again about once a second at first, then less often. LINSTOR is looked at with five requests,
+	// at most every PollWorking.
 	if most := 25 + 25*seconds; float64(api) > most {
 		c.T.Errorf("%d requests to the API server in %.1f s, at most %.0f are wanted", api, seconds, most)
 	}

@@ -8,12 +8,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -22,9 +24,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// endState is all that a run has come to, as text: the StorageCluster, the operator's objects and labels, what LINSTOR has,
-// and what is on the disks. What must differ from run to run is left out: identities, times, versions of objects, how it came
-// about (history, Events), and what others report of the operator's objects.
+// endState is all that a run has come to, as text: the StorageCluster, the operator's objects and labels, what LINSTOR
+// has, and what is on the disks. What must differ from run to run is left out: identities, times, versions of objects,
+// how it came about (history, Events), and what others report of the operator's objects.
 func endState(e *harness.Env) (string, error) {
 	state := map[string]any{}
 	c := &v1alpha1.StorageCluster{}
@@ -34,10 +36,11 @@ func endState(e *harness.Env) (string, error) {
 	case err != nil:
 		return "", err
 	default:
-		state["cluster"] = masked(plain(c))
+		state["cluster"] = comparableCluster(c)
 		state["caught up"] = c.Status.ObservedGeneration == c.Generation && c.Status.AcceptedGeneration == c.Generation
 	}
-	for _, look := range []func(*harness.Env, *v1alpha1.StorageCluster, map[string]any) error{lookAtObjects, lookAtNodes, lookAtLinstor} {
+	for _, look := range []func(*harness.Env, *v1alpha1.StorageCluster, map[string]any) error{lookAtObjects, lookAtNodes,
+		lookAtLinstor} {
 		if err := look(e, c, state); err != nil {
 			return "", err
 		}
@@ -53,7 +56,8 @@ func awaitState(e *harness.Env, want string) {
 	e.EventuallyEvery(lookEvery, "the end of the undisturbed run", func() error {
 		state, err := endState(e)
 		if err == nil && state != want {
-			err = fmt.Errorf("end states differ (-want +got):\n%s", cmp.Diff(strings.Split(want, "\n"), strings.Split(state, "\n")))
+			err = fmt.Errorf("end states differ (-want +got):\n%s",
+				cmp.Diff(strings.Split(want, "\n"), strings.Split(state, "\n")))
 		}
 		if err != nil && time.Now().After(deadline) {
 			e.T.Fatal(err)
@@ -62,14 +66,16 @@ func awaitState(e *harness.Env, want string) {
 	})
 }
 
-// lookAtObjects lists the operator's objects. Of the accepted specs only the present one counts: how many old ones are kept
-// depends on how often the spec changed.
+// lookAtObjects lists the operator's objects. Of the accepted specs only the present one counts: how many old ones are
+// kept depends on how often the spec changed.
 func lookAtObjects(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]any) error {
 	for kind, list := range map[string]client.ObjectList{
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
-		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{}, "ControllerRevision": &appsv1.ControllerRevisionList{},
+		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
+		"ControllerRevision": &appsv1.ControllerRevisionList{},
 	} {
-		err := e.Client().List(e.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelCluster})
+		err := e.Client().List(e.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace),
+			client.HasLabels{v1alpha1.LabelCluster})
 		if err != nil {
 			return err
 		}
@@ -111,7 +117,7 @@ func lookAtNodes(e *harness.Env, _ *v1alpha1.StorageCluster, state map[string]an
 		}
 		state["node "+n.Name] = own
 		if m := e.Sim.World().Machine(n.Name); m != nil {
-			state["machine "+n.Name] = map[string]any{"disks": m.Disks(), "groups": m.VolumeGroups(), "zpools": m.ZPools()}
+			state["machine "+n.Name] = map[string]any{"disks": m.Disks(), "groups": m.LVM().Groups(), "zpools": m.ZFS().Pools()}
 		}
 	}
 	return nil
@@ -123,7 +129,8 @@ func lookAtLinstor(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]
 		state["registered"] = e.Sim.World().Database("k8s").Nodes()
 		return nil
 	}
-	for _, p := range []string{"/v1/nodes", "/v1/view/storage-pools", "/v1/storage-pool-definitions", "/v1/controller/properties", "/v1/view/resources", "/v1/node-connections"} {
+	for _, p := range []string{"/v1/nodes", "/v1/view/storage-pools", "/v1/storage-pool-definitions",
+		"/v1/controller/properties", "/v1/view/resources", "/v1/node-connections"} {
 		req, err := http.NewRequestWithContext(e.Ctx, http.MethodGet, e.Sim.LinstorURL()+p, nil)
 		if err != nil {
 			return err
@@ -146,6 +153,18 @@ func lookAtLinstor(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]
 	return nil
 }
 
+// comparableCluster is a cluster without what differs from run to run: of several nodes, which one's disk was used
+// first is chance.
+func comparableCluster(c *v1alpha1.StorageCluster) map[string]any {
+	c = c.DeepCopy()
+	for _, p := range c.Status.Pools.ByPool {
+		slices.SortFunc(p.RecentDevices, func(a, b v1alpha1.PoolDevice) int {
+			return strings.Compare(a.Node+" "+a.Path, b.Node+" "+b.Path)
+		})
+	}
+	return masked(plain(c))
+}
+
 // plain turns an object into maps and lists.
 func plain(o any) map[string]any {
 	out, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
@@ -158,13 +177,17 @@ func plain(o any) map[string]any {
 // unequal are the fields that differ from run to run.
 var unequal = []string{
 	"uid", "uuid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink",
-	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress", "updated", "history", "target",
+	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress",
+	"updated", "history", "target",
 	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }
 
 // names that are made up, and times, in texts.
-var madeUp = regexp.MustCompile(`h-[0-9a-f]{6,}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|generation \d+|-[0-9a-f]{8,10}\b`)
+var madeUp = regexp.MustCompile(`h-[0-9a-f]{6,}|` +
+	`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|` +
+	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|` +
+	`generation \d+|-[0-9a-f]{8,10}\b`)
 
 func text(s string) string { return madeUp.ReplaceAllString(s, "…") }
 
@@ -190,5 +213,29 @@ func mask(v any) any {
 		return v
 	default:
 		return v
+	}
+}
+
+func TestComparableCluster(t *testing.T) {
+	disk := func(node string, at int64) v1alpha1.PoolDevice {
+		return v1alpha1.PoolDevice{Node: node, Path: "/dev/sdb", Serial: "S" + node, Since: metav1.Unix(at, 0)}
+	}
+	of := func(disks ...v1alpha1.PoolDevice) *v1alpha1.StorageCluster {
+		c := &v1alpha1.StorageCluster{}
+		c.Status.Pools = v1alpha1.PoolsStatus{ByPool: []v1alpha1.PoolStatus{{Name: "fast", RecentDevices: disks}}}
+		return c
+	}
+	given := of(disk("n2", 20), disk("n1", 10))
+	want := comparableCluster(of(disk("n1", 12), disk("n2", 11)))
+	if diff := cmp.Diff(want, comparableCluster(given)); diff != "" {
+		t.Errorf("the same disks, used in another order: -want +got\n%s", diff)
+	}
+	if given.Status.Pools.ByPool[0].RecentDevices[0].Node != "n2" {
+		t.Error("the cluster itself was changed")
+	}
+	other := disk("n2", 11)
+	other.Serial = "S4EV9"
+	if cmp.Equal(want, comparableCluster(of(disk("n1", 12), other))) {
+		t.Error("another disk makes no difference")
 	}
 }

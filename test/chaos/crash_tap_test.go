@@ -34,8 +34,8 @@ var deaths = []death{seen, lost, unsent}
 
 var errKilled = errors.New("the operator was killed before this write")
 
-// tap stands between operators and everything that they write to. It numbers the writes of one step, and ends an operator at
-// one of them.
+// tap stands between operators and everything that they write to. It numbers the writes of one step, and ends an
+// operator at one of them.
 type tap struct {
 	mu     sync.Mutex
 	nth    map[string]int // writes of this step, by what they do
@@ -170,15 +170,17 @@ type write struct {
 	method string
 	what   string // for a human, and the same in each run
 	object string // kind and name, in Kubernetes
-	// linstor is whether it goes to LINSTOR, counts whether it may not be repeated there.
+	// linstor reports whether it goes to LINSTOR, counts whether it may not be repeated there.
 	linstor, counts bool
 	event           bool
 }
 
 // generated are the parts of names that differ from run to run: hashes and random suffixes.
-var generated = regexp.MustCompile(`-[0-9a-f]{8,10}\b|(linstor-(satellite|controller|module-loader-[a-z]+)(-\*)?)-[0-9a-z]{5}$`)
+var generated = regexp.MustCompile(`-[0-9a-f]{8,10}\b|` +
+	`(linstor-(satellite|controller|module-loader-[a-z]+)(-\*)?)-[0-9a-z]{5}$`)
 
-// describe tells what a request writes; nil for one that changes nothing, or has nothing to do with what the operator is for.
+// describe tells what a request writes; nil for one that changes nothing, or has nothing to do with what the operator
+// is for.
 func describe(r *http.Request) *write {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		return nil
@@ -208,7 +210,8 @@ func describe(r *http.Request) *write {
 	if len(parts) > 2 && parts[0] == "namespaces" {
 		parts = parts[2:]
 	}
-	if group == "coordination.k8s.io" || strings.HasSuffix(group, ".authentication.k8s.io") || strings.HasPrefix(group, "auth") {
+	if group == "coordination.k8s.io" || strings.HasSuffix(group, ".authentication.k8s.io") ||
+		strings.HasPrefix(group, "auth") {
 		return nil
 	}
 	if len(parts) == 1 { // a creation names its object in the body

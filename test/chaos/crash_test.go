@@ -14,14 +14,20 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// TestCrash ends the operator at every single write, to Kubernetes and to LINSTOR, of every step of every scenario, in three
-// ways: right after the write, with its reply lost, and right before it. A new operator with empty caches goes on. The end
-// must be the one of the undisturbed run, and nothing may be created or deleted more often than there.
+// TestCrash ends the operator at every single write, to Kubernetes and to LINSTOR, of every step of every scenario, in
+// three ways: right after the write, with its reply lost, and right before it (in a slow scenario by turns). A new
+// operator with empty caches goes on. The end must be the one of the undisturbed run, and nothing may be created or
+// deleted more often than there.
 func TestCrash(t *testing.T) {
 	t.Parallel()
 	for _, s := range scenarios() {
 		every := bounded[s.name]
 		switch {
+		case full() && s.slow:
+			t.Run(s.name+"/turns", func(t *testing.T) {
+				t.Parallel()
+				crashEverywhere(t, &s, 1, deaths...)
+			})
 		case full():
 			for _, d := range deaths {
 				t.Run(s.name+"/"+string(d), func(t *testing.T) {
@@ -38,14 +44,15 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// bounded says which scenarios run in every test run, and at which of their writes the operator dies: every n-th, in one of
-// the three ways.
+// bounded says which scenarios run in every test run, and at which of their writes the operator dies: every n-th, in
+// one of the three ways.
 var bounded = map[string]int{"install": 6, "members": 5, "resume": 5}
 
 // maxFailures ends a scenario: after each failure it goes on with a new cluster.
 const maxFailures = 8
 
-// crashEverywhere goes round a scenario until the operator has been killed at every n-th of its writes, in these ways by turns.
+// crashEverywhere goes round a scenario until the operator has been killed at every n-th of its writes, in these ways
+// by turns.
 func crashEverywhere(t *testing.T, s *scenario, every int, by ...death) {
 	c := newCircle(t, s)
 	failures := 0
@@ -101,11 +108,12 @@ type outcome struct {
 	made, events map[string]int
 }
 
-// newCircle starts a cluster and goes round twice: the first time finds things that are there afterwards, such as loaded
-// kernel modules. The second time is what all others must be like.
+// newCircle starts a cluster and goes round twice: the first time finds things that are there afterwards, such as
+// loaded kernel modules. The second time is what all others must be like.
 func newCircle(t *testing.T, s *scenario) *circle {
 	t.Helper()
-	c := &circle{e: s.start(t), s: s, tap: &tap{}, want: make([]outcome, len(s.steps)), points: make([][]string, len(s.steps))}
+	c := &circle{e: s.start(t), s: s, tap: &tap{}, want: make([]outcome, len(s.steps)),
+		points: make([][]string, len(s.steps))}
 	c.tap.begin("", seen)
 	c.tap.run(c.e)
 	if s.begin != nil {
@@ -177,7 +185,8 @@ func (c *circle) crash(t *testing.T, i int, point string, d death) {
 	if !c.waitDeath(e, s) {
 		t.Logf("chaos: %s did not come this time", point)
 	} else {
-		injected("crash: " + map[death]string{seen: "after a write", lost: "after a write, reply lost", unsent: "before a write"}[d])
+		injected("crash: " + map[death]string{seen: "after a write", lost: "after a write, reply lost",
+			unsent: "before a write"}[d])
 		c.learn(i)
 		e.StopOperator()
 		c.tap.run(e)

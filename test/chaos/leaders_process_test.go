@@ -21,20 +21,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 )
 
-// operatorVariable makes this test binary an operator: only a process of its own can be stopped as a whole, with its timers.
+// operatorVariable makes this test binary an operator: only a process of its own can be stopped as a whole, with its
+// timers.
 const operatorVariable = "CHAOS_OPERATOR"
 
 // operatorSettings are what such an operator is told.
 type operatorSettings struct {
 	Kube, Linstor string
-	Timing        phases.Timing
+	Timing        cluster.Timing
 	Lease         time.Duration
 }
 
@@ -45,7 +46,8 @@ func runOperator(text string) error {
 		return err
 	}
 	mgr, err := operator.New(&rest.Config{Host: s.Kube}, operator.Options{
-		LinstorEndpoint: s.Linstor, MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: s.Lease, Timing: s.Timing,
+		LinstorEndpoint: s.Linstor, MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: s.Lease,
+		Timing:    s.Timing,
 		RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -56,7 +58,8 @@ func runOperator(text string) error {
 	return mgr.Start(ctx)
 }
 
-// process is an operator in a process of its own. Its requests come through here, where it is stopped at one of its writes.
+// process is an operator in a process of its own. Its requests come through here, where it is stopped at one of its
+// writes.
 type process struct {
 	e      *harness.Env
 	cmd    *exec.Cmd
@@ -81,7 +84,8 @@ type process struct {
 // startProcess starts an operator that is stopped at one of its writes, counted from the call of arm.
 func startProcess(e *harness.Env, lease time.Duration) *process {
 	e.T.Helper()
-	p := &process{e: e, exited: make(chan struct{}), reached: make(chan struct{}), paused: make(chan struct{}), resumed: make(chan struct{})}
+	p := &process{e: e, exited: make(chan struct{}), reached: make(chan struct{}), paused: make(chan struct{}),
+		resumed: make(chan struct{})}
 	transport, err := rest.TransportFor(e.Config)
 	if err != nil {
 		e.T.Fatal(err)
@@ -90,7 +94,8 @@ func startProcess(e *harness.Env, lease time.Duration) *process {
 		Kube: p.serve(e.Config.Host, p.passing("Kubernetes", transport)), Timing: e.Timing, Lease: lease,
 		// What justifies a call is judged when it is sent, not when it lands.
 		Linstor: p.serve(e.Sim.LinstorURL(), &invariants.Evidence{
-			Next: p.passing("LINSTOR", http.DefaultTransport), Now: p.clock, Violate: func(m string) { e.T.Errorf("violation: %s", m) },
+			Next: p.passing("LINSTOR", http.DefaultTransport), Now: p.clock,
+			Violate: func(m string) { e.T.Errorf("violation: %s", m) },
 		}),
 	})
 	if err != nil {
@@ -174,8 +179,8 @@ func (p *process) pass(what string) {
 	}
 }
 
-// beforePause is how long the write at which the process is stopped is held before. What was past its check by then, for other
-// nodes say, is sent in that time: no system could take back a write between the check and the wire.
+// beforePause is how long the write at which the process is stopped is held before. What was past its check by then,
+// for other nodes say, is sent in that time: no system could take back a write between the check and the wire.
 const beforePause = 200 * time.Millisecond
 
 // pause stops the process as a whole.
@@ -192,8 +197,8 @@ func (p *process) pause() {
 	close(p.paused)
 }
 
-// clock stands still while the process does: a call that was past its check when the process was stopped is sent when it goes
-// on, and the look that justifies it has not aged for the operator.
+// clock stands still while the process does: a call that was past its check when the process was stopped is sent when
+// it goes on, and the look that justifies it has not aged for the operator.
 func (p *process) clock() time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()

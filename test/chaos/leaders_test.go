@@ -10,15 +10,16 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// TestLeaders stops the operator that leads, as a whole, at one of its writes, until another one has taken over and has gone
-// on. Then it wakes up: what it had sent may land, and nothing else of it.
+// TestLeaders stops the operator that leads, as a whole, at one of its writes, until another one has taken over and
+// has gone on. Then it wakes up: what it had sent may land, and nothing else of it.
 func TestLeaders(t *testing.T) {
 	eachLife(t, []string{"install", "members"}, func(t *testing.T, s scenario) {
 		newReign(t, &s).pauseAll(t)
 	})
 }
 
-// The writes of a step at which the leader is stopped: every n-th, of which the bounded campaign takes but the first ones.
+// The writes of a step at which the leader is stopped: every n-th, of which the bounded campaign takes but the first
+// ones.
 const (
 	writesBetween        = 4
 	writesBetweenBounded = 17
@@ -78,7 +79,8 @@ func settledState(e *harness.Env) (state string, err error) {
 	return state, err
 }
 
-// pauseAll stops leaders at writes of one step after the other. The world is at a step's beginning before and after each round.
+// pauseAll stops leaders at writes of one step after the other. The world is at a step's beginning before and after
+// each round.
 func (r *reign) pauseAll(t *testing.T) {
 	t.Helper()
 	for i := range r.s.steps {
@@ -109,10 +111,10 @@ func (r *reign) pauseAll(t *testing.T) {
 	}
 }
 
-// round goes once through all steps, beginning with one in which the leader is stopped at its k-th write and another one takes
-// over. Every other time the write lands late, right before the first leader goes on; else it lands at once, and the first
-// leader goes on after the step that follows. more is false if the step has fewer writes; early
-// is whether the first leader lost its Lease before it came to the write.
+// round goes once through all steps, beginning with one in which the leader is stopped at its k-th write and another
+// one takes over. Every other time the write lands late, right before the first leader goes on; else it lands at once,
+// and the first leader goes on after the step that follows. more is false if the step has fewer writes; early reports
+// whether the first leader lost its Lease before it came to the write.
 func (r *reign) round(e *harness.Env, step, k int) (more, early bool) {
 	e.T.Helper()
 	r.e.StopOperator() // the one that led in the round before
@@ -174,8 +176,8 @@ func (s *scenario) passed(e *harness.Env, step int) {
 	}
 }
 
-// pausedBefore waits until the process is stopped; false if the step ends before, or the process, which loses its Lease where
-// the machine is too busy.
+// pausedBefore waits until the process is stopped; false if the step ends before, or the process, which loses its
+// Lease where the machine is too busy.
 func (p *process) pausedBefore(done func() error) bool {
 	p.e.T.Helper()
 	late := time.After(harness.Patience)

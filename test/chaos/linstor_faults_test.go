@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	refusals "github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -39,7 +40,8 @@ type landing struct {
 	calls []string
 }
 
-// embark brings a scenario's cluster up, with a network to LINSTOR that can do harm, and goes through it once with nothing broken.
+// embark brings a scenario's cluster up, with a network to LINSTOR that can do harm, and goes through it once with
+// nothing broken.
 func embark(t *testing.T, s scenario) *course {
 	t.Helper()
 	c := &course{scenario: s, Env: s.start(t)}
@@ -74,7 +76,7 @@ func (c *course) learn() {
 // depart begins a step: what is counted is counted from here, the phases from those that were before.
 func (c *course) depart() (before []v1alpha1.Transition) {
 	c.Sim.World().ResetRequests()
-	return status(c.Env).History
+	return steps(c.Env)
 }
 
 func (c *course) rewind() {
@@ -114,7 +116,8 @@ func (c *course) made() map[string]int {
 			Pool   string `json:"storage_pool_name"`
 			Backed string `json:"pool_name"`
 		}
-		if w.Method == http.MethodPost && w.Status == http.StatusCreated && w.Path != "/v1/controller/properties" && json.Unmarshal(w.Body, &body) == nil {
+		if w.Method == http.MethodPost && w.Status == http.StatusCreated && w.Path != "/v1/controller/properties" &&
+			json.Unmarshal(w.Body, &body) == nil {
 			made[strings.TrimSpace(w.Path+" "+body.Name+body.Pool+body.Backed)]++
 		}
 	}
@@ -123,7 +126,7 @@ func (c *course) made() map[string]int {
 
 // asked lists why the cluster has waited for a human since a step began.
 func (c *course) asked(before []v1alpha1.Transition) []string {
-	now := status(c.Env).History // the newest first
+	now := steps(c.Env) // the newest first
 	if len(before) > 0 {
 		last := slices.IndexFunc(now, func(h v1alpha1.Transition) bool { return equality.Semantic.DeepEqual(h, before[0]) })
 		if last >= 0 {
@@ -131,25 +134,31 @@ func (c *course) asked(before []v1alpha1.Transition) []string {
 		}
 	}
 	var out []string
-	for _, h := range now {
-		if h.To == v1alpha1.PhaseHumanIntervention {
-			out = append(out, h.Message)
+	for i := range now {
+		if now[i].To == v1alpha1.PhaseHumanIntervention {
+			out = append(out, now[i].Message+": "+c.HoldText(&now[i]))
 		}
 	}
 	return out
 }
 
+// steps are the changes of phase so far, the newest first.
+func steps(e *harness.Env) []v1alpha1.Transition {
+	return e.Steps(&v1alpha1.StorageCluster{Status: *status(e)})
+}
+
 // status is the StorageCluster's; empty when there is none.
 func status(e *harness.Env) *v1alpha1.StorageClusterStatus {
 	var c v1alpha1.StorageCluster
-	if err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c); err != nil && !apierrors.IsNotFound(err) {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &c); err != nil &&
+		!apierrors.IsNotFound(err) {
 		e.T.Fatal(err)
 	}
 	return &c.Status
 }
 
-// round goes through the scenario once more, with the harm that plan tells for each step, and compares. Harm that lasts is
-// lifted when the status tells of it.
+// round goes through the scenario once more, with the harm that plan tells for each step, and compares. Harm that
+// lasts is lifted when the status tells of it.
 func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault, lasting bool) {
 	t.Helper()
 	r := *c
@@ -183,6 +192,10 @@ func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault
 		if r.wire.loops() {
 			got = slices.DeleteFunc(got, func(message string) bool { return strings.Contains(message, "controller ended") })
 		}
+		// The test may be late to lift harm that lasts. What LINSTOR has refused so often by then is a human's matter.
+		if lasting && len(r.wire.hit()) >= refusals.RefusalsThatLast {
+			got = slices.DeleteFunc(got, func(message string) bool { return strings.Contains(message, outOfOrderWords) })
+		}
 		if len(got) != len(want.asked) {
 			t.Errorf("%s: a human was asked for %q, want %q", s.name, got, want.asked)
 		}
@@ -193,7 +206,8 @@ func (c *course) round(t *testing.T, plan func(step int) map[string]linstorFault
 	r.rewind()
 }
 
-// toldWithin bounds how long the operator may keep it to itself that calls fail. It is short of the deadlines of the states.
+// toldWithin bounds how long the operator may keep it to itself that calls fail. It is short of the deadlines of the
+// states.
 const toldWithin = 20 * time.Second
 
 // awaitTold waits until the status tells what is wrong, or the step is over in spite of it.
@@ -218,7 +232,8 @@ func (c *course) awaitTold(s *step) {
 				first = time.Now()
 			}
 			if time.Since(first) > toldWithin {
-				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, harmText(harm), status(c.Env).Message)
+				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, harmText(harm),
+					status(c.Env).Message)
 				return nil
 			}
 		}
@@ -234,16 +249,16 @@ func harmText(harm map[string]linstorFault) string {
 	return strings.Join(out, "; ")
 }
 
-// fits is whether a call can go wrong so.
+// fits reports whether a call can go wrong so.
 func (f *linstorFault) fits(call string) bool {
-	return !f.writes || !strings.HasPrefix(call, http.MethodGet)
+	return strings.HasPrefix(call, f.only) && (!f.writes || !strings.HasPrefix(call, http.MethodGet))
 }
 
 // boundedTurns is every which turn belongs to the bounded part.
-const boundedTurns = 4
+const boundedTurns = 5
 
-// TestLinstorFaults lets calls to LINSTOR go wrong in all ways. In every run of a scenario each call goes wrong once, and
-// over the runs in every way.
+// TestLinstorFaults lets calls to LINSTOR go wrong in all ways. In every run of a scenario each call goes wrong once,
+// and over the runs in every way.
 func TestLinstorFaults(t *testing.T) {
 	eachLife(t, []string{"install"}, func(t *testing.T, s scenario) {
 		c := embark(t, s)
@@ -266,7 +281,8 @@ func TestLinstorFaults(t *testing.T) {
 	})
 }
 
-// TestLinstorFaultsAlone lets one call of each step go wrong at a time: once, and for as long as it takes the status to tell.
+// TestLinstorFaultsAlone lets one call of each step go wrong at a time: once, and for as long as it takes the status
+// to tell.
 func TestLinstorFaultsAlone(t *testing.T) {
 	eachLife(t, []string{"install"}, func(t *testing.T, s scenario) {
 		c := embark(t, s)
@@ -283,12 +299,12 @@ func TestLinstorFaultsAlone(t *testing.T) {
 	})
 }
 
-// aloneEvery is every which call goes wrong alone in a life that is no installation, in each way another. That each goes wrong in
-// every way is what TestLinstorFaults sees to.
+// aloneEvery is every which call goes wrong alone in a life that is no installation, in each way another. That each
+// goes wrong in every way is what TestLinstorFaults sees to.
 const aloneEvery = 3
 
-// alone does one kind of harm to one kind of call of each step after the other. The bounded part looks whether every write that
-// is refused for long is told.
+// alone does one kind of harm to one kind of call of each step after the other. The bounded part looks whether every
+// write that is refused for long is told.
 func (c *course) alone(t *testing.T, f linstorFault, lasting bool, begin, every int) {
 	first := make([][]string, len(c.want)) // calls by step
 	most := 0

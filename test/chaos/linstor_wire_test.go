@@ -16,41 +16,51 @@ import (
 	"testing/iotest"
 	"time"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // linstorFault is a way in which a call to LINSTOR goes wrong.
 type linstorFault struct {
 	class string
-	// writes is whether only calls that change something can go wrong so.
+	// writes reports whether only calls that change something can go wrong so.
 	writes bool
+	// only is the call that alone can go wrong so, without its number; "" if there are others.
+	only string
 	// told is what the status says of it while every call goes wrong so; "" if the operator gets on all the same.
 	told   string
 	strike func(*wire, *http.Request) (*http.Response, error)
 }
 
-// outOfOrder is an answer of LINSTOR to a call that failed (998 of a node's creation), as it comes with any HTTP status.
-const outOfOrder = `[{"ret_code":4611686018427387904,"message":"so far so good"},{"ret_code":-4611686018406677530,"message":"something is out of order"}]`
+// outOfOrder is an answer of LINSTOR to a call that failed (998 of a node's creation), as it comes with any HTTP
+// status.
+const outOfOrder = `[{"ret_code":4611686018427387904,"message":"so far so good"},` +
+	`{"ret_code":-4611686018406677530,"message":"` + outOfOrderWords + `"}]`
+
+const outOfOrderWords = "something is out of order"
 
 // busyDatabase is LINSTOR's answer while its database has lost a transaction (100).
 const busyDatabase = `[{"ret_code":-4611686018427387804,"message":"the database is busy"}]`
 
 // linstorFaults are all classes.
 var linstorFaults = []linstorFault{
-	{class: "refused", told: "connection refused", strike: func(*wire, *http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }},
-	{class: "answered by a proxy alone", told: "HTTP 503", strike: func(_ *wire, r *http.Request) (*http.Response, error) {
-		return answer(r, http.StatusServiceUnavailable, "<html>no healthy upstream</html>"), nil
-	}},
-	{class: "not done, answered with an error", told: "the database is busy", strike: func(_ *wire, r *http.Request) (*http.Response, error) {
-		return answer(r, http.StatusInternalServerError, busyDatabase), nil
-	}},
-	{class: "not done, error masked by a 2xx", told: "LINSTOR", strike: func(_ *wire, r *http.Request) (*http.Response, error) {
-		status := http.StatusOK
-		if r.Method == http.MethodPost {
-			status = http.StatusCreated
-		}
-		return answer(r, status, outOfOrder), nil
-	}},
+	{class: "refused", told: "connection refused",
+		strike: func(*wire, *http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }},
+	{class: "answered by a proxy alone", told: "HTTP 503",
+		strike: func(_ *wire, r *http.Request) (*http.Response, error) {
+			return answer(r, http.StatusServiceUnavailable, "<html>no healthy upstream</html>"), nil
+		}},
+	{class: "not done, answered with an error", told: "the database is busy",
+		strike: func(_ *wire, r *http.Request) (*http.Response, error) {
+			return answer(r, http.StatusInternalServerError, busyDatabase), nil
+		}},
+	{class: "not done, error masked by a 2xx", told: "LINSTOR",
+		strike: func(_ *wire, r *http.Request) (*http.Response, error) {
+			status := http.StatusOK
+			if r.Method == http.MethodPost {
+				status = http.StatusCreated
+			}
+			return answer(r, status, outOfOrder), nil
+		}},
 	{class: "slow", strike: func(w *wire, r *http.Request) (*http.Response, error) {
 		select {
 		case <-time.After(slowAnswer):
@@ -62,7 +72,22 @@ var linstorFaults = []linstorFault{
 	{class: "not answered in time", strike: func(w *wire, r *http.Request) (*http.Response, error) {
 		return w.lose(r, context.DeadlineExceeded)
 	}},
-	{class: "connection lost before the answer", strike: func(w *wire, r *http.Request) (*http.Response, error) { return w.lose(r, io.EOF) }},
+	{class: "done and never answered", writes: true, strike: func(w *wire, r *http.Request) (*http.Response, error) {
+		if _, err := w.lose(r, nil); err != nil {
+			return nil, err
+		}
+		select {
+		case <-time.After(neverAnswered):
+		case <-r.Context().Done():
+		}
+		return nil, context.DeadlineExceeded
+	}},
+	{class: "not done, for a pool that is going", only: "GET /v1/view/storage-pools?cached=false",
+		strike: func(_ *wire, r *http.Request) (*http.Response, error) {
+			return answer(r, http.StatusInternalServerError, goingPool), nil
+		}},
+	{class: "connection lost before the answer",
+		strike: func(w *wire, r *http.Request) (*http.Response, error) { return w.lose(r, io.EOF) }},
 	{class: "cut in the middle of the answer", strike: func(w *wire, r *http.Request) (*http.Response, error) {
 		resp, err := w.send(r)
 		if err != nil {
@@ -95,15 +120,25 @@ var linstorFaults = []linstorFault{
 	}},
 }
 
+// goingPool is LINSTOR's answer to an uncached list of pools while one of them is being deleted (linstor-server 1.34).
+const goingPool = `[{"ret_code":-4611686018427386906,"message":"Cannot invoke ` +
+	`\"com.linbit.linstor.core.objects.StorPool.getFreeSpaceTracker()\" because ` +
+	`\"<local14>\" is null","error_report_ids":["683D2A11-00000-000000"]}]`
+
+// neverAnswered stands for all time: the operator's patience with one write is a minute, which is too long for a
+// campaign.
+const neverAnswered = 8 * time.Second
+
 // slowAnswer is longer than the operator polls and waits in these tests, and shorter than its patience with one call.
 const slowAnswer = 1200 * time.Millisecond
 
 func answer(r *http.Request, status int, body string) *http.Response {
-	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(strings.NewReader(body))}
+	return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+		Body: io.NopCloser(strings.NewReader(body))}
 }
 
-// wire is the network between the operator and LINSTOR: it knows each call by its kind and by how many of that kind came
-// before in the step, and does harm to those that are planned.
+// wire is the network between the operator and LINSTOR: it knows each call by its kind and by how many of that kind
+// came before in the step, and does harm to those that are planned.
 type wire struct {
 	world *sim.World
 
@@ -117,7 +152,8 @@ type wire struct {
 	deaths int
 }
 
-// loops is whether the controller died so often that it looks like a crash loop, of which a human is told until it is over.
+// loops reports whether the controller died so often that it looks like a crash loop, of which a human is told until
+// it is over.
 func (w *wire) loops() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

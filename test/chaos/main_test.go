@@ -1,8 +1,9 @@
 // Package chaos breaks things while the operator works, and compares how it ends with a run in which nothing broke.
 //
-// Each campaign is one file: what it breaks (its classes of faults), when, and what must hold afterwards. In "go test" each
-// runs a bounded part; CHAOS=full runs all of it. The random ones take their seed from SEED; without it, the bounded part
-// takes a fixed one and the full one another each time. What was broken how often is counted and printed at the end.
+// Each campaign is one file: what it breaks (its classes of faults), when, and what must hold afterwards. In "go test"
+// each runs a bounded part; CHAOS=full runs all of it. The random ones take their seed from SEED; without it, the
+// bounded part takes a fixed one and the full one another each time. What was broken how often is counted and printed
+// at the end.
 package chaos
 
 import (
@@ -32,11 +33,11 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lookEvery is how often a whole cluster is looked at while something is waited for. Each look is some twenty lists, and the machine
-// has other campaigns to run.
+// lookEvery is how often a whole cluster is looked at while something is waited for. Each look is some twenty lists,
+// and the machine has other campaigns to run.
 const lookEvery = 500 * time.Millisecond
 
-// full is whether whole campaigns run, not the part that fits into every test run.
+// full reports whether whole campaigns run, not the part that fits into every test run.
 func full() bool { return chaosenv.Full() }
 
 // seeded is a source of random decisions. Its seed is printed, and SEED repeats a run.

@@ -7,11 +7,12 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
-// picture is what a cluster comes to, without what differs from run to run: times, identities of objects, addresses of pods.
+// picture is what a cluster comes to, without what differs from run to run: times, identities of objects, addresses of
+// pods.
 type picture struct {
 	Status     []string
 	Objects    []string
@@ -43,7 +44,8 @@ func look(e *harness.Env) picture {
 	p := picture{Objects: e.Owned(), Labels: e.MemberLabels(), Groups: map[string][]sim.VolumeGroup{}}
 	slices.Sort(p.Labels)
 	s := status(e)
-	p.Status = append(p.Status, fmt.Sprintf("phase %s, version %s, nodes %s, pools %s, %d problems, %d leave, %d node holds",
+	p.Status = append(p.Status, fmt.Sprintf("phase %s, version %s, nodes %s, pools %s, %d problems, %d leave, %d node "+
+		"holds",
 		s.Phase, s.Version, s.Nodes.Summary, s.Pools.Summary, len(s.Nodes.Problems), s.Nodes.LeavingCount, len(s.NodeHolds)))
 	for _, c := range s.Conditions {
 		p.Status = append(p.Status, fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason))
@@ -65,12 +67,14 @@ func look(e *harness.Env) picture {
 		for k, v := range n.Properties {
 			n.Properties[k] = text(v) // a skipped pool names the hold that was answered
 		}
-		np := nodePicture{Status: n.Status, Flags: n.Flags, Interfaces: n.Interfaces, Properties: n.Properties, Pools: map[string]poolPicture{}}
+		np := nodePicture{Status: n.Status, Flags: n.Flags, Interfaces: n.Interfaces, Properties: n.Properties,
+			Pools: map[string]poolPicture{}}
 		for _, pool := range n.Pools {
-			np.Pools[pool.Name] = poolPicture{Provider: pool.Provider, Backing: pool.Backing, Properties: pool.Properties, Sized: pool.TotalKiB != nil, Errors: pool.Errors}
+			np.Pools[pool.Name] = poolPicture{Provider: pool.Provider, Backing: pool.Backing, Properties: pool.Properties,
+				Sized: pool.TotalKiB != nil, Errors: pool.Errors}
 		}
 		p.Nodes[n.Name] = np
-		p.Groups[n.Name] = e.Sim.World().Machine(n.Name).VolumeGroups()
+		p.Groups[n.Name] = e.Sim.World().Machine(n.Name).LVM().Groups()
 	}
 	return p
 }

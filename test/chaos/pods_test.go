@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -23,23 +24,31 @@ type machines struct {
 	broken map[string]func() error // mends what is broken on a node
 }
 
-// breakages are the ways in which a node's pods and machine break. Each tells how it is mended; nil if it mends itself.
+// breakages are the ways in which a node's pods and machine break. Each tells how it is mended; nil if it mends
+// itself.
 var breakages = []struct {
 	class string
 	do    func(*machines, string) (mend func() error, err error)
 }{
 	{"init container failed", func(m *machines, n string) (func() error, error) {
-		container := []string{kubelet.ModuleLoader, kubelet.WaitForModule, kubelet.Inventory, kubelet.RunMigration}[m.rng.IntN(4)]
+		container := []string{kubelet.ModuleLoader, kubelet.WaitForModule, kubelet.Inventory,
+			kubelet.RunMigration}[m.rng.IntN(4)]
 		return m.crash(container, n, true)
 	}},
 	{"container failed", func(m *machines, n string) (func() error, error) {
 		return m.crash([]string{kubelet.Satellite, kubelet.Controller}[m.rng.IntN(2)], n, false)
 	}},
-	{"pod deleted", func(m *machines, n string) (func() error, error) { return nil, m.deletePods(n, m.rng.IntN(2) == 0) }},
+	{"pod deleted", func(m *machines, n string) (func() error, error) {
+		return nil,
+			m.deletePods(n, m.rng.IntN(2) == 0)
+	}},
 	{"machine switched off", func(m *machines, n string) (func() error, error) {
 		return func() error { return m.Sim.ReviveNode(m.Ctx, n) }, m.Sim.KillNode(m.Ctx, n)
 	}},
-	{"machine rebooted", func(m *machines, n string) (func() error, error) { return nil, m.Sim.RebootNode(m.Ctx, n, nil) }},
+	{"machine rebooted", func(m *machines, n string) (func() error, error) {
+		return nil,
+			m.Sim.RebootNode(m.Ctx, n, nil)
+	}},
 	{"node not ready", func(m *machines, n string) (func() error, error) {
 		return func() error { return m.setReady(n, corev1.ConditionTrue) }, m.setReady(n, corev1.ConditionFalse)
 	}},
@@ -51,8 +60,8 @@ var breakages = []struct {
 
 // crash lets a container fail, which an init container does in new pods only.
 func (m *machines) crash(container, node string, renew bool) (func() error, error) {
-	m.Sim.SetCrash(container, node, container+" was broken by the test")
-	mend := func() error { m.Sim.SetCrash(container, node, ""); return nil }
+	m.Sim.Faults().SetCrash(container, node, container+" was broken by the test")
+	mend := func() error { m.Sim.Faults().SetCrash(container, node, ""); return nil }
 	if !renew {
 		return mend, nil
 	}
@@ -124,8 +133,8 @@ func (m *machines) must(err error) {
 	}
 }
 
-// TestPodChaos breaks containers, pods and machines at random for a while. Once that stops the cluster becomes Ready by itself,
-// or after the answer retry to what it asks, and every copy of every volume is where it was.
+// TestPodChaos breaks containers, pods and machines at random for a while. Once that stops the cluster becomes Ready
+// by itself, or after the answer retry to what it asks, and every copy of every volume is where it was.
 func TestPodChaos(t *testing.T) {
 	t.Parallel()
 	d := 10 * time.Second
@@ -149,15 +158,15 @@ func TestPodChaos(t *testing.T) {
 			copies := map[string][]string{}
 			for i := range nodes {
 				name, on := fmt.Sprintf("pvc-%d", i), []string{m.names[i], m.names[(i+1)%nodes]}
-				m.must(m.Sim.World().CreateVolume(name, 1<<20, []string{"ssd", "fast"}[i%2], on...))
-				copies[name] = m.Sim.World().VolumeData(name)
+				m.must(m.Sim.World().Volumes().Create(name, 1<<20, []string{"ssd", "fast"}[i%2], on...))
+				copies[name] = m.Sim.World().Volumes().Data(name)
 			}
 			m.rage(d)
 			began := time.Now()
 			m.recover(all)
 			t.Logf("Ready %s after the last fault", time.Since(began).Round(100*time.Millisecond))
 			for name, want := range copies {
-				if got := m.Sim.World().VolumeData(name); !slices.Equal(got, want) {
+				if got := m.Sim.World().Volumes().Data(name); !slices.Equal(got, want) {
 					t.Errorf("volume %s is on %v, and was on %v", name, got, want)
 				}
 			}
@@ -165,7 +174,8 @@ func TestPodChaos(t *testing.T) {
 	}
 }
 
-// recover waits until all is well, and answers retry to what is asked.
+// recover waits until all is well, and answers retry to what is asked. An answer to a hold that has ended by itself
+// meanwhile is taken back: the operator leaves it alone, as one that was given for nothing.
 func (m *machines) recover(all func(*harness.Env) error) {
 	m.T.Helper()
 	asked := map[string]bool{}
@@ -174,17 +184,17 @@ func (m *machines) recover(all func(*harness.Env) error) {
 		if err == nil {
 			return nil
 		}
-		s := status(m.Env)
-		holds := s.NodeHolds
-		if s.Hold != nil {
-			holds = append(slices.Clone(holds), *s.Hold)
-		}
+		holds := harness.OpenHolds(status(m.Env))
 		for i := range holds {
-			if h := &holds[i]; !asked[h.ID] && slices.Contains(h.Options, v1alpha1.OptionRetry) {
+			if h := &holds[i]; !asked[h.ID] && harness.Answer(h, v1alpha1.OptionRetry) != "" {
 				asked[h.ID] = true
 				m.T.Logf("asked: %s: %s", h.Reason, h.Message)
 				m.Resume(h, v1alpha1.OptionRetry)
 			}
+		}
+		answered, _, _ := strings.Cut(m.Get().Annotations[v1alpha1.AnnotationResume], ":")
+		if answered != "" && !slices.ContainsFunc(holds, func(h v1alpha1.Hold) bool { return h.ID == answered }) {
+			m.Update(func(c *v1alpha1.StorageCluster) { delete(c.Annotations, v1alpha1.AnnotationResume) })
 		}
 		return err
 	})

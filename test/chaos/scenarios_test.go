@@ -15,21 +15,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// scenario is a piece of a cluster's life. Its steps lead back to where the first one begins, so that one simulated cluster
-// can go round many times.
+// scenario is a piece of a cluster's life. Its steps lead back to where the first one begins, so that one simulated
+// cluster can go round many times.
 type scenario struct {
 	name string
 	// nodes is how many the simulated cluster has.
 	nodes int
+	// slow: the operator itself waits in it, between one node and the next.
+	slow bool
 	// tune changes the harness's timing; nil for nothing.
-	tune func(*phases.Timing)
+	tune func(*cluster.Timing)
 	// begin brings the new cluster to where the first step begins, while an operator runs; nil for nothing.
 	begin func(*harness.Env)
 	steps []step
@@ -67,7 +69,8 @@ func (s *step) play(e *harness.Env) {
 
 // scenarios are the lives that the campaigns go through.
 func scenarios() []scenario {
-	return []scenario{installScenario(), changeScenario(), membersScenario(), upgradeScenario(), resumeScenario()}
+	return []scenario{installScenario(), changeScenario(), membersScenario(), upgradeScenario(), resumeScenario(),
+		networkScenario()}
 }
 
 const (
@@ -104,11 +107,13 @@ func ready(nodes, pools string) func(*harness.Env) error {
 		s := &c.Status
 		switch {
 		case s.Phase != v1alpha1.PhaseReady || s.AcceptedGeneration != c.Generation || s.ObservedGeneration != c.Generation:
-			return fmt.Errorf("%s, generation %d, observed %d, accepted %d: %s", s.Phase, c.Generation, s.ObservedGeneration, s.AcceptedGeneration, s.Message)
+			return fmt.Errorf("%s, generation %d, observed %d, accepted %d: %s", s.Phase, c.Generation, s.ObservedGeneration,
+				s.AcceptedGeneration, s.Message)
 		case s.Nodes.Summary != nodes || s.Pools.Summary != pools:
 			return fmt.Errorf("nodes %s, pools %s", s.Nodes.Summary, s.Pools.Summary)
 		case s.Hold != nil || len(s.NodeHolds) > 0 || s.Nodes.LeavingCount > 0 || s.Upgrade != nil:
-			return fmt.Errorf("hold %+v, of nodes %+v, leaving %+v, upgrade %+v", s.Hold, s.NodeHolds, s.Nodes.Leaving, s.Upgrade)
+			return fmt.Errorf("hold %+v, of nodes %+v, leaving %+v, upgrade %+v", s.Hold, s.NodeHolds, s.Nodes.Leaving,
+				s.Upgrade)
 		case c.Annotations[v1alpha1.AnnotationResume] != "":
 			return errors.New("the answer is still there")
 		}
@@ -144,10 +149,12 @@ func gone(e *harness.Env) error {
 	return e.NoPods()
 }
 
-// wipe empties the database and the disks that pools were made from, and takes away the record of what was in the database.
+// wipe empties the database and the disks that pools were made from, and takes away the record of what was in the
+// database.
 func wipe(e *harness.Env) {
 	e.Sim.World().Database("k8s").Wipe()
-	claim := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}}
+	claim := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+		Name: resources.ClaimName}}
 	if err := e.Client().Delete(e.Ctx, claim); client.IgnoreNotFound(err) != nil {
 		e.T.Error(err)
 	}
@@ -157,10 +164,29 @@ func wipe(e *harness.Env) {
 func wipeDisks(e *harness.Env, nodes ...string) {
 	for _, n := range nodes {
 		m := e.Sim.World().Machine(n)
-		m.RemoveVolumeGroup("vg_new")
-		m.RemoveVolumeGroup("vg_hdd")
+		m.LVM().Remove("vg_new")
+		m.LVM().Remove("vg_hdd")
 		for _, d := range m.Disks()[1:] {
 			m.SetSignature(d.Serial, "")
+		}
+	}
+}
+
+// foreignDisk puts a file system on the disk that hddPool names.
+func foreignDisk(e *harness.Env) { e.Sim.World().Machine("n2").SetSignature("ZA2", "ext4") }
+
+// forgetPools takes away what LINSTOR's nodes remember of pools: on which a pool was skipped, and which disks pools
+// were made from. Disks that are empty although a pool was made from them need a human's word.
+func forgetPools(e *harness.Env) {
+	for name, n := range e.View().Nodes {
+		var left []string
+		for key := range n.Properties {
+			if rest, ours := strings.CutPrefix(key, linstor.AuxPrefix); ours && strings.Contains(rest, ".") {
+				left = append(left, key)
+			}
+		}
+		if err := e.Linstor().SetNodeProperties(e.Ctx, name, nil, left); err != nil {
+			e.T.Fatal(err)
 		}
 	}
 }
@@ -170,7 +196,8 @@ func installScenario() scenario {
 	return scenario{
 		name: "install", nodes: 3, reset: wipe,
 		steps: []step{
-			{name: "install", do: apply(harness.ThinPool + devicePool + "  deletionPolicy: Delete\n"), done: ready("3/3", "6/6")},
+			{name: "install", do: apply(harness.ThinPool + devicePool + "  deletionPolicy: Delete\n"),
+				done: ready("3/3", "6/6")},
 			{name: "delete", do: func(e *harness.Env) { e.Remove() }, done: gone},
 		},
 	}
@@ -181,11 +208,7 @@ func changeScenario() scenario {
 	return scenario{
 		name: "change", nodes: 3,
 		begin: func(e *harness.Env) {
-			for i, n := range []string{"n1", "n2", "n3"} {
-				patchNode(e, n, func(o *corev1.Node) {
-					o.Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("192.168.7.%d", i+1)}
-				})
-			}
+			addressStorage(e, "n1", "n2", "n3")
 			apply(harness.ThinPool)(e)
 			e.Eventually("Ready", func() error { return ready("3/3", "3/3")(e) })
 		},
@@ -203,7 +226,10 @@ func changeScenario() scenario {
 `)},
 			{name: "revert", do: apply(harness.ThinPool), done: reverted},
 		},
-		reset: func(e *harness.Env) { wipeDisks(e, "n1", "n2", "n3") },
+		reset: func(e *harness.Env) {
+			forgetPools(e)
+			wipeDisks(e, "n1", "n2", "n3")
+		},
 	}
 }
 
@@ -234,7 +260,7 @@ func membersScenario() scenario {
 				return ready("3/3", "3/3")(e)
 			}, do: func(e *harness.Env) {
 				for _, v := range volumes {
-					if err := e.Sim.World().CreateVolume(v.name, 1<<20, "ssd", v.on...); err != nil {
+					if err := e.Sim.World().Volumes().Create(v.name, 1<<20, "ssd", v.on...); err != nil {
 						e.T.Fatal(err)
 					}
 				}
@@ -243,7 +269,7 @@ func membersScenario() scenario {
 		},
 		reset: func(e *harness.Env) {
 			for _, v := range volumes {
-				if err := e.Sim.World().DeleteVolume(v.name); err != nil {
+				if err := e.Sim.World().Volumes().Delete(v.name); err != nil {
 					e.T.Fatal(err)
 				}
 			}
@@ -252,7 +278,7 @@ func membersScenario() scenario {
 }
 
 // patientRoll gives an upgrade time: a roll takes satellites away, which is not what is waited for there.
-func patientRoll(t *phases.Timing) {
+func patientRoll(t *cluster.Timing) {
 	t.Straggler, t.HealthLost = time.Minute, 10*time.Second
 	t.Deadlines[fsm.Upgrading] = 90 * time.Second
 }
@@ -273,7 +299,8 @@ func upgradeScenario() scenario {
 		},
 		reset: func(e *harness.Env) {
 			for _, o := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}, &appsv1.ControllerRevision{}} {
-				if err := e.Client().DeleteAllOf(e.Ctx, o, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelCluster}); err != nil {
+				if err := e.Client().DeleteAllOf(e.Ctx, o, client.InNamespace(v1alpha1.WorkloadNamespace),
+					client.HasLabels{v1alpha1.LabelCluster}); err != nil {
 					e.T.Fatal(err)
 				}
 			}
@@ -282,17 +309,20 @@ func upgradeScenario() scenario {
 	}
 }
 
-// resumeScenario: nodes and then the whole cluster wait for a human's word, and get it.
+// resumeScenario: nodes and then the whole cluster wait for a human's word, and get it, or what was asked about is
+// taken back. At last a spec is refused, and somebody removes objects of the accepted one meanwhile.
 func resumeScenario() scenario {
 	const all = "  nodes: {minReady: 100%}\n"
 	answer := func(hold func(*v1alpha1.StorageClusterStatus) *v1alpha1.Hold, option string) func(*harness.Env) {
 		return func(e *harness.Env) { e.Resume(hold(&e.Get().Status), option) }
 	}
+	removed := newRemovedObjects()
 	ofNodes := func(s *v1alpha1.StorageClusterStatus) *v1alpha1.Hold { return &s.NodeHolds[0] }
 	ofCluster := func(s *v1alpha1.StorageClusterStatus) *v1alpha1.Hold { return s.Hold }
 	return scenario{
 		name: "resume", nodes: 3,
 		begin: func(e *harness.Env) {
+			foreignDisk(e) // before the satellite starts, whose inventory of the disks is from then
 			apply(harness.ThinPool + all)(e)
 			e.Eventually("Ready", func() error { return ready("3/3", "3/3")(e) })
 		},
@@ -305,32 +335,19 @@ func resumeScenario() scenario {
 				return nil
 			}},
 			{name: "approve", do: answer(ofNodes, v1alpha1.OptionApprove), done: ready("3/3", "6/6")},
-			{name: "stop", do: func(e *harness.Env) {
-				e.Sim.World().Machine("n2").SetSignature("ZA2", "ext4")
-				apply(harness.ThinPool + approvedPool + hddPool + all)(e)
-			}, done: func(e *harness.Env) error {
-				if s := e.Get().Status; s.Phase != v1alpha1.PhaseHumanIntervention || s.Hold == nil {
-					return fmt.Errorf("%s, hold %+v, pools %s", s.Phase, s.Hold, s.Pools.Summary)
-				}
-				return nil
-			}},
+			{name: "stop", do: apply(harness.ThinPool + approvedPool + hddPool + all), done: held},
+			{name: "withdraw", do: apply(harness.ThinPool + approvedPool + all), done: ready("3/3", "6/6")},
+			{name: "stop again", way: true, do: apply(harness.ThinPool + approvedPool + hddPool + all), done: held},
 			{name: "skip", do: answer(ofCluster, v1alpha1.OptionSkip), done: ready("3/3", "6/6")},
 			{name: "revert", do: apply(harness.ThinPool + all), done: reverted},
+			{name: "refuse", way: true, do: apply("  version: 1.99.0\n" + harness.ThinPool + all), done: held},
+			{name: "remove", do: removed.remove, done: removed.putBackInHold},
+			{name: "correct", do: apply(harness.ThinPool + all), done: ready("3/3", "3/3")},
 		},
 		reset: func(e *harness.Env) {
+			forgetPools(e)
 			wipeDisks(e, "n1", "n2", "n3")
-			// A node that was skipped stays skipped, and what pools were made from stays known, until that is taken away.
-			for name, n := range e.View().Nodes {
-				var left []string
-				for key := range n.Properties {
-					if rest, ours := strings.CutPrefix(key, linstor.AuxPrefix); ours && strings.Contains(rest, ".") {
-						left = append(left, key)
-					}
-				}
-				if err := e.Linstor().SetNodeProperties(e.Ctx, name, nil, left); err != nil {
-					e.T.Fatal(err)
-				}
-			}
+			foreignDisk(e)
 		},
 	}
 }

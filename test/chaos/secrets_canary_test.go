@@ -55,7 +55,8 @@ func (a *aviary) canary(name string) string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.forms[core] = name
-	// A text's base64 depends on where in a larger text it begins: the letters in the middle are the same in one of three.
+	// A text's base64 depends on where in a larger text it begins: the letters in the middle are the same in one of
+	// three.
 	for skip := range 3 {
 		shifted := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", skip) + core))
 		a.forms[shifted[4:len(shifted)-4]] = name + " in base64"
@@ -80,8 +81,9 @@ func (a *aviary) look(where, text string) {
 	}
 }
 
-// wrap looks at everything that the operator writes to the API server: each version of the status, annotations, pod templates,
-// ConfigMaps and ControllerRevisions. The configuration of LINSTOR's controller is the one place for the database's credentials.
+// wrap looks at everything that the operator writes to the API server: each version of the status, annotations, pod
+// templates, ConfigMaps and ControllerRevisions. The configuration of LINSTOR's controller is the one place for the
+// database's credentials.
 func (a *aviary) wrap(c client.WithWatch) client.WithWatch {
 	see := func(what string, o any) {
 		text, err := json.Marshal(o)
@@ -106,17 +108,20 @@ func (a *aviary) wrap(c client.WithWatch) client.WithWatch {
 			see("update", o)
 			return c.Update(ctx, o, opts...)
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			if data, err := p.Data(o); err == nil {
 				a.look(fmt.Sprintf("a patch of %T %s", o, o.GetName()), string(data))
 			}
 			return c.Patch(ctx, o, p, opts...)
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
 			see("apply", o)
 			return c.Apply(ctx, o, opts...)
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			see(sub, o)
 			return c.SubResource(sub).Patch(ctx, o, p, opts...)
 		},
@@ -143,7 +148,8 @@ func (a *aviary) check(t *testing.T) {
 		if gvr.Resource == "secrets" {
 			continue
 		}
-		list, err := objects.Resource(gvr).Namespace(v1alpha1.WorkloadNamespace).List(context.Background(), metav1.ListOptions{})
+		list, err := objects.Resource(gvr).Namespace(v1alpha1.WorkloadNamespace).List(context.Background(),
+			metav1.ListOptions{})
 		if err != nil {
 			t.Error(err)
 			continue
@@ -160,8 +166,8 @@ func (a *aviary) check(t *testing.T) {
 	a.checkReads(t)
 }
 
-// checkReads: the operator's requests about Secrets are the ones that the canaries cover: its cache of the workloads' namespace,
-// LINSTOR's backups, and the configuration that it writes.
+// checkReads: the operator's requests about Secrets are the ones that the canaries cover: its cache of the workloads'
+// namespace, LINSTOR's backups, and the configuration that it writes.
 func (a *aviary) checkReads(t *testing.T) {
 	requests, _ := a.Requests(0)
 	seen := 0

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
@@ -25,8 +24,9 @@ const (
 var secretFields = map[string]string{
 	"images.pullSecrets": "TestSecretsOfNodes", "images.pullSecrets[]": "TestSecretsOfNodes",
 	"kernelModule.signingKeySecret": "TestSecretsOfNodes", "controller.passphraseSecret": "TestSecretsOfNodes",
-	"database.postgresql.credentialsSecret": "TestSecretsOfDatabases", "database.mariadb.credentialsSecret": "TestSecretsOfDatabases",
-	"database.etcd.credentialsSecret": "TestSecretsOfDatabases",
+	"database.postgresql.credentialsSecret": "TestSecretsOfDatabases",
+	"database.mariadb.credentialsSecret":    "TestSecretsOfDatabases",
+	"database.etcd.credentialsSecret":       "TestSecretsOfDatabases",
 }
 
 // TestSecretsAreCovered fails when the spec gets a field that names a Secret of which no test knows.
@@ -46,8 +46,8 @@ func TestSecretsAreCovered(t *testing.T) {
 	}
 }
 
-// TestSecretsOfDatabases installs with credentials that are missing, wrong, and right, and lets LINSTOR's driver repeat them when
-// it fails.
+// TestSecretsOfDatabases installs with credentials that are missing, wrong, and right, and lets LINSTOR's driver
+// repeat them when it fails.
 func TestSecretsOfDatabases(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"postgresql", "mariadb", "etcd"} {
@@ -60,11 +60,14 @@ func TestSecretsOfDatabases(t *testing.T) {
 			case "etcd":
 				address := harness.FreeAddress(t)
 				harness.StartEtcd(t, address)
-				spec = fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [%q], credentialsSecret: db}}", "http://"+address)
+				spec = fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [%q], credentialsSecret: db}}",
+					"http://"+address)
 			case "mariadb":
-				spec = fmt.Sprintf("  database: {mariadb: {host: 127.0.0.1, port: %d, credentialsSecret: db}}", sqlstub.Serve(t, server.MariaDB))
+				spec = fmt.Sprintf("  database: {mariadb: {host: 127.0.0.1, port: %d, credentialsSecret: db}}",
+					sqlstub.Serve(t, server.MariaDB))
 			default:
-				spec = fmt.Sprintf("  database: {postgresql: {host: 127.0.0.1, port: %d, credentialsSecret: db}}", sqlstub.Serve(t, server.PostgreSQL))
+				spec = fmt.Sprintf("  database: {postgresql: {host: 127.0.0.1, port: %d, credentialsSecret: db}}",
+					sqlstub.Serve(t, server.PostgreSQL))
 			}
 			a.Run()
 			a.Apply(harness.Manifest(spec + harness.ThinPool))
@@ -83,10 +86,10 @@ func TestSecretsOfDatabases(t *testing.T) {
 				fmt.Sprintf("password authentication failed for user %q", user),
 			} {
 				injected("secrets: repeated by a program that fails")
-				a.Sim.SetCrash(resources.ControllerContainer, "", says)
+				a.Sim.Faults().SetCrash(resources.ControllerContainer, "", says)
 				a.Eventually("the controller's failure is told", func() error { return a.says("refused", "authentication") })
 				a.WaitHold(v1alpha1.HoldDatabaseUnreachable)
-				a.Sim.SetCrash(resources.ControllerContainer, "", "")
+				a.Sim.Faults().SetCrash(resources.ControllerContainer, "", "")
 				a.WaitPhase(v1alpha1.PhaseReady)
 			}
 		})
@@ -111,8 +114,8 @@ func (a *aviary) explained(text string) {
 	a.Eventually("the status says "+text, func() error { return a.says(text) })
 }
 
-// TestSecretsOfNodes goes through passphrase, signing key, pull Secrets, LINSTOR's backups and a Secret that is none of the
-// operator's business: each missing or unusable first, and repeated by programs that fail.
+// TestSecretsOfNodes goes through passphrase, signing key, pull Secrets, LINSTOR's backups and a Secret that is none
+// of the operator's business: each missing or unusable first, and repeated by programs that fail.
 func TestSecretsOfNodes(t *testing.T) {
 	a := newAviary(t, harness.Nodes(1))
 	passphrase, another := a.canary("passphrase"), a.canary("another passphrase")
@@ -120,34 +123,39 @@ func TestSecretsOfNodes(t *testing.T) {
 	pem := "-----BEGIN PRIVATE KEY-----\n" + key + "\n-----END PRIVATE KEY-----\n"
 	a.secret("stranger", corev1.SecretTypeOpaque, map[string]string{"token": a.canary("somebody else's Secret")})
 	a.secret("mirror-pull", corev1.SecretTypeDockerConfigJson, map[string]string{
-		corev1.DockerConfigJsonKey: encode(map[string]any{"auths": map[string]any{"registry.example.com": map[string]any{"password": pull}}}),
+		corev1.DockerConfigJsonKey: encode(map[string]any{
+			"auths": map[string]any{"registry.example.com": map[string]any{"password": pull}}}),
 	})
 	a.Run()
-	a.Apply(harness.Manifest("  version: 1.33.3\n  images: {registry: registry.example.com/mirror, pullSecrets: [mirror-pull]}\n" +
+	a.Apply(harness.Manifest("  version: 1.33.3\n  images: {registry: registry.example.com/mirror, pullSecrets: " +
+		"[mirror-pull]}\n" +
 		"  kernelModule: {mode: Compile, signingKeySecret: mok}\n  controller: {passphraseSecret: pass}" + harness.ThinPool))
 	injected("secrets: Secret missing")
 	a.WaitHold(v1alpha1.HoldSigningKeyUnusable)
 	a.secret("mok", corev1.SecretTypeOpaque, map[string]string{resources.SigningKey: pem})
 	injected("secrets: unusable key")
 	a.explained(resources.SigningCertificate)
-	a.Sim.SetSecureBoot("n1", "enrolled")
-	a.secret("mok", corev1.SecretTypeOpaque, map[string]string{resources.SigningKey: key, resources.SigningCertificate: "not enrolled"})
+	a.Sim.Faults().SetSecureBoot("n1", "enrolled")
+	a.secret("mok", corev1.SecretTypeOpaque,
+		map[string]string{resources.SigningKey: key, resources.SigningCertificate: "not enrolled"})
 	h := a.WaitHold(v1alpha1.HoldSecureBootKeyMissing)
-	a.secret("mok", corev1.SecretTypeOpaque, map[string]string{resources.SigningKey: pem, resources.SigningCertificate: "enrolled"})
+	a.secret("mok", corev1.SecretTypeOpaque,
+		map[string]string{resources.SigningKey: pem, resources.SigningCertificate: "enrolled"})
 	a.Resume(h, v1alpha1.OptionRetry)
 	a.WaitHold(v1alpha1.HoldPassphraseUnusable)
-	a.secret("pass", corev1.SecretTypeOpaque, map[string]string{phases.PassphraseKey: passphrase})
+	a.secret("pass", corev1.SecretTypeOpaque, map[string]string{resources.PassphraseKey: passphrase})
 	a.WaitPhase(v1alpha1.PhaseReady)
 
 	injected("secrets: another passphrase")
-	a.secret("pass", corev1.SecretTypeOpaque, map[string]string{phases.PassphraseKey: another})
+	a.secret("pass", corev1.SecretTypeOpaque, map[string]string{resources.PassphraseKey: another})
 	a.WaitHold(v1alpha1.HoldPassphraseUnusable)
-	a.secret("pass", corev1.SecretTypeOpaque, map[string]string{phases.PassphraseKey: passphrase})
+	a.secret("pass", corev1.SecretTypeOpaque, map[string]string{resources.PassphraseKey: passphrase})
 	a.WaitPhase(v1alpha1.PhaseReady)
 	injected("secrets: repeated by a program that fails")
-	a.Sim.SetCrash(resources.ControllerContainer, "", "Automatic injection of passphrase failed: "+passphrase+" does not fit")
+	a.Sim.Faults().SetCrash(resources.ControllerContainer, "",
+		"Automatic injection of passphrase failed: "+passphrase+" does not fit")
 	a.WaitHold(v1alpha1.HoldPassphraseUnusable)
-	a.Sim.SetCrash(resources.ControllerContainer, "", "")
+	a.Sim.Faults().SetCrash(resources.ControllerContainer, "", "")
 	a.WaitPhase(v1alpha1.PhaseReady)
 	a.backups()
 }
@@ -155,12 +163,13 @@ func TestSecretsOfNodes(t *testing.T) {
 // backups upgrades LINSTOR while a Secret that is damaged, and has canaries in it, is the only backup.
 func (a *aviary) backups() {
 	a.T.Helper()
-	a.Sim.SetBackup("missing")
+	a.Sim.Faults().SetBackup("missing")
 	a.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = "1.35.3" })
 	a.explained("backup")
 	inside := a.canary("backup")
 	backup := &corev1.Secret{}
-	backup.Namespace, backup.Name, backup.Type = v1alpha1.WorkloadNamespace, "linstor-backup-for-test", "piraeus.io/linstor-backup"
+	backup.Namespace, backup.Name, backup.Type = v1alpha1.WorkloadNamespace, "linstor-backup-for-test",
+		"piraeus.io/linstor-backup"
 	backup.Annotations = map[string]string{"piraeus.io/linstor-version": "1.35.3"}
 	backup.StringData = map[string]string{"backup.tar.gz": inside}
 	if err := a.Client().Create(a.Ctx, backup); err != nil {

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -102,7 +103,7 @@ func (b *bench) refusal(spec map[string]any) error {
 type verdict struct {
 	// hold is the cluster's, or that of nodes; nil if the spec is carried out.
 	hold *v1alpha1.Hold
-	// suspended is whether the spec says that nothing be done.
+	// suspended reports whether the spec says that nothing be done.
 	suspended bool
 	status    v1alpha1.StorageClusterStatus
 }
@@ -124,9 +125,10 @@ func (b *bench) settle() verdict {
 			out.hold = &st.NodeHolds[0]
 		}
 		switch {
-		case out.suspended && harness.Condition(c, v1alpha1.ConditionSuspended) == "True/Suspended":
+		case out.suspended && harness.Condition(c, conditions.Suspended) == "True/Suspended":
 			return nil
-		case out.hold == nil && st.Phase == v1alpha1.PhaseReady && st.AcceptedGeneration == c.Generation && len(st.Nodes.Problems) == 0:
+		case out.hold == nil && st.Phase == v1alpha1.PhaseReady && st.AcceptedGeneration == c.Generation &&
+			len(st.Nodes.Problems) == 0:
 			return nil
 		case out.hold == nil:
 			held = ""
@@ -154,22 +156,17 @@ func (b *bench) becomes(want state) string {
 	})
 }
 
-// inTime asks until nothing is wrong any more, and returns what is wrong if that takes too long.
+// inTime looks until nothing is wrong any more, and returns what is wrong if that takes too long.
 func (b *bench) inTime(wrong func() string) string {
 	b.T.Helper()
-	deadline := time.After(harness.Patience)
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
+	deadline := time.Now().Add(harness.Patience)
 	for {
+		begin := time.Now()
 		what := wrong()
-		if what == "" {
-			return ""
-		}
-		select {
-		case <-deadline:
+		if what == "" || time.Now().After(deadline) {
 			return what
-		case <-tick.C:
 		}
+		<-time.After(harness.Pause(lookEvery, time.Since(begin)))
 	}
 }
 
@@ -213,7 +210,8 @@ func (b *bench) clear() {
 	b.WaitGone()
 	b.Eventually("the pods are gone", b.NoPods)
 	for _, list := range []client.Object{&corev1.ConfigMap{}} {
-		if err := b.Client().DeleteAllOf(b.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelCluster}); err != nil {
+		if err := b.Client().DeleteAllOf(b.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace),
+			client.HasLabels{v1alpha1.LabelCluster}); err != nil {
 			b.T.Fatal(err)
 		}
 	}
@@ -225,11 +223,12 @@ func (b *bench) clear() {
 	}
 	for _, n := range b.base.nodes() {
 		m := b.Sim.World().Machine(n.Name)
-		m.RemoveVolumeGroup(madeGroup)
+		m.LVM().Remove(madeGroup)
 	}
 }
 
-// fresh installs a spec on a cluster that has seen no other, and returns what it comes to; the state is nil if that is a hold.
+// fresh installs a spec on a cluster that has seen no other, and returns what it comes to; the state is nil if that is
+// a hold.
 func (b *bench) fresh(spec map[string]any) (state, verdict) {
 	b.T.Helper()
 	b.clear()

@@ -16,8 +16,12 @@ type mutation struct {
 	// what tells it from others of its class, for the log.
 	what  string
 	value any
-	// invalid is whether the API server must refuse it.
+	// invalid reports whether the API server must refuse it.
 	invalid bool
+	// says are parts of the refusal, or of the hold, where there must be one; nil for any.
+	says []string
+	// check looks at the cluster while the change is in force; nil for nothing more.
+	check func(verdict)
 }
 
 const (
@@ -28,14 +32,22 @@ const (
 	classBeyond  = "spec: beyond its bound"
 	classForeign = "spec: of another type, or no member of the enum"
 	classText    = "spec: text of other scripts, or very long"
+	classRival   = "spec: second entry on one backing"
+	classBroad   = "spec: broad match of disks"
 )
 
-// mutations of a field with its present value (nil for none): what its schema suggests. good are values that are known to be valid.
+// adder appends mutations to a list.
+func adder(out *[]mutation) func(class, what string, value any, invalid bool) {
+	return func(class, what string, value any, invalid bool) {
+		*out = append(*out, mutation{class: class, what: what, value: value, invalid: invalid})
+	}
+}
+
+// mutations of a field with its present value (nil for none): what its schema suggests. good are values that are known
+// to be valid.
 func (l leaf) mutations(now any, good []any) []mutation {
 	var out []mutation
-	add := func(class, what string, value any, invalid bool) {
-		out = append(out, mutation{class, what, value, invalid})
-	}
+	add := adder(&out)
 	for i, v := range good {
 		add(classChanged, fmt.Sprintf("to good value %d", i+1), v, false)
 	}
@@ -53,23 +65,7 @@ func (l leaf) mutations(now any, good []any) []mutation {
 	case l.Type == "string":
 		out = append(out, l.textMutations(now, good)...)
 	case l.Type == "integer":
-		add(classForeign, "text", "many", true)
-		add(classForeign, "fraction", 1.5, true)
-		add(classEmptied, "zero", int64(0), l.Minimum != nil && *l.Minimum > 0)
-		if l.Minimum != nil {
-			add(classAtBound, "minimum", int64(*l.Minimum), false)
-			add(classBeyond, "below the minimum", int64(*l.Minimum)-1, true)
-		}
-		if l.Maximum != nil {
-			add(classAtBound, "maximum", int64(*l.Maximum), false)
-			add(classBeyond, "above the maximum", int64(*l.Maximum)+1, true)
-		}
-		if l.Minimum == nil {
-			add(classBeyond, "below zero", int64(-1), false)
-		}
-		if l.Maximum == nil {
-			add(classBeyond, "huge", int64(1)<<53, false)
-		}
+		out = append(out, l.numberMutations()...)
 	case l.Type == "boolean":
 		add(classForeign, "text", "maybe", true)
 	case l.Type == "array":
@@ -79,37 +75,65 @@ func (l leaf) mutations(now any, good []any) []mutation {
 			add(classBeyond, "too many elements", repeat(elements[0], int(*l.MaxItems)+1), true)
 		}
 	case l.Type == "object":
-		add(classEmptied, "empty", map[string]any{}, false)
-		add(classForeign, "text", "section", true)
-		if l.AdditionalProperties == nil {
-			add(classForeign, "unknown field", map[string]any{"noSuchField": "x"}, true)
-			break
-		}
-		var value any = "x"
-		if entries, ok := now.(map[string]any); ok {
-			for _, v := range entries {
-				value = v
-			}
-		}
-		if l.MaxProperties != nil {
-			many := map[string]any{}
-			for i := range *l.MaxProperties + 1 {
-				many[fmt.Sprintf("Aux/example.com/k%d", i)] = value
-			}
-			add(classBeyond, "too many keys", many, true)
-		}
-		add(classText, "key of other scripts", map[string]any{"Aux/żółć-☃": value}, false)
-		add(classText, "key very long", map[string]any{strings.Repeat("k", 5000): value}, false)
-		add(classEmptied, "empty key", map[string]any{"": value}, false)
+		out = append(out, l.objectMutations(now)...)
 	}
+	return out
+}
+
+func (l leaf) numberMutations() []mutation {
+	var out []mutation
+	add := adder(&out)
+	add(classForeign, "text", "many", true)
+	add(classForeign, "fraction", 1.5, true)
+	add(classEmptied, "zero", int64(0), l.Minimum != nil && *l.Minimum > 0)
+	if l.Minimum != nil {
+		add(classAtBound, "minimum", int64(*l.Minimum), false)
+		add(classBeyond, "below the minimum", int64(*l.Minimum)-1, true)
+	}
+	if l.Maximum != nil {
+		add(classAtBound, "maximum", int64(*l.Maximum), false)
+		add(classBeyond, "above the maximum", int64(*l.Maximum)+1, true)
+	}
+	if l.Minimum == nil {
+		add(classBeyond, "below zero", int64(-1), false)
+	}
+	if l.Maximum == nil {
+		add(classBeyond, "huge", int64(1)<<53, false)
+	}
+	return out
+}
+
+func (l leaf) objectMutations(now any) []mutation {
+	var out []mutation
+	add := adder(&out)
+	add(classEmptied, "empty", map[string]any{}, false)
+	add(classForeign, "text", "section", true)
+	if l.AdditionalProperties == nil {
+		add(classForeign, "unknown field", map[string]any{"noSuchField": "x"}, true)
+		return out
+	}
+	var value any = "x"
+	if entries, ok := now.(map[string]any); ok {
+		for _, v := range entries {
+			value = v
+		}
+	}
+	if l.MaxProperties != nil {
+		many := map[string]any{}
+		for i := range *l.MaxProperties + 1 {
+			many[fmt.Sprintf("Aux/example.com/k%d", i)] = value
+		}
+		add(classBeyond, "too many keys", many, true)
+	}
+	add(classText, "key of other scripts", map[string]any{"Aux/żółć-☃": value}, false)
+	add(classText, "key very long", map[string]any{strings.Repeat("k", 5000): value}, false)
+	add(classEmptied, "empty key", map[string]any{"": value}, false)
 	return out
 }
 
 func (l leaf) textMutations(now any, good []any) []mutation {
 	var out []mutation
-	add := func(class, what string, value any, invalid bool) {
-		out = append(out, mutation{class, what, value, invalid})
-	}
+	add := adder(&out)
 	add(classEmptied, "empty text", "", l.MinLength != nil && *l.MinLength > 0 || len(l.Enum) > 0)
 	add(classForeign, "number", int64(7), true)
 	if len(l.Enum) > 0 {
@@ -122,7 +146,8 @@ func (l leaf) textMutations(now any, good []any) []mutation {
 	if l.MaxLength == nil {
 		return out
 	}
-	// A valid text gets longer by its last letter most of the time. Where it does not, the answer must name the field all the same.
+	// A valid text gets longer by its last letter most of the time. Where it does not, the answer must name the field all
+	// the same.
 	text, _ := now.(string)
 	if text == "" && len(good) > 0 {
 		text, _ = good[0].(string)

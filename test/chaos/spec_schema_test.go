@@ -73,7 +73,7 @@ func walkSchema(path string, s *openAPI, visit func(string, *openAPI)) {
 type place struct {
 	// steps are names and indices.
 	steps []any
-	// there is whether the field has a value.
+	// there reports whether the field has a value.
 	there bool
 }
 

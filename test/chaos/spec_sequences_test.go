@@ -12,17 +12,17 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// How many sequences run, on how many clusters side by side, and how long the full campaign goes on at most.
+// How many sequences run, on how many clusters side by side. What a sequence waits for has its own limits; all of them
+// together have none, because that would be a judgement about the machine.
 const (
 	fullSequences    = 30
 	fullClusters     = 3
 	boundedSequences = 1
-	sequencesTime    = 30 * time.Minute
 )
 
-// TestSpecSequences edits many fields, some while the edit before is still being carried out, some in ways that are refused or
-// held. In the end the cluster is what the last spec alone makes of a new one. It is never made anew in between, so that each
-// sequence begins where the one before left it.
+// TestSpecSequences edits many fields, some while the edit before is still being carried out, some in ways that are
+// refused or held. In the end the cluster is what the last spec alone makes of a new one. It is never made anew in
+// between, so that each sequence begins where the one before left it.
 func TestSpecSequences(t *testing.T) {
 	t.Parallel()
 	rnd := seeded(t)
@@ -50,10 +50,6 @@ func runSequences(t *testing.T, rnd *rand.Rand, count int) {
 	s := &sequences{campaign: c, rnd: rnd, leaves: specLeaves(t)}
 	begin := time.Now()
 	for i := range count {
-		if time.Since(begin) > sequencesTime {
-			t.Errorf("only %d of %d sequences in %s", i, count, sequencesTime)
-			break
-		}
 		if s.run(t, i); t.Failed() {
 			return
 		}
@@ -151,8 +147,8 @@ func (s *sequences) edit(t *testing.T, spec map[string]any) string {
 	}
 }
 
-// withoutPolicy sets what makes a cluster by design depend on its past: a suspended one is not installed, and a node that leaves
-// under Retain is kept.
+// withoutPolicy sets what makes a cluster by design depend on its past: a suspended one is not installed, and a node
+// that leaves under Retain is kept.
 func withoutPolicy(spec map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(spec)
 	delete(out, "suspend")

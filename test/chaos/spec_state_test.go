@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"regexp"
@@ -20,25 +21,34 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
 
 // state is a cluster as far as it must not depend on its history: by object, as JSON or a word. It holds
 //   - every object in the workloads' namespace, of whatever kind, without what Kubernetes fills in;
-//   - the Nodes' labels, annotations and taints, the StorageCluster's annotations and finalizers, and what its status says;
+//   - the Nodes' labels, annotations and taints, the StorageCluster's annotations and finalizers, and what its status
+//     says;
 //   - LINSTOR's nodes, interfaces, pools and properties.
 //
-// Not in it, because by design they tell of the past: ControllerRevisions other than the accepted one (the last ten accepted
-// specs are kept), DaemonSets of satellites without a node (kept up to date for the platform's next one), the first URL of the
-// database in the claim (a change of parameters or endpoints keeps it), volume groups and zpools (they are never removed), the
-// module that a node has loaded, ReplicaSets (Kubernetes' history), and UIDs, salts and times.
+// Not in it, because by design they tell of the past: ControllerRevisions other than the accepted one (the last ten
+// accepted specs are kept), DaemonSets of satellites without a node (kept up to date for the platform's next one), the
+// first URL of the database in the claim (a change of parameters or endpoints keeps it), volume groups and zpools
+// (they are never removed), the module that a node has loaded, ReplicaSets (Kubernetes' history), and UIDs, salts and
+// times.
 type state map[string]string
 
 // unlike are kinds that Kubernetes itself fills, or that are looked at in another way.
-var unlike = []string{"events", "endpoints", "endpointslices", "replicasets", "controllerrevisions", "pods", "leases", "podmetrics"}
+var unlike = []string{"events", "endpoints", "endpointslices", "replicasets", "controllerrevisions", "pods", "leases",
+	"podmetrics"}
 
 var (
-	configHash = regexp.MustCompile(`"` + regexp.QuoteMeta(resources.AnnotationConfigHash) + `":"([0-9a-f]+)"`)
-	localID    = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	// hashes find the hashes in a workload, by what they are of.
+	hashes = map[string]*regexp.Regexp{
+		"configuration": regexp.MustCompile(`"` + regexp.QuoteMeta(resources.AnnotationConfigHash) + `":"([0-9a-f]+)"`),
+		"template":      regexp.MustCompile(`"` + regexp.QuoteMeta(resources.AnnotationTemplateHash) + `":"([0-9a-f]+)"`),
+	}
+	madeAt  = regexp.MustCompile(`"at":"[^"]*"`)
+	localID = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
 )
 
 // kinds are what a namespace can hold.
@@ -69,8 +79,25 @@ func kinds(e *harness.Env) []schema.GroupVersionResource {
 
 // look takes the state; an error means that it is just changing.
 func (b *bench) look() (state, error) {
+	s, err := b.lookAround()
+	if err != nil {
+		return nil, err
+	}
+	return s, b.lookAtCluster(s)
+}
+
+// around is a state without the StorageCluster and the accepted spec.
+func (s state) around() state {
+	out := maps.Clone(s)
+	delete(out, "storagecluster")
+	delete(out, "accepted spec")
+	return out
+}
+
+// lookAround takes the state but for the StorageCluster and the accepted spec.
+func (b *bench) lookAround() (state, error) {
 	s := state{}
-	versions := map[string]string{}
+	var names []string // what the API server made up, each followed by a name that says what it is of
 	for _, gvr := range b.kinds {
 		list, err := b.objects.Resource(gvr).Namespace(v1alpha1.WorkloadNamespace).List(b.Ctx, metav1.ListOptions{})
 		if err != nil {
@@ -79,7 +106,9 @@ func (b *bench) look() (state, error) {
 		for i := range list.Items {
 			o := &list.Items[i]
 			if gvr.Resource == "secrets" {
-				versions[o.GetResourceVersion()] = "version of " + o.GetName()
+				// Another Secret with the same content is no reason to do anything, so that the version of the first is kept.
+				names = append(names, `"`+o.GetResourceVersion()+`"`,
+					fmt.Sprintf(`"version of a Secret with %x"`, sha256.Sum256([]byte(encode(o.Object["data"])))))
 			}
 			if !idleSatellites(o) {
 				s[gvr.Resource+"/"+o.GetName()] = encode(maskObject(o))
@@ -89,16 +118,16 @@ func (b *bench) look() (state, error) {
 	if err := b.lookAtPods(s); err != nil {
 		return nil, err
 	}
-	// Pods carry the versions of Secrets, which are numbers of the API server's.
-	hash := configHash.FindStringSubmatch(s["deployments/"+resources.ControllerName])
+	// Pods carry the versions of Secrets, which are numbers of the API server's, and hashes over them. What they are
+	// hashes of is compared itself; a pod of an earlier configuration or template shows another hash.
+	for what, pattern := range hashes {
+		if hash := pattern.FindStringSubmatch(s["deployments/"+resources.ControllerName]); hash != nil {
+			names = append(names, hash[1], "(hash of the present "+what+")")
+		}
+	}
+	named := strings.NewReplacer(names...)
 	for k, text := range s {
-		if hash != nil {
-			text = strings.ReplaceAll(text, hash[1], "(hash of the present configuration)")
-		}
-		for version, name := range versions {
-			text = strings.ReplaceAll(text, `"`+version+`"`, `"`+name+`"`)
-		}
-		s[k] = text
+		s[k] = named.Replace(text)
 	}
 	var nodes corev1.NodeList
 	if err := b.Client().List(b.Ctx, &nodes); err != nil {
@@ -108,16 +137,14 @@ func (b *bench) look() (state, error) {
 		delete(n.Annotations, "node.alpha.kubernetes.io/ttl")
 		s["node/"+n.Name] = encode(map[string]any{"labels": n.Labels, "annotations": n.Annotations, "taints": n.Spec.Taints})
 	}
-	if err := b.lookAtCluster(s); err != nil {
-		return nil, err
-	}
 	return s, b.lookAtLinstor(s)
 }
 
-// idleSatellites is whether an object is the satellites' DaemonSet of a platform of which no node is any more.
+// idleSatellites reports whether an object is the satellites' DaemonSet of a platform of which no node is any more.
 func idleSatellites(o *unstructured.Unstructured) bool {
 	nodes, _, _ := unstructured.NestedInt64(o.Object, "status", "desiredNumberScheduled")
-	return o.GetKind() == "DaemonSet" && o.GetLabels()[v1alpha1.LabelComponent] == v1alpha1.ComponentSatellite && nodes == 0
+	return o.GetKind() == "DaemonSet" && o.GetLabels()[v1alpha1.LabelComponent] == v1alpha1.ComponentSatellite &&
+		nodes == 0
 }
 
 // maskObject drops what Kubernetes fills in, and what is random.
@@ -181,9 +208,7 @@ func (b *bench) lookAtPods(s state) error {
 		for _, c := range append(p.Spec.InitContainers, p.Spec.Containers...) {
 			images = append(images, c.Image)
 		}
-		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
+		ready := invariants.PodReady(&p)
 		s["pod/"+owner+"/"+p.Labels[v1alpha1.LabelComponent]+"/"+node] += encode(map[string]any{
 			"images": images, "annotations": p.Annotations, "ready": ready, "pull": p.Spec.ImagePullSecrets,
 		})
@@ -205,18 +230,24 @@ func (b *bench) lookAtCluster(s state) error {
 	for _, p := range st.Pools.ByPool {
 		pools[p.Name] = fmt.Sprintf("%s %d/%d", p.Provider, p.Ready, p.Wanted)
 	}
+	volumes := st.Volumes.DeepCopy()
+	if volumes != nil {
+		volumes.Updated = nil // the time of a look
+	}
 	var holds []string
 	for _, h := range st.NodeHolds {
 		holds = append(holds, fmt.Sprint(h.Reason, h.Pool, h.Nodes))
 	}
 	s["storagecluster"] = encode(map[string]any{
-		"annotations": c.Annotations, "finalizers": c.Finalizers, "phase": st.Phase, "version": st.Version, "database": st.Database,
-		"hold": st.Hold != nil, "nodeHolds": holds, "upgrade": st.Upgrade, "conditions": conditions,
-		"nodes": st.Nodes, "pools": st.Pools.Summary, "byPool": pools, "volumes": st.Volumes,
+		"annotations": c.Annotations, "finalizers": c.Finalizers, "phase": st.Phase, "version": st.Version,
+		"database": st.Database,
+		"hold":     st.Hold != nil, "nodeHolds": holds, "upgrade": st.Upgrade, "conditions": conditions,
+		"nodes": st.Nodes, "pools": st.Pools.Summary, "byPool": pools, "volumes": volumes,
 	})
 	rev := &unstructured.Unstructured{}
 	rev.SetGroupVersionKind(schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "ControllerRevision"})
-	if err := b.Client().Get(b.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: st.Target}, rev); err != nil {
+	if err := b.Client().Get(b.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: st.Target},
+		rev); err != nil {
 		return err
 	}
 	s["accepted spec"] = encode(rev.Object["data"])
@@ -231,7 +262,7 @@ func (b *bench) lookAtLinstor(s state) error {
 	own := func(props map[string]string) map[string]string {
 		out := maps.Clone(props)
 		for k, value := range out {
-			out[k] = localID.ReplaceAllString(value, "(id)")
+			out[k] = madeAt.ReplaceAllString(localID.ReplaceAllString(value, "(id)"), `"at":"(time)"`)
 		}
 		return out
 	}

@@ -9,10 +9,11 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 )
 
-// TestSpec changes every field of the spec that the schema has, in every way that the schema suggests, and takes it back:
+// TestSpec changes every field of the spec that the schema has, in every way that the schema suggests, and takes it
+// back:
 //   - what the API server refuses names the field, and changes nothing;
 //   - what cannot work ends in a hold that names the field, the pool or the nodes;
 //   - everything else is what a new cluster with that spec is (CHAOS=full);
@@ -65,7 +66,8 @@ const mostFields = 20
 func baseOf(all []base, path string) *base {
 	var found *base
 	for i, s := range all {
-		if strings.HasPrefix(path, s.within) && len(locate(tree(s.spec), path)) > 0 && (found == nil || len(s.within) > len(found.within)) {
+		if strings.HasPrefix(path, s.within) && len(locate(tree(s.spec), path)) > 0 &&
+			(found == nil || len(s.within) > len(found.within)) {
 			found = &all[i]
 		}
 	}
@@ -83,10 +85,17 @@ type campaign struct {
 
 func newCampaign(t *testing.T, s base) *campaign {
 	t.Helper()
-	c := &campaign{bench: newBench(t, s), spec: tree(s.spec).(map[string]any)}
+	c := startCampaign(t, s)
 	if full() {
 		c.new = newBench(t, s)
 	}
+	return c
+}
+
+// startCampaign is newCampaign for changes that are not compared with a new cluster.
+func startCampaign(t *testing.T, s base) *campaign {
+	t.Helper()
+	c := &campaign{bench: newBench(t, s), spec: tree(s.spec).(map[string]any)}
 	var o verdict
 	if c.normal, o = c.fresh(c.spec); c.normal == nil {
 		t.Fatalf("the base is held: %+v", o.hold)
@@ -119,11 +128,11 @@ func (c *campaign) leaf(t *testing.T, l leaf) {
 // waitsForDeadline is held only after a phase has had its time, which the bounded run does not have.
 const waitsForDeadline = "nodes.nodeSelector{}"
 
-// rolls is whether a change of the field restarts pods, which the bounded run has no time for.
+// rolls reports whether a change of the field restarts pods, which the bounded run has no time for.
 func rolls(path string) bool {
 	plain := strings.ReplaceAll(path, "{}", "")
-	for _, f := range phases.SpecFields() {
-		if f.Class == phases.ClassRolling && (strings.HasPrefix(plain, f.Path) || strings.HasPrefix(f.Path, plain)) {
+	for _, f := range specchange.Fields() {
+		if f.Class == specchange.ClassRolling && (strings.HasPrefix(plain, f.Path) || strings.HasPrefix(f.Path, plain)) {
 			return true
 		}
 	}
@@ -147,6 +156,7 @@ func (c *campaign) try(t *testing.T, l leaf, p place, m mutation, name string) {
 		if after.Generation != before.Generation {
 			t.Errorf("%s: refused, but the spec has changed", name)
 		}
+		m.checkSays(t, err.Error(), name)
 		return
 	case m.invalid:
 		t.Errorf("%s: %v is accepted", name, m.value)
@@ -157,16 +167,23 @@ func (c *campaign) try(t *testing.T, l leaf, p place, m mutation, name string) {
 	o := c.settle()
 	switch {
 	case o.hold != nil:
-		t.Logf("%s: held after %s: %s: %s", name, time.Since(start).Round(100*time.Millisecond), o.hold.Reason, o.hold.Message)
+		t.Logf("%s: held after %s: %s: %s", name, time.Since(start).Round(100*time.Millisecond), o.hold.Reason,
+			o.hold.Message)
 		c.checkHold(t, l, p, m, o, name)
 	case o.suspended:
+	case m.says != nil:
+		t.Errorf("%s: carried out without a question", name)
 	default:
 		c.checkCarriedOut(t, l, m, spec, name)
+	}
+	if m.check != nil {
+		m.check(o)
 	}
 	c.mustPut(c.spec)
 	start = time.Now()
 	if diff := c.becomes(c.normal); diff != "" {
-		t.Errorf("%s: taken back, but %s later there are differences:\n%s\n%s", name, time.Since(start).Round(time.Second), diff, c.Get().Status.Message)
+		t.Errorf("%s: taken back, but %s later there are differences:\n%s\n%s", name, time.Since(start).Round(time.Second),
+			diff, c.Get().Status.Message)
 		c.normalise(t)
 	}
 	c.Sim.World().ResetRequests()
@@ -196,7 +213,7 @@ func (c *campaign) words(l leaf, p place) []string {
 	return words
 }
 
-// names is whether a message names one of the words.
+// names reports whether a message names one of the words.
 func names(message string, words []string) bool {
 	return slices.ContainsFunc(words, func(w string) bool { return strings.Contains(message, w) })
 }
@@ -204,11 +221,22 @@ func names(message string, words []string) bool {
 // checkHold: whoever reads the hold must know which field, pool or node to look at.
 func (c *campaign) checkHold(t *testing.T, l leaf, p place, m mutation, o verdict, name string) {
 	t.Helper()
-	if words := c.words(l, p); !names(o.hold.Message, words) {
+	if words := c.words(l, p); m.says == nil && !names(o.hold.Message, words) {
 		t.Errorf("%s: the hold names none of %q: %s: %s", name, words, o.hold.Reason, o.hold.Message)
 	}
+	m.checkSays(t, o.hold.Message, name)
 	if m.class == classChanged && goodButHeld[l.path] == "" {
 		t.Errorf("%s: a good value is held: %s: %s", name, o.hold.Reason, o.hold.Message)
+	}
+}
+
+// checkSays: a refusal, or a hold, must name these.
+func (m *mutation) checkSays(t *testing.T, message, name string) {
+	t.Helper()
+	for _, part := range m.says {
+		if !strings.Contains(message, part) {
+			t.Errorf("%s: the message lacks %q: %s", name, part, message)
+		}
 	}
 }
 
@@ -232,11 +260,12 @@ func (c *campaign) checkCarriedOut(t *testing.T, l leaf, m mutation, spec map[st
 	}
 }
 
-// silent is whether a change of a field shows nowhere but in the spec: fields that hold at once are read when they are needed.
+// silent reports whether a change of a field shows nowhere but in the spec: fields that hold at once are read when
+// they are needed.
 func silent(path string) bool {
 	plain := strings.ReplaceAll(path, "{}", "")
-	for _, f := range phases.SpecFields() {
-		if f.Path == plain && f.Class == phases.ClassImmediate && plain != "nodes.minReady" {
+	for _, f := range specchange.Fields() {
+		if f.Path == plain && f.Class == specchange.ClassImmediate && plain != "nodes.minReady" {
 			return true
 		}
 	}

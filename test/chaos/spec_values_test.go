@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 	"sigs.k8s.io/yaml"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
@@ -36,7 +36,8 @@ func (base) nodes() []simcluster.NodeSpec {
 		m.VolumeGroups = append(m.VolumeGroups, sim.VolumeGroup{Name: "vg_hdd", SizeKiB: 100 << 20})
 		m.Directories = append(m.Directories, "/var/lib/linstor-pools")
 		out[i].Labels["example.com/zone"] = []string{"a", "a", "b"}[i]
-		out[i].Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("10.1.0.%d", i+1), "example.com/other-ip": fmt.Sprintf("10.2.0.%d", i+1)}
+		out[i].Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("10.1.0.%d", i+1),
+			"example.com/other-ip": fmt.Sprintf("10.2.0.%d", i+1)}
 	}
 	out[2].Taints = []corev1.Taint{{Key: "example.com/storage", Value: "true", Effect: corev1.TaintEffectNoSchedule}}
 	return out
@@ -44,14 +45,17 @@ func (base) nodes() []simcluster.NodeSpec {
 
 // bases are the specs in which fields are changed. A field belongs to the one whose within is the longest that fits.
 func bases(t testing.TB) []base {
-	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"}, Databases: map[string][]string{"linstor": nil}}
+	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
+		Databases: map[string][]string{"linstor": nil}}
 	postgresql, mariadb := sqlstub.Serve(t, server.PostgreSQL), sqlstub.Serve(t, server.MariaDB)
 	etcd := harness.FreeAddress(t)
 	harness.StartEtcd(t, etcd)
 	sql := func(kind string, port int32) base {
 		return base{
-			name: kind, within: "database." + kind, databases: []string{fmt.Sprintf("jdbc:%s://127.0.0.1:%d/linstor", kind, port)},
-			spec: fmt.Sprintf("database: {%s: {host: 127.0.0.1, port: %d, database: linstor, credentialsSecret: linstor-db}}\n", kind, port) + small,
+			name: kind, within: "database." + kind,
+			databases: []string{fmt.Sprintf("jdbc:%s://127.0.0.1:%d/linstor", kind, port)},
+			spec: fmt.Sprintf("database: {%s: {host: 127.0.0.1, port: %d, database: linstor, credentialsSecret: linstor-db}}\n",
+				kind, port) + small,
 		}
 	}
 	return []base{
@@ -62,7 +66,8 @@ func bases(t testing.TB) []base {
 		sql("postgresql", postgresql), sql("mariadb", mariadb),
 		{
 			name: "etcd", within: "database.etcd", databases: []string{"etcd://" + etcd},
-			spec: fmt.Sprintf("version: 1.33.3\ndatabase: {etcd: {endpoints: [%q], credentialsSecret: linstor-db}}\n", "http://"+etcd) + small,
+			spec: fmt.Sprintf("version: 1.33.3\ndatabase: {etcd: {endpoints: [%q], credentialsSecret: linstor-db}}\n",
+				"http://"+etcd) + small,
 		},
 	}
 }
@@ -115,6 +120,7 @@ nodes:
   removalPolicy: Remove
   maxConcurrentEvacuations: 2
   lostAfter: 24h
+  satellite: {resources: {requests: {memory: 512Mi}, limits: {memory: 2Gi}}}
 platform: Generic
 kernelModule: {mode: Auto, signingKeySecret: mok}
 database: {}
@@ -141,35 +147,41 @@ storagePools:
 - {name: thin, lvmThin: {volumeGroup: vg_ssd0, thinPool: thin}}
 `
 
-// disks is a base of its own: what is on disks stays whatever becomes of the node, and is asked about when the node comes back.
+// disks is a base of its own: what is on disks stays whatever becomes of the node, and is asked about when the node
+// comes back.
 const disks = `
 nodes: {removalPolicy: Remove}
 storagePools:
 - name: made
   lvmThin: {volumeGroup: vg_made, thinPool: thin}
   devices:
-    match: [{serial: "S4EV*", wwn: "0x6000*", model: "INTEL*", minSize: 400Gi, maxSize: 600Gi, rotational: false, path: /dev/sdb}]
+    match: [{serial: "S4EV*", wwn: "0x6000*", model: "INTEL*", minSize: 400Gi, maxSize: 600Gi, ` +
+	`rotational: false, path: /dev/sdb}]
     optional: false
     approval: Auto
 `
 
-// goodValues are valid values that do not follow from the schema, by path. Those of enums, booleans and bounded numbers do.
+// goodValues are valid values that do not follow from the schema, by path. Those of enums, booleans and bounded
+// numbers do.
 var goodValues = map[string][]any{
-	"version":                                       {"1.35.3"},
-	"images.registry":                               {"registry.example.com:5000/other"},
-	"images.pullSecrets":                            list("mirror-pull", "other-pull"),
-	"images.pullSecrets[]":                          {"other-pull"},
-	"nodes.nodeSelector":                            {tree(`{example.com/zone: a}`)},
-	"nodes.nodeSelector{}":                          {"maybe"},
-	"nodes.tolerations":                             {tree(`[{operator: Exists}]`), tree(`[{key: example.com/other, operator: Exists}, {key: example.com/storage, operator: Exists}]`)},
-	"nodes.tolerations[]":                           {tree(`{key: example.com/storage, operator: Exists}`)},
-	"nodes.tolerations[].key":                       {"example.com/other"},
-	"nodes.tolerations[].value":                     {"false"},
-	"nodes.tolerations[].operator":                  {"Equal"},
-	"nodes.tolerations[].effect":                    {"NoExecute"},
-	"nodes.tolerations[].tolerationSeconds":         {int64(60)},
-	"nodes.interfaces":                              {tree(`[{name: other, addressFrom: {nodeAnnotation: example.com/other-ip}}]`)},
-	"nodes.interfaces[]":                            {tree(`{name: other, addressFrom: {nodeAnnotation: example.com/other-ip}, preferred: true}`)},
+	"version":              {"1.35.3"},
+	"images.registry":      {"registry.example.com:5000/other"},
+	"images.pullSecrets":   list("mirror-pull", "other-pull"),
+	"images.pullSecrets[]": {"other-pull"},
+	"nodes.nodeSelector":   {tree(`{example.com/zone: a}`)},
+	"nodes.nodeSelector{}": {"maybe"},
+	"nodes.tolerations": {tree(`[{operator: Exists}]`),
+		tree(`[{key: example.com/other, operator: Exists}, {key: example.com/storage, operator: Exists}]`)},
+	"nodes.tolerations[]":                   {tree(`{key: example.com/storage, operator: Exists}`)},
+	"nodes.tolerations[].key":               {"example.com/other"},
+	"nodes.tolerations[].value":             {"false"},
+	"nodes.tolerations[].operator":          {"Equal"},
+	"nodes.tolerations[].effect":            {"NoExecute"},
+	"nodes.tolerations[].tolerationSeconds": {int64(60)},
+	"nodes.interfaces": {tree(`[{name: other, ` +
+		`addressFrom: {nodeAnnotation: example.com/other-ip}}]`)},
+	"nodes.interfaces[]": {tree(`{name: other, ` +
+		`addressFrom: {nodeAnnotation: example.com/other-ip}, preferred: true}`)},
 	"nodes.interfaces[].name":                       {"renamed"},
 	"nodes.interfaces[].addressFrom":                {tree(`{addressType: InternalIP}`)},
 	"nodes.interfaces[].addressFrom.nodeAnnotation": {"example.com/other-ip"},
@@ -177,6 +189,10 @@ var goodValues = map[string][]any{
 	"nodes.properties{}":                            {"r3"},
 	"nodes.minReady":                                {int64(1), "100%"},
 	"nodes.lostAfter":                               {"48h"},
+	"nodes.satellite.resources.requests":            {tree(`{memory: 300Mi, cpu: 60m}`)},
+	"nodes.satellite.resources.requests{}":          {"280Mi"},
+	"nodes.satellite.resources.limits":              {tree(`{memory: 3Gi}`)},
+	"nodes.satellite.resources.limits{}":            {"1Gi"},
 	"kernelModule.signingKeySecret":                 {"mok2"},
 	"database.kubernetes":                           {map[string]any{}},
 	"controller.properties":                         {tree(`{Aux/example.com/team: other, Aux/example.com/more: "1"}`)},
@@ -217,7 +233,8 @@ var noGoodValue = map[string]string{
 	"storagePools[].lvmThin.volumeGroup": "volumes live in it", "storagePools[].lvmThin.thinPool": "volumes live in it",
 	"storagePools[].zfs.zpool": "volumes live in it", "storagePools[].zfsThin.zpool": "volumes live in it",
 	"storagePools[].file.directory": "volumes live in it", "storagePools[].fileThin.directory": "volumes live in it",
-	"database.etcd.endpoints": "there is one etcd in the tests", "database.etcd.endpoints[]": "there is one etcd in the tests",
+	"database.etcd.endpoints":      "there is one etcd in the tests",
+	"database.etcd.endpoints[]":    "there is one etcd in the tests",
 	"database.postgresql.database": "other data", "database.mariadb.database": "other data",
 }
 
@@ -258,7 +275,8 @@ func (l leaf) good(t testing.TB, now any) []any {
 		values = []any{now != true}
 	case l.Type == "integer" && l.Minimum != nil && l.Maximum != nil:
 		values = []any{int64(*l.Minimum+*l.Maximum) / 2}
-	case l.Type == "object" && l.AdditionalProperties == nil, l.Items != nil && strings.HasSuffix(l.path, "storagePools"), l.path == "storagePools[]":
+	case l.Type == "object" && l.AdditionalProperties == nil, l.Items != nil && strings.HasSuffix(l.path, "storagePools"),
+		l.path == "storagePools[]":
 		return nil // a section: its fields are changed
 	}
 	if len(values) == 0 && noGoodValue[l.path] == "" {
@@ -270,11 +288,13 @@ func (l leaf) good(t testing.TB, now any) []any {
 // goodButHeld are fields whose good values are not simply carried out in a cluster that exists: a human is asked.
 var goodButHeld = map[string]string{
 	"nodes.network.mode":       "from Host to Pod would strand the connections of DRBD",
-	"database.postgresql.host": "another server may hold other data", "database.postgresql.port": "another server may hold other data",
-	"database.mariadb.host": "another server may hold other data", "database.mariadb.port": "another server may hold other data",
-	"nodes.nodeSelector{}": "no node is left",
+	"database.postgresql.host": "another server may hold other data",
+	"database.postgresql.port": "another server may hold other data",
+	"database.mariadb.host":    "another server may hold other data",
+	"database.mariadb.port":    "another server may hold other data",
+	"nodes.nodeSelector{}":     "no node is left",
 }
 
-// madeOnce begins the fields that only matter while a pool is made from disks: a cluster that has the pool goes on as it is, a new
-// one takes other disks, or asks a human about them.
+// madeOnce begins the fields that only matter while a pool is made from disks: a cluster that has the pool goes on as
+// it is, a new one takes other disks, or asks a human about them.
 const madeOnce = "storagePools[].devices"

@@ -19,12 +19,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// judge looks at each destructive write of an operator at the moment when it is sent. What justifies it must be true in the
-// API server and on the machines then, whatever the operator's own view says.
+// judge looks at each destructive write of an operator at the moment when it is sent. What justifies it must be true
+// in the API server and on the machines then, whatever the operator's own view says.
 type judge struct {
 	e *harness.Env
 
@@ -38,7 +39,8 @@ type judge struct {
 	deeds  map[string]int
 }
 
-// inFlight is how long after a change a write may still be about what was before it: the operator looked, and then it wrote.
+// inFlight is how long after a change a write may still be about what was before it: the operator looked, and then it
+// wrote.
 const inFlight = time.Second
 
 func newJudge(e *harness.Env) *judge { return &judge{e: e, deeds: map[string]int{}} }
@@ -114,7 +116,8 @@ func (j *judge) node(name string) *corev1.Node {
 	return n
 }
 
-// stays is why a node may not be taken away: it is there and selected, and the cluster is not being deleted with its data.
+// stays is why a node may not be taken away: it is there and selected, and the cluster is not being deleted with its
+// data.
 func (j *judge) stays(name string) string {
 	c, n := j.cluster(), j.node(name)
 	switch {
@@ -133,14 +136,14 @@ func (j *judge) copies(node string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for _, v := range j.volumes {
-		if slices.Contains(j.e.Sim.World().VolumeData(v), node) {
+		if slices.Contains(j.e.Sim.World().Volumes().Data(v), node) {
 			return "its machine holds a copy of " + v
 		}
 	}
 	return ""
 }
 
-// wants is whether the spec has an entry for a node that ok takes.
+// wants reports whether the spec has an entry for a node that ok takes.
 func (j *judge) wants(node string, ok func(*v1alpha1.StoragePoolSpec) bool) bool {
 	c, n := j.cluster(), j.node(node)
 	if c == nil || c.DeletionTimestamp != nil || n == nil {
@@ -162,7 +165,8 @@ func (j *judge) wrap(c client.WithWatch) client.WithWatch {
 			}
 			return err
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			if n, ok := o.(*corev1.Node); ok {
 				data, err := p.Data(o)
 				if err == nil && strings.Contains(string(data), fmt.Sprintf("%q:null", v1alpha1.LabelMember)) {
@@ -223,7 +227,8 @@ func (j *judge) restart(o *corev1.Pod) string {
 		if len(pods.Items[i].OwnerReferences) == 0 || ds.UID != pods.Items[i].OwnerReferences[0].UID {
 			continue
 		}
-		if want := ds.Spec.Template.Annotations[resources.AnnotationTemplateHash]; want == pods.Items[i].Annotations[resources.AnnotationTemplateHash] {
+		want := ds.Spec.Template.Annotations[resources.AnnotationTemplateHash]
+		if want == pods.Items[i].Annotations[resources.AnnotationTemplateHash] {
 			return "the pod is as its DaemonSet makes it"
 		}
 	}
@@ -260,7 +265,8 @@ func (j *judge) linstor(r *http.Request) (deed, fault string) {
 	case what == "PUT nodes/evacuate", what == "PUT nodes/evict":
 		return "evacuate a LINSTOR node", j.stays(parts[2])
 	case strings.HasPrefix(what, "DELETE nodes/storage-pools/"):
-		wanted := j.wants(parts[2], func(p *v1alpha1.StoragePoolSpec) bool { return strings.EqualFold(p.LinstorName(), parts[4]) })
+		wanted := j.wants(parts[2],
+			func(p *v1alpha1.StoragePoolSpec) bool { return strings.EqualFold(poolspec.LinstorName(p), parts[4]) })
 		if wanted && j.stays(parts[2]) != "" {
 			fault = "the spec wants the pool"
 		}
@@ -287,12 +293,17 @@ func (j *judge) disks(r *http.Request, node string) string {
 	}
 	group, _, _ := strings.Cut(body.Pool, "/")
 	wanted := j.wants(node, func(p *v1alpha1.StoragePoolSpec) bool {
-		_, backing := p.Backing()
+		_, backing := poolspec.Backing(p)
 		have, _, _ := strings.Cut(backing, "/")
 		return p.Devices != nil && have == group
 	})
 	if !wanted {
 		return "the spec does not want " + body.Pool + " on " + node
+	}
+	for _, g := range j.e.Sim.World().Machine(node).LVM().Groups() {
+		if g.Name == group {
+			return fmt.Sprintf("volume group %s is there already, on %v", group, g.Devices)
+		}
 	}
 	for _, d := range j.e.Sim.World().Machine(node).Disks() {
 		if d.Signature != "" && slices.Contains(body.Paths, "/dev/"+d.Name) {

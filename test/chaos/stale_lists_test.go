@@ -11,9 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 )
 
-// lists stands between an operator and LINSTOR, and answers the lists of its view with what LINSTOR said some time ago. What
-// is asked for one node, by a background write or a second time within one reconcile is a look before a deed, which LINSTOR
-// answers with what is so.
+// lists stands between an operator and LINSTOR, and answers the lists of its view with what LINSTOR said some time
+// ago. What is asked for one node, by a background write or a second time within one reconcile is a look before a
+// deed, which LINSTOR answers with what is so.
 type lists struct {
 	mu sync.Mutex
 	// back is how old the answers of a list are, by path; nil for the present.
@@ -33,7 +33,8 @@ type keptAnswer struct {
 }
 
 // staleLists are the paths of the lists that a view is made from.
-var staleLists = []string{"/v1/nodes", "/v1/view/storage-pools", "/v1/view/resources", "/v1/physical-storage", "/v1/resource-definitions", "/v1/controller/properties"}
+var staleLists = []string{"/v1/nodes", "/v1/view/storage-pools", "/v1/view/resources", "/v1/physical-storage",
+	"/v1/resource-definitions", "/v1/controller/properties"}
 
 func newLists() *lists { return &lists{kept: map[string][]keptAnswer{}} }
 
@@ -52,8 +53,9 @@ func (l *lists) freeze(back map[string]time.Time) (release func()) {
 func (l *lists) RoundTrip(r *http.Request) (*http.Response, error) {
 	if answer := l.stale(r); answer != nil {
 		return &http.Response{
-			Status: http.StatusText(answer.status), StatusCode: answer.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-			Header: answer.header, Body: io.NopCloser(bytes.NewReader(answer.body)), ContentLength: int64(len(answer.body)),
+			Status: http.StatusText(answer.status), StatusCode: answer.status, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+			Request: r,
+			Header:  answer.header, Body: io.NopCloser(bytes.NewReader(answer.body)), ContentLength: int64(len(answer.body)),
 		}, nil
 	}
 	at := time.Now()

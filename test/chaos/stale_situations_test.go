@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // situation is something that happens while an operator is told late. It begins and ends with the world at rest.
@@ -20,7 +21,8 @@ type situation struct {
 	after func(*staleWorld)
 	// lingers is how long the operator works on with what it was told before.
 	lingers time.Duration
-	// again is how often more the operator makes something where it is faster than the test that changes its mind, or makes it too.
+	// again is how often more the operator makes something where it is faster than the test that changes its mind, or
+	// makes it too.
 	again int
 }
 
@@ -65,7 +67,7 @@ func staleSituations() []situation {
 			happens: func(w *staleWorld) { w.volume("pvc-2", "ssd", "n4") },
 			after: func(w *staleWorld) {
 				w.Eventually("the copy is moved, and n4 has left", func() error {
-					if on := w.Sim.World().VolumeData("pvc-2"); len(on) != 1 || on[0] == "n4" {
+					if on := w.Sim.World().Volumes().Data("pvc-2"); len(on) != 1 || on[0] == "n4" {
 						return fmt.Errorf("it is on %v", on)
 					}
 					if _, err := w.LinstorNode("n4"); err == nil {
@@ -74,7 +76,7 @@ func staleSituations() []situation {
 					return nil
 				})
 				w.dropVolume("pvc-2")
-				w.Sim.World().Machine("n4").RemoveVolumeGroup("vg_new") // a node that has left is a new one when it comes back
+				w.Sim.World().Machine("n4").LVM().Remove("vg_new") // a node that has left is a new one when it comes back
 				w.pick("n4", true)
 			},
 		},
@@ -101,27 +103,47 @@ func staleSituations() []situation {
 			name: "a disk gets a file system", lingers: staleShort,
 			happens: func(w *staleWorld) {
 				w.Sim.World().Machine("n2").SetSignature("ZA2", "ext4")
+				w.pools(withHDD)
+			},
+			after: func(w *staleWorld) {
+				w.WaitPools("11/12")
+				w.expectSignature("n2", "ZA2", "ext4")
+				w.dropHDD()
+			},
+		},
+		{
+			name: "somebody makes the volume group", lingers: staleShort,
+			happens: func(w *staleWorld) {
+				m := w.Sim.World().Machine("n2")
+				m.LVM().Add(sim.VolumeGroup{Name: "vg_hdd", Devices: []string{"ZA2"}})
+				m.AttachDisk(sim.Disk{Name: "sde", SizeBytes: 8 << 40, Rotational: true, Model: "ST8000", Serial: "ZA22",
+					WWN: "0x70022"})
+				w.pools(withHDD)
+			},
+			after: func(w *staleWorld) {
+				w.WaitPools("11/12")
+				w.expectSignature("n2", "ZA22", "")
+				w.Sim.World().Machine("n2").DetachDisk("ZA22")
+				w.dropHDD()
+			},
+		},
+		{
+			name: "disks that udev does not know", lingers: staleShort,
+			happens: func(w *staleWorld) {
+				w.Sim.World().Machine("n3").SetSignature("UD3", "ext4") // after the satellite has looked at it
 				w.pools(func(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec {
 					return append(ps, v1alpha1.StoragePoolSpec{
-						Name: "hdd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_hdd"},
-						Devices: &v1alpha1.DevicesSpec{Match: []v1alpha1.DeviceMatch{{Serial: "ZA*"}}},
+						Name: "udev", ZFS: &v1alpha1.ZFSPool{ZPool: "udev"},
+						Devices: &v1alpha1.DevicesSpec{Match: []v1alpha1.DeviceMatch{{Serial: "UD*"}}},
 					})
 				})
 			},
 			after: func(w *staleWorld) {
-				w.WaitStatus("the other pools", func(s *v1alpha1.StorageClusterStatus) bool { return s.Pools.Summary == "11/12" })
-				w.pools(func(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec { return ps[:2] })
-				w.Eventually("the pools are gone", func() error {
-					if w.View().Pool("n1", "hdd") != nil {
-						return errors.New("n1 has one")
-					}
-					return w.ready()
-				})
-				for _, n := range []string{"n1", "n2", "n3", "n4"} {
-					w.Sim.World().Machine(n).RemoveVolumeGroup("vg_hdd")
-					w.Sim.World().Machine(n).SetSignature("ZA"+n[1:], "")
-					w.linstorForget(n, "Aux/storage.linstor.dev/intent.hdd", "Aux/storage.linstor.dev/backing.hdd")
-				}
+				w.WaitPools("10/12")
+				w.expectSignature("n2", "UD2", "xfs")
+				w.expectSignature("n3", "UD3", "ext4")
+				w.Sim.World().Machine("n3").SetSignature("UD3", "")
+				w.dropPool("udev", func(m *sim.Machine) { m.ZFS().Remove("udev") })
 			},
 		},
 		{
@@ -136,6 +158,38 @@ func staleSituations() []situation {
 			},
 		},
 		{
+			name: "the controller's template changes", lingers: staleLong,
+			happens: func(w *staleWorld) { w.controllerCPU("20m") },
+			after: func(w *staleWorld) {
+				w.Eventually("the controller follows", func() error { return errors.Join(w.ready(), requests(w.Env, "20m")) })
+				w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Controller.Resources.Requests = nil })
+				w.Eventually("the controller is as before", func() error { return errors.Join(w.ready(), requests(w.Env, "0")) })
+			},
+		},
+		{
+			name: "the preferred interface changes", lingers: staleLong,
+			before: func(w *staleWorld) {
+				w.volume("pvc-4", "ssd", "n1", "n2", "n4")
+				addressStorage(w.Env, "n1", "n2", "n3", "n4")
+				w.replicateOver(false)
+				w.Eventually("the interface is there", w.ready)
+			},
+			happens: func(w *staleWorld) { w.replicateOver(true) },
+			after: func(w *staleWorld) {
+				w.Eventually("DRBD replicates over it",
+					func() error { return errors.Join(w.ready(), replicatesOver(w.Env, "storage")) })
+				w.replicateOver(false)
+				w.Eventually("DRBD replicates as before",
+					func() error { return errors.Join(w.ready(), replicatesOver(w.Env, "")) })
+				w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces = nil })
+				w.Eventually("the interface is gone", w.ready)
+				for _, n := range []string{"n1", "n2", "n3", "n4"} {
+					w.linstorForget(n, preferredSince)
+				}
+				w.dropVolume("pvc-4")
+			},
+		},
+		{
 			name: "objects are made anew, and all is deleted", lingers: staleShort, again: 1,
 			happens: func(w *staleWorld) { w.remade(); w.Remove() },
 			after: func(w *staleWorld) {
@@ -144,7 +198,8 @@ func staleSituations() []situation {
 			},
 		},
 		{
-			name: "the StorageCluster is deleted and made anew", lingers: staleShort,
+			// The operator may have begun with the deletion before the finalizer is taken away.
+			name: "the StorageCluster is deleted and made anew", lingers: staleShort, again: 1,
 			happens: func(w *staleWorld) { w.force() },
 		},
 		{
@@ -163,12 +218,13 @@ func staleSituations() []situation {
 // boundedSituations are those that every test run goes through.
 func boundedSituations() []situation {
 	return slices.DeleteFunc(staleSituations(), func(s situation) bool {
-		return !slices.Contains([]string{"a leaving node comes back", "a pool is taken away and wanted again", "the StorageCluster is deleted and made anew"}, s.name)
+		return !slices.Contains([]string{"a leaving node comes back", "a pool is taken away and wanted again",
+			"the StorageCluster is deleted and made anew"}, s.name)
 	})
 }
 
-// everyNth are every n-th of the situations, others for the i-th kind than for the one before: a full run takes each situation
-// and each kind, and not every pair of them.
+// everyNth are every n-th of the situations, others for the i-th kind than for the one before: a full run takes each
+// situation and each kind, and not every pair of them.
 func everyNth(n, i int) []situation {
 	var out []situation
 	for k, s := range staleSituations() {

@@ -42,7 +42,8 @@ func linstorState(e *harness.Env) []string {
 	}
 	var out []string
 	for _, n := range v.Nodes {
-		out = append(out, fmt.Sprintf("LINSTOR node %s %s %v %v", n.Name, n.Status, n.Flags, slices.Sorted(maps.Keys(n.Properties))))
+		out = append(out, fmt.Sprintf("LINSTOR node %s %s %v %v", n.Name, n.Status, n.Flags,
+			slices.Sorted(maps.Keys(n.Properties))))
 		for _, p := range n.Pools {
 			out = append(out, fmt.Sprintf("LINSTOR pool %s %s %s %v", n.Name, p.Name, p.Backing, p.Properties))
 		}

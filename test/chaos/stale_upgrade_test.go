@@ -14,8 +14,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// TestStaleUpgrade upgrades LINSTOR twice while the view of one kind is old: first the operator is told late, then one starts
-// beyond the point of no return and is told what was before it. No older controller may be started on the database then.
+// TestStaleUpgrade upgrades LINSTOR twice while the view of one kind is old: first the operator is told late, then one
+// starts beyond the point of no return and is told what was before it. No older controller may be started on the
+// database then.
 func TestStaleUpgrade(t *testing.T) {
 	t.Parallel()
 	kinds := staleKinds
@@ -51,7 +52,7 @@ func TestStaleUpgrade(t *testing.T) {
 			for i, way := range []struct {
 				name    string
 				happens func(*staleWorld, string) func()
-				// mistaken is whether the spec is wrong in the end.
+				// mistaken reports whether the spec is wrong in the end.
 				mistaken bool
 			}{{"late", late, false}, {"start", start, false}} {
 				if kind == "configmaps" && way.name == "late" {
@@ -91,7 +92,8 @@ func (w *staleWorld) pastEdge(to string) {
 	w.T.Helper()
 	w.Eventually("the upgrade is past the edge", func() error {
 		cm := &corev1.ConfigMap{}
-		if err := w.Client().Get(w.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, cm); err != nil {
+		if err := w.Client().Get(w.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName},
+			cm); err != nil {
 			return err
 		}
 		claim, err := resources.ClaimFrom(cm)
@@ -105,7 +107,8 @@ func (w *staleWorld) pastEdge(to string) {
 // restartController takes the controller's pods away: LINSTOR does not tell its version for a while.
 func (w *staleWorld) restartController() {
 	w.T.Helper()
-	err := w.Client().DeleteAllOf(w.Ctx, &corev1.Pod{}, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController})
+	err := w.Client().DeleteAllOf(w.Ctx, &corev1.Pod{}, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController})
 	if err != nil {
 		w.T.Fatal(err)
 	}

@@ -15,12 +15,13 @@ import (
 
 // staleKinds are the resources that the operator's cache holds.
 var staleKinds = []string{
-	"nodes", "pods", "daemonsets", "deployments", "services", "configmaps", "secrets", "controllerrevisions", "storageclusters", "persistentvolumes",
+	"nodes", "pods", "daemonsets", "deployments", "services", "configmaps", "secrets", "controllerrevisions",
+	"storageclusters", "persistentvolumes",
 }
 
-// views stands between operators and the API server, and decides how old what their caches are told is: it holds a kind's
-// watch back, and answers a cache that is being filled with what the kind was like in the past, as an API server that lags
-// behind does. Requests that ask for the present state are answered with it.
+// views stands between operators and the API server, and decides how old what their caches are told is: it holds a
+// kind's watch back, and answers a cache that is being filled with what the kind was like in the past, as an API
+// server that lags behind does. Requests that ask for the present state are answered with it.
 type views struct {
 	mu   sync.Mutex
 	held map[string]chan struct{} // by resource; closed when its watch goes on
@@ -97,10 +98,13 @@ func (t viewsTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // refuse is the answer of an API server that cannot stream lists.
 func refuse(r *http.Request) *http.Response {
-	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,"message":"sendInitialEvents is forbidden"}`
+	const body = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Invalid","code":422,` +
+		`"message":"sendInitialEvents is forbidden"}`
 	return &http.Response{
-		Status: "422 Unprocessable Entity", StatusCode: http.StatusUnprocessableEntity, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)), ContentLength: int64(len(body)),
+		Status: "422 Unprocessable Entity", StatusCode: http.StatusUnprocessableEntity, Proto: "HTTP/1.1", ProtoMajor: 1,
+		ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body)),
 	}
 }
 

@@ -11,16 +11,19 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // staleSpec has pools on what is there and from disks, and lets nodes leave with their data.
@@ -47,12 +50,27 @@ type staleWorld struct {
 	rest []string
 }
 
+// staleNodes have one more disk each. Of those of n2 and n3 udev has no record, and n2's has data on it.
+func staleNodes() []simcluster.NodeSpec {
+	out := harness.Nodes(4)
+	for i := range out {
+		d := sim.Disk{Name: "sdd", SizeBytes: 1 << 40, Model: "UD", Serial: fmt.Sprintf("UD%d", i+1),
+			WWN: fmt.Sprintf("0x9000%d", i+1), Unseen: i == 1 || i == 2}
+		if i == 1 {
+			d.Signature = "xfs"
+		}
+		out[i].Machine.Disks = append(out[i].Machine.Disks, d)
+	}
+	return out
+}
+
 // startStale brings up a cluster that is Ready and at rest.
-func startStale(t *testing.T, version string, tune ...func(*phases.Timing)) *staleWorld {
+func startStale(t *testing.T, version string, tune ...func(*cluster.Timing)) *staleWorld {
 	t.Helper()
-	e := harness.Start(t, harness.Nodes(4))
+	e := harness.Start(t, staleNodes())
 	e.Lease = time.Minute            // it is released at the end, and no leader is lost on a busy machine
 	e.Timing.Leave = 2 * time.Second // time for the test to change its mind
+	e.Timing.LinkSettled = linkSettled
 	for _, f := range tune {
 		f(&e.Timing)
 	}
@@ -75,9 +93,12 @@ func (w *staleWorld) install(version string) {
 func (w *staleWorld) ready() error {
 	c := w.Get()
 	s := &c.Status
-	if s.Phase != v1alpha1.PhaseReady || s.AcceptedGeneration != c.Generation || s.ObservedGeneration != c.Generation || s.Upgrade != nil ||
-		s.Nodes.Summary != "4/4" || s.Pools.Summary != "8/8" || len(s.NodeHolds) > 0 || s.Nodes.LeavingCount > 0 || len(s.Nodes.Problems) > 0 {
-		return fmt.Errorf("%s, generation %d of %d, nodes %s, pools %s, holds %+v, leaving %+v, problems %+v: %s", s.Phase, s.AcceptedGeneration, c.Generation,
+	if s.Phase != v1alpha1.PhaseReady || s.AcceptedGeneration != c.Generation || s.ObservedGeneration != c.Generation ||
+		s.Upgrade != nil ||
+		s.Nodes.Summary != "4/4" || s.Pools.Summary != "8/8" || len(s.NodeHolds) > 0 || s.Nodes.LeavingCount > 0 ||
+		len(s.Nodes.Problems) > 0 {
+		return fmt.Errorf("%s, generation %d of %d, nodes %s, pools %s, holds %+v, leaving %+v, problems %+v: %s", s.Phase,
+			s.AcceptedGeneration, c.Generation,
 			s.Nodes.Summary, s.Pools.Summary, s.NodeHolds, s.Nodes.Leaving, s.Nodes.Problems, s.Message)
 	}
 	return nil
@@ -113,7 +134,7 @@ func (w *staleWorld) Update(f func(*v1alpha1.StorageCluster)) {
 	w.judge.change(func() { w.Env.Update(f) })
 }
 
-// pick says whether the spec selects a node.
+// pick reports whether the spec selects a node.
 func (w *staleWorld) pick(name string, picked bool) {
 	w.T.Helper()
 	before := w.Node(name)
@@ -140,7 +161,7 @@ func (w *staleWorld) leaving(name string) {
 
 func (w *staleWorld) volume(name, pool string, on ...string) {
 	w.T.Helper()
-	if err := w.Sim.World().CreateVolume(name, 1<<20, pool, on...); err != nil {
+	if err := w.Sim.World().Volumes().Create(name, 1<<20, pool, on...); err != nil {
 		w.T.Fatal(err)
 	}
 	w.judge.setVolumes(func(vs []string) []string { return append(vs, name) })
@@ -149,19 +170,42 @@ func (w *staleWorld) volume(name, pool string, on ...string) {
 // dropVolume checks that a volume has its data, and deletes it.
 func (w *staleWorld) dropVolume(name string) {
 	w.T.Helper()
-	if len(w.Sim.World().VolumeData(name)) == 0 {
+	if len(w.Sim.World().Volumes().Data(name)) == 0 {
 		w.T.Errorf("the data of %s is lost", name)
 	}
-	if err := w.Sim.World().DeleteVolume(name); err != nil {
+	if err := w.Sim.World().Volumes().Delete(name); err != nil {
 		w.T.Fatal(err)
 	}
-	w.judge.setVolumes(func(vs []string) []string { return slices.DeleteFunc(vs, func(v string) bool { return v == name }) })
+	w.judge.setVolumes(func(vs []string) []string {
+		return slices.DeleteFunc(vs,
+			func(v string) bool { return v == name })
+	})
 }
 
 // pools changes the list of pools.
 func (w *staleWorld) pools(f func([]v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec) {
 	w.T.Helper()
 	w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = f(c.Spec.StoragePools) })
+}
+
+// replicateOver gives nodes the interface storage, and reports whether DRBD prefers it.
+func (w *staleWorld) replicateOver(preferred bool) {
+	w.T.Helper()
+	w.Update(func(c *v1alpha1.StorageCluster) {
+		c.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{
+			{Name: "storage", AddressFrom: v1alpha1.AddressSource{NodeAnnotation: "example.com/storage-ip"},
+				Preferred: preferred},
+		}
+	})
+}
+
+// controllerCPU changes what LINSTOR's controller requests.
+func (w *staleWorld) controllerCPU(cpu string) {
+	w.T.Helper()
+	w.Update(func(c *v1alpha1.StorageCluster) {
+		c.Spec.Controller.Resources.Requests = map[corev1.ResourceName]resource.Quantity{
+			corev1.ResourceCPU: resource.MustParse(cpu)}
+	})
 }
 
 func withoutFast(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec { return ps[:1] }
@@ -191,7 +235,8 @@ func (w *staleWorld) settled(patience time.Duration) {
 func (w *staleWorld) remade() {
 	w.T.Helper()
 	for _, list := range []client.ObjectList{
-		&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{}, &corev1.SecretList{}, &appsv1.ControllerRevisionList{},
+		&appsv1.DaemonSetList{}, &appsv1.DeploymentList{}, &corev1.ServiceList{}, &corev1.ConfigMapList{},
+		&corev1.SecretList{}, &appsv1.ControllerRevisionList{},
 	} {
 		for _, m := range w.Objects(list) {
 			w.remake(list, m.Name)
@@ -202,8 +247,10 @@ func (w *staleWorld) remade() {
 func (w *staleWorld) remake(list client.ObjectList, name string) {
 	w.T.Helper()
 	o := map[string]client.Object{
-		"*v1.DaemonSetList": &appsv1.DaemonSet{}, "*v1.DeploymentList": &appsv1.Deployment{}, "*v1.ServiceList": &corev1.Service{},
-		"*v1.ConfigMapList": &corev1.ConfigMap{}, "*v1.SecretList": &corev1.Secret{}, "*v1.ControllerRevisionList": &appsv1.ControllerRevision{},
+		"*v1.DaemonSetList": &appsv1.DaemonSet{}, "*v1.DeploymentList": &appsv1.Deployment{},
+		"*v1.ServiceList":   &corev1.Service{},
+		"*v1.ConfigMapList": &corev1.ConfigMap{}, "*v1.SecretList": &corev1.Secret{},
+		"*v1.ControllerRevisionList": &appsv1.ControllerRevision{},
 	}[fmt.Sprintf("%T", list)]
 	err := w.Client().Get(w.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: name}, o)
 	if err == nil && metav1.GetControllerOf(o) != nil {
@@ -227,7 +274,8 @@ func (w *staleWorld) remake(list client.ObjectList, name string) {
 			return err
 		}
 		now, _ := o.DeepCopyObject().(client.Object)
-		if err := w.Client().Get(w.Ctx, client.ObjectKeyFromObject(o), now); err != nil || now.GetDeletionTimestamp() != nil {
+		if err := w.Client().Get(w.Ctx, client.ObjectKeyFromObject(o), now); err != nil ||
+			now.GetDeletionTimestamp() != nil {
 			return fmt.Errorf("the earlier %s is going: %w", name, err)
 		}
 		return nil // the operator was faster
@@ -244,7 +292,8 @@ func (w *staleWorld) force() {
 			return err
 		}
 		defer w.judge.noteChange()
-		return client.IgnoreNotFound(w.Client().Patch(w.Ctx, c, client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
+		return client.IgnoreNotFound(w.Client().Patch(w.Ctx, c,
+			client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))))
 	})
 	w.WaitGone()
 	w.install(c.Spec.Version)
@@ -276,7 +325,8 @@ func (j *judge) setVolumes(f func([]string) []string) {
 func (w *staleWorld) deletePod(node string) {
 	w.T.Helper()
 	var pods corev1.PodList
-	err := w.Client().List(context.Background(), &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	err := w.Client().List(context.Background(), &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	for i := range pods.Items {
 		if err == nil && pods.Items[i].Spec.NodeName == node {
 			err = client.IgnoreNotFound(w.Client().Delete(w.Ctx, &pods.Items[i]))

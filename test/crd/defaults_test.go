@@ -34,20 +34,27 @@ func TestDefaults(t *testing.T) {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
-			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}}",
+			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
+				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
+				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
+			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
+				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
+				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
-			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1, interfaces: [{name: storage, addressFrom: {addressType: InternalIP}, preferred: false}]}, " + rest("database: {}"),
+			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1, interfaces: [{name: " +
+				"storage, addressFrom: {addressType: InternalIP}, preferred: false}]}, " + rest("database: {}"),
 		},
 		"SQL database name, but no port, which depends on the kind": {
 			postgres,
-			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}, " + rest("database: {postgresql: {host: db, credentialsSecret: db, database: linstor}}"),
+			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}, " +
+				rest("database: {postgresql: {host: db, credentialsSecret: db, database: linstor}}"),
 		},
 		"devices, and no LINSTOR name for a pool": {
 			devices("{serial: a}"),
-			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}, storagePools: [{name: ssd, lvm: {volumeGroup: vg}, devices: {optional: false, match: [{serial: a}]}}], " + rest("database: {}"),
+			"{nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}, storagePools: [{name: ssd, " +
+				"lvm: {volumeGroup: vg}, devices: {optional: false, match: [{serial: a}]}}], " + rest("database: {}"),
 		},
 	}
 	for name, c := range cases {
@@ -74,11 +81,12 @@ func TestDefaults(t *testing.T) {
 
 // rest ends the text of a wanted spec with the defaults of the sections that a case does not look at.
 func rest(database string) string {
-	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: Auto}, platform: Auto, suspend: false}"
+	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
+		"Auto}, platform: Auto, suspend: false}"
 }
 
-// TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field, and what
-// the API server returns comes back from the Go types unchanged.
+// TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
+// and what the API server returns comes back from the Go types unchanged.
 func TestGoTypes(t *testing.T) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.StorageCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "StorageCluster"},

@@ -15,11 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 )
 
 // manifest is what a user would write, with that spec in flow style.
 func manifest(spec string) string {
-	return "apiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\nspec: {" + spec + "}\n"
+	return "apiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\nspec: {" + spec +
+		"}\n"
 }
 
 const (
@@ -59,8 +62,10 @@ func TestClientSideApply(t *testing.T) {
 	if diff := cmp.Diff([]string{"hdd"}, poolNames(t)); diff != "" {
 		t.Errorf("pools (-want +got):\n%s", diff)
 	}
-	out, err := kubectlCommand(t.Context(), manifest("storagePools: [{name: hdd, lvm: {volumeGroup: other}}]"), "apply", "-f", "-")
-	if err == nil || !strings.Contains(out, "spec.storagePools[0].lvm.volumeGroup") || !strings.Contains(out, "add an entry with another name") {
+	out, err := kubectlCommand(t.Context(), manifest("storagePools: [{name: hdd, lvm: {volumeGroup: other}}]"), "apply",
+		"-f", "-")
+	if err == nil || !strings.Contains(out, "spec.storagePools[0].lvm.volumeGroup") ||
+		!strings.Contains(out, "add an entry with another name") {
 		t.Errorf("apply of a changed volume group: want it refused with the way out, got %v\n%s", err, out)
 	}
 }
@@ -106,16 +111,19 @@ func TestServerSideApply(t *testing.T) {
 // fullStatus is a status with something in every place.
 func fullStatus() v1alpha1.StorageClusterStatus {
 	at := metav1.NewTime(time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC))
-	capacity, free, volumes := resource.MustParse("3Ti"), resource.MustParse("1Ti"), int32(4)
+	capacity, free := resource.MustParse("3Ti"), resource.MustParse("1Ti")
 	hold := v1alpha1.Hold{
-		ID: "h-7c1f", Reason: v1alpha1.HoldDeviceMissing, Message: "no disk", Since: at, Options: []string{v1alpha1.OptionRetry},
-		Resume: "kubectl annotate", Runbook: "docs/runbooks/DeviceMissing.md", Pool: "ssd", Nodes: []string{"n1"}, Count: 1, Resources: []string{"pvc-1"},
+		ID: "h-7c1f", Reason: v1alpha1.HoldDeviceMissing, Message: "no disk", Since: at,
+		Options: holdkind.Of(v1alpha1.HoldDeviceMissing).Options,
+		Resume:  "kubectl annotate", Runbook: "https://example.com/DeviceMissing.md", Pool: "ssd", Nodes: []string{"n1"},
+		Count: 1, Resources: []string{"pvc-1"},
 		Devices: []v1alpha1.HoldDevice{{Node: "n1", Path: "/dev/sdb", Serial: "S1", WWN: "0x1", Model: "M", Size: capacity}},
 	}
 	return v1alpha1.StorageClusterStatus{
 		Phase: v1alpha1.PhaseStoragePools, PhaseSince: &at, ProgressSince: &at, Progress: 2, Message: "2 of 3 pools",
-		ObservedGeneration: 1, AcceptedGeneration: 1, Target: "linstor-1", Version: "1.35.3", Database: v1alpha1.DatabaseKubernetes,
-		Hold: &hold, NodeHolds: []v1alpha1.Hold{hold},
+		ObservedGeneration: 1, AcceptedGeneration: 1, Target: "linstor-1", Version: "1.35.3",
+		Database: v1alpha1.DatabaseKubernetes,
+		Hold:     &hold, NodeHolds: []v1alpha1.Hold{hold},
 		Nodes: v1alpha1.NodesStatus{
 			Summary: "2/3", Members: 3, Online: 2, MinReady: 2,
 			States:   []v1alpha1.NodeStateCount{{State: v1alpha1.NodeOnline, Count: 2}, {State: v1alpha1.NodeHeld, Count: 1}},
@@ -123,26 +131,30 @@ func fullStatus() v1alpha1.StorageClusterStatus {
 			Leaving:  []v1alpha1.LeavingNode{{Name: "n4", State: v1alpha1.LeavingRetained}}, LeavingCount: 1,
 			Maintenance: []string{"n5"}, MaintenanceCount: 1,
 		},
-		Upgrade: &v1alpha1.UpgradeStatus{From: "1.34.2", To: "1.35.3", Step: v1alpha1.UpgradeSatellites, Since: at, NodesDone: 1, NodesTotal: 3,
+		Upgrade: &v1alpha1.UpgradeStatus{From: "1.34.2", To: "1.35.3", Step: v1alpha1.UpgradeSatellites, Since: at,
+			NodesDone: 1, NodesTotal: 3,
 			Message: "waiting for n2", SkippedChecks: true},
 		KernelModule: &v1alpha1.KernelModuleStatus{Wanted: "9.3.3", PendingReboot: 1, Examples: []string{"n1"},
 			Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.3.2", Count: 1}}},
 		Pools: v1alpha1.PoolsStatus{
 			Summary: "1/3", Wanted: 3, Ready: 1, Capacity: &capacity, Free: &free, Updated: &at,
-			ByPool: []v1alpha1.PoolStatus{{Name: "ssd", Provider: "LVM_THIN", Wanted: 3, Ready: 1, Capacity: &capacity, Free: &free}},
+			ByPool: []v1alpha1.PoolStatus{{Name: "ssd", Provider: "LVM_THIN", Wanted: 3, Ready: 1, Capacity: &capacity,
+				Free: &free}},
 		},
-		Volumes: &volumes,
+		Volumes: &v1alpha1.VolumesStatus{Total: 4, Healthy: 1, Degraded: 1, Resyncing: 1, Unavailable: 1, Updated: &at},
 		Conditions: []metav1.Condition{{
-			Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, ObservedGeneration: 1, LastTransitionTime: at,
+			Type: conditions.Ready, Status: metav1.ConditionFalse, ObservedGeneration: 1, LastTransitionTime: at,
 			Reason: string(v1alpha1.PhaseStoragePools), Message: "2 of 3 pools",
 		}},
 		History: []v1alpha1.Transition{{
-			Time: at, From: v1alpha1.PhaseAssessing, Event: "PoolsMissing", To: v1alpha1.PhaseStoragePools, Message: "pools are missing",
+			Time: at, From: v1alpha1.PhaseAssessing, Event: "PoolsMissing", To: v1alpha1.PhaseStoragePools,
+			Message: "pools are missing",
 		}},
 	}
 }
 
-func withStatus(t *testing.T, u *unstructured.Unstructured, status v1alpha1.StorageClusterStatus) *unstructured.Unstructured {
+func withStatus(t *testing.T, u *unstructured.Unstructured,
+	status v1alpha1.StorageClusterStatus) *unstructured.Unstructured {
 	t.Helper()
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&status)
 	if err != nil {
@@ -168,7 +180,8 @@ func TestStatusSubresource(t *testing.T) {
 	if err := unstructured.SetNestedField(changed.Object, true, "spec", "suspend"); err != nil {
 		t.Fatal(err)
 	}
-	stored, err = clusters.UpdateStatus(t.Context(), changed, metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
+	stored, err = clusters.UpdateStatus(t.Context(), changed,
+		metav1.UpdateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -189,7 +202,8 @@ func TestStatusSubresource(t *testing.T) {
 	}
 	phase, _, _ := unstructured.NestedString(stored.Object, "status", "phase")
 	if phase != string(v1alpha1.PhaseStoragePools) || stored.GetGeneration() != 2 {
-		t.Errorf("a write to the spec: want the status kept and generation 2, got phase %q, generation %d", phase, stored.GetGeneration())
+		t.Errorf("a write to the spec: want the status kept and generation 2, got phase %q, generation %d", phase,
+			stored.GetGeneration())
 	}
 	changed.SetResourceVersion("1")
 	if _, err := clusters.UpdateStatus(t.Context(), changed, metav1.UpdateOptions{}); !apierrors.IsConflict(err) {
@@ -199,10 +213,11 @@ func TestStatusSubresource(t *testing.T) {
 
 func TestPrinterColumns(t *testing.T) {
 	stored := create(t, "{}")
-	if _, err := clusters.UpdateStatus(t.Context(), withStatus(t, stored, fullStatus()), metav1.UpdateOptions{}); err != nil {
+	if _, err := clusters.UpdateStatus(t.Context(), withStatus(t, stored, fullStatus()),
+		metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	const narrow = "NAME PHASE READY NODES POOLS VERSION AGE"
+	const narrow = "NAME PHASE READY NODES POOLS ATTENTION VERSION AGE"
 	cases := []struct{ args, header, row string }{
 		{"get storagecluster", narrow, "linstor StoragePools False 2/3 1/3 1.35.3"},
 		{"get storageclusters.storage.linstor.dev linstor", narrow, "linstor StoragePools False 2/3 1/3 1.35.3"},

@@ -8,15 +8,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// largestSpec fills every list, map and text of a spec to its bound, but for properties: 64 of 4 KiB for each of 64 pools
-// would be 16 MiB, and etcd takes 1.5 MiB.
+// largestSpec fills every list, map and text of a spec to its bound, but for properties: 64 of 4 KiB for each of 64
+// pools would be 16 MiB, and etcd takes 1.5 MiB.
 func largestSpec() string {
-	match := fmt.Sprintf("{serial: %[1]s, wwn: %[1]s, model: %[1]s, minSize: '%[2]s', maxSize: '%[2]s', path: /dev/%[3]s}",
+	match := fmt.Sprintf("{serial: %[1]s, wwn: %[1]s, model: %[1]s, "+
+		"minSize: '%[2]s', maxSize: '%[2]s', path: /dev/%[3]s}",
 		long(128), strings.Repeat("1", 18), long(123))
 	selector := "nodeSelector: {" + numbered("l%d: "+long(63), 20) + "}"
 	properties := "properties: {" + numbered("Aux/"+long(60)+"%d: "+long(60), 64) + "}"
 	// Names of 48 characters that differ at their ends only are the dearest to compare.
-	entry := "{name: " + long(46) + "%[1]d, pool: " + long(46) + "%[1]d, lvmThin: {volumeGroup: " + long(127) + ", thinPool: " + long(127) +
+	entry := "{name: " + long(46) + "%[1]d, pool: " + long(46) + "%[1]d, lvmThin: {volumeGroup: " + long(127) +
+		", thinPool: " + long(125) + "%[1]d" +
 		"}, devices: {optional: true, match: [" + numbered(match, 32) + "]}}"
 	pools := make([]string, 64)
 	for i := range pools {
@@ -24,15 +26,17 @@ func largestSpec() string {
 	}
 	return "version: 1.33.9999\n" +
 		"images: {registry: " + long(255) + ", pullSecrets: [" + numbered(long(251)+"%d", 10) + "]}\n" +
-		"nodes: {" + selector + ", " + properties + ", minReady: 100%, tolerations: [" + numbered("{key: k%d, operator: Exists}", 32) +
+		"nodes: {" + selector + ", " + properties + ", minReady: 100%, tolerations: [" +
+		numbered("{key: k%d, operator: Exists}", 32) +
 		"], interfaces: [" + numbered("{name: "+long(31)+"%d, addressFrom: {nodeAnnotation: "+long(317)+"}}", 8) + "]}\n" +
 		"controller: {" + properties + ", passphraseSecret: " + long(253) + "}\n" +
-		"database: {etcd: {credentialsSecret: " + long(253) + ", endpoints: [" + numbered(`"http://`+long(245)+`%d:65535"`, 9) + "]}}\n" +
+		"database: {etcd: {credentialsSecret: " + long(253) + ", endpoints: [" +
+		numbered(`"http://`+long(245)+`%d:65535"`, 9) + "]}}\n" +
 		"storagePools: [" + strings.Join(pools, ", ") + "]\n"
 }
 
-// TestLargestObject: the API server stops validating when rules have cost too much at run time, whatever it estimated when the
-// schema was installed. The largest object must come through when it is created and when it is changed.
+// TestLargestObject: the API server stops validating when rules have cost too much at run time, whatever it estimated
+// when the schema was installed. The largest object must come through when it is created and when it is changed.
 func TestLargestObject(t *testing.T) {
 	spec := largestSpec()
 	stored := create(t, spec)

@@ -1,5 +1,5 @@
-// Package crd proves the schema of the StorageCluster API on a real kube-apiserver: what it refuses and with which words,
-// what it accepts, its defaults, and how kubectl shows and applies it.
+// Package crd proves the schema of the StorageCluster API on a real kube-apiserver: what it refuses and with which
+// words, what it accepts, its defaults, and how kubectl shows and applies it.
 package crd
 
 import (
@@ -17,9 +17,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
+	restclient "k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -34,6 +36,8 @@ var (
 	clusters   dynamic.ResourceInterface
 	kubectlBin string
 	kubeconfig string
+	// adminConfig is an administrator's access.
+	adminConfig *restclient.Config
 )
 
 func TestMain(m *testing.M) {
@@ -70,6 +74,7 @@ func run(m *testing.M) (code int, err error) {
 	if err != nil {
 		return 1, err
 	}
+	adminConfig = config
 	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return 1, err
@@ -78,7 +83,7 @@ func run(m *testing.M) (code int, err error) {
 	if err := installCRD(ctx); err != nil {
 		return 1, err
 	}
-	return m.Run(), nil
+	return harness.Main(m), nil // it gives controller-runtime a logger besides
 }
 
 // installCRD goes through kubectl's own way of installing, and returns when the API server serves the kind.
@@ -91,15 +96,17 @@ func installCRD(ctx context.Context) error {
 			return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
 		}
 	}
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		_, err := clusters.List(ctx, metav1.ListOptions{})
-		return err == nil, nil
-	})
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			_, err := clusters.List(ctx, metav1.ListOptions{})
+			return err == nil, nil
+		})
 }
 
 func kubectlCommand(ctx context.Context, stdin string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, kubectlBin, append([]string{"--kubeconfig", kubeconfig}, args...)...)
-	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(kubeconfig)) // kubectl's discovery cache must not survive the server
+	// kubectl's discovery cache must not survive the server
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(kubeconfig))
 	cmd.Stdin = bytes.NewBufferString(stdin)
 	out, err := cmd.CombinedOutput()
 	return string(out), err
@@ -137,7 +144,8 @@ func object(t *testing.T, spec string) *unstructured.Unstructured {
 func create(t *testing.T, spec string) *unstructured.Unstructured {
 	t.Helper()
 	t.Cleanup(func() { remove(t) })
-	created, err := clusters.Create(t.Context(), object(t, spec), metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
+	created, err := clusters.Create(t.Context(), object(t, spec),
+		metav1.CreateOptions{FieldValidation: metav1.FieldValidationStrict})
 	if err != nil {
 		t.Fatalf("create: %v\n%.2000s", err, spec)
 	}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// An API server accepts in a new schema only what the release before it can run too, so that it can be rolled back: 1.30, the
-// oldest that the operator supports, accepts the CEL of 1.29.
+// An API server accepts in a new schema only what the release before it can run too, so that it can be rolled back:
+// 1.30, the oldest that the operator supports, accepts the CEL of 1.29.
 var oldestCEL = version.MajorMinor(1, 29)
 
 // Limits of k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/validation.
@@ -23,11 +23,12 @@ const (
 	schemaCostLimit = 100_000_000
 )
 
-// TestOldestKubernetes compiles every rule with the CEL library of the oldest supported Kubernetes, which lacks newer functions
-// (IP addresses, formats), and adds up the estimated costs with room to spare.
+// TestOldestKubernetes compiles every rule with the CEL library of the oldest supported Kubernetes, which lacks newer
+// functions (IP addresses, formats), and adds up the estimated costs with room to spare.
 func TestOldestKubernetes(t *testing.T) {
 	var internal apiextensions.JSONSchemaProps
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(loadCRD(t).schema(), &internal, nil); err != nil {
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(loadCRD(t).schema(), &internal,
+		nil); err != nil {
 		t.Fatal(err)
 	}
 	root, err := structuralschema.NewStructural(&internal)
@@ -38,7 +39,8 @@ func TestOldestKubernetes(t *testing.T) {
 	rules, total := 0, uint64(0)
 	var compile func(path string, s *structuralschema.Structural, isRoot bool, cardinality uint64)
 	compile = func(path string, s *structuralschema.Structural, isRoot bool, cardinality uint64) {
-		results, err := cel.Compile(s, model.SchemaDeclType(s, isRoot), celconfig.PerCallLimit, env, cel.NewExpressionsEnvLoader())
+		results, err := cel.Compile(s, model.SchemaDeclType(s, isRoot), celconfig.PerCallLimit, env,
+			cel.NewExpressionsEnvLoader())
 		if err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}

@@ -95,37 +95,56 @@ func (p proof) has(path, message string) bool {
 }
 
 var validSpecs = map[string]string{
-	"no spec":                      "",
-	"empty spec":                   "{}",
-	"pools alone":                  pool("lvmThin: {volumeGroup: vg_ssd, thinPool: thin}"),
-	"null sections":                "{images: null, nodes: null, database: null, storagePools: null}",
-	"empty sections":               "{images: {}, nodes: {}, kernelModule: {}, database: {}, controller: {}, storagePools: []}",
-	"every text that may be empty": `{controller: {passphraseSecret: "", resources: {}, properties: {}}, images: {pullSecrets: []}, nodes: {nodeSelector: {}, properties: {}, interfaces: [], tolerations: []}}`,
-	"version":                      "version: 1.35.3",
-	"registry with port and path":  "images: {registry: registry.example.com:5000/a-b/c__d, pullSecrets: [a, b.c]}",
-	"kubernetes":                   "database: {kubernetes: {}}",
-	"etcd":                         etcd,
-	"etcd with password":           `{version: 1.9.0, database: {etcd: {endpoints: ["http://[fd00::1]:2379"], credentialsSecret: etcd}}}`,
-	"postgresql":                   postgres,
-	"postgresql in full":           "database: {postgresql: {host: \"fd00::1\", port: 65535, database: linstor_a-b, credentialsSecret: db, sslMode: verify-full}}",
-	"mariadb":                      mariadb,
-	"mariadb in full":              "database: {mariadb: {host: 10.0.0.1, port: 1, database: LINSTOR, credentialsSecret: db.a, sslMode: REQUIRED}}",
-	"lvm":                          pool("lvm: {volumeGroup: vg_hdd}"),
-	"zfs":                          pool("zfs: {zpool: tank}"),
-	"zfsThin on a dataset":         pool("zfsThin: {zpool: tank/linstor/a}"),
-	"file":                         pool("file: {directory: /var/lib/linstor-pools/a}"),
-	"fileThin":                     pool("fileThin: {directory: /a}"),
-	"devices":                      devices("{serial: 'S4EV*', wwn: '0x5002*', model: 'Samsung SSD 8*', minSize: 400Gi, maxSize: 400Gi, rotational: false, path: /dev/nvme0n1}, {path: /dev/mapper/mpatha}, {rotational: true}"),
-	"zpool from devices":           pool("zfs: {zpool: tank}, devices: {match: [{minSize: '1000000000000'}], optional: true}"),
-	"one pool on two sets of nodes": "storagePools: [{name: ssd-a, pool: ssd, lvm: {volumeGroup: a}, nodeSelector: {disk: a}}, " +
+	"no spec":       "",
+	"empty spec":    "{}",
+	"pools alone":   pool("lvmThin: {volumeGroup: vg_ssd, thinPool: thin}"),
+	"null sections": "{images: null, nodes: null, database: null, storagePools: null}",
+	"empty sections": "{images: {}, nodes: {}, kernelModule: {}, database: {}, controller: {}, " +
+		"storagePools: []}",
+	"every text that may be empty": `{controller: {passphraseSecret: "", resources: {}, properties: {}}, ` +
+		`images: {pullSecrets: []}, nodes: {nodeSelector: {}, properties: {}, interfaces: [], tolerations: []}}`,
+	"version":                     "version: 1.35.3",
+	"registry with port and path": "images: {registry: registry.example.com:5000/a-b/c__d, pullSecrets: [a, b.c]}",
+	"kubernetes":                  "database: {kubernetes: {}}",
+	"etcd":                        etcd,
+	"etcd with password": `{version: 1.9.0, database: {etcd: {endpoints: ["http://[fd00::1]:2379"], ` +
+		`credentialsSecret: etcd}}}`,
+	"postgresql": postgres,
+	"postgresql in full": "database: {postgresql: {host: \"fd00::1\", port: 65535, database: linstor_a-b, " +
+		"credentialsSecret: db, sslMode: verify-full}}",
+	"mariadb": mariadb,
+	"mariadb in full": "database: {mariadb: {host: 10.0.0.1, port: 1, database: LINSTOR, " +
+		"credentialsSecret: db.a, sslMode: REQUIRED}}",
+	"lvm":                  pool("lvm: {volumeGroup: vg_hdd}"),
+	"zfs":                  pool("zfs: {zpool: tank}"),
+	"zfsThin on a dataset": pool("zfsThin: {zpool: tank/linstor/a}"),
+	"file":                 pool("file: {directory: /var/lib/linstor-pools/a}"),
+	"fileThin":             pool("fileThin: {directory: /a}"),
+	"devices": devices("{serial: 'S4EV*', wwn: '0x5002*', model: 'Samsung SSD 8*', minSize: " +
+		"400Gi, maxSize: 400Gi, rotational: false, path: /dev/nvme0n1}, {path: /dev/mapper/mpatha}, {model: 'ST4000*', " +
+		"rotational: true}"),
+	"zpool from devices": pool("zfs: {zpool: tank}, devices: {match: [{minSize: '1000000000000'}], optional: " +
+		"true, approval: Auto}"),
+	"one pool on two sets of nodes": "storagePools: [{name: ssd-a, pool: ssd, lvm: {volumeGroup: a}, nodeSelector: " +
+		"{disk: a}}, " +
 		"{name: ssd-b, pool: ssd, lvm: {volumeGroup: b}, nodeSelector: {disk: b}}]",
-	"pool with properties": pool("lvm: {volumeGroup: vg}, properties: {PrefNic: storage, StorDriver/LvcreateOptions: '-i 2', Aux/site: a}"),
-	"nodes in full":        "nodes: {nodeSelector: {node-role.kubernetes.io/storage: ''}, tolerations: [{operator: Exists}, {key: a, value: b}, {key: example.com/B_c.d, value: \"\"}, {key: a, operator: Exists, effect: NoExecute, tolerationSeconds: 5}], network: {mode: Pod}, interfaces: [{name: storage, preferred: true, addressFrom: {nodeAnnotation: example.com/storage-ip}}, {name: _x1, addressFrom: {addressType: ExternalIP}}], properties: {DrbdOptions/AutoEvictAfterTime: '60'}, minReady: 90%}",
-	"minReady 1":           "nodes: {minReady: 1}",
-	"minReady 1%":          "nodes: {minReady: 1%}",
-	"minReady 100%":        "nodes: {minReady: 100%}",
-	"module compiled":      "kernelModule: {mode: Compile}",
-	"controller in full":   "{controller: {properties: {DrbdOptions/AutoEvictAllowEviction: 'true', Aux/team: storage}, passphraseSecret: linstor-passphrase, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: 0}, limits: {memory: 1Gi}}}}",
+	"pool with properties": pool("lvm: {volumeGroup: vg}, properties: {PrefNic: storage, StorDriver/LvcreateOptions: " +
+		"'-i 2', Aux/site: a}"),
+	"nodes in full": "nodes: {nodeSelector: {node-role.kubernetes.io/storage: ''}, tolerations: [{operator: " +
+		"Exists}, {key: a, value: b}, {key: example.com/B_c.d, value: \"\"}, {key: a, operator: Exists, effect: " +
+		"NoExecute, tolerationSeconds: 5}], network: {mode: Pod}, interfaces: [{name: storage, preferred: true, " +
+		"addressFrom: {nodeAnnotation: example.com/storage-ip}}, {name: _x1, addressFrom: {addressType: ExternalIP}}], " +
+		"properties: {DrbdOptions/AutoEvictAfterTime: '60'}, minReady: 90%}",
+	"minReady 1":      "nodes: {minReady: 1}",
+	"minReady 1%":     "nodes: {minReady: 1%}",
+	"minReady 100%":   "nodes: {minReady: 100%}",
+	"module compiled": "kernelModule: {mode: Compile}",
+	"satellite in full": "{nodes: {satellite: {resources: {requests: {cpu: 100m, memory: 1Gi}, limits: {memory: " +
+		"1Gi}}}}}",
+	"satellite empty": "{nodes: {satellite: {resources: {}}}}",
+	"controller in full": "{controller: {properties: {DrbdOptions/AutoEvictAllowEviction: 'true', Aux/team: " +
+		"storage}, passphraseSecret: linstor-passphrase, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: " +
+		"0}, limits: {memory: 1Gi}}}}",
 	"suspended, to delete": "{suspend: true, deletionPolicy: Delete}",
 	"64 properties":        "controller: {properties: {" + numbered("Aux/k%d: v", 64) + "}}",
 }
@@ -147,7 +166,8 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldIsNamed shows that a misspelt field does not vanish silently under strict validation, kubectl's default.
+// TestUnknownFieldIsNamed shows that a misspelt field does not vanish silently under strict validation, kubectl's
+// default.
 func TestUnknownFieldIsNamed(t *testing.T) {
 	_, err := clusters.Create(t.Context(), object(t, "storagepools: []"), metav1.CreateOptions{
 		DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict,

@@ -32,14 +32,16 @@ func TestSamples(t *testing.T) {
 			}
 		})
 	}
-	for _, name := range []string{"storagecluster.yaml", "lvm-thin-devices.yaml", "zfs.yaml", "file.yaml", "postgresql.yaml"} {
+	for _, name := range []string{"storagecluster.yaml", "lvm-thin-devices.yaml", "zfs.yaml", "file.yaml",
+		"postgresql.yaml"} {
 		if !slices.Contains(names, name) {
 			t.Errorf("%s is missing", name)
 		}
 	}
 }
 
-// TestSampleSecret: the Secret that the PostgreSQL sample shows in its comments is YAML, and the one that the sample names.
+// TestSampleSecret: the Secret that the PostgreSQL sample shows in its comments is YAML, and the one that the sample
+// names.
 func TestSampleSecret(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(samplesDir, "postgresql.yaml"))
 	if err != nil {
@@ -63,7 +65,8 @@ func TestSampleSecret(t *testing.T) {
 	if err := yaml.Unmarshal([]byte(strings.Join(lines, "")), &secret); err != nil {
 		t.Fatal(err)
 	}
-	if secret.Kind != "Secret" || secret.Metadata.Namespace != "linstor-storage" || secret.Data["username"] == "" || secret.Data["password"] == "" {
+	if secret.Kind != "Secret" || secret.Metadata.Namespace != "linstor-storage" || secret.Data["username"] == "" ||
+		secret.Data["password"] == "" {
 		t.Errorf("want a Secret in linstor-storage with username and password, got %+v", secret)
 	}
 	if !strings.Contains(string(data), "credentialsSecret: "+secret.Metadata.Name+"\n") {

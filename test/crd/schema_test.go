@@ -31,8 +31,8 @@ func loadCRD(t *testing.T) *crdDocument {
 	return doc
 }
 
-// walk visits a schema and all below it. A list's items and a map's values have the path of the list or map, as in errors
-// without their indices.
+// walk visits a schema and all below it. A list's items and a map's values have the path of the list or map, as in
+// errors without their indices.
 func walk(s *schema, path string, visit func(path string, s *schema)) {
 	visit(path, s)
 	for name := range s.Properties {
@@ -47,7 +47,8 @@ func walk(s *schema, path string, visit func(path string, s *schema)) {
 	}
 }
 
-// TestSize: a CustomResourceDefinition above 256 KiB cannot be applied from the client side, which keeps it in an annotation.
+// TestSize: a CustomResourceDefinition above 256 KiB cannot be applied from the client side, which keeps it in an
+// annotation.
 func TestSize(t *testing.T) {
 	const limit = 200 << 10
 	if size := loadCRD(t).bytes; size >= limit {
@@ -55,7 +56,8 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestDescriptions: kubectl explain has something to say about every field, for the spec with its default and an example.
+// TestDescriptions: kubectl explain has something to say about every field, for the spec with its default and an
+// example.
 func TestDescriptions(t *testing.T) {
 	fields := 0
 	describe := func(path string, s *schema) {
@@ -81,8 +83,26 @@ func TestDescriptions(t *testing.T) {
 	}
 }
 
-// TestBounds: everything that a user edits has an upper bound, without which CEL's cost limit refuses rules and an object can
-// fill etcd. Bounds of maps' keys and values are CEL rules, since OpenAPI has none for keys.
+// unbounded says which bound a part of the schema lacks; "" if it has all.
+func unbounded(s *schema, inMap bool) string {
+	switch {
+	case s.AdditionalProperties != nil && s.MaxProperties == nil:
+		return "a map without maxProperties"
+	case s.Type == "array" && s.MaxItems == nil:
+		return "a list without maxItems"
+	case s.Type == "array" && s.XListType == nil:
+		return "a list without x-kubernetes-list-type"
+	case s.Type == "string" && s.MaxLength == nil && len(s.Enum) == 0 && !inMap:
+		return "a text without maxLength or enum"
+	case s.Type == "integer" && (s.Minimum == nil || s.Maximum == nil):
+		return "a number without bounds"
+	default:
+		return ""
+	}
+}
+
+// TestBounds: everything that a user edits has an upper bound, without which CEL's cost limit refuses rules and an
+// object can fill etcd. Bounds of maps' keys and values are CEL rules, since OpenAPI has none for keys.
 func TestBounds(t *testing.T) {
 	spec := loadCRD(t).schema().Properties["spec"]
 	seen := 0
@@ -92,17 +112,8 @@ func TestBounds(t *testing.T) {
 		if s.AdditionalProperties != nil {
 			inMap[path] = true
 		}
-		switch {
-		case s.AdditionalProperties != nil && s.MaxProperties == nil:
-			t.Errorf("%s: a map without maxProperties", path)
-		case s.Type == "array" && s.MaxItems == nil:
-			t.Errorf("%s: a list without maxItems", path)
-		case s.Type == "array" && s.XListType == nil:
-			t.Errorf("%s: a list without x-kubernetes-list-type", path)
-		case s.Type == "string" && s.MaxLength == nil && len(s.Enum) == 0 && !inMap[path]:
-			t.Errorf("%s: a text without maxLength or enum", path)
-		case s.Type == "integer" && (s.Minimum == nil || s.Maximum == nil):
-			t.Errorf("%s: a number without bounds", path)
+		if what := unbounded(s, inMap[path]); what != "" {
+			t.Errorf("%s: %s", path, what)
 		}
 	})
 	if seen < 50 {

@@ -1,5 +1,5 @@
-// Package deploy tests deploy/operator.yaml and the objects of package resources on a real API server: what the operator's
-// and LINSTOR's ServiceAccounts may do, and what the admission policies refuse.
+// Package deploy tests the manifests below deploy/ and the objects of package resources on a real API server: what the
+// operator's and LINSTOR's ServiceAccounts may do, and what the admission policies refuse.
 package deploy
 
 import (
@@ -45,16 +45,19 @@ func run(m *testing.M) (int, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	var err error
-	cluster, err = simcluster.Start(ctx, simcluster.Options{Log: os.Stderr, Nodes: []simcluster.NodeSpec{{Name: "n1"}, {Name: "n2"}}})
+	cluster, err = simcluster.Start(ctx, simcluster.Options{Log: os.Stderr, LimitCriticalPods: true,
+		Nodes: []simcluster.NodeSpec{{Name: "n1"}, {Name: "n2"}}})
 	if err != nil {
 		return 0, err
 	}
 	defer cluster.Stop()
-	if err := cluster.ApplyFile(ctx, "../../deploy/crds", "../../deploy/operator.yaml"); err != nil {
+	if err := cluster.ApplyFile(ctx, "../../deploy/crds", "../../deploy/operator.yaml",
+		"../../deploy/protection.yaml"); err != nil {
 		return 0, err
 	}
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme, apiextensionsv1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme,
+		apiextensionsv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return 0, err
 		}
@@ -85,18 +88,19 @@ func clientOf(ctx context.Context, s *runtime.Scheme, namespace, account string)
 // poll repeats the check until it passes; its last complaint says why it did not.
 func poll(ctx context.Context, check func(context.Context) error) error {
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			last = check(ctx)
+			return last == nil, nil
+		})
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, last)
 	}
 	return nil
 }
 
-// policiesHold passes when the API server acts on the policies, which it takes up some time after they were made: in the
-// order in which they were made, so that the last one in the file stands for the others.
+// policiesHold passes when the API server acts on the policies, which it takes up some time after they were made: in
+// the order in which they were made, so that the last one in the file stands for the others.
 func policiesHold(ctx context.Context) error {
 	var policies admissionv1.ValidatingAdmissionPolicyList
 	if err := admin.List(ctx, &policies, client.MatchingLabels{"app.kubernetes.io/name": operatorName}); err != nil {

@@ -15,7 +15,9 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
 // specs are accepted specs that lead to different objects.
@@ -24,8 +26,9 @@ func specs() map[string]v1alpha1.StorageClusterSpec {
 	return map[string]v1alpha1.StorageClusterSpec{
 		"default": {},
 		"pod network, sql": {
-			Images:       v1alpha1.ImagesSpec{Registry: "registry.example.com/x", PullSecrets: []string{"pull"}},
-			Nodes:        v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod}, Tolerations: []v1alpha1.Toleration{{Operator: "Exists"}}},
+			Images: v1alpha1.ImagesSpec{Registry: "registry.example.com/x", PullSecrets: []string{"pull"}},
+			Nodes: v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
+				Tolerations: []v1alpha1.Toleration{{Operator: "Exists"}}},
 			KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt},
 			Database:     v1alpha1.DatabaseSpec{PostgreSQL: sql},
 			Controller:   v1alpha1.ControllerSpec{PassphraseSecret: "passphrase"},
@@ -43,10 +46,10 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 	if !ok {
 		t.Fatal("the catalogue is empty")
 	}
-	generic, talos := resources.ProfileOf(v1alpha1.PlatformGeneric), resources.ProfileOf(v1alpha1.PlatformTalos)
-	openshift := resources.ProfileOf(v1alpha1.PlatformOpenShift)
-	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &spec, Version: release.Version, Release: release}
-	access := resources.Database{URL: resources.DatabaseURL(&spec.Database)}
+	generic, talos := platform.ProfileOf(v1alpha1.PlatformGeneric), platform.ProfileOf(v1alpha1.PlatformTalos)
+	openshift := platform.ProfileOf(v1alpha1.PlatformOpenShift)
+	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &spec, Release: release}
+	access := connection.Settings{URL: connection.URL(&spec.Database)}
 	if spec.Database.PostgreSQL != nil {
 		access.User, access.Password = "linstor", "example"
 	}
@@ -79,11 +82,13 @@ func TestObjectsApply(t *testing.T) {
 				want := o.DeepCopyObject().(client.Object)
 				first := applied(t, o)
 				if !keeps(want, first) {
-					t.Errorf("the API server holds another %T %s than was applied (-applied +held):\n%s", o, o.GetName(), cmp.Diff(want, first))
+					t.Errorf("the API server holds another %T %s than was applied (-applied +held):\n%s", o, o.GetName(),
+						cmp.Diff(want, first))
 				}
 				again := applied(t, want)
 				// Workloads get another resourceVersion from their controllers as well, but only we change their generation.
-				if first.GetGeneration() != again.GetGeneration() || first.GetGeneration() == 0 && first.GetResourceVersion() != again.GetResourceVersion() {
+				if first.GetGeneration() != again.GetGeneration() ||
+					first.GetGeneration() == 0 && first.GetResourceVersion() != again.GetResourceVersion() {
 					t.Errorf("applying %T %s again changes it", o, o.GetName())
 				}
 			}
@@ -103,7 +108,8 @@ func applied(t *testing.T, o client.Object) client.Object {
 		t.Fatalf("%T calls itself %s (%v)", o, o.GetObjectKind().GroupVersionKind(), err)
 	}
 	u := &unstructured.Unstructured{Object: fields}
-	if err := operator.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("deploy-test"), client.ForceOwnership); err != nil {
+	if err := operator.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(u), client.FieldOwner("deploy-test"),
+		client.ForceOwnership); err != nil {
 		t.Fatalf("apply %s %s: %v", kind.Kind, o.GetName(), err)
 	}
 	live, err := admin.Scheme().New(kind)
@@ -117,10 +123,11 @@ func applied(t *testing.T, o client.Object) client.Object {
 	return out
 }
 
-// keeps is whether every field that the builder set has its value in the live object.
+// keeps reports whether every field that the builder set has its value in the live object.
 func keeps(want, live client.Object) bool {
 	if !equality.Semantic.DeepDerivative(want.GetLabels(), live.GetLabels()) ||
-		!equality.Semantic.DeepDerivative(want.GetAnnotations(), live.GetAnnotations()) || len(live.GetOwnerReferences()) != 0 {
+		!equality.Semantic.DeepDerivative(want.GetAnnotations(), live.GetAnnotations()) ||
+		len(live.GetOwnerReferences()) != 0 {
 		return false
 	}
 	switch want := want.(type) {

@@ -16,7 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// refused is whether an admission policy, not RBAC, said no.
+// refused reports whether an admission policy, not RBAC, said no.
 func refused(err error) bool {
 	return err != nil && strings.Contains(err.Error(), "ValidatingAdmissionPolicy")
 }
@@ -24,7 +24,8 @@ func refused(err error) bool {
 func forbidden(err error) bool { return apierrors.IsForbidden(err) && !refused(err) }
 
 func configMap(name string, labels map[string]string) *corev1.ConfigMap {
-	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.WorkloadNamespace, Labels: labels}}
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.WorkloadNamespace,
+		Labels: labels}}
 }
 
 func definitionOf(plural, group string) *apiextensionsv1.CustomResourceDefinition {
@@ -32,7 +33,8 @@ func definitionOf(plural, group string) *apiextensionsv1.CustomResourceDefinitio
 		ObjectMeta: metav1.ObjectMeta{Name: plural + "." + group},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: group,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.TrimSuffix(plural, "s"), Kind: "Probe"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: strings.TrimSuffix(plural, "s"),
+				Kind: "Probe"},
 			Scope: apiextensionsv1.ClusterScoped,
 			Versions: []apiextensionsv1.CustomResourceDefinitionVersion{{
 				Name: "v1", Served: true, Storage: true,
@@ -70,7 +72,7 @@ func TestExpressionsHaveTypes(t *testing.T) {
 			t.Errorf("policy %s, %s: %s", p.Name, w.FieldRef, w.Warning)
 		}
 	}
-	if checked != 5 {
+	if checked != 6 {
 		t.Errorf("%d policies", checked)
 	}
 }
@@ -88,7 +90,8 @@ func TestOperatorOnNodes(t *testing.T) {
 		{"add our annotation", func(n *corev1.Node) { n.Annotations = map[string]string{ours: "x", theirs: "theirs"} }, ""},
 		{"remove our annotation", func(n *corev1.Node) { delete(n.Annotations, ours) }, ""},
 		{"add a label", func(n *corev1.Node) { n.Labels["example.com/other"] = "x" }, "labels"},
-		{"add a label that looks like ours", func(n *corev1.Node) { n.Labels["storage.linstor.dev.example.com/x"] = "x" }, "labels"},
+		{"add a label that looks like ours", func(n *corev1.Node) { n.Labels["storage.linstor.dev.example.com/x"] = "x" },
+			"labels"},
 		{"change a label", func(n *corev1.Node) { n.Labels[theirs] = "changed" }, "labels"},
 		{"remove a label", func(n *corev1.Node) { delete(n.Labels, theirs) }, "labels"},
 		{"remove all labels", func(n *corev1.Node) { n.Labels = nil }, "labels"},
@@ -137,7 +140,8 @@ func TestOperatorOnNodes(t *testing.T) {
 	if err := operator.Delete(t.Context(), node); !forbidden(err) {
 		t.Errorf("deleting a Node: %v", err)
 	}
-	if err := operator.Status().Patch(t.Context(), node, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"x"}}`))); !forbidden(err) {
+	if err := operator.Status().Patch(t.Context(), node,
+		client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"x"}}`))); !forbidden(err) {
 		t.Errorf("changing a Node's status: %v", err)
 	}
 }
@@ -156,7 +160,8 @@ func TestOperatorOnObjects(t *testing.T) {
 	}
 	before := theirs.DeepCopy()
 	theirs.Data = map[string]string{"x": "y"}
-	if err := operator.Patch(ctx, theirs, client.MergeFrom(before)); !refused(err) || !strings.Contains(err.Error(), "does not own configmaps/theirs") {
+	if err := operator.Patch(ctx, theirs, client.MergeFrom(before)); !refused(err) ||
+		!strings.Contains(err.Error(), "does not own configmaps/theirs") {
 		t.Errorf("changing what is not ours: %v", err)
 	}
 	theirs.Labels = map[string]string{v1alpha1.LabelCluster: v1alpha1.ClusterName}
@@ -190,38 +195,26 @@ func TestDeletionWithVolumes(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		volumes *int32
-		refused bool
+		refused string
 	}{
-		{"not looked yet", nil, false}, {"none", ptr.To(int32(0)), false}, {"two", ptr.To(int32(2)), true},
+		{"not looked yet", nil, ""}, {"none", ptr.To(int32(0)), ""},
+		{"one", ptr.To(int32(1)), "still has 1 volume:"}, {"two", ptr.To(int32(2)), "still has 2 volumes:"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			sc := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName}}
-			if err := admin.Create(ctx, sc); err != nil {
-				t.Fatal(err)
-			}
-			before := sc.DeepCopy()
-			sc.Status.Volumes = tc.volumes
-			if err := operator.Status().Patch(ctx, sc, client.MergeFrom(before)); err != nil {
-				t.Fatal(err)
-			}
-			err := admin.Delete(ctx, sc)
-			if !tc.refused {
-				if err != nil {
+			sc := storageCluster(t, v1alpha1.StorageClusterSpec{}, tc.volumes)
+			if tc.refused == "" {
+				if err := admin.Delete(ctx, sc); err != nil {
 					t.Errorf("refused: %v", err)
 				}
 				return
 			}
-			if !refused(err) || !strings.Contains(err.Error(), "still has 2 volumes") || !strings.Contains(err.Error(), "spec.suspend") {
-				t.Errorf("error is %v, want a refusal with the number and the way out", err)
+			if err := says(admin.Delete(ctx, sc), []string{tc.refused, "spec.suspend"}); err != nil {
+				t.Error(err)
 			}
 			if err := admin.DeleteAllOf(ctx, &v1alpha1.StorageCluster{}); !refused(err) {
 				t.Errorf("deleting all: %v", err)
 			}
-			before = sc.DeepCopy()
-			sc.Status.Volumes = nil
-			if err := operator.Status().Patch(ctx, sc, client.MergeFrom(before)); err != nil {
-				t.Fatal(err)
-			}
+			setVolumes(t, sc, nil)
 			if err := admin.Delete(ctx, sc); err != nil {
 				t.Errorf("refused without volumes: %v", err)
 			}
@@ -247,7 +240,8 @@ func TestLinstorOnDefinitions(t *testing.T) {
 		t.Errorf("creating another group's: %v", err)
 	}
 	ours := &apiextensionsv1.CustomResourceDefinition{}
-	if err := linstor.Get(ctx, client.ObjectKey{Name: "storageclusters." + v1alpha1.GroupVersion.Group}, ours); err != nil {
+	if err := linstor.Get(ctx, client.ObjectKey{Name: "storageclusters." + v1alpha1.GroupVersion.Group},
+		ours); err != nil {
 		t.Fatal(err)
 	}
 	before = ours.DeepCopy()

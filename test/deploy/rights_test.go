@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,30 +26,41 @@ func TestRights(t *testing.T) {
 		attributes
 		want bool
 	}{
-		{operator, "operator", attributes{Verb: "patch", Group: "storage.linstor.dev", Resource: "storageclusters", Subresource: "status"}, true},
+		{operator, "operator", attributes{Verb: "patch", Group: "storage.linstor.dev", Resource: "storageclusters",
+			Subresource: "status"}, true},
 		{operator, "operator", attributes{Verb: "list", Namespace: work, Resource: "secrets"}, true},
-		{operator, "operator", attributes{Verb: "update", Namespace: v1alpha1.OperatorNamespace, Group: "coordination.k8s.io", Resource: "leases"}, true},
-		{operator, "operator", attributes{Verb: "create", Namespace: "default", Group: "events.k8s.io", Resource: "events"}, true},
+		{operator, "operator", attributes{Verb: "update", Namespace: v1alpha1.OperatorNamespace,
+			Group: "coordination.k8s.io", Resource: "leases"}, true},
+		{operator, "operator", attributes{Verb: "create", Namespace: "default", Group: "events.k8s.io", Resource: "events"},
+			true},
 		{operator, "operator", attributes{Verb: "create", Group: "storage.linstor.dev", Resource: "storageclusters"}, false},
 		{operator, "operator", attributes{Verb: "delete", Group: "storage.linstor.dev", Resource: "storageclusters"}, false},
 		{operator, "operator", attributes{Verb: "get", Namespace: "kube-system", Resource: "secrets"}, false},
 		{operator, "operator", attributes{Verb: "get", Namespace: v1alpha1.OperatorNamespace, Resource: "secrets"}, false},
-		{operator, "operator", attributes{Verb: "create", Namespace: work, Resource: "serviceaccounts", Subresource: "token"}, false},
+		{operator, "operator", attributes{Verb: "create", Namespace: work, Resource: "serviceaccounts",
+			Subresource: "token"}, false},
 		{operator, "operator", attributes{Verb: "create", Namespace: work, Resource: "pods", Subresource: "exec"}, false},
 		{operator, "operator", attributes{Verb: "create", Namespace: work, Resource: "pods"}, false},
-		{operator, "operator", attributes{Verb: "create", Namespace: "default", Group: "apps", Resource: "daemonsets"}, false},
+		{operator, "operator", attributes{Verb: "create", Namespace: "default", Group: "apps", Resource: "daemonsets"},
+			false},
 		{operator, "operator", attributes{Verb: "create", Group: rbacv1.GroupName, Resource: "clusterrolebindings"}, false},
-		{operator, "operator", attributes{Verb: "create", Namespace: work, Group: rbacv1.GroupName, Resource: "roles"}, false},
-		{operator, "operator", attributes{Verb: "get", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"}, false},
+		{operator, "operator", attributes{Verb: "create", Namespace: work, Group: rbacv1.GroupName, Resource: "roles"},
+			false},
+		{operator, "operator", attributes{Verb: "get", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
+			false},
 		{operator, "operator", attributes{Verb: "create", Group: "internal.linstor.linbit.com", Resource: "nodes"}, false},
-		{linstor, "linstor", attributes{Verb: "update", Namespace: work, Group: "coordination.k8s.io", Resource: "leases", Name: resources.ControllerLease}, true},
-		{linstor, "linstor", attributes{Verb: "deletecollection", Group: "internal.linstor.linbit.com", Resource: "propscontainers"}, true},
-		{linstor, "linstor", attributes{Verb: "update", Namespace: work, Group: "coordination.k8s.io", Resource: "leases", Name: "other"}, false},
+		{linstor, "linstor", attributes{Verb: "update", Namespace: work, Group: "coordination.k8s.io", Resource: "leases",
+			Name: resources.ControllerLease}, true},
+		{linstor, "linstor", attributes{Verb: "deletecollection", Group: "internal.linstor.linbit.com",
+			Resource: "propscontainers"}, true},
+		{linstor, "linstor", attributes{Verb: "update", Namespace: work, Group: "coordination.k8s.io", Resource: "leases",
+			Name: "other"}, false},
 		{linstor, "linstor", attributes{Verb: "list", Namespace: work, Resource: "secrets"}, false},
 		{linstor, "linstor", attributes{Verb: "get", Namespace: "kube-system", Resource: "secrets"}, false},
 		{linstor, "linstor", attributes{Verb: "patch", Resource: "nodes"}, false},
 	} {
-		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &tc.attributes}}
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &tc.attributes}}
 		if err := tc.who.Create(t.Context(), review); err != nil {
 			t.Fatal(err)
 		}
@@ -62,17 +74,31 @@ func TestRights(t *testing.T) {
 func TestOperatorIsAdmitted(t *testing.T) {
 	err := poll(t.Context(), func(ctx context.Context) error {
 		d := &appsv1.Deployment{}
-		if err := admin.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: operatorName}, d); err != nil {
+		if err := admin.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: operatorName},
+			d); err != nil {
 			return err
 		}
 		if d.Status.AvailableReplicas != 2 {
 			return fmt.Errorf("status is %+v", d.Status)
 		}
-		return nil
+		return countsCriticalPods(ctx, 2)
 	})
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// countsCriticalPods passes when the quota, which exists so that these pods are admitted everywhere, speaks of them.
+func countsCriticalPods(ctx context.Context, want int64) error {
+	q := &corev1.ResourceQuota{}
+	if err := admin.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: "critical-pods"},
+		q); err != nil {
+		return err
+	}
+	if q.Status.Used.Pods().Value() != want {
+		return fmt.Errorf("the quota counts %v", q.Status.Used)
+	}
+	return nil
 }
 
 // TestRolesForPeople checks what comes of the aggregation labels.

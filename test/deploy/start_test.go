@@ -18,8 +18,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// TestStart brings up a LINSTOR cluster of the builders' objects alone, with the operator's rights: module, controller and
-// satellites must get ready on the nodes that carry the labels, and nowhere else.
+// TestStart brings up a LINSTOR cluster of the builders' objects alone, with the operator's rights: module, controller
+// and satellites must get ready on the nodes that carry the labels, and nowhere else.
 func TestStart(t *testing.T) {
 	for name, spec := range map[string]v1alpha1.StorageClusterSpec{
 		"default":             {},
@@ -69,7 +69,8 @@ func startCluster(t *testing.T, spec v1alpha1.StorageClusterSpec) {
 		t.Error(err)
 	}
 	lease := &coordinationv1.Lease{}
-	if err := admin.Get(ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerLease}, lease); err != nil {
+	if err := admin.Get(ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerLease},
+		lease); err != nil {
 		t.Errorf("the controller does not hold its Lease: %v", err)
 	}
 	if v := cluster.World().Violations(); len(v) != 0 {
@@ -79,7 +80,8 @@ func startCluster(t *testing.T, spec v1alpha1.StorageClusterSpec) {
 }
 
 func secret(name string, data map[string]string) *corev1.Secret {
-	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.WorkloadNamespace}, StringData: data}
+	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.WorkloadNamespace},
+		StringData: data}
 }
 
 func label(t *testing.T, node *corev1.Node, labels string) {
@@ -110,7 +112,8 @@ func readyOnOneNode(ctx context.Context, name string) error {
 		return nil
 	}
 	var pods corev1.PodList
-	if err := admin.List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
+	if err := admin.List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels(d.Spec.Selector.MatchLabels)); err != nil {
 		return err
 	}
 	var why []string
@@ -124,10 +127,12 @@ func readyOnOneNode(ctx context.Context, name string) error {
 	return fmt.Errorf("%d of %d pods are ready: %s", d.Status.NumberReady, d.Status.DesiredNumberScheduled, why)
 }
 
-// controllerAnswers passes when the Deployment is available and LINSTOR says that it is of the catalogue's newest version.
+// controllerAnswers passes when the Deployment is available and LINSTOR says that it is of the catalogue's newest
+// version.
 func controllerAnswers(ctx context.Context) error {
 	d := &appsv1.Deployment{}
-	if err := admin.Get(ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}, d); err != nil {
+	if err := admin.Get(ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName},
+		d); err != nil {
 		return err
 	}
 	if d.Status.AvailableReplicas != 1 {

@@ -14,9 +14,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // claimData is what the ConfigMap says that tells whose database this is, without the keys that say nothing.
@@ -34,7 +35,8 @@ func (e *env) restoreClaim() {
 	if err := e.Client().Delete(e.Ctx, old); err != nil {
 		e.T.Fatal(err)
 	}
-	restored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name, Labels: old.Labels}, Data: old.Data}
+	restored := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: old.Namespace, Name: old.Name,
+		Labels: old.Labels}, Data: old.Data}
 	if err := e.Client().Create(e.Ctx, restored, client.FieldOwner("backup-tool")); err != nil {
 		e.T.Fatal(err)
 	}
@@ -76,9 +78,9 @@ func TestReadoptionAfterRetain(t *testing.T) {
 	}
 }
 
-// TestDeletedAndMadeAnew deletes with the policy Delete: the emptied database stays in the form of its LINSTOR version, and
-// the next cluster neither starts an older one on it nor is held to it if it takes another database. That the claim came back
-// from a backup in between changes nothing.
+// TestDeletedAndMadeAnew deletes with the policy Delete: the emptied database stays in the form of its LINSTOR
+// version, and the next cluster neither starts an older one on it nor is held to it if it takes another database. That
+// the claim came back from a backup in between changes nothing.
 func TestDeletedAndMadeAnew(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
@@ -107,7 +109,8 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 	}
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = version })
 	e.WaitPhase(v1alpha1.PhaseReady)
-	if diff := cmp.Diff(map[string]string{"backend": "k8s", "version": version, "localID": e.View().LocalID}, e.claimData()); diff != "" {
+	if diff := cmp.Diff(map[string]string{"backend": "k8s", "version": version, "localID": e.View().LocalID},
+		e.claimData()); diff != "" {
 		t.Errorf("claim of the second cluster (-want +got):\n%s", diff)
 	}
 	e.Remove()
@@ -140,8 +143,9 @@ func uuids(v *linstor.View) map[string][]string {
 	return out
 }
 
-// TestReadoptionWithVolumes lets a deletion go through that a human forced while LINSTOR was away, and makes the cluster
-// anew: the volume and its data are there. With the policy Delete, too: LINSTOR could not be told to forget anything.
+// TestReadoptionWithVolumes lets a deletion go through that a human forced while LINSTOR was away, and makes the
+// cluster anew: the volume and its data are there. With the policy Delete, too: LINSTOR could not be told to forget
+// anything.
 func TestReadoptionWithVolumes(t *testing.T) {
 	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionRetain, v1alpha1.DeletionDelete} {
 		t.Run(string(policy), func(t *testing.T) { readoptWithVolumes(t, policy) })
@@ -154,19 +158,14 @@ func readoptWithVolumes(t *testing.T, policy v1alpha1.DeletionPolicy) {
 	e.Apply(harness.Manifest(harness.ThinPool + "  deletionPolicy: " + string(policy) + "\n"))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	claim := e.claimData()
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	e.Eventually("the status counts the volume", func() error {
-		if n := e.Get().Status.Volumes; n == nil || *n != 1 {
-			return fmt.Errorf("volumes: %v", n)
-		}
-		return nil
-	})
+	e.WaitVolumes(1)
 	e.LetDelete()
 	e.Fault(allDown)
 	e.Eventually("LINSTOR is away", func() error {
-		if got := harness.Condition(e.Get(), v1alpha1.ConditionAvailable); !strings.HasPrefix(got, "False/") {
+		if got := harness.Condition(e.Get(), conditions.Available); !strings.HasPrefix(got, "False/") {
 			return fmt.Errorf("Available is %s", got)
 		}
 		return nil
@@ -195,7 +194,7 @@ func readoptWithVolumes(t *testing.T, policy v1alpha1.DeletionPolicy) {
 	if v := e.View(); v.Volumes != 1 {
 		t.Errorf("%d volumes in LINSTOR", v.Volumes)
 	}
-	if data := e.Sim.World().VolumeData("pvc-1"); !slices.Equal(data, []string{"n1", "n2"}) {
+	if data := e.Sim.World().Volumes().Data("pvc-1"); !slices.Equal(data, []string{"n1", "n2"}) {
 		t.Errorf("the volume's data is on %v", data)
 	}
 }
@@ -206,7 +205,7 @@ func TestLostStatus(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(harness.DevicePool))
 	c := e.WaitPhase(v1alpha1.PhaseReady)
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
 	owned, before, onDisk := e.Owned(), e.View(), e.disks("n1", "n2", "n3")
@@ -224,8 +223,8 @@ func TestLostStatus(t *testing.T) {
 			e.Run()
 		}
 		c = e.WaitPhase(v1alpha1.PhaseReady)
-		if got := c.Status.History[len(c.Status.History)-1]; got.From != v1alpha1.PhasePending {
-			t.Errorf("operator running=%v: the history begins with %+v", running, got)
+		if all := e.Steps(c); all[len(all)-1].From != v1alpha1.PhasePending {
+			t.Errorf("operator running=%v: the history begins with %+v", running, all[len(all)-1])
 		}
 		if c.Status.Version == "" || c.Status.Target == "" || c.Status.Nodes.Summary != "3/3" {
 			t.Errorf("operator running=%v: status %+v", running, c.Status)
@@ -245,8 +244,29 @@ func TestLostStatus(t *testing.T) {
 	}
 }
 
-// TestForeignObjectsInLinstor has a human's node, interface, properties and pool in LINSTOR before and while the operator
-// works. All of them stay, and the human's registration of a member is taken over.
+// checkForeignObjects wants all that the human of TestForeignObjectsInLinstor put into LINSTOR, with the operator's
+// own.
+func checkForeignObjects(e *env, uuid, when string) {
+	e.T.Helper()
+	v := e.View()
+	n := v.Node("n1")
+	switch {
+	case n == nil || n.UUID != uuid:
+		e.T.Errorf("%s: node n1 was made anew", when)
+	case n.Properties["Aux/owner"] != "someone" || n.Properties["Aux/site"] != "a":
+		e.T.Errorf("%s: properties of n1: %v", when, n.Properties)
+	case n.Interface("backup") == nil || n.Pools["mine"] == nil:
+		e.T.Errorf("%s: the human's interface or pool is gone: %+v, %v", when, n.Interfaces, n.Pools)
+	case n.Pools["ssd"] == nil:
+		e.T.Errorf("%s: n1 has no pool ssd", when)
+	}
+	if v.Node("stranger") == nil || v.Properties["Aux/site-wide"] != "yes" {
+		e.T.Errorf("%s: the human's node or property is gone", when)
+	}
+}
+
+// TestForeignObjectsInLinstor has a human's node, interface, properties and pool in LINSTOR before and while the
+// operator works. All of them stay, and the human's registration of a member is taken over.
 func TestForeignObjectsInLinstor(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	// The last phase before nodes are registered, so that a human is first.
@@ -255,12 +275,15 @@ func TestForeignObjectsInLinstor(t *testing.T) {
 	e.Apply(harness.Manifest(harness.ThinPool + "  nodes: {properties: {Aux/site: a}}\n"))
 	e.WaitPhase(v1alpha1.PhaseNodeRegistration)
 	address := e.Node("n1").Status.Addresses[0].Address
-	human := linstor.NodeSpec{Name: "n1", Properties: map[string]string{"Aux/owner": "someone"}, Interfaces: []linstor.Interface{
-		{Name: "default", Address: address, Port: 3366, Active: true}, {Name: "backup", Address: "10.9.0.1"}}}
-	stranger := linstor.NodeSpec{Name: "stranger", Interfaces: []linstor.Interface{{Name: "default", Address: "10.9.9.9", Port: 3366}}}
+	human := linstor.NodeSpec{Name: "n1", Properties: map[string]string{"Aux/owner": "someone"},
+		Interfaces: []linstor.Interface{
+			{Name: "default", Address: address, Port: 3366, Active: true}, {Name: "backup", Address: "10.9.0.1"}}}
+	stranger := linstor.NodeSpec{Name: "stranger",
+		Interfaces: []linstor.Interface{{Name: "default", Address: "10.9.9.9", Port: 3366}}}
 	e.Fault(func(r *http.Request) *sim.Fault {
 		// Only the test's own client gets through: the operator's names come with its own notes.
-		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/nodes") && strings.Contains(body(r), linstor.AuxPrefix) {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/v1/nodes") &&
+			strings.Contains(body(r), linstor.AuxPrefix) {
 			return &sim.Fault{Drop: true}
 		}
 		return nil
@@ -278,6 +301,8 @@ func TestForeignObjectsInLinstor(t *testing.T) {
 		}
 		return nil
 	})
+	// LINSTOR refuses a directory that is missing, though it makes it then.
+	e.Sim.World().Machine("n1").MakeDirectory("/var/lib/linstor-pools/mine")
 	pool := linstor.PoolSpec{Node: "n1", Name: "mine", Provider: "FILE_THIN", Backing: "/var/lib/linstor-pools/mine"}
 	if err := api.CreatePool(e.Ctx, pool); err != nil {
 		t.Fatal(err)
@@ -288,28 +313,11 @@ func TestForeignObjectsInLinstor(t *testing.T) {
 	uuid := e.View().Node("n1").UUID
 	e.Fault(nil)
 	e.WaitPhase(v1alpha1.PhaseReady)
-	check := func(when string) {
-		t.Helper()
-		v := e.View()
-		n := v.Node("n1")
-		switch {
-		case n == nil || n.UUID != uuid:
-			t.Errorf("%s: node n1 was made anew", when)
-		case n.Properties["Aux/owner"] != "someone" || n.Properties["Aux/site"] != "a":
-			t.Errorf("%s: properties of n1: %v", when, n.Properties)
-		case n.Interface("backup") == nil || n.Pools["mine"] == nil:
-			t.Errorf("%s: the human's interface or pool is gone: %+v, %v", when, n.Interfaces, n.Pools)
-		case n.Pools["ssd"] == nil:
-			t.Errorf("%s: n1 has no pool ssd", when)
-		}
-		if v.Node("stranger") == nil || v.Properties["Aux/site-wide"] != "yes" {
-			t.Errorf("%s: the human's node or property is gone", when)
-		}
-	}
-	check("Ready")
+	checkForeignObjects(e, uuid, "Ready")
 	// What was ours goes with the spec, what was not stays.
 	e.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "extra", AddressFrom: v1alpha1.AddressSource{AddressType: corev1.NodeInternalIP}}}
+		c.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "extra",
+			AddressFrom: v1alpha1.AddressSource{AddressType: corev1.NodeInternalIP}}}
 	})
 	e.Eventually("interface extra", func() error {
 		if e.View().Node("n1").Interface("extra") == nil {
@@ -325,7 +333,7 @@ func TestForeignObjectsInLinstor(t *testing.T) {
 		return nil
 	})
 	e.WaitPhase(v1alpha1.PhaseReady)
-	check("after a change of the spec")
+	checkForeignObjects(e, uuid, "after a change of the spec")
 	// A deletion with the policy Delete deregisters members, and leaves the nodes of others.
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.DeletionPolicy = v1alpha1.DeletionDelete })
 	e.Remove()

@@ -12,11 +12,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// drifted is an object of the operator's, a change that somebody makes by hand, and how it shows that the change is gone.
+// drifted is an object of the operator's, a change that somebody makes by hand, and how it shows that the change is
+// gone.
 type drifted struct {
 	object  client.Object
 	edit    func(client.Object)
@@ -65,12 +67,16 @@ func TestDriftIsPutRight(t *testing.T) {
 	e.Apply(harness.Manifest(harness.ThinPool))
 	c := e.WaitPhase(v1alpha1.PhaseReady)
 	var loaders appsv1.DaemonSetList
-	if err := e.Client().List(e.Ctx, &loaders, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}); err != nil || len(loaders.Items) != 1 {
+	if err := e.Client().List(e.Ctx, &loaders,
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentModuleLoader}); err != nil ||
+		len(loaders.Items) != 1 {
 		t.Fatalf("%d module loaders (%v), want 1", len(loaders.Items), err)
 	}
 	objects := append(drift(),
-		drifted{object: &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: loaders.Items[0].Name}}},
-		drifted{object: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: c.Status.Target}}})
+		drifted{object: &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+			Name: loaders.Items[0].Name}}},
+		drifted{object: &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+			Name: c.Status.Target}}})
 	for _, d := range objects {
 		what := fmt.Sprintf("%T %s", d.object, d.object.GetName())
 		key := client.ObjectKeyFromObject(d.object)
@@ -114,22 +120,23 @@ func TestDriftIsPutRight(t *testing.T) {
 
 func TestControllerThatDiesIsDegradedFirst(t *testing.T) {
 	e := start(t, harness.Nodes(3))
+	e.Timing.Straggler = time.Minute // Ready is of all three
 	e.Timing.Escalate = time.Minute
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 
-	e.Sim.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
 	c := e.WaitPhase(v1alpha1.PhaseDegraded)
-	if got := harness.Condition(c, v1alpha1.ConditionAvailable); got != "False/ControllerUnreachable" {
+	if got := harness.Condition(c, conditions.Available); got != "False/ControllerUnreachable" {
 		t.Errorf("Available is %s", got)
 	}
 	if c.Status.Nodes.Summary != "3/3" {
 		t.Errorf("nodes %s: what LINSTOR said last must stay while it does not answer", c.Status.Nodes.Summary)
 	}
-	e.Sim.SetCrash(resources.ControllerContainer, "", "")
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "")
 	c = e.WaitPhase(v1alpha1.PhaseReady)
-	for _, h := range c.Status.History {
+	for _, h := range e.Steps(c) {
 		if h.To == v1alpha1.PhaseHumanIntervention {
 			t.Errorf("a human was asked: %+v", h)
 		}

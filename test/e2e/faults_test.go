@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // unreliable is a network between the operator and LINSTOR that loses the first writes of each kind, each in its way.
@@ -29,11 +29,13 @@ type unreliable struct {
 var failures = []func(*http.Request) (*http.Response, error){
 	func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED },
 	func(r *http.Request) (*http.Response, error) {
-		return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Request: r, Body: io.NopCloser(strings.NewReader("<html>bad gateway</html>"))}, nil
+		return &http.Response{StatusCode: http.StatusBadGateway, Header: http.Header{}, Request: r,
+			Body: io.NopCloser(strings.NewReader("<html>bad gateway</html>"))}, nil
 	},
 }
 
-// losses are ways in which a write is done and the operator does not learn of it. Which one comes depends on the object.
+// losses are ways in which a write is done and the operator does not learn of it. Which one comes depends on the
+// object.
 var losses = []func(*http.Response) (*http.Response, error){
 	func(*http.Response) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
 	func(resp *http.Response) (*http.Response, error) {
@@ -80,7 +82,8 @@ func TestLinstorWritesThatFail(t *testing.T) {
 	e := start(t, harness.Nodes(12))
 	u := &unreliable{tried: map[string]int{}}
 	e.Transport = u
-	e.Sim.World().SetFault(func(*http.Request) *sim.Fault { return &sim.Fault{Delay: 50 * time.Millisecond} }) // and all is slow
+	// and all is slow
+	e.Sim.World().SetFault(func(*http.Request) *sim.Fault { return &sim.Fault{Delay: 50 * time.Millisecond} })
 	e.Run()
 	e.Apply(harness.Manifest(interfaceSpec))
 	for i := range 12 {
@@ -91,7 +94,7 @@ func TestLinstorWritesThatFail(t *testing.T) {
 	c := e.WaitStatus("Ready with all nodes and pools", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Phase == v1alpha1.PhaseReady && s.Nodes.Summary == "12/12" && s.Pools.Summary == "12/12"
 	})
-	for _, h := range c.Status.History {
+	for _, h := range e.Steps(c) {
 		if h.To == v1alpha1.PhaseHumanIntervention {
 			t.Errorf("a human was asked: %+v", h)
 		}

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -18,22 +17,53 @@ import (
 
 const removeGone = "  nodes: {removalPolicy: Remove}" + harness.ThinPool
 
-// deleteNodeObject deletes a Node, as an administrator or a cloud does, and waits until LINSTOR misses the satellite.
-func (e *env) deleteNodeObject(name string) {
-	e.T.Helper()
-	if err := e.Sim.DeleteNode(e.Ctx, name); err != nil {
-		e.T.Fatal(err)
+// withVolume brings up a Ready cluster of n nodes with the volume pvc-1 on two on which LINSTOR's controller does not
+// run: the test's victim and another.
+func withVolume(t *testing.T, n int, spec string) (e *env, victim, other string) {
+	t.Helper()
+	e = installed(t, n, spec)
+	all := fmt.Sprintf("%d/%d", n, n)
+	e.ready(all, all)
+	names := make([]string, 0, n)
+	for _, node := range harness.Nodes(n) {
+		names = append(names, node.Name)
 	}
-	e.Eventually("LINSTOR misses "+name, func() error {
-		if s, _ := e.Sim.World().NodeStatus(name); s != "OFFLINE" {
-			return errors.New(s)
+	spare := e.others(names...)
+	volume(e, "pvc-1", spare[:2]...)
+	return e, spare[0], spare[1]
+}
+
+// evicted waits until LINSTOR has given a node up.
+func (e nodeEnv) evicted(name string) {
+	e.T.Helper()
+	e.Eventually("LINSTOR evicts "+name, func() error {
+		if _, flags := e.Sim.World().NodeStatus(name); !slices.Contains(flags, "EVICTED") {
+			return fmt.Errorf("flags %v, leaving %+v", flags, e.Get().Status.Nodes.Leaving)
 		}
 		return nil
 	})
 }
 
+// deleteNodeObject deletes a Node, as an administrator or a cloud does, and waits until LINSTOR misses the satellite.
+func (e nodeEnv) deleteNodeObject(name string) {
+	e.T.Helper()
+	if err := e.Sim.DeleteNode(e.Ctx, name); err != nil {
+		e.T.Fatal(err)
+	}
+	e.WaitConnection(name, "OFFLINE")
+}
+
+// dies switches a node off for good. LINSTOR misses it before the Node is deleted: one that it still sees is
+// evacuated.
+func (e nodeEnv) dies(name string) {
+	e.T.Helper()
+	e.kill(name)
+	e.WaitConnection(name, "OFFLINE")
+	e.deleteNodeObject(name)
+}
+
 // goneMessage waits until the status says that about a node that leaves.
-func (e *env) goneMessage(name, contains string) {
+func (e nodeEnv) goneMessage(name, contains string) {
 	e.T.Helper()
 	e.Eventually(name+": "+contains, func() error {
 		for _, l := range e.Get().Status.Nodes.Leaving {
@@ -45,7 +75,7 @@ func (e *env) goneMessage(name, contains string) {
 	})
 }
 
-func (e *env) notLost(name string) {
+func (e nodeEnv) notLost(name string) {
 	e.T.Helper()
 	e.During(settle, name+" is not declared lost", func() error {
 		if n := e.linstorCalls(http.MethodDelete, "/"+name+"/lost"); n > 0 {
@@ -55,26 +85,21 @@ func (e *env) notLost(name string) {
 	})
 }
 
-func (e *env) lost(name string) {
+func (e nodeEnv) lost(name string) {
 	e.T.Helper()
-	e.Eventually(name+" is out of LINSTOR", func() error {
-		if s, _ := e.Sim.World().NodeStatus(name); s != "" {
-			return errors.New(s)
-		}
-		return nil
-	})
-	if n := e.linstorCalls(http.MethodDelete, "/"+name+"/lost"); n != 1 {
-		e.T.Errorf("declared lost %d times", n)
-	}
+	e.WaitConnection(name, "") // it is out of LINSTOR
 	e.Eventually("one Event NodeLost", func() error {
 		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
 			return ev.Reason == "NodeLost" && ev.Type == corev1.EventTypeWarning && ev.Action == name
 		})
 	})
+	if n := e.linstorCalls(http.MethodDelete, "/"+name+"/lost"); n != 1 {
+		e.T.Errorf("declared lost %d times", n)
+	}
 }
 
 // backdate makes the node's note say that it was seen gone so much earlier.
-func (e *env) backdate(name string, by time.Duration) {
+func (e nodeEnv) backdate(name string, by time.Duration) {
 	e.T.Helper()
 	t, err := time.Parse(time.RFC3339, e.mark(name, "gone-since"))
 	if err != nil {
@@ -86,18 +111,10 @@ func (e *env) backdate(name string, by time.Duration) {
 	}
 }
 
-// A node whose Node object is gone is declared lost when spec.nodes.lostAfter has passed, not before, and not while its machine
-// still replicates.
+// A node whose Node object is gone is declared lost when spec.nodes.lostAfter has passed, not before, and not while
+// its machine still replicates.
 func TestGoneNodeIsLostAfterItsTime(t *testing.T) {
-	e := start(t, harness.Nodes(5))
-	e.Run()
-	e.Apply(harness.Manifest("  nodes: {removalPolicy: Remove, lostAfter: 10m}" + harness.ThinPool))
-	e.ready("5/5", "5/5")
-	spare := e.others("n1", "n2", "n3", "n4", "n5")
-	victim := spare[0]
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
-		t.Fatal(err)
-	}
+	e, victim, other := withVolume(t, 5, "  nodes: {removalPolicy: Remove, lostAfter: 10m}"+harness.ThinPool)
 	e.deleteNodeObject(victim)
 	e.goneMessage(victim, "declared lost at")
 	since := e.mark(victim, "gone-since")
@@ -113,44 +130,25 @@ func TestGoneNodeIsLostAfterItsTime(t *testing.T) {
 	e.Sim.World().Machine(victim).PowerOff()
 	e.lost(victim)
 	e.ready("4/4", "4/4")
-	e.WaitStatus("nobody leaves any more", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
-	if have := e.Sim.World().VolumeData("pvc-1"); !slices.Contains(have, spare[1]) || !slices.Contains(have, victim) {
+	e.WaitStatus("nobody leaves any more",
+		func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
+	if have := e.Sim.World().Volumes().Data("pvc-1"); !slices.Contains(have, other) || !slices.Contains(have, victim) {
 		t.Errorf("pvc-1 is on %v: what is on the lost machine's disks must stay there", have)
 	}
 }
 
 // Under the policy Evacuate the copies of a node that is gone with its machine are made anew elsewhere first.
 func TestGoneNodeIsEvictedAndLost(t *testing.T) {
-	e := start(t, harness.Nodes(5))
-	e.Run()
-	e.Apply(harness.Manifest("  nodes: {removalPolicy: Evacuate, lostAfter: 10m}" + harness.ThinPool))
-	e.ready("5/5", "5/5")
-	spare := e.others("n1", "n2", "n3", "n4", "n5")
-	victim := spare[0]
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
-		t.Fatal(err)
-	}
-	e.kill(victim)
-	e.Eventually("LINSTOR misses "+victim, func() error { // one that it still sees is evacuated
-		if s, _ := e.Sim.World().NodeStatus(victim); s != "OFFLINE" {
-			return errors.New(s)
-		}
-		return nil
-	})
-	e.deleteNodeObject(victim)
-	e.Eventually("LINSTOR evicts it", func() error {
-		if _, flags := e.Sim.World().NodeStatus(victim); !slices.Contains(flags, "EVICTED") {
-			return fmt.Errorf("flags %v", flags)
-		}
-		return nil
-	})
+	e, victim, _ := withVolume(t, 5, "  nodes: {removalPolicy: Evacuate, lostAfter: 10m}"+harness.ThinPool)
+	e.dies(victim)
+	e.evicted(victim)
 	e.goneMessage(victim, "declared lost at")
 	e.notLost(victim)
 	e.backdate(victim, 11*time.Minute)
 	e.lost(victim)
 	e.ready("4/4", "4/4")
 	e.Eventually("two good copies on nodes that are there", func() error {
-		have := slices.DeleteFunc(e.Sim.World().VolumeData("pvc-1"), func(n string) bool { return n == victim })
+		have := slices.DeleteFunc(e.Sim.World().Volumes().Data("pvc-1"), func(n string) bool { return n == victim })
 		if len(have) != 2 {
 			return fmt.Errorf("pvc-1 is on %v", have)
 		}
@@ -158,17 +156,11 @@ func TestGoneNodeIsEvictedAndLost(t *testing.T) {
 	})
 }
 
-// holdNodeGone: without spec.nodes.lostAfter a human is asked. Even that word does not give up the last copy of a volume.
+// holdNodeGone: without spec.nodes.lostAfter a human is asked. Even that word does not give up the last copy of a
+// volume.
 func holdNodeGone(t *testing.T) {
-	e := start(t, harness.Nodes(5))
-	e.Run()
-	e.Apply(harness.Manifest(removeGone))
-	e.ready("5/5", "5/5")
-	spare := e.others("n1", "n2", "n3", "n4", "n5")
-	victim := spare[0]
-	if err := errors.Join(e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]), e.Sim.World().CreateVolume("pvc-only", 1<<20, "ssd", victim)); err != nil {
-		t.Fatal(err)
-	}
+	e, victim, _ := withVolume(t, 5, removeGone)
+	volume(e, "pvc-only", victim)
 	e.kill(victim)
 	e.deleteNodeObject(victim)
 	h := e.WaitNodeHold(v1alpha1.HoldNodeGone)
@@ -184,7 +176,7 @@ func holdNodeGone(t *testing.T) {
 		t.Errorf("hold %+v", risk)
 	}
 	e.notLost(victim)
-	if err := e.Sim.World().DeleteVolume("pvc-only"); err != nil { // a human gives it up
+	if err := e.Sim.World().Volumes().Delete("pvc-only"); err != nil { // a human gives it up
 		t.Fatal(err)
 	}
 	e.Eventually("the hold is answered", func() error {
@@ -201,15 +193,7 @@ func holdNodeGone(t *testing.T) {
 
 // A node that comes back before anybody declared it lost is as it was.
 func TestGoneNodeComesBack(t *testing.T) {
-	e := start(t, harness.Nodes(5))
-	e.Run()
-	e.Apply(harness.Manifest(removeGone))
-	e.ready("5/5", "5/5")
-	spare := e.others("n1", "n2", "n3", "n4", "n5")
-	victim := spare[0]
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, spare[1]); err != nil {
-		t.Fatal(err)
-	}
+	e, victim, _ := withVolume(t, 5, removeGone)
 	e.kill(victim)
 	e.deleteNodeObject(victim)
 	e.WaitNodeHold(v1alpha1.HoldNodeGone)
@@ -224,7 +208,7 @@ func TestGoneNodeComesBack(t *testing.T) {
 		return nil
 	})
 	e.notLost(victim)
-	if have := e.Sim.World().VolumeData("pvc-1"); len(have) != 2 {
+	if have := e.Sim.World().Volumes().Data("pvc-1"); len(have) != 2 {
 		t.Errorf("pvc-1 is on %v", have)
 	}
 }
@@ -237,7 +221,8 @@ func TestGoneNodeIsRetained(t *testing.T) {
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")
 	victim := e.others("n1", "n2", "n3", "n4")[0]
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", victim, e.others("n1", "n2", "n3", "n4")[1]); err != nil {
+	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", victim,
+		e.others("n1", "n2", "n3", "n4")[1]); err != nil {
 		t.Fatal(err)
 	}
 	e.kill(victim)

@@ -23,10 +23,13 @@ func holdUnsupportedChange(t *testing.T) {
 		change   func(*v1alpha1.StorageClusterSpec)
 		contains []string
 	}{
-		{"an older version", func(s *v1alpha1.StorageClusterSpec) { s.Version = "1.34.2" }, []string{"spec.version", "1.34.2", "1.35.3"}},
-		{"a version that nobody knows", func(s *v1alpha1.StorageClusterSpec) { s.Version = "1.99.0" }, []string{"spec.version", "1.99.0"}},
+		{"an older version", func(s *v1alpha1.StorageClusterSpec) { s.Version = "1.34.2" },
+			[]string{"spec.version", "1.34.2", "1.35.3"}},
+		{"a version that nobody knows", func(s *v1alpha1.StorageClusterSpec) { s.Version = "1.99.0" },
+			[]string{"spec.version", "1.99.0"}},
 		{"another provider", func(s *v1alpha1.StorageClusterSpec) {
-			s.StoragePools[0] = v1alpha1.StoragePoolSpec{Name: "ssd2", Pool: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_ssd0"}}
+			s.StoragePools[0] = v1alpha1.StoragePoolSpec{Name: "ssd2", Pool: "ssd",
+				LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_ssd0"}}
 		}, []string{"storagePools[ssd2]", "use another pool name"}},
 	} {
 		good := e.Get().Spec.DeepCopy()
@@ -67,7 +70,8 @@ func holdOperationFailed(t *testing.T) {
 func (e *env) workloadRole() *rbacv1.Role {
 	e.T.Helper()
 	role := &rbacv1.Role{}
-	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "storagecluster-operator"}, role); err != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace,
+		Name: "storagecluster-operator"}, role); err != nil {
 		e.T.Fatal(err)
 	}
 	return role
@@ -83,7 +87,8 @@ func (e *env) setRules(rules []rbacv1.PolicyRule) {
 		for i := range role.Rules {
 			if strings.Contains(strings.Join(role.Rules[i].Resources, ","), "daemonsets") {
 				role.Rules[i].Resources = []string{"deployments", "controllerrevisions"}
-				rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"}, Verbs: []string{"get", "list", "watch"}})
+				rules = append(role.Rules, rbacv1.PolicyRule{APIGroups: []string{"apps"}, Resources: []string{"daemonsets"},
+					Verbs: []string{"get", "list", "watch"}})
 			}
 		}
 	}

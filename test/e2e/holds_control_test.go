@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 const outOfOrder = `[{"ret_code":-4611686018406677530,"message":"out of order"}]`
@@ -31,7 +31,7 @@ func refuseNewNodes(r *http.Request) *sim.Fault {
 }
 
 // linstorPut does a PUT without a body, as a user does with LINSTOR's own client.
-func (e *env) linstorPut(path string) {
+func (e nodeEnv) linstorPut(path string) {
 	e.T.Helper()
 	req, err := http.NewRequestWithContext(e.Ctx, http.MethodPut, e.Sim.LinstorURL()+path, nil)
 	if err != nil {
@@ -58,7 +58,8 @@ func databaseUnreachableAtFirst(t *testing.T) {
 	e.Timing.Deadlines[fsm.Database] = time.Second
 	e.Run()
 	address := harness.FreeAddress(t)
-	e.Apply(harness.Manifest(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) + harness.ThinPool))
+	e.Apply(harness.Manifest(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) +
+		harness.ThinPool))
 	h := e.held(v1alpha1.HoldDatabaseUnreachable, "no progress for 1s", address)
 	h = e.retriedInVain(h)
 	other := harness.FreeAddress(t)
@@ -72,14 +73,16 @@ func databaseUnreachableAtFirst(t *testing.T) {
 // databaseLost: a cluster that runs is Degraded first when its database goes away.
 func databaseLost(t *testing.T) {
 	e := start(t, harness.Nodes(1))
+	e.Timing.Escalate = 10 * time.Second
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("1/1", "1/1")
-	e.Sim.SetCrash(resources.ControllerContainer, "", "org.postgresql.util.PSQLException: Connection to db:5432 refused")
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "",
+		"org.postgresql.util.PSQLException: Connection to db:5432 refused")
 	e.WaitPhase(v1alpha1.PhaseDegraded)
 	h := e.held(v1alpha1.HoldDatabaseUnreachable, "Connection to db:5432 refused")
 	h = e.retriedInVain(h)
-	e.Sim.SetCrash(resources.ControllerContainer, "", "")
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "")
 	e.ended(h, fsm.Cleared)
 	e.ready("1/1", "1/1")
 }
@@ -101,7 +104,8 @@ spec:
   - name: v1-33-1
     served: true
     storage: true
-    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
+    schema: {openAPIV3Schema: {type: object, ` +
+	`properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
 ---
 apiVersion: internal.linstor.linbit.com/v1-33-1
 kind: Nodes
@@ -141,7 +145,8 @@ func foreignAtFirst(t *testing.T) {
 func (e *env) claim() *corev1.ConfigMap {
 	e.T.Helper()
 	cm := &corev1.ConfigMap{}
-	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, cm); err != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName},
+		cm); err != nil {
 		e.T.Fatal(err)
 	}
 	return cm
@@ -170,7 +175,7 @@ func holdPassphraseUnusable(t *testing.T) {
 	e := start(t, harness.Nodes(1))
 	e.Run()
 	e.Apply(harness.Manifest("  controller: {passphraseSecret: key}" + harness.ThinPool))
-	h := e.held(v1alpha1.HoldPassphraseUnusable, "linstor-storage/key", phases.PassphraseKey)
+	h := e.held(v1alpha1.HoldPassphraseUnusable, "linstor-storage/key", resources.PassphraseKey)
 	h = e.retriedInVain(h)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.Controller.PassphraseSecret = "other" })
 	h = e.held(v1alpha1.HoldPassphraseUnusable, "linstor-storage/other")
@@ -197,13 +202,14 @@ func holdPassphraseUnusable(t *testing.T) {
 func (e *env) passphrase(name, text string) {
 	e.T.Helper()
 	e.Apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: %s, namespace: %s}\nstringData: {%s: %q}\n",
-		name, v1alpha1.WorkloadNamespace, phases.PassphraseKey, text))
+		name, v1alpha1.WorkloadNamespace, resources.PassphraseKey, text))
 }
 
 func (e *env) deploymentGeneration() int64 {
 	e.T.Helper()
 	m := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}}
-	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}, m); err != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace,
+		Name: resources.ControllerName}, m); err != nil {
 		e.T.Fatal(err)
 	}
 	return m.Generation
@@ -211,13 +217,13 @@ func (e *env) deploymentGeneration() int64 {
 
 func holdControllerFailed(t *testing.T) {
 	e := start(t, harness.Nodes(1))
-	e.Sim.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldControllerFailed, "OutOfMemoryError")
 	h = e.retriedInVain(h)
 	h = e.lookedAgain(h)
-	e.Sim.SetCrash(resources.ControllerContainer, "", "")
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "")
 	e.ended(h, fsm.Cleared)
 	e.ready("1/1", "1/1")
 }
@@ -233,8 +239,13 @@ func volumesUnknown(t *testing.T) (*env, *v1alpha1.Hold) {
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("1/1", "1/1")
-	e.Sim.SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
-	e.WaitPhase(v1alpha1.PhaseDegraded)
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")
+	e.Eventually("LINSTOR does not answer", func() error {
+		if got := harness.Condition(e.Get(), conditions.Available); !strings.HasPrefix(got, "False/") {
+			return fmt.Errorf("Available is %s", got)
+		}
+		return nil
+	})
 	e.Remove()
 	return e, e.held(v1alpha1.HoldVolumesUnknown, "not known whether volumes exist", "continue")
 }
@@ -258,6 +269,6 @@ func volumesUnknownContinue(t *testing.T) {
 // volumesUnknownKnown: the question is void as soon as LINSTOR says itself that there are no volumes.
 func volumesUnknownKnown(t *testing.T) {
 	e, _ := volumesUnknown(t)
-	e.Sim.SetCrash(resources.ControllerContainer, "", "")
+	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "")
 	e.WaitGone()
 }

@@ -7,23 +7,25 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // dirty puts a file system on the disks that harness.DevicePool matches.
-func (e *env) dirty(nodes ...string) {
+func (e poolEnv) dirty(nodes ...string) {
 	for _, n := range nodes {
 		e.Sim.World().Machine(n).SetSignature(serialOf(n), "ext4")
 	}
 }
 
-func (e *env) wipe(nodes ...string) {
+func (e poolEnv) wipe(nodes ...string) {
 	for _, n := range nodes {
 		e.Sim.World().Machine(n).SetSignature(serialOf(n), "")
 	}
@@ -33,7 +35,7 @@ func (e *env) wipe(nodes ...string) {
 func serialOf(node string) string { return "S4EV" + strings.TrimPrefix(node, "n") }
 
 // deviceWrites counts the requests that make disks of a node ready.
-func (e *env) deviceWrites(node string) int {
+func (e poolEnv) deviceWrites(node string) int {
 	n := 0
 	for _, w := range e.Sim.World().Writes() {
 		if strings.Contains(w.Path, "physical-storage") && strings.HasSuffix(w.Path, "/"+node) {
@@ -60,7 +62,8 @@ func deviceNotEmptyRetry(t *testing.T) {
 	if held := e.Get().Status.NodeHolds; len(held) > 0 {
 		t.Errorf("the same disks have a hold of nodes, too: %+v", held)
 	}
-	for _, token := range []string{"h-000000:retry", h.ID + ":format", "yes please", h.ID, h.ID + ":retry@", h.ID + ":retry@n9"} {
+	for _, token := range []string{"h-000000:retry", h.ID + ":format", "yes please", h.ID, h.ID + ":retry@",
+		h.ID + ":retry@n9"} {
 		e.ignored(token)
 	}
 	e.staysAfterSpecChange(h)
@@ -89,7 +92,7 @@ func deviceNotEmptyOtherOptions(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.dirty("n2", "n3")
 	for _, n := range []string{"n2", "n3"} {
-		e.Sim.World().Machine(n).AddVolumeGroup(sim.VolumeGroup{Name: "vg_hdd", Devices: []string{"sdc"}})
+		e.Sim.World().Machine(n).LVM().Add(sim.VolumeGroup{Name: "vg_hdd", Devices: []string{"sdc"}})
 	}
 	e.Run()
 	e.Apply(harness.Manifest(twoDevicePools))
@@ -106,7 +109,7 @@ func deviceNotEmptyOtherOptions(t *testing.T) {
 	e.answered(h, v1alpha1.OptionUseExisting)
 	e.ready("3/3", "4/4") // ssd on n1 alone, hdd everywhere
 	for _, n := range []string{"n2", "n3"} {
-		if got := e.signature(n, serialOf(n)); got != "ext4" {
+		if got := e.Signature(n, serialOf(n)); got != "ext4" {
 			t.Errorf("the skipped disk of %s has signature %q", n, got)
 		}
 		if got := e.deviceWrites(n); got > 0 {
@@ -123,8 +126,8 @@ func TestNodeHold(t *testing.T) {
 	e.Apply(harness.Manifest(harness.DevicePool))
 	c := e.WaitPhase(v1alpha1.PhaseDegraded)
 	h := e.nodesHeld(v1alpha1.HoldDeviceNotEmpty, "n2")
-	if c.Status.Hold != nil || !strings.HasPrefix(harness.Condition(c, v1alpha1.ConditionReady), "True/") {
-		t.Errorf("cluster hold %+v, Ready is %s", c.Status.Hold, harness.Condition(c, v1alpha1.ConditionReady))
+	if c.Status.Hold != nil || !strings.HasPrefix(harness.Condition(c, conditions.Ready), "True/") {
+		t.Errorf("cluster hold %+v, Ready is %s", c.Status.Hold, harness.Condition(c, conditions.Ready))
 	}
 	e.ignored("h-000000:skip")
 	e.ignored(h.ID + ":retry@n1")
@@ -148,6 +151,7 @@ func TestNodeHold(t *testing.T) {
 // TestNodeHoldByName answers for one of two held nodes, and then otherwise for the other.
 func TestNodeHoldByName(t *testing.T) {
 	e := start(t, harness.Nodes(3))
+	e.Timing.Straggler = 10 * time.Second // pools are looked at on all three at once
 	e.dirty("n2", "n3")
 	e.Run()
 	e.Apply(harness.Manifest("  nodes: {minReady: 1}" + harness.DevicePool))
@@ -176,7 +180,7 @@ func TestNodeHoldByName(t *testing.T) {
 }
 
 // nodesHeld waits for a hold of these nodes and checks all the places that show it.
-func (e *env) nodesHeld(r v1alpha1.HoldReason, names ...string) *v1alpha1.Hold {
+func (e nodeEnv) nodesHeld(r v1alpha1.HoldReason, names ...string) *v1alpha1.Hold {
 	e.T.Helper()
 	e.Eventually("hold of "+strings.Join(names, ", "), func() error {
 		for _, h := range e.Get().Status.NodeHolds {
@@ -191,7 +195,7 @@ func (e *env) nodesHeld(r v1alpha1.HoldReason, names ...string) *v1alpha1.Hold {
 	return h
 }
 
-func (e *env) nodesStay(h *v1alpha1.Hold, names ...string) {
+func (e nodeEnv) nodesStay(h *v1alpha1.Hold, names ...string) {
 	e.T.Helper()
 	e.During(settle, "hold of "+strings.Join(names, ", ")+" stays", func() error {
 		for _, now := range e.Get().Status.NodeHolds {
@@ -234,7 +238,7 @@ func holdDeviceMissing(t *testing.T) {
 	machine("n1").AttachDisk(pulled[0])
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Devices.Match[0].Serial = "S4EV*" })
 	e.ended(h, fsm.SpecChanged)
-	h = e.held(v1alpha1.HoldDeviceMissing, "2 nodes")
+	h = e.held(v1alpha1.HoldDeviceMissing, "on 2 of 3 nodes (n2, n3)")
 	machine("n2").AttachDisk(pulled[1])
 	machine("n3").AttachDisk(pulled[2])
 	e.ended(h, fsm.Cleared)
@@ -248,15 +252,18 @@ func TestHoldDeviceMissingSkip(t *testing.T) {
 	e.Sim.World().Machine("n3").DetachDisk("S4EV3")
 	e.Run()
 	e.Apply(harness.Manifest(harness.DevicePool))
-	h := e.held(v1alpha1.HoldDeviceMissing, "2 nodes")
+	h := e.held(v1alpha1.HoldDeviceMissing, "on 2 of 3 nodes (n2, n3)")
 	e.answered(h, v1alpha1.OptionSkip)
 	e.ready("3/3", "1/1")
+	if p := e.Get().Status.Pools.ByPool[0]; p.Skipped != 2 || !slices.Equal(p.SkippedNodes, []string{"n2", "n3"}) {
+		t.Errorf("skipped on %d nodes: %v", p.Skipped, p.SkippedNodes)
+	}
 }
 
 func holdPoolBackendMissing(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.Sim.World().Machine(n).RemoveVolumeGroup("vg_ssd0")
+		e.Sim.World().Machine(n).LVM().Remove("vg_ssd0")
 	}
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
@@ -264,7 +271,7 @@ func holdPoolBackendMissing(t *testing.T) {
 	h = e.retriedInVain(h)
 	h = e.lookedAgain(h)
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.Sim.World().Machine(n).AddVolumeGroup(harness.Machine(1).VolumeGroups[0])
+		e.Sim.World().Machine(n).LVM().Add(harness.Machine(1).VolumeGroups[0])
 	}
 	e.ended(h, fsm.Cleared)
 	e.ready("3/3", "3/3")
@@ -274,7 +281,8 @@ func holdStoragePoolsFailed(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	refusePools := func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/storage-pools") {
-			return &sim.Fault{Status: http.StatusInternalServerError, Body: `[{"ret_code":-4611686018406677530,"message":"out of order"}]`}
+			return &sim.Fault{Status: http.StatusInternalServerError,
+				Body: `[{"ret_code":-4611686018406677530,"message":"out of order"}]`}
 		}
 		return nil
 	}
@@ -326,7 +334,7 @@ func holdPoolConflict(t *testing.T) {
 }
 
 // removeToken takes a token away that was ignored.
-func (e *env) removeToken() {
+func (e holdEnv) removeToken() {
 	e.T.Helper()
 	e.Update(func(c *v1alpha1.StorageCluster) { delete(c.Annotations, v1alpha1.AnnotationResume) })
 }

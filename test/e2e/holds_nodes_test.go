@@ -32,7 +32,8 @@ func kernelModuleFails(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	fails := func(nodes ...string) {
 		for _, n := range nodes {
-			e.Sim.SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the expexted *.ko, see stderr for more details"})
+			e.Sim.Faults().SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1,
+				Message: "Could not find the expexted *.ko, see stderr for more details"})
 		}
 	}
 	fails("n1", "n2", "n3")
@@ -44,15 +45,15 @@ func kernelModuleFails(t *testing.T) {
 		c.Spec.Nodes.NodeSelector = map[string]string{"example.com/storage": "true"}
 	})
 	h = e.held(v1alpha1.HoldKernelModuleFailed)
-	e.Sim.SetLoaderResult("n1", simcluster.LoaderResult{})
+	e.Sim.Faults().SetLoaderResult("n1", simcluster.LoaderResult{})
 	e.stays(h, "one of the two nodes that are needed has the module")
-	e.Sim.SetLoaderResult("n2", simcluster.LoaderResult{})
+	e.Sim.Faults().SetLoaderResult("n2", simcluster.LoaderResult{})
 	e.ended(h, fsm.Cleared)
 	c := e.WaitPhase(v1alpha1.PhaseDegraded)
 	if c.Status.Nodes.Summary != "2/3" {
 		t.Errorf("nodes are %s", c.Status.Nodes.Summary)
 	}
-	e.Sim.SetLoaderResult("n3", simcluster.LoaderResult{})
+	e.Sim.Faults().SetLoaderResult("n3", simcluster.LoaderResult{})
 	e.ready("3/3", "3/3")
 }
 
@@ -64,10 +65,10 @@ func kernelModuleDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.Timing.Deadlines[fsm.KernelModule] = 2 * time.Second
+	e.Timing.Deadlines[fsm.KernelModule] = 10 * time.Second // n1 has its module long before
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	h := e.held(v1alpha1.HoldKernelModuleFailed, "no progress for 2s", "1 of 3")
+	h := e.held(v1alpha1.HoldKernelModuleFailed, "no progress for 10s", "1 of 3")
 	if diff := cmp.Diff([]string{"n2", "n3"}, h.Nodes); diff != "" {
 		t.Errorf("nodes of the hold: %s", diff)
 	}
@@ -83,9 +84,10 @@ func kernelModuleDeadline(t *testing.T) {
 
 func holdSecureBootKeyMissing(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	refused := simcluster.LoaderResult{ExitCode: 1, Message: "insmod: ERROR: could not insert module ./drbd.ko: Required key not available"}
+	refused := simcluster.LoaderResult{ExitCode: 1,
+		Message: "insmod: ERROR: could not insert module ./drbd.ko: Required key not available"}
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.Sim.SetLoaderResult(n, refused)
+		e.Sim.Faults().SetLoaderResult(n, refused)
 	}
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
@@ -94,7 +96,7 @@ func holdSecureBootKeyMissing(t *testing.T) {
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.Sim.SetLoaderResult(n, simcluster.LoaderResult{})
+		e.Sim.Faults().SetLoaderResult(n, simcluster.LoaderResult{})
 	}
 	e.stays(h, "the key is enrolled now")
 	e.answered(h, v1alpha1.OptionRetry)
@@ -104,15 +106,15 @@ func holdSecureBootKeyMissing(t *testing.T) {
 func holdSatellitesFailed(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n2", "n3"} {
-		e.Sim.SetCrash(resources.SatelliteContainer, n, "bind: address already in use")
+		e.Sim.Faults().SetCrash(resources.SatelliteContainer, n, "bind: address already in use")
 	}
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	h := e.held(v1alpha1.HoldSatellitesFailed, "2 nodes", "address already in use")
+	h := e.held(v1alpha1.HoldSatellitesFailed, "(n2, n3)", "address already in use")
 	h = e.retriedInVain(h)
 	h = e.lookedAgain(h)
-	e.Sim.SetCrash(resources.SatelliteContainer, "n2", "")
-	e.Sim.SetCrash(resources.SatelliteContainer, "n3", "")
+	e.Sim.Faults().SetCrash(resources.SatelliteContainer, "n2", "")
+	e.Sim.Faults().SetCrash(resources.SatelliteContainer, "n3", "")
 	e.ended(h, fsm.Cleared)
 	e.ready("3/3", "3/3")
 }
@@ -129,7 +131,7 @@ func registrationRefused(t *testing.T) {
 	}
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	h := e.held(v1alpha1.HoldNodeRegistrationFailed, "2 nodes", "AUTHENTICATION_ERROR")
+	h := e.held(v1alpha1.HoldNodeRegistrationFailed, "(n2, n3)", "AUTHENTICATION_ERROR")
 	h = e.retriedInVain(h)
 	for _, n := range []string{"n2", "n3"} {
 		e.Sim.World().Machine(n).SetAuthenticationError(false)
@@ -140,7 +142,7 @@ func registrationRefused(t *testing.T) {
 }
 
 // reconnect is `linstor node reconnect`, which the hold's message recommends.
-func (e *env) reconnect(node string) {
+func (e nodeEnv) reconnect(node string) {
 	e.T.Helper()
 	e.linstorPut("/v1/nodes/" + node + "/reconnect")
 }
@@ -173,7 +175,7 @@ func holdSatelliteVersionMismatch(t *testing.T) {
 	// Trouble of nodes does not stop a running cluster by itself; a change of the spec cannot be carried out, though.
 	e.WaitPhase(v1alpha1.PhaseDegraded)
 	e.changeSpec()
-	h := e.held(v1alpha1.HoldSatelliteVersionMismatch, "2 nodes", "v1.34.2", "v1.35.3")
+	h := e.held(v1alpha1.HoldSatelliteVersionMismatch, "(n2, n3)", "v1.34.2", "v1.35.3")
 	h = e.lookedAgain(e.retriedInVain(h))
 	for _, n := range []string{"n2", "n3"} { // as the hold's message says
 		pod := e.satellitePod(n)
@@ -185,14 +187,18 @@ func holdSatelliteVersionMismatch(t *testing.T) {
 	e.ready("3/3", "3/3")
 }
 
-func (e *env) satellitePod(node string) *corev1.Pod {
+func (e nodeEnv) satellitePod(node string) *corev1.Pod {
 	e.T.Helper()
 	var pods corev1.PodList
-	err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	if err != nil {
 		e.T.Fatal(err)
 	}
-	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool { return p.Spec.NodeName == node && p.DeletionTimestamp == nil })
+	i := slices.IndexFunc(pods.Items, func(p corev1.Pod) bool {
+		return p.Spec.NodeName == node &&
+			p.DeletionTimestamp == nil
+	})
 	if i < 0 {
 		e.T.Fatalf("node %s has no satellite", node)
 	}
@@ -200,10 +206,11 @@ func (e *env) satellitePod(node string) *corev1.Pod {
 }
 
 // satelliteImage makes a node's satellite pod one of another image, as it is left over from before an upgrade.
-func (e *env) satelliteImage(node, image string) {
+func (e nodeEnv) satelliteImage(node, image string) {
 	e.T.Helper()
 	pod := e.satellitePod(node)
-	i := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return c.Name == resources.SatelliteContainer })
+	i := slices.IndexFunc(pod.Spec.Containers,
+		func(c corev1.Container) bool { return c.Name == resources.SatelliteContainer })
 	patch := client.MergeFrom(pod.DeepCopy())
 	pod.Spec.Containers[i].Image = resources.DefaultRegistry + "/" + image
 	if err := e.Client().Patch(e.Ctx, pod, patch); err != nil {
@@ -234,7 +241,7 @@ func TestHoldNoMatchingNodesSpec(t *testing.T) {
 	e.ready("1/1", "1/1")
 }
 
-func (e *env) label(node, key, value string) {
+func (e nodeEnv) label(node, key, value string) {
 	e.T.Helper()
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, key, value)

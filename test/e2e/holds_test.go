@@ -14,12 +14,14 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// holdScenarios has one scenario for each reason of a hold: it reaches the hold, looks at what it shows, and ends it in each
-// way that its class allows.
+// holdScenarios has one scenario for each reason of a hold: it reaches the hold, looks at what it shows, and ends it
+// in each way that its class allows.
 var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldKernelModuleFailed:       holdKernelModuleFailed,
 	v1alpha1.HoldSigningKeyUnusable:       holdSigningKeyUnusable,
@@ -54,7 +56,7 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 }
 
 func TestHolds(t *testing.T) {
-	for _, k := range v1alpha1.HoldKinds() {
+	for _, k := range holdkind.All() {
 		t.Run(string(k.Reason), func(t *testing.T) {
 			scenario := holdScenarios[k.Reason]
 			if scenario == nil {
@@ -67,19 +69,20 @@ func TestHolds(t *testing.T) {
 
 func TestEveryHoldScenarioIsOfAReason(t *testing.T) {
 	for r := range holdScenarios {
-		if !slices.ContainsFunc(v1alpha1.HoldKinds(), func(k v1alpha1.HoldKind) bool { return k.Reason == r }) {
+		if !slices.ContainsFunc(holdkind.All(), func(k holdkind.Kind) bool { return k.Reason == r }) {
 			t.Errorf("the scenario %s is for a reason that the API does not know", r)
 		}
 	}
 }
 
-// settle is how long a test watches that nothing happens. The operator looks at a held cluster several times meanwhile.
+// settle is how long a test watches that nothing happens. The operator looks at a held cluster several times
+// meanwhile.
 const settle = 1500 * time.Millisecond
 
 var holdID = regexp.MustCompile(`^h-[0-9a-f]{6}$`)
 
 // held waits for the cluster's hold and checks all the places that show it.
-func (e *env) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
+func (e holdEnv) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
 	e.T.Helper()
 	h := e.WaitHold(r)
 	phase := v1alpha1.PhaseHumanIntervention
@@ -90,10 +93,10 @@ func (e *env) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
 	if c.Status.Phase != phase {
 		e.T.Errorf("%s: phase is %s, want %s", r, c.Status.Phase, phase)
 	}
-	if got := harness.Condition(c, v1alpha1.ConditionStalled); got != "True/"+string(r) {
+	if got := harness.Condition(c, conditions.Stalled); got != "True/"+string(r) {
 		e.T.Errorf("%s: condition Stalled is %s", r, got)
 	}
-	if got := harness.Condition(c, v1alpha1.ConditionReady); !strings.HasPrefix(got, "False/") {
+	if got := harness.Condition(c, conditions.Ready); c.Status.FirstReady == nil && !strings.HasPrefix(got, "False/") {
 		e.T.Errorf("%s: condition Ready is %s", r, got)
 	}
 	e.checkHold(c, h, contains...)
@@ -101,7 +104,7 @@ func (e *env) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
 }
 
 // checkHold checks what holds of the cluster and of nodes have in common.
-func (e *env) checkHold(c *v1alpha1.StorageCluster, h *v1alpha1.Hold, contains ...string) {
+func (e holdEnv) checkHold(c *v1alpha1.StorageCluster, h *v1alpha1.Hold, contains ...string) {
 	e.T.Helper()
 	if !holdID.MatchString(h.ID) {
 		e.T.Errorf("hold has id %q", h.ID)
@@ -111,25 +114,28 @@ func (e *env) checkHold(c *v1alpha1.StorageCluster, h *v1alpha1.Hold, contains .
 			e.T.Errorf("%s: message %q does not mention %q", h.Reason, h.Message, s)
 		}
 	}
-	if want := h.Reason.Kind().Options; !slices.Equal(h.Options, want) {
+	if want := holdkind.Of(h.Reason).Options; !slices.Equal(h.Options, want) {
 		e.T.Errorf("%s: options are %v, want %v", h.Reason, h.Options, want)
 	}
-	if want := "docs/runbooks/" + string(h.Reason) + ".md"; h.Runbook != want {
+	if want := "https://github.com/linstor-dev/storagecluster-operator/blob/main/docs/runbooks/" + string(h.Reason) +
+		".md"; h.Runbook != want {
 		e.T.Errorf("runbook is %q, want %q", h.Runbook, want)
 	}
 	wayOut := h.Runbook
 	if len(h.Options) > 0 {
-		wayOut = "kubectl annotate storagecluster linstor --overwrite storage.linstor.dev/resume=" + h.ID + ":" + h.Options[0]
+		wayOut = "kubectl annotate storagecluster linstor --overwrite storage.linstor.dev/resume=" + h.ID + ":" +
+			h.Options[0].Answer
 		if h.Resume != wayOut {
 			e.T.Errorf("%s: resume is %q, want %q", h.Reason, h.Resume, wayOut)
 		}
 	}
-	if got := harness.Condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "True/"+string(h.Reason) {
+	if got := harness.Condition(c, conditions.HumanInterventionRequired); got != "True/"+string(h.Reason) {
 		e.T.Errorf("condition HumanInterventionRequired is %s, want True/%s", got, h.Reason)
 	}
 	e.Eventually("one Warning Event of hold "+h.ID, func() error {
 		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
-			return ev.Type == corev1.EventTypeWarning && ev.Reason == string(h.Reason) && ev.Action == h.ID && strings.Contains(ev.Note, wayOut)
+			return ev.Type == corev1.EventTypeWarning && ev.Reason == string(h.Reason) && ev.Action == h.ID &&
+				strings.Contains(ev.Note, wayOut)
 		})
 	})
 	out, err := e.Sim.Kubectl(e.Ctx, "describe", "storagecluster", v1alpha1.ClusterName)
@@ -160,7 +166,7 @@ func oneEvent(list []eventsv1.Event, match func(*eventsv1.Event) bool) error {
 }
 
 // stays checks that the hold goes on, though the operator looks at the cluster again and again.
-func (e *env) stays(h *v1alpha1.Hold, though string) {
+func (e holdEnv) stays(h *v1alpha1.Hold, though string) {
 	e.T.Helper()
 	e.During(settle, fmt.Sprintf("hold %s stays, though %s", h.Reason, though), func() error {
 		if diff := cmp.Diff(h.ID, currentID(e.Get())); diff != "" {
@@ -170,9 +176,9 @@ func (e *env) stays(h *v1alpha1.Hold, though string) {
 	})
 }
 
-// staysAfterSpecChange changes the spec in a way that has nothing to do with the hold, waits until the operator has seen
-// it, and checks that the hold goes on.
-func (e *env) staysAfterSpecChange(h *v1alpha1.Hold) {
+// staysAfterSpecChange changes the spec in a way that has nothing to do with the hold, waits until the operator has
+// seen it, and checks that the hold goes on.
+func (e holdEnv) staysAfterSpecChange(h *v1alpha1.Hold) {
 	e.T.Helper()
 	e.changeSpec()
 	e.Eventually("the operator sees the spec", func() error {
@@ -185,7 +191,7 @@ func (e *env) staysAfterSpecChange(h *v1alpha1.Hold) {
 }
 
 // changeSpec makes a change that any phase can take.
-func (e *env) changeSpec() {
+func (e holdEnv) changeSpec() {
 	e.T.Helper()
 	e.Update(func(c *v1alpha1.StorageCluster) {
 		if c.Spec.Controller.Properties == nil {
@@ -203,22 +209,22 @@ func currentID(c *v1alpha1.StorageCluster) string {
 }
 
 // ended waits until the hold is over, and checks by which event.
-func (e *env) ended(h *v1alpha1.Hold, by fsm.Event) {
+func (e holdEnv) ended(h *v1alpha1.Hold, by fsm.Event) {
 	e.T.Helper()
 	var c *v1alpha1.StorageCluster
 	e.Eventually("the end of hold "+string(h.Reason), func() error {
 		if c = e.Get(); currentID(c) == h.ID {
-			return fmt.Errorf("it stands: %s", c.Status.Message)
+			return fmt.Errorf("it is open: %s", c.Status.Message)
 		}
 		return nil
 	})
-	if i := leftHold(c); i < 0 || c.Status.History[i].Event != string(by) {
+	if i := e.leftHold(c); i < 0 || e.Steps(c)[i].Event != string(by) {
 		e.T.Fatalf("hold %s did not end by %s: %+v", h.Reason, by, c.Status.History)
 	}
 }
 
 // noToken waits until the operator has taken the token away that it followed.
-func (e *env) noToken() {
+func (e holdEnv) noToken() {
 	e.T.Helper()
 	e.Eventually("no resume annotation is left", func() error {
 		if text := e.Get().Annotations[v1alpha1.AnnotationResume]; text != "" {
@@ -229,7 +235,7 @@ func (e *env) noToken() {
 }
 
 // answered gives an answer and waits until the hold is over by it.
-func (e *env) answered(h *v1alpha1.Hold, option string) {
+func (e holdEnv) answered(h *v1alpha1.Hold, option string) {
 	e.T.Helper()
 	e.Resume(h, option)
 	e.ended(h, fsm.Resumed)
@@ -237,7 +243,7 @@ func (e *env) answered(h *v1alpha1.Hold, option string) {
 }
 
 // retriedInVain answers retry while the cause stands: a new hold begins, with another id.
-func (e *env) retriedInVain(h *v1alpha1.Hold) *v1alpha1.Hold {
+func (e holdEnv) retriedInVain(h *v1alpha1.Hold) *v1alpha1.Hold {
 	e.T.Helper()
 	e.Resume(h, v1alpha1.OptionRetry)
 	e.Eventually("a new hold "+string(h.Reason), func() error {
@@ -249,12 +255,12 @@ func (e *env) retriedInVain(h *v1alpha1.Hold) *v1alpha1.Hold {
 	})
 	e.noToken()
 	next := e.held(h.Reason)
-	e.ignored(h.ID + ":" + v1alpha1.OptionRetry) // the earlier hold's, as it may be kept in Git
+	e.ignored(harness.Token(h, v1alpha1.OptionRetry)) // the earlier hold's, as it may be kept in Git
 	return next
 }
 
 // lookedAgain makes a change of the spec that does not help: the hold ends, and a new one begins.
-func (e *env) lookedAgain(h *v1alpha1.Hold) *v1alpha1.Hold {
+func (e holdEnv) lookedAgain(h *v1alpha1.Hold) *v1alpha1.Hold {
 	e.T.Helper()
 	e.changeSpec()
 	e.Eventually("hold "+string(h.Reason)+" begins anew", func() error {
@@ -262,7 +268,7 @@ func (e *env) lookedAgain(h *v1alpha1.Hold) *v1alpha1.Hold {
 		if id := currentID(c); id == h.ID || id == "" || c.Status.Hold.Reason != h.Reason {
 			return fmt.Errorf("phase %s, hold %q: %s", c.Status.Phase, id, c.Status.Message)
 		}
-		if i := leftHold(c); i < 0 || c.Status.History[i].Event != string(fsm.SpecChanged) {
+		if i := e.leftHold(c); i < 0 || e.Steps(c)[i].Event != string(fsm.SpecChanged) {
 			return fmt.Errorf("history is %+v", c.Status.History)
 		}
 		return nil
@@ -271,46 +277,51 @@ func (e *env) lookedAgain(h *v1alpha1.Hold) *v1alpha1.Hold {
 }
 
 // leftHold is the last move out of HumanIntervention in the history; -1 if there is none.
-func leftHold(c *v1alpha1.StorageCluster) int {
-	return slices.IndexFunc(c.Status.History, func(x v1alpha1.Transition) bool { return x.From == v1alpha1.PhaseHumanIntervention })
+func (e holdEnv) leftHold(c *v1alpha1.StorageCluster) int {
+	return slices.IndexFunc(e.Steps(c),
+		func(x v1alpha1.Transition) bool { return x.From == v1alpha1.PhaseHumanIntervention })
 }
 
 // changedSpec makes a change of the spec and waits until the hold is over by it.
-func (e *env) changedSpec(h *v1alpha1.Hold, f func(*v1alpha1.StorageCluster)) {
+func (e holdEnv) changedSpec(h *v1alpha1.Hold, f func(*v1alpha1.StorageCluster)) {
 	e.T.Helper()
 	e.Update(f)
 	e.ended(h, fsm.SpecChanged)
 }
 
 // ready waits for a cluster of so many nodes and pools in which nobody is asked anything.
-func (e *env) ready(nodes, pools string) {
+func (e holdEnv) ready(nodes, pools string) {
 	e.T.Helper()
 	var c *v1alpha1.StorageCluster
 	e.Eventually(fmt.Sprintf("Ready with %s nodes and %s pools", nodes, pools), func() error {
 		c = e.Get()
 		if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != nodes || c.Status.Pools.Summary != pools {
-			return fmt.Errorf("%s with %s and %s: %s", c.Status.Phase, c.Status.Nodes.Summary, c.Status.Pools.Summary, c.Status.Message)
+			return fmt.Errorf("%s with %s and %s: %s", c.Status.Phase, c.Status.Nodes.Summary, c.Status.Pools.Summary,
+				c.Status.Message)
 		}
 		return nil
 	})
-	if got := harness.Condition(c, v1alpha1.ConditionHumanInterventionRequired); got != "False/NoHold" || len(c.Status.NodeHolds) > 0 {
+	if got := harness.Condition(c, conditions.HumanInterventionRequired); got != "False/NoHold" ||
+		len(c.Status.NodeHolds) > 0 {
 		e.T.Errorf("HumanInterventionRequired is %s, node holds %+v", got, c.Status.NodeHolds)
 	}
 }
 
 // ignored gives a token that must do nothing but be complained about, once.
-func (e *env) ignored(token string) {
+func (e holdEnv) ignored(token string) {
 	e.T.Helper()
 	before := e.Get()
 	e.Annotate(v1alpha1.AnnotationResume, token)
 	complaint := func(ev *eventsv1.Event) bool {
 		id, _, _ := strings.Cut(token, ":")
-		return ev.Type == corev1.EventTypeWarning && ev.Reason == "ResumeIgnored" && ev.Action == "Resume "+token && strings.Contains(ev.Note, id)
+		return ev.Type == corev1.EventTypeWarning && ev.Reason == "ResumeIgnored" && ev.Action == "Resume "+token &&
+			strings.Contains(ev.Note, id)
 	}
 	e.Eventually("one Event ResumeIgnored for "+token, func() error { return oneEvent(e.Events(), complaint) })
 	e.During(settle/3, "token "+token+" does nothing", func() error {
 		c := e.Get()
-		if diff := cmp.Diff(before.Status.Hold, c.Status.Hold) + cmp.Diff(before.Status.NodeHolds, c.Status.NodeHolds); diff != "" {
+		if diff := cmp.Diff(before.Status.Hold, c.Status.Hold) +
+			cmp.Diff(before.Status.NodeHolds, c.Status.NodeHolds); diff != "" {
 			return errors.New(diff)
 		}
 		if c.Status.Phase != before.Status.Phase {

@@ -67,14 +67,16 @@ func TestOnlyTheLeaderActs(t *testing.T) {
 	e.End(second)
 }
 
-// TestLeaderThatLosesItsLease takes the Lease away from an operator that does not know: it must stop by itself, and the
-// other one waits for the Lease to run out.
+// TestLeaderThatLosesItsLease takes the Lease away from an operator that does not know: it must stop by itself, and
+// the other one waits for the Lease to run out.
 func TestLeaderThatLosesItsLease(t *testing.T) {
 	e := start(t, harness.Nodes(3))
+	e.Lease = 10 * time.Second
 	first, second, gates := runTwo(e)
 	lease := &coordinationv1.Lease{}
 	e.Eventually("the Lease is taken away", func() error {
-		if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: "storagecluster-operator"}, lease); err != nil {
+		if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace,
+			Name: "storagecluster-operator"}, lease); err != nil {
 			return err
 		}
 		stranger, now := "somebody-else", metav1.NowMicro()
@@ -121,15 +123,16 @@ func TestUnknownPhaseIsLeftAlone(t *testing.T) {
 		})
 	}
 	setPhase("FromTheFuture")
+	e.WaitEvent("UnknownPhase", "FromTheFuture") // from here on it has seen the phase
 	mark := e.AuditMark()
 	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.Nodes.Properties = map[string]string{"Aux/example.com/turn": "future"}
 	})
-	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: resources.SatelliteName}}
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+		Name: resources.SatelliteName}}
 	if err := e.Client().Delete(e.Ctx, ds); err != nil {
 		t.Fatal(err)
 	}
-	e.WaitEvent("UnknownPhase", "FromTheFuture")
 	e.Sim.World().ResetRequests()
 	e.During(1500*time.Millisecond, "in a phase from the future", func() error {
 		writes := slices.DeleteFunc(e.Writes(mark), func(ev simcluster.AuditEvent) bool { return ev.Resource == "events" })

@@ -10,8 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // leftAlone checks that nothing was done about a node for a while but to take notes.
@@ -28,11 +28,16 @@ func leftAlone(e *env, name string) {
 	})
 }
 
-// holdTooManyNodesLeaving: two of five nodes leave by one edit. Nothing begins before a human has said so, or taken it back.
+// holdTooManyNodesLeaving: two of five nodes leave by one edit. Nothing begins before a human has said so, or taken it
+// back.
 func holdTooManyNodesLeaving(t *testing.T) {
 	e := installed(t, 5, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
-	picks(e, false, "n1", "n2")
+	for _, n := range []string{"n3", "n4", "n5"} {
+		patchNode(e, n, func(n *corev1.Node) { n.Labels["example.com/keep"] = "true" })
+	}
+	onlyKept := func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.NodeSelector["example.com/keep"] = "true" }
+	e.Update(onlyKept)
 	hold := e.WaitNodeHold(v1alpha1.HoldTooManyNodesLeaving)
 	e.Eventually("both are held", func() error {
 		if hold = e.WaitNodeHold(v1alpha1.HoldTooManyNodesLeaving); !slices.Equal(hold.Nodes, []string{"n1", "n2"}) {
@@ -45,7 +50,7 @@ func holdTooManyNodesLeaving(t *testing.T) {
 	waitProperty(e, "n1", "AutoplaceTarget", "")
 
 	// Taking the change back is as if nothing had been.
-	picks(e, true, "n1", "n2")
+	e.Update(func(c *v1alpha1.StorageCluster) { delete(c.Spec.Nodes.NodeSelector, "example.com/keep") })
 	e.WaitStatus("no hold, nothing leaves", func(s *v1alpha1.StorageClusterStatus) bool {
 		return len(s.NodeHolds) == 0 && s.Nodes.LeavingCount == 0 && s.Nodes.Summary == "5/5"
 	})
@@ -54,7 +59,7 @@ func holdTooManyNodesLeaving(t *testing.T) {
 	}
 
 	// Saying so lets exactly these go.
-	picks(e, false, "n1", "n2")
+	e.Update(onlyKept)
 	e.Eventually("both are held again, by another hold", func() error {
 		next := e.WaitNodeHold(v1alpha1.HoldTooManyNodesLeaving)
 		if next.ID == hold.ID || len(next.Nodes) != 2 {
@@ -79,7 +84,7 @@ func holdLastReplicaAtRisk(t *testing.T) {
 	// LINSTOR would delete a copy that it does not know to be good.
 	volume(e, "pvc-old", "n1")
 	volume(e, "pvc-fine", "n1", "n2")
-	e.Sim.World().SetDiskState("pvc-old", "n1", "Outdated")
+	e.Sim.World().Volumes().SetDiskState("pvc-old", "n1", "Outdated")
 	picks(e, false, "n1")
 	hold := e.WaitNodeHold(v1alpha1.HoldLastReplicaAtRisk)
 	if !slices.Equal(hold.Resources, []string{"pvc-old"}) || !slices.Equal(hold.Nodes, []string{"n1"}) {
@@ -95,10 +100,10 @@ func holdLastReplicaAtRisk(t *testing.T) {
 		return nil
 	})
 	leftAlone(e, "n1")
-	e.Sim.World().SetDiskState("pvc-old", "n1", "UpToDate")
+	e.Sim.World().Volumes().SetDiskState("pvc-old", "n1", "UpToDate")
 	e.Resume(e.WaitNodeHold(v1alpha1.HoldLastReplicaAtRisk), v1alpha1.OptionRetry)
 	left(e, "n1")
-	if got := diskful(e, "pvc-old"); len(got) != 1 || len(e.Sim.World().VolumeData("pvc-old")) == 0 {
+	if got := diskful(e, "pvc-old"); len(got) != 1 || len(e.Sim.World().Volumes().Data("pvc-old")) == 0 {
 		t.Errorf("pvc-old is on %v", got)
 	}
 }
@@ -107,7 +112,7 @@ func holdLastReplicaAtRisk(t *testing.T) {
 func holdEvacuationStuck(t *testing.T) {
 	e := installed(t, 3, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
-	e.Sim.World().SetInUse("pvc-1", "n1", true)
+	e.Sim.World().Volumes().SetInUse("pvc-1", "n1", true)
 	picks(e, false, "n1")
 	hold := e.WaitNodeHold(v1alpha1.HoldEvacuationStuck)
 	e.checkHold(e.Get(), hold, "n1", "in use on the node: pvc-1")
@@ -124,9 +129,10 @@ func holdEvacuationStuck(t *testing.T) {
 		_, err := e.LinstorNode("n1")
 		return err
 	})
-	e.Sim.World().SetInUse("pvc-1", "n1", false)
+	e.Sim.World().Volumes().SetInUse("pvc-1", "n1", false)
 	left(e, "n1")
-	e.WaitStatus("the hold has ended by itself", func(s *v1alpha1.StorageClusterStatus) bool { return len(s.NodeHolds) == 0 })
+	e.WaitStatus("the hold has ended by itself",
+		func(s *v1alpha1.StorageClusterStatus) bool { return len(s.NodeHolds) == 0 })
 	if got := diskful(e, "pvc-1"); !slices.Equal(got, []string{"n2", "n3"}) {
 		t.Errorf("pvc-1 is on %v", got)
 	}
@@ -171,21 +177,21 @@ func TestEvacuationThatFindsNoPlace(t *testing.T) {
 func TestRemoveWaitsUntilEmpty(t *testing.T) {
 	e := installed(t, 3, removePolicy)
 	volume(e, "pvc-1", "n1", "n2")
-	if err := e.Sim.World().CreateSnapshot("pvc-1", "yesterday"); err != nil {
+	if err := e.Sim.World().Volumes().CreateSnapshot("pvc-1", "yesterday"); err != nil {
 		t.Fatal(err)
 	}
 	patchNode(e, "n1", func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/retired", Effect: corev1.TaintEffectNoSchedule})
 	})
-	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 copies (pvc-1)")
+	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 copy (pvc-1)")
 	waitProperty(e, "n1", "AutoplaceTarget", "false")
 	leftAlone(e, "n1")
-	if err := e.Sim.World().RemoveCopy("pvc-1", "n1"); err != nil {
+	if err := e.Sim.World().Volumes().RemoveCopy("pvc-1", "n1"); err != nil {
 		t.Fatal(err)
 	}
-	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 snapshots: pvc-1/yesterday")
+	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 snapshot: pvc-1/yesterday")
 	leftAlone(e, "n1")
-	e.Sim.World().DeleteSnapshot("pvc-1", "yesterday")
+	e.Sim.World().Volumes().DeleteSnapshot("pvc-1", "yesterday")
 	left(e, "n1")
 	if n := evacuations(e, "n1"); n > 0 {
 		t.Errorf("%d evacuations", n)
@@ -220,7 +226,8 @@ func TestANodeThatIsPickedAgainStays(t *testing.T) {
 	waitProperty(e, "n1", "AutoplaceTarget", "false")
 	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "to go")
 	picks(e, true, "n1")
-	for _, key := range []string{"leaving", "leaving-admitted", "evacuate", "evacuated", "evacuate-stuck", "before.AutoplaceTarget"} {
+	for _, key := range []string{"leaving", "leaving-admitted", "evacuate", "evacuated", "evacuate-stuck",
+		"before.AutoplaceTarget"} {
 		waitProperty(e, "n1", "Aux/storage.linstor.dev/"+key, "")
 	}
 	n, err := e.LinstorNode("n1")
@@ -236,8 +243,8 @@ func TestANodeThatIsPickedAgainStays(t *testing.T) {
 	e.WaitEvent("NodeKept", "n1")
 }
 
-// TestKilledDuringAnEvacuation kills the operator after one to three writes, again and again while a node leaves: LINSTOR is
-// asked once.
+// TestKilledDuringAnEvacuation kills the operator after one to three writes, again and again while a node leaves:
+// LINSTOR is asked once.
 func TestKilledDuringAnEvacuation(t *testing.T) {
 	e := start(t, harness.Nodes(4))
 	g := harness.NewGate()

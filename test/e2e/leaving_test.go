@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 const (
@@ -40,7 +42,7 @@ func picks(e *env, picked bool, names ...string) {
 
 func volume(e *env, name string, on ...string) {
 	e.T.Helper()
-	if err := e.Sim.World().CreateVolume(name, 1<<20, "ssd", on...); err != nil {
+	if err := e.Sim.World().Volumes().Create(name, 1<<20, "ssd", on...); err != nil {
 		e.T.Fatal(err)
 	}
 }
@@ -87,7 +89,8 @@ func left(e *env, names ...string) {
 				return err
 			}
 			if v.Node(name) != nil {
-				return fmt.Errorf("LINSTOR has it: %v %v; status %+v", v.Node(name).Flags, v.Node(name).Properties, e.Get().Status.Nodes.Leaving)
+				return fmt.Errorf("LINSTOR has it: %v %v; status %+v", v.Node(name).Flags, v.Node(name).Properties,
+					e.Get().Status.Nodes.Leaving)
 			}
 			for _, key := range []string{v1alpha1.LabelMember, v1alpha1.LabelOS} {
 				if _, ok := e.Node(name).Labels[key]; ok {
@@ -95,7 +98,8 @@ func left(e *env, names ...string) {
 				}
 			}
 			var pods corev1.PodList
-			if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelComponent}); err != nil {
+			if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+				client.HasLabels{v1alpha1.LabelComponent}); err != nil {
 				return err
 			}
 			for _, p := range pods.Items {
@@ -117,9 +121,9 @@ func leavingState(s *v1alpha1.StorageClusterStatus, name string) v1alpha1.Leavin
 	return ""
 }
 
-func waitLeaving(e *env, name string, state v1alpha1.LeavingState, message string) {
+func waitLeaving(e *env, name string, state v1alpha1.LeavingState, message string) *v1alpha1.StorageCluster {
 	e.T.Helper()
-	e.WaitStatus(fmt.Sprintf("%s is %s (%s)", name, state, message), func(s *v1alpha1.StorageClusterStatus) bool {
+	return e.WaitStatus(fmt.Sprintf("%s is %s (%s)", name, state, message), func(s *v1alpha1.StorageClusterStatus) bool {
 		return slices.ContainsFunc(s.Nodes.Leaving, func(l v1alpha1.LeavingNode) bool {
 			return l.Name == name && l.State == state && strings.Contains(l.Message, message)
 		})
@@ -145,18 +149,20 @@ func TestEvacuation(t *testing.T) {
 	}
 	volume(e, "pvc-elsewhere", "n2", "n3")
 	volume(e, "pvc-single", "n1")
-	e.Sim.World().SetEvacuateDelay(2 * time.Second)
-	history := len(e.Get().Status.History)
+	e.Sim.World().SetEvacuateDelay(10 * time.Second)
+	history := len(e.Steps(e.Get()))
 
 	picks(e, false, "n1")
-	waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "to go")
-	c := e.Get()
-	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "3/3" || e.Node("n1").Labels[v1alpha1.LabelMember] == "" {
+	c := waitLeaving(e, "n1", v1alpha1.LeavingEvacuating, "to go")
+	e.Sim.World().SetEvacuateDelay(0) // of the copies that follow
+	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "4/4" ||
+		e.Node("n1").Labels[v1alpha1.LabelMember] == "" {
 		t.Errorf("during the evacuation: phase %s, nodes %s", c.Status.Phase, c.Status.Nodes.Summary)
 	}
 	left(e, "n1")
-	c = e.WaitStatus("nothing leaves any more", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
-	if len(c.Status.History) != history || c.Status.Phase != v1alpha1.PhaseReady {
+	c = e.WaitStatus("nothing leaves any more",
+		func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.LeavingCount == 0 })
+	if len(e.Steps(c)) != history || c.Status.Phase != v1alpha1.PhaseReady {
 		t.Errorf("phase %s, history %+v: an evacuation moved the machine", c.Status.Phase, c.Status.History)
 	}
 	for i := range 3 {
@@ -170,6 +176,7 @@ func TestEvacuation(t *testing.T) {
 	if n := evacuations(e, "n1"); n != 1 {
 		t.Errorf("LINSTOR was asked %d times", n)
 	}
+	e.WaitEvent("NodeLeaving", "n1", "removalPolicy Evacuate")
 	e.WaitEvent("NodeEvacuating", "n1")
 	e.WaitEvent("NodeRemoved", "n1")
 
@@ -184,7 +191,15 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 	e := installed(t, 6, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
 	volume(e, "pvc-2", "n2", "n3")
-	e.Sim.World().SetEvacuateDelay(4 * time.Second)
+	e.Sim.World().SetEvacuateDelay(15 * time.Second)
+	var early atomic.Bool
+	e.Fault(func(r *http.Request) *sim.Fault {
+		if r.Method == http.MethodPut && r.URL.Path == "/v1/nodes/n2/evacuate" {
+			copies, err := e.Linstor().Resources(e.Ctx, linstor.ResourceQuery{})
+			early.Store(err != nil || slices.ContainsFunc(copies, func(c linstor.Resource) bool { return c.Node == "n1" }))
+		}
+		return nil
+	})
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.RemovalPolicy = v1alpha1.NodesRetain })
 	picks(e, false, "n1")
 	waitLeaving(e, "n1", v1alpha1.LeavingRetained, "")
@@ -192,6 +207,7 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 	waitProperty(e, "n1", "AutoplaceTarget", "false")
 	picks(e, false, "n2") // one after the other by two edits: neither are many
 	waitLeaving(e, "n2", v1alpha1.LeavingWaiting, "maxConcurrentEvacuations")
+	e.Sim.World().SetEvacuateDelay(0) // of the copies that follow
 	left(e, "n1", "n2")
 	for _, v := range []string{"pvc-1", "pvc-2"} {
 		if got := diskful(e, v); len(got) != 2 || slices.Contains(got, "n1") || slices.Contains(got, "n2") {
@@ -201,17 +217,8 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 	if evacuations(e, "n1") != 1 || evacuations(e, "n2") != 1 {
 		t.Errorf("LINSTOR was asked %d and %d times", evacuations(e, "n1"), evacuations(e, "n2"))
 	}
-	first, second := -1, -1
-	for i, w := range e.Sim.World().Writes() {
-		switch w.Method + " " + w.Path {
-		case "DELETE /v1/nodes/n1":
-			first = i
-		case "PUT /v1/nodes/n2/evacuate":
-			second = i
-		}
-	}
-	if first < 0 || second < first {
-		t.Errorf("n1 was deleted by write %d, n2 evacuated by write %d", first, second)
+	if early.Load() {
+		t.Error("LINSTOR was asked to evacuate n2 while n1 held copies")
 	}
 }
 
@@ -223,21 +230,16 @@ func TestNodeObjectIsDeleted(t *testing.T) {
 	e.Apply(harness.Manifest(evacuatePolicy))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	gone := "n1"
-	if controllerNode(e) == gone {
+	if e.controllerNode() == gone {
 		gone = "n2"
 	}
 	volume(e, "pvc-1", gone, "n3")
 	if err := e.Sim.RemoveNode(e.Ctx, gone); err != nil {
 		t.Fatal(err)
 	}
-	e.Eventually("LINSTOR evicts it", func() error {
-		if _, flags := e.Sim.World().NodeStatus(gone); !slices.Contains(flags, "EVICTED") {
-			return fmt.Errorf("flags %v, leaving %+v", flags, e.Get().Status.Nodes.Leaving)
-		}
-		return nil
-	})
+	e.evicted(gone)
 	c := e.WaitStatus("it is listed", func(s *v1alpha1.StorageClusterStatus) bool { return leavingState(s, gone) != "" })
-	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "4/4" {
+	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "4/5" { // LINSTOR has it still
 		t.Errorf("phase %s, nodes %s", c.Status.Phase, c.Status.Nodes.Summary)
 	}
 	e.Eventually("the copy is made anew", func() error {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -43,8 +44,8 @@ func TestCordonKeepsNewCopiesAway(t *testing.T) {
 
 func TestMaintenance(t *testing.T) {
 	e := installed(t, 3, selectedPool)
-	down := otherNode(e)
-	history := len(e.Get().Status.History)
+	down := e.otherNode()
+	history := len(e.Steps(e.Get()))
 	patchNode(e, down, func(n *corev1.Node) {
 		n.Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "new memory"}
 	})
@@ -59,7 +60,8 @@ func TestMaintenance(t *testing.T) {
 	e.WaitStatus("the node is down", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "2/3" })
 	e.During(3*e.Timing.HealthLost, "maintenance is no alarm", func() error {
 		s := e.Get().Status
-		if s.Phase != v1alpha1.PhaseReady || len(s.Nodes.Problems) > 0 || harness.Condition(e.Get(), v1alpha1.ConditionDegraded)[:5] != "False" {
+		if s.Phase != v1alpha1.PhaseReady || len(s.Nodes.Problems) > 0 ||
+			harness.Condition(e.Get(), conditions.Degraded)[:5] != "False" {
 			return fmt.Errorf("phase %s, problems %+v", s.Phase, s.Nodes.Problems)
 		}
 		return nil
@@ -74,13 +76,14 @@ func TestMaintenance(t *testing.T) {
 	}
 	e.WaitStatus("the node is back", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "3/3" })
 	patchNode(e, down, func(n *corev1.Node) { delete(n.Annotations, v1alpha1.AnnotationMaintenance) })
-	for _, key := range []string{autoplaceTarget, allowEviction, "Aux/storage.linstor.dev/before." + autoplaceTarget, "Aux/storage.linstor.dev/before." + allowEviction} {
+	for _, key := range []string{autoplaceTarget, allowEviction, "Aux/storage.linstor.dev/before." + autoplaceTarget,
+		"Aux/storage.linstor.dev/before." + allowEviction} {
 		waitProperty(e, down, key, "")
 	}
 	c := e.WaitStatus("no maintenance", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.MaintenanceCount == 0 && len(s.Nodes.Maintenance) == 0
 	})
-	if c.Status.Phase != v1alpha1.PhaseReady || len(c.Status.History) != history {
+	if c.Status.Phase != v1alpha1.PhaseReady || len(e.Steps(c)) != history {
 		t.Errorf("phase %s, history %+v: a planned reboot moved the machine", c.Status.Phase, c.Status.History)
 	}
 	// Without the announcement it is trouble.

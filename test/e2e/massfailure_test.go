@@ -13,17 +13,18 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // others are the nodes on which LINSTOR's controller does not run.
-func (e *env) others(names ...string) []string {
+func (e nodeEnv) others(names ...string) []string {
 	e.T.Helper()
-	controller := controllerNode(e)
+	controller := e.controllerNode()
 	return slices.DeleteFunc(names, func(n string) bool { return n == controller })
 }
 
-func (e *env) kill(names ...string) {
+func (e nodeEnv) kill(names ...string) {
 	e.T.Helper()
 	for _, n := range names {
 		if err := e.Sim.KillNode(e.Ctx, n); err != nil {
@@ -32,7 +33,7 @@ func (e *env) kill(names ...string) {
 	}
 }
 
-func (e *env) revive(names ...string) {
+func (e nodeEnv) revive(names ...string) {
 	e.T.Helper()
 	for _, n := range names {
 		if err := e.Sim.ReviveNode(e.Ctx, n); err != nil {
@@ -42,7 +43,7 @@ func (e *env) revive(names ...string) {
 }
 
 // poolDeletions are the deletions of pools that LINSTOR was asked for.
-func (e *env) poolDeletions() int {
+func (e poolEnv) poolDeletions() int {
 	n := 0
 	for _, r := range e.Sim.World().Writes() {
 		if r.Method == http.MethodDelete && strings.Contains(r.Path, "/storage-pools/") {
@@ -52,21 +53,22 @@ func (e *env) poolDeletions() int {
 	return n
 }
 
-// holdMassFailure: two of six nodes fail together. Everything destructive is frozen until they are back, or a human says so. What
-// would be destructive is the repair of n6's pool, whose volume group is missing: it begins with deleting the pool.
+// holdMassFailure: two of six nodes fail together. Everything destructive is frozen until they are back, or a human
+// says so. What would be destructive is the repair of n6's pool, whose volume group is missing: it begins with
+// deleting the pool.
 func holdMassFailure(t *testing.T) {
 	e := start(t, harness.Nodes(6))
-	e.Sim.World().Machine("n6").RemoveVolumeGroup("vg_ssd0")
+	e.Sim.World().Machine("n6").LVM().Remove("vg_ssd0")
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseDegraded)
-	e.waitCondition(v1alpha1.ConditionMassFailure, "False/AsExpected")
+	e.waitCondition(conditions.MassFailure, "False/AsExpected")
 	e.repaired("at rest")
 	down := e.others("n1", "n2", "n3", "n4", "n5")[:2]
 
 	e.kill(down...)
 	h := e.WaitNodeHold(v1alpha1.HoldMassFailure)
-	e.waitCondition(v1alpha1.ConditionMassFailure, "True/NodesFailed")
+	e.waitCondition(conditions.MassFailure, "True/NodesFailed")
 	e.checkHold(e.Get(), h, down...)
 	if !slices.Equal(h.Nodes, down) {
 		t.Errorf("the hold is about %v, want %v", h.Nodes, down)
@@ -74,16 +76,16 @@ func holdMassFailure(t *testing.T) {
 	e.notRepaired("while they are down")
 	e.StopOperator() // a restart neither ends it nor tells it again
 	e.Run()
-	e.waitCondition(v1alpha1.ConditionMassFailure, "True/NodesFailed")
+	e.waitCondition(conditions.MassFailure, "True/NodesFailed")
 	e.notRepaired("after a restart")
 	e.During(settle, "it goes on", func() error {
-		if got := harness.Condition(e.Get(), v1alpha1.ConditionMassFailure); got != "True/NodesFailed" {
+		if got := harness.Condition(e.Get(), conditions.MassFailure); got != "True/NodesFailed" {
 			return errors.New(got)
 		}
 		return e.massFailureEvents(1)
 	})
 	e.revive(down...)
-	e.waitCondition(v1alpha1.ConditionMassFailure, "False/AsExpected")
+	e.waitCondition(conditions.MassFailure, "False/AsExpected")
 	e.repaired("when they are back")
 	if holds := e.Get().Status.NodeHolds; len(holds) > 0 {
 		t.Errorf("holds %+v", holds)
@@ -94,21 +96,21 @@ func holdMassFailure(t *testing.T) {
 	h = e.WaitNodeHold(v1alpha1.HoldMassFailure)
 	e.notRepaired("the second time")
 	e.Resume(h, v1alpha1.OptionContinue)
-	e.waitCondition(v1alpha1.ConditionMassFailure, "False/Acknowledged")
+	e.waitCondition(conditions.MassFailure, "False/Acknowledged")
 	e.noToken()
 	e.repaired("because a human says so")
 	e.StopOperator() // the word outlives the operator
 	e.Run()
 	e.During(settle, "acknowledged", func() error {
 		c := e.Get()
-		if got := harness.Condition(c, v1alpha1.ConditionMassFailure); got != "False/Acknowledged" || len(c.Status.NodeHolds) > 0 {
+		if got := harness.Condition(c, conditions.MassFailure); got != "False/Acknowledged" || len(c.Status.NodeHolds) > 0 {
 			return fmt.Errorf("%s with holds %v", got, c.Status.NodeHolds)
 		}
 		return e.massFailureEvents(2)
 	})
 	e.revive(down...)
-	e.waitCondition(v1alpha1.ConditionMassFailure, "False/AsExpected")
-	e.Sim.World().Machine("n6").AddVolumeGroup(harness.Machine(1).VolumeGroups[0])
+	e.waitCondition(conditions.MassFailure, "False/AsExpected")
+	e.Sim.World().Machine("n6").LVM().Add(harness.Machine(1).VolumeGroups[0])
 	e.ready("6/6", "6/6")
 }
 
@@ -169,7 +171,7 @@ func TestNoMassFailure(t *testing.T) {
 	quiet := func(when string, d time.Duration) {
 		t.Helper()
 		e.During(d, when, func() error {
-			if got := harness.Condition(e.Get(), v1alpha1.ConditionMassFailure); strings.HasPrefix(got, "True") {
+			if got := harness.Condition(e.Get(), conditions.MassFailure); strings.HasPrefix(got, "True") {
 				return errors.New(got)
 			}
 			return nil
@@ -187,7 +189,8 @@ func TestNoMassFailure(t *testing.T) {
 	quiet("the first fails", 4*time.Second) // longer than the window
 	e.kill(spare[1])
 	quiet("the second fails", 2*settle)
-	if err := oneEvent(e.Events(), func(ev *eventsv1.Event) bool { return ev.Reason == string(v1alpha1.HoldMassFailure) }); err == nil {
+	if err := oneEvent(e.Events(),
+		func(ev *eventsv1.Event) bool { return ev.Reason == string(v1alpha1.HoldMassFailure) }); err == nil {
 		t.Error("an Event MassFailure")
 	}
 }

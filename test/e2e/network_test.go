@@ -4,14 +4,17 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -30,7 +33,8 @@ func interfaceWrites(e *env, skip int) []string {
 	e.T.Helper()
 	out := []string{}
 	for _, r := range e.Sim.World().Writes()[skip:] {
-		if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/reconnect") || !strings.HasPrefix(r.Path, "/v1/nodes") || strings.Contains(r.Path, "storage-pools") {
+		if r.Method == http.MethodPut && strings.HasSuffix(r.Path, "/reconnect") ||
+			!strings.HasPrefix(r.Path, "/v1/nodes") || strings.Contains(r.Path, "storage-pools") {
 			continue
 		}
 		out = append(out, r.Method+" "+strings.TrimPrefix(r.Path, "/v1/nodes/"))
@@ -51,7 +55,7 @@ func onlyWrites(e *env, skip int, want ...string) {
 	e.During(settle, "no other writes", check)
 }
 
-func (e *env) netInterface(node, name string) string {
+func (e nodeEnv) netInterface(node, name string) string {
 	e.T.Helper()
 	n, err := e.LinstorNode(node)
 	if err != nil || n.Interface(name) == nil {
@@ -84,7 +88,8 @@ func setAnnotation(e *env, node, value string) {
 	})
 }
 
-// TestStorageNetworkByAnnotation follows one node's annotation through all that can become of it, and counts what is written.
+// TestStorageNetworkByAnnotation follows one node's annotation through all that can become of it, and counts what is
+// written.
 func TestStorageNetworkByAnnotation(t *testing.T) {
 	specs := harness.Nodes(3)
 	for i := range specs {
@@ -112,13 +117,10 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 	at = mark()
 	setAnnotation(e, "n1", "10.1.0.11/24")
 	c := e.WaitStatus("the slip is shown", func(s *v1alpha1.StorageClusterStatus) bool {
-		return s.Nodes.Summary == "2/3" && len(s.Nodes.Problems) == 1
+		return s.Nodes.Summary == "3/3" && len(s.Nodes.Problems) == 1 // LINSTOR is connected to all three all the same
 	})
-	if p := c.Status.Nodes.Problems[0]; p.Reason != "InterfaceAddressInvalid" || !slices.Equal(p.Nodes, []string{"n1"}) ||
-		!strings.Contains(p.Message, storageIP) || !strings.Contains(p.Message, `"10.1.0.11/24"`) {
-		t.Errorf("problem %+v", p)
-	}
-	if got := harness.Condition(c, v1alpha1.ConditionNodesRegistered); !strings.HasPrefix(got, "False/") {
+	checkSlip(t, c.Status.Nodes.Problems[0], "n1", "10.1.0.11/24")
+	if got := harness.Condition(c, conditions.NodesRegistered); !strings.HasPrefix(got, "False/") {
 		t.Errorf("NodesRegistered is %s", got)
 	}
 	onlyWrites(e, at, []string{}...)
@@ -128,9 +130,10 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 
 	setAnnotation(e, "n1", "10.1.0.2")
 	c = e.WaitStatus("both nodes show the conflict", func(s *v1alpha1.StorageClusterStatus) bool {
-		return len(s.Nodes.Problems) == 1 && s.Nodes.Problems[0].Reason == "AddressConflict" && s.Nodes.Problems[0].Count == 2
+		return len(s.Nodes.Problems) == 1 && s.Nodes.Problems[0].Reason == "AddressConflict" &&
+			s.Nodes.Problems[0].Count == 2
 	})
-	if !slices.Equal(problemsOf(c, "n2"), []string{"AddressConflict"}) || c.Status.Nodes.Summary != "2/3" {
+	if !slices.Equal(problemsOf(c, "n2"), []string{"AddressConflict"}) || c.Status.Nodes.Summary != "3/3" {
 		t.Errorf("nodes %s, problems %+v", c.Status.Nodes.Summary, c.Status.Nodes.Problems)
 	}
 	onlyWrites(e, at, []string{}...)
@@ -142,7 +145,8 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 	at = mark()
 	setAnnotation(e, "n1", "")
 	wellAgain()
-	onlyWrites(e, at, "PUT n1", "DELETE n1/net-interfaces/storage", "PUT n1") // PrefNic goes, the interface goes, the note of it goes
+	// PrefNic goes, the interface goes, the note of it goes
+	onlyWrites(e, at, "PUT n1", "DELETE n1/net-interfaces/storage", "PUT n1")
 
 	at = mark()
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = false })
@@ -154,15 +158,29 @@ func TestStorageNetworkByAnnotation(t *testing.T) {
 	})
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = true })
 	setAnnotation(e, "n1", "10.1.0.1")
-	e.Eventually("the preferred interface is back on all nodes", func() error {
-		for _, name := range []string{"n1", "n2", "n3"} {
-			if n, err := e.LinstorNode(name); err != nil || n.Properties["PrefNic"] != "storage" || n.Interface("storage") == nil {
-				return fmt.Errorf("%s: %+v %w", name, n, err)
-			}
-		}
-		return nil
-	})
+	e.Eventually("the preferred interface is back on all nodes",
+		func() error { return storagePreferred(e, "n1", "n2", "n3") })
 	wellAgain()
+}
+
+// checkSlip wants a problem that names the node, the annotation and the address in it that is none.
+func checkSlip(t *testing.T, p v1alpha1.NodeProblem, node, address string) {
+	t.Helper()
+	if p.Reason != "InterfaceAddressInvalid" || !slices.Equal(p.Nodes, []string{node}) ||
+		!strings.Contains(p.Message, storageIP) || !strings.Contains(p.Message, strconv.Quote(address)) {
+		t.Errorf("problem %+v", p)
+	}
+}
+
+// storagePreferred wants the interface storage on the nodes, and DRBD to replicate over it.
+func storagePreferred(e *env, nodes ...string) error {
+	for _, name := range nodes {
+		if n, err := e.LinstorNode(name); err != nil || n.Properties["PrefNic"] != "storage" ||
+			n.Interface("storage") == nil {
+			return fmt.Errorf("%s: %+v %w", name, n, err)
+		}
+	}
+	return nil
 }
 
 // TestSatelliteAddressChanges counts the writes when satellites get other addresses: one for each change.
@@ -183,7 +201,8 @@ func TestSatelliteAddressChanges(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				e.deletePods(client.MatchingFields{"spec.nodeName": "n1"}, client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+				e.deletePods(client.MatchingFields{"spec.nodeName": "n1"},
+					client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 			}
 			e.Eventually("LINSTOR has the new address", func() error {
 				if now := e.netInterface("n1", "default"); now == before || now == "" {
@@ -227,7 +246,9 @@ func TestIPv6(t *testing.T) {
 				if got := e.netInterface(name, "storage"); !linstor.SameAddress(got, n.Annotations[storageIP]) {
 					t.Errorf("%s: storage has %s", name, got)
 				}
-				if own := e.netInterface(name, "default"); (own == n.Status.Addresses[0].Address) != (mode == v1alpha1.NetworkHost) || !strings.Contains(own, ":") {
+				if own := e.netInterface(name,
+					"default"); (own == n.Status.Addresses[0].Address) != (mode == v1alpha1.NetworkHost) ||
+					!strings.Contains(own, ":") {
 					t.Errorf("%s: default has %s", name, own)
 				}
 			}
@@ -237,8 +258,8 @@ func TestIPv6(t *testing.T) {
 	}
 }
 
-// TestLinstorChangesTheActiveInterface: LINSTOR goes over to another interface by itself when it cannot connect. The operator
-// looks at addresses only, and lets it.
+// TestLinstorChangesTheActiveInterface: LINSTOR goes over to another interface by itself when it cannot connect. The
+// operator looks at addresses only, and lets it.
 func TestLinstorChangesTheActiveInterface(t *testing.T) {
 	specs := harness.Nodes(2)
 	for i := range specs {
@@ -248,8 +269,10 @@ func TestLinstorChangesTheActiveInterface(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(storageNetwork))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	// A human lets LINSTOR connect over the storage network, where no satellite answers in this cluster: LINSTOR comes back.
-	err := e.Linstor().ModifyInterface(e.Ctx, "n1", linstor.Interface{Name: "storage", Address: "10.1.0.1", Port: 3366, Active: true})
+	// A human lets LINSTOR connect over the storage network, where no satellite answers in this cluster: LINSTOR comes
+	// back.
+	err := e.Linstor().ModifyInterface(e.Ctx, "n1",
+		linstor.Interface{Name: "storage", Address: "10.1.0.1", Port: 3366, Active: true})
 	if err != nil && !linstor.IsUnreachable(err) {
 		t.Fatal(err)
 	}
@@ -274,4 +297,48 @@ func TestLinstorChangesTheActiveInterface(t *testing.T) {
 	})
 	onlyWrites(e, at, []string{}...)
 	e.ready("2/2", "2/2")
+}
+
+// TestPreferredInterfaceChangesNodeByNode while there is a volume: what LINSTOR is told of the next node comes after
+// DRBD on the last one had time to connect.
+func TestPreferredInterfaceChangesNodeByNode(t *testing.T) {
+	specs := harness.Nodes(3)
+	for i := range specs {
+		specs[i].Annotations = map[string]string{storageIP: fmt.Sprintf("10.1.0.%d", i+1)}
+	}
+	e := start(t, specs)
+	e.Timing.LinkSettled = 10 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest(storageNetwork))
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = false })
+	e.ready("3/3", "3/3")
+	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2", "n3"); err != nil {
+		t.Fatal(err)
+	}
+	e.Eventually("none is preferred", func() error { return e.prefers(0) })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = true })
+	for n := 1; n <= 3; n++ {
+		e.Eventually(fmt.Sprintf("%d nodes prefer it", n), func() error { return e.prefers(n) })
+		if n < 3 {
+			e.During(time.Second, "the next waits", func() error { return e.prefers(n) })
+		}
+	}
+	e.ready("3/3", "3/3")
+}
+
+// prefers reports whether so many nodes prefer the interface storage.
+func (e nodeEnv) prefers(want int) error {
+	n := 0
+	for _, name := range []string{"n1", "n2", "n3"} {
+		switch got, err := e.LinstorNode(name); {
+		case err != nil:
+			return err
+		case got.Properties["PrefNic"] == "storage":
+			n++
+		}
+	}
+	if n != want {
+		return fmt.Errorf("%d nodes prefer it, want %d", n, want)
+	}
+	return nil
 }

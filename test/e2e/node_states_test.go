@@ -13,12 +13,12 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // waitProblem waits until the status names a problem of a node.
-func (e *env) waitProblem(reason, node string) *v1alpha1.NodeProblem {
+func (e nodeEnv) waitProblem(reason, node string) *v1alpha1.NodeProblem {
 	e.T.Helper()
 	var found *v1alpha1.NodeProblem
 	e.Eventually("problem "+reason+" of "+node, func() error {
@@ -35,7 +35,7 @@ func (e *env) waitProblem(reason, node string) *v1alpha1.NodeProblem {
 }
 
 // linstorCalls counts the writes to LINSTOR with that method whose path ends so.
-func (e *env) linstorCalls(method, suffix string) int {
+func (e nodeEnv) linstorCalls(method, suffix string) int {
 	n := 0
 	for _, r := range e.Sim.World().Writes() {
 		if r.Method == method && strings.HasSuffix(r.Path, suffix) {
@@ -46,7 +46,7 @@ func (e *env) linstorCalls(method, suffix string) int {
 }
 
 // restartSatellite deletes a satellite's pod, so that LINSTOR connects to another one.
-func (e *env) restartSatellite(node string) {
+func (e nodeEnv) restartSatellite(node string) {
 	e.T.Helper()
 	if err := e.Client().Delete(e.Ctx, e.satellitePod(node)); err != nil {
 		e.T.Fatal(err)
@@ -64,13 +64,16 @@ func TestNodeStates(t *testing.T) {
 		problem, status string
 		begin, end      func()
 	}{
-		{"AuthenticationError", "AUTHENTICATION_ERROR", func() { m.SetAuthenticationError(true); e.restartSatellite("n2") }, func() { m.SetAuthenticationError(false) }},
-		{"FullSyncFailed", "FULL_SYNC_FAILED", func() { m.SetFullSyncError(true); e.restartSatellite("n2") }, func() { m.SetFullSyncError(false) }},
-		{"MissingTools", "MISSING_EXT_TOOLS", func() { m.SetMissingTools(true); e.restartSatellite("n2") }, func() { m.SetMissingTools(false) }},
+		{"AuthenticationError", "AUTHENTICATION_ERROR", func() { m.SetAuthenticationError(true); e.restartSatellite("n2") },
+			func() { m.SetAuthenticationError(false) }},
+		{"FullSyncFailed", "FULL_SYNC_FAILED", func() { m.SetFullSyncError(true); e.restartSatellite("n2") },
+			func() { m.SetFullSyncError(false) }},
+		{"MissingTools", "MISSING_EXT_TOOLS", func() { m.SetMissingTools(true); e.restartSatellite("n2") },
+			func() { m.SetMissingTools(false) }},
 		{"OtherController", "OTHER_CONTROLLER", m.TakeSatellites, func() {}},
 	} {
 		t.Run(tc.status, func(t *testing.T) {
-			e := &env{e.For(t)}
+			e := newEnv(e.For(t))
 			var open atomic.Bool // no attempt gets through before the state has been seen
 			e.Fault(func(r *http.Request) *sim.Fault {
 				if strings.HasSuffix(r.URL.Path, "/n2/reconnect") && !open.Load() {
@@ -130,21 +133,9 @@ func TestReconnectsAreBounded(t *testing.T) {
 
 // A node that LINSTOR evicted while it was away comes back with its copies.
 func TestEvictedNodeIsRestored(t *testing.T) {
-	e := start(t, harness.Nodes(4))
-	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
-	e.ready("4/4", "4/4")
-	away := e.others("n1", "n2", "n3", "n4")[0]
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", away, e.others("n1", "n2", "n3", "n4")[1]); err != nil {
-		t.Fatal(err)
-	}
+	e, away, _ := withVolume(t, 4, harness.ThinPool)
 	e.kill(away)
-	e.Eventually("LINSTOR lost "+away, func() error {
-		if s, _ := e.Sim.World().NodeStatus(away); s != "OFFLINE" {
-			return errors.New(s)
-		}
-		return nil
-	})
+	e.WaitConnection(away, "OFFLINE")
 	e.linstorPut("/v1/nodes/" + away + "/evict")
 	if p := e.waitProblem("NodeEvicted", away); !strings.Contains(p.Message, "restored as soon as") {
 		t.Errorf("problem %+v", p)
@@ -161,18 +152,13 @@ func TestEvictedNodeIsRestored(t *testing.T) {
 	if _, flags := e.Sim.World().NodeStatus(away); len(flags) > 0 {
 		t.Errorf("flags %v", flags)
 	}
-	if have := e.Sim.World().VolumeData("pvc-1"); !slices.Contains(have, away) || len(have) < 2 {
+	if have := e.Sim.World().Volumes().Data("pvc-1"); !slices.Contains(have, away) || len(have) < 2 {
 		t.Errorf("pvc-1 is on %v", have)
 	}
 
 	// Evicted once more: somebody means it.
 	e.kill(away)
-	e.Eventually("LINSTOR lost "+away, func() error {
-		if s, _ := e.Sim.World().NodeStatus(away); s != "OFFLINE" {
-			return errors.New(s)
-		}
-		return nil
-	})
+	e.WaitConnection(away, "OFFLINE")
 	e.linstorPut("/v1/nodes/" + away + "/evict")
 	e.revive(away)
 	e.Eventually("the operator leaves it to a human", func() error {

@@ -17,17 +17,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // controllerNode is the node on which LINSTOR's controller runs.
-func controllerNode(e *env) string {
+func (e nodeEnv) controllerNode() string {
 	e.T.Helper()
 	var pods corev1.PodList
-	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController}); err != nil {
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController}); err != nil {
 		e.T.Fatal(err)
 	}
 	if len(pods.Items) != 1 {
@@ -37,9 +39,9 @@ func controllerNode(e *env) string {
 }
 
 // otherNode is one of n1 to n3 that does not run LINSTOR's controller.
-func otherNode(e *env) string {
+func (e nodeEnv) otherNode() string {
 	e.T.Helper()
-	if controllerNode(e) == "n2" {
+	if e.controllerNode() == "n2" {
 		return "n3"
 	}
 	return "n2"
@@ -57,7 +59,7 @@ func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	before := e.WaitPhase(v1alpha1.PhaseReady)
+	steps := len(e.Steps(e.WaitPhase(v1alpha1.PhaseReady)))
 
 	// It takes longer to register than trouble may last.
 	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
@@ -70,7 +72,7 @@ func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
 	after := e.WaitStatus("four nodes with their pools", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Nodes.Summary == "4/4" && s.Pools.Summary == "4/4"
 	})
-	if after.Status.Phase != v1alpha1.PhaseReady || len(after.Status.History) != len(before.Status.History) {
+	if after.Status.Phase != v1alpha1.PhaseReady || len(e.Steps(after)) != steps {
 		t.Errorf("phase %s, history %+v: the new node moved the machine", after.Status.Phase, after.Status.History)
 	}
 	if n := e.Node("n4"); n.Labels[v1alpha1.LabelMember] != v1alpha1.ClusterName || n.Labels[v1alpha1.LabelOS] == "" {
@@ -88,7 +90,7 @@ func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 
-	dead := otherNode(e)
+	dead := e.otherNode()
 	if err := e.Sim.KillNode(e.Ctx, dead); err != nil {
 		t.Fatal(err)
 	}
@@ -96,10 +98,12 @@ func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
 	if p := c.Status.Nodes.Problems; len(p) != 1 || !slices.Equal(p[0].Nodes, []string{dead}) || p[0].Message == "" {
 		t.Errorf("problems are %+v, want one about %s", p, dead)
 	}
-	if c.Status.Nodes.Summary != "2/3" || !strings.Contains(c.Status.Message, dead) {
-		t.Errorf("nodes %s, message %q", c.Status.Nodes.Summary, c.Status.Message)
+	if !strings.Contains(c.Status.Message, dead) {
+		t.Errorf("message %q does not name %s", c.Status.Message, dead)
 	}
-	if got := harness.Condition(c, v1alpha1.ConditionReady); got != "True/Degraded" {
+	c = e.WaitStatus("LINSTOR misses the node",
+		func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "2/3" })
+	if got := harness.Condition(c, conditions.Ready); got != "True/Degraded" {
 		t.Errorf("Ready is %s: two of three nodes are enough", got)
 	}
 	e.WaitEvent(string(v1alpha1.PhaseDegraded), dead)
@@ -109,8 +113,9 @@ func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
 	}
 	c = e.WaitPhase(v1alpha1.PhaseReady)
 	// Once all are back, it must last before the phase says so. Times in the status are whole seconds.
-	back := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionDegraded)
-	if lasted := c.Status.History[0].Time.Sub(back.LastTransitionTime.Time); back.Status != metav1.ConditionFalse || lasted < e.Timing.HealthRegained-time.Second {
+	back := meta.FindStatusCondition(c.Status.Conditions, conditions.Degraded)
+	if lasted := c.Status.History[0].Time.Sub(back.LastTransitionTime.Time); back.Status != metav1.ConditionFalse ||
+		lasted < e.Timing.HealthRegained-time.Second {
 		t.Errorf("Ready %s after all nodes were back (%s), want %s", lasted, back.Status, e.Timing.HealthRegained)
 	}
 	if h := c.Status.History; h[0].Event != "HealthRegained" || h[1].Event != "HealthLost" {
@@ -163,8 +168,9 @@ func TestMembership(t *testing.T) {
 		return s.Nodes.LeavingCount == 1 && s.Nodes.Leaving[0].Name == "n3"
 	})
 	members("n1", "n2", "n3")
-	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "2/2" {
-		t.Errorf("phase %s with %s nodes after a node began to leave", c.Status.Phase, c.Status.Nodes.Summary)
+	if c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Summary != "3/3" || c.Status.Attention != "1 leaving: n3" {
+		t.Errorf("phase %s with %s nodes, attention %q after a node began to leave", c.Status.Phase, c.Status.Nodes.Summary,
+			c.Status.Attention)
 	}
 	if n, err := e.LinstorNode("n3"); err != nil || !n.Online() {
 		t.Errorf("LINSTOR's node n3 is %+v (%v), want it ONLINE", n, err)
@@ -183,12 +189,13 @@ func TestMembership(t *testing.T) {
 
 func TestMinReady(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Sim.SetLoaderResult("n3", simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the kernel headers"})
+	e.Sim.Faults().SetLoaderResult("n3", simcluster.LoaderResult{ExitCode: 1,
+		Message: "Could not find the kernel headers"})
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	c := e.WaitPhase(v1alpha1.PhaseDegraded) // default: all of three but one
-	if c.Status.Nodes.MinReady != 2 || harness.Condition(c, v1alpha1.ConditionReady) != "True/Degraded" {
-		t.Errorf("minReady %d, Ready %s", c.Status.Nodes.MinReady, harness.Condition(c, v1alpha1.ConditionReady))
+	if c.Status.Nodes.MinReady != 2 || harness.Condition(c, conditions.Ready) != "True/Degraded" {
+		t.Errorf("minReady %d, Ready %s", c.Status.Nodes.MinReady, harness.Condition(c, conditions.Ready))
 	}
 	set := func(v intstr.IntOrString, want int32) {
 		t.Helper()
@@ -197,17 +204,18 @@ func TestMinReady(t *testing.T) {
 	}
 	set(intstr.FromInt32(1), 1)
 	set(intstr.FromString("66%"), 2)
-	e.waitCondition(v1alpha1.ConditionReady, "True/Degraded")
+	e.waitCondition(conditions.Ready, "True/Degraded")
 	// Rounded up: all of them. It holds at once, and in a cluster that runs it is a matter of health, not of a stop.
 	set(intstr.FromString("67%"), 3)
-	e.waitCondition(v1alpha1.ConditionReady, "False/NodesMissing")
+	e.waitCondition(conditions.Ready, "False/NodesMissing")
 	c = e.Get()
-	if p := c.Status.Nodes.Problems; c.Status.Phase != v1alpha1.PhaseDegraded || len(p) != 1 || !slices.Equal(p[0].Nodes, []string{"n3"}) || !strings.Contains(p[0].Message, "headers") {
+	if p := c.Status.Nodes.Problems; c.Status.Phase != v1alpha1.PhaseDegraded || len(p) != 1 ||
+		!slices.Equal(p[0].Nodes, []string{"n3"}) || !strings.Contains(p[0].Message, "headers") {
 		t.Errorf("phase %s, problems %+v", c.Status.Phase, p)
 	}
 	set(intstr.FromInt32(2), 2)
-	e.waitCondition(v1alpha1.ConditionReady, "True/Degraded")
-	e.Sim.SetLoaderResult("n3", simcluster.LoaderResult{})
+	e.waitCondition(conditions.Ready, "True/Degraded")
+	e.Sim.Faults().SetLoaderResult("n3", simcluster.LoaderResult{})
 	e.WaitPhase(v1alpha1.PhaseReady)
 }
 
@@ -219,56 +227,77 @@ const interfaceSpec = harness.ThinPool + `
     - {name: backup, addressFrom: {nodeAnnotation: example.com/backup-ip}}
 `
 
+// waitN2 waits until LINSTOR has the node n2 as it should be.
+func waitN2(e *env, what string, ok func(*linstor.Node) bool) {
+	e.T.Helper()
+	e.Eventually(what, func() error {
+		n, err := e.LinstorNode("n2")
+		if err == nil && !ok(n) {
+			err = fmt.Errorf("node is %+v", n)
+		}
+		return err
+	})
+}
+
+// addressOn is that of a node's interface; "" if it has none of this name.
+func addressOn(n *linstor.Node, name string) string {
+	if i := n.Interface(name); i != nil {
+		return i.Address
+	}
+	return ""
+}
+
+// hasInterfaceSpec reports whether the node n2 has what interfaceSpec and its annotations say.
+func hasInterfaceSpec(n *linstor.Node) bool {
+	return addressOn(n, "storage") == "10.1.0.2" && addressOn(n, "backup") == "10.2.0.2" &&
+		n.Properties["PrefNic"] == "storage" && n.Properties["Aux/example.com/rack"] == "r1" &&
+		n.Properties["DrbdOptions/AutoEvictAfterTime"] == "90"
+}
+
+// onlyForeignIsLeft reports whether a node has its own interface and what others gave it, and nothing of
+// interfaceSpec.
+func onlyForeignIsLeft(n *linstor.Node) bool {
+	_, rack := n.Properties["Aux/example.com/rack"]
+	return !rack && n.Properties["PrefNic"] == "" &&
+		addressOn(n, "storage") == "" && addressOn(n, "backup") == "" && addressOn(n, "default") != "" &&
+		n.Properties["Aux/example.com/foreign"] == "stays" && addressOn(n, "foreign") == "10.9.0.2" &&
+		n.Pools["ssd"] != nil && n.Pools["ssd"].Properties["Aux/example.com/foreign"] == "stays"
+}
+
 func TestInterfacesAndProperties(t *testing.T) {
 	specs := harness.Nodes(3)
 	for i := range specs {
-		specs[i].Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("10.1.0.%d", i+1), "example.com/backup-ip": fmt.Sprintf("10.2.0.%d", i+1)}
+		specs[i].Annotations = map[string]string{"example.com/storage-ip": fmt.Sprintf("10.1.0.%d", i+1),
+			"example.com/backup-ip": fmt.Sprintf("10.2.0.%d", i+1)}
 	}
 	e := start(t, specs)
 	e.Run()
 	e.Apply(harness.Manifest(interfaceSpec))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	api := e.Linstor()
-	waitNode := func(what string, ok func(*linstor.Node) bool) {
-		t.Helper()
-		e.Eventually(what, func() error {
-			n, err := e.LinstorNode("n2")
-			if err == nil && !ok(n) {
-				err = fmt.Errorf("node is %+v", n)
-			}
-			return err
-		})
-	}
-	address := func(n *linstor.Node, name string) string {
-		for _, i := range n.Interfaces {
-			if i.Name == name {
-				return i.Address
-			}
-		}
-		return ""
-	}
-	waitNode("interfaces and properties", func(n *linstor.Node) bool {
-		return address(n, "storage") == "10.1.0.2" && address(n, "backup") == "10.2.0.2" && n.Properties["PrefNic"] == "storage" &&
-			n.Properties["Aux/example.com/rack"] == "r1" && n.Properties["DrbdOptions/AutoEvictAfterTime"] == "90"
-	})
+	waitN2(e, "interfaces and properties", hasInterfaceSpec)
 
 	// What others put there is theirs.
 	if err := errors.Join(
-		api.SetNodeProperties(e.Ctx, "n2", map[string]string{"Aux/example.com/foreign": "stays", "DrbdOptions/AutoEvictAfterTime": "15"}, nil),
-		api.SetProperties(e.Ctx, map[string]string{"DrbdOptions/AutoEvictAllowEviction": "true", "DrbdOptions/AutoEvictMaxDisconnectedNodes": "20"}, nil),
+		api.SetNodeProperties(e.Ctx, "n2", map[string]string{"Aux/example.com/foreign": "stays",
+			"DrbdOptions/AutoEvictAfterTime": "15"}, nil),
+		api.SetProperties(e.Ctx, map[string]string{"DrbdOptions/AutoEvictAllowEviction": "true",
+			"DrbdOptions/AutoEvictMaxDisconnectedNodes": "20"}, nil),
 		api.SetPoolProperties(e.Ctx, "n2", "ssd", map[string]string{"Aux/example.com/foreign": "stays"}, nil),
 		api.CreateInterface(e.Ctx, "n2", linstor.Interface{Name: "foreign", Address: "10.9.0.2"}),
 	); err != nil {
 		t.Fatal(err)
 	}
 	// What the operator set comes back.
-	waitNode("the changed property is put right", func(n *linstor.Node) bool { return n.Properties["DrbdOptions/AutoEvictAfterTime"] == "90" })
+	waitN2(e, "the changed property is put right",
+		func(n *linstor.Node) bool { return n.Properties["DrbdOptions/AutoEvictAfterTime"] == "90" })
 	e.Eventually("the changed property of the controller is put right", func() error {
 		v, err := api.View(e.Ctx, linstor.ViewOptions{})
 		if err != nil {
 			return err
 		}
-		if v.Properties["DrbdOptions/AutoEvictAllowEviction"] != "false" || v.Properties["DrbdOptions/AutoEvictMaxDisconnectedNodes"] != "20" {
+		if v.Properties["DrbdOptions/AutoEvictAllowEviction"] != "false" ||
+			v.Properties["DrbdOptions/AutoEvictMaxDisconnectedNodes"] != "20" {
 			return fmt.Errorf("properties are %v", v.Properties)
 		}
 		return nil
@@ -276,7 +305,7 @@ func TestInterfacesAndProperties(t *testing.T) {
 
 	// A new address follows the annotation.
 	patchNode(e, "n2", func(n *corev1.Node) { n.Annotations["example.com/storage-ip"] = "10.1.0.22" })
-	waitNode("the new address", func(n *linstor.Node) bool { return address(n, "storage") == "10.1.0.22" })
+	waitN2(e, "the new address", func(n *linstor.Node) bool { return addressOn(n, "storage") == "10.1.0.22" })
 
 	// What leaves the spec leaves LINSTOR, even if the connection breaks in between.
 	var cut atomic.Int32
@@ -290,12 +319,7 @@ func TestInterfacesAndProperties(t *testing.T) {
 		c.Spec.Nodes.Interfaces = nil
 		delete(c.Spec.Nodes.Properties, "Aux/example.com/rack")
 	})
-	waitNode("what left the spec is gone, what is foreign stays", func(n *linstor.Node) bool {
-		_, rack := n.Properties["Aux/example.com/rack"]
-		return !rack && n.Properties["PrefNic"] == "" && address(n, "storage") == "" && address(n, "backup") == "" && address(n, "default") != "" &&
-			n.Properties["Aux/example.com/foreign"] == "stays" && address(n, "foreign") == "10.9.0.2" &&
-			n.Pools["ssd"] != nil && n.Pools["ssd"].Properties["Aux/example.com/foreign"] == "stays"
-	})
+	waitN2(e, "what left the spec is gone, what is foreign stays", onlyForeignIsLeft)
 	for _, name := range []string{"n1", "n3"} {
 		e.Eventually("interfaces of "+name, func() error {
 			n, err := e.LinstorNode(name)

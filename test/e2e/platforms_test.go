@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -26,7 +27,8 @@ const (
 func daemonSets(e *env, component string) map[string]int32 {
 	e.T.Helper()
 	var list appsv1.DaemonSetList
-	if err := e.Client().List(e.Ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+	if err := e.Client().List(e.Ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
 		e.T.Fatal(err)
 	}
 	out := map[string]int32{}
@@ -72,7 +74,8 @@ func TestMixedPlatforms(t *testing.T) {
 			t.Errorf("labels of %s: %v", name, n.Labels)
 		}
 	}
-	wantModule := &v1alpha1.KernelModuleStatus{Wanted: "9.3.3", Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.3.3", Count: 3}, {Version: "9.2.14", Count: 1}}}
+	wantModule := &v1alpha1.KernelModuleStatus{Wanted: "9.3.3",
+		Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.3.3", Count: 3}, {Version: "9.2.14", Count: 1}}}
 	if d := cmp.Diff(wantModule, c.Status.KernelModule); d != "" {
 		t.Error(d)
 	}
@@ -85,7 +88,8 @@ func TestMixedPlatforms(t *testing.T) {
 		}
 	}
 	for name := range want {
-		if labels := e.Node(name).Labels; labels[v1alpha1.LabelPlatform]+labels[v1alpha1.LabelOS]+labels[v1alpha1.LabelMember] != "" {
+		if labels := e.Node(name).Labels; labels[v1alpha1.LabelPlatform]+labels[v1alpha1.LabelOS]+
+			labels[v1alpha1.LabelMember] != "" {
 			t.Errorf("labels of %s are left: %v", name, labels)
 		}
 	}
@@ -119,6 +123,19 @@ func TestPlatformChangeMovesOneSatelliteAtATime(t *testing.T) {
 	e.WaitPhase(v1alpha1.PhaseReady)
 }
 
+// pendingReboots wants a Ready cluster in which so many nodes run an older module than 9.4.0 until they are rebooted.
+func pendingReboots(n int32) func(*v1alpha1.StorageClusterStatus) bool {
+	reason := "RebootPending"
+	if n == 0 {
+		reason = "ModuleLoaded"
+	}
+	return func(s *v1alpha1.StorageClusterStatus) bool {
+		k, cond := s.KernelModule, meta.FindStatusCondition(s.Conditions, conditions.KernelModuleLoaded)
+		return s.Phase == v1alpha1.PhaseReady && cond != nil && cond.Status == "True" && cond.Reason == reason &&
+			k != nil && k.Wanted == "9.4.0" && k.PendingReboot == n && len(k.Examples) == int(n)
+	}
+}
+
 func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
@@ -130,38 +147,31 @@ func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
 
 	e.StopOperator()
 	var err error
-	e.Catalogue, err = catalogue.Embedded().Extend([]byte(`loaders: [{key: noble, osImage: '^Ubuntu 24\.04', image: "drbd9-noble:v9.4.0"}]`))
+	e.Catalogue, err = catalogue.Embedded().Extend([]byte(
+		`loaders: [{key: noble, osImage: '^Ubuntu 24\.04', image: "drbd9-noble:v9.4.0"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	e.Run()
-	pending := func(n int32) func(*v1alpha1.StorageClusterStatus) bool {
-		return func(s *v1alpha1.StorageClusterStatus) bool {
-			k := s.KernelModule
-			return s.Phase == v1alpha1.PhaseReady && k != nil && k.Wanted == "9.4.0" && k.PendingReboot == n && len(k.Examples) == int(n)
-		}
-	}
-	c := e.WaitStatus("the new version waits for reboots", pending(3))
+	c := e.WaitStatus("the new version waits for reboots", pendingReboots(3))
 	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 3})
 	if got := e.Sim.World().Machine("n1").ModuleVersion(); got != "9.3.3" {
 		t.Errorf("the loader replaced a loaded module: %s", got)
 	}
-	cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionKernelModuleLoaded)
-	if cond.Status != "True" || cond.Reason != "RebootPending" || !strings.Contains(cond.Message, "3 of 3 nodes still run DRBD 9.3.3 instead of 9.4.0 until they are rebooted") {
+	cond := meta.FindStatusCondition(c.Status.Conditions, conditions.KernelModuleLoaded)
+	if !strings.Contains(cond.Message, "3 of 3 nodes still run DRBD 9.3.3 instead of 9.4.0 until they are rebooted") {
 		t.Errorf("%s %s: %s", cond.Status, cond.Reason, cond.Message)
 	}
 	for i := int32(1); i <= 3; i++ {
 		if err := e.Sim.RebootNode(e.Ctx, fmt.Sprintf("n%d", i), map[string]string{}); err != nil {
 			t.Fatal(err)
 		}
-		c = e.WaitStatus(fmt.Sprintf("%d nodes are rebooted", i), pending(3-i))
-	}
-	if got := harness.Condition(c, v1alpha1.ConditionKernelModuleLoaded); got != "True/ModuleLoaded" {
-		t.Errorf("after the reboots: %s", got)
+		e.WaitStatus(fmt.Sprintf("%d nodes are rebooted", i), pendingReboots(3-i))
 	}
 }
 
-// TestPreinstalledTakesLoadersAway: when the nodes shall bring DRBD themselves, no loader may load its own at the next boot.
+// TestPreinstalledTakesLoadersAway: when the nodes shall bring DRBD themselves, no loader may load its own at the next
+// boot.
 func TestPreinstalledTakesLoadersAway(t *testing.T) {
 	e := start(t, harness.Nodes(2))
 	e.Timing.Straggler = time.Second
@@ -178,7 +188,8 @@ func TestPreinstalledTakesLoadersAway(t *testing.T) {
 	}
 	e.WaitStatus("the node that has not loaded DRBD is named", func(s *v1alpha1.StorageClusterStatus) bool {
 		return slices.ContainsFunc(s.Nodes.Problems, func(p v1alpha1.NodeProblem) bool {
-			return p.Reason == string(v1alpha1.HoldKernelModuleFailed) && slices.Equal(p.Nodes, []string{"n1"}) && strings.Contains(p.Message, "load DRBD 9 on the node")
+			return p.Reason == string(v1alpha1.HoldKernelModuleFailed) && slices.Equal(p.Nodes, []string{"n1"}) &&
+				strings.Contains(p.Message, "load DRBD 9 on the node")
 		})
 	})
 	if got := e.Sim.World().Machine("n1").ModuleVersion(); got != "" {

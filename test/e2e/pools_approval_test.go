@@ -7,10 +7,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // manualPool is harness.DevicePool with a human's word before a disk is used.
@@ -31,17 +32,17 @@ func listed(h *v1alpha1.Hold) string {
 }
 
 // untouched checks that nothing was made of the nodes' disks.
-func (e *env) untouched(nodes ...string) {
+func (e poolEnv) untouched(nodes ...string) {
 	e.T.Helper()
 	for _, n := range nodes {
-		if steps := e.deviceSteps(n); len(steps) > 0 || e.signature(n, serialOf(n)) != "" {
-			e.T.Errorf("node %s: %d device steps, the disk has %q", n, len(steps), e.signature(n, serialOf(n)))
+		if steps := e.deviceSteps(n); len(steps) > 0 || e.Signature(n, serialOf(n)) != "" {
+			e.T.Errorf("node %s: %d device steps, the disk has %q", n, len(steps), e.Signature(n, serialOf(n)))
 		}
 	}
 }
 
 // waitListed waits for a hold of nodes that asks about exactly these disks.
-func (e *env) waitListed(r v1alpha1.HoldReason, want string) *v1alpha1.Hold {
+func (e poolEnv) waitListed(r v1alpha1.HoldReason, want string) *v1alpha1.Hold {
 	e.T.Helper()
 	var hold *v1alpha1.Hold
 	e.Eventually(string(r)+" about "+want, func() error {
@@ -59,6 +60,7 @@ func (e *env) waitListed(r v1alpha1.HoldReason, want string) *v1alpha1.Hold {
 
 func holdDeviceApproval(t *testing.T) {
 	e := start(t, harness.Nodes(3))
+	e.Timing.Straggler = 20 * time.Second // the disks of all three are looked at together
 	e.Run()
 	e.Apply(harness.Manifest(manualPool))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n2:S4EV2 n3:S4EV3")
@@ -81,7 +83,7 @@ func holdDeviceApproval(t *testing.T) {
 	// n2 is answered for by name, n3 otherwise.
 	e.Resume(h, v1alpha1.OptionApprove+"@n2")
 	e.noToken()
-	e.waitPools("1/3")
+	e.WaitPools("1/3")
 	e.expectGroup("n2", "vg_new", "S4EV2")
 	e.untouched("n1", "n3")
 	h = e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n3:S4EV3")
@@ -100,7 +102,8 @@ func TestDisksChangeBeforeApproval(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(manualPool))
 	old := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1")
-	e.Sim.World().Machine("n1").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV9", WWN: "0x60009"})
+	e.Sim.World().Machine("n1").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX",
+		Serial: "S4EV9", WWN: "0x60009"})
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n1:S4EV9")
 	if h.ID == old.ID {
 		t.Error("another list has the same id")
@@ -113,8 +116,8 @@ func TestDisksChangeBeforeApproval(t *testing.T) {
 	e.expectGroup("n1", "vg_new", "S4EV1", "S4EV9")
 }
 
-// TestDisksChangeAfterApproval exchanges the disk while the approval is being written: the disk that takes its place is not
-// used, and is asked about anew.
+// TestDisksChangeAfterApproval exchanges the disk while the approval is being written: the disk that takes its place
+// is not used, and is asked about anew.
 func TestDisksChangeAfterApproval(t *testing.T) {
 	e := start(t, harness.Nodes(1))
 	m := e.Sim.World().Machine("n1")
@@ -132,7 +135,7 @@ func TestDisksChangeAfterApproval(t *testing.T) {
 	e.Resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
 	e.noToken()
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV8")
-	if steps := e.deviceSteps("n1"); len(steps) > 0 || e.signature("n1", "S4EV8") != "" {
+	if steps := e.deviceSteps("n1"); len(steps) > 0 || e.Signature("n1", "S4EV8") != "" {
 		t.Errorf("a disk was used that nobody approved: %s", steps[0].Body)
 	}
 	e.Resume(h, v1alpha1.OptionApprove)
@@ -149,14 +152,7 @@ func TestKilledAfterApproval(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(manualPool))
 	e.Resume(e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1"), v1alpha1.OptionApprove)
-	e.Eventually("the operator gets to its end", func() error {
-		select {
-		case <-c.dead:
-			return nil
-		default:
-			return errors.New("not yet")
-		}
-	})
+	e.Await("the operator gets to its end", c.dead)
 	e.StopOperator()
 	e.untouched("n1")
 	e.Transport = nil
@@ -178,12 +174,14 @@ func TestKilledAfterApproval(t *testing.T) {
 // TestAutoEndsTheApproval: the spec's word for empty disks.
 func TestAutoEndsTheApproval(t *testing.T) {
 	e := start(t, harness.Nodes(2))
+	e.Timing.Straggler = 20 * time.Second
 	e.Run()
 	e.Apply(harness.Manifest(manualPool))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n2:S4EV2")
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools[0].Properties = map[string]string{"Aux/x": "y"} })
 	e.Eventually("the change is accepted", func() error {
-		if c := e.Get(); c.Status.AcceptedGeneration != c.Generation || len(c.Status.NodeHolds) == 0 || c.Status.NodeHolds[0].ID != h.ID {
+		if c := e.Get(); c.Status.AcceptedGeneration != c.Generation || len(c.Status.NodeHolds) == 0 ||
+			c.Status.NodeHolds[0].ID != h.ID {
 			return fmt.Errorf("generation %d of %d, holds %+v", c.Status.AcceptedGeneration, c.Generation, c.Status.NodeHolds)
 		}
 		return nil
@@ -205,7 +203,8 @@ func TestApprovalOfADiskThatComesLater(t *testing.T) {
 	e.noToken()
 	e.ready("2/2", "1/1")
 	comeToRest(e)
-	e.Sim.World().Machine("n2").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV2", WWN: "0x60002"})
+	e.Sim.World().Machine("n2").AttachDisk(sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX",
+		Serial: "S4EV2", WWN: "0x60002"})
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n2:S4EV2")
 	if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Nodes.Online != 2 {
 		t.Errorf("phase %s, %d online: the node may be without the pool", c.Status.Phase, c.Status.Nodes.Online)

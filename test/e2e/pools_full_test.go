@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -19,15 +21,22 @@ func TestFullThinPool(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	e.waitCondition(v1alpha1.ConditionPoolsNearlyFull, "False/AsExpected")
-	if err := e.Sim.World().CreateVolume("pvc-1", 162<<20, "ssd", "n2"); err != nil {
+	e.waitCondition(conditions.PoolsNearlyFull, "False/AsExpected")
+	if err := e.Sim.World().Volumes().Create("pvc-1", 162<<20, "ssd", "n2"); err != nil {
 		t.Fatal(err)
 	}
-	c := e.waitCondition(v1alpha1.ConditionPoolsNearlyFull, "True/NearlyFull")
+	c := e.waitCondition(conditions.PoolsNearlyFull, "True/NearlyFull")
 	if c.Status.Phase != v1alpha1.PhaseReady {
 		t.Errorf("phase is %s: a full pool is no missing node", c.Status.Phase)
 	}
 	e.WaitEvent("PoolsNearlyFull", "ssd@n2 90 %")
+	// The copies are counted by a later look than the one that found the pool full.
+	e.Eventually("the volume is counted", func() error {
+		if v := e.Get().Status.Volumes; v == nil || v.Total != 1 || v.Healthy != 1 {
+			return fmt.Errorf("the volumes are %+v", v)
+		}
+		return nil
+	})
 	comeToRest(e)
 	mark := e.AuditMark()
 	e.During(2*time.Second, "a full pool is told once", func() error {
@@ -36,24 +45,25 @@ func TestFullThinPool(t *testing.T) {
 		}
 		return nil
 	})
-	if err := e.Sim.World().DeleteVolume("pvc-1"); err != nil {
+	if err := e.Sim.World().Volumes().Delete("pvc-1"); err != nil {
 		t.Fatal(err)
 	}
-	e.waitCondition(v1alpha1.ConditionPoolsNearlyFull, "False/AsExpected")
+	e.waitCondition(conditions.PoolsNearlyFull, "False/AsExpected")
 	e.Eventually("the Event that it is over", func() error {
 		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
 			return ev.Reason == "PoolsHaveSpace" && ev.Type == corev1.EventTypeNormal
 		})
 	})
 	if err := oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
-		return ev.Reason == "PoolsNearlyFull" && ev.Type == corev1.EventTypeWarning && strings.Contains(ev.Note, "storage-pools.md")
+		return ev.Reason == "PoolsNearlyFull" && ev.Type == corev1.EventTypeWarning &&
+			strings.Contains(ev.Note, "storage-pools.md")
 	}); err != nil {
 		t.Error(err)
 	}
 }
 
 // waitCondition waits for a condition's status and reason.
-func (e *env) waitCondition(kind, want string) *v1alpha1.StorageCluster {
+func (e poolEnv) waitCondition(kind, want string) *v1alpha1.StorageCluster {
 	e.T.Helper()
 	var c *v1alpha1.StorageCluster
 	e.Eventually(kind+" "+want, func() error {

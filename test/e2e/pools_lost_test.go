@@ -7,18 +7,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 // destructive are the requests that could overwrite or forget what is on a node's disks.
-func (e *env) destructive(node string) []sim.Record {
+func (e poolEnv) destructive(node string) []sim.Record {
 	var out []sim.Record
 	for _, w := range e.Sim.World().Writes() {
 		pools := strings.HasPrefix(w.Path, "/v1/nodes/"+node+"/storage-pools")
-		if w.Path == "/v1/physical-storage/"+node || pools && (w.Method == http.MethodPost || w.Method == http.MethodDelete) {
+		if w.Path == "/v1/physical-storage/"+node ||
+			pools && (w.Method == http.MethodPost || w.Method == http.MethodDelete) {
 			out = append(out, w)
 		}
 	}
@@ -27,11 +30,12 @@ func (e *env) destructive(node string) []sim.Record {
 
 // spare is an empty disk that matches harness.DevicePool, as an administrator plugs it in for one that died.
 func spare(n string) sim.Disk {
-	return sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV" + n + "new", WWN: "0x8000" + n}
+	return sim.Disk{Name: "sdd", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: "S4EV" + n + "new",
+		WWN: "0x8000" + n}
 }
 
 // loseDisk takes the disk of a node's pool away and reboots the node. The disk is returned.
-func (e *env) loseDisk(node string) sim.Disk {
+func (e poolEnv) loseDisk(node string) sim.Disk {
 	e.T.Helper()
 	m := e.Sim.World().Machine(node)
 	i := slices.IndexFunc(m.Disks(), func(d sim.Disk) bool { return d.Serial == serialOf(node) })
@@ -56,8 +60,8 @@ func holdPoolBackendLost(t *testing.T) {
 	e.WaitPhase(v1alpha1.PhaseDegraded)
 	e.ignored(h.ID + ":approve")
 	e.During(settle, "nothing is made on the empty disk", func() error {
-		if w := e.destructive("n2"); len(w) > 0 || e.signature("n2", "S4EV2new") != "" {
-			return fmt.Errorf("%v, the disk has %q", w, e.signature("n2", "S4EV2new"))
+		if w := e.destructive("n2"); len(w) > 0 || e.Signature("n2", "S4EV2new") != "" {
+			return fmt.Errorf("%v, the disk has %q", w, e.Signature("n2", "S4EV2new"))
 		}
 		return nil
 	})
@@ -96,7 +100,7 @@ func TestLostPoolComesBack(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(harness.DevicePool))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n2"); err != nil {
+	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n2"); err != nil {
 		t.Fatal(err)
 	}
 	e.Sim.World().ResetRequests()
@@ -104,7 +108,7 @@ func TestLostPoolComesBack(t *testing.T) {
 	disk := e.loseDisk("n2")
 	h := e.waitListed(v1alpha1.HoldPoolBackendLost, "n2:S4EV2new")
 	e.Sim.World().Machine("n2").AttachDisk(disk)
-	e.waitPools("3/3")
+	e.WaitPools("3/3")
 	e.WaitPhase(v1alpha1.PhaseReady)
 	if held := e.Get().Status.NodeHolds; len(held) != 1 || held[0].ID != h.ID {
 		t.Errorf("holds %+v", held)
@@ -124,22 +128,22 @@ func TestLostPoolComesBack(t *testing.T) {
 		}
 		return nil
 	})
-	if w := e.destructive("n2"); len(w) > 0 || e.signature("n2", "S4EV2new") != "" {
-		t.Errorf("%v, the spare disk has %q", w, e.signature("n2", "S4EV2new"))
+	if w := e.destructive("n2"); len(w) > 0 || e.Signature("n2", "S4EV2new") != "" {
+		t.Errorf("%v, the spare disk has %q", w, e.Signature("n2", "S4EV2new"))
 	}
-	if data := e.Sim.World().VolumeData("pvc-1"); !slices.Equal(data, []string{"n2"}) {
+	if data := e.Sim.World().Volumes().Data("pvc-1"); !slices.Equal(data, []string{"n2"}) {
 		t.Errorf("the volume's data is on %v", data)
 	}
 }
 
-// TestRecreateWaitsForTheCopies: while copies of volumes are registered in the lost pool, it is not made anew, whatever was
-// answered.
+// TestRecreateWaitsForTheCopies: while copies of volumes are registered in the lost pool, it is not made anew,
+// whatever was answered.
 func TestRecreateWaitsForTheCopies(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(harness.DevicePool))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	if err := e.Sim.World().CreateVolume("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
+	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
 	e.Sim.World().ResetRequests()
@@ -164,25 +168,26 @@ func TestRecreateWaitsForTheCopies(t *testing.T) {
 	e.noToken()
 	e.ready("3/3", "3/3")
 	e.expectGroup("n2", "vg_new", "S4EV2new")
-	if data := e.Sim.World().VolumeData("pvc-1"); !slices.Contains(data, "n1") {
+	if data := e.Sim.World().Volumes().Data("pvc-1"); !slices.Contains(data, "n1") {
 		t.Errorf("the volume's data is on %v", data)
 	}
 }
 
-// TestLostVolumeGroup: a pool on a volume group that somebody made by hand. There is nothing to make it from, so only looking
-// again is offered. LINSTOR itself sees that the group is back.
+// TestLostVolumeGroup: a pool on a volume group that somebody made by hand. There is nothing to make it from, so only
+// looking again is offered. LINSTOR itself sees that the group is back.
 func TestLostVolumeGroup(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.Sim.World().ResetRequests()
-	e.Sim.World().Machine("n2").RemoveVolumeGroup("vg_ssd0")
+	e.Sim.World().Machine("n2").LVM().Remove("vg_ssd0")
 	if err := e.Sim.RebootNode(e.Ctx, "n2", nil); err != nil {
 		t.Fatal(err)
 	}
 	h := e.WaitNodeHold(v1alpha1.HoldPoolBackendLost)
-	if !slices.Equal(h.Options, []string{v1alpha1.OptionRetry}) || !slices.Equal(h.Nodes, []string{"n2"}) {
+	if !slices.Equal(holdkind.Answers(h.Options), []string{v1alpha1.OptionRetry}) ||
+		!slices.Equal(h.Nodes, []string{"n2"}) {
 		t.Errorf("%+v", h)
 	}
 	e.During(settle, "the pool is not registered anew", func() error {
@@ -191,8 +196,8 @@ func TestLostVolumeGroup(t *testing.T) {
 		}
 		return nil
 	})
-	e.Sim.World().Machine("n2").AddVolumeGroup(harness.Machine(2).VolumeGroups[0])
-	e.waitPools("3/3")
+	e.Sim.World().Machine("n2").LVM().Add(harness.Machine(2).VolumeGroups[0])
+	e.WaitPools("3/3")
 	e.Resume(h, v1alpha1.OptionRetry)
 	e.noToken()
 	e.ready("3/3", "3/3")
@@ -201,14 +206,15 @@ func TestLostVolumeGroup(t *testing.T) {
 	}
 }
 
-// TestKilledWhileRecreating kills the operator right after each of the writes that make a lost pool anew. Whoever comes next
-// finishes what was agreed to, and makes nothing twice.
+// TestKilledWhileRecreating kills the operator right after each of the writes that make a lost pool anew. Whoever
+// comes next finishes what was agreed to, and makes nothing twice.
 func TestKilledWhileRecreating(t *testing.T) {
 	for n, name := range []string{"intent", "old pool", "devices", "pool"} {
 		t.Run(name, func(t *testing.T) {
 			e := start(t, harness.Nodes(1))
 			c := &cut{left: 1 << 30, done: true, dead: make(chan struct{})}
 			e.Transport = c
+			e.Timing.Escalate = time.Minute // the reboot takes the controller along
 			e.Run()
 			e.Apply(harness.Manifest(harness.DevicePool))
 			e.WaitPhase(v1alpha1.PhaseReady)
@@ -220,14 +226,7 @@ func TestKilledWhileRecreating(t *testing.T) {
 			c.left = n
 			c.mu.Unlock()
 			e.Resume(h, v1alpha1.OptionRecreate)
-			e.Eventually("the operator gets to its end", func() error {
-				select {
-				case <-c.dead:
-					return nil
-				default:
-					return errors.New("not yet")
-				}
-			})
+			e.Await("the operator gets to its end", c.dead)
 			e.StopOperator()
 			e.Transport = nil
 			e.Run()

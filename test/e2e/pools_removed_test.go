@@ -21,15 +21,16 @@ const twoPools = harness.ThinPool + `  - name: fast
 `
 
 // removeEntry takes an entry out of the spec.
-func (e *env) removeEntry(name string) {
+func (e poolEnv) removeEntry(name string) {
 	e.T.Helper()
 	e.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.StoragePools = slices.DeleteFunc(c.Spec.StoragePools, func(p v1alpha1.StoragePoolSpec) bool { return p.Name == name })
+		c.Spec.StoragePools = slices.DeleteFunc(c.Spec.StoragePools,
+			func(p v1alpha1.StoragePoolSpec) bool { return p.Name == name })
 	})
 }
 
 // waitPoolGone waits until LINSTOR has a pool on none of the nodes.
-func (e *env) waitPoolGone(pool string, nodes ...string) {
+func (e poolEnv) waitPoolGone(pool string, nodes ...string) {
 	e.T.Helper()
 	e.Eventually("pool "+pool+" is deregistered", func() error {
 		for _, n := range nodes {
@@ -42,7 +43,7 @@ func (e *env) waitPoolGone(pool string, nodes ...string) {
 }
 
 // poolDeletes are the requests that would deregister a pool of a node.
-func (e *env) poolDeletes(node string) int {
+func (e poolEnv) poolDeletes(node string) int {
 	n := 0
 	for _, w := range e.Sim.World().Writes() {
 		if w.Method == http.MethodDelete && strings.HasPrefix(w.Path, "/v1/nodes/"+node+"/storage-pools/") {
@@ -62,20 +63,21 @@ func problem(c *v1alpha1.StorageCluster, reason string) *v1alpha1.NodeProblem {
 	return nil
 }
 
-// TestPoolsComeAndGo adds a pool to a running cluster, removes it, and adds it again: its volume group stays and is used again.
+// TestPoolsComeAndGo adds a pool to a running cluster, removes it, and adds it again: its volume group stays and is
+// used again.
 func TestPoolsComeAndGo(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.Apply(harness.Manifest(twoPools))
-	e.waitPools("6/6")
+	e.WaitPools("6/6")
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.expectGroup("n2", "vg_new", "S4EV2")
 
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.waitPoolGone("fast", "n1", "n2", "n3")
-	e.waitPools("3/3")
+	e.WaitPools("3/3")
 	c := e.WaitPhase(v1alpha1.PhaseReady)
 	if c.Status.Nodes.Online != 3 || len(c.Status.NodeHolds) > 0 {
 		t.Errorf("%d online, holds %+v", c.Status.Nodes.Online, c.Status.NodeHolds)
@@ -89,7 +91,7 @@ func TestPoolsComeAndGo(t *testing.T) {
 	}
 
 	e.Apply(harness.Manifest(twoPools))
-	e.waitPools("6/6")
+	e.WaitPools("6/6")
 	e.WaitPhase(v1alpha1.PhaseReady)
 	for _, n := range []string{"n1", "n2", "n3"} {
 		if steps := e.deviceSteps(n); len(steps) != 1 {
@@ -106,7 +108,8 @@ func TestPoolInUseStays(t *testing.T) {
 	e.Apply(harness.Manifest(twoPools))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	world := e.Sim.World()
-	for _, err := range []error{world.CreateVolume("pvc-1", 1<<20, "fast", "n1", "n2"), world.CreateSnapshot("pvc-1", "daily")} {
+	for _, err := range []error{world.Volumes().Create("pvc-1", 1<<20, "fast", "n1", "n2"),
+		world.Volumes().CreateSnapshot("pvc-1", "daily")} {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,12 +139,12 @@ func TestPoolInUseStays(t *testing.T) {
 	if e.View().Pool("n1", "fast") == nil {
 		t.Error("the pool with the snapshot is gone")
 	}
-	world.DeleteSnapshot("pvc-1", "daily")
+	world.Volumes().DeleteSnapshot("pvc-1", "daily")
 	e.waitPoolGone("fast", "n1")
-	if data := world.VolumeData("pvc-1"); !slices.Equal(data, []string{"n2"}) {
+	if data := world.Volumes().Data("pvc-1"); !slices.Equal(data, []string{"n2"}) {
 		t.Errorf("the volume's data is on %v", data)
 	}
-	if err := world.DeleteVolume("pvc-1"); err != nil {
+	if err := world.Volumes().Delete("pvc-1"); err != nil {
 		t.Fatal(err)
 	}
 	e.waitPoolGone("fast", "n2")
@@ -154,7 +157,7 @@ func TestPoolInUseStays(t *testing.T) {
 }
 
 // linstorDelete is what an administrator does with LINSTOR's client.
-func (e *env) linstorDelete(path string) {
+func (e poolEnv) linstorDelete(path string) {
 	e.T.Helper()
 	req, err := http.NewRequestWithContext(e.Ctx, http.MethodDelete, e.Sim.LinstorURL()+path, nil)
 	if err != nil {
@@ -178,27 +181,28 @@ func TestPoolLeavesANode(t *testing.T) {
 	e.WaitPhase(v1alpha1.PhaseReady)
 	patchNode(e, "n2", func(n *corev1.Node) { n.Labels["example.com/disk"] = "hdd" })
 	e.waitPoolGone("fast", "n2")
-	e.waitPools("5/5")
+	e.WaitPools("5/5")
 	for _, n := range []string{"n1", "n3"} {
 		if e.View().Pool(n, "fast") == nil || e.poolDeletes(n) > 0 {
 			t.Errorf("node %s lost its pool", n)
 		}
 	}
 	patchNode(e, "n2", func(n *corev1.Node) { n.Labels["example.com/disk"] = "nvme" })
-	e.waitPools("6/6")
+	e.WaitPools("6/6")
 	if steps := e.deviceSteps("n2"); len(steps) != 1 {
 		t.Errorf("%d device steps", len(steps))
 	}
 }
 
-// TestPoolsOfOthersStay: what somebody registered in LINSTOR without the operator is theirs, and what a node holds that leaves
-// stays as well.
+// TestPoolsOfOthersStay: what somebody registered in LINSTOR without the operator is theirs, and what a node holds
+// that leaves stays as well.
 func TestPoolsOfOthersStay(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(twoPools))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	e.LinstorPost("/v1/nodes/n1/storage-pools", `{"storage_pool_name":"theirs","provider_kind":"ZFS","props":{"StorDriver/StorPoolName":"tank"}}`)
+	e.LinstorPost("/v1/nodes/n1/storage-pools",
+		`{"storage_pool_name":"theirs","provider_kind":"ZFS","props":{"StorDriver/StorPoolName":"tank"}}`)
 	patchNode(e, "n2", func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/out", Effect: corev1.TaintEffectNoSchedule})
 	})
@@ -229,5 +233,5 @@ func TestBrokenPoolGoesWithItsEntry(t *testing.T) {
 	e.removeEntry("wrong")
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.waitPoolGone("wrong", "n1", "n2", "n3")
-	e.waitPools("3/3")
+	e.WaitPools("3/3")
 }

@@ -48,7 +48,7 @@ func unusedGrant(g grant) string {
 	return ""
 }
 
-// operatorRole is whether a role is one of the operator's.
+// operatorRole reports whether a role is one of the operator's.
 func operatorRole(name string) bool {
 	return name == "storagecluster-operator" || name == "storagecluster-operator-events"
 }
@@ -88,7 +88,7 @@ func grants(t *testing.T) []grant {
 	return out
 }
 
-// uses is whether a request needed a right.
+// uses reports whether a request needed a right.
 func (g grant) uses(ev simcluster.AuditEvent) bool {
 	resource := ev.Resource
 	if ev.Subresource != "" {
@@ -108,12 +108,13 @@ func denied(e *env) []simcluster.AuditEvent {
 	return slices.DeleteFunc(all, func(ev simcluster.AuditEvent) bool { return ev.Code != http.StatusForbidden })
 }
 
-// TestDenialsAreSeen takes one right away and finds the request that misses it: without that, a list of no denials proves
-// nothing.
+// TestDenialsAreSeen takes one right away and finds the request that misses it: without that, a list of no denials
+// proves nothing.
 func TestDenialsAreSeen(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	var role rbacv1.Role
-	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "storagecluster-operator-events"}, &role); err != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault,
+		Name: "storagecluster-operator-events"}, &role); err != nil {
 		t.Fatal(err)
 	}
 	role.Rules[0].Verbs = slices.DeleteFunc(role.Rules[0].Verbs, func(v string) bool { return v == "create" })
@@ -167,7 +168,7 @@ func walk(t *testing.T) *env {
 
 	e.AddNode(nodeSpec(4, nil))
 	e.WaitStatus("four nodes", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "4/4" })
-	dead := otherNode(e)
+	dead := e.otherNode()
 	if err := e.Sim.KillNode(e.Ctx, dead); err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,8 @@ func walk(t *testing.T) *env {
 		})
 		e.Eventually("the changed spec is accepted and done", func() error {
 			if c := e.Get(); c.Status.AcceptedGeneration != c.Generation || c.Status.Phase != v1alpha1.PhaseReady {
-				return fmt.Errorf("generation %d of %d is accepted, phase %s", c.Status.AcceptedGeneration, c.Generation, c.Status.Phase)
+				return fmt.Errorf("generation %d of %d is accepted, phase %s", c.Status.AcceptedGeneration, c.Generation,
+					c.Status.Phase)
 			}
 			return nil
 		})

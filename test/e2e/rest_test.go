@@ -13,12 +13,12 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// mostWrites bounds the operator's writes to Kubernetes from apply to Ready, besides one for each node: about 40 are meant, and
-// a busy machine makes for some more.
+// mostWrites bounds the operator's writes to Kubernetes from apply to Ready, besides one for each node: about 40 are
+// meant, and a busy machine makes for some more.
 const mostWrites = 50
 
 // reconciles counts the reconciles of all operators in this process.
@@ -59,20 +59,18 @@ func patchNode(e *env, name string, f func(*corev1.Node)) {
 	}
 }
 
-// comeToRest waits until the operator has written nothing for a while: what follows Ready at once, such as the first sizes of
-// pools, is not what a test about rest is about.
+// comeToRest waits until the operator has written nothing for a while: what follows Ready at once, such as the first
+// sizes of pools, is not what a test about rest is about.
 func comeToRest(e *env) {
 	e.T.Helper()
-	mark, since := e.AuditMark(), time.Now()
-	e.Eventually("the operator comes to rest", func() error {
-		if writes := e.Writes(mark); len(writes) > 0 {
-			mark, since = e.AuditMark(), time.Now()
-			return fmt.Errorf("it still writes: %s", harness.Tally(writes))
+	mark := e.AuditMark()
+	e.Quiet(2*time.Second, "the operator comes to rest", func() string {
+		writes := e.Writes(mark)
+		if len(writes) == 0 {
+			return ""
 		}
-		if quiet := time.Since(since); quiet < 2*time.Second {
-			return fmt.Errorf("quiet for %s only", quiet)
-		}
-		return nil
+		mark = e.AuditMark()
+		return "it still writes: " + harness.Tally(writes)
 	})
 }
 
@@ -82,11 +80,11 @@ func TestWritesUntilReady(t *testing.T) {
 	}
 }
 
-// writesUntilReady counts what the operator writes until n nodes are ready: one label patch for each node, two writes to LINSTOR
-// for each, and besides a constant, whatever their number.
+// writesUntilReady counts what the operator writes until n nodes are ready: one label patch for each node, two writes
+// to LINSTOR for each, and besides a constant, whatever their number.
 func writesUntilReady(t *testing.T, n int) {
 	e := start(t, harness.Nodes(n))
-	e.Timing.PollWorking = phases.DefaultTiming().PollWorking // it is also how often counts are written
+	e.Timing.PollWorking = cluster.DefaultTiming().PollWorking // it is also how often counts are written
 	mark := e.AuditMark()
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
@@ -122,7 +120,8 @@ func writesUntilReady(t *testing.T, n int) {
 		}
 	}
 	if registered != n || pools != n || others > 3 {
-		t.Errorf("%d nodes registered, %d pools made, %d other writes to LINSTOR; want %d, %d and 3 at most", registered, pools, others, n, n)
+		t.Errorf("%d nodes registered, %d pools made, %d other writes to LINSTOR; want %d, %d and 3 at most", registered,
+			pools, others, n, n)
 	}
 }
 

@@ -12,11 +12,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 func chainPhases() []v1alpha1.Phase {
-	return []v1alpha1.Phase{v1alpha1.PhasePending, v1alpha1.PhaseAssessing, v1alpha1.PhaseKernelModule, v1alpha1.PhaseDatabase, v1alpha1.PhaseController,
+	return []v1alpha1.Phase{v1alpha1.PhasePending, v1alpha1.PhaseAssessing, v1alpha1.PhaseKernelModule,
+		v1alpha1.PhaseDatabase, v1alpha1.PhaseController,
 		v1alpha1.PhaseSatellites, v1alpha1.PhaseNodeRegistration, v1alpha1.PhaseStoragePools}
 }
 
@@ -54,8 +56,8 @@ func noDuplicates(e *env) {
 	}
 }
 
-// TestKilledAfterEveryWrite kills the operator after each single write, to Kubernetes or to LINSTOR, until nothing is left
-// to write.
+// TestKilledAfterEveryWrite kills the operator after each single write, to Kubernetes or to LINSTOR, until nothing is
+// left to write.
 func TestKilledAfterEveryWrite(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	g := harness.NewGate()
@@ -111,8 +113,24 @@ func TestKilledInEveryPhase(t *testing.T) {
 	noDuplicates(e)
 }
 
-// TestSpecChangesInEveryPhase changes the spec while the operator is stopped in the middle of each phase, so that it goes
-// on with what it saw before.
+// changeIn changes a spec for a phase: a property, another minReady, and in two phases one more pool.
+func changeIn(spec *v1alpha1.StorageClusterSpec, p v1alpha1.Phase, minReady int32) {
+	if spec.Nodes.Properties == nil {
+		spec.Nodes.Properties = map[string]string{}
+	}
+	spec.Nodes.Properties["Aux/example.com/"+string(p)] = "changed"
+	v := intstr.FromInt32(minReady)
+	spec.Nodes.MinReady = &v
+	if p == v1alpha1.PhaseController || p == v1alpha1.PhaseStoragePools {
+		name := strings.ToLower(string(p))
+		spec.StoragePools = append(spec.StoragePools, v1alpha1.StoragePoolSpec{
+			Name: name, FileThin: &v1alpha1.FilePool{Directory: "/var/lib/linstor-pools/" + name},
+		})
+	}
+}
+
+// TestSpecChangesInEveryPhase changes the spec while the operator is stopped in the middle of each phase, so that it
+// goes on with what it saw before.
 func TestSpecChangesInEveryPhase(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	g := harness.NewGate()
@@ -123,20 +141,7 @@ func TestSpecChangesInEveryPhase(t *testing.T) {
 	e.Run()
 	for i, p := range phases {
 		e.Await("phase "+string(p), pinned)
-		e.Update(func(c *v1alpha1.StorageCluster) {
-			if c.Spec.Nodes.Properties == nil {
-				c.Spec.Nodes.Properties = map[string]string{}
-			}
-			c.Spec.Nodes.Properties["Aux/example.com/"+string(p)] = "changed"
-			v := intstr.FromInt32(int32(i%3 + 1))
-			c.Spec.Nodes.MinReady = &v
-			if p == v1alpha1.PhaseController || p == v1alpha1.PhaseStoragePools {
-				name := strings.ToLower(string(p))
-				c.Spec.StoragePools = append(c.Spec.StoragePools, v1alpha1.StoragePoolSpec{
-					Name: name, FileThin: &v1alpha1.FilePool{Directory: "/var/lib/linstor-pools/" + name},
-				})
-			}
-		})
+		e.Update(func(c *v1alpha1.StorageCluster) { changeIn(&c.Spec, p, int32(i%3+1)) })
 		next := release
 		if i+1 < len(phases) {
 			pinned, release = g.PinAt(phases[i+1])
@@ -165,27 +170,42 @@ func TestSpecChangesInEveryPhase(t *testing.T) {
 	// A change that cannot be done is taken back, and leaves no trace in the status.
 	good := e.Get().Spec.DeepCopy()
 	e.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.StoragePools = append(c.Spec.StoragePools, v1alpha1.StoragePoolSpec{Name: "wrong", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_missing"}})
+		c.Spec.StoragePools = append(c.Spec.StoragePools,
+			v1alpha1.StoragePoolSpec{Name: "wrong", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_missing"}})
 	})
 	e.WaitHold(v1alpha1.HoldPoolBackendMissing)
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec = *good })
 	c = e.WaitStatus("Ready with the spec from before", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Phase == v1alpha1.PhaseReady && s.AcceptedGeneration == e.Get().Generation
 	})
-	if c.Status.Hold != nil || c.Status.Pools.Summary != "9/9" || len(c.Status.Nodes.Problems) > 0 || harness.Condition(c, v1alpha1.ConditionHumanInterventionRequired) != "False/NoHold" {
-		t.Errorf("after the change was taken back: hold %+v, pools %s, problems %+v", c.Status.Hold, c.Status.Pools.Summary, c.Status.Nodes.Problems)
+	if c.Status.Hold != nil || c.Status.Pools.Summary != "9/9" || len(c.Status.Nodes.Problems) > 0 ||
+		harness.Condition(c, conditions.HumanInterventionRequired) != "False/NoHold" {
+		t.Errorf("after the change was taken back: hold %+v, pools %s, problems %+v", c.Status.Hold, c.Status.Pools.Summary,
+			c.Status.Nodes.Problems)
 	}
 }
 
+// noDuplicatesOfPools checks that the wanted pools were made and that none was removed and made anew. LINSTOR refuses
+// a pool on a node whose satellite is just being replaced, and stores nothing then: that one may be registered again.
 func noDuplicatesOfPools(e *env, want int) {
 	e.T.Helper()
-	made := 0
+	made := map[string]bool{}
 	for _, w := range e.Sim.World().Writes() {
-		if w.Method == http.MethodPost && strings.HasSuffix(w.Path, "/storage-pools") {
-			made++
+		if w.Method == http.MethodDelete && strings.Contains(w.Path, "/storage-pools/") {
+			e.T.Errorf("%s was removed", w.Path)
 		}
+		if w.Method != http.MethodPost || !strings.HasSuffix(w.Path, "/storage-pools") {
+			continue
+		}
+		var pool struct {
+			Name string `json:"storage_pool_name"`
+		}
+		if err := json.Unmarshal(w.Body, &pool); err != nil {
+			e.T.Fatal(err)
+		}
+		made[w.Path+"/"+pool.Name] = true
 	}
-	if made != want {
-		e.T.Errorf("%d pools were made, want %d", made, want)
+	if len(made) != want {
+		e.T.Errorf("%d pools were made, want %d: %v", len(made), want, slices.Sorted(maps.Keys(made)))
 	}
 }

@@ -14,12 +14,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
 
-// rollWatch sees every satellite that is away, from the moment in which its pod is deleted until its successor is ready.
+// rollWatch sees every satellite that is away, from the moment in which its pod is deleted until its successor is
+// ready.
 type rollWatch struct {
 	mu    sync.Mutex
 	away  map[string]bool
@@ -60,7 +63,7 @@ func (r *rollWatch) see(p *corev1.Pod, deleted bool) {
 			r.order = append(r.order, n)
 		}
 		r.away[n] = true
-	case podReady(p):
+	case invariants.PodReady(p):
 		delete(r.away, n)
 	}
 	r.most = max(r.most, len(r.away))
@@ -72,17 +75,12 @@ func (r *rollWatch) result() (most int, order []string) {
 	return r.most, slices.Clone(r.order)
 }
 
-func podReady(p *corev1.Pod) bool {
-	return slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
-}
-
 // satelliteImages are the images of the satellites' pods, by node.
 func satelliteImages(e *env) map[string]string {
 	e.T.Helper()
 	var pods corev1.PodList
-	err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	if err != nil {
 		e.T.Fatal(err)
 	}
@@ -104,7 +102,7 @@ func (e *env) waitRolled(n int, prefix string) {
 		images := satelliteImages(e)
 		for node, image := range images {
 			if !strings.HasPrefix(image, prefix) {
-				return fmt.Errorf("%s runs %s: %s", node, image, harness.Condition(e.Get(), v1alpha1.ConditionSatellitesReady))
+				return fmt.Errorf("%s runs %s: %s", node, image, harness.Condition(e.Get(), conditions.SatellitesReady))
 			}
 		}
 		if len(images) != n {
@@ -114,8 +112,8 @@ func (e *env) waitRolled(n int, prefix string) {
 	})
 }
 
-// TestRegistryChangeRollsSatellites changes what the pods are made from: the satellites follow a few at a time, and the
-// cluster stays usable.
+// TestRegistryChangeRollsSatellites changes what the pods are made from: the satellites follow a few at a time, and
+// the cluster stays usable.
 func TestRegistryChangeRollsSatellites(t *testing.T) {
 	e := start(t, harness.Nodes(8))
 	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
@@ -125,7 +123,7 @@ func TestRegistryChangeRollsSatellites(t *testing.T) {
 	roll := watchRoll(e)
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Images.Registry = "mirror.example.com/linstor" })
 	e.Eventually("the condition tells of the roll", func() error {
-		if got := harness.Condition(e.Get(), v1alpha1.ConditionSatellitesReady); got != "True/"+v1alpha1.ReasonRollingSatellites {
+		if got := harness.Condition(e.Get(), conditions.SatellitesReady); got != "True/"+conditions.ReasonRollingSatellites {
 			return fmt.Errorf("SatellitesReady is %s", got)
 		}
 		return nil
@@ -136,7 +134,7 @@ func TestRegistryChangeRollsSatellites(t *testing.T) {
 	if most > 2 || len(order) != 8 {
 		t.Errorf("%d satellites were away at once, want 2 at most; restarted were %v", most, order)
 	}
-	for _, h := range e.Get().Status.History {
+	for _, h := range e.Steps(e.Get()) {
 		if h.To == v1alpha1.PhaseDegraded {
 			t.Errorf("the cluster became Degraded by a roll: %s", h.Message)
 		}
@@ -152,7 +150,7 @@ func TestRollStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")
 	roll := watchRoll(e)
-	e.Sim.SetImagePullError("piraeus-server") // of new pods
+	e.Sim.Faults().SetImagePullError("piraeus-server") // of new pods
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
 	h := e.held(v1alpha1.HoldSatellitesFailed)
 	if !strings.Contains(h.Message, "ImagePull") {
@@ -162,7 +160,7 @@ func TestRollStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 		t.Errorf("restarted were %v, want one", order)
 	}
 	// Taking the change back restarts what fails, and nothing else.
-	e.Sim.SetImagePullError("")
+	e.Sim.Faults().SetImagePullError("")
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = c.Spec.StoragePools[:1] })
 	e.ready("4/4", "4/4")
 	if _, order := roll.result(); len(order) != 2 || order[0] != order[1] {
@@ -186,7 +184,8 @@ func TestFileDirectoryRolls(t *testing.T) {
 	e.ready("3/3", "6/6")
 	for _, n := range []string{"n1", "n2", "n3"} {
 		pod := e.satellitePod(n)
-		if !slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == "/var/lib/linstor-pools" }) {
+		if !slices.ContainsFunc(pod.Spec.Volumes,
+			func(v corev1.Volume) bool { return v.HostPath != nil && v.HostPath.Path == "/var/lib/linstor-pools" }) {
 			t.Errorf("the satellite on %s does not have the directory", n)
 		}
 	}
@@ -202,11 +201,11 @@ func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
 	e.Apply(harness.Manifest(onPodNetwork + harness.ThinPool))
 	e.ready("3/3", "3/3")
 	volume(e, "pvc-1", "n1", "n2")
-	e.Sim.World().SetDiskState("pvc-1", "n2", "Inconsistent")
+	e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "Inconsistent")
 	roll := watchRoll(e)
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = append(c.Spec.StoragePools, filePool()) })
 	e.Eventually("the roll waits for the copy on n2", func() error {
-		cond := meta.FindStatusCondition(e.Get().Status.Conditions, v1alpha1.ConditionSatellitesReady)
+		cond := meta.FindStatusCondition(e.Get().Status.Conditions, conditions.SatellitesReady)
 		if _, order := roll.result(); len(order) != 2 || !strings.Contains(cond.Message, "copy on n2 is not UpToDate") {
 			return fmt.Errorf("restarted are %v: %s", order, cond.Message)
 		}
@@ -215,7 +214,7 @@ func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
 	if _, order := roll.result(); slices.Contains(order, "n1") {
 		t.Errorf("n1 was restarted although it held the only good copy: %v", order)
 	}
-	e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
+	e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "UpToDate")
 	e.ready("3/3", "6/6")
 	if most, order := roll.result(); most != 1 || len(order) != 3 || order[2] != "n1" {
 		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
@@ -239,7 +238,8 @@ func TestNetworkModeRolls(t *testing.T) {
 				return fmt.Errorf("%s: %+v, %w", n, ln, err)
 			}
 			if host := e.Node(n).Status.Addresses[0].Address; ln.Interface("default").Address != host {
-				return fmt.Errorf("%s is reached at %s, not at %s: %s", n, ln.Interface("default").Address, host, harness.Condition(e.Get(), v1alpha1.ConditionSatellitesReady))
+				return fmt.Errorf("%s is reached at %s, not at %s: %s", n, ln.Interface("default").Address, host,
+					harness.Condition(e.Get(), conditions.SatellitesReady))
 			}
 		}
 		return nil

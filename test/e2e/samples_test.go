@@ -7,16 +7,18 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
@@ -37,7 +39,8 @@ func onAll(pools ...string) map[string][]string {
 
 // withVolumeGroup makes the volume group that two of the samples take for granted.
 func withVolumeGroup(_ int, n *simcluster.NodeSpec) {
-	n.Machine.VolumeGroups = []sim.VolumeGroup{{Name: "vg_ssd", SizeKiB: 200 << 20, ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 180 << 20}}}}
+	n.Machine.VolumeGroups = []sim.VolumeGroup{{Name: "vg_ssd", SizeKiB: 200 << 20,
+		ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 180 << 20}}}}
 }
 
 func samples() map[string]sample {
@@ -56,16 +59,18 @@ func samples() map[string]sample {
 			},
 			pools: map[string][]string{"n1": {"fast ZFS_THIN tank/linstor"}, "n2": {"bulk ZFS bulk"}, "n3": nil},
 		},
-		"postgresql.yaml": {machine: withVolumeGroup, pools: onAll("ssd LVM_THIN vg_ssd/thin"), prepare: preparePostgreSQL, check: func(e *env) {
-			if !e.Sim.World().Database("k8s").Empty() {
-				e.T.Error("LINSTOR wrote to the Kubernetes API although PostgreSQL is its database")
-			}
-			var secret corev1.Secret
-			key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerConfigName}
-			if err := e.Client().Get(e.Ctx, key, &secret); err != nil || !strings.Contains(string(secret.Data["linstor.toml"]), "change-me") {
-				e.T.Errorf("LINSTOR's configuration with the password is not in a Secret: %v", err)
-			}
-		}},
+		"postgresql.yaml": {machine: withVolumeGroup, pools: onAll("ssd LVM_THIN vg_ssd/thin"), prepare: preparePostgreSQL,
+			check: func(e *env) {
+				if !e.Sim.World().Database("k8s").Empty() {
+					e.T.Error("LINSTOR wrote to the Kubernetes API although PostgreSQL is its database")
+				}
+				var secret corev1.Secret
+				key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerConfigName}
+				if err := e.Client().Get(e.Ctx, key, &secret); err != nil ||
+					!strings.Contains(string(secret.Data["linstor.toml"]), "change-me") {
+					e.T.Errorf("LINSTOR's configuration with the password is not in a Secret: %v", err)
+				}
+			}},
 	}
 }
 
@@ -78,6 +83,9 @@ func TestSamples(t *testing.T) {
 	}
 	known := samples()
 	for _, entry := range entries {
+		if entry.IsDir() {
+			continue // objects of other kinds: test/deploy checks those
+		}
 		t.Run(entry.Name(), func(t *testing.T) {
 			s, ok := known[entry.Name()]
 			if !ok {
@@ -105,13 +113,14 @@ func (s sample) run(t *testing.T, manifest string) {
 		}
 	}
 	e := start(t, ns)
+	e.Timing.Straggler = time.Minute // Ready is of all nodes
 	if s.prepare != nil {
 		manifest = s.prepare(e, manifest)
 	}
 	e.Run()
 	e.Apply(manifest)
 	c := e.WaitPhase(v1alpha1.PhaseReady)
-	if got := harness.Condition(c, v1alpha1.ConditionReady); got != "True/Ready" {
+	if got := harness.Condition(c, conditions.Ready); got != "True/Ready" {
 		t.Errorf("Ready is %s", got)
 	}
 	for name, want := range s.pools {
@@ -151,9 +160,11 @@ func preparePostgreSQL(e *env, manifest string) string {
 	if err := e.Client().Create(e.Ctx, secret); err != nil {
 		e.T.Fatal(err)
 	}
-	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"}, Databases: map[string][]string{"linstor": nil}, TLS: true}
+	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
+		Databases: map[string][]string{"linstor": nil}, TLS: true}
 	port := sqlstub.Serve(e.T, server.PostgreSQL)
-	e.Sim.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor?sslmode=require", port)).SetCredentials("linstor", "change-me")
+	e.Sim.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor?sslmode=require",
+		port)).SetCredentials("linstor", "change-me")
 	const host = "host: postgresql.example.com"
 	if strings.Count(manifest, host) != 1 {
 		e.T.Fatalf("the sample has no line %q", host)

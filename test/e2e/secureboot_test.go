@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,14 +22,16 @@ func (e *env) signingKey(certificate string) {
 	if certificate != "" {
 		entry = fmt.Sprintf(", signing_key.x509: %q", certificate)
 	}
-	e.Apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: mok, namespace: %s}\nstringData: {signing_key.pem: top-secret%s}\n",
+	e.Apply(fmt.Sprintf("apiVersion: v1\nkind: Secret\nmetadata: {name: mok, namespace: %s}\nstringData: "+
+		"{signing_key.pem: top-secret%s}\n",
 		v1alpha1.WorkloadNamespace, entry))
 }
 
-// loadersHaveKey is whether both loaders run with the Secret as it is now.
+// loadersHaveKey reports whether both loaders run with the Secret as it is now.
 func (e *env) loadersHaveKey() error {
 	var secret corev1.Secret
-	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "mok"}, &secret); err != nil {
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: "mok"},
+		&secret); err != nil {
 		return err
 	}
 	var pods corev1.PodList
@@ -39,7 +42,8 @@ func (e *env) loadersHaveKey() error {
 	current := 0
 	for i := range pods.Items {
 		p := &pods.Items[i]
-		if p.Annotations[resources.AnnotationSigningKeyVersion] == secret.ResourceVersion && p.Status.Phase == corev1.PodRunning {
+		if p.Annotations[resources.AnnotationSigningKeyVersion] == resources.SigningKeyVersion(&secret) &&
+			p.Status.Phase == corev1.PodRunning {
 			current++
 		}
 	}
@@ -65,20 +69,20 @@ func holdSigningKeyUnusable(t *testing.T) {
 	e.ready("2/2", "2/2")
 }
 
-// TestSecureBoot goes the way of an administrator: without a key, with one that is not enrolled, with the right one; and then
-// changes it while the cluster runs.
+// TestSecureBoot goes the way of an administrator: without a key, with one that is not enrolled, with the right one;
+// and then changes it while the cluster runs.
 func TestSecureBoot(t *testing.T) {
 	e := start(t, harness.Nodes(2))
+	e.Timing.HealthLost = 10 * time.Second // with another key all loaders restart at once
 	for _, n := range []string{"n1", "n2"} {
-		e.Sim.SetSecureBoot(n, "ours")
+		e.Sim.Faults().SetSecureBoot(n, "ours")
 	}
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	h := e.held(v1alpha1.HoldSecureBootKeyMissing, "Operation not permitted")
 
 	e.signingKey("not enrolled")
-	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.SigningKeySecret = "mok" })
-	e.Resume(h, v1alpha1.OptionRetry)
+	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.SigningKeySecret = "mok" })
 	e.Eventually("a hold about the other key", func() error {
 		if now := e.Get().Status.Hold; now == nil || now.ID == h.ID || !strings.Contains(now.Message, "Key was rejected") {
 			return fmt.Errorf("hold %+v", now)
@@ -88,11 +92,12 @@ func TestSecureBoot(t *testing.T) {
 	h = e.held(v1alpha1.HoldSecureBootKeyMissing, "Key was rejected by service")
 
 	e.signingKey("ours")
+	e.Eventually("loaders with the right key", e.loadersHaveKey)
 	e.answered(h, v1alpha1.OptionRetry)
 	e.ready("2/2", "2/2")
 
 	// Another key restarts the loaders; the loaded module stays, and so does the cluster.
-	before := e.Get()
+	steps := len(e.Steps(e.Get()))
 	e.signingKey("another")
 	e.Eventually("loaders with the other key", e.loadersHaveKey)
 	e.ready("2/2", "2/2")
@@ -100,7 +105,7 @@ func TestSecureBoot(t *testing.T) {
 	if got := e.Sim.World().Machine("n1").ModuleVersion(); got == "" {
 		t.Error("the module is gone")
 	}
-	for _, h := range c.Status.History[:len(c.Status.History)-len(before.Status.History)] {
+	for _, h := range e.Steps(c)[:len(e.Steps(c))-steps] {
 		if h.To == v1alpha1.PhaseHumanIntervention || h.To == v1alpha1.PhaseDegraded {
 			t.Errorf("%s → %s: %s", h.From, h.To, h.Message)
 		}

@@ -15,9 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -33,7 +34,8 @@ func (e *env) waitAccepted(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 	var c *v1alpha1.StorageCluster
 	e.Eventually("the spec is accepted in "+string(p), func() error {
 		if c = e.Get(); c.Status.Phase != p || c.Status.AcceptedGeneration != c.Generation {
-			return fmt.Errorf("phase %s (%s), generation %d, accepted %d", c.Status.Phase, c.Status.Message, c.Generation, c.Status.AcceptedGeneration)
+			return fmt.Errorf("phase %s (%s), generation %d, accepted %d", c.Status.Phase, c.Status.Message, c.Generation,
+				c.Status.AcceptedGeneration)
 		}
 		return nil
 	})
@@ -41,9 +43,9 @@ func (e *env) waitAccepted(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 }
 
 // leftBy lists the phases that were left by an event, the earliest first.
-func leftBy(c *v1alpha1.StorageCluster, event fsm.Event) []v1alpha1.Phase {
+func (e *env) leftBy(c *v1alpha1.StorageCluster, event fsm.Event) []v1alpha1.Phase {
 	var out []v1alpha1.Phase
-	for _, h := range slices.Backward(c.Status.History) {
+	for _, h := range slices.Backward(e.Steps(c)) {
 		if h.Event == string(event) {
 			out = append(out, h.From)
 		}
@@ -55,7 +57,8 @@ func leftBy(c *v1alpha1.StorageCluster, event fsm.Event) []v1alpha1.Phase {
 func (e *env) components(component string) []string {
 	e.T.Helper()
 	var pods corev1.PodList
-	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
 		e.T.Fatal(err)
 	}
 	var out []string
@@ -69,7 +72,7 @@ func (e *env) components(component string) []string {
 }
 
 // onRegistration makes LINSTOR treat the registration of nodes as f says; nil ends it.
-func (e *env) onRegistration(f *sim.Fault) {
+func (e nodeEnv) onRegistration(f *sim.Fault) {
 	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if f != nil && r.Method == http.MethodPost && r.URL.Path == "/v1/nodes" {
 			return f
@@ -83,14 +86,14 @@ func clusterProperty(key, value string) func(*v1alpha1.StorageClusterSpec) {
 }
 
 func reconcilingMessage(c *v1alpha1.StorageCluster) string {
-	if cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReconciling); cond != nil {
+	if cond := meta.FindStatusCondition(c.Status.Conditions, conditions.Reconciling); cond != nil {
 		return cond.Message
 	}
 	return ""
 }
 
-// TestSpecChangeWaitsForTheWorkInProgress changes what was done already, takes it back and changes it again, while nodes are
-// being registered.
+// TestSpecChangeWaitsForTheWorkInProgress changes what was done already, takes it back and changes it again, while
+// nodes are being registered.
 func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.onRegistration(&sim.Fault{Delay: 6 * time.Second})
@@ -103,11 +106,14 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 		t.Helper()
 		e.Eventually(what, func() error {
 			c := e.Get()
-			if text := reconcilingMessage(c); c.Status.ObservedGeneration != c.Generation || !strings.Contains(text, fmt.Sprintf("generation %d of the spec is taken up", c.Generation)) {
+			if text := reconcilingMessage(c); c.Status.ObservedGeneration != c.Generation ||
+				!strings.Contains(text, fmt.Sprintf("generation %d of the spec is taken up", c.Generation)) {
 				return fmt.Errorf("Reconciling says %q", text)
 			}
-			if c.Status.Phase != v1alpha1.PhaseNodeRegistration || c.Status.Target != target || c.Status.AcceptedGeneration == c.Generation {
-				return fmt.Errorf("phase %s, target %s of generation %d", c.Status.Phase, c.Status.Target, c.Status.AcceptedGeneration)
+			if c.Status.Phase != v1alpha1.PhaseNodeRegistration || c.Status.Target != target ||
+				c.Status.AcceptedGeneration == c.Generation {
+				return fmt.Errorf("phase %s, target %s of generation %d", c.Status.Phase, c.Status.Target,
+					c.Status.AcceptedGeneration)
 			}
 			return nil
 		})
@@ -135,7 +141,7 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 		t.Errorf("minReady is %d while another field of the same change waits, want 3", got)
 	}
 	c = e.waitAccepted(v1alpha1.PhaseReady)
-	if got := leftBy(c, fsm.SpecChanged); len(got) > 0 {
+	if got := e.leftBy(c, fsm.SpecChanged); len(got) > 0 {
 		t.Errorf("the change interrupted %v", got)
 	}
 	if got := e.View().Properties["Aux/example.com/turn"]; got != "two" {
@@ -150,7 +156,8 @@ func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 func TestSpecChangePreemptsWhatItIsAbout(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	for _, n := range []string{"n1", "n2", "n3"} {
-		e.Sim.SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1, Message: "Could not find the expexted *.ko, see stderr for more details"})
+		e.Sim.Faults().SetLoaderResult(n, simcluster.LoaderResult{ExitCode: 1,
+			Message: "Could not find the expexted *.ko, see stderr for more details"})
 		e.Sim.World().Machine(n).LoadModule("9.3.3")
 	}
 	g := harness.NewGate()
@@ -162,10 +169,10 @@ func TestSpecChangePreemptsWhatItIsAbout(t *testing.T) {
 	e.spec(func(s *v1alpha1.StorageClusterSpec) { s.KernelModule.Mode = v1alpha1.ModulePreinstalled })
 	release()
 	c := e.waitAccepted(v1alpha1.PhaseReady)
-	if got := leftBy(c, fsm.SpecChanged); !slices.Equal(got, []v1alpha1.Phase{v1alpha1.PhaseKernelModule}) {
+	if got := e.leftBy(c, fsm.SpecChanged); !slices.Equal(got, []v1alpha1.Phase{v1alpha1.PhaseKernelModule}) {
 		t.Errorf("the change interrupted %v", got)
 	}
-	if got := leftBy(c, fsm.HumanNeeded); len(got) > 0 {
+	if got := e.leftBy(c, fsm.HumanNeeded); len(got) > 0 {
 		t.Errorf("a human was asked in %v", got)
 	}
 }
@@ -181,7 +188,8 @@ func TestSpecChangeDoesNotWaitForEver(t *testing.T) {
 	e.spec(clusterProperty("Aux/example.com/turn", "late"))
 	e.WaitHold(v1alpha1.HoldNodeRegistrationFailed)
 	c := e.Get()
-	if got := leftBy(c, fsm.SpecChanged); !slices.Equal(got, []v1alpha1.Phase{v1alpha1.PhaseNodeRegistration}) || c.Status.AcceptedGeneration != c.Generation {
+	if got := e.leftBy(c, fsm.SpecChanged); !slices.Equal(got, []v1alpha1.Phase{v1alpha1.PhaseNodeRegistration}) ||
+		c.Status.AcceptedGeneration != c.Generation {
 		t.Errorf("the change interrupted %v; generation %d, accepted %d", got, c.Generation, c.Status.AcceptedGeneration)
 	}
 	if got := e.View().Properties["Aux/example.com/turn"]; got != "late" {
@@ -200,7 +208,7 @@ func TestSpecChangesWhileReady(t *testing.T) {
 	comeToRest(e)
 	good, target := c.Spec.DeepCopy(), c.Status.Target
 	controller, satellites := e.components(v1alpha1.ComponentController), e.components(v1alpha1.ComponentSatellite)
-	steps := len(e.Get().Status.History)
+	steps := len(e.Steps(e.Get()))
 
 	e.spec(func(s *v1alpha1.StorageClusterSpec) {
 		one := intstr.FromInt32(1)
@@ -214,13 +222,13 @@ func TestSpecChangesWhileReady(t *testing.T) {
 		}
 		return nil
 	})
-	if c.Status.Target != target || len(c.Status.History) != steps {
+	if c.Status.Target != target || len(e.Steps(c)) != steps {
 		t.Errorf("fields that hold at once moved the machine: %+v, target %s", c.Status.History[0], c.Status.Target)
 	}
 
 	e.spec(clusterProperty("Aux/example.com/turn", "one"))
 	c = e.waitAccepted(v1alpha1.PhaseReady)
-	if got := leftBy(c, fsm.SpecChanged); len(got) != 1 || got[0] != v1alpha1.PhaseReady {
+	if got := e.leftBy(c, fsm.SpecChanged); len(got) != 1 || got[0] != v1alpha1.PhaseReady {
 		t.Errorf("a property of the cluster: left %v", got)
 	}
 	if !slices.Equal(controller, e.components(v1alpha1.ComponentController)) {
@@ -253,7 +261,8 @@ func TestSpecChangesWhileReady(t *testing.T) {
 	e.spec(func(s *v1alpha1.StorageClusterSpec) { *s = *good.DeepCopy() })
 	c = e.waitAccepted(v1alpha1.PhaseReady)
 	if c.Status.Target != target || c.Status.Hold != nil || e.deploymentGeneration() != generation {
-		t.Errorf("after the refused change: target %s, hold %+v, Deployment's generation %d", c.Status.Target, c.Status.Hold, e.deploymentGeneration())
+		t.Errorf("after the refused change: target %s, hold %+v, Deployment's generation %d", c.Status.Target, c.Status.Hold,
+			e.deploymentGeneration())
 	}
 	if !slices.Equal(satellites, e.components(v1alpha1.ComponentSatellite)) {
 		t.Error("satellites were restarted for changes that do not concern them")

@@ -13,9 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -35,7 +36,7 @@ func suspend(e *env, v bool) {
 func untouched(e *env, where string) {
 	e.T.Helper()
 	e.Eventually("suspended in "+where, func() error {
-		if got := harness.Condition(e.Get(), v1alpha1.ConditionSuspended); got != "True/Suspended" {
+		if got := harness.Condition(e.Get(), conditions.Suspended); got != "True/Suspended" {
 			return fmt.Errorf("condition is %s", got)
 		}
 		return nil
@@ -82,7 +83,7 @@ func TestSuspendInEveryPhase(t *testing.T) {
 		suspend(e, false)
 	}
 	c := e.WaitPhase(v1alpha1.PhaseReady)
-	if got := harness.Condition(c, v1alpha1.ConditionSuspended); got != "False/NotSuspended" {
+	if got := harness.Condition(c, conditions.Suspended); got != "False/NotSuspended" {
 		t.Errorf("Suspended is %s", got)
 	}
 	noDuplicates(e)
@@ -97,13 +98,15 @@ func TestSuspendAfterInstallation(t *testing.T) {
 	e.WaitPhase(v1alpha1.PhaseReady)
 
 	suspend(e, true)
-	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: resources.SatelliteName}}
+	ds := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+		Name: resources.SatelliteName}}
 	if err := e.Client().Delete(e.Ctx, ds); err != nil {
 		t.Fatal(err)
 	}
 	untouched(e, "Ready")
 	suspend(e, false)
-	e.Eventually("the DaemonSet is made again", func() error { return e.Client().Get(e.Ctx, client.ObjectKeyFromObject(ds), ds) })
+	e.Eventually("the DaemonSet is made again",
+		func() error { return e.Client().Get(e.Ctx, client.ObjectKeyFromObject(ds), ds) })
 	e.WaitStatus("all nodes", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Phase == v1alpha1.PhaseReady && s.Nodes.Online == 3
 	})

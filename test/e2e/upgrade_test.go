@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
@@ -43,7 +44,8 @@ func (e *env) upgraded(n int) {
 	all := fmt.Sprintf("%d/%d", n, n)
 	e.Eventually("Ready with LINSTOR "+newVersion, func() error {
 		c := e.Get()
-		if s := &c.Status; s.Phase != v1alpha1.PhaseReady || s.Version != newVersion || s.Upgrade != nil || s.Nodes.Summary != all {
+		if s := &c.Status; s.Phase != v1alpha1.PhaseReady || s.Version != newVersion || s.Upgrade != nil ||
+			s.Nodes.Summary != all {
 			return fmt.Errorf("%s %s with %s, %+v: %s", s.Phase, s.Version, s.Nodes.Summary, s.Upgrade, s.Message)
 		}
 		return nil
@@ -77,9 +79,9 @@ func (e *env) waitStep(step v1alpha1.UpgradeStep) *v1alpha1.StorageCluster {
 }
 
 // passed are the phases that the cluster has gone through since its last Ready but one, the oldest first.
-func passedPhases(c *v1alpha1.StorageCluster) []v1alpha1.Phase {
+func (e *env) passedPhases(c *v1alpha1.StorageCluster) []v1alpha1.Phase {
 	var out []v1alpha1.Phase
-	for _, h := range c.Status.History {
+	for _, h := range e.Steps(c) {
 		out = append(out, h.To)
 		if h.From == v1alpha1.PhaseReady {
 			break
@@ -92,7 +94,7 @@ func passedPhases(c *v1alpha1.StorageCluster) []v1alpha1.Phase {
 func TestUpgrade(t *testing.T) {
 	e := oldCluster(t, 5)
 	roll := watchRoll(e)
-	e.Sim.SetBackup(kubelet.BackupParts)
+	e.Sim.Faults().SetBackup(kubelet.BackupParts)
 	e.Update(setVersion(newVersion))
 	c := e.waitStep(v1alpha1.UpgradeSatellites)
 	if u := c.Status.Upgrade; u.From != oldVersion || u.To != newVersion || u.NodesTotal != 5 {
@@ -100,18 +102,21 @@ func TestUpgrade(t *testing.T) {
 	}
 	e.Eventually("the conditions say what does not work", func() error {
 		c := e.Get()
-		cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionReconciling)
-		if cond == nil || cond.Reason != string(v1alpha1.PhaseUpgrading) || !strings.Contains(cond.Message, "volumes keep working") {
+		cond := meta.FindStatusCondition(c.Status.Conditions, conditions.Reconciling)
+		if cond == nil || cond.Reason != string(v1alpha1.PhaseUpgrading) ||
+			!strings.Contains(cond.Message, "volumes keep working") {
 			return fmt.Errorf("Reconciling is %+v", cond)
 		}
 		return nil
 	})
 	e.upgraded(5)
-	want := []v1alpha1.Phase{v1alpha1.PhaseAssessing, v1alpha1.PhaseUpgrading, v1alpha1.PhaseAssessing, v1alpha1.PhaseReady}
-	if got := passedPhases(e.Get()); !slices.Equal(got, want) {
+	want := []v1alpha1.Phase{v1alpha1.PhaseAssessing, v1alpha1.PhaseUpgrading, v1alpha1.PhaseAssessing,
+		v1alpha1.PhaseReady}
+	if got := e.passedPhases(e.Get()); !slices.Equal(got, want) {
 		t.Errorf("phases %v, want %v", got, want)
 	}
-	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites} {
+	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController,
+		v1alpha1.UpgradeSatellites} {
 		e.WaitEvent("Upgrade"+string(step), oldVersion, newVersion)
 	}
 	e.WaitEvent("UpgradeDone", newVersion)
@@ -125,7 +130,8 @@ func TestUpgrade(t *testing.T) {
 func TestUpgradeSurvivesItsOperator(t *testing.T) {
 	e := oldCluster(t, 3)
 	e.Update(setVersion(newVersion))
-	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites} {
+	for _, step := range []v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController,
+		v1alpha1.UpgradeSatellites} {
 		e.Eventually("step "+string(step)+" or a later one", func() error {
 			u := e.Get().Status.Upgrade
 			if u == nil || stepIndex(u.Step) < stepIndex(step) {
@@ -147,7 +153,8 @@ func TestUpgradeSurvivesItsOperator(t *testing.T) {
 }
 
 func stepIndex(s v1alpha1.UpgradeStep) int {
-	return slices.Index([]v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController, v1alpha1.UpgradeSatellites, v1alpha1.UpgradeVerify}, s)
+	return slices.Index([]v1alpha1.UpgradeStep{v1alpha1.UpgradePrechecks, v1alpha1.UpgradeController,
+		v1alpha1.UpgradeSatellites, v1alpha1.UpgradeVerify}, s)
 }
 
 // TestUpgradeSuspended suspends an upgrade whose controller is new and whose satellites are not.
@@ -161,7 +168,7 @@ func TestUpgradeSuspended(t *testing.T) {
 	if c.Status.Upgrade == nil || c.Status.Upgrade.Step != v1alpha1.UpgradeSatellites {
 		t.Errorf("upgrade is %+v", c.Status.Upgrade)
 	}
-	cond := meta.FindStatusCondition(c.Status.Conditions, v1alpha1.ConditionSuspended)
+	cond := meta.FindStatusCondition(c.Status.Conditions, conditions.Suspended)
 	for _, want := range []string{"keeps its step Satellites", "volumes keep working", "none can be created"} {
 		if !strings.Contains(cond.Message, want) {
 			t.Errorf("Suspended says %q, want %q", cond.Message, want)
@@ -174,7 +181,7 @@ func TestUpgradeSuspended(t *testing.T) {
 // TestUpgradeTakenBack reverts spec.version while the prechecks wait.
 func TestUpgradeTakenBack(t *testing.T) {
 	e := oldCluster(t, 3)
-	if err := e.Sim.KillNode(e.Ctx, otherNode(e)); err != nil {
+	if err := e.Sim.KillNode(e.Ctx, e.otherNode()); err != nil {
 		t.Fatal(err)
 	}
 	e.WaitPhase(v1alpha1.PhaseDegraded)
@@ -188,7 +195,8 @@ func TestUpgradeTakenBack(t *testing.T) {
 	})
 	e.Update(setVersion(oldVersion))
 	c = e.WaitPhase(v1alpha1.PhaseDegraded)
-	if c.Status.Version != oldVersion || c.Status.Upgrade != nil || !slices.ContainsFunc(c.Status.History, func(h v1alpha1.Transition) bool { return h.Event == string(fsm.Retreated) }) {
+	if c.Status.Version != oldVersion || c.Status.Upgrade != nil ||
+		!slices.ContainsFunc(e.Steps(c), func(h v1alpha1.Transition) bool { return h.Event == string(fsm.Retreated) }) {
 		t.Errorf("version %s, upgrade %+v, history %+v", c.Status.Version, c.Status.Upgrade, c.Status.History)
 	}
 	if got := e.Sim.World().Database("k8s").SchemaVersion(); got != oldVersion {
@@ -214,7 +222,7 @@ func TestUpgradeCannotBeTakenBackLater(t *testing.T) {
 func holdUpgradeBlocked(t *testing.T) {
 	for name, end := range map[string]func(*env, *v1alpha1.Hold){
 		"the copy is up to date again": func(e *env, h *v1alpha1.Hold) {
-			e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
+			e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "UpToDate")
 			e.ended(h, fsm.Cleared)
 		},
 		"checks are skipped": func(e *env, h *v1alpha1.Hold) { e.Resume(h, v1alpha1.OptionSkipChecks) },
@@ -227,7 +235,7 @@ func holdUpgradeBlocked(t *testing.T) {
 					e.T.Errorf("the satellite on %s runs %s", node, image)
 				}
 			}
-			e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
+			e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "UpToDate")
 			e.Update(setVersion(newVersion))
 		},
 	} {
@@ -237,7 +245,7 @@ func holdUpgradeBlocked(t *testing.T) {
 			e.Timing.Deadlines[fsm.Upgrading] = 5 * time.Second
 			e.Run()
 			volume(e, "pvc-1", "n1", "n2")
-			e.Sim.World().SetDiskState("pvc-1", "n2", "Inconsistent")
+			e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "Inconsistent")
 			e.Update(setVersion(newVersion))
 			h := e.held(v1alpha1.HoldUpgradeBlocked, "pvc-1", "n2", "Inconsistent")
 			if claim := e.claimData(); claim["upgradeTo"] != "" || claim["version"] != oldVersion {
@@ -251,13 +259,14 @@ func holdUpgradeBlocked(t *testing.T) {
 
 // holdUpgradeStuck loses the backup that the migration makes.
 func holdUpgradeStuck(t *testing.T) {
-	for name, result := range map[string]kubelet.BackupResult{"missing": kubelet.BackupMissing, "damaged": kubelet.BackupDamaged} {
+	for name, result := range map[string]kubelet.BackupResult{"missing": kubelet.BackupMissing,
+		"damaged": kubelet.BackupDamaged} {
 		t.Run(name, func(t *testing.T) {
 			e := oldCluster(t, 3)
 			e.StopOperator()
 			e.Timing.Deadlines[fsm.Upgrading] = 12 * time.Second
 			e.Run()
-			e.Sim.SetBackup(result)
+			e.Sim.Faults().SetBackup(result)
 			e.Update(setVersion(newVersion))
 			h := e.held(v1alpha1.HoldUpgradeStuck, "backup")
 			for node, image := range satelliteImages(e) {
@@ -313,17 +322,18 @@ func TestUpgradeStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 		}
 		return nil
 	})
-	e.Sim.SetImagePullError("piraeus-server:v" + newVersion) // pulled for the controller already
+	e.Sim.Faults().SetImagePullError("piraeus-server:v" + newVersion) // pulled for the controller already
 	h := e.held(v1alpha1.HoldSatellitesFailed, "ImagePull")
 	if _, order := roll.result(); len(order) != 1 {
 		t.Errorf("restarted were %v, want one", order)
 	}
-	e.Sim.SetImagePullError("")
+	e.Sim.Faults().SetImagePullError("")
 	e.ended(h, fsm.Cleared)
 	e.upgraded(4)
 }
 
-// TestUpgradeOnPodNetwork: LINSTOR cannot tell the copies on satellites that have not followed, and they get new addresses.
+// TestUpgradeOnPodNetwork: LINSTOR cannot tell the copies on satellites that have not followed, and they get new
+// addresses.
 func TestUpgradeOnPodNetwork(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
@@ -332,23 +342,25 @@ func TestUpgradeOnPodNetwork(t *testing.T) {
 	e.Apply(harness.Manifest("  version: " + oldVersion + "\n" + onPodNetwork + harness.ThinPool))
 	e.ready("3/3", "3/3")
 	volume(e, "pvc-1", "n1", "n2")
-	e.Sim.World().SetDiskState("pvc-1", "n2", "SyncTarget(40.00%)")
+	e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "SyncTarget(40.00%)")
 	roll := watchRoll(e)
 	e.Update(setVersion(newVersion))
 	e.Eventually("the prechecks wait for the resync", func() error {
-		if u := e.Get().Status.Upgrade; u == nil || !strings.Contains(u.Message, "the copy of volume pvc-1 on n2 is SyncTarget") {
+		if u := e.Get().Status.Upgrade; u == nil ||
+			!strings.Contains(u.Message, "the copy of volume pvc-1 on n2 is SyncTarget") {
 			return fmt.Errorf("upgrade is %+v", u)
 		}
 		return nil
 	})
-	e.Sim.World().SetDiskState("pvc-1", "n2", "UpToDate")
+	e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "UpToDate")
 	e.upgraded(3)
 	if most, order := roll.result(); most != 1 || len(order) != 3 {
 		t.Errorf("%d satellites were away at once; restarted were %v", most, order)
 	}
 }
 
-// TestUpgradeDeleted deletes the cluster in the middle of an upgrade, and takes its data up again: the upgrade is finished then.
+// TestUpgradeDeleted deletes the cluster in the middle of an upgrade, and takes its data up again: the upgrade is
+// finished then.
 func TestUpgradeDeleted(t *testing.T) {
 	e := oldCluster(t, 3)
 	e.Update(setVersion(newVersion))

@@ -1,9 +1,11 @@
-// Package harness is what the tests on a simulated cluster have in common: a real API server, controller manager and scheduler,
-// simulated nodes, a simulated LINSTOR on a machine model that loses data when it is treated badly, and an operator that can be
-// started, stopped and cut off from either. Every test runs under the checks of package invariants.
+// Package harness is what the tests on a simulated cluster have in common: a real API server, controller manager and
+// scheduler, simulated nodes, a simulated LINSTOR on a machine model that loses data when it is treated badly, and an
+// operator that can be started, stopped and cut off from either. Every test runs under the checks of package
+// invariants.
 package harness
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net/http"
@@ -20,9 +22,9 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -42,21 +44,21 @@ func Main(m *testing.M) int {
 
 // Env is a test's cluster.
 type Env struct {
-	// T is the test, Ctx ends with it.
-	T   testing.TB
-	Ctx context.Context //nolint:containedctx // it belongs to the test, as T does
-	// Sim is the simulated cluster.
-	Sim *simcluster.Cluster
+	Administrator
+
 	// Config is the operator's access to the API server.
 	Config *rest.Config
 	// Catalogue is the operator's; nil for the embedded one.
 	Catalogue *catalogue.Catalogue
 	// Timing is the operator's; change it before the operator starts.
-	Timing phases.Timing
-	// Lease is how long an operator that does not renew it stays the leader. One that is stopped gives it back.
+	Timing cluster.Timing
+	// Lease is how long an operator that does not renew it stays the leader. One that is stopped gives it back. It is
+	// long, because an API server that is slow for two thirds of it ends the operator, and no test but those about the
+	// Lease starts another one.
 	Lease time.Duration
-	// Patience is how long Eventually waits. Default: the constant of that name.
-	Patience time.Duration
+	// Probes is where operators that are started from now on serve their probes, such as 127.0.0.1:8081. Default:
+	// nowhere.
+	Probes string
 	// Transport and Wrap are seams for faults; nil for none.
 	Transport http.RoundTripper
 	Wrap      func(client.WithWatch) client.WithWatch
@@ -76,20 +78,23 @@ type Operator struct {
 }
 
 // Fast is a timing for tests: everything that a real cluster waits for in minutes takes a second or two.
-func Fast() phases.Timing {
-	t := phases.DefaultTiming()
+func Fast() cluster.Timing {
+	t := cluster.DefaultTiming()
 	for s := range t.Deadlines {
 		t.Deadlines[s] = 45 * time.Second
 	}
 	t.Straggler, t.HealthLost, t.HealthRegained = 3*time.Second, time.Second, time.Second
 	t.Join, t.Escalate = 10*time.Second, 4*time.Second
-	t.Leave, t.EvacuationAnswer, t.EvacuationStuck, t.NodeGone = time.Second, 3*time.Second, 3*time.Second, 3*time.Second
-	t.PollWorking, t.PollSteady, t.Safety, t.Capacity = 150*time.Millisecond, 400*time.Millisecond, time.Second, time.Second
+	t.TaintLasts, t.Leave, t.EvacuationAnswer, t.EvacuationStuck, t.NodeGone = 200*time.Millisecond, time.Second,
+		3*time.Second, 3*time.Second, 3*time.Second
+	t.PollWorking, t.PollSteady, t.Safety, t.Capacity = 150*time.Millisecond, 400*time.Millisecond, time.Second,
+		time.Second
+	t.Repair = 2 * time.Second
 	return t
 }
 
-// Start brings up a cluster with the operator's manifests; the operator itself is started by Run. Tests run beside each other,
-// as many as there are processors: most of a test is waiting.
+// Start brings up a cluster with the operator's manifests; the operator itself is started by Run. Tests run beside
+// each other, as many as there are processors: most of a test is waiting.
 func Start(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
 	t.Parallel()
@@ -103,23 +108,29 @@ func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	if !limited {
 		deadline = time.Now().Add(24 * time.Hour)
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(-time.Minute)) // so that the processes are stopped
+	// so that the processes are stopped
+	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(-time.Minute))
 	t.Cleanup(cancel)
 	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
 	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})
 	t.Cleanup(world.Close)
-	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, World: world, AuditLog: true, CrashBackoffMin: 50 * time.Millisecond, CrashBackoffMax: 400 * time.Millisecond})
+	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, World: world, AuditLog: true,
+		CrashBackoffMin: 50 * time.Millisecond, CrashBackoffMax: 400 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
 	root := filepath.Join("..", "..", "deploy")
-	if err := c.ApplyFile(ctx, filepath.Join(root, "crds"), filepath.Join(root, "operator.yaml")); err != nil {
+	if err := c.ApplyFile(ctx, filepath.Join(root, "crds"), filepath.Join(root, "operator.yaml"),
+		filepath.Join(root, "protection.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	e := &Env{T: t, Ctx: ctx, Sim: c, Timing: Fast(), Lease: 3 * time.Second, Patience: Patience}
+	admin := Administrator{Waiter: Waiter{T: t, Patience: Patience}, Ctx: ctx, Sim: c}
+	e := &Env{Administrator: admin, Timing: Fast(), Lease: time.Minute}
 	e.Eventually("the API serves StorageClusters", func() error {
-		return c.Client().List(ctx, &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "StorageClusterList", APIVersion: v1alpha1.GroupVersion.String()}})
+		return c.Client().List(ctx,
+			&metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "StorageClusterList",
+				APIVersion: v1alpha1.GroupVersion.String()}})
 	})
 	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, "storagecluster-operator"); err != nil {
 		t.Fatal(err)
@@ -150,8 +161,9 @@ func (e *Env) Run() {
 func (e *Env) launch() (*Operator, error) {
 	e.Metrics = prometheus.NewRegistry()
 	mgr, err := operator.New(e.Config, operator.Options{
-		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: "0", LeaderElect: true, LeaseDuration: e.Lease,
-		Catalogue: e.Catalogue, Timing: e.Timing, RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
+		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: cmp.Or(e.Probes, "0"),
+		LeaderElect: true, LeaseDuration: e.Lease, Catalogue: e.Catalogue, Timing: e.Timing,
+		RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
 		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: e.Metrics,
 	})
 	if err != nil {
@@ -211,9 +223,6 @@ func (e *Env) Dump(c *v1alpha1.StorageCluster) {
 		}
 	}
 }
-
-// Client is an administrator's client of the API server.
-func (e *Env) Client() client.Client { return e.Sim.Client() }
 
 // End stops one of several operators.
 func (e *Env) End(op *Operator) {

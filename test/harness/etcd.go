@@ -33,7 +33,8 @@ func StartEtcd(t testing.TB, address string) {
 	dir := t.TempDir()
 	ctx, cancel := context.WithCancel(context.Background())
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, "etcd"), "--data-dir="+dir, "--listen-client-urls=http://"+address,
-		"--advertise-client-urls=http://"+address, "--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"), "--log-level=error")
+		"--advertise-client-urls=http://"+address, "--listen-peer-urls=unix://"+filepath.Join(dir, "peer.sock"),
+		"--log-level=error")
 	cmd.Stderr = os.Stderr
 	if err := bound.Start(cmd); err != nil {
 		cancel()

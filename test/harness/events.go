@@ -8,11 +8,11 @@ import (
 )
 
 // Events are the StorageCluster's, in the order in which they came.
-func (e *Env) Events() []eventsv1.Event {
-	e.T.Helper()
+func (a *Administrator) Events() []eventsv1.Event {
+	a.T.Helper()
 	var list eventsv1.EventList
-	if err := e.Client().List(e.Ctx, &list); err != nil {
-		e.T.Fatal(err)
+	if err := a.Client().List(a.Ctx, &list); err != nil {
+		a.T.Fatal(err)
 	}
 	var out []eventsv1.Event
 	for _, ev := range list.Items {
@@ -24,10 +24,10 @@ func (e *Env) Events() []eventsv1.Event {
 }
 
 // WaitEvent waits for an Event of a reason whose note contains some texts.
-func (e *Env) WaitEvent(reason string, contains ...string) {
-	e.T.Helper()
-	e.Eventually("Event "+reason, func() error {
-		for _, ev := range e.Events() {
+func (a *Administrator) WaitEvent(reason string, contains ...string) {
+	a.T.Helper()
+	a.Eventually("Event "+reason, func() error {
+		for _, ev := range a.Events() {
 			if ev.Reason != reason {
 				continue
 			}
@@ -39,6 +39,6 @@ func (e *Env) WaitEvent(reason string, contains ...string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no such Event among %d", len(e.Events()))
+		return fmt.Errorf("no such Event among %d", len(a.Events()))
 	})
 }

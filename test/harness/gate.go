@@ -104,16 +104,19 @@ func (g *Gate) wrap(c client.WithWatch) client.WithWatch {
 		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
 			return g.pass(ctx, "", func() error { return c.Update(ctx, o, opts...) })
 		},
-		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
 			return g.pass(ctx, "", func() error { return c.Patch(ctx, o, p, opts...) })
 		},
-		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration,
+			opts ...client.ApplyOption) error {
 			return g.pass(ctx, "", func() error { return c.Apply(ctx, o, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
 			return g.pass(ctx, "", func() error { return c.Delete(ctx, o, opts...) })
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			var phase v1alpha1.Phase
 			if sc, ok := o.(*v1alpha1.StorageCluster); ok {
 				phase = sc.Status.Phase

@@ -10,12 +10,14 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
@@ -27,7 +29,9 @@ type guard struct {
 	mu         sync.Mutex
 	violations []string
 	seen       string // resourceVersion of the StorageCluster that was seen last
-	gaps       bool   // the API server restarts, and forgets versions that were not seen
+	steps      []v1alpha1.Transition
+	holds      map[string]string // texts of the cluster's holds, by id
+	gaps       bool              // the API server may forget versions that were not seen
 
 	stop func()
 	done chan struct{}
@@ -36,7 +40,7 @@ type guard struct {
 // startGuard begins to watch the StorageCluster.
 func (e *Env) startGuard() {
 	e.T.Helper()
-	g := &guard{done: make(chan struct{})}
+	g := &guard{done: make(chan struct{}), holds: map[string]string{}}
 	g.deletes = &invariants.Deletes{Reader: e.Client(), Violate: g.violate,
 		Registered: func(node string) bool {
 			status, _ := e.Sim.World().NodeStatus(node)
@@ -66,22 +70,43 @@ func (e *Env) startGuard() {
 	e.guard = g
 }
 
-// watchClusters lists the StorageClusters and watches them from there on.
-func watchClusters(ctx context.Context, c client.WithWatch) ([]v1alpha1.StorageCluster, watch.Interface, error) {
-	list := &v1alpha1.StorageClusterList{}
+// watchClusters lists the StorageClusters and watches them from there on. It does so without Go types: a watch with
+// types ends for good at the first stored value that a type refuses.
+func watchClusters(ctx context.Context, c client.WithWatch) ([]unstructured.Unstructured, watch.Interface, error) {
+	list := rawList()
 	if err := c.List(ctx, list); err != nil {
 		return nil, nil, err
 	}
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.GetResourceVersion(), &cache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			return c.Watch(ctx, &v1alpha1.StorageClusterList{}, &client.ListOptions{Raw: &o})
+			return c.Watch(ctx, rawList(), &client.ListOptions{Raw: &o})
 		},
 	})
 	return list.Items, w, err
 }
 
-// ExpectGaps tells the checks that the API server restarts: a version that nobody saw by then may be forgotten. The history in
-// the status still tells each step.
+func rawList() *unstructured.UnstructuredList {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("StorageClusterList"))
+	return list
+}
+
+// readable decodes a StorageCluster. One whose spec cannot be decoded is judged by its status, and comes without its
+// spec.
+func readable(raw *unstructured.Unstructured) (*v1alpha1.StorageCluster, error) {
+	c := &v1alpha1.StorageCluster{}
+	if kube.Decode(raw, c) == nil {
+		return c, nil
+	}
+	raw = raw.DeepCopy()
+	unstructured.RemoveNestedField(raw.Object, "spec")
+	c = &v1alpha1.StorageCluster{}
+	return c, kube.Decode(raw, c)
+}
+
+// ExpectGaps makes the checks accept that versions of the StorageCluster are missed, because the API server restarts
+// or gets another definition of the kind: it forgets a version that nobody saw by then. The history in the status
+// still shows each step.
 func (e *Env) ExpectGaps() {
 	e.guard.mu.Lock()
 	defer e.guard.mu.Unlock()
@@ -98,7 +123,12 @@ func (g *guard) violate(message string) {
 func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interface) {
 	defer close(g.done)
 	check := &invariants.Status{}
-	observe := func(c *v1alpha1.StorageCluster) {
+	observe := func(raw *unstructured.Unstructured) {
+		c, err := readable(raw)
+		if err != nil {
+			g.violate(err.Error())
+			return
+		}
 		for _, fault := range check.Observe(c) {
 			g.violate(fault)
 		}
@@ -107,15 +137,19 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 		}
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.seen = c.ResourceVersion
+		g.seen, g.steps = c.ResourceVersion, joinSteps(g.steps, c.Status.History)
+		if h := c.Status.Hold; h != nil {
+			g.holds[h.ID] = h.Message
+		}
 	}
 	for w != nil {
 		for ev := range w.ResultChan() {
-			switch c, ok := ev.Object.(*v1alpha1.StorageCluster); {
+			switch raw, ok := ev.Object.(*unstructured.Unstructured); {
 			case ok && (ev.Type == watch.Added || ev.Type == watch.Modified):
-				observe(c)
+				observe(raw)
 			case !ok && (!g.expectsGaps() || !apierrors.IsResourceExpired(apierrors.FromObject(ev.Object))):
-				g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v", ev.Object))
+				g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v",
+					ev.Object))
 			}
 		}
 		w = g.again(ctx, c, observe)
@@ -129,7 +163,8 @@ func (g *guard) expectsGaps() bool {
 }
 
 // again watches anew where gaps are expected; nil at the end.
-func (g *guard) again(ctx context.Context, c client.WithWatch, observe func(*v1alpha1.StorageCluster)) watch.Interface {
+func (g *guard) again(ctx context.Context, c client.WithWatch,
+	observe func(*unstructured.Unstructured)) watch.Interface {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for ctx.Err() == nil && g.expectsGaps() {
@@ -179,14 +214,14 @@ func (e *Env) finishGuard() []string {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for caught := false; !caught; {
-		c := &v1alpha1.StorageCluster{}
+		c := kube.Raw() // a test may end while the spec is unreadable
 		err := e.Client().Get(context.Background(), client.ObjectKey{Name: v1alpha1.ClusterName}, c)
 		g.mu.Lock()
-		caught = apierrors.IsNotFound(err) || err == nil && c.ResourceVersion == g.seen
+		caught = apierrors.IsNotFound(err) || err == nil && c.GetResourceVersion() == g.seen
 		g.mu.Unlock()
 		select {
 		case <-deadline:
-			g.violate(fmt.Sprintf("the watch on the StorageCluster did not see version %s (%v)", c.ResourceVersion, err))
+			g.violate(fmt.Sprintf("the watch on the StorageCluster did not see version %s (%v)", c.GetResourceVersion(), err))
 			caught = true
 		case <-tick.C:
 		}

@@ -6,34 +6,35 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
-// Linstor is a client of LINSTOR for the test's own use. All share their connections: each client with its own would keep some
-// open, and a campaign that looks at LINSTOR for an hour would run out of file descriptors.
-func (e *Env) Linstor() *linstor.Client {
-	e.T.Helper()
-	api, err := linstor.New(linstor.Options{Endpoint: e.Sim.LinstorURL(), Transport: http.DefaultTransport})
+// Linstor is a client of LINSTOR for the test's own use. All share their connections: each client with its own would
+// keep some open, and a campaign that looks at LINSTOR for an hour would run out of file descriptors.
+func (a *Administrator) Linstor() linstor.API {
+	a.T.Helper()
+	api, err := restclient.New(restclient.Options{Endpoint: a.Sim.LinstorURL(), Transport: http.DefaultTransport})
 	if err != nil {
-		e.T.Fatal(err)
+		a.T.Fatal(err)
 	}
 	return api
 }
 
 // View is what LINSTOR answers now.
-func (e *Env) View() *linstor.View {
-	e.T.Helper()
+func (a *Administrator) View() *linstor.View {
+	a.T.Helper()
 	var v *linstor.View
-	e.Eventually("look at LINSTOR", func() (err error) {
-		v, err = e.Linstor().View(e.Ctx, linstor.ViewOptions{})
+	a.Eventually("look at LINSTOR", func() (err error) {
+		v, err = a.Linstor().View(a.Ctx, linstor.ViewOptions{})
 		return err
 	})
 	return v
 }
 
 // LinstorNode is a node as LINSTOR has it.
-func (e *Env) LinstorNode(name string) (*linstor.Node, error) {
-	v, err := e.Linstor().View(e.Ctx, linstor.ViewOptions{})
+func (a *Administrator) LinstorNode(name string) (*linstor.Node, error) {
+	v, err := a.Linstor().View(a.Ctx, linstor.ViewOptions{})
 	if err != nil {
 		return nil, err
 	}
@@ -44,22 +45,34 @@ func (e *Env) LinstorNode(name string) (*linstor.Node, error) {
 }
 
 // LinstorPost is what an administrator does with LINSTOR's client.
-func (e *Env) LinstorPost(path, body string) {
-	e.T.Helper()
-	req, err := http.NewRequestWithContext(e.Ctx, http.MethodPost, e.Sim.LinstorURL()+path, strings.NewReader(body))
+func (a *Administrator) LinstorPost(path, body string) {
+	a.T.Helper()
+	req, err := http.NewRequestWithContext(a.Ctx, http.MethodPost, a.Sim.LinstorURL()+path, strings.NewReader(body))
 	if err != nil {
-		e.T.Fatal(err)
+		a.T.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		e.T.Fatal(err)
+		a.T.Fatal(err)
 	}
 	_ = resp.Body.Close()
 	if resp.StatusCode != http.StatusCreated {
-		e.T.Fatalf("POST %s: %s", path, resp.Status)
+		a.T.Fatalf("POST %s: %s", path, resp.Status)
 	}
 }
 
+// Signature is what is on the disk of a serial number.
+func (a *Administrator) Signature(node, serial string) string {
+	a.T.Helper()
+	for _, d := range a.Sim.World().Machine(node).Disks() {
+		if d.Serial == serial {
+			return d.Signature
+		}
+	}
+	a.T.Fatalf("node %s has no disk %s", node, serial)
+	return ""
+}
+
 // Fault sets what goes wrong with LINSTOR's answers; nil for nothing.
-func (e *Env) Fault(f func(r *http.Request) *sim.Fault) { e.Sim.World().SetFault(f) }
+func (a *Administrator) Fault(f func(r *http.Request) *sim.Fault) { a.Sim.World().SetFault(f) }

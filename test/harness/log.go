@@ -36,8 +36,8 @@ func TapLog(t testing.TB, f func(line string)) {
 	})
 }
 
-// highest is the verbosity of the operator's --log-level debug, above which it cannot go. Kubernetes' client would log the bodies
-// of its requests, Secrets included, from 8 on.
+// highest is the verbosity of the operator's --log-level debug, above which it cannot go. Kubernetes' client would log
+// the bodies of its requests, Secrets included, from 8 on.
 const highest = 1
 
 // testLogger prints the operator's log if E2E_LOG is set, and gives it to whoever taps it.

@@ -3,7 +3,7 @@ package harness
 import (
 	"fmt"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -11,13 +11,17 @@ import (
 func Machine(i int) sim.MachineSpec {
 	return sim.MachineSpec{
 		Disks: []sim.Disk{
-			{Name: "sda", SizeBytes: 100 << 30, Model: "OS", Serial: fmt.Sprintf("OS%d", i), WWN: fmt.Sprintf("0x5000%d", i), Signature: "gpt"},
-			{Name: "sdb", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: fmt.Sprintf("S4EV%d", i), WWN: fmt.Sprintf("0x6000%d", i)},
-			{Name: "sdc", SizeBytes: 8 << 40, Rotational: true, Model: "ST8000", Serial: fmt.Sprintf("ZA%d", i), WWN: fmt.Sprintf("0x7000%d", i)},
+			{Name: "sda", SizeBytes: 100 << 30, Model: "OS", Serial: fmt.Sprintf("OS%d", i), WWN: fmt.Sprintf("0x5000%d", i),
+				Signature: "gpt"},
+			{Name: "sdb", SizeBytes: 500 << 30, Model: "INTEL SSDPE2KX", Serial: fmt.Sprintf("S4EV%d", i),
+				WWN: fmt.Sprintf("0x6000%d", i)},
+			{Name: "sdc", SizeBytes: 8 << 40, Rotational: true, Model: "ST8000", Serial: fmt.Sprintf("ZA%d", i),
+				WWN: fmt.Sprintf("0x7000%d", i)},
 		},
-		VolumeGroups: []sim.VolumeGroup{{Name: "vg_ssd0", SizeKiB: 200 << 20, ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 180 << 20}}}},
-		ZPools:       []sim.ZPool{{Name: "tank", SizeKiB: 300 << 20}},
-		Directories:  []string{"/var/lib", "/var/lib/linstor-pools"},
+		VolumeGroups: []sim.VolumeGroup{{Name: "vg_ssd0", SizeKiB: 200 << 20,
+			ThinPools: []sim.ThinPool{{Name: "thin", SizeKiB: 180 << 20}}}},
+		ZPools:      []sim.ZPool{{Name: "tank", SizeKiB: 300 << 20}},
+		Directories: []string{"/var/lib", "/var/lib/linstor-pools"},
 	}
 }
 
@@ -25,7 +29,8 @@ func Machine(i int) sim.MachineSpec {
 func Nodes(n int) []simcluster.NodeSpec {
 	out := make([]simcluster.NodeSpec, 0, n)
 	for i := 1; i <= n; i++ {
-		out = append(out, simcluster.NodeSpec{Name: fmt.Sprintf("n%d", i), Machine: Machine(i), Labels: map[string]string{"example.com/storage": "true", "example.com/disk": "nvme"}})
+		out = append(out, simcluster.NodeSpec{Name: fmt.Sprintf("n%d", i), Machine: Machine(i),
+			Labels: map[string]string{"example.com/storage": "true", "example.com/disk": "nvme"}})
 	}
 	return out
 }

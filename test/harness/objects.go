@@ -16,17 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
 
 // Owned lists the objects with the operator's label in the workloads' namespace, as "Kind/name", pods left out.
-func (e *Env) Owned() []string {
-	e.T.Helper()
+func (a *Administrator) Owned() []string {
+	a.T.Helper()
 	var out []string
 	for kind, list := range map[string]client.ObjectList{
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
-		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{}, "ControllerRevision": &appsv1.ControllerRevisionList{},
+		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
+		"ControllerRevision": &appsv1.ControllerRevisionList{},
 	} {
-		for _, o := range e.Objects(list) {
+		for _, o := range a.Objects(list) {
 			name := o.Name
 			// A workload's own revisions are named after it and are not ours.
 			if kind == "ControllerRevision" {
@@ -43,25 +45,27 @@ func (e *Env) Owned() []string {
 }
 
 // Objects lists the operator's objects of one kind.
-func (e *Env) Objects(list client.ObjectList) []metav1.ObjectMeta {
-	e.T.Helper()
-	err := e.Client().List(e.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace), client.HasLabels{v1alpha1.LabelCluster})
+func (a *Administrator) Objects(list client.ObjectList) []metav1.ObjectMeta {
+	a.T.Helper()
+	err := a.Client().List(a.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.HasLabels{v1alpha1.LabelCluster})
 	if err != nil {
-		e.T.Fatal(err)
+		a.T.Fatal(err)
 	}
 	var out []metav1.ObjectMeta
 	_ = forEach(list, func(o client.Object) {
-		out = append(out, metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels(), UID: o.GetUID(), DeletionTimestamp: o.GetDeletionTimestamp()})
+		out = append(out, metav1.ObjectMeta{Name: o.GetName(), Labels: o.GetLabels(), UID: o.GetUID(),
+			DeletionTimestamp: o.GetDeletionTimestamp()})
 	})
 	return out
 }
 
 // MemberLabels lists the nodes that carry a label of the operator's.
-func (e *Env) MemberLabels() []string {
-	e.T.Helper()
+func (a *Administrator) MemberLabels() []string {
+	a.T.Helper()
 	var list corev1.NodeList
-	if err := e.Client().List(e.Ctx, &list); err != nil {
-		e.T.Fatal(err)
+	if err := a.Client().List(a.Ctx, &list); err != nil {
+		a.T.Fatal(err)
 	}
 	var out []string
 	for _, n := range list.Items {
@@ -74,37 +78,37 @@ func (e *Env) MemberLabels() []string {
 	return out
 }
 
-// LetDelete takes the policy away that refuses to delete a cluster with volumes, as a deletion that began just before the
-// volume was made would pass it.
-func (e *Env) LetDelete() {
-	e.T.Helper()
+// LetDelete takes the policy away that refuses to delete a cluster with volumes, as a deletion that began just before
+// the volume was made would pass it.
+func (a *Administrator) LetDelete() {
+	a.T.Helper()
 	b := &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "storagecluster-deletion"}}
-	if err := client.IgnoreNotFound(e.Client().Delete(e.Ctx, b)); err != nil {
-		e.T.Fatal(err)
+	if err := client.IgnoreNotFound(a.Client().Delete(a.Ctx, b)); err != nil {
+		a.T.Fatal(err)
 	}
 }
 
 // NoPods is an error while a pod of ours is on a node that is ready.
-func (e *Env) NoPods() error {
+func (a *Administrator) NoPods() error {
 	var pods corev1.PodList
-	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace)); err != nil {
+	if err := a.Client().List(a.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace)); err != nil {
 		return err
 	}
 	for _, p := range pods.Items {
-		if NodeReady(e.Node(p.Spec.NodeName)) {
+		if invariants.NodeReady(a.Node(p.Spec.NodeName)) {
 			return fmt.Errorf("pod %s is still there", p.Name)
 		}
 	}
 	return nil
 }
 
-// WaitReleased waits until the operator has let the StorageCluster go. With a foreground deletion, Kubernetes' own finalizer
-// may be left.
-func (e *Env) WaitReleased() {
-	e.T.Helper()
-	e.Eventually("the operator lets the StorageCluster go", func() error {
+// WaitReleased waits until the operator has let the StorageCluster go. With a foreground deletion, Kubernetes' own
+// finalizer may be left.
+func (a *Administrator) WaitReleased() {
+	a.T.Helper()
+	a.Eventually("the operator lets the StorageCluster go", func() error {
 		c := &v1alpha1.StorageCluster{}
-		err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
+		err := a.Client().Get(a.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
@@ -117,29 +121,22 @@ func (e *Env) WaitReleased() {
 	})
 }
 
-// WaitCollected waits for the garbage collector's part of a foreground deletion. It looks for new kinds of objects every 30
-// seconds only, so the first deletion after the start takes that long.
-func (e *Env) WaitCollected() {
-	e.T.Helper()
+// WaitCollected waits for the garbage collector's part of a foreground deletion. It looks for new kinds of objects
+// every 30 seconds only, so the first deletion after the start takes that long.
+func (a *Administrator) WaitCollected() {
+	a.T.Helper()
 	late := time.After(3 * Patience)
 	for {
-		err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{})
+		err := a.Client().Get(a.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{})
 		if apierrors.IsNotFound(err) {
 			return
 		}
 		select {
 		case <-late:
-			e.T.Fatalf("the StorageCluster is not gone: %v", err)
+			a.T.Fatalf("the StorageCluster is not gone: %v", err)
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
-}
-
-// NodeReady is whether a Node is.
-func NodeReady(n *corev1.Node) bool {
-	return slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
-		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
-	})
 }
 
 // forEach calls f for each item of a list.

@@ -15,11 +15,11 @@ const OperatorUser = "system:serviceaccount:" + v1alpha1.OperatorNamespace + ":s
 
 // Requests are the operator's finished requests to the API server, from the n-th of all audited requests on; the
 // second result is where the next look begins.
-func (e *Env) Requests(from int) ([]simcluster.AuditEvent, int) {
-	e.T.Helper()
-	all, err := e.Sim.AuditEvents()
+func (a *Administrator) Requests(from int) ([]simcluster.AuditEvent, int) {
+	a.T.Helper()
+	all, err := a.Sim.AuditEvents()
 	if err != nil {
-		e.T.Fatal(err)
+		a.T.Fatal(err)
 	}
 	var out []simcluster.AuditEvent
 	for _, ev := range all[from:] {
@@ -31,16 +31,19 @@ func (e *Env) Requests(from int) ([]simcluster.AuditEvent, int) {
 }
 
 // Writes are the requests with which the operator changed something, leader election aside.
-func (e *Env) Writes(from int) []simcluster.AuditEvent {
-	e.T.Helper()
-	requests, _ := e.Requests(from)
-	return slices.DeleteFunc(requests, func(ev simcluster.AuditEvent) bool { return !ev.Mutating() || ev.Resource == "leases" })
+func (a *Administrator) Writes(from int) []simcluster.AuditEvent {
+	a.T.Helper()
+	requests, _ := a.Requests(from)
+	return slices.DeleteFunc(requests, func(ev simcluster.AuditEvent) bool {
+		return !ev.Mutating() ||
+			ev.Resource == "leases"
+	})
 }
 
 // AuditMark is where the audit log ends now, for Requests and Writes.
-func (e *Env) AuditMark() int {
-	e.T.Helper()
-	_, mark := e.Requests(0)
+func (a *Administrator) AuditMark() int {
+	a.T.Helper()
+	_, mark := a.Requests(0)
 	return mark
 }
 

@@ -1,8 +1,10 @@
 package harness
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -10,40 +12,69 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
+// Waiter waits for a test, and ends the test when it waited in vain.
+type Waiter struct {
+	// T is the test.
+	T testing.TB
+	// Patience is how long Eventually waits. Default: the constant of that name.
+	Patience time.Duration
+}
+
 // Eventually polls until the condition holds.
-func (e *Env) Eventually(what string, f func() error) {
-	e.T.Helper()
-	e.EventuallyEvery(50*time.Millisecond, what, f)
+func (w *Waiter) Eventually(what string, f func() error) {
+	w.T.Helper()
+	w.EventuallyEvery(50*time.Millisecond, what, f)
 }
 
 // EventuallyEvery is Eventually for a look that costs so much that it is not taken all the time.
-func (e *Env) EventuallyEvery(every time.Duration, what string, f func() error) {
-	e.T.Helper()
-	deadline := time.After(e.Patience)
-	tick := time.NewTicker(every)
-	defer tick.Stop()
-	var err error
+func (w *Waiter) EventuallyEvery(every time.Duration, what string, f func() error) {
+	w.T.Helper()
+	deadline := time.After(w.Patience)
 	for {
-		if err = f(); err == nil {
+		begin := time.Now()
+		err := f()
+		if err == nil {
 			return
 		}
 		select {
 		case <-deadline:
-			e.T.Fatalf("%s: not within %s: %v", what, e.Patience, err)
-		case <-tick.C:
+			w.T.Fatalf("%s: not within %s: %v", what, w.Patience, err)
+		case <-time.After(Pause(every, time.Since(begin))):
 		}
 	}
 }
 
+// Pause is how long to wait after a look that took so long, and at least. Where the machine is busy, looks take
+// longer; they are not to be what keeps it busy.
+func Pause(least, took time.Duration) time.Duration { return max(least, 4*took) }
+
+// Quiet waits until look has found nothing new for d. It takes a look for each tenth of a second as well: a process
+// that stood still has looked at nothing. look says what is new, and begins anew with it; "" if there is nothing.
+func (w *Waiter) Quiet(d time.Duration, what string, look func() string) {
+	w.T.Helper()
+	since, looks := time.Now(), 0
+	w.Eventually(what, func() error {
+		if news := look(); news != "" {
+			since, looks = time.Now(), 0
+			return errors.New(news)
+		}
+		looks++
+		if quiet := time.Since(since); quiet < d || looks < int(d/(100*time.Millisecond)) {
+			return fmt.Errorf("quiet for %s and %d looks only", quiet, looks)
+		}
+		return nil
+	})
+}
+
 // During checks that a condition holds all the time.
-func (e *Env) During(d time.Duration, what string, f func() error) {
-	e.T.Helper()
+func (w *Waiter) During(d time.Duration, what string, f func() error) {
+	w.T.Helper()
 	deadline := time.After(d)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		if err := f(); err != nil {
-			e.T.Fatalf("%s: %v", what, err)
+			w.T.Fatalf("%s: %v", what, err)
 		}
 		select {
 		case <-deadline:
@@ -54,11 +85,11 @@ func (e *Env) During(d time.Duration, what string, f func() error) {
 }
 
 // WaitPhase waits for a phase.
-func (e *Env) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
-	e.T.Helper()
+func (a *Administrator) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
+	a.T.Helper()
 	var c *v1alpha1.StorageCluster
-	e.Eventually("phase "+string(p), func() error {
-		c = e.Get()
+	a.Eventually("phase "+string(p), func() error {
+		c = a.Get()
 		if c.Status.Phase != p {
 			return fmt.Errorf("phase is %s: %s", c.Status.Phase, c.Status.Message)
 		}
@@ -68,11 +99,11 @@ func (e *Env) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 }
 
 // WaitHold waits for the cluster's hold of a reason.
-func (e *Env) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
-	e.T.Helper()
+func (a *Administrator) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
+	a.T.Helper()
 	var hold *v1alpha1.Hold
-	e.Eventually("hold "+string(r), func() error {
-		c := e.Get()
+	a.Eventually("hold "+string(r), func() error {
+		c := a.Get()
 		if hold = c.Status.Hold; hold == nil || hold.Reason != r {
 			return fmt.Errorf("phase is %s, hold is %+v: %s", c.Status.Phase, hold, c.Status.Message)
 		}
@@ -82,11 +113,11 @@ func (e *Env) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 }
 
 // WaitNodeHold waits for a hold of single nodes.
-func (e *Env) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
-	e.T.Helper()
+func (a *Administrator) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
+	a.T.Helper()
 	var hold *v1alpha1.Hold
-	e.Eventually("node hold "+string(r), func() error {
-		holds := e.Get().Status.NodeHolds
+	a.Eventually("node hold "+string(r), func() error {
+		holds := a.Get().Status.NodeHolds
 		i := slices.IndexFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == r })
 		if i < 0 {
 			return fmt.Errorf("node holds are %+v", holds)
@@ -98,11 +129,11 @@ func (e *Env) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 }
 
 // WaitGone waits until the StorageCluster is gone.
-func (e *Env) WaitGone() {
-	e.T.Helper()
-	e.Eventually("the StorageCluster is gone", func() error {
+func (a *Administrator) WaitGone() {
+	a.T.Helper()
+	a.Eventually("the StorageCluster is gone", func() error {
 		c := &v1alpha1.StorageCluster{}
-		err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
+		err := a.Client().Get(a.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
 		if err == nil {
 			return fmt.Errorf("still there: %s %s", c.Status.Phase, c.Status.Message)
 		}
@@ -111,24 +142,52 @@ func (e *Env) WaitGone() {
 }
 
 // WaitStatus waits until the status is as wanted.
-func (e *Env) WaitStatus(what string, ok func(*v1alpha1.StorageClusterStatus) bool) *v1alpha1.StorageCluster {
-	e.T.Helper()
+func (a *Administrator) WaitStatus(what string,
+	ok func(*v1alpha1.StorageClusterStatus) bool) *v1alpha1.StorageCluster {
+	a.T.Helper()
 	var c *v1alpha1.StorageCluster
-	e.Eventually(what, func() error {
-		if c = e.Get(); !ok(&c.Status) {
-			return fmt.Errorf("phase %s, nodes %+v, pools %s: %s", c.Status.Phase, c.Status.Nodes, c.Status.Pools.Summary, c.Status.Message)
+	a.Eventually(what, func() error {
+		if c = a.Get(); !ok(&c.Status) {
+			return fmt.Errorf("phase %s, nodes %+v, pools %s: %s", c.Status.Phase, c.Status.Nodes, c.Status.Pools.Summary,
+				c.Status.Message)
 		}
 		return nil
 	})
 	return c
 }
 
+// WaitPools waits until the status counts pools like this: "2/3".
+func (a *Administrator) WaitPools(summary string) {
+	a.T.Helper()
+	a.WaitStatus("pools "+summary, func(s *v1alpha1.StorageClusterStatus) bool { return s.Pools.Summary == summary })
+}
+
+// WaitVolumes waits until the status counts so many volumes.
+func (a *Administrator) WaitVolumes(total int32) {
+	a.T.Helper()
+	a.WaitStatus(fmt.Sprintf("%d volumes", total), func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Volumes != nil && s.Volumes.Total == total
+	})
+}
+
+// WaitConnection waits until LINSTOR has such a connection to the satellite of a node: "ONLINE", "OFFLINE", or "" once
+// it does not know the node.
+func (a *Administrator) WaitConnection(node, status string) {
+	a.T.Helper()
+	a.Eventually(fmt.Sprintf("LINSTOR's connection to %s is %q", node, status), func() error {
+		if got, _ := a.Sim.World().NodeStatus(node); got != status {
+			return fmt.Errorf("it is %q", got)
+		}
+		return nil
+	})
+}
+
 // Await waits for a channel to be closed.
-func (e *Env) Await(what string, ch <-chan struct{}) {
-	e.T.Helper()
+func (a *Administrator) Await(what string, ch <-chan struct{}) {
+	a.T.Helper()
 	select {
 	case <-ch:
 	case <-time.After(Patience):
-		e.T.Fatalf("%s: not within %s; the cluster is %+v", what, Patience, e.Get().Status)
+		a.T.Fatalf("%s: not within %s; the cluster is %+v", what, Patience, a.Get().Status)
 	}
 }

@@ -19,13 +19,14 @@ import (
 type Deletes struct {
 	// Reader reads from the API server.
 	Reader client.Reader
-	// Registered is whether LINSTOR knows a node, Online whether it reports it as ONLINE.
+	// Registered reports whether LINSTOR knows a node, Online whether it reports it as ONLINE.
 	Registered, Online func(node string) bool
 	// Violate is told what is wrong.
 	Violate func(message string)
 
-	mu   sync.Mutex
-	down map[string]types.UID // satellite pods that operators deleted, by node, until LINSTOR has seen their successors ONLINE
+	mu sync.Mutex
+	// satellite pods that operators deleted, by node, until LINSTOR has seen their successors ONLINE
+	down map[string]types.UID
 }
 
 // Wrap puts the checks before an operator's client.
@@ -61,16 +62,19 @@ func (d *Deletes) precondition(o client.Object, opts []client.DeleteOption) {
 	options := &client.DeleteOptions{}
 	options.ApplyOptions(opts)
 	if p := options.Preconditions; p == nil || p.UID == nil || *p.UID == "" || *p.UID != o.GetUID() {
-		d.Violate(fmt.Sprintf("the operator deletes %T %s/%s without the UID of the object that it saw: use kube.Writer.Delete", o, o.GetNamespace(), o.GetName()))
+		d.Violate(fmt.Sprintf("the operator deletes %T %s/%s without the UID of the object that it saw: use "+
+			"kube.Writer.Delete", o, o.GetNamespace(), o.GetName()))
 	}
 }
 
-// deletePod judges a satellite's restart before it happens. One at a time is judged, so that two at once see each other.
+// deletePod judges a satellite's restart before it happens. One at a time is judged, so that two at once see each
+// other.
 func (d *Deletes) deletePod(ctx context.Context, pod *corev1.Pod, do func() error) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var pods corev1.PodList
-	err := d.Reader.List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	err := d.Reader.List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	if err != nil {
 		return fmt.Errorf("judge the deletion of a pod: %w", err)
 	}
@@ -108,7 +112,8 @@ func (d *Deletes) restart(ctx context.Context, pod *corev1.Pod, pods []corev1.Po
 	if err := d.Reader.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c); err != nil {
 		return Restart{}, fmt.Errorf("judge the deletion of a pod: %w", err)
 	}
-	r := Restart{Node: pod.Spec.NodeName, Zones: map[string]string{}, PodNetwork: c.Spec.Nodes.Network.Mode == v1alpha1.NetworkPod}
+	r := Restart{Node: pod.Spec.NodeName, Zones: map[string]string{},
+		PodNetwork: c.Spec.Nodes.Network.Mode == v1alpha1.NetworkPod}
 	var nodes corev1.NodeList
 	if err := d.Reader.List(ctx, &nodes); err != nil {
 		return Restart{}, fmt.Errorf("judge the deletion of a pod: %w", err)
@@ -123,7 +128,7 @@ func (d *Deletes) restart(ctx context.Context, pod *corev1.Pod, pods []corev1.Po
 	}
 	for i := range pods {
 		p := &pods[i]
-		if p.Labels[revisionLabel] != pod.Labels[revisionLabel] && ready(p) && d.Online(p.Spec.NodeName) {
+		if p.Labels[revisionLabel] != pod.Labels[revisionLabel] && PodReady(p) && d.Online(p.Spec.NodeName) {
 			r.Proved = true
 		}
 	}
@@ -136,8 +141,8 @@ func (d *Deletes) restart(ctx context.Context, pod *corev1.Pod, pods []corev1.Po
 	return r, nil
 }
 
-// Look notes which satellites are back. A deletion looks by itself; it must also be seen in between, because a satellite may come
-// back and be cut off again before the next deletion: an upgrade of the controller cuts off all.
+// Look notes which satellites are back. A deletion looks by itself; it must also be seen in between, because a
+// satellite may come back and be cut off again before the next deletion: an upgrade of the controller cuts off all.
 func (d *Deletes) Look(ctx context.Context) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -145,7 +150,8 @@ func (d *Deletes) Look(ctx context.Context) error {
 		return nil
 	}
 	var pods corev1.PodList
-	err := d.Reader.List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace), client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+	err := d.Reader.List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
 	if err != nil {
 		return fmt.Errorf("look for satellites that are back: %w", err)
 	}
@@ -153,7 +159,8 @@ func (d *Deletes) Look(ctx context.Context) error {
 	return nil
 }
 
-// back forgets the satellites whose successors are ONLINE, and those whose nodes LINSTOR does not have any more: they serve nothing.
+// back forgets the satellites whose successors are ONLINE, and those whose nodes LINSTOR does not have any more: they
+// serve nothing.
 func (d *Deletes) back(pods []corev1.Pod) {
 	maps.DeleteFunc(d.down, func(node string, _ types.UID) bool { return !d.Registered(node) })
 	for i := range pods {
@@ -162,13 +169,4 @@ func (d *Deletes) back(pods []corev1.Pod) {
 			delete(d.down, p.Spec.NodeName)
 		}
 	}
-}
-
-func ready(p *corev1.Pod) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }

@@ -20,13 +20,16 @@ func TestRestart(t *testing.T) {
 		r    Restart
 		want string
 	}{
-		"the first":                           {r: Restart{Node: "n1"}},
-		"a second before the first is back":   {r: Restart{Node: "n2", Down: []string{"n1"}}, want: "1 at the same time"},
-		"a quarter of eight":                  {r: Restart{Node: "n2", Down: []string{"n1"}, Proved: true}},
-		"more than a quarter":                 {r: Restart{Node: "n3", Down: []string{"n1", "n2"}, Proved: true}, want: "2 at the same time"},
-		"one in each zone":                    {r: Restart{Node: "n5", Down: []string{"n1", "n3", "n7"}, PodNetwork: true}},
-		"two in a zone":                       {r: Restart{Node: "n4", Down: []string{"n1", "n3"}, PodNetwork: true}, want: `same zone "b"`},
-		"two without a zone, which is a zone": {r: Restart{Node: "n8", Down: []string{"n7"}, PodNetwork: true}, want: "same zone"},
+		"the first":                         {r: Restart{Node: "n1"}},
+		"a second before the first is back": {r: Restart{Node: "n2", Down: []string{"n1"}}, want: "1 at the same time"},
+		"a quarter of eight":                {r: Restart{Node: "n2", Down: []string{"n1"}, Proved: true}},
+		"more than a quarter": {r: Restart{Node: "n3", Down: []string{"n1", "n2"}, Proved: true},
+			want: "2 at the same time"},
+		"one in each zone": {r: Restart{Node: "n5", Down: []string{"n1", "n3", "n7"}, PodNetwork: true}},
+		"two in a zone": {r: Restart{Node: "n4", Down: []string{"n1", "n3"}, PodNetwork: true},
+			want: `same zone "b"`},
+		"two without a zone, which is a zone": {r: Restart{Node: "n8", Down: []string{"n7"}, PodNetwork: true},
+			want: "same zone"},
 	}
 	for name, tt := range tests {
 		tt.r.Zones = zones
@@ -60,13 +63,16 @@ func TestDeletes(t *testing.T) {
 	}
 	objects := []client.Object{&v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName}}}
 	for _, n := range []string{"n1", "n2", "n3"} {
-		objects = append(objects, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{v1alpha1.LabelMember: v1alpha1.ClusterName}}}, satellitePod(n, "old-"+n, "1"))
+		objects = append(objects,
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n,
+				Labels: map[string]string{v1alpha1.LabelMember: v1alpha1.ClusterName}}}, satellitePod(n, "old-"+n, "1"))
 	}
 	api := fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).Build()
 	offline := map[string]bool{}
 	var got []string
 	unknown := map[string]bool{"n2": true}
-	d := &Deletes{Reader: api, Registered: func(n string) bool { return !unknown[n] }, Online: func(n string) bool { return !offline[n] }, Violate: func(m string) { got = append(got, m) }}
+	d := &Deletes{Reader: api, Registered: func(n string) bool { return !unknown[n] },
+		Online: func(n string) bool { return !offline[n] }, Violate: func(m string) { got = append(got, m) }}
 	c := d.Wrap(api)
 	restart := func(node string, opts ...client.DeleteOption) {
 		t.Helper()
@@ -105,7 +111,8 @@ func TestDeletes(t *testing.T) {
 	expect("the second before LINSTOR has seen the first", "1 at the same time are allowed (no satellite of the new make")
 	offline["n1"] = false
 	restart("n3")
-	expect("the third, with n2's still away", "while [n2] are not back ONLINE after it deleted theirs: 1 at the same time are allowed (a quarter of 3")
+	expect("the third, with n2's still away",
+		"while [n2] are not back ONLINE after it deleted theirs: 1 at the same time are allowed (a quarter of 3")
 	if err := api.Create(t.Context(), satellitePod("n3", "new-n3", "2")); err != nil {
 		t.Fatal(err)
 	}

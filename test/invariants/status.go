@@ -1,5 +1,5 @@
-// Package invariants holds what must be true at every step of every end-to-end test, whatever the test is about. Nothing in
-// here asks the operator's own code: what it counts and allows is stated once more.
+// Package invariants holds what must be true at every step of every end-to-end test, whatever the test is about.
+// Nothing in here asks the operator's own code: what it counts and allows is stated once more.
 package invariants
 
 import (
@@ -11,13 +11,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 )
 
 const (
 	// historyLength is how many phase changes a status keeps.
-	historyLength = 20
+	historyLength = 5
 	// statusLimit bounds a status in bytes.
 	statusLimit = 64 << 10
 )
@@ -36,6 +37,7 @@ func (s *Status) Observe(c *v1alpha1.StorageCluster) []string {
 	}
 	faults := &faultList{version: c.ResourceVersion}
 	checkForm(c, faults)
+	checkConditions(&c.Status, faults)
 	if before == nil || before.UID != c.UID || before.Status.Phase == "" {
 		begin := &v1alpha1.StorageCluster{}
 		begin.Status.Phase = v1alpha1.PhasePending
@@ -59,14 +61,16 @@ func checkForm(c *v1alpha1.StorageCluster, faults *faultList) {
 	st := &c.Status
 	raw, err := json.Marshal(st)
 	if err != nil || len(raw) >= statusLimit {
-		faults.add("the status has %d bytes (%v), %d are allowed: look for a list without a bound", len(raw), err, statusLimit)
+		faults.add("the status has %d bytes (%v), %d are allowed: look for a list without a bound", len(raw), err,
+			statusLimit)
 	}
-	for _, kind := range v1alpha1.ConditionTypes() {
+	for _, kind := range conditions.Types() {
 		cond := meta.FindStatusCondition(st.Conditions, kind)
 		switch {
 		case cond == nil:
 			faults.add("condition %s is absent: all must be there from the first write on", kind)
-		case cond.Reason == "" || cond.Message == "" || cond.ObservedGeneration > c.Generation || cond.LastTransitionTime.IsZero():
+		case cond.Reason == "" || cond.Message == "" || cond.ObservedGeneration > c.Generation ||
+			cond.LastTransitionTime.IsZero():
 			faults.add("condition %s lacks reason, message or time, or is about a generation to come: %+v", kind, *cond)
 		}
 	}
@@ -78,7 +82,8 @@ func checkForm(c *v1alpha1.StorageCluster, faults *faultList) {
 	}
 	held := st.Phase == v1alpha1.PhaseHumanIntervention
 	if held != (st.Hold != nil) && st.Phase != v1alpha1.PhaseDeleting {
-		faults.add("phase %s with hold %+v: a hold of the cluster and the phase HumanIntervention belong together", st.Phase, st.Hold)
+		faults.add("phase %s with hold %+v: a hold of the cluster and the phase HumanIntervention belong together", st.Phase,
+			st.Hold)
 	}
 }
 
@@ -86,7 +91,8 @@ func checkForm(c *v1alpha1.StorageCluster, faults *faultList) {
 func checkSteps(before, after *v1alpha1.StorageClusterStatus, faults *faultList) {
 	steps, ok := newSteps(before, after)
 	if !ok {
-		faults.add("the history does not continue the one before, or does not lead from phase %s to %s: a phase was set without an event, or the history was rewritten\nbefore: %s\nafter:  %s",
+		faults.add("the history does not continue the one before, or does not lead from phase %s to %s: a phase was set "+
+			"without an event, or the history was rewritten\nbefore: %s\nafter:  %s",
 			before.Phase, after.Phase, brief(before.History), brief(after.History))
 		return
 	}
@@ -137,7 +143,8 @@ func sameSteps(kept, was []v1alpha1.Transition) bool {
 	return true
 }
 
-// leads is whether steps, the newest first, go from one phase to another without a gap and without going back in time.
+// leads reports whether steps, the newest first, go from one phase to another without a gap and without going back in
+// time.
 func leads(steps []v1alpha1.Transition, from, to v1alpha1.Phase) bool {
 	at, since := from, metav1.Time{}
 	for i := len(steps) - 1; i >= 0; i-- {
@@ -157,7 +164,7 @@ func brief(history []v1alpha1.Transition) string {
 	return out
 }
 
-// editedByHand is whether somebody other than the operator wrote the status between two versions.
+// editedByHand reports whether somebody other than the operator wrote the status between two versions.
 func editedByHand(before, after *v1alpha1.StorageCluster) bool {
 	was := map[string]metav1.ManagedFieldsEntry{}
 	for _, f := range before.ManagedFields {

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 )
 
@@ -24,7 +25,8 @@ func step(seconds int, from v1alpha1.Phase, event string, to v1alpha1.Phase) v1a
 // version is a sound StorageCluster after the steps, which are given in their order.
 func version(steps ...v1alpha1.Transition) *v1alpha1.StorageCluster {
 	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{UID: "u", Generation: 2, ResourceVersion: "7"}}
-	c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: kube.FieldOwner, Subresource: "status", Time: &metav1.Time{}, FieldsV1: &metav1.FieldsV1{}}}
+	c.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: kube.FieldOwner, Subresource: "status", Time: &metav1.Time{},
+		FieldsV1: &metav1.FieldsV1{}}}
 	st := &c.Status
 	first := at(0)
 	st.Phase, st.PhaseSince = v1alpha1.PhasePending, &first
@@ -33,8 +35,13 @@ func version(steps ...v1alpha1.Transition) *v1alpha1.StorageCluster {
 		st.Phase, st.PhaseSince = s.To, &s.Time
 	}
 	st.History = st.History[:min(len(st.History), historyLength)]
-	for _, kind := range v1alpha1.ConditionTypes() {
-		st.Conditions = append(st.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: "R", Message: "m", LastTransitionTime: at(0)})
+	for _, kind := range conditions.Types() {
+		status := metav1.ConditionTrue
+		if kind == conditions.Ready || kind == conditions.Suspended {
+			status = metav1.ConditionFalse
+		}
+		st.Conditions = append(st.Conditions, metav1.Condition{Type: kind, Status: status, Reason: "R", Message: "m",
+			LastTransitionTime: at(0)})
 	}
 	return c
 }
@@ -50,7 +57,8 @@ func TestStatusSound(t *testing.T) {
 	var long []v1alpha1.Transition
 	long = append(long, accepted, step(1, v1alpha1.PhaseAssessing, "Converged", v1alpha1.PhaseReady))
 	for i := range 15 { // more than the history holds, several in one second
-		long = append(long, step(2+i/4, v1alpha1.PhaseReady, "HealthLost", v1alpha1.PhaseDegraded), step(2+i/4, v1alpha1.PhaseDegraded, "HealthRegained", v1alpha1.PhaseReady))
+		long = append(long, step(2+i/4, v1alpha1.PhaseReady, "HealthLost", v1alpha1.PhaseDegraded),
+			step(2+i/4, v1alpha1.PhaseDegraded, "HealthRegained", v1alpha1.PhaseReady))
 	}
 	for n := range len(long) + 1 {
 		if got := check.Observe(version(long[:n]...)); len(got) > 0 {
@@ -70,7 +78,9 @@ func TestStatusSound(t *testing.T) {
 	}
 	edited := version(accepted)
 	edited.Status.Phase = "FromTheFuture"
-	edited.ManagedFields = append(edited.ManagedFields, metav1.ManagedFieldsEntry{Manager: "kubectl-edit", Subresource: "status", Time: &metav1.Time{}, FieldsV1: &metav1.FieldsV1{}})
+	edited.ManagedFields = append(edited.ManagedFields,
+		metav1.ManagedFieldsEntry{Manager: "kubectl-edit", Subresource: "status", Time: &metav1.Time{},
+			FieldsV1: &metav1.FieldsV1{}})
 	if got := check.Observe(edited); len(got) > 0 {
 		t.Errorf("somebody else's edit: %q", got)
 	}
@@ -81,35 +91,53 @@ func TestStatusFaults(t *testing.T) {
 		change func(c *v1alpha1.StorageCluster)
 		want   string
 	}{
-		"a phase without an event": {func(c *v1alpha1.StorageCluster) { c.Status.Phase = v1alpha1.PhaseReady }, "a phase was set without an event"},
+		"a phase without an event": {func(c *v1alpha1.StorageCluster) { c.Status.Phase = v1alpha1.PhaseReady },
+			"a phase was set without an event"},
 		"an edge that is none": {func(c *v1alpha1.StorageCluster) {
 			c.Status = version(accepted, module, step(3, v1alpha1.PhaseKernelModule, "Converged", v1alpha1.PhaseReady)).Status
 		}, "is no edge"},
 		"an event that leads elsewhere": {func(c *v1alpha1.StorageCluster) {
-			c.Status = version(accepted, module, step(3, v1alpha1.PhaseKernelModule, "Advanced", v1alpha1.PhaseController)).Status
+			c.Status = version(accepted, module, step(3, v1alpha1.PhaseKernelModule, "Advanced",
+				v1alpha1.PhaseController)).Status
 		}, "is no edge"},
-		"a history that lost its end":  {func(c *v1alpha1.StorageCluster) { c.Status.History = c.Status.History[:1] }, "rewritten"},
-		"a history that was rewritten": {func(c *v1alpha1.StorageCluster) { c.Status.History[1].Message = "other" }, "rewritten"},
-		"a history without its last":   {func(c *v1alpha1.StorageCluster) { c.Status.History = c.Status.History[1:] }, "rewritten"},
+		"a history that lost its end": {func(c *v1alpha1.StorageCluster) { c.Status.History = c.Status.History[:1] },
+			"rewritten"},
+		"a history that was rewritten": {func(c *v1alpha1.StorageCluster) { c.Status.History[1].Message = "other" },
+			"rewritten"},
+		"a history without its last": {func(c *v1alpha1.StorageCluster) { c.Status.History = c.Status.History[1:] },
+			"rewritten"},
 		"steps that went back in time": {func(c *v1alpha1.StorageCluster) {
-			c.Status = version(accepted, module, database, step(1, v1alpha1.PhaseDatabase, "Advanced", v1alpha1.PhaseController)).Status
+			c.Status = version(accepted, module, database,
+				step(1, v1alpha1.PhaseDatabase, "Advanced", v1alpha1.PhaseController)).Status
 		}, "does not continue"},
-		"phaseSince that went back":   {func(c *v1alpha1.StorageCluster) { early := at(1); c.Status.PhaseSince = &early }, "phaseSince went back"},
-		"phaseSince without a change": {func(c *v1alpha1.StorageCluster) { late := at(9); c.Status.PhaseSince = &late }, "although the phase did not"},
+		"phaseSince that went back": {func(c *v1alpha1.StorageCluster) { early := at(1); c.Status.PhaseSince = &early },
+			"phaseSince went back"},
+		"phaseSince without a change": {func(c *v1alpha1.StorageCluster) { late := at(9); c.Status.PhaseSince = &late },
+			"although the phase did not"},
 		"phaseSince that is not the last": {func(c *v1alpha1.StorageCluster) {
 			c.Status = version(accepted, module, database).Status
 			late := at(9)
 			c.Status.PhaseSince = &late
 		}, "the last change of phase was"},
-		"no phaseSince":              {func(c *v1alpha1.StorageCluster) { c.Status.PhaseSince = nil }, "phaseSince is absent"},
-		"a condition that is absent": {func(c *v1alpha1.StorageCluster) { c.Status.Conditions = c.Status.Conditions[1:] }, "is absent"},
-		"a condition without reason": {func(c *v1alpha1.StorageCluster) { c.Status.Conditions[0].Reason = "" }, "lacks reason"},
-		"a condition of the future":  {func(c *v1alpha1.StorageCluster) { c.Status.Conditions[0].ObservedGeneration = 3 }, "generation to come"},
-		"a generation of the future": {func(c *v1alpha1.StorageCluster) { c.Status.ObservedGeneration = 3 }, "above generation"},
-		"too large":                  {func(c *v1alpha1.StorageCluster) { c.Status.Message = strings.Repeat("x", statusLimit) }, "list without a bound"},
-		"a hold while working":       {func(c *v1alpha1.StorageCluster) { c.Status.Hold = &v1alpha1.Hold{} }, "belong together"},
+		"no phaseSince": {func(c *v1alpha1.StorageCluster) { c.Status.PhaseSince = nil },
+			"phaseSince is absent"},
+		"a condition that is absent": {func(c *v1alpha1.StorageCluster) { c.Status.Conditions = c.Status.Conditions[1:] },
+			"is absent"},
+		"a condition without reason": {func(c *v1alpha1.StorageCluster) { c.Status.Conditions[0].Reason = "" },
+			"lacks reason"},
+		"a condition of the future": {func(c *v1alpha1.StorageCluster) { c.Status.Conditions[0].ObservedGeneration = 3 },
+			"generation to come"},
+		"a generation of the future": {func(c *v1alpha1.StorageCluster) { c.Status.ObservedGeneration = 3 },
+			"above generation"},
+		"too large": {func(c *v1alpha1.StorageCluster) {
+			c.Status.Message = strings.Repeat("x",
+				statusLimit)
+		}, "list without a bound"},
+		"a hold while working": {func(c *v1alpha1.StorageCluster) { c.Status.Hold = &v1alpha1.Hold{} },
+			"belong together"},
 		"no hold while held": {func(c *v1alpha1.StorageCluster) {
-			c.Status = version(accepted, module, step(3, v1alpha1.PhaseKernelModule, "HumanNeeded", v1alpha1.PhaseHumanIntervention)).Status
+			c.Status = version(accepted, module, step(3, v1alpha1.PhaseKernelModule, "HumanNeeded",
+				v1alpha1.PhaseHumanIntervention)).Status
 		}, "belong together"},
 		"a history that is too long": {func(c *v1alpha1.StorageCluster) {
 			for range historyLength {

@@ -25,8 +25,8 @@ import (
 // runningFinalizer keeps a pod until its kubelet has ended it, as a grace period does.
 const runningFinalizer = "model/running"
 
-// apiServer is the fake client with what it lacks of an API server: UIDs, times of creation, generations that count changes of the
-// spec, and the precondition of a deletion.
+// apiServer is the fake client with what it lacks of an API server: UIDs, times of creation, generations that count
+// changes of the spec, and the precondition of a deletion.
 //
 // It answers reads from a copy of its own: the fake client turns everything that it reads into JSON and back.
 type apiServer struct {
@@ -38,17 +38,21 @@ type apiServer struct {
 func newAPIServer(scheme *runtime.Scheme) (client.WithWatch, objects) {
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
 	store := fake.NewClientBuilder().WithScheme(scheme).WithStatusSubresource(&v1alpha1.StorageCluster{}).
-		WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, byName).WithIndex(&corev1.Node{}, metav1.ObjectNameField, byName).Build()
+		WithIndex(&v1alpha1.StorageCluster{}, metav1.ObjectNameField, byName).WithIndex(&corev1.Node{},
+		metav1.ObjectNameField, byName).Build()
 	s := &apiServer{now: objects{}}
 	return interceptor.NewClient(store, interceptor.Funcs{
 		Create: s.create, Update: s.update, Patch: s.patch, Apply: s.apply, Delete: s.remove,
-		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object,
+			opts ...client.SubResourceUpdateOption) error {
 			return s.landed(ctx, c, o, c.SubResource(sub).Update(ctx, o, opts...))
 		},
-		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch,
+			opts ...client.SubResourcePatchOption) error {
 			return s.landed(ctx, c, o, c.SubResource(sub).Patch(ctx, o, p, opts...))
 		},
-		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object, _ ...client.GetOption) error {
+		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, o client.Object,
+			_ ...client.GetOption) error {
 			return s.now.get(key, o)
 		},
 		List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
@@ -81,12 +85,14 @@ func (s *apiServer) born(o client.Object) {
 	o.SetGeneration(1)
 }
 
-func (s *apiServer) create(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+func (s *apiServer) create(ctx context.Context, c client.WithWatch, o client.Object,
+	opts ...client.CreateOption) error {
 	s.born(o)
 	return s.landed(ctx, c, o, c.Create(ctx, o, opts...))
 }
 
-func (s *apiServer) update(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+func (s *apiServer) update(ctx context.Context, c client.WithWatch, o client.Object,
+	opts ...client.UpdateOption) error {
 	before, err := live(ctx, c, o)
 	if err != nil {
 		return err
@@ -97,7 +103,8 @@ func (s *apiServer) update(ctx context.Context, c client.WithWatch, o client.Obj
 	return s.landed(ctx, c, o, c.Update(ctx, o, opts...))
 }
 
-func (s *apiServer) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+func (s *apiServer) patch(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+	opts ...client.PatchOption) error {
 	before, err := live(ctx, c, o)
 	if err != nil {
 		return err
@@ -112,7 +119,8 @@ func (s *apiServer) patch(ctx context.Context, c client.WithWatch, o client.Obje
 	return s.landed(ctx, c, o, c.Update(ctx, o))
 }
 
-func (s *apiServer) apply(ctx context.Context, c client.WithWatch, a runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+func (s *apiServer) apply(ctx context.Context, c client.WithWatch, a runtime.ApplyConfiguration,
+	opts ...client.ApplyOption) error {
 	o, err := typed(c.Scheme(), a)
 	if err != nil {
 		return err
@@ -140,7 +148,8 @@ func (s *apiServer) apply(ctx context.Context, c client.WithWatch, a runtime.App
 }
 
 // remove judges the precondition, which the fake client does not know.
-func (s *apiServer) remove(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+func (s *apiServer) remove(ctx context.Context, c client.WithWatch, o client.Object,
+	opts ...client.DeleteOption) error {
 	options := (&client.DeleteOptions{}).ApplyOptions(opts)
 	if p := options.Preconditions; p != nil && p.UID != nil {
 		found, err := live(ctx, c, o)
@@ -148,7 +157,8 @@ func (s *apiServer) remove(ctx context.Context, c client.WithWatch, o client.Obj
 			return err
 		}
 		if found.GetUID() != *p.UID {
-			return apierrors.NewConflict(schema.GroupResource{}, o.GetName(), errors.New("the UID in the precondition does not match"))
+			return apierrors.NewConflict(schema.GroupResource{}, o.GetName(),
+				errors.New("the UID in the precondition does not match"))
 		}
 	}
 	return s.landed(ctx, c, o, c.Delete(ctx, o))

@@ -37,7 +37,7 @@ func newChecked(ctx context.Context) (*checked, error) {
 	}
 	c := &checked{site: s}
 	c.deletes = &invariants.Deletes{Reader: s.api, Violate: c.violate,
-		Registered: func(node string) bool { return slices.Contains(s.world.Database("k8s").Nodes(), node) },
+		Registered: func(node string) bool { return slices.Contains(s.database().Nodes(), node) },
 		Online: func(node string) bool {
 			status, _ := s.world.NodeStatus(node)
 			return status == "ONLINE"
@@ -53,8 +53,13 @@ func newChecked(ctx context.Context) (*checked, error) {
 			Status   struct{ Phase, Message string }
 		}
 		s.must(json.Unmarshal(raw, &named))
-		c.note("%s %T %s/%s %s %s", verb, o, named.Kind, named.Metadata.Name, named.Status.Phase, named.Status.Message, fault)
+		if o, ok := o.(client.Object); ok && verb == "delete" {
+			c.judgeTakenDown(o)
+		}
+		c.note("%s %T %s/%s %s %s", verb, o, named.Kind, named.Metadata.Name, named.Status.Phase, named.Status.Message,
+			fault)
 	}
+	s.faults.arrives = c.judgeForeign
 	s.faults.sent = func(request, fault string) { c.note("%s", request, fault) }
 	return c, c.start()
 }
@@ -81,11 +86,17 @@ func (c *checked) noSecret(where, text string) {
 func (c *checked) reconcile() {
 	before := &v1alpha1.StorageCluster{} // as the operator's cache shows it: it cannot know more
 	known := c.operator.seen.get(client.ObjectKey{Name: v1alpha1.ClusterName}, before) == nil
-	written := c.faults.objects
+	written, now := c.faults.objects, c.cluster()
+	failing := c.faults.kube != ""
+	c.operator.looks.whole = false
+	began := time.Now()
 	err := c.operator.reconcile(c.ctx)
 	var illegal *fsm.IllegalEventError
 	if errors.As(err, &illegal) {
 		c.violate(err.Error())
+	}
+	if known && err == nil && !failing && now != nil && now.ResourceVersion == before.ResourceVersion {
+		c.judgeServing(before, began)
 	}
 	if known && before.Spec.Suspend && c.faults.objects != written {
 		c.violate("objects were written although the cluster is suspended")
@@ -103,6 +114,8 @@ func (c *checked) check() []string {
 		c.must(err)
 		c.noSecret("the status", string(raw))
 	}
+	c.judgeConsents()
+	c.judgeImpostors()
 	c.must(c.deletes.Look(c.ctx))
 	for key, err := range c.operator.tasks.Errors() {
 		if strings.Contains(err.Error(), "panicked") {

@@ -1,6 +1,7 @@
 package model
 
 import (
+	"context"
 	"fmt"
 	"reflect"
 	"slices"
@@ -13,11 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
+
+// kubelets are those of all nodes.
+type kubelets struct {
+	*site
+	runs  map[types.UID]*pod
+	lease lease
+	ips   int
+	// broken are the containers that fail, as "name/node".
+	broken map[string]bool
+}
 
 // pod is a kubelet's memory of a pod.
 type pod struct {
@@ -46,82 +55,82 @@ type lease struct {
 	until  time.Time // when the holder died without a goodbye
 }
 
-// kubelet brings the pods of one node on, each by one container at most, and writes their status.
-func (s *site) kubelet(n *node) {
+// run brings the pods of one node on, each by one container at most, and writes their status.
+func (k *kubelets) run(n *node) {
 	if !n.on {
 		return
 	}
-	pods := s.pods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.name })
+	pods := k.pods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.name })
 	for i := range pods {
 		p := &pods[i]
 		if p.DeletionTimestamp != nil {
-			s.endPod(p)
+			k.endPod(p)
 			continue
 		}
-		run := s.runs[p.UID]
+		run := k.runs[p.UID]
 		if run == nil {
 			run = &pod{node: n, containers: map[string]*container{}}
-			s.runs[p.UID] = run
+			k.runs[p.UID] = run
 		}
 		if run.ip == "" {
-			run.ip = s.podIP(n, p)
+			run.ip = k.podIP(n, p)
 		}
-		s.advance(run, p)
+		k.advance(run, p)
 		status := run.status(p)
 		if !equality.Semantic.DeepEqual(*status, p.Status) {
 			p.Status = *status
-			s.must(s.api.Status().Update(s.ctx, p))
+			k.must(k.api.Status().Update(k.ctx, p))
 		}
 	}
 }
 
-func (s *site) podIP(n *node, p *corev1.Pod) string {
+func (k *kubelets) podIP(n *node, p *corev1.Pod) string {
 	if p.Spec.HostNetwork {
 		return n.address()
 	}
-	s.ips++
-	return fmt.Sprintf("10.128.%d.%d", s.ips/250, s.ips%250+1)
+	k.ips++
+	return fmt.Sprintf("10.128.%d.%d", k.ips/250, k.ips%250+1)
 }
 
 // endPod ends a pod's programs and lets its object go.
-func (s *site) endPod(p *corev1.Pod) {
-	if run := s.runs[p.UID]; run != nil {
+func (k *kubelets) endPod(p *corev1.Pod) {
+	if run := k.runs[p.UID]; run != nil {
 		for _, c := range run.containers {
-			s.stop(c, true)
+			k.stop(c, true)
 		}
-		delete(s.runs, p.UID)
+		delete(k.runs, p.UID)
 	}
 	if slices.Contains(p.Finalizers, runningFinalizer) {
 		p.Finalizers = nil
-		s.must(client.IgnoreNotFound(s.api.Update(s.ctx, p)))
+		k.must(client.IgnoreNotFound(k.api.Update(k.ctx, p)))
 	}
 }
 
-func (s *site) stop(c *container, graceful bool) {
+func (k *kubelets) stop(c *container, graceful bool) {
 	if c.process != nil {
 		c.process.Stop()
 	}
-	if s.lease.holder == c {
+	if k.lease.holder == c {
 		if graceful {
-			s.lease = lease{}
+			k.lease = lease{}
 		} else {
-			s.lease.until = time.Now().Add(leaseTime)
+			k.lease.until = time.Now().Add(leaseTime)
 		}
 	}
 	c.process, c.running = nil, false
 }
 
 // advance starts the next container that can be started.
-func (s *site) advance(run *pod, p *corev1.Pod) {
+func (k *kubelets) advance(run *pod, p *corev1.Pod) {
 	for _, c := range run.containers {
 		if c.running && c.process != nil && ended(c.process) {
-			s.stop(c, true)
+			k.stop(c, true)
 			c.fail("ended")
 		}
 	}
 	if run.stage < len(p.Spec.InitContainers) {
 		c := run.container(&p.Spec.InitContainers[run.stage])
-		if done, message := s.begin(run, p, &p.Spec.InitContainers[run.stage], c); done {
+		if done, message := k.begin(run, p, &p.Spec.InitContainers[run.stage], c); done {
 			c.running, c.message = false, message
 			run.stage++
 		}
@@ -129,7 +138,7 @@ func (s *site) advance(run *pod, p *corev1.Pod) {
 	}
 	for i := range p.Spec.Containers {
 		if c := run.container(&p.Spec.Containers[i]); !c.running {
-			s.begin(run, p, &p.Spec.Containers[i], c)
+			k.begin(run, p, &p.Spec.Containers[i], c)
 			return
 		}
 	}
@@ -152,12 +161,12 @@ func (p *pod) container(spec *corev1.Container) *container {
 }
 
 // begin runs a container's program. done is for those that end well at once.
-func (s *site) begin(run *pod, p *corev1.Pod, spec *corev1.Container, c *container) (done bool, message string) {
-	if s.broken[spec.Name+"/"+run.node.name] {
+func (k *kubelets) begin(run *pod, p *corev1.Pod, spec *corev1.Container, c *container) (done bool, message string) {
+	if k.broken[spec.Name+"/"+run.node.name] {
 		c.fail("broken on " + run.node.name)
 		return false, ""
 	}
-	machine := s.world.Machine(run.node.name)
+	machine := k.world.Machine(run.node.machine)
 	version := kubelet.ImageVersion(spec.Image)
 	if !c.running {
 		c.running, c.since = true, time.Now().Truncate(time.Second)
@@ -165,18 +174,19 @@ func (s *site) begin(run *pod, p *corev1.Pod, spec *corev1.Container, c *contain
 	switch spec.Name {
 	case kubelet.ModuleLoader:
 		if machine.ModuleVersion() == "" {
-			machine.LoadModule(version)
+			machine.LoadModule(kubelet.LoadedVersion(version))
 		}
 		return true, ""
 	case kubelet.WaitForModule:
-		return machine.ModuleVersion() != "", machine.ModuleVersion()
+		return kubelet.WaitEnds(spec, machine.ModuleVersion()), machine.ModuleVersion()
 	case kubelet.Inventory:
 		return true, machine.Inventory()
 	case kubelet.Satellite:
-		process, err := s.world.StartSatellite(run.node.name, sim.SatelliteConfig{Version: version, Address: run.ip})
+		config := kubelet.SatelliteOf(spec, run.node.name, run.ip)
+		process, err := k.world.StartSatellite(run.node.machine, sim.SatelliteConfig(config))
 		c.started(process, err)
 	case kubelet.RunMigration, kubelet.Controller:
-		return s.beginController(p, spec, c, version), ""
+		return k.beginController(p, spec, c, version), ""
 	}
 	return false, ""
 }
@@ -197,39 +207,39 @@ func (c *container) fail(message string) {
 }
 
 // beginController runs what opens the database, once it holds the Lease.
-func (s *site) beginController(p *corev1.Pod, spec *corev1.Container, c *container, version string) (done bool) {
-	if s.lease.holder != nil && s.lease.holder != c && (s.lease.until.IsZero() || time.Now().Before(s.lease.until)) {
+func (k *kubelets) beginController(p *corev1.Pod, spec *corev1.Container, c *container, version string) (done bool) {
+	if k.lease.holder != nil && k.lease.holder != c && (k.lease.until.IsZero() || time.Now().Before(k.lease.until)) {
 		return false // waits in the election
 	}
 	if c.process != nil {
 		return false
 	}
-	config := sim.ControllerConfig{Version: version, Identity: p.Name}
-	var err error
-	if config.TOML, config.MasterPassphrase, err = s.controllerFiles(spec); err != nil {
+	files, err := kubelet.Files{Objects: referred{k.api}}.ControllerConfig(k.ctx, p, spec)
+	if err != nil {
 		c.running = false
 		return false
 	}
-	s.lease = lease{holder: c}
+	config := sim.ControllerConfig(files)
+	k.lease = lease{holder: c}
 	if spec.Name == kubelet.Controller {
-		process, err := s.world.StartController(config)
+		process, err := k.world.StartController(config)
 		c.started(process, err)
 		if err != nil {
-			s.lease = lease{}
+			k.lease = lease{}
 		}
 		return false
 	}
-	if s.world.Database("k8s").NeedsMigration(version) {
+	if k.database().NeedsMigration(version) {
 		secrets, err := kubelet.BackupSecrets(p.Namespace, p.Name, version, kubelet.BackupWhole)
-		s.must(err)
+		k.must(err)
 		for _, secret := range secrets {
-			if err := s.api.Create(s.ctx, secret); !apierrors.IsAlreadyExists(err) {
-				s.must(err)
+			if err := k.api.Create(k.ctx, secret); !apierrors.IsAlreadyExists(err) {
+				k.must(err)
 			}
 		}
 	}
-	err = s.world.RunMigration(config)
-	s.lease = lease{}
+	err = k.world.RunMigration(config)
+	k.lease = lease{}
 	if err != nil {
 		c.fail(err.Error())
 		return false
@@ -237,30 +247,28 @@ func (s *site) beginController(p *corev1.Pod, spec *corev1.Container, c *contain
 	return true
 }
 
-// controllerFiles reads what the container mounts and its environment refers to.
-func (s *site) controllerFiles(spec *corev1.Container) (toml, passphrase string, err error) {
-	config := &corev1.ConfigMap{}
-	if err := s.api.Get(s.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerConfigName}, config); err != nil {
-		return "", "", err
-	}
-	for _, e := range spec.Env {
-		if e.ValueFrom == nil || e.ValueFrom.SecretKeyRef == nil {
-			continue
-		}
-		secret := &corev1.Secret{}
-		if err := s.api.Get(s.ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: e.ValueFrom.SecretKeyRef.Name}, secret); err != nil {
-			return "", "", err
-		}
-		passphrase = string(secret.Data[e.ValueFrom.SecretKeyRef.Key])
-	}
-	return config.Data["linstor.toml"], passphrase, nil
+// referred reads what pods refer to.
+type referred struct{ api client.Reader }
+
+// ConfigMap implements kubelet.Objects.
+func (r referred) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	o := &corev1.ConfigMap{}
+	return o, r.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
+}
+
+// Secret implements kubelet.Objects.
+func (r referred) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	o := &corev1.Secret{}
+	return o, r.api.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, o)
 }
 
 // status is what a kubelet reports.
 func (p *pod) status(o *corev1.Pod) *corev1.PodStatus {
-	st := &corev1.PodStatus{Phase: corev1.PodPending, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}}, HostIP: p.node.address()}
+	st := &corev1.PodStatus{Phase: corev1.PodPending, PodIP: p.ip, PodIPs: []corev1.PodIP{{IP: p.ip}},
+		HostIP: p.node.address()}
 	for i := range o.Spec.InitContainers {
-		st.InitContainerStatuses = append(st.InitContainerStatuses, p.containerStatus(&o.Spec.InitContainers[i], i < p.stage))
+		st.InitContainerStatuses = append(st.InitContainerStatuses,
+			p.containerStatus(&o.Spec.InitContainers[i], i < p.stage))
 	}
 	ready := p.stage == len(o.Spec.InitContainers)
 	for i := range o.Spec.Containers {
@@ -291,7 +299,8 @@ func (p *pod) containerStatus(spec *corev1.Container, finished bool) corev1.Cont
 	switch {
 	case finished:
 		out.Ready = true
-		out.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", Message: c.message, StartedAt: metav1.NewTime(c.since)}
+		out.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", Message: c.message,
+			StartedAt: metav1.NewTime(c.since)}
 	case c.running:
 		needsProcess := spec.Name == kubelet.Satellite || spec.Name == kubelet.Controller
 		out.Ready = !needsProcess || c.process != nil
@@ -305,25 +314,28 @@ func (p *pod) containerStatus(spec *corev1.Container, finished bool) corev1.Cont
 }
 
 // powerOff ends everything on a node without a goodbye.
-func (s *site) powerOff(n *node) {
+func (k *kubelets) powerOff(n *node) {
+	if !n.on { // its machine may run under another name by now
+		return
+	}
 	n.on = false
-	for _, uid := range s.runUIDs() {
-		if run := s.runs[uid]; run.node == n {
+	for _, uid := range k.runUIDs() {
+		if run := k.runs[uid]; run.node == n {
 			for _, c := range run.containers {
-				s.stop(c, false)
+				k.stop(c, false)
 			}
 		}
 	}
-	if m := s.world.Machine(n.name); m != nil {
+	if m := k.world.Machine(n.machine); m != nil {
 		m.PowerOff()
 	}
 }
 
 // boot lets the pods of a node begin anew.
-func (s *site) boot(n *node) {
+func (k *kubelets) boot(n *node) {
 	n.on = true
 	n.boots++
-	for _, run := range s.runs {
+	for _, run := range k.runs {
 		if run.node == n {
 			run.stage, run.ip = 0, ""
 			for _, c := range run.containers {
@@ -333,9 +345,9 @@ func (s *site) boot(n *node) {
 	}
 }
 
-func (s *site) runUIDs() []types.UID {
+func (k *kubelets) runUIDs() []types.UID {
 	var out []types.UID
-	for uid := range s.runs {
+	for uid := range k.runs {
 		out = append(out, uid)
 	}
 	slices.Sort(out)

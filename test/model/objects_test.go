@@ -20,7 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// objects are objects by type and name. What is in here is never changed, so that a copy of the maps is a moment in time.
+// objects are objects by type and name. What is in here is never changed, so that a copy of the maps is a moment in
+// time.
 type objects map[reflect.Type]map[client.ObjectKey]client.Object
 
 // set takes over a copy of an object.
@@ -65,7 +66,8 @@ func (m objects) list(into client.ObjectList, opts ...client.ListOption) error {
 			options.FieldSelector != nil && !options.FieldSelector.Matches(fieldsOf(o)):
 		case metadataOnly:
 			item := metav1.PartialObjectMetadata{}
-			item.Name, item.Namespace, item.CreationTimestamp, item.Annotations = o.GetName(), o.GetNamespace(), o.GetCreationTimestamp(), o.GetAnnotations()
+			item.Name, item.Namespace, item.CreationTimestamp, item.Annotations = o.GetName(), o.GetNamespace(),
+				o.GetCreationTimestamp(), o.GetAnnotations()
 			partial.Items = append(partial.Items, item)
 		default:
 			out = append(out, o.DeepCopyObject())
@@ -108,7 +110,8 @@ func (c cached) List(_ context.Context, into client.ObjectList, opts ...client.L
 
 // follow brings the kinds of a cache up to date: all, or the n-th.
 func (m objects) follow(now objects, n int) {
-	kinds := slices.SortedFunc(maps.Keys(now), func(a, b reflect.Type) int { return strings.Compare(a.String(), b.String()) })
+	kinds := slices.SortedFunc(maps.Keys(now),
+		func(a, b reflect.Type) int { return strings.Compare(a.String(), b.String()) })
 	for i, kind := range kinds {
 		if n < 0 || n%len(kinds) == i {
 			m[kind] = maps.Clone(now[kind])

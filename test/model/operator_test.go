@@ -3,7 +3,6 @@ package model
 import (
 	"context"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -20,13 +19,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	steps "github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
@@ -38,6 +38,8 @@ type process struct {
 	reconciler *controller.Reconciler
 	tasks      *turns
 	kill       context.CancelFunc
+	// looks are what the observer saw last.
+	looks *looks
 	// again is after what time the last reconcile asked for another one.
 	again time.Duration
 }
@@ -47,21 +49,27 @@ func (c *checked) start() error {
 	seen := objects{}
 	seen.follow(c.now, -1)
 	reader := cached{seen}
-	api, err := linstor.New(linstor.Options{Endpoint: "http://linstor", Transport: &invariants.Evidence{Next: wire{c.world}, Violate: c.violate, Now: time.Now}})
+	api, err := restclient.New(restclient.Options{Endpoint: "http://linstor",
+		Transport: &invariants.Evidence{Next: wire{c.world, c.faults}, Violate: c.violate, Now: time.Now}})
 	if err != nil {
 		return err
 	}
+	looks := &looks{Reader: api, cache: reader}
 	observer := &observe.Observer{
-		Reader: reader, Linstor: api, Prober: prober{c.site}, Catalogue: catalogue.Embedded(), Timing: phases.DefaultTiming(), Clock: clock.RealClock{},
+		Reader: looks.kubernetes(), Linstor: looks, Prober: prober{c.site}, Catalogue: catalogue.Embedded(),
+		Timing: cluster.DefaultTiming(), Clock: clock.RealClock{},
 	}
-	tasks := &turns{Runner: work.New(work.Options{Passing: phases.Passes, Notify: observer.Invalidate}), waiting: map[string]chan struct{}{}}
+	tasks := &turns{Runner: work.New(work.Options{Passing: steps.Passes, Notify: observer.Invalidate}),
+		waiting: map[string]chan struct{}{}}
 	observer.Tasks = tasks
 	ctx, kill := context.WithCancel(c.ctx)
-	go func() { _ = tasks.Run(ctx) }()
+	go func() { _ = tasks.Start(ctx) }()
 	synctest.Wait()
-	c.operator = &process{seen: seen, tasks: tasks, kill: kill, reconciler: &controller.Reconciler{
-		Reader: reader, Writer: kube.NewWriter(c.deletes.Wrap(c.faults.wrap(c.api, reader))), Observer: observer, API: api, Tasks: tasks,
-		Backups: backup.Reader{Client: c.api}, Live: kube.Live{Client: c.api}, Recorder: c, Metrics: metrics.New(), Clock: clock.RealClock{},
+	c.operator = &process{seen: seen, looks: looks, tasks: tasks, kill: kill, reconciler: &controller.Reconciler{
+		Reader: reader, Writer: &kube.Writer{Client: c.deletes.Wrap(c.faults.wrap(c.api, reader))}, Observer: observer,
+		API: api, Tasks: tasks,
+		Backups: backup.Reader{Client: c.api}, Live: kube.Live{Client: c.api}, Recorder: c, Metrics: metrics.New(),
+		Clock: clock.RealClock{},
 	}}
 	return nil
 }
@@ -74,7 +82,8 @@ func (c *checked) restart() {
 }
 
 func (p *process) reconcile(ctx context.Context) error {
-	result, err := p.reconciler.Reconcile(ctx, reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterName}})
+	result, err := p.reconciler.Reconcile(ctx,
+		reconcile.Request{NamespacedName: types.NamespacedName{Name: v1alpha1.ClusterName}})
 	p.again = result.RequeueAfter
 	return err
 }
@@ -128,7 +137,10 @@ func (t *turns) count() int {
 }
 
 // wire carries requests to the simulated LINSTOR without sockets.
-type wire struct{ handler http.Handler }
+type wire struct {
+	handler http.Handler
+	faults  *faults
+}
 
 // RoundTrip implements http.RoundTripper.
 func (w wire) RoundTrip(r *http.Request) (resp *http.Response, err error) {
@@ -137,7 +149,7 @@ func (w wire) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 			if p != http.ErrAbortHandler { //nolint:errorlint // a panic value, compared by identity
 				panic(p)
 			}
-			resp, err = nil, io.ErrUnexpectedEOF
+			resp, err = nil, w.faults.endOf(r)
 		}
 	}()
 	if r.Body == nil {
@@ -154,8 +166,8 @@ func (w wire) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 type prober struct{ *site }
 
 // Nodes implements observe.Prober.
-func (p prober) Nodes(context.Context, *v1alpha1.DatabaseSpec, resources.Database) ([]string, error) {
-	return p.world.Database("k8s").Nodes(), nil
+func (p prober) Nodes(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) ([]string, error) {
+	return p.database().Nodes(), nil
 }
 
 // Eventf takes the operator's Events.

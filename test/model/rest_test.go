@@ -12,7 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 const (
@@ -23,8 +25,8 @@ const (
 	quietTime   = 6 * time.Minute
 )
 
-// fairRound gives everybody a turn, and lets as much time pass as the operator asked for. It returns whether the operator wrote
-// something.
+// fairRound gives everybody a turn, and lets as much time pass as the operator asked for. It returns whether the
+// operator wrote something.
 func (c *checked) fairRound() bool {
 	before := c.faults.writes
 	c.operator.seen.follow(c.now, -1)
@@ -32,10 +34,10 @@ func (c *checked) fairRound() bool {
 	for range c.operator.tasks.count() {
 		c.operator.tasks.run(0)
 	}
-	c.daemonSets()
-	c.deployments()
+	c.workloads.daemonSets()
+	c.workloads.deployments()
 	for _, n := range c.nodes {
-		c.kubelet(n)
+		c.kubelets.run(n)
 	}
 	wrote := c.faults.writes != before
 	switch again := c.operator.again; {
@@ -64,24 +66,27 @@ func (c *checked) rest() {
 	}
 }
 
-// converge ends all faults and runs fair rounds, with an administrator who answers what the operator asks, until the cluster is
-// Ready or gone and nothing is written any more. It returns what is wrong.
+// converge ends all faults and runs fair rounds, with an administrator who answers what the operator asks, until the
+// cluster is Ready or gone and nothing is written any more. It returns what is wrong.
 func (c *checked) converge() []string {
 	c.faults.kube, c.faults.get, c.faults.put = "", "", ""
-	clear(c.broken)
+	clear(c.kubelets.broken)
+	c.restore()
 	for _, n := range c.nodes {
 		c.join(n)
 		c.revive(n)
+		c.wipe(n)
 	}
 	if o := c.cluster(); o != nil && o.Spec.Suspend {
-		c.toggleSuspend(0)
+		c.user.toggleSuspend(0)
 	}
 	if len(c.nodes) == 0 {
 		c.addNode()
 	}
-	labelled := func(n corev1.Node) bool { return n.Labels[storageLabel] != "" }
-	if !slices.ContainsFunc(c.nodeObjects(), labelled) { // a cluster without any node is never done
-		c.toggleLabel(0)
+	stays := func(n corev1.Node) bool { return c.stays(n.Name) }
+	labelled := func(n corev1.Node) bool { return stays(n) && n.Labels[storageLabel] != "" }
+	if list := c.nodeObjects(); !slices.ContainsFunc(list, labelled) { // a cluster without any node is never done
+		c.user.toggleLabel(slices.IndexFunc(list, stays))
 	}
 	var since time.Time // when the quiet began
 	for round := range mostRounds {
@@ -102,15 +107,17 @@ func (c *checked) converge() []string {
 	return []string{fmt.Sprintf("the world does not come to rest (%s): %s", c.phase(), c.describe())}
 }
 
-// done is whether the cluster is as its user wants it, or gone.
+// done reports whether the cluster is as its user wants it, or gone.
 func (c *checked) done() bool {
 	o := c.cluster()
-	return o == nil || o.DeletionTimestamp == nil && o.Status.Phase == v1alpha1.PhaseReady && o.Status.ObservedGeneration == o.Generation && len(o.Status.NodeHolds) == 0
+	return o == nil || o.DeletionTimestamp == nil && o.Status.Phase == v1alpha1.PhaseReady &&
+		o.Status.ObservedGeneration == o.Generation && len(o.Status.NodeHolds) == 0
 }
 
 // answers are what an administrator says who wants the cluster to go on, in the order of preference.
 var answers = []string{
-	v1alpha1.OptionApprove, v1alpha1.OptionUseExisting, v1alpha1.OptionAdopt, v1alpha1.OptionBackupConfirmed, v1alpha1.OptionContinue, v1alpha1.OptionRetry,
+	v1alpha1.OptionApprove, v1alpha1.OptionUseExisting, v1alpha1.OptionAdopt, v1alpha1.OptionBackupConfirmed,
+	v1alpha1.OptionContinue, v1alpha1.OptionRetry,
 }
 
 // administrate answers the holds, and takes away what cannot go on.
@@ -120,34 +127,39 @@ func (c *checked) administrate(round int) {
 		return
 	}
 	if round%10 == 9 {
-		holds := slices.Clone(o.Status.NodeHolds)
-		if o.Status.Hold != nil {
-			holds = append(holds, *o.Status.Hold)
+		if c.waysOut(o) {
+			return
 		}
-		for _, h := range holds {
-			if h.Reason.Kind().Class == v1alpha1.HoldRevert && c.revert() {
+		for _, h := range harness.OpenHolds(&o.Status) {
+			if holdkind.Of(h.Reason).Class == holdkind.Revert && c.revert() {
 				return
 			}
-			if h.Reason == v1alpha1.HoldPassphraseUnusable && o.Spec.Controller.PassphraseSecret == "" { // an earlier cluster left encrypted data
-				c.edit(func(o *v1alpha1.StorageCluster) { o.Spec.Controller.PassphraseSecret = passphraseSecret })
+			// an earlier cluster left encrypted data
+			if h.Reason == v1alpha1.HoldPassphraseUnusable && o.Spec.Controller.PassphraseSecret == "" {
+				c.user.edit(func(o *v1alpha1.StorageCluster) { o.Spec.Controller.PassphraseSecret = passphraseSecret })
 				return
 			}
-			i := slices.IndexFunc(answers, func(option string) bool { return slices.Contains(h.Options, option) })
-			if i >= 0 {
-				c.resume(o, h.ID+":"+answers[i])
+			if c.loses(&h) {
+				c.user.consents.give(&h)
+				c.user.resume(o, harness.Token(&h, v1alpha1.OptionDeclareLost))
+				return
+			}
+			if answer := harness.Answer(&h, answers...); answer != "" {
+				c.user.consents.give(&h)
+				c.user.resume(o, harness.Token(&h, sensible(&h, answer)))
 				return
 			}
 		}
 	}
 	if round == mostRounds/2 { // volumes may keep what is to be removed
-		for n := range c.volumes {
-			c.removeVolume(n)
+		for n := range c.user.volumes {
+			c.user.removeVolume(n)
 		}
 	}
 }
 
-// revert takes the spec back to the accepted one, as far as it is another; if none was accepted yet, to the version of the data that an
-// earlier cluster left.
+// revert takes the spec back to the accepted one, as far as it is another; if none was accepted yet, to the version of
+// the data that an earlier cluster left.
 func (c *checked) revert() bool {
 	o := c.cluster()
 	if o.Status.Target == "" {
@@ -162,11 +174,12 @@ func (c *checked) revert() bool {
 	if err != nil || equality.Semantic.DeepEqual(*spec, o.Spec) {
 		return false
 	}
-	c.edit(func(o *v1alpha1.StorageCluster) { o.Spec = *spec })
+	c.user.edit(func(o *v1alpha1.StorageCluster) { o.Spec = *spec })
 	return true
 }
 
-// takeClaimed sets the version that the claim names, which an earlier cluster left; false if there is none or it is set already.
+// takeClaimed sets the version that the claim names, which an earlier cluster left; false if there is none or it is
+// set already.
 func (c *checked) takeClaimed(o *v1alpha1.StorageCluster) bool {
 	claim := &corev1.ConfigMap{}
 	if c.now.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, claim) != nil {
@@ -177,7 +190,7 @@ func (c *checked) takeClaimed(o *v1alpha1.StorageCluster) bool {
 	if err != nil || data.Version == "" || data.Version == o.Spec.Version {
 		return false
 	}
-	c.edit(func(o *v1alpha1.StorageCluster) { o.Spec.Version = data.Version })
+	c.user.edit(func(o *v1alpha1.StorageCluster) { o.Spec.Version = data.Version })
 	return true
 }
 
@@ -201,8 +214,10 @@ func (c *checked) describe() string {
 		return "there is no StorageCluster"
 	}
 	raw, err := json.Marshal(map[string]any{
-		"phase": o.Status.Phase, "message": o.Status.Message, "generation": o.Generation, "observed": o.Status.ObservedGeneration, "deleted": o.DeletionTimestamp,
-		"hold": o.Status.Hold, "nodeHolds": o.Status.NodeHolds, "nodes": o.Status.Nodes, "pools": o.Status.Pools, "spec": o.Spec,
+		"phase": o.Status.Phase, "message": o.Status.Message, "generation": o.Generation,
+		"observed": o.Status.ObservedGeneration, "deleted": o.DeletionTimestamp,
+		"hold": o.Status.Hold, "nodeHolds": o.Status.NodeHolds, "nodes": o.Status.Nodes, "pools": o.Status.Pools,
+		"spec": o.Spec,
 	})
 	c.must(err)
 	return string(raw)

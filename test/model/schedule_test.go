@@ -59,42 +59,58 @@ func init() {
 		"watches":     {do: func(c *checked, _ int) { c.operator.seen.follow(c.now, -1) }},
 		"watch":       {do: func(c *checked, n int) { c.operator.seen.follow(c.now, n) }},
 		"task":        {do: func(c *checked, n int) { c.operator.tasks.run(n) }},
-		"daemonsets":  {do: onSite(func(s *site, _ int) { s.daemonSets() })},
-		"deployments": {do: onSite(func(s *site, _ int) { s.deployments() })},
-		"kubelet":     {do: onNode((*site).kubelet)},
+		"daemonsets":  {do: func(c *checked, _ int) { c.workloads.daemonSets() }},
+		"deployments": {do: func(c *checked, _ int) { c.workloads.deployments() }},
+		"kubelet":     {do: onNode(func(s *site, n *node) { s.kubelets.run(n) })},
 		"clock":       {do: func(c *checked, n int) { c.pass(clockSteps[n%len(clockSteps)]) }},
 
 		"join":     {weight: 3, do: onSite((*site).joinOne)},
-		"create":   {weight: 2, do: onSite((*site).create)},
-		"delete":   {weight: 2, do: onSite((*site).remove)},
-		"pool":     {weight: 6, do: onSite((*site).togglePool)},
-		"selector": {weight: 2, do: onSite((*site).toggleSelector)},
-		"label":    {weight: 5, do: onSite((*site).toggleLabel)},
-		"suspend":  {weight: 3, do: onSite((*site).toggleSuspend)},
-		"answer":   {weight: 10, do: onSite((*site).answer)},
-		"upgrade":  {weight: 4, do: onSite((*site).upgrade)},
-		"change":   {weight: 5, do: onSite((*site).change)},
-		"volume":   {weight: 5, do: onSite((*site).addVolume)},
-		"unvolume": {weight: 2, do: onSite((*site).removeVolume)},
+		"create":   {weight: 2, do: byUser((*user).create)},
+		"delete":   {weight: 2, do: byUser((*user).remove)},
+		"pool":     {weight: 6, do: byUser((*user).togglePool)},
+		"selector": {weight: 2, do: byUser((*user).toggleSelector)},
+		"label":    {weight: 5, do: byUser((*user).toggleLabel)},
+		"suspend":  {weight: 3, do: byUser((*user).toggleSuspend)},
+		"answer":   {weight: 10, do: byUser((*user).answer)},
+		"late":     {weight: 4, do: byUser((*user).lateAnswer)},
+		"dirty":    {weight: 3, do: onNode((*site).dirty)},
+		"refuse":   {weight: 3, do: byUser((*user).refuse)},
+		"lose":     {weight: 3, do: onSite((*site).loseObject)},
+		"upgrade":  {weight: 4, do: byUser((*user).upgrade)},
+		"change":   {weight: 5, do: byUser((*user).change)},
+		"memory":   {weight: 3, do: byUser((*user).memory)},
+		"minready": {weight: 3, do: byUser((*user).changeMinReady)},
+		"volume":   {weight: 5, do: byUser((*user).addVolume)},
+		"unvolume": {weight: 2, do: byUser((*user).removeVolume)},
 
 		"kill":    {weight: 3, do: onNode((*site).kill)},
 		"revive":  {weight: 5, do: onNode((*site).revive)},
 		"reboot":  {weight: 2, do: onNode((*site).reboot)},
 		"unjoin":  {weight: 1, do: onNode((*site).unjoin)},
 		"rejoin":  {weight: 2, do: onNode((*site).join)},
-		"break":   {weight: 3, do: onSite((*site).breakContainer)},
-		"mend":    {weight: 3, do: onSite((*site).mendContainer)},
-		"linstor": {weight: 3, do: onSite((*site).killController)},
+		"recycle": {weight: 2, do: onNode((*site).recycle)},
+		"rename":  {weight: 2, do: onNode((*site).rename)},
+		"break":   {weight: 3, do: onKubelets((*kubelets).breakContainer)},
+		"mend":    {weight: 3, do: onKubelets((*kubelets).mendContainer)},
+		"swap":    {weight: 5, do: onSite((*site).swap)},
+		"linstor": {weight: 3, do: onKubelets((*kubelets).killController)},
 
 		"restart":     {weight: 6, do: func(c *checked, _ int) { c.restart() }},
 		"kube-fault":  {weight: 8, do: func(c *checked, n int) { c.faults.kube = kubeFaults[n%len(kubeFaults)] }},
 		"read-fault":  {weight: 5, do: func(c *checked, n int) { c.faults.get = linstorFaults[n%len(linstorFaults)] }},
 		"write-fault": {weight: 8, do: func(c *checked, n int) { c.faults.put = linstorFaults[n%len(linstorFaults)] }},
+		"silence":     {weight: 6, do: func(c *checked, n int) { c.faults.put = silences[n%len(silences)] }},
 		"let-it-rest": {weight: 2, do: func(c *checked, _ int) { c.rest() }},
 	}
 }
 
 func onSite(f func(*site, int)) func(*checked, int) { return func(c *checked, n int) { f(c.site, n) } }
+
+func byUser(f func(*user, int)) func(*checked, int) { return func(c *checked, n int) { f(c.user, n) } }
+
+func onKubelets(f func(*kubelets, int)) func(*checked, int) {
+	return func(c *checked, n int) { f(c.kubelets, n) }
+}
 
 func onNode(f func(*site, *node)) func(*checked, int) {
 	return func(c *checked, n int) {
@@ -105,7 +121,8 @@ func onNode(f func(*site, *node)) func(*checked, int) {
 }
 
 // clockSteps are what the clock advances by.
-var clockSteps = []time.Duration{time.Second, 2 * time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second, 20 * time.Second, time.Minute, 5 * time.Minute}
+var clockSteps = []time.Duration{time.Second, 2 * time.Second, 2 * time.Second, 5 * time.Second, 10 * time.Second,
+	20 * time.Second, time.Minute, 5 * time.Minute}
 
 // pass lets time pass.
 func (c *checked) pass(d time.Duration) {
@@ -133,7 +150,8 @@ func generate(r *rand.Rand) schedule {
 // round gives every actor a turn, in shuffled order: three in ten are left out, three in ten have two turns. Up to two
 // disturbances come in between.
 func round(r *rand.Rand, nodes int) schedule {
-	turns := []string{"reconcile", "watches", "watch", "watch", "watch", "task", "task", "daemonsets", "deployments", "clock"}
+	turns := []string{"reconcile", "watches", "watch", "watch", "watch", "task", "task", "daemonsets", "deployments",
+		"clock"}
 	for range nodes {
 		turns = append(turns, "kubelet")
 	}

@@ -12,9 +12,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
 const (
@@ -33,26 +34,24 @@ type site struct {
 	world *sim.World
 	nodes []*node
 
-	runs      map[types.UID]*pod
-	lease     lease
-	podNumber int
-	ips       int
-	volumes   int
-	// broken are the containers that fail, as "name/node".
-	broken map[string]bool
-	faults *faults
+	kubelets  *kubelets
+	workloads *workloads
+	user      *user
+	faults    *faults
 	// fault is the first thing that went wrong in the model itself; it ends the run.
 	fault error
 }
 
-// node is a machine that may have a Node object.
+// node is a machine under a name of its own, that may have a Node object.
 type node struct {
 	name     string
-	number   int
+	machine  string
+	number   int // of the address
 	on       bool
 	offSince time.Time
 	boots    int
 	object   bool // whether there is a Node object
+	over     bool // the machine is scrapped, or has another name now: nobody comes back under this one
 }
 
 func (n *node) address() string { return fmt.Sprintf("192.168.0.%d", n.number) }
@@ -64,7 +63,10 @@ func newSite(ctx context.Context) (*site, error) {
 		return nil, err
 	}
 	api, now := newAPIServer(scheme)
-	s := &site{ctx: ctx, api: api, now: now, world: sim.NewWorld(sim.Options{}), runs: map[types.UID]*pod{}, broken: map[string]bool{}, faults: &faults{}}
+	s := &site{ctx: ctx, api: api, now: now, world: sim.NewWorld(sim.Options{}), faults: &faults{}}
+	s.kubelets = &kubelets{site: s, runs: map[types.UID]*pod{}, broken: map[string]bool{}}
+	s.workloads = &workloads{site: s}
+	s.user = &user{site: s}
 	s.world.SetFault(s.faults.linstor)
 	s.must(s.api.Create(ctx, &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: passphraseSecret},
@@ -82,21 +84,35 @@ func (s *site) must(err error) {
 
 // addNode puts up a machine and its Node.
 func (s *site) addNode() {
-	n := &node{name: fmt.Sprintf("n%d", len(s.nodes)+1), number: len(s.nodes) + 1}
-	machine := harness.Machine(n.number)
-	machine.Name, machine.Address = n.name, n.address()
+	n := s.newNode()
+	n.machine, n.number = n.name, len(s.nodes)+1
+	s.install(n)
+}
+
+// newNode is a node with a name that nobody has had.
+func (s *site) newNode() *node { return &node{name: fmt.Sprintf("n%d", len(s.nodes)+1)} }
+
+// install puts up the machine of a node.
+func (s *site) install(n *node) {
+	machine := harness.Machine(len(s.nodes) + 1)
+	machine.Name, machine.Address = n.machine, n.address()
 	s.world.AddMachine(machine)
+	s.enter(n)
+}
+
+// enter has a machine join under a new name.
+func (s *site) enter(n *node) {
 	s.nodes = append(s.nodes, n)
 	s.join(n)
 }
 
 // join makes the Node object of a machine, as its kubelet does when it starts.
 func (s *site) join(n *node) {
-	if n.object {
+	if n.object || n.over {
 		return
 	}
 	n.object = true
-	s.boot(n)
+	s.kubelets.boot(n)
 	s.must(s.api.Create(s.ctx, &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: n.name, Labels: map[string]string{
 			corev1.LabelHostname: n.name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", storageLabel: "true",
@@ -111,10 +127,13 @@ func (s *site) nodeStatus(n *node) corev1.NodeStatus {
 		ready = corev1.ConditionUnknown
 	}
 	return corev1.NodeStatus{
-		Addresses:  []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.address()}},
-		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))}},
-		NodeInfo: corev1.NodeSystemInfo{OSImage: "Ubuntu 24.04.2 LTS", KernelVersion: "6.8.0", OperatingSystem: "linux", Architecture: "amd64",
-			KubeletVersion: "v1.34.0", SystemUUID: "system-" + n.name, MachineID: "machine-" + n.name, BootID: fmt.Sprintf("boot-%s-%d", n.name, n.boots)},
+		Addresses: []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: n.address()}},
+		Conditions: []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready,
+			LastTransitionTime: metav1.NewTime(time.Now().Truncate(time.Second))}},
+		NodeInfo: corev1.NodeSystemInfo{OSImage: "Ubuntu 24.04.2 LTS", KernelVersion: "6.8.0", OperatingSystem: "linux",
+			Architecture:   "amd64",
+			KubeletVersion: "v1.34.0", SystemUUID: "system-" + n.machine, MachineID: "machine-" + n.machine,
+			BootID: fmt.Sprintf("boot-%s-%d", n.machine, n.boots)},
 	}
 }
 
@@ -123,10 +142,10 @@ func (s *site) kill(n *node) {
 	if !n.on {
 		return
 	}
-	s.powerOff(n)
+	s.kubelets.powerOff(n)
 	n.offSince = time.Now()
 	s.publish(n)
-	for _, p := range s.pods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.name && podReady(p) }) {
+	for _, p := range s.pods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.name && invariants.PodReady(p) }) {
 		for i := range p.Status.Conditions {
 			p.Status.Conditions[i].Status = corev1.ConditionFalse
 			p.Status.Conditions[i].LastTransitionTime = metav1.NewTime(time.Now().Truncate(time.Second))
@@ -137,16 +156,19 @@ func (s *site) kill(n *node) {
 
 // revive switches a machine on.
 func (s *site) revive(n *node) {
-	if !n.on {
-		s.boot(n)
+	if !n.on && !n.over {
+		s.kubelets.boot(n)
 		s.publish(n)
 	}
 }
 
 // reboot switches a machine off and on; its disks get other names.
 func (s *site) reboot(n *node) {
+	if n.over {
+		return
+	}
 	s.kill(n)
-	s.world.Machine(n.name).Reboot(nil)
+	s.world.Machine(n.machine).Reboot(nil)
 	s.revive(n)
 }
 
@@ -155,11 +177,11 @@ func (s *site) unjoin(n *node) {
 	if !n.object {
 		return
 	}
-	s.powerOff(n)
+	s.kubelets.powerOff(n)
 	n.offSince, n.object = time.Now(), false
 	s.must(s.api.Delete(s.ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}}))
 	for _, p := range s.pods(func(p *corev1.Pod) bool { return p.Spec.NodeName == n.name }) {
-		s.endPod(&p)
+		s.kubelets.endPod(&p)
 		s.must(client.IgnoreNotFound(s.api.Delete(s.ctx, &p)))
 	}
 }

@@ -45,8 +45,8 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 	return path, controlplane.WriteKubeconfig(path, "system:serviceaccount:"+namespace+":"+name, config)
 }
 
-// Kubectl runs kubectl as the administrator and returns what it prints on standard output. Its error has what it prints
-// on standard error.
+// Kubectl runs kubectl as the administrator and returns what it prints on standard output. Its error has what it
+// prints on standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(c.opts.BinDir, kubebin.Kubectl), args...)
 	// Its own home keeps kubectl's discovery cache apart from the user's and from other clusters'.
@@ -54,7 +54,8 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err, strings.TrimSpace(stderr.String()))
+		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err,
+			strings.TrimSpace(stderr.String()))
 	}
 	return stdout.String(), nil
 }

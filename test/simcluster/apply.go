@@ -32,9 +32,9 @@ const (
 	kindTimeout = 20 * time.Second
 )
 
-// ApplyFile does what "kubectl apply --server-side" does: it applies every object of the files, which may have many YAML
-// documents, and of the .yaml and .yml files in directories (not below), in the order of their names. Unlike kubectl it
-// waits for a kind whose definition comes in the same call.
+// ApplyFile does what "kubectl apply --server-side" does: it applies every object of the files, which may have many
+// YAML documents, and of the .yaml and .yml files in directories (not below), in the order of their names. Unlike
+// kubectl it waits for a kind whose definition comes in the same call.
 func (c *Cluster) ApplyFile(ctx context.Context, paths ...string) error {
 	for _, path := range paths {
 		files, err := manifestFiles(path)
@@ -92,7 +92,8 @@ func (c *Cluster) applyObject(ctx context.Context, object *unstructured.Unstruct
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", object.GetKind(), name, err)
 	}
-	if _, err := resource.Patch(ctx, object.GetName(), types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+	if _, err := resource.Patch(ctx, object.GetName(), types.ApplyPatchType, body,
+		metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
 		return fmt.Errorf("%s %s: %w", object.GetKind(), name, err)
 	}
 	return nil
@@ -144,15 +145,16 @@ func newMapper(config *rest.Config) (*mapper, error) {
 func (m *mapper) resource(ctx context.Context, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	var mapping *meta.RESTMapping
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, kindTimeout, true, func(context.Context) (bool, error) {
-		var err error
-		mapping, err = m.discovered.RESTMapping(kind.GroupKind(), kind.Version)
-		if meta.IsNoMatchError(err) {
-			m.discovered.Reset()
-			return false, nil
-		}
-		return err == nil, err
-	})
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, kindTimeout, true,
+		func(context.Context) (bool, error) {
+			var err error
+			mapping, err = m.discovered.RESTMapping(kind.GroupKind(), kind.Version)
+			if meta.IsNoMatchError(err) {
+				m.discovered.Reset()
+				return false, nil
+			}
+			return err == nil, err
+		})
 	if err != nil {
 		return nil, fmt.Errorf("find the API resource of %s: %w", kind, err)
 	}

@@ -58,8 +58,8 @@ type auditLine struct {
 	Annotations                              map[string]string
 }
 
-// AuditEvents reads the audit log, which Options.AuditLog makes: all requests that were finished by now, in the order in
-// which they finished. Watches are in it when they end.
+// AuditEvents reads the audit log, which Options.AuditLog makes: all requests that were finished by now, in the order
+// in which they finished. Watches are in it when they end.
 func (c *Cluster) AuditEvents() ([]AuditEvent, error) {
 	if !c.opts.AuditLog {
 		return nil, errors.New("read the audit log: Options.AuditLog is off")

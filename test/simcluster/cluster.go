@@ -22,13 +22,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
-// LoaderResult is what the module loader does on a node, see Cluster.SetLoaderResult.
+// LoaderResult is what the module loader does on a node, see [kubelet.Faults.SetLoaderResult].
 type LoaderResult = kubelet.LoaderResult
 
 // NodeSpec describes a node and its machine.
@@ -57,13 +57,16 @@ type Options struct {
 	Log io.Writer
 	// Nodes exist when Start returns.
 	Nodes []NodeSpec
-	// PodStart is the time from a pod's binding to the start of its first container, PodSpread what chance adds to it at most.
-	// Default 0.
+	// PodStart is the time from a pod's binding to the start of its first container, PodSpread what chance adds to it at
+	// most. Default 0.
 	PodStart, PodSpread time.Duration
 	// World is the simulated LINSTOR and its machines. Default: a new one, closed by Stop.
 	World *sim.World
 	// AuditLog records every finished API request, see Cluster.AuditEvents.
 	AuditLog bool
+	// LimitCriticalPods refuses pods of the system's priority classes in namespaces without a ResourceQuota that speaks
+	// of them, as GKE does.
+	LimitCriticalPods bool
 	// CrashBackoff bounds the crash-loop back-off; see kubelet.Options for the defaults of zero values.
 	CrashBackoffMin, CrashBackoffMax time.Duration
 }
@@ -111,7 +114,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 }
 
 func (c *Cluster) start(ctx context.Context) error {
-	for _, step := range []func(context.Context) error{c.prepare, c.startWorld, c.startPlane, c.connect, c.startKubelets} {
+	for _, step := range []func(context.Context) error{c.prepare, c.startWorld, c.startPlane, c.connect,
+		c.startKubelets} {
 		if err := step(ctx); err != nil {
 			return err
 		}
@@ -153,6 +157,7 @@ func (c *Cluster) startWorld(context.Context) error {
 func (c *Cluster) startPlane(ctx context.Context) error {
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: c.opts.Dir, BinDir: c.opts.BinDir, Log: c.opts.Log, AuditLog: c.opts.AuditLog,
+		LimitCriticalPods: c.opts.LimitCriticalPods,
 	})
 	if err != nil {
 		return err
@@ -172,7 +177,8 @@ func (c *Cluster) connect(context.Context) error {
 		return err
 	}
 	scheme := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
+		v1alpha1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("build the client's scheme: %w", err)
 	}
 	if c.client, err = client.New(c.config, client.Options{Scheme: scheme}); err != nil {
@@ -191,7 +197,8 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 		return err
 	}
 	driver, err := kubelet.New(kubelet.Options{
-		Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart, PodSpread: c.opts.PodSpread, Log: c.opts.Log,
+		Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart,
+		PodSpread: c.opts.PodSpread, Log: c.opts.Log,
 		BackoffMin: c.opts.CrashBackoffMin, BackoffMax: c.opts.CrashBackoffMax,
 	})
 	if err != nil {
@@ -207,7 +214,8 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 
 func (c *Cluster) onStop(f func() error) { c.cleanup = append(c.cleanup, f) }
 
-// Stop ends everything that Start began, and returns when all child processes are gone. It can be called more than once.
+// Stop ends everything that Start began, and returns when all child processes are gone. It can be called more than
+// once.
 func (c *Cluster) Stop() {
 	c.stop.Do(func() {
 		for i := len(c.cleanup) - 1; i >= 0; i-- {
@@ -262,25 +270,8 @@ func (c *Cluster) World() *sim.World { return c.world }
 // LinstorURL is where the World answers on loopback, in place of the Service, which nothing routes here.
 func (c *Cluster) LinstorURL() string { return c.linstor.url }
 
-// SetLoaderResult decides what the module loader does on a node, see kubelet.Driver.
-func (c *Cluster) SetLoaderResult(node string, r LoaderResult) { c.driver.SetLoaderResult(node, r) }
-
-// SetSecureBoot makes a node's kernel take only modules that are signed with the key of that certificate, see kubelet.Driver.
-func (c *Cluster) SetSecureBoot(node, certificate string) { c.driver.SetSecureBoot(node, certificate) }
-
-// SetImagePullError makes new pods fail to pull images with that substring; "" ends it.
-func (c *Cluster) SetImagePullError(imageSubstring string) {
-	c.driver.SetImagePullError(imageSubstring)
-}
-
 // BackupResult is how a backup of the database comes out.
 type BackupResult = kubelet.BackupResult
 
-// SetBackup decides how the backups that the next migrations make come out.
-func (c *Cluster) SetBackup(r BackupResult) { c.driver.SetBackup(r) }
-
-// SetCrash makes a container crash-loop on a node, or on all when node is empty, with the message as its last log line;
-// an empty message ends it.
-func (c *Cluster) SetCrash(container, node, message string) {
-	c.driver.SetCrash(container, node, message)
-}
+// Faults are what goes wrong with the cluster's pods.
+func (c *Cluster) Faults() *kubelet.Faults { return c.driver.Faults() }

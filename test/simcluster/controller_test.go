@@ -28,9 +28,10 @@ func controllerPod(name, serviceAccount, secret string) *corev1.Pod {
 				Name: "linstor-controller", Image: "example.com/linstor-controller:v1.35.3",
 				TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 				VolumeMounts:             []corev1.VolumeMount{{Name: "linstor-config", MountPath: "/etc/linstor"}},
-				Env: []corev1.EnvVar{{Name: "MASTER_PASSPHRASE", ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
-					LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: "passphrase",
-				}}}},
+				Env: []corev1.EnvVar{{Name: "MASTER_PASSPHRASE",
+					ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
+						LocalObjectReference: corev1.LocalObjectReference{Name: secret}, Key: "passphrase",
+					}}}},
 			}},
 		},
 	}
@@ -46,9 +47,10 @@ func createForTest(t *testing.T, object client.Object) {
 		if err := client.IgnoreNotFound(cluster.Client().Delete(ctx, object)); err != nil {
 			t.Error(err)
 		}
-		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-			return apierrors.IsNotFound(cluster.Client().Get(ctx, client.ObjectKeyFromObject(object), object)), nil
-		})
+		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, time.Minute, true,
+			func(ctx context.Context) (bool, error) {
+				return apierrors.IsNotFound(cluster.Client().Get(ctx, client.ObjectKeyFromObject(object), object)), nil
+			})
 		if err != nil {
 			t.Errorf("%s stays: %v", object.GetName(), err)
 		}
@@ -71,7 +73,8 @@ func failsWith(pod *corev1.Pod, text string) func(context.Context) error {
 			return err
 		}
 		for _, s := range pod.Status.ContainerStatuses {
-			if last := s.LastTerminationState.Terminated; s.State.Waiting != nil && s.State.Waiting.Reason == "CrashLoopBackOff" &&
+			if last := s.LastTerminationState.Terminated; s.State.Waiting != nil &&
+				s.State.Waiting.Reason == "CrashLoopBackOff" &&
 				last != nil && last.ExitCode == 1 && strings.Contains(last.Message, text) {
 				return nil
 			}
@@ -97,7 +100,8 @@ func TestControllerNeedsTheRightsForItsDatabase(t *testing.T) {
 func TestControllerWaitsForItsSecret(t *testing.T) {
 	pod := controllerPod("early", "controller", "late")
 	createForTest(t, pod)
-	// As with a real kubelet, a volume whose Secret is missing keeps every container from starting, and only an Event says why.
+	// As with a real kubelet, a volume whose Secret is missing keeps every container from starting, and only an Event
+	// says why.
 	eventually(t, "missing secret", func(ctx context.Context) error {
 		if err := cluster.Client().Get(ctx, client.ObjectKeyFromObject(pod), pod); err != nil {
 			return err

@@ -8,7 +8,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/sim"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -91,9 +91,7 @@ func (m machines) Inventory(node string) string {
 }
 
 func (m machines) StartSatellite(node string, c kubelet.SatelliteConfig) (kubelet.Process, error) {
-	p, err := m.world.StartSatellite(node, sim.SatelliteConfig{
-		Version: c.Version, NodeName: c.NodeName, Address: c.Address, Port: c.Port,
-	})
+	p, err := m.world.StartSatellite(node, sim.SatelliteConfig(c))
 	if err != nil {
 		return nil, err // not p: a nil *Process in an interface is not nil
 	}
@@ -106,11 +104,11 @@ func (m machines) NeedsMigration(c kubelet.ControllerConfig) bool {
 }
 
 func (m machines) RunMigration(c kubelet.ControllerConfig) error {
-	return m.world.RunMigration(controllerConfig(c))
+	return m.world.RunMigration(sim.ControllerConfig(c))
 }
 
 func (m machines) StartController(c kubelet.ControllerConfig) (kubelet.Process, error) {
-	p, err := m.world.StartController(controllerConfig(c))
+	p, err := m.world.StartController(sim.ControllerConfig(c))
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +116,3 @@ func (m machines) StartController(c kubelet.ControllerConfig) (kubelet.Process, 
 }
 
 func (m machines) Healthy() bool { return m.linstor.healthy() }
-
-func controllerConfig(c kubelet.ControllerConfig) sim.ControllerConfig {
-	return sim.ControllerConfig{
-		Version: c.Version, TOML: c.TOML, MasterPassphrase: c.MasterPassphrase, Identity: c.Identity, Env: c.Env,
-	}
-}

@@ -125,7 +125,8 @@ func (c *Cluster) RemoveNode(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := c.typed.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+	if err := c.typed.CoreV1().Nodes().Delete(ctx, name, metav1.DeleteOptions{}); err != nil &&
+		!apierrors.IsNotFound(err) {
 		return fmt.Errorf("delete node %s: %w", name, err)
 	}
 	if err := c.driver.RemoveNode(ctx, name); err != nil {
@@ -186,10 +187,14 @@ func (s *nodeState) systemUUID() string {
 func nodeConditions(ready corev1.ConditionStatus) []corev1.NodeCondition {
 	now := metav1.Now()
 	conditions := []corev1.NodeCondition{
-		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory", Message: "kubelet has sufficient memory available"},
-		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", Message: "kubelet has no disk pressure"},
-		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID", Message: "kubelet has sufficient PID available"},
-		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "kubelet is posting ready status"},
+		{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientMemory",
+			Message: "kubelet has sufficient memory available"},
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure",
+			Message: "kubelet has no disk pressure"},
+		{Type: corev1.NodePIDPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasSufficientPID",
+			Message: "kubelet has sufficient PID available"},
+		{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady",
+			Message: "kubelet is posting ready status"},
 	}
 	for i := range conditions {
 		conditions[i].LastTransitionTime, conditions[i].LastHeartbeatTime = now, now

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -28,7 +29,8 @@ func run(m *testing.M) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Minute)
 	defer cancel()
 	started := time.Now()
-	c, err := Start(ctx, Options{Log: os.Stderr, AuditLog: true, Nodes: []NodeSpec{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}})
+	c, err := Start(ctx, Options{Log: os.Stderr, AuditLog: true,
+		Nodes: []NodeSpec{{Name: "n1"}, {Name: "n2"}, {Name: "n3"}}})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
@@ -49,7 +51,8 @@ func TestLinstorComesUp(t *testing.T) {
 	eventually(t, "satellites", allReady("satellite", 3))
 
 	var version struct{ Version string }
-	if err := json.Unmarshal(linstor(t, http.MethodGet, "/v1/controller/version", "", http.StatusOK), &version); err != nil {
+	if err := json.Unmarshal(linstor(t, http.MethodGet, "/v1/controller/version", "", http.StatusOK),
+		&version); err != nil {
 		t.Fatal(err)
 	}
 	if version.Version != "1.35.3" {
@@ -65,7 +68,8 @@ func TestLinstorComesUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pod.Status.PodIP != nodeAddress(t, "n1") || pod.Status.Phase != corev1.PodRunning || pod.Status.HostIP != pod.Status.PodIP {
+	if pod.Status.PodIP != nodeAddress(t, "n1") || pod.Status.Phase != corev1.PodRunning ||
+		pod.Status.HostIP != pod.Status.PodIP {
 		t.Errorf("status of a pod on the host network: %+v", pod.Status)
 	}
 	if v := cluster.World().Violations(); len(v) > 0 {
@@ -75,7 +79,7 @@ func TestLinstorComesUp(t *testing.T) {
 
 func TestLoaderFails(t *testing.T) {
 	const message = "insmod: ERROR: could not insert module drbd.ko: Key was rejected by service"
-	cluster.SetLoaderResult("late", LoaderResult{ExitCode: 1, Message: message})
+	cluster.Faults().SetLoaderResult("late", LoaderResult{ExitCode: 1, Message: message})
 	if err := cluster.AddNode(t.Context(), NodeSpec{Name: "late"}); err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +104,7 @@ func TestLoaderFails(t *testing.T) {
 	if s := pod.Status.InitContainerStatuses[0]; s.State.Running == nil || ready(pod) {
 		t.Errorf("satellite does not wait for the module: %+v", s)
 	}
-	cluster.SetLoaderResult("late", LoaderResult{Version: "9.2.16"})
+	cluster.Faults().SetLoaderResult("late", LoaderResult{Version: "9.2.16"})
 	eventually(t, "loader after the repair", allReady("loader", 4))
 	eventually(t, "satellite after the repair", allReady("satellite", 4))
 	if got := cluster.World().Machine("late").ModuleVersion(); got != "9.2.16" {
@@ -112,9 +116,19 @@ func TestLoaderFails(t *testing.T) {
 	eventually(t, "pods of the removed node", allReady("satellite", 3))
 }
 
+// controllerReplaced waits for one controller pod that is another than before.
+func controllerReplaced(before types.UID) func(context.Context) error {
+	return func(ctx context.Context) error {
+		if now, err := podsOf(ctx, "controller"); err != nil || len(now) != 1 || now[0].UID == before {
+			return fmt.Errorf("%d controller pods: %w", len(now), err)
+		}
+		return nil
+	}
+}
+
 func TestControllerCrashes(t *testing.T) {
 	eventually(t, "controller", allReady("controller", 1))
-	cluster.SetCrash("linstor-controller", "", "out of memory")
+	cluster.Faults().SetCrash("linstor-controller", "", "out of memory")
 	eventually(t, "crash loop", func(ctx context.Context) error {
 		pods, err := podsOf(ctx, "controller")
 		if err != nil || len(pods) != 1 || len(pods[0].Status.ContainerStatuses) != 1 {
@@ -122,7 +136,8 @@ func TestControllerCrashes(t *testing.T) {
 		}
 		s := pods[0].Status.ContainerStatuses[0]
 		last := s.LastTerminationState.Terminated
-		if s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" || last == nil || last.Message != "out of memory" || ready(&pods[0]) {
+		if s.State.Waiting == nil || s.State.Waiting.Reason != "CrashLoopBackOff" || last == nil ||
+			last.Message != "out of memory" || ready(&pods[0]) {
 			return fmt.Errorf("status %+v", s)
 		}
 		return nil
@@ -131,7 +146,7 @@ func TestControllerCrashes(t *testing.T) {
 		_ = resp.Body.Close()
 		t.Errorf("LINSTOR answers %s without a controller", resp.Status)
 	}
-	cluster.SetCrash("linstor-controller", "", "")
+	cluster.Faults().SetCrash("linstor-controller", "", "")
 	eventually(t, "controller after the crashes", allReady("controller", 1))
 
 	// A replaced pod waits for the Lease: never two controllers on one database.
@@ -139,15 +154,11 @@ func TestControllerCrashes(t *testing.T) {
 	if err != nil || len(before) != 1 {
 		t.Fatalf("%d controller pods: %v", len(before), err)
 	}
-	if err := cluster.Client().DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(byHand), client.MatchingLabels{"app": "controller"}); err != nil {
+	if err := cluster.Client().DeleteAllOf(t.Context(), &corev1.Pod{}, client.InNamespace(byHand),
+		client.MatchingLabels{"app": "controller"}); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "deletion of the controller's pod", func(ctx context.Context) error {
-		if now, err := podsOf(ctx, "controller"); err != nil || len(now) != 1 || now[0].UID == before[0].UID {
-			return fmt.Errorf("%d controller pods: %w", len(now), err)
-		}
-		return nil
-	})
+	eventually(t, "deletion of the controller's pod", controllerReplaced(before[0].UID))
 	eventually(t, "controller after its pod was deleted", allReady("controller", 1))
 	if v := cluster.World().Violations(); len(v) > 0 {
 		t.Errorf("violations: %v", v)
@@ -155,7 +166,7 @@ func TestControllerCrashes(t *testing.T) {
 }
 
 func TestImagePullError(t *testing.T) {
-	cluster.SetImagePullError("no-such-image")
+	cluster.Faults().SetImagePullError("no-such-image")
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "pull-", Namespace: byHand},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "any", Image: "example.com/no-such-image:1"}}},
@@ -175,7 +186,7 @@ func TestImagePullError(t *testing.T) {
 		}
 		return fmt.Errorf("status %+v", pod.Status)
 	})
-	cluster.SetImagePullError("")
+	cluster.Faults().SetImagePullError("")
 	eventually(t, "running after the image came", func(ctx context.Context) error {
 		if err := cluster.Client().Get(ctx, key, pod); err != nil {
 			return err
@@ -247,7 +258,8 @@ func TestServiceAccountAndAudit(t *testing.T) {
 		t.Fatal(err)
 	}
 	var pods corev1.PodList
-	if err := limited.List(t.Context(), &pods, &client.ListOptions{Namespace: byHand, LabelSelector: labels.Everything()}); err == nil {
+	if err := limited.List(t.Context(), &pods,
+		&client.ListOptions{Namespace: byHand, LabelSelector: labels.Everything()}); err == nil {
 		t.Error("a ServiceAccount lists pods without the right to")
 	}
 	events, err := cluster.AuditEvents()
@@ -273,7 +285,8 @@ func TestKubectl(t *testing.T) {
 			t.Errorf("kubectl get nodes shows no %q:\n%s", want, out)
 		}
 	}
-	if _, err := cluster.Kubectl(t.Context(), "get", "pod", "absent"); err == nil || !strings.Contains(err.Error(), "not found") {
+	if _, err := cluster.Kubectl(t.Context(), "get", "pod", "absent"); err == nil ||
+		!strings.Contains(err.Error(), "not found") {
 		t.Errorf("error of a failing kubectl: %v", err)
 	}
 }

@@ -18,10 +18,11 @@ import (
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
 	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = check(ctx)
-		return last == nil, nil
-	})
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
+		func(ctx context.Context) (bool, error) {
+			last = check(ctx)
+			return last == nil, nil
+		})
 	if err != nil {
 		t.Fatalf("%s: %v", what, last)
 	}
@@ -108,7 +109,8 @@ func online(name string) func(context.Context) error {
 func registerNode(t *testing.T, name string) {
 	t.Helper()
 	linstor(t, http.MethodPost, "/v1/nodes", fmt.Sprintf(
-		`{"name":%q,"type":"Satellite","net_interfaces":[{"name":"default","address":%q,"satellite_port":3366,"satellite_encryption_type":"PLAIN"}]}`,
+		`{"name":%q,"type":"Satellite","net_interfaces":[`+
+			`{"name":"default","address":%q,"satellite_port":3366,"satellite_encryption_type":"PLAIN"}]}`,
 		name, nodeAddress(t, name)), http.StatusCreated)
 }
 

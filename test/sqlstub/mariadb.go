@@ -19,7 +19,8 @@ const (
 	myTransactions     = 1 << 13
 	mySecureConnection = 1 << 15
 	myPluginAuth       = 1 << 19
-	myCapabilities     = myLongPassword | myConnectWithDB | myProtocol41 | myTransactions | mySecureConnection | myPluginAuth
+	myCapabilities     = myLongPassword | myConnectWithDB | myProtocol41 | myTransactions | mySecureConnection |
+		myPluginAuth
 
 	myScramble = "abcdefghijklmnopqrst"
 )

@@ -1,5 +1,5 @@
-// Package sqlstub stands in for SQL servers in tests: it answers what the operator asks a PostgreSQL or MariaDB server before
-// LINSTOR uses it.
+// Package sqlstub stands in for SQL servers in tests: it answers what the operator asks a PostgreSQL or MariaDB server
+// before LINSTOR uses it.
 package sqlstub
 
 import (
@@ -57,8 +57,8 @@ func (s *Server) query(user, database string) ([]string, outcome) {
 	return nodes, ok
 }
 
-// Serve serves each connection on loopback with handle, until the test ends, and returns the port. A connection that fails
-// otherwise than by its end fails the test, because then the stub does not speak the protocol.
+// Serve serves each connection on loopback with handle, until the test ends, and returns the port. A connection that
+// fails otherwise than by its end fails the test, because then the stub does not speak the protocol.
 func Serve(t testing.TB, handle func(net.Conn) error) int32 {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,7 +87,8 @@ func Serve(t testing.TB, handle func(net.Conn) error) int32 {
 	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
 
-// ended is whether the client went away, whenever it did.
+// ended reports whether the client went away, whenever it did.
 func ended(err error) bool {
-	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+	return errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE)
 }

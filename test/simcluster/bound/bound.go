@@ -13,8 +13,8 @@ type request struct {
 	result chan error
 }
 
-// starts leads to a goroutine that keeps its thread to itself: the kernel sends the programs SIGKILL when the thread that
-// started them ends (prctl PR_SET_PDEATHSIG), and Go's own threads may end at any time.
+// starts leads to a goroutine that keeps its thread to itself: the kernel sends the programs SIGKILL when the thread
+// that started them ends (prctl PR_SET_PDEATHSIG), and Go's own threads may end at any time.
 var starts = sync.OnceValue(func() chan<- request {
 	c := make(chan request)
 	go func() {

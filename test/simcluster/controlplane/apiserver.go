@@ -87,6 +87,9 @@ func (c *ControlPlane) apiServerFlags(port int) []string {
 		flags = append(flags, "--audit-policy-file="+c.auditPolicyPath(), "--audit-log-path="+c.AuditLogPath(),
 			"--audit-log-format=json", "--audit-log-mode=blocking", "--audit-log-maxsize=0")
 	}
+	if c.opts.LimitCriticalPods {
+		flags = append(flags, "--admission-control-config-file="+c.admissionPath())
+	}
 	return flags
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -31,12 +32,16 @@ var controllers = []string{
 	"validatingadmissionpolicy-status-controller",
 }
 
-func controllerManagerFlags(kubeconfig string, keys *pki) []string {
+func (c *ControlPlane) controllerManagerFlags(kubeconfig string) []string {
+	run := controllers
+	if c.opts.LimitCriticalPods {
+		run = append(slices.Clone(run), "resourcequota-controller")
+	}
 	return []string{
 		"--kubeconfig=" + kubeconfig,
-		"--controllers=" + strings.Join(controllers, ","),
-		"--root-ca-file=" + keys.caFile,
-		"--service-account-private-key-file=" + keys.serviceAccountKey,
+		"--controllers=" + strings.Join(run, ","),
+		"--root-ca-file=" + c.pki.caFile,
+		"--service-account-private-key-file=" + c.pki.serviceAccountKey,
 		"--secure-port=0", "--leader-elect=false",
 		"--kube-api-qps=2000", "--kube-api-burst=4000",
 		"--concurrent-daemonset-syncs=4", "--concurrent-namespace-syncs=4",
@@ -62,8 +67,23 @@ rules:
 - level: Metadata
 `
 
-// kwokStages is what kwok does to nodes beside renewing their Leases: almost nothing, since the node driver writes their
-// status. kwok wants at least one stage for a kind that it shall watch; without any for pods it leaves pods alone.
+// limitCriticalPods is what Kubernetes documents for keeping priority classes to namespaces with a quota.
+const limitCriticalPods = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: ResourceQuota
+  configuration:
+    apiVersion: apiserver.config.k8s.io/v1
+    kind: ResourceQuotaConfiguration
+    limitedResources:
+    - resource: pods
+      matchScopes:
+      - {scopeName: PriorityClass, operator: In, values: [system-cluster-critical, system-node-critical]}
+`
+
+// kwokStages is what kwok does to nodes beside renewing their Leases: almost nothing, since the node driver writes
+// their status. kwok wants at least one stage for a kind that it shall watch; without any for pods it leaves pods
+// alone.
 const kwokStages = `apiVersion: kwok.x-k8s.io/v1alpha1
 kind: Stage
 metadata:
@@ -92,10 +112,14 @@ func (c *ControlPlane) auditPolicyPath() string {
 	return filepath.Join(c.opts.Dir, "audit-policy.yaml")
 }
 
+func (c *ControlPlane) admissionPath() string { return filepath.Join(c.opts.Dir, "admission.yaml") }
+
 func (c *ControlPlane) kwokConfigPath() string { return filepath.Join(c.opts.Dir, "kwok.yaml") }
 
 func (c *ControlPlane) writePolicies() error {
-	for path, content := range map[string]string{c.auditPolicyPath(): auditPolicy, c.kwokConfigPath(): kwokStages} {
+	for path, content := range map[string]string{
+		c.auditPolicyPath(): auditPolicy, c.kwokConfigPath(): kwokStages, c.admissionPath(): limitCriticalPods,
+	} {
 		if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
 			return fmt.Errorf("write the configuration of the control plane: %w", err)
 		}

@@ -24,8 +24,8 @@ const (
 	// nodeLeaseSeconds: kwok renews at a quarter of it. 1000 nodes at 40 s, Kubernetes' default, would be 100 writes
 	// a second, which two cores feel.
 	nodeLeaseSeconds = 120
-	// NodeGracePeriod is the controller manager's node-monitor-grace-period. It outlasts every outage that tests make and every pause
-	// of a busy machine: there is no kubelet that would set a condition back once it is Unknown.
+	// NodeGracePeriod is the controller manager's node-monitor-grace-period. It outlasts every outage that tests make and
+	// every pause of a busy machine: there is no kubelet that would set a condition back once it is Unknown.
 	NodeGracePeriod = 10 * time.Minute
 
 	readyTimeout  = 60 * time.Second
@@ -42,6 +42,9 @@ type Options struct {
 	Log io.Writer
 	// AuditLog makes the API server write AuditLogPath: who did what, one line a finished request.
 	AuditLog bool
+	// LimitCriticalPods refuses pods of the system's priority classes in namespaces without a ResourceQuota that speaks
+	// of them, as GKE does.
+	LimitCriticalPods bool
 }
 
 // ControlPlane is a running control plane.
@@ -54,8 +57,8 @@ type ControlPlane struct {
 	tempDir  string
 }
 
-// Start brings the control plane up and returns when its API server is ready. The port is chosen at random; when another
-// process takes it in the moment between choosing and listening, Start tries again with a new one.
+// Start brings the control plane up and returns when its API server is ready. The port is chosen at random; when
+// another process takes it in the moment between choosing and listening, Start tries again with a new one.
 func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if o.Log == nil {
 		o.Log = io.Discard
@@ -107,7 +110,8 @@ func (c *ControlPlane) Stop() error {
 // Kill ends one component, such as kubebin.Etcd, as a crash does, and returns when it has ended.
 func (c *ControlPlane) Kill(component string) error { return c.children.kill(component) }
 
-// Revive starts a component that has ended with what it had: its data, its address. It returns when an API server is ready.
+// Revive starts a component that has ended with what it had: its data, its address. It returns when an API server is
+// ready.
 func (c *ControlPlane) Revive(ctx context.Context, component string) error {
 	if err := c.children.again(component); err != nil || component != kubebin.APIServer {
 		return err
@@ -168,7 +172,7 @@ func (c *ControlPlane) startControllerManager() error {
 	if err != nil {
 		return err
 	}
-	return c.spawn(kubebin.ControllerManager, controllerManagerFlags(kubeconfig, c.pki)...)
+	return c.spawn(kubebin.ControllerManager, c.controllerManagerFlags(kubeconfig)...)
 }
 
 func (c *ControlPlane) startScheduler() error {
@@ -177,7 +181,8 @@ func (c *ControlPlane) startScheduler() error {
 		return err
 	}
 	return c.spawn(kubebin.Scheduler,
-		"--kubeconfig="+kubeconfig, "--secure-port=0", "--leader-elect=false", "--kube-api-qps=2000", "--kube-api-burst=4000")
+		"--kubeconfig="+kubeconfig, "--secure-port=0", "--leader-elect=false", "--kube-api-qps=2000",
+		"--kube-api-burst=4000")
 }
 
 func (c *ControlPlane) startKwok() error {

@@ -31,7 +31,8 @@ func TestStartAndStop(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.CommandContext(ctx, c.bin(kubebin.Kubectl), "--kubeconfig", kubeconfig, "get", "--raw", "/version").CombinedOutput()
+	out, err := exec.CommandContext(ctx, c.bin(kubebin.Kubectl), "--kubeconfig", kubeconfig, "get", "--raw",
+		"/version").CombinedOutput()
 	if err != nil || !strings.Contains(string(out), `"gitVersion": "v1.`) {
 		t.Fatalf("kubectl get --raw /version: %v\n%s", err, out)
 	}

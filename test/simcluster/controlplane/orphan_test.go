@@ -73,9 +73,10 @@ func TestComponentsDieWithTheirParent(t *testing.T) {
 	}
 	_ = cmd.Wait() // "signal: killed"
 	for name, pid := range pids {
-		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true, func(context.Context) (bool, error) {
-			return ended(pid), nil
-		})
+		err := wait.PollUntilContextTimeout(t.Context(), 10*time.Millisecond, 10*time.Second, true,
+			func(context.Context) (bool, error) {
+				return ended(pid), nil
+			})
 		if err != nil {
 			t.Errorf("%s (%d) outlives its parent", name, pid)
 		}

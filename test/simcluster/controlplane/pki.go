@@ -51,7 +51,8 @@ func newPKI(dir string) (*pki, error) {
 	if err != nil {
 		return nil, err
 	}
-	for path, content := range map[string][]byte{p.caFile: p.caPEM, p.servingCert: cert, p.servingKey: key, p.serviceAccountKey: tokenKey} {
+	for path, content := range map[string][]byte{p.caFile: p.caPEM, p.servingCert: cert, p.servingKey: key,
+		p.serviceAccountKey: tokenKey} {
 		if err := os.WriteFile(path, content, 0o600); err != nil {
 			return nil, fmt.Errorf("write the control plane's certificates: %w", err)
 		}

@@ -1,7 +1,6 @@
 package kubebin
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"fmt"
@@ -10,12 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"time"
 )
-
-// progressEvery is how often a running build reports.
-const progressEvery = 15 * time.Second
 
 // build compiles the module's tools into dir. Everything is first written beside dir's files, so that a build that is
 // interrupted leaves no half-written binary under a final name.
@@ -30,71 +25,19 @@ func build(ctx context.Context, module, dir string, log io.Writer) error {
 	}
 	defer func() { _ = os.RemoveAll(stage) }()
 
-	fmt.Fprintf(log, "Building the test control plane (Kubernetes %s, etcd, kwok) into %s: about 7 minutes on 2 cores, once.\n", version, dir)
+	fmt.Fprintf(log, "Building the test control plane (Kubernetes %s, etcd, kwok) into %s: about 7 minutes on 2 cores, "+
+		"once.\n", version, dir)
 	started := time.Now()
-	if err := compile(ctx, module, stage, version, log, started); err != nil {
-		return err
+	c := Compilation{Dir: module, Package: "tool", Out: stage + string(filepath.Separator),
+		Flags: []string{"-trimpath", "-ldflags", ldflags(version)}, Log: log}
+	if err := c.Run(ctx); err != nil {
+		return fmt.Errorf("build the control plane in %s: %w", module, err)
 	}
 	if err := install(stage, dir); err != nil {
 		return err
 	}
 	fmt.Fprintf(log, "Built the test control plane in %s.\n", time.Since(started).Round(time.Second))
 	return nil
-}
-
-// compile runs the Go tool; its -v output, one line a compiled package, feeds the progress line.
-func compile(ctx context.Context, module, stage, version string, log io.Writer, started time.Time) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-v", "-trimpath", "-ldflags", ldflags(version), "-o", stage+string(filepath.Separator), "tool")
-	cmd.Dir = module
-	cmd.Env = append(os.Environ(), "GOWORK=off")
-	pipe, err := cmd.StderrPipe()
-	if err != nil {
-		return fmt.Errorf("build the control plane: %w", err)
-	}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("build the control plane: %w", err)
-	}
-	var packages atomic.Int64
-	done := make(chan struct{})
-	go report(log, &packages, started, done)
-	tail := countPackages(pipe, &packages)
-	close(done)
-	if err := cmd.Wait(); err != nil {
-		return fmt.Errorf("build the control plane in %s: %w\n%s", module, err, tail)
-	}
-	return nil
-}
-
-// countPackages reads to the end of r and returns the last lines that are no package paths: the compiler's complaints.
-func countPackages(r io.Reader, packages *atomic.Int64) string {
-	const keep = 20
-	var tail []string
-	lines := bufio.NewScanner(r)
-	for lines.Scan() {
-		line := lines.Text()
-		if line != "" && !strings.ContainsAny(line, " \t:") {
-			packages.Add(1)
-			continue
-		}
-		tail = append(tail, line)
-		if len(tail) > keep {
-			tail = tail[1:]
-		}
-	}
-	return strings.Join(tail, "\n")
-}
-
-func report(log io.Writer, packages *atomic.Int64, started time.Time, done <-chan struct{}) {
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-done:
-			return
-		case <-tick.C:
-			fmt.Fprintf(log, "  %4.0f s: %d packages compiled\n", time.Since(started).Seconds(), packages.Load())
-		}
-	}
 }
 
 // install renames the built files into dir. etcd's package path ends in server/v3, so its binary is called "server"

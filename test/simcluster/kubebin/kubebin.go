@@ -41,8 +41,9 @@ type Options struct {
 	Log io.Writer
 }
 
-// Ensure returns a directory that holds all binaries: AssetsEnv's when it is complete, else Options.Dir, after building
-// there whatever is absent or was built from other versions. Concurrent calls, in other processes too, build once.
+// Ensure returns a directory that holds all binaries: AssetsEnv's when it is complete, else Options.Dir, after
+// building there whatever is absent or was built from other versions. Concurrent calls, in other processes too, build
+// once.
 func Ensure(ctx context.Context, o Options) (string, error) {
 	if dir := os.Getenv(AssetsEnv); dir != "" && complete(dir) {
 		return dir, nil
@@ -130,8 +131,9 @@ func repositoryRoot() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("hack/kube/go.mod is in no parent of the working directory: run inside the repository, or set " +
-				AssetsEnv + " to a directory with " + strings.Join(all(), ", "))
+			return "",
+				errors.New("hack/kube/go.mod is in no parent of the working directory: run inside the repository, or set " +
+					AssetsEnv + " to a directory with " + strings.Join(all(), ", "))
 		}
 		dir = parent
 	}

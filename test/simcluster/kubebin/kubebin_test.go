@@ -6,8 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
+	"time"
 )
 
 func fill(t *testing.T, dir string, names ...string) {
@@ -104,11 +104,22 @@ func TestInstallNamesEtcd(t *testing.T) {
 }
 
 func TestCountPackagesKeepsComplaints(t *testing.T) {
-	var packages atomic.Int64
-	out := "k8s.io/api/core/v1\nk8s.io/kubernetes/cmd/kubectl\n# k8s.io/kubernetes/cmd/kubectl\n./main.go:3:1: syntax error\n"
-	tail := countPackages(bytes.NewBufferString(out), &packages)
-	if packages.Load() != 2 || !strings.Contains(tail, "syntax error") || strings.Contains(tail, "core/v1") {
-		t.Errorf("%d packages, complaints %q", packages.Load(), tail)
+	p := progress{total: 2795}
+	out := "k8s.io/api/core/v1\nk8s.io/kubernetes/cmd/kubectl\n# k8s.io/kubernetes/cmd/kubectl\n./main.go:3:1: syntax " +
+		"error\n"
+	tail := p.count(bytes.NewBufferString(out))
+	if p.packages.Load() != 2 || !strings.Contains(tail, "syntax error") || strings.Contains(tail, "core/v1") {
+		t.Errorf("%d packages, complaints %q", p.packages.Load(), tail)
+	}
+	if got, want := p.line(75*time.Second), "    75 s: 2 of about 2795 packages compiled"; got != want {
+		t.Errorf("progress is %q, want %q", got, want)
+	}
+}
+
+func TestTotal(t *testing.T) {
+	c := Compilation{Package: "."}
+	if n, err := c.total(t.Context()); err != nil || n < 50 {
+		t.Errorf("%d packages, %v", n, err)
 	}
 }
 

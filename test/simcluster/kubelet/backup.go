@@ -10,8 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 )
 
 // BackupResult is what the migration container leaves behind before it migrates a database in Kubernetes objects.
@@ -25,31 +23,20 @@ const (
 	BackupMissing BackupResult = "missing" // none at all, as if somebody had removed it
 )
 
-// SetBackup decides how the next backups come out.
-func (d *Driver) SetBackup(r BackupResult) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.faults.backup = r
-}
-
-// saveBackup does what the image's entry point does before a migration (piraeus-server, entry.sh): it packs LINSTOR's custom
-// resources into Secrets, with the rights of the pod's ServiceAccount. One that is there already is left alone.
+// saveBackup does what the image's entry point does before a migration (piraeus-server, entry.sh): it packs LINSTOR's
+// custom resources into Secrets, with the rights of the pod's ServiceAccount. One that is there already is left alone.
 func (d *Driver) saveBackup(ctx context.Context, pod *corev1.Pod, version string) error {
-	d.mu.Lock()
-	result := d.faults.backup
-	d.mu.Unlock()
-	config := rest.CopyConfig(d.opts.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: serviceAccountUser(pod), Groups: serviceAccountGroups(pod)}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := d.clientOf(pod)
 	if err != nil {
 		return fmt.Errorf("make a client for the backup: %w", err)
 	}
-	secrets, err := BackupSecrets(pod.Namespace, pod.Name, version, result)
+	secrets, err := BackupSecrets(pod.Namespace, pod.Name, version, d.faults.backupResult())
 	if err != nil {
 		return err
 	}
 	for _, s := range secrets {
-		if _, err := client.CoreV1().Secrets(pod.Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
+		if _, err := client.CoreV1().Secrets(pod.Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil &&
+			!apierrors.IsAlreadyExists(err) {
 			return fmt.Errorf("save the backup: %w", err)
 		}
 	}

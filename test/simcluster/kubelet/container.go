@@ -61,7 +61,7 @@ func (d *Driver) step(ctx context.Context, run *podRun, pod *corev1.Pod, c *cont
 			}
 		}
 		state := c.task.state()
-		if message := d.crashMessage(c.spec.Name, run.node); message != "" && !state.ended {
+		if message := d.faults.crashMessage(c.spec.Name, run.node); message != "" && !state.ended {
 			c.task.stop(true)
 			state = taskState{ended: true, exit: exit{code: 1, message: message}}
 		}
@@ -76,8 +76,9 @@ func (d *Driver) step(ctx context.Context, run *podRun, pod *corev1.Pod, c *cont
 	return 0
 }
 
-func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Pod, c *container, now time.Time) (again time.Duration, started bool) {
-	if !run.pulled[c.spec.Image] && d.pullFails(c.spec.Image) {
+func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Pod, c *container,
+	now time.Time) (again time.Duration, started bool) {
+	if !run.pulled[c.spec.Image] && d.faults.pullFails(c.spec.Image) {
 		c.waiting = &corev1.ContainerStateWaiting{
 			Reason:  "ImagePullBackOff",
 			Message: fmt.Sprintf("Back-off pulling image %q: ErrImagePull: %s: not found", c.spec.Image, c.spec.Image),
@@ -85,7 +86,7 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 		return 0, false
 	}
 	run.pulled[c.spec.Image] = true
-	if !d.mountsSecrets(ctx, run, pod) {
+	if !d.files.mountsSecrets(ctx, run, pod) {
 		return configRetry, false
 	}
 	program, err := d.begin(ctx, run, pod, c.spec)

@@ -28,14 +28,15 @@ type controllerTask struct {
 
 // beginController starts the program in the background and wakes the pod whenever its state changes. Only reading the
 // configuration is done before: what is missing there keeps a real container from being created.
-func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
-	config, err := d.controllerConfig(ctx, pod, c)
+func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task,
+	error) {
+	config, err := d.files.ControllerConfig(ctx, pod, c)
 	if err != nil {
 		return nil, err
 	}
-	program := d.runController
+	program := runController
 	if c.Name == RunMigration {
-		program = d.runMigration
+		program = runMigration
 	}
 	// The program outlives this call; stop ends it.
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -65,7 +66,7 @@ func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.P
 					}
 				}
 			}
-			return program(ctx, c, config, changed)
+			return program(ctx, d.opts.Machines, c, config, changed)
 		})
 		t.mu.Lock()
 		t.exit = e
@@ -99,16 +100,18 @@ func (t *controllerTask) cut() bool {
 	return t.powerCut
 }
 
-func (d *Driver) runMigration(_ context.Context, _ *corev1.Container, config ControllerConfig, _ func(bool)) exit {
-	if err := d.opts.Machines.RunMigration(config); err != nil {
+func runMigration(_ context.Context, m Machines, _ *corev1.Container, config ControllerConfig, _ func(bool)) exit {
+	if err := m.RunMigration(config); err != nil {
 		return exit{code: 1, message: err.Error()}
 	}
 	return exit{}
 }
 
-// runController runs until the controller ends by itself, the context ends, or the liveness probe has failed too often.
-func (d *Driver) runController(ctx context.Context, c *corev1.Container, config ControllerConfig, changed func(bool)) exit {
-	process, err := d.opts.Machines.StartController(config)
+// runController runs until the controller ends by itself, the context ends, or the liveness probe has failed too
+// often.
+func runController(ctx context.Context, m Machines, c *corev1.Container, config ControllerConfig,
+	changed func(bool)) exit {
+	process, err := m.StartController(config)
 	if err != nil {
 		return exit{code: 1, message: err.Error()}
 	}
@@ -128,7 +131,7 @@ func (d *Driver) runController(ctx context.Context, c *corev1.Container, config 
 			return exit{code: 1, message: "controller ended"}
 		case <-timer.C:
 		}
-		healthy := d.opts.Machines.Healthy()
+		healthy := m.Healthy()
 		if healthy {
 			failures, period = 0, probePeriod(c)
 		} else {

@@ -37,7 +37,8 @@ var errPowerCut = errors.New("the machine is off")
 // elected runs the program, after it holds the Lease when the environment asks for that. The Lease is taken with the
 // rights of the pod's ServiceAccount, and released after the program has ended; in a power cut it is not, and the next
 // holder has to wait until it expires.
-func (d *Driver) elected(ctx context.Context, t *controllerTask, pod *corev1.Pod, env map[string]string, program func(context.Context) exit) exit {
+func (d *Driver) elected(ctx context.Context, t *controllerTask, pod *corev1.Pod, env map[string]string,
+	program func(context.Context) exit) exit {
 	if env[electionEnabled] == "" {
 		return program(ctx)
 	}
@@ -82,9 +83,7 @@ type lease struct {
 }
 
 func (d *Driver) newLock(pod *corev1.Pod, env map[string]string, cut func() bool) (*lease, error) {
-	config := rest.CopyConfig(d.opts.Config)
-	config.Impersonate = rest.ImpersonationConfig{UserName: serviceAccountUser(pod), Groups: serviceAccountGroups(pod)}
-	client, err := kubernetes.NewForConfig(config)
+	client, err := d.clientOf(pod)
 	if err != nil {
 		return nil, fmt.Errorf("make a client for the election: %w", err)
 	}
@@ -149,6 +148,13 @@ func (l *lease) release(ctx context.Context) error {
 		return fmt.Errorf("release the Lease: %w", err)
 	}
 	return nil
+}
+
+// clientOf returns a client with the rights of the pod's ServiceAccount.
+func (d *Driver) clientOf(pod *corev1.Pod) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(d.opts.Config)
+	config.Impersonate = rest.ImpersonationConfig{UserName: serviceAccountUser(pod), Groups: serviceAccountGroups(pod)}
+	return kubernetes.NewForConfig(config)
 }
 
 func serviceAccountUser(pod *corev1.Pod) string {

@@ -1,11 +1,15 @@
 package kubelet
 
-import "strings"
+import (
+	"strings"
+	"sync"
+)
 
 // DefaultModuleVersion is the DRBD version that a loader loads when neither its result nor its image's tag names one.
 const DefaultModuleVersion = "9.3.3"
 
-// LoaderResult is what the module loader does on a node. The zero value succeeds and loads the version in its image's tag.
+// LoaderResult is what the module loader does on a node. The zero value succeeds and loads the version in its image's
+// tag.
 type LoaderResult struct {
 	ExitCode int32
 	Message  string // the last lines of its log
@@ -15,7 +19,12 @@ type LoaderResult struct {
 // crash is a container on a node; an empty node means all.
 type crash struct{ container, node string }
 
-type faults struct {
+// Faults are what goes wrong with pods. All its methods are safe for concurrent use.
+type Faults struct {
+	// retry ends the crash-loop back-off of a node's containers, or of all when the node is empty.
+	retry func(node string)
+
+	mu       sync.Mutex
 	enrolled map[string]string // by node: the certificate that its firmware trusts
 	loader   map[string]LoaderResult
 	badImage string // "" = none
@@ -23,91 +32,90 @@ type faults struct {
 	backup   BackupResult
 }
 
-func newFaults() faults {
-	return faults{enrolled: map[string]string{}, loader: map[string]LoaderResult{}, crashes: map[crash]string{}}
+func newFaults(retry func(node string)) *Faults {
+	return &Faults{retry: retry, enrolled: map[string]string{}, loader: map[string]LoaderResult{},
+		crashes: map[crash]string{}}
 }
+
+// Faults returns what goes wrong with the driver's pods.
+func (d *Driver) Faults() *Faults { return d.faults }
 
 // SetLoaderResult decides what the module loader does on a node from its next start on; a loader that waits in a crash
 // loop starts at once. A module that is loaded stays loaded: the loader then succeeds whatever the result says, as
 // LINBIT's loader does.
-func (d *Driver) SetLoaderResult(node string, r LoaderResult) {
-	d.mu.Lock()
-	d.faults.loader[node] = r
-	d.mu.Unlock()
-	d.retryNow(node)
+func (f *Faults) SetLoaderResult(node string, r LoaderResult) {
+	f.mu.Lock()
+	f.loader[node] = r
+	f.mu.Unlock()
+	f.retry(node)
 }
 
 // SetSecureBoot makes a node's kernel take only modules that are signed with the key of that certificate.
-func (d *Driver) SetSecureBoot(node, certificate string) {
-	d.mu.Lock()
-	d.faults.enrolled[node] = certificate
-	d.mu.Unlock()
-	d.retryNow(node)
+func (f *Faults) SetSecureBoot(node, certificate string) {
+	f.mu.Lock()
+	f.enrolled[node] = certificate
+	f.mu.Unlock()
+	f.retry(node)
 }
 
-func (d *Driver) secureBoot(node string) (certificate string, on bool) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	certificate, on = d.faults.enrolled[node]
+func (f *Faults) secureBoot(node string) (certificate string, on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	certificate, on = f.enrolled[node]
 	return certificate, on
 }
 
 // SetImagePullError makes pods that are new on their node fail to pull images with that substring. "" ends it.
-func (d *Driver) SetImagePullError(imageSubstring string) {
-	d.mu.Lock()
-	d.faults.badImage = imageSubstring
-	d.mu.Unlock()
-	d.retryNow("")
+func (f *Faults) SetImagePullError(imageSubstring string) {
+	f.mu.Lock()
+	f.badImage = imageSubstring
+	f.mu.Unlock()
+	f.retry("")
 }
 
-// SetCrash makes a container end with exit code 1 and the message as its last log line, now and at each start. The empty
-// node means all nodes. An empty message ends it.
-func (d *Driver) SetCrash(container, node, message string) {
-	d.mu.Lock()
+// SetCrash makes a container end with exit code 1 and the message as its last log line, now and at each start. The
+// empty node means all nodes. An empty message ends it.
+func (f *Faults) SetCrash(container, node, message string) {
+	f.mu.Lock()
 	if key := (crash{container, node}); message == "" {
-		delete(d.faults.crashes, key)
+		delete(f.crashes, key)
 	} else {
-		d.faults.crashes[key] = message
+		f.crashes[key] = message
 	}
-	d.mu.Unlock()
-	d.retryNow(node)
+	f.mu.Unlock()
+	f.retry(node)
 }
 
-// retryNow ends the crash-loop back-off of the node's containers, so that a test need not wait for it.
-func (d *Driver) retryNow(node string) {
-	d.mu.Lock()
-	var runs []*podRun
-	for _, run := range d.runs {
-		if node == "" || run.node == node {
-			runs = append(runs, run)
-		}
-	}
-	d.mu.Unlock()
-	for _, run := range runs {
-		run.mu.Lock()
-		run.endBackoff()
-		run.mu.Unlock()
-	}
-	d.kick(node)
+func (f *Faults) loaderResult(node string) LoaderResult {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.loader[node]
 }
 
-func (d *Driver) loaderResult(node string) LoaderResult {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.faults.loader[node]
+func (f *Faults) pullFails(image string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.badImage != "" && strings.Contains(image, f.badImage)
 }
 
-func (d *Driver) pullFails(image string) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.faults.badImage != "" && strings.Contains(image, d.faults.badImage)
-}
-
-func (d *Driver) crashMessage(container, node string) string {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if message := d.faults.crashes[crash{container, node}]; message != "" {
+func (f *Faults) crashMessage(container, node string) string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if message := f.crashes[crash{container, node}]; message != "" {
 		return message
 	}
-	return d.faults.crashes[crash{container, ""}]
+	return f.crashes[crash{container, ""}]
+}
+
+// SetBackup decides how the next backups come out.
+func (f *Faults) SetBackup(r BackupResult) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.backup = r
+}
+
+func (f *Faults) backupResult() BackupResult {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.backup
 }

@@ -1,11 +1,13 @@
 // Package kubelet plays the kubelets of simulated nodes: it watches the pods that are bound to them and gives each the
-// status that a kubelet would report. What a container does is decided by its name: the ones that belong to LINSTOR act
-// on the machine model, all others just run.
+// status that a kubelet would report. What a container does is decided by its name: the ones that belong to LINSTOR
+// act on the machine model, all others just run.
 //
 //	drbd-module-loader    (init) loads the DRBD module of the version in its image's tag, or fails as told
-//	wait-for-module       (init) ends when the machine's module is loaded, and tells its version; LB_MODULE_OPTIONAL=yes: at once
+//	wait-for-module       (init) ends when the machine's module is loaded, and tells its version;
+//	                      LB_MODULE_OPTIONAL=yes: at once
 //	linstor-satellite     runs a satellite of the version in its image's tag
-//	run-migration         (init) migrates LINSTOR's database to the version in its image's tag, after a backup into Secrets
+//	run-migration         (init) migrates LINSTOR's database to the version in its image's tag, after a
+//	                      backup into Secrets
 //	linstor-controller    runs a controller of that version on the mounted linstor.toml
 package kubelet
 
@@ -76,8 +78,8 @@ type Options struct {
 	// Config may do everything; it is also used to impersonate the pods' ServiceAccounts.
 	Config   *rest.Config
 	Machines Machines
-	// PodStart is the time from a pod's binding to the start of its first container, PodSpread what chance adds to it at most.
-	// Default 0.
+	// PodStart is the time from a pod's binding to the start of its first container, PodSpread what chance adds to it at
+	// most. Default 0.
 	PodStart, PodSpread time.Duration
 	// BackoffMin and BackoffMax bound the crash-loop back-off, which doubles in between. Defaults 250 ms and 4 s; a real
 	// kubelet's are 10 s and 5 min. As there, the first restart comes at once.
@@ -98,11 +100,12 @@ type Driver struct {
 	client kubernetes.Interface
 	pods   cache.SharedIndexInformer
 	queue  workqueue.TypedDelayingInterface[string]
+	faults *Faults
+	files  Files
 
-	mu     sync.Mutex // guards the fields below; never held during a request
-	nodes  map[string]*node
-	runs   map[string]*podRun // by namespace/name
-	faults faults
+	mu    sync.Mutex // guards the fields below; never held during a request
+	nodes map[string]*node
+	runs  map[string]*podRun // by namespace/name
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -130,8 +133,9 @@ func New(o Options) (*Driver, error) {
 		opts: o, client: client,
 		pods:  informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer(),
 		queue: workqueue.NewTypedDelayingQueue[string](),
-		nodes: map[string]*node{}, runs: map[string]*podRun{}, faults: newFaults(),
+		files: Files{fromServer{client}}, nodes: map[string]*node{}, runs: map[string]*podRun{},
 	}
+	d.faults = newFaults(d.retryNow)
 	return d, nil
 }
 
@@ -220,6 +224,24 @@ func (d *Driver) kick(nodeName string) {
 	for _, pod := range d.podsOn(nodeName) {
 		d.queue.Add(pod.Namespace + "/" + pod.Name)
 	}
+}
+
+// retryNow ends the crash-loop back-off of the node's containers, so that a test need not wait for it.
+func (d *Driver) retryNow(node string) {
+	d.mu.Lock()
+	var runs []*podRun
+	for _, run := range d.runs {
+		if node == "" || run.node == node {
+			runs = append(runs, run)
+		}
+	}
+	d.mu.Unlock()
+	for _, run := range runs {
+		run.mu.Lock()
+		run.endBackoff()
+		run.mu.Unlock()
+	}
+	d.kick(node)
 }
 
 func (d *Driver) podsOn(nodeName string) []*corev1.Pod {

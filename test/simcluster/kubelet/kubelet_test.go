@@ -28,7 +28,8 @@ func TestImageVersion(t *testing.T) {
 
 func TestImageIDNamesTheRepository(t *testing.T) {
 	id := imageID("registry.example.com:5000/a/b:v1")
-	if !strings.HasPrefix(id, "registry.example.com:5000/a/b@sha256:") || id == imageID("registry.example.com:5000/a/b:v2") {
+	if !strings.HasPrefix(id, "registry.example.com:5000/a/b@sha256:") ||
+		id == imageID("registry.example.com:5000/a/b:v2") {
 		t.Errorf("imageID = %q", id)
 	}
 }
@@ -59,13 +60,16 @@ func TestBackoffDoublesUpToItsBound(t *testing.T) {
 func TestContainerEnd(t *testing.T) {
 	o := Options{BackoffMin: 250 * time.Millisecond, BackoffMax: time.Second}
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	c := &container{spec: &corev1.Container{Name: "c", TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError}}
+	c := &container{spec: &corev1.Container{Name: "c",
+		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError}}
 
 	c.startedAt = start
-	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != 0 || c.last.ExitCode != 2 || c.last.Message != "why" {
+	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != 0 || c.last.ExitCode != 2 ||
+		c.last.Message != "why" {
 		t.Errorf("first failure: wait %s, last %+v", wait, c.last)
 	}
-	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != o.BackoffMin || !c.retryAt.Equal(start.Add(o.BackoffMin)) {
+	if wait := c.end(exit{code: 2, message: "why"}, start, o); wait != o.BackoffMin ||
+		!c.retryAt.Equal(start.Add(o.BackoffMin)) {
 		t.Errorf("second failure: wait %s, retry at %s", wait, c.retryAt)
 	}
 	if wait := c.end(exit{code: 2, message: "why"}, start.Add(time.Minute), o); wait != 0 {
@@ -151,7 +155,8 @@ func TestStatusConditionsKeepOthers(t *testing.T) {
 		{Type: corev1.ContainersReady, Status: corev1.ConditionTrue, LastTransitionTime: then},
 	}}}
 	got := conditions(pod, &pod.Status, map[corev1.PodConditionType]bool{
-		corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.ContainersReady: true, corev1.PodReady: false,
+		corev1.PodReadyToStartContainers: true, corev1.PodInitialized: true, corev1.ContainersReady: true,
+		corev1.PodReady: false,
 	})
 	byType := map[corev1.PodConditionType]corev1.PodCondition{}
 	for _, c := range got {
@@ -163,21 +168,24 @@ func TestStatusConditionsKeepOthers(t *testing.T) {
 	if c := byType[corev1.ContainersReady]; !c.LastTransitionTime.Equal(&then) {
 		t.Errorf("an unchanged condition got a new transition time: %+v", c)
 	}
-	if c := byType[corev1.PodReady]; c.Status != corev1.ConditionFalse || c.LastTransitionTime.Equal(&then) || c.Reason == "" {
+	if c := byType[corev1.PodReady]; c.Status != corev1.ConditionFalse || c.LastTransitionTime.Equal(&then) ||
+		c.Reason == "" {
 		t.Errorf("a changed condition: %+v", c)
 	}
 }
 
 func TestPodReadyNeedsAllContainers(t *testing.T) {
 	run := &podRun{
-		init: []*container{{spec: &corev1.Container{Name: "i"}, init: true, starts: 1, finished: &corev1.ContainerStateTerminated{}}},
+		init: []*container{{spec: &corev1.Container{Name: "i"}, init: true, starts: 1,
+			finished: &corev1.ContainerStateTerminated{}}},
 		main: []*container{
 			{spec: &corev1.Container{Name: "a"}, starts: 1, task: idleTask{}, ready: true},
 			{spec: &corev1.Container{Name: "b"}, starts: 3, failures: 2},
 		},
 	}
 	s := run.status(&corev1.Pod{})
-	if s.Phase != corev1.PodRunning || s.ContainerStatuses[1].RestartCount != 2 || s.ContainerStatuses[1].State.Waiting.Reason != "CrashLoopBackOff" {
+	if s.Phase != corev1.PodRunning || s.ContainerStatuses[1].RestartCount != 2 ||
+		s.ContainerStatuses[1].State.Waiting.Reason != "CrashLoopBackOff" {
 		t.Errorf("status %+v", s)
 	}
 	for _, c := range s.Conditions {

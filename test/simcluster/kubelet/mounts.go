@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 )
 
 // configDir is where LINSTOR looks for linstor.toml.
@@ -15,24 +16,33 @@ const (
 	configFile = "linstor.toml"
 )
 
-// controllerConfig reads what the container's environment and mounts refer to, now: a container sees later changes only
-// when it starts again.
-func (d *Driver) controllerConfig(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (ControllerConfig, error) {
+// Objects reads what pods refer to.
+type Objects interface {
+	ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error)
+}
+
+// Files reads what containers mount and what their environment refers to.
+type Files struct{ Objects Objects }
+
+// ControllerConfig reads what the container's environment and mounts refer to, now: a container sees later changes
+// only when it starts again.
+func (f Files) ControllerConfig(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (ControllerConfig, error) {
 	config := ControllerConfig{Version: ImageVersion(c.Image), Identity: pod.Name}
 	var err error
-	if config.Env, err = d.environment(ctx, pod, c); err != nil {
+	if config.Env, err = f.environment(ctx, pod, c); err != nil {
 		return ControllerConfig{}, err
 	}
 	config.MasterPassphrase = config.Env["MASTER_PASSPHRASE"]
-	if config.TOML, err = d.mountedFile(ctx, pod, c, path.Join(configDir, configFile)); err != nil {
+	if config.TOML, err = f.mountedFile(ctx, pod, c, path.Join(configDir, configFile)); err != nil {
 		return ControllerConfig{}, err
 	}
 	return config, nil
 }
 
-// mountsSecrets is whether all Secrets of the pod's volumes are there. As long as one is not, no container starts and none says
-// why: a kubelet tells only in an Event.
-func (d *Driver) mountsSecrets(ctx context.Context, run *podRun, pod *corev1.Pod) bool {
+// mountsSecrets reports whether all Secrets of the pod's volumes are there. As long as one is not, no container starts
+// and none says why: a kubelet tells only in an Event.
+func (f Files) mountsSecrets(ctx context.Context, run *podRun, pod *corev1.Pod) bool {
 	if run.mounted {
 		return true
 	}
@@ -41,7 +51,7 @@ func (d *Driver) mountsSecrets(ctx context.Context, run *podRun, pod *corev1.Pod
 		if v == nil {
 			continue
 		}
-		files, err := d.secret(ctx, pod.Namespace, v.SecretName, v.Optional)
+		files, err := f.secret(ctx, pod.Namespace, v.SecretName, v.Optional)
 		if err != nil {
 			return false
 		}
@@ -56,7 +66,7 @@ func (d *Driver) mountsSecrets(ctx context.Context, run *podRun, pod *corev1.Pod
 }
 
 // mountedFile is the content of a file in the container; "" when no volume provides it.
-func (d *Driver) mountedFile(ctx context.Context, pod *corev1.Pod, c *corev1.Container, file string) (string, error) {
+func (f Files) mountedFile(ctx context.Context, pod *corev1.Pod, c *corev1.Container, file string) (string, error) {
 	for _, mount := range c.VolumeMounts {
 		var key string
 		switch {
@@ -69,7 +79,7 @@ func (d *Driver) mountedFile(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 		}
 		for i := range pod.Spec.Volumes {
 			if pod.Spec.Volumes[i].Name == mount.Name {
-				files, err := d.volumeFiles(ctx, pod.Namespace, &pod.Spec.Volumes[i])
+				files, err := f.volumeFiles(ctx, pod.Namespace, &pod.Spec.Volumes[i])
 				return files[key], err
 			}
 		}
@@ -78,18 +88,18 @@ func (d *Driver) mountedFile(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 }
 
 // volumeFiles are the files in a ConfigMap, Secret or projected volume; other kinds of volumes have none.
-func (d *Driver) volumeFiles(ctx context.Context, namespace string, v *corev1.Volume) (map[string]string, error) {
+func (f Files) volumeFiles(ctx context.Context, namespace string, v *corev1.Volume) (map[string]string, error) {
 	switch {
 	case v.ConfigMap != nil:
-		data, err := d.configMap(ctx, namespace, v.ConfigMap.Name, v.ConfigMap.Optional)
+		data, err := f.configMap(ctx, namespace, v.ConfigMap.Name, v.ConfigMap.Optional)
 		return selectItems(data, v.ConfigMap.Items), err
 	case v.Secret != nil:
-		data, err := d.secret(ctx, namespace, v.Secret.SecretName, v.Secret.Optional)
+		data, err := f.secret(ctx, namespace, v.Secret.SecretName, v.Secret.Optional)
 		return selectItems(data, v.Secret.Items), err
 	case v.Projected != nil:
 		files := map[string]string{}
 		for _, source := range v.Projected.Sources {
-			part, err := d.projectedFiles(ctx, namespace, source)
+			part, err := f.projectedFiles(ctx, namespace, source)
 			if err != nil {
 				return nil, err
 			}
@@ -102,13 +112,14 @@ func (d *Driver) volumeFiles(ctx context.Context, namespace string, v *corev1.Vo
 	return nil, nil
 }
 
-func (d *Driver) projectedFiles(ctx context.Context, namespace string, source corev1.VolumeProjection) (map[string]string, error) {
+func (f Files) projectedFiles(ctx context.Context, namespace string,
+	source corev1.VolumeProjection) (map[string]string, error) {
 	switch {
 	case source.ConfigMap != nil:
-		data, err := d.configMap(ctx, namespace, source.ConfigMap.Name, source.ConfigMap.Optional)
+		data, err := f.configMap(ctx, namespace, source.ConfigMap.Name, source.ConfigMap.Optional)
 		return selectItems(data, source.ConfigMap.Items), err
 	case source.Secret != nil:
-		data, err := d.secret(ctx, namespace, source.Secret.Name, source.Secret.Optional)
+		data, err := f.secret(ctx, namespace, source.Secret.Name, source.Secret.Optional)
 		return selectItems(data, source.Secret.Items), err
 	}
 	return nil, nil
@@ -128,12 +139,12 @@ func selectItems(data map[string]string, items []corev1.KeyToPath) map[string]st
 	return files
 }
 
-// environment resolves the container's variables. Field references are resolved for the fields that LINSTOR's manifests
-// use.
-func (d *Driver) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (map[string]string, error) {
+// environment resolves the container's variables. Field references are resolved for the fields that LINSTOR's
+// manifests use.
+func (f Files) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Container) (map[string]string, error) {
 	env := map[string]string{}
 	for _, from := range c.EnvFrom {
-		data, err := d.envFrom(ctx, pod.Namespace, from)
+		data, err := f.envFrom(ctx, pod.Namespace, from)
 		if err != nil {
 			return nil, err
 		}
@@ -146,7 +157,7 @@ func (d *Driver) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 			env[v.Name] = v.Value
 			continue
 		}
-		value, found, err := d.envSource(ctx, pod, v.ValueFrom)
+		value, found, err := f.envSource(ctx, pod, v.ValueFrom)
 		if err != nil {
 			return nil, fmt.Errorf("environment variable %s: %w", v.Name, err)
 		}
@@ -157,25 +168,26 @@ func (d *Driver) environment(ctx context.Context, pod *corev1.Pod, c *corev1.Con
 	return env, nil
 }
 
-func (d *Driver) envFrom(ctx context.Context, namespace string, from corev1.EnvFromSource) (map[string]string, error) {
+func (f Files) envFrom(ctx context.Context, namespace string, from corev1.EnvFromSource) (map[string]string, error) {
 	switch {
 	case from.ConfigMapRef != nil:
-		return d.configMap(ctx, namespace, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+		return f.configMap(ctx, namespace, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 	case from.SecretRef != nil:
-		return d.secret(ctx, namespace, from.SecretRef.Name, from.SecretRef.Optional)
+		return f.secret(ctx, namespace, from.SecretRef.Name, from.SecretRef.Optional)
 	}
 	return nil, nil
 }
 
-func (d *Driver) envSource(ctx context.Context, pod *corev1.Pod, from *corev1.EnvVarSource) (value string, found bool, err error) {
+func (f Files) envSource(ctx context.Context, pod *corev1.Pod, from *corev1.EnvVarSource) (value string, found bool,
+	err error) {
 	switch {
 	case from.SecretKeyRef != nil:
 		ref := from.SecretKeyRef
-		data, err := d.secret(ctx, pod.Namespace, ref.Name, ref.Optional)
+		data, err := f.secret(ctx, pod.Namespace, ref.Name, ref.Optional)
 		return keyOf(data, ref.Key, "secret "+ref.Name, ref.Optional, err)
 	case from.ConfigMapKeyRef != nil:
 		ref := from.ConfigMapKeyRef
-		data, err := d.configMap(ctx, pod.Namespace, ref.Name, ref.Optional)
+		data, err := f.configMap(ctx, pod.Namespace, ref.Name, ref.Optional)
 		return keyOf(data, ref.Key, "configmap "+ref.Name, ref.Optional, err)
 	case from.FieldRef != nil:
 		value, ok := map[string]string{
@@ -198,8 +210,8 @@ func keyOf(data map[string]string, key, object string, optional *bool, err error
 	return value, ok, nil
 }
 
-func (d *Driver) configMap(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
-	object, err := d.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+func (f Files) configMap(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
+	object, err := f.Objects.ConfigMap(ctx, namespace, name)
 	if err != nil {
 		return nil, missing(err, optional)
 	}
@@ -213,8 +225,8 @@ func (d *Driver) configMap(ctx context.Context, namespace, name string, optional
 	return data, nil
 }
 
-func (d *Driver) secret(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
-	object, err := d.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+func (f Files) secret(ctx context.Context, namespace, name string, optional *bool) (map[string]string, error) {
+	object, err := f.Objects.Secret(ctx, namespace, name)
 	if err != nil {
 		return nil, missing(err, optional)
 	}
@@ -223,4 +235,17 @@ func (d *Driver) secret(ctx context.Context, namespace, name string, optional *b
 		data[key] = string(content)
 	}
 	return data, nil
+}
+
+// fromServer reads them from the API server.
+type fromServer struct{ client kubernetes.Interface }
+
+// ConfigMap implements Objects.
+func (s fromServer) ConfigMap(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	return s.client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+}
+
+// Secret implements Objects.
+func (s fromServer) Secret(ctx context.Context, namespace, name string) (*corev1.Secret, error) {
+	return s.client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 }

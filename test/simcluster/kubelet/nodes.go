@@ -142,8 +142,8 @@ func (d *Driver) SetAddress(name, address string) {
 	}
 }
 
-// podIP is the node's address for pods on the host's network, else an address of the node's own /24 in 10.128.0.0/9, or of its
-// own /64 in fd00:128::/32 if the node's address is an IPv6 one.
+// podIP is the node's address for pods on the host's network, else an address of the node's own /24 in 10.128.0.0/9,
+// or of its own /64 in fd00:128::/32 if the node's address is an IPv6 one.
 func (d *Driver) podIP(pod *corev1.Pod) (podIP, hostIP string) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -91,8 +91,8 @@ func (d *Driver) play(ctx context.Context, run *podRun, pod *corev1.Pod) (time.D
 	return again, nil
 }
 
-// advance steps the init containers in order, and then all others; it returns the shortest time after which one of them
-// wants to be looked at.
+// advance steps the init containers in order, and then all others; it returns the shortest time after which one of
+// them wants to be looked at.
 func (d *Driver) advance(ctx context.Context, run *podRun, pod *corev1.Pod) time.Duration {
 	var again time.Duration
 	step := func(c *container) {

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// databaseRights are what LINSTOR does with its database in Kubernetes objects: it creates its CustomResourceDefinitions
-// when it migrates, and reads and writes their instances.
+// databaseRights are what LINSTOR does with its database in Kubernetes objects: it creates its
+// CustomResourceDefinitions when it migrates, and reads and writes their instances.
 var databaseRights = []authorizationv1.ResourceAttributes{
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "list"},
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "create"},

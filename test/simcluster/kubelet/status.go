@@ -67,7 +67,8 @@ func (r *podRun) needsWrite(pod *corev1.Pod, status *corev1.PodStatus) bool {
 	if r.published == nil || !equality.Semantic.DeepEqual(r.published, status) {
 		return true
 	}
-	return newer(pod.ResourceVersion, r.publishedAt) && !equality.Semantic.DeepEqual(pod.Status.Conditions, status.Conditions)
+	return newer(pod.ResourceVersion, r.publishedAt) &&
+		!equality.Semantic.DeepEqual(pod.Status.Conditions, status.Conditions)
 }
 
 // newer compares resource versions, which Kubernetes 1.35 declares to be ordered decimal numbers.
@@ -78,7 +79,8 @@ func newer(a, b string) bool {
 }
 
 // conditions merges the kubelet's into those that others wrote (PodScheduled, DisruptionTarget, readiness gates).
-func conditions(pod *corev1.Pod, previous *corev1.PodStatus, own map[corev1.PodConditionType]bool) []corev1.PodCondition {
+func conditions(pod *corev1.Pod, previous *corev1.PodStatus,
+	own map[corev1.PodConditionType]bool) []corev1.PodCondition {
 	var merged []corev1.PodCondition
 	for _, c := range pod.Status.Conditions {
 		if _, mine := own[c.Type]; !mine {
@@ -173,5 +175,6 @@ func (d *Driver) patchStatus(ctx context.Context, pod *corev1.Pod, status *corev
 	if err != nil {
 		return nil, fmt.Errorf("encode status: %w", err)
 	}
-	return d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
+	return d.client.CoreV1().Pods(pod.Namespace).Patch(ctx, pod.Name, types.MergePatchType, patch, metav1.PatchOptions{},
+		"status")
 }

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"path"
 	"strings"
@@ -20,14 +21,14 @@ const (
 
 // begin starts a container's program. An error means that it cannot be started yet: something it refers to is missing.
 func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
-	if message := d.crashMessage(c.Name, run.node); message != "" {
+	if message := d.faults.crashMessage(c.Name, run.node); message != "" {
 		return endedTask{exit{code: 1, message: message}}, nil
 	}
 	switch c.Name {
 	case ModuleLoader:
 		return d.beginLoader(ctx, run, pod, c)
 	case WaitForModule:
-		return waitTask{machines: d.opts.Machines, node: run.node, optional: envValue(c, "LB_MODULE_OPTIONAL") == "yes"}, nil
+		return waitTask{machines: d.opts.Machines, node: run.node, spec: c}, nil
 	case Inventory:
 		return endedTask{exit{words: d.opts.Machines.Inventory(run.node)}}, nil
 	case Satellite:
@@ -59,40 +60,48 @@ func (d *Driver) beginLoader(ctx context.Context, run *podRun, pod *corev1.Pod, 
 	certificate := ""
 	if dir := envValue(c, loaderSigns); dir != "" {
 		var err error
-		if certificate, err = d.mountedFile(ctx, pod, c, path.Join(dir, "signing_key.x509")); err != nil {
+		if certificate, err = d.files.mountedFile(ctx, pod, c, path.Join(dir, "signing_key.x509")); err != nil {
 			return nil, err
 		}
 	}
 	return endedTask{d.loadModule(run.node, c, certificate)}, nil
 }
 
-// loadModule is the module loader's work. One that finds the module loaded ends well and never replaces it (LINBIT/drbd,
-// docker/entry.sh).
+// loadModule is the module loader's work. One that finds the module loaded ends well and never replaces it
+// (LINBIT/drbd, docker/entry.sh).
 func (d *Driver) loadModule(node string, c *corev1.Container, certificate string) exit {
 	if d.opts.Machines.ModuleVersion(node) != "" {
 		return exit{}
 	}
-	if enrolled, on := d.secureBoot(node); on && certificate != enrolled {
+	if enrolled, on := d.faults.secureBoot(node); on && certificate != enrolled {
 		reason := "Key was rejected by service"
 		if certificate == "" {
 			reason = "Operation not permitted"
 		}
-		return exit{code: 1, message: "insmod: ERROR: could not insert module ./drbd.ko: " + reason + "\n\nCould not load DRBD kernel modules"}
+		return exit{code: 1, message: "insmod: ERROR: could not insert module ./drbd.ko: " + reason +
+			"\n\nCould not load DRBD kernel modules"}
 	}
-	result := d.loaderResult(node)
+	result := d.faults.loaderResult(node)
 	if result.ExitCode != 0 {
 		return exit{code: result.ExitCode, message: result.Message}
 	}
-	version := result.Version
-	if version == "" {
-		version = ImageVersion(c.Image)
-	}
-	if !strings.HasPrefix(version, "9.") {
-		version = DefaultModuleVersion
-	}
-	d.opts.Machines.LoadModule(node, version)
+	d.opts.Machines.LoadModule(node, LoadedVersion(cmp.Or(result.Version, ImageVersion(c.Image))))
 	d.kick(node) // the pods that wait for the module
 	return exit{message: result.Message}
+}
+
+// LoadedVersion is the DRBD version that a loader loads if it is to load that one: what is no version of DRBD 9 is the
+// default's.
+func LoadedVersion(version string) string {
+	if !strings.HasPrefix(version, "9.") {
+		return DefaultModuleVersion
+	}
+	return version
+}
+
+// WaitEnds reports whether wait-for-module ends while that version of the module is loaded; "" is none.
+func WaitEnds(c *corev1.Container, loaded string) bool {
+	return loaded != "" || envValue(c, "LB_MODULE_OPTIONAL") == "yes"
 }
 
 // waitTask ends when the machine's module is loaded. A test may load it behind the driver's back, so it looks again by
@@ -100,11 +109,11 @@ func (d *Driver) loadModule(node string, c *corev1.Container, certificate string
 type waitTask struct {
 	machines Machines
 	node     string
-	optional bool
+	spec     *corev1.Container
 }
 
 func (t waitTask) state() taskState {
-	if version := t.machines.ModuleVersion(t.node); t.optional || version != "" {
+	if version := t.machines.ModuleVersion(t.node); WaitEnds(t.spec, version) {
 		return taskState{ended: true, exit: exit{words: version}}
 	}
 	return taskState{recheck: moduleRecheck}
@@ -118,21 +127,25 @@ type satelliteTask struct {
 	ready   bool
 }
 
-func (d *Driver) beginSatellite(run *podRun, c *corev1.Container) task {
-	port := satellitePort
+// SatelliteOf is what the container of a pod with that IP on that node starts its satellite with.
+func SatelliteOf(c *corev1.Container, node, podIP string) SatelliteConfig {
+	config := SatelliteConfig{Version: ImageVersion(c.Image), NodeName: node, Address: podIP, Port: satellitePort}
 	for _, p := range c.Ports {
 		if p.Name == portName {
-			port = int(p.ContainerPort)
+			config.Port = int(p.ContainerPort)
 		}
 	}
-	process, err := d.opts.Machines.StartSatellite(run.node, SatelliteConfig{
-		Version: ImageVersion(c.Image), NodeName: run.node, Address: run.podIP, Port: port,
-	})
+	return config
+}
+
+func (d *Driver) beginSatellite(run *podRun, c *corev1.Container) task {
+	config := SatelliteOf(c, run.node, run.podIP)
+	process, err := d.opts.Machines.StartSatellite(run.node, config)
 	if err != nil {
 		return endedTask{exit{code: 1, message: err.Error()}}
 	}
 	d.wakeWhenDone(process, run.key)
-	return satelliteTask{process: process, ready: tcpProbeHits(c, port)}
+	return satelliteTask{process: process, ready: tcpProbeHits(c, config.Port)}
 }
 
 func (t satelliteTask) state() taskState {
@@ -149,7 +162,7 @@ func (t satelliteTask) stop(bool) {
 	<-t.process.Done()
 }
 
-// tcpProbeHits tells whether the readiness probe, if any, asks the port that the program listens on.
+// tcpProbeHits reports whether the readiness probe, if any, asks the port that the program listens on.
 func tcpProbeHits(c *corev1.Container, listening int) bool {
 	probe := c.ReadinessProbe
 	if probe == nil || probe.TCPSocket == nil {

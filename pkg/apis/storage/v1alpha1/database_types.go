@@ -82,25 +82,15 @@ type DatabaseKind string
 
 // Kinds of databases.
 const (
+	// DatabaseKubernetes: custom resources of Kubernetes, which LINSTOR installs itself.
 	DatabaseKubernetes DatabaseKind = "kubernetes"
-	DatabaseEtcd       DatabaseKind = "etcd"
+	// DatabaseEtcd: an etcd cluster; only LINSTOR before 1.34 can use it.
+	DatabaseEtcd DatabaseKind = "etcd"
+	// DatabasePostgreSQL: a PostgreSQL database.
 	DatabasePostgreSQL DatabaseKind = "postgresql"
-	DatabaseMariaDB    DatabaseKind = "mariadb"
+	// DatabaseMariaDB: a MariaDB or MySQL database.
+	DatabaseMariaDB DatabaseKind = "mariadb"
 )
-
-// Kind is the database that the spec asks for.
-func (d *DatabaseSpec) Kind() DatabaseKind {
-	switch {
-	case d.Etcd != nil:
-		return DatabaseEtcd
-	case d.PostgreSQL != nil:
-		return DatabasePostgreSQL
-	case d.MariaDB != nil:
-		return DatabaseMariaDB
-	default:
-		return DatabaseKubernetes
-	}
-}
 
 // ControllerSpec configures the LINSTOR controller.
 type ControllerSpec struct {

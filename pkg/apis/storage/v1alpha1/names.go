@@ -12,11 +12,11 @@ const (
 	// Finalizer keeps a StorageCluster until the Deleting phase is through.
 	Finalizer = Prefix + "storagecluster"
 
-	// LabelMember marks the Nodes that take part; its value is the StorageCluster's name. DaemonSets select on the operator's own
-	// labels alone.
+	// LabelMember marks the Nodes that take part; its value is the StorageCluster's name. DaemonSets select on the
+	// operator's own labels alone.
 	LabelMember = Prefix + "member"
-	// LabelOS names the module loader that fits the Node's operating system; its value is the catalogue's key, followed by a dot
-	// and the platform where that platform's loaders differ from others', or none where no loader runs.
+	// LabelOS names the module loader that fits the Node's operating system; its value is the catalogue's key, followed
+	// by a dot and the platform where that platform's loaders differ from others', or none where no loader runs.
 	LabelOS = Prefix + "os"
 	// LabelCluster marks every object that the operator owns; its value is the StorageCluster's name.
 	LabelCluster = Prefix + "cluster"
@@ -26,8 +26,9 @@ const (
 	// AnnotationResume ends a hold: "<hold id>:<option>" or "<hold id>:<option>@node1,node2".
 	AnnotationResume = Prefix + "resume"
 
-	// AnnotationMaintenance on a Node, with any value but "false", announces that the node will be down on purpose: it gets no
-	// new copies, is not evicted, raises no alarm, and nothing destructive is done about it. Removing it ends the maintenance.
+	// AnnotationMaintenance on a Node, with any value but "false", announces that the node will be down on purpose: it
+	// gets no new copies, is not evicted, raises no alarm, and nothing destructive is done about it. Removing it ends the
+	// maintenance.
 	AnnotationMaintenance = Prefix + "maintenance"
 
 	// LabelPlatform names the platform profile of a Node, in lower case; its satellite's DaemonSet selects on it.

@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
@@ -39,6 +40,10 @@ type NodesSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(i, self.exists_one(j, i.name.lowerAscii() == j.name.lowerAscii()))",message="interfaces: two names differ in case only, which LINSTOR takes for the same: rename one"
 	Interfaces []InterfaceSpec `json:"interfaces,omitempty"`
 
+	// satellite configures the pods of the satellites. Default: {}. Example: {resources: {limits: {memory: 1Gi}}}.
+	// +optional
+	Satellite SatelliteSpec `json:"satellite,omitempty,omitzero"`
+
 	// properties are LINSTOR properties that are set on every node. Up to 64, keys up to 256 characters. Default: none.
 	// Example: {"DrbdOptions/AutoEvictAfterTime": "60"} (minutes).
 	// +optional
@@ -50,11 +55,12 @@ type NodesSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('NetCom/') && !k.startsWith('Satellite/') && !(k in ['CurStltConnName', 'NodeUname']))",message="properties: CurStltConnName, NodeUname, NetCom/ and Satellite/ are set by LINSTOR itself: remove the key",reason=FieldValueForbidden
 	Properties map[string]string `json:"properties,omitempty"`
 
-	// minReady is how many nodes, as a number from 1 or a percentage from 1% to 100% (rounded up), must be through for a
-	// phase to go on without the others, and for the cluster to count as usable.
+	// minReady is how many nodes, as a number from 1 to 100000 or a percentage from 1% to 100% (rounded up), must be through for a
+	// phase to go on without the others, and for the cluster to count as usable. A number above that of the nodes means all of them.
+	// Nodes that are added to an installed cluster count once they were ONLINE, or after 15 minutes.
 	// Default: all but a tenth, all but one at least, and one at least. Example: 90%.
 	// +optional
-	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 : string(self).matches('^([1-9][0-9]?|100)%$')",message="minReady must be a number from 1 or a percentage from 1% to 100%, such as 3 or 90%"
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 100000 : string(self).matches('^([1-9][0-9]?|100)%$')",message="minReady must be a number from 1 to 100000 or a percentage from 1% to 100%, such as 3 or 90%"
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
 
 	// removalPolicy says what happens to the data of a node that leaves: one that nodeSelector or tolerations no longer pick, or
@@ -77,13 +83,14 @@ type NodesSpec struct {
 
 	// lostAfter is how long a node whose Node object is deleted must have been offline before the operator declares it lost in
 	// LINSTOR, which forgets its copies. It takes removalPolicy Evacuate or Remove, and is never done for a node that holds the
-	// last up-to-date copy of a volume, or that another node still has a connection to. A duration of at least one minute.
+	// last up-to-date copy of a volume, or that another node still has a connection to. A duration of at least one minute, in hours,
+	// minutes or seconds; days are written as hours.
 	// Default: never; a human is asked. Example: 24h.
 	// +optional
 	// +kubebuilder:validation:Type=string
-	// +kubebuilder:validation:Format=duration
 	// +kubebuilder:validation:MaxLength=20
-	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('1m')",message="lostAfter must be at least 1m, such as 24h"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,6}([.][0-9]{1,9})?[hms])+$')",message="lostAfter must be a duration in hours, minutes or seconds, such as 24h; days are written as hours"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,6}([.][0-9]{1,9})?[hms])+$') || duration(self) >= duration('1m')",message="lostAfter must be at least 1m, such as 24h"
 	LostAfter *metav1.Duration `json:"lostAfter,omitempty"`
 }
 
@@ -93,9 +100,12 @@ type NodeRemovalPolicy string
 
 // Node removal policies.
 const (
-	NodesRetain   NodeRemovalPolicy = "Retain"
+	// NodesRetain: keeps satellite, registration and data of a node that leaves.
+	NodesRetain NodeRemovalPolicy = "Retain"
+	// NodesEvacuate: lets LINSTOR rebuild the data elsewhere, then removes the node from LINSTOR.
 	NodesEvacuate NodeRemovalPolicy = "Evacuate"
-	NodesRemove   NodeRemovalPolicy = "Remove"
+	// NodesRemove: removes a node from LINSTOR that holds no data, and waits for the others to be emptied.
+	NodesRemove NodeRemovalPolicy = "Remove"
 )
 
 // NetworkSpec is the network that satellites and DRBD use.
@@ -113,9 +123,24 @@ type NetworkMode string
 
 // Network modes.
 const (
+	// NetworkHost: satellites use the node's network; replication survives their restart.
 	NetworkHost NetworkMode = "Host"
-	NetworkPod  NetworkMode = "Pod"
+	// NetworkPod: satellites use the pod network; their restart interrupts replication.
+	NetworkPod NetworkMode = "Pod"
 )
+
+// SatelliteSpec configures the pods of the satellites.
+type SatelliteSpec struct {
+	// resources are the satellite container's resource requests and limits, in Kubernetes quantities. What is neither
+	// requested nor limited gets a request of cpu 50m and memory 256Mi, so that no satellite is the first to go when its
+	// node is short of memory. A change restarts the satellites, a few at a time.
+	// Default: {requests: {cpu: 50m, memory: 256Mi}}. Example: {requests: {memory: 512Mi}, limits: {memory: 1Gi}}.
+	// +optional
+	Resources Resources `json:"resources,omitempty"`
+}
+
+// IsZero reports whether nothing is given. Limits that are there and empty mean nothing, and must not make another spec.
+func (s SatelliteSpec) IsZero() bool { return len(s.Resources.Limits)+len(s.Resources.Requests) == 0 }
 
 // InterfaceSpec is one additional LINSTOR network interface of each node.
 type InterfaceSpec struct {
@@ -152,3 +177,57 @@ type AddressSource struct {
 	// +kubebuilder:validation:Enum=InternalIP;ExternalIP
 	AddressType corev1.NodeAddressType `json:"addressType,omitempty"`
 }
+
+// The types below are Kubernetes' own, as far as a StorageCluster needs them, with all the rules by which Kubernetes judges pods:
+// what it would refuse in a pod is refused in the spec already.
+
+// Toleration lets nodes with a taint take part.
+// +kubebuilder:validation:XValidation:rule="(has(self.key) && self.key.size() > 0) || (has(self.operator) && self.operator == 'Exists')",message="tolerations: without a key the operator must be Exists, which tolerates every taint",fieldPath=.operator
+// +kubebuilder:validation:XValidation:rule="!has(self.operator) || self.operator != 'Exists' || !has(self.value) || self.value.size() == 0",message="tolerations: operator Exists takes no value: remove the value or use Equal",fieldPath=.value
+// +kubebuilder:validation:XValidation:rule="!has(self.tolerationSeconds) || (has(self.effect) && self.effect == 'NoExecute')",message="tolerations: tolerationSeconds goes with effect NoExecute only: remove it or set the effect",fieldPath=.tolerationSeconds
+type Toleration struct {
+	// key is the taint's key. Default: every key, which takes operator Exists. Example: node-role.kubernetes.io/storage.
+	// +optional
+	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || (self.split('/')[0].size() <= 253 && self.matches('^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$'))",message="key must be a taint's key, such as node-role.kubernetes.io/storage"
+	Key string `json:"key,omitempty"`
+	// operator compares: Equal wants the taint's value, Exists takes any. Default: Equal. Example: Exists.
+	// +optional
+	// +kubebuilder:validation:Enum=Exists;Equal
+	Operator corev1.TolerationOperator `json:"operator,omitempty"`
+	// value is the taint's value. Default: empty. Example: "true".
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$')",message="value must be a taint's value: letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+	Value string `json:"value,omitempty"`
+	// effect is the taint's effect. Default: every effect. Example: NoSchedule.
+	// +optional
+	// +kubebuilder:validation:Enum=NoSchedule;PreferNoSchedule;NoExecute
+	Effect corev1.TaintEffect `json:"effect,omitempty"`
+	// tolerationSeconds is how long LINSTOR's controller stays on a node that gets such a taint with effect NoExecute;
+	// satellites stay in any case. Default: forever. Example: 300.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2147483647
+	TolerationSeconds *int64 `json:"tolerationSeconds,omitempty"`
+}
+
+// Resources are what a container asks for and may use.
+// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || [string(self.requests[k]), string(self.limits[k])].exists(q, q.size() > 24 || q.contains('e') || q.contains('E')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: requests must not be larger than limits, or no pod can be made: raise the limit or lower the request"
+type Resources struct {
+	// limits are what the container may use at most. Default: none. Example: {memory: 2Gi}.
+	// +optional
+	Limits ResourceAmounts `json:"limits,omitempty"`
+	// requests are what a node must have left for the container. Default: the limits. Example: {cpu: 200m, memory: 1Gi}.
+	// +optional
+	Requests ResourceAmounts `json:"requests,omitempty"`
+}
+
+// ResourceAmounts are amounts by the resource's name: cpu, memory and ephemeral-storage. Exponents are refused, because reading
+// 1e-9999999 takes half a minute, and amounts from 8Ei on, because apimachinery writes 1000000P as 1.
+// +kubebuilder:validation:MaxProperties=3
+// +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])",message="resources: only cpu, memory and ephemeral-storage can be given: remove the other names"
+// +kubebuilder:validation:XValidation:rule="self.all(k, string(self[k]).size() <= 24 && !string(self[k]).contains('e') && !string(self[k]).contains('E') && !string(self[k]).startsWith('-'))",message="resources: amounts must be quantities that are not negative, without exponent and of at most 24 characters, such as 500m or 1Gi"
+// +kubebuilder:validation:XValidation:rule="self.all(k, [string(self[k])].exists(q, q.size() > 24 || q.contains('e') || q.contains('E') || quantity(q).isLessThan(quantity('8Ei'))))",message="resources: amounts must be less than 8Ei"
+// +mapType=granular
+type ResourceAmounts map[corev1.ResourceName]resource.Quantity

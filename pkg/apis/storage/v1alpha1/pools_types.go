@@ -1,10 +1,6 @@
 package v1alpha1
 
-import (
-	"slices"
-
-	"k8s.io/apimachinery/pkg/api/resource"
-)
+import "k8s.io/apimachinery/pkg/api/resource"
 
 // StoragePoolSpec is a LINSTOR storage pool on each node that matches. Exactly one of lvm, lvmThin, zfs, zfsThin, file and
 // fileThin names what the pool is made of; it cannot be changed, because volumes live in it.
@@ -117,6 +113,8 @@ type FilePool struct {
 }
 
 // DevicesSpec picks empty disks.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.approval) || self.match.all(m, (has(m.path) && m.path.size() > 0) || (has(m.serial) && !m.serial.matches('^[*]*$')) || (has(m.wwn) && !m.wwn.matches('^[*]*$')) || (has(m.model) && !m.model.matches('^[*]*$')))",message="devices: an entry of match that names no serial, wwn, model or path takes every empty disk of that size or kind, for good: set approval: Manual to see the disks before they are overwritten, or approval: Auto if it shall take them at once",fieldPath=.approval
 type DevicesSpec struct {
 	// match lists what disks may be used; a disk is used when one of up to 32 entries matches it. Kernel names such as
 	// /dev/sdb change at reboot, so disks are told apart by serial number or WWN. No default.
@@ -131,7 +129,8 @@ type DevicesSpec struct {
 	Optional bool `json:"optional,omitempty"`
 	// approval says who decides that a disk that matches is used. Auto: the operator does, at once. Manual: the matching empty
 	// disks are listed in a hold of their nodes, and nothing is written to them before that is answered with approve.
-	// Default: Auto. Example: Manual.
+	// Default: Auto if every entry of match names disks by serial, wwn, model or path. Where one takes them by size or kind alone,
+	// or by a pattern of nothing but *, there is no default, and this must be given. Example: Manual.
 	// +optional
 	Approval DeviceApproval `json:"approval,omitempty"`
 }
@@ -142,7 +141,9 @@ type DeviceApproval string
 
 // Ways to approve disks.
 const (
-	ApprovalAuto   DeviceApproval = "Auto"
+	// ApprovalAuto: uses empty disks that match at once.
+	ApprovalAuto DeviceApproval = "Auto"
+	// ApprovalManual: asks before a disk is used, and lists the disks.
 	ApprovalManual DeviceApproval = "Manual"
 )
 
@@ -160,19 +161,21 @@ type DeviceMatch struct {
 	// model is the disk's model; * stands for any characters. Up to 128 characters. Default: any. Example: Samsung SSD 8*.
 	// +optional
 	Model DevicePattern `json:"model,omitempty"`
-	// minSize is the smallest size in bytes, as a Kubernetes quantity (a string; quote a plain number). Default: any. Example: 400Gi.
+	// minSize is the smallest size in bytes, as a Kubernetes quantity below 8Ei (a string; quote a plain number). Default: any.
+	// Example: 400Gi.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=24
-	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().contains('e') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="minSize must be a quantity larger than 0, without exponent, such as 400Gi"
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().contains('e') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0')) && quantity(self).isLessThan(quantity('8Ei'))",message="minSize must be a quantity larger than 0 and less than 8Ei, without exponent, such as 400Gi"
 	MinSize *resource.Quantity `json:"minSize,omitempty"`
-	// maxSize is the largest size in bytes, as a Kubernetes quantity (a string; quote a plain number). Default: any. Example: 2Ti.
+	// maxSize is the largest size in bytes, as a Kubernetes quantity below 8Ei (a string; quote a plain number). Default: any.
+	// Example: 2Ti.
 	// +optional
 	// +kubebuilder:validation:Schemaless
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:MaxLength=24
-	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().contains('e') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0'))",message="maxSize must be a quantity larger than 0, without exponent, such as 2Ti"
+	// +kubebuilder:validation:XValidation:rule="!self.lowerAscii().contains('e') && isQuantity(self) && quantity(self).isGreaterThan(quantity('0')) && quantity(self).isLessThan(quantity('8Ei'))",message="maxSize must be a quantity larger than 0 and less than 8Ei, without exponent, such as 2Ti"
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 	// rotational is true for spinning disks only, false for others only. Default: both. Example: false.
 	// +optional
@@ -185,60 +188,4 @@ type DeviceMatch struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/[A-Za-z0-9_+@=:-][A-Za-z0-9_.+@=:/-]*$') && !self.contains('/.') && !self.contains('//')",message="path must be a device path, such as /dev/sdb"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/dev/disk/')",message="path: LINSTOR lists disks by their kernel names, links below /dev/disk never match: use serial or wwn"
 	Path string `json:"path,omitempty"`
-}
-
-// defaultWarnUsedPercent is how full a pool may be unless the entry says otherwise. The schema has no default for it: kubectl
-// apply sends lists as a whole, and would report a change each time.
-const defaultWarnUsedPercent = 85
-
-// WarnAt is how full the pool may be on a node, in per cent.
-func (p *StoragePoolSpec) WarnAt() int32 {
-	if p.WarnUsedPercent == 0 {
-		return defaultWarnUsedPercent
-	}
-	return p.WarnUsedPercent
-}
-
-// LinstorName is the pool's name in LINSTOR.
-func (p *StoragePoolSpec) LinstorName() string {
-	if p.Pool != "" {
-		return p.Pool
-	}
-	return p.Name
-}
-
-// Provider is LINSTOR's provider kind for the pool: LVM, LVM_THIN, ZFS, ZFS_THIN, FILE or FILE_THIN; "" if none is given.
-func (p *StoragePoolSpec) Provider() string {
-	kind, _ := p.Backing()
-	return kind
-}
-
-// Backing is LINSTOR's provider kind and the value of its property StorDriver/StorPoolName.
-func (p *StoragePoolSpec) Backing() (kind, name string) {
-	switch {
-	case p.LVM != nil:
-		return "LVM", p.LVM.VolumeGroup
-	case p.LVMThin != nil:
-		return "LVM_THIN", p.LVMThin.VolumeGroup + "/" + p.LVMThin.ThinPool
-	case p.ZFS != nil:
-		return "ZFS", p.ZFS.ZPool
-	case p.ZFSThin != nil:
-		return "ZFS_THIN", p.ZFSThin.ZPool
-	case p.File != nil:
-		return "FILE", p.File.Directory
-	case p.FileThin != nil:
-		return "FILE_THIN", p.FileThin.Directory
-	default:
-		return "", ""
-	}
-}
-
-// MayLackDevices is whether nodes may be without a pool because they have no disk for it.
-func (s *StorageClusterSpec) MayLackDevices() bool {
-	return slices.ContainsFunc(s.StoragePools, func(p StoragePoolSpec) bool { return p.Devices != nil && p.Devices.Optional })
-}
-
-// WantsDevices is whether any storage pool is to be made from disks.
-func (s *StorageClusterSpec) WantsDevices() bool {
-	return slices.ContainsFunc(s.StoragePools, func(p StoragePoolSpec) bool { return p.Devices != nil })
 }

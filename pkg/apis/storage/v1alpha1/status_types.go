@@ -20,6 +20,16 @@ type StorageClusterStatus struct {
 	// progress is the number of nodes that were through the phase's step at progressSince.
 	// +optional
 	Progress int32 `json:"progress,omitempty"`
+	// deadline is when a human is asked if the phase makes no progress until then. Phases that may last have none.
+	// +optional
+	Deadline *metav1.Time `json:"deadline,omitempty"`
+	// firstReady is when the cluster was through all steps for the first time: Ready or Degraded.
+	// +optional
+	FirstReady *metav1.Time `json:"firstReady,omitempty"`
+	// attention is empty when all is well, and names the most urgent thing otherwise: a hold, nodes that are held, leave or are under
+	// maintenance, trouble, a rollout, or that the cluster is suspended.
+	// +optional
+	Attention string `json:"attention,omitempty"`
 	// message says in one line what the operator does or waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
@@ -61,9 +71,9 @@ type StorageClusterStatus struct {
 	// pools counts the storage pools.
 	// +optional
 	Pools PoolsStatus `json:"pools,omitempty"`
-	// volumes is the number of LINSTOR resource definitions at the last look.
+	// volumes counts LINSTOR's volumes (resource definitions) by how well they are; absent before the first look.
 	// +optional
-	Volumes *int32 `json:"volumes,omitempty"`
+	Volumes *VolumesStatus `json:"volumes,omitempty"`
 
 	// conditions are the contract for programs. All are present from the first write on.
 	// +optional
@@ -71,7 +81,7 @@ type StorageClusterStatus struct {
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 
-	// history lists the last changes of phase, the newest first.
+	// history lists the last five changes of phase, the newest first. Events tell of earlier ones.
 	// +optional
 	// +listType=atomic
 	History []Transition `json:"history,omitempty"`
@@ -87,7 +97,7 @@ type Transition struct {
 	Event string `json:"event"`
 	// to is the phase after.
 	To Phase `json:"to"`
-	// message says why.
+	// message says why. It is empty where a phase ended well: the condition of what it brought about has the words.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
@@ -102,14 +112,15 @@ type Hold struct {
 	Message string `json:"message"`
 	// since is when the hold began.
 	Since metav1.Time `json:"since"`
-	// options are the answers that the resume annotation may give.
+	// options are the answers that the resume annotation may give, the safest first; of DeviceApproval, the one that is asked for.
 	// +optional
-	// +listType=atomic
-	Options []string `json:"options,omitempty"`
-	// resume is the command that ends the hold, for the first option.
+	// +listType=map
+	// +listMapKey=answer
+	Options []HoldOption `json:"options,omitempty"`
+	// resume is the command that ends the hold, with the first option.
 	// +optional
 	Resume string `json:"resume,omitempty"`
-	// runbook is the page that explains the reason.
+	// runbook is the address of the page that explains the reason.
 	// +optional
 	Runbook string `json:"runbook,omitempty"`
 	// pool is the entry of spec.storagePools that the hold is about.
@@ -130,6 +141,20 @@ type Hold struct {
 	// +optional
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`
+	// identities are what the hold asks about where a name is not enough: machines as node=systemUUID, a database by LINSTOR's LocalID or
+	// by a digest of the nodes in it. An answer is for these.
+	// +optional
+	// +listType=atomic
+	Identities []string `json:"identities,omitempty"`
+}
+
+// HoldOption is an answer that a hold takes.
+type HoldOption struct {
+	// answer is the word that the resume annotation gives after the hold's id.
+	Answer string `json:"answer"`
+	// does says what the operator does then.
+	// +optional
+	Does string `json:"does,omitempty"`
 }
 
 // HoldDevice is an empty disk that waits for approval.
@@ -221,97 +246,6 @@ type ModuleVersionCount struct {
 	Count int32 `json:"count"`
 }
 
-// NodesStatus counts the nodes that take part.
-type NodesStatus struct {
-	// summary is online/members, such as 3/3.
-	// +optional
-	Summary string `json:"summary,omitempty"`
-	// members is the number of nodes that take part, without those that leave.
-	// +optional
-	// +default=0
-	Members int32 `json:"members"`
-	// online is the number of members that are registered, ONLINE and have their pools.
-	// +optional
-	// +default=0
-	Online int32 `json:"online"`
-	// minReady is how many must be online for the cluster to count as usable, of those that are not under maintenance.
-	// +optional
-	// +default=0
-	MinReady int32 `json:"minReady"`
-	// states counts the members by state; states without members are left out.
-	// +optional
-	// +listType=map
-	// +listMapKey=state
-	States []NodeStateCount `json:"states,omitempty"`
-	// problems group what is wrong with nodes, with examples.
-	// +optional
-	// +listType=atomic
-	Problems []NodeProblem `json:"problems,omitempty"`
-	// leaving are nodes that leave, ten at most: members that spec.nodes no longer selects, and nodes of LINSTOR whose Node
-	// object is gone.
-	// +optional
-	// +listType=atomic
-	Leaving []LeavingNode `json:"leaving,omitempty"`
-	// leavingCount is the number of such nodes.
-	// +optional
-	LeavingCount int32 `json:"leavingCount,omitempty"`
-	// maintenance are members under maintenance, ten at most.
-	// +optional
-	// +listType=atomic
-	Maintenance []string `json:"maintenance,omitempty"`
-	// maintenanceCount is the number of such members.
-	// +optional
-	MaintenanceCount int32 `json:"maintenanceCount,omitempty"`
-}
-
-// LeavingNode is a node that leaves.
-type LeavingNode struct {
-	// name of the node.
-	Name string `json:"name"`
-	// state is how far it is: Retained, Waiting, Evacuating or Removing.
-	State LeavingState `json:"state"`
-	// message says what it waits for.
-	// +optional
-	Message string `json:"message,omitempty"`
-}
-
-// LeavingState is how far a leaving node is.
-type LeavingState string
-
-// States of leaving nodes.
-const (
-	// LeavingRetained: the policy keeps the node as it is.
-	LeavingRetained LeavingState = "Retained"
-	// LeavingWaiting: its turn has not come, or something is in the way.
-	LeavingWaiting LeavingState = "Waiting"
-	// LeavingEvacuating: its data is being rebuilt elsewhere.
-	LeavingEvacuating LeavingState = "Evacuating"
-	// LeavingRemoving: it is being taken out of LINSTOR.
-	LeavingRemoving LeavingState = "Removing"
-)
-
-// NodeStateCount is a number of nodes in one state.
-type NodeStateCount struct {
-	// state is a place in the chain.
-	State NodeState `json:"state"`
-	// count is the number of members in that state.
-	Count int32 `json:"count"`
-}
-
-// NodeProblem groups nodes with the same trouble.
-type NodeProblem struct {
-	// reason says what is wrong, as one word.
-	Reason string `json:"reason"`
-	// message says what is wrong, from the first node.
-	Message string `json:"message"`
-	// count is the number of nodes.
-	Count int32 `json:"count"`
-	// nodes are examples, ten at most.
-	// +optional
-	// +listType=atomic
-	Nodes []string `json:"nodes,omitempty"`
-}
-
 // PoolsStatus counts the storage pools.
 type PoolsStatus struct {
 	// summary is ready/wanted over all nodes, such as 6/6.
@@ -357,22 +291,36 @@ type PoolStatus struct {
 	// free is the free space over all nodes.
 	// +optional
 	Free *resource.Quantity `json:"free,omitempty"`
+	// skipped is the number of members that do without the pool because a human answered skip.
+	// +optional
+	Skipped int32 `json:"skipped,omitempty"`
+	// skippedNodes names some of them.
+	// +optional
+	// +listType=atomic
+	SkippedNodes []string `json:"skippedNodes,omitempty"`
+	// devices is the number of disks that the operator has made the pool from, over all nodes.
+	// +optional
+	Devices int32 `json:"devices,omitempty"`
+	// recentDevices are the last of those disks, the newest first.
+	// +optional
+	// +listType=atomic
+	RecentDevices []PoolDevice `json:"recentDevices,omitempty"`
 }
 
-// NodeState is a member's place in the chain: the first link that is not satisfied on it.
-type NodeState string
-
-// Node states, in the order of the chain.
-const (
-	NodeLoadingModule     NodeState = "LoadingModule"
-	NodeStartingSatellite NodeState = "StartingSatellite"
-	NodeRegistering       NodeState = "Registering"
-	NodeCreatingPools     NodeState = "CreatingPools"
-	NodeOnline            NodeState = "Online"
-	NodeUnreachable       NodeState = "Unreachable"
-	NodeHeld              NodeState = "Held"
-	// NodeMaintenance: down, as the annotation storage.linstor.dev/maintenance announced.
-	NodeMaintenance NodeState = "Maintenance"
-	// NodeLeaving: the spec no longer picks it; status.nodes.leaving says how far it is.
-	NodeLeaving NodeState = "Leaving"
-)
+// PoolDevice is a disk that the operator has made a pool from.
+type PoolDevice struct {
+	// node is the disk's node.
+	Node string `json:"node"`
+	// path is the kernel name that it had when it was used. It may have another one since.
+	Path string `json:"path"`
+	// serial is the disk's serial number.
+	// +optional
+	Serial string `json:"serial,omitempty"`
+	// wwn is the disk's World Wide Name, if it has no serial number.
+	// +optional
+	WWN string `json:"wwn,omitempty"`
+	// size is the disk's size.
+	Size resource.Quantity `json:"size"`
+	// since is when the pool was made from it.
+	Since metav1.Time `json:"since"`
+}

@@ -8,11 +8,12 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
-// +kubebuilder:resource:scope=Cluster,path=storageclusters,shortName=lsc
+// +kubebuilder:resource:scope=Cluster,path=storageclusters,shortName=lsc,categories=storage
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Nodes",type=string,JSONPath=`.status.nodes.summary`
 // +kubebuilder:printcolumn:name="Pools",type=string,JSONPath=`.status.pools.summary`
+// +kubebuilder:printcolumn:name="Attention",type=string,JSONPath=`.status.attention`
 // +kubebuilder:printcolumn:name="Version",type=string,JSONPath=`.status.version`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 // +kubebuilder:printcolumn:name="Capacity",type=string,priority=1,JSONPath=`.status.pools.capacity`
@@ -101,6 +102,7 @@ type StorageClusterSpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.pool) ? x.pool : x.name).lowerAscii() == (has(y.pool) ? y.pool : y.name).lowerAscii()))",message="storagePools: two entries make the same LINSTOR pool on all nodes (names are compared without case): give them nodeSelectors that do not overlap, or different names"
+	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.lvm) ? 'vg ' + x.lvm.volumeGroup : has(x.lvmThin) ? 'thin ' + x.lvmThin.volumeGroup + '/' + x.lvmThin.thinPool : has(x.zfs) ? 'zpool ' + x.zfs.zpool : has(x.zfsThin) ? 'zpool ' + x.zfsThin.zpool : has(x.file) ? 'directory ' + x.file.directory : has(x.fileThin) ? 'directory ' + x.fileThin.directory : x.name) == (has(y.lvm) ? 'vg ' + y.lvm.volumeGroup : has(y.lvmThin) ? 'thin ' + y.lvmThin.volumeGroup + '/' + y.lvmThin.thinPool : has(y.zfs) ? 'zpool ' + y.zfs.zpool : has(y.zfsThin) ? 'zpool ' + y.zfsThin.zpool : has(y.file) ? 'directory ' + y.file.directory : has(y.fileThin) ? 'directory ' + y.fileThin.directory : y.name)))",message="storagePools: two entries are on one volume group, thin pool, zpool or directory on all nodes, and LINSTOR would count its free space twice: give them nodeSelectors that do not overlap, or remove one"
 	StoragePools []StoragePoolSpec `json:"storagePools,omitempty"`
 
 	// deletionPolicy says what happens when this object is deleted. Retain removes the workloads and leaves LINSTOR's
@@ -119,7 +121,9 @@ type DeletionPolicy string
 
 // Deletion policies.
 const (
+	// DeletionRetain: leaves LINSTOR's database, pools and disks as they are.
 	DeletionRetain DeletionPolicy = "Retain"
+	// DeletionDelete: also deregisters pools and nodes in LINSTOR; disks stay as they are.
 	DeletionDelete DeletionPolicy = "Delete"
 )
 
@@ -167,13 +171,20 @@ type Platform string
 
 // Platforms.
 const (
-	PlatformAuto      Platform = "Auto"
-	PlatformGeneric   Platform = "Generic"
-	PlatformTalos     Platform = "Talos"
-	PlatformFlatcar   Platform = "Flatcar"
+	// PlatformAuto: found per node.
+	PlatformAuto Platform = "Auto"
+	// PlatformGeneric: Linux without particulars.
+	PlatformGeneric Platform = "Generic"
+	// PlatformTalos: Talos Linux.
+	PlatformTalos Platform = "Talos"
+	// PlatformFlatcar: Flatcar Container Linux.
+	PlatformFlatcar Platform = "Flatcar"
+	// PlatformOpenShift: OpenShift and OKD.
 	PlatformOpenShift Platform = "OpenShift"
-	PlatformK0s       Platform = "K0s"
-	PlatformMicroK8s  Platform = "MicroK8s"
+	// PlatformK0s: k0s.
+	PlatformK0s Platform = "K0s"
+	// PlatformMicroK8s: MicroK8s.
+	PlatformMicroK8s Platform = "MicroK8s"
 )
 
 // KernelModuleMode says how the DRBD kernel module comes onto the nodes.
@@ -182,8 +193,12 @@ type KernelModuleMode string
 
 // Kernel module modes.
 const (
-	ModuleAuto         KernelModuleMode = "Auto"
-	ModuleCompile      KernelModuleMode = "Compile"
-	ModulePrebuilt     KernelModuleMode = "Prebuilt"
+	// ModuleAuto: the loader compiles where the node has its kernel's headers, and else uses the modules in its image.
+	ModuleAuto KernelModuleMode = "Auto"
+	// ModuleCompile: the loader compiles against the node's kernel headers.
+	ModuleCompile KernelModuleMode = "Compile"
+	// ModulePrebuilt: the loader uses the modules in its image only.
+	ModulePrebuilt KernelModuleMode = "Prebuilt"
+	// ModulePreinstalled: the nodes bring DRBD 9 themselves.
 	ModulePreinstalled KernelModuleMode = "Preinstalled"
 )

@@ -1,0 +1,185 @@
+// Package holdkind is all that is known beforehand of each reason of a hold: what ends it, what it stops, how it
+// grows, and the answers that it takes.
+package holdkind
+
+import (
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// Class says what ends a hold.
+type Class string
+
+// Classes of holds.
+const (
+	// Clearing ends when the evidence comes back, with a change of the spec, or with the token.
+	Clearing Class = "Clearing"
+	// Answer ends only with the token.
+	Answer Class = "Answer"
+	// Revert ends with a change of the spec, or with the token where an option exists.
+	Revert Class = "Revert"
+)
+
+// Scope says what a hold stops.
+type Scope string
+
+// Scopes of holds.
+const (
+	// ScopeCluster: the whole cluster, and nothing less.
+	ScopeCluster Scope = ""
+	// ScopePool: a pool on the nodes that the hold lists; the cluster as well, when too few other nodes are left.
+	ScopePool Scope = "Pool"
+	// ScopeNodes: something about the nodes that the hold lists, never the cluster.
+	ScopeNodes Scope = "Nodes"
+)
+
+// Growth says what becomes of a hold of nodes when further nodes get into the same trouble.
+type Growth string
+
+// Ways in which holds of nodes grow. An answer counts for what the hold listed when it was read, so that a hold of
+// which an answer decides about data must not take in a node under the id that somebody is typing.
+const (
+	// GrowsNever: each node is a question of its own. Further nodes get a hold of their own, and the id of the first
+	// stays good for the nodes that it lists.
+	GrowsNever Growth = ""
+	// GrowsAnew: the question is about all the nodes together. With one more it is another question, with another id.
+	GrowsAnew Growth = "Anew"
+	// GrowsOn: the hold takes in further nodes. Its answers decide about no data on a node.
+	GrowsOn Growth = "On"
+)
+
+// Kind is what is known of a reason.
+type Kind struct {
+	Reason v1alpha1.HoldReason
+	Class  Class
+	Scope  Scope
+	Growth Growth
+	// ListsDisks reports whether the hold asks about the disks that it lists. Another list is another hold.
+	ListsDisks bool
+	// ListsMachines reports whether an answer is for the machines that the nodes of the hold are then.
+	ListsMachines bool
+	// Maintains reports whether the accepted spec is kept true during a hold of the cluster: what somebody removed is put
+	// back, and nodes that join are taken in. It is, where the question is about something else: a spec that was
+	// refused, a pool, or how single nodes fare. It is not while it is in doubt whose the database is, where an
+	// upgrade has stopped, or where the operator's own writes are what fails.
+	Maintains bool
+	// Options are the answers that the resume annotation may give, the safest first; of DeviceApproval, the one that
+	// is asked for.
+	Options []v1alpha1.HoldOption
+}
+
+type options = []v1alpha1.HoldOption
+
+// Options that do the same for several reasons.
+var (
+	retry = option(v1alpha1.OptionRetry, "looks again; a new hold begins if the cause is still there")
+	skip  = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
+)
+
+func option(answer, does string) v1alpha1.HoldOption {
+	return v1alpha1.HoldOption{Answer: answer, Does: does}
+}
+
+// kinds has one row for each reason: all that is known of it beforehand.
+var kinds = []Kind{
+	{Reason: v1alpha1.HoldKernelModuleFailed, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldSigningKeyUnusable, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldDatabaseUnreachable, Class: Clearing, Options: options{retry}},
+	{Reason: v1alpha1.HoldPassphraseUnusable, Class: Clearing, Options: options{retry}},
+	{Reason: v1alpha1.HoldControllerFailed, Class: Clearing, Options: options{retry}},
+	{Reason: v1alpha1.HoldSatellitesFailed, Class: Clearing, Options: options{retry}},
+	{Reason: v1alpha1.HoldNodeRegistrationFailed, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldSatelliteVersionMismatch, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldPoolBackendMissing, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldDeviceMissing, Class: Clearing, Maintains: true, Options: options{retry, skip}},
+	{Reason: v1alpha1.HoldStoragePoolsFailed, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldNoMatchingNodes, Class: Clearing, Options: options{retry}},
+	{Reason: v1alpha1.HoldMassFailure, Class: Clearing, Scope: ScopeNodes, Growth: GrowsAnew, Options: options{
+		option(v1alpha1.OptionContinue, "goes on as the spec says although these nodes are down"),
+	}},
+	{Reason: v1alpha1.HoldTooManyNodesLeaving, Class: Clearing, Scope: ScopeNodes, Growth: GrowsAnew, Options: options{
+		retry,
+		option(v1alpha1.OptionContinue, "lets the listed nodes leave, and no others"),
+	}},
+	{Reason: v1alpha1.HoldEvacuationStuck, Class: Clearing, Scope: ScopeNodes, Growth: GrowsOn, Options: options{
+		option(v1alpha1.OptionRetry, "lets LINSTOR evacuate the nodes anew"),
+	}},
+	{Reason: v1alpha1.HoldUpgradeBlocked, Class: Clearing, Options: options{
+		option(v1alpha1.OptionRetry, "waits once more for the cluster to become fit"),
+		option(v1alpha1.OptionSkipChecks, "upgrades although the checks fail"),
+	}},
+	{Reason: v1alpha1.HoldUpgradeStuck, Class: Clearing, Options: options{
+		option(v1alpha1.OptionRetry, "waits once more for the step to go on"),
+		option(v1alpha1.OptionSkipChecks,
+			"goes on with the next step: without a readable backup, or without the nodes that are left"),
+	}},
+	{Reason: v1alpha1.HoldBackupTooOld, Class: Answer, Options: options{
+		option(v1alpha1.OptionRetry, "asks again"),
+		option(v1alpha1.OptionBackupConfirmed, "upgrades: there is a backup of the database that you made"),
+	}},
+	{Reason: v1alpha1.HoldSecureBootKeyMissing, Class: Answer, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldForeignLinstorFound, Class: Answer, Options: options{
+		retry,
+		option(v1alpha1.OptionAdopt,
+			"takes over the data that is in the database; LINSTOR migrates it, which cannot be undone"),
+	}},
+	{Reason: v1alpha1.HoldDeviceNotEmpty, Class: Answer, Scope: ScopePool, Maintains: true, Options: options{
+		option(v1alpha1.OptionRetry, "looks again and uses disks that are empty now; a new hold begins for the others"),
+		skip,
+		option(v1alpha1.OptionUseExisting,
+			"registers the volume group or zpool of the spec as it is on the disks; formats nothing"),
+	}},
+	{Reason: v1alpha1.HoldDeviceApproval, Class: Answer, Scope: ScopePool,
+		ListsDisks: true, Maintains: true, Options: options{
+			option(v1alpha1.OptionApprove, "makes the pool from the listed disks and no others, which overwrites them"),
+			skip,
+		}},
+	{Reason: v1alpha1.HoldPoolBackendLost, Class: Answer, Scope: ScopePool,
+		ListsDisks: true, Maintains: true, Options: options{
+			retry,
+			option(v1alpha1.OptionRecreate,
+				"makes the pool anew, empty, from the listed disks and no others, which overwrites them"),
+		}},
+	{Reason: v1alpha1.HoldVolumesUnknown, Class: Answer, Options: options{
+		retry,
+		option(v1alpha1.OptionContinue,
+			"removes the workloads although volumes may exist; their data stays on the disks, unmanaged"),
+	}},
+	{Reason: v1alpha1.HoldLastReplicaAtRisk, Class: Answer, Scope: ScopeNodes, Growth: GrowsOn, Options: options{
+		option(v1alpha1.OptionRetry, "looks again, and moves the copies if there is a place for them"),
+	}},
+	{Reason: v1alpha1.HoldMachineReplaced, Class: Answer, Scope: ScopeNodes, ListsMachines: true, Options: options{
+		retry,
+		option(v1alpha1.OptionAdopt, "makes the new machine the registered one; its pools and copies are used as they are"),
+		option(v1alpha1.OptionReplace,
+			"forgets the first machine with all its copies in LINSTOR and registers the node anew"),
+	}},
+	{Reason: v1alpha1.HoldNodeGone, Class: Answer, Scope: ScopeNodes, Options: options{
+		retry,
+		option(v1alpha1.OptionDeclareLost, "forgets the listed nodes in LINSTOR with all their copies"),
+	}},
+	{Reason: v1alpha1.HoldUnsupportedChange, Class: Revert, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldPoolConflict, Class: Revert, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldOperationFailed, Class: Revert, Options: options{retry}},
+}
+
+// All lists what is known of every reason.
+func All() []Kind { return slices.Clone(kinds) }
+
+// Of is what is known of a reason; of an unknown one, that only the token ends it.
+func Of(r v1alpha1.HoldReason) Kind {
+	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Reason == r }); i >= 0 {
+		return kinds[i]
+	}
+	return Kind{Reason: r, Class: Answer, Options: options{retry}}
+}
+
+// Answers are options by their words.
+func Answers(options []v1alpha1.HoldOption) []string {
+	out := make([]string, 0, len(options))
+	for _, o := range options {
+		out = append(out, o.Answer)
+	}
+	return out
+}

@@ -1,0 +1,109 @@
+package cluster
+
+import (
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+)
+
+// Kube is what the API server's objects say, from the cache.
+type Kube struct {
+	Nodes       []*corev1.Node
+	DaemonSets  map[string]*appsv1.DaemonSet
+	Deployments map[string]*appsv1.Deployment
+	Services    map[string]*corev1.Service
+	ConfigMaps  map[string]*corev1.ConfigMap
+	Secrets     map[string]*corev1.Secret
+	Revisions   map[string]*appsv1.ControllerRevision
+	// Pods are those of our components, by component and node name.
+	Pods           map[string]map[string]*corev1.Pod
+	ControllerPods []*corev1.Pod
+	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
+	LocalVolumes map[string][]LocalVolume
+}
+
+// LocalVolume is a local PersistentVolume of a node.
+type LocalVolume struct {
+	// Name is the PersistentVolume's, Path is spec.local.path.
+	Name, Path string
+	// Raw is true if the path leads to a disk, and not to a directory: pods get the disk itself, or the kubelet
+	// formats it when it is used first. Until then the disk looks empty.
+	Raw bool
+}
+
+// Ours reports whether an object carries the label of a cluster of this name.
+func Ours(cluster string, o client.Object) bool {
+	return o.GetLabels()[v1alpha1.LabelCluster] == cluster
+}
+
+// NodeCondition is a node's condition; nil if it has none of that type.
+func NodeCondition(n *corev1.Node, kind corev1.NodeConditionType) *corev1.NodeCondition {
+	for i := range n.Status.Conditions {
+		if c := &n.Status.Conditions[i]; c.Type == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// PodCondition is a pod's condition; nil if it has none of that type, or the pod is nil.
+func PodCondition(p *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
+	if p == nil {
+		return nil
+	}
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == kind {
+			return c
+		}
+	}
+	return nil
+}
+
+// NodeReady reports whether the kubelet calls the node Ready.
+func NodeReady(n *corev1.Node) bool {
+	c := NodeCondition(n, corev1.NodeReady)
+	return c != nil && c.Status == corev1.ConditionTrue
+}
+
+// PodReady reports whether a pod is Ready and is not being deleted; false for nil.
+func PodReady(p *corev1.Pod) bool {
+	c := PodCondition(p, corev1.PodReady)
+	return c != nil && c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+}
+
+// ImageOf is the image of a pod's container; "" if there is none. The digest that a policy may add is left out.
+func ImageOf(pod *corev1.PodSpec, container string) string {
+	for _, c := range pod.Containers {
+		if c.Name == container {
+			image, _, _ := strings.Cut(c.Image, "@")
+			return image
+		}
+	}
+	return ""
+}
+
+// SameImage reports whether an image is a release's, from whatever registry.
+func SameImage(image, release string) bool {
+	return image == release || strings.HasSuffix(image, "/"+release)
+}
+
+// SatelliteSet is the DaemonSet that a satellite's pod belongs to; nil if it is not there.
+func (k *Kube) SatelliteSet(p *corev1.Pod) *appsv1.DaemonSet {
+	return k.DaemonSets[SatelliteSetName(p.Labels)]
+}
+
+// SatelliteSetName is the name of the DaemonSet of a pod with these labels, or of a Node's satellite.
+func SatelliteSetName(labels map[string]string) string {
+	for _, q := range platform.Profiles() {
+		if q.Key() == labels[v1alpha1.LabelPlatform] {
+			return q.SatelliteName()
+		}
+	}
+	return resources.SatelliteName
+}

@@ -1,0 +1,75 @@
+package cluster
+
+import (
+	"cmp"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+)
+
+// Phase is the phase that the status names; Pending if none.
+func (f *Facts) Phase() v1alpha1.Phase {
+	return cmp.Or(f.Cluster.Status.Phase, v1alpha1.PhasePending)
+}
+
+// PhaseAge is how long the phase has gone on without progress. Time in which it was suspended before does not count.
+func (f *Facts) PhaseAge() time.Duration {
+	begin := LastProgress(&f.Cluster.Status)
+	if begin.IsZero() {
+		return 0
+	}
+	return f.Now.Sub(begin)
+}
+
+// LastProgress is when the phase began or last made progress, or when the user last let the cluster go on.
+func LastProgress(st *v1alpha1.StorageClusterStatus) time.Time {
+	begin := time.Time{}
+	for _, t := range []*metav1.Time{st.PhaseSince, st.ProgressSince} {
+		if t != nil && t.After(begin) {
+			begin = t.Time
+		}
+	}
+	if c := meta.FindStatusCondition(st.Conditions, conditions.Suspended); c != nil &&
+		c.LastTransitionTime.After(begin) && !begin.IsZero() {
+		begin = c.LastTransitionTime.Time
+	}
+	return begin
+}
+
+// Installed reports whether the phase is one of a cluster that was Ready once.
+func (f *Facts) Installed() bool {
+	p := f.Phase()
+	return p == v1alpha1.PhaseReady || p == v1alpha1.PhaseDegraded || p == v1alpha1.PhaseUpgrading
+}
+
+// WasReady reports whether the cluster has been through the whole chain, as far as the status remembers. The phase is
+// looked at for the sake of a status that was written before firstReady was noted.
+func (f *Facts) WasReady() bool {
+	return f.Installed() || f.Cluster.Status.FirstReady != nil
+}
+
+// ConditionAge is for how long a condition of the StorageCluster has had a status; zero if it has another one.
+func (f *Facts) ConditionAge(kind string, status metav1.ConditionStatus) time.Duration {
+	c := meta.FindStatusCondition(f.Cluster.Status.Conditions, kind)
+	if c == nil || c.Status != status || c.LastTransitionTime.IsZero() {
+		return 0
+	}
+	return f.Now.Sub(c.LastTransitionTime.Time)
+}
+
+// UnavailableFor is how long LINSTOR's API has not answered.
+func (f *Facts) UnavailableFor() time.Duration {
+	if f.Linstor.Known() {
+		return 0
+	}
+	return f.ConditionAge(conditions.Available, metav1.ConditionFalse)
+}
+
+// Silent reports whether LINSTOR's API has been silent for as long as makes a cluster Degraded.
+func (f *Facts) Silent() bool {
+	return !f.Linstor.Known() && f.UnavailableFor() >= f.Timing.HealthLost
+}

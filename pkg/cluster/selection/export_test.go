@@ -1,0 +1,8 @@
+package selection
+
+// What the tests of this package look at inside of it.
+var (
+	DrivesAway    = drivesAway
+	PassingTaints = passingTaints
+	Tolerated     = tolerated
+)

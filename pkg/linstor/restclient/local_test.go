@@ -1,0 +1,24 @@
+package restclient
+
+import (
+	"encoding/json"
+	"testing"
+)
+
+func TestResourcesWithoutDRBD(t *testing.T) {
+	for body, local := range map[string]bool{
+		`{"name":"a","node_name":"n1","layer_object":{"type":"STORAGE","storage":{}}}`:                             true,
+		`{"name":"a","node_name":"n1","layer_object":{"type":"LUKS","children":[{"type":"STORAGE"}]}}`:             true,
+		`{"name":"a","node_name":"n1","layer_object":{"type":"DRBD","children":[{"type":"STORAGE"}]}}`:             false,
+		`{"name":"a","node_name":"n1","layer_object":{"type":"CACHE","children":[{"type":"DRBD","children":[]}]}}`: false,
+		`{"name":"a","node_name":"n1"}`: false,
+	} {
+		var w wireResource
+		if err := json.Unmarshal([]byte(body), &w); err != nil {
+			t.Fatal(err)
+		}
+		if got := w.resource().Local; got != local {
+			t.Errorf("%s: local %t", body, got)
+		}
+	}
+}

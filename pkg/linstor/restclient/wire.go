@@ -1,0 +1,209 @@
+package restclient
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+)
+
+// The types here are the parts of LINSTOR's lists that the operator reads. golinstor's own types are not used for
+// lists: there, one address that is no IP address makes the list of all nodes unreadable.
+
+type wireNode struct {
+	Name                 string              `json:"name"`
+	UUID                 string              `json:"uuid"`
+	Type                 string              `json:"type"`
+	Status               string              `json:"connection_status"`
+	Flags                []string            `json:"flags"`
+	Interfaces           []wireInterface     `json:"net_interfaces"`
+	Props                map[string]string   `json:"props"`
+	Layers               []string            `json:"resource_layers"`
+	UnsupportedLayers    map[string][]string `json:"unsupported_layers"`
+	UnsupportedProviders map[string][]string `json:"unsupported_providers"`
+}
+
+type wireInterface struct {
+	Name    string `json:"name"`
+	Address string `json:"address"`
+	Port    int32  `json:"satellite_port"`
+	Active  bool   `json:"is_active"`
+}
+
+func (w *wireNode) node() (*linstor.Node, error) {
+	n := &linstor.Node{
+		Name: w.Name, UUID: w.UUID,
+		Type: strings.ToUpper(w.Type), Status: strings.ToUpper(w.Status), Flags: w.Flags,
+		Interfaces: make([]linstor.Interface, 0, len(w.Interfaces)),
+		Properties: withoutSecrets(w.Props),
+		Layers:     w.Layers,
+	}
+	for _, i := range w.Interfaces {
+		i.Address = linstor.CanonicalAddress(i.Address)
+		n.Interfaces = append(n.Interfaces, linstor.Interface(i))
+	}
+	n.Unsupported = make(map[string][]string, len(w.UnsupportedLayers)+len(w.UnsupportedProviders))
+	maps.Copy(n.Unsupported, w.UnsupportedProviders)
+	maps.Copy(n.Unsupported, w.UnsupportedLayers)
+	return n, named("a node without a name", w.Name)
+}
+
+// disklessPool exists on every satellite, belongs to LINSTOR and cannot be deleted.
+const disklessPool = "DfltDisklessStorPool"
+
+// backingProperty holds what a pool stands on. LINSTOR rewrites its older keys to this one when a pool is created.
+const backingProperty = "StorDriver/StorPoolName"
+
+type wirePool struct {
+	Name     string            `json:"storage_pool_name"`
+	Node     string            `json:"node_name"`
+	Provider string            `json:"provider_kind"`
+	Props    map[string]string `json:"props"`
+	Free     *int64            `json:"free_capacity"`
+	Total    *int64            `json:"total_capacity"`
+	Reports  []entry           `json:"reports"`
+}
+
+func (w *wirePool) pool() *linstor.Pool {
+	p := &linstor.Pool{
+		Name: w.Name, Node: w.Node, Provider: strings.ToUpper(w.Provider),
+		Backing: w.Props[backingProperty], Properties: withoutSecrets(w.Props),
+	}
+	// A satellite that could not query its storage reports zeros.
+	if w.Total != nil && *w.Total > 0 {
+		p.FreeKiB, p.TotalKiB = w.Free, w.Total
+	}
+	for _, r := range w.Reports {
+		if !r.RetCode.isError() {
+			continue // the warning that the satellite is not connected is the node's state, not the pool's
+		}
+		text := clean(r.Message)
+		if r.Cause != "" {
+			text += ": " + clean(r.Cause)
+		}
+		p.Errors = append(p.Errors, text)
+	}
+	return p
+}
+
+type wireDevice struct {
+	Path       string `json:"device"`
+	Model      string `json:"model"`
+	Serial     string `json:"serial"`
+	WWN        string `json:"wwn"`
+	SizeBytes  int64  `json:"size"`
+	Rotational bool   `json:"rotational"`
+}
+
+func (w wireDevice) device() linstor.Device {
+	w.Model, w.Serial, w.WWN = strings.TrimSpace(w.Model), strings.TrimSpace(w.Serial), strings.TrimSpace(w.WWN)
+	return linstor.Device(w)
+}
+
+// wireDeviceGroup is how the list of all nodes' devices comes: one group for each size and kind.
+type wireDeviceGroup struct {
+	SizeBytes  int64                   `json:"size"`
+	Rotational bool                    `json:"rotational"`
+	Nodes      map[string][]wireDevice `json:"nodes"`
+}
+
+func sortDevices(devices []linstor.Device) {
+	slices.SortFunc(devices, func(a, b linstor.Device) int { return strings.Compare(a.Path, b.Path) })
+}
+
+type wireResource struct {
+	Name  string   `json:"name"`
+	Node  string   `json:"node_name"`
+	Flags []string `json:"flags"`
+	State *struct {
+		InUse *bool `json:"in_use"`
+	} `json:"state"`
+	Layer   wireLayer `json:"layer_object"`
+	Volumes []struct {
+		Pool  string `json:"storage_pool_name"`
+		State *struct {
+			Disk string `json:"disk_state"`
+		} `json:"state"`
+	} `json:"volumes"`
+}
+
+type wireLayer struct {
+	Type     string      `json:"type"`
+	Children []wireLayer `json:"children"`
+	DRBD     *struct {
+		Connections map[string]struct {
+			Connected bool `json:"connected"`
+		} `json:"connections"`
+	} `json:"drbd"`
+}
+
+// connections are those of the DRBD layer, wherever it is among the layers.
+func (w *wireLayer) connections() map[string]bool {
+	if w.DRBD != nil {
+		if w.DRBD.Connections == nil {
+			return nil
+		}
+		out := make(map[string]bool, len(w.DRBD.Connections))
+		for peer, c := range w.DRBD.Connections {
+			out[peer] = c.Connected
+		}
+		return out
+	}
+	for i := range w.Children {
+		if out := w.Children[i].connections(); out != nil {
+			return out
+		}
+	}
+	return nil
+}
+
+func (w *wireLayer) hasDRBD() bool {
+	return w.Type == "DRBD" || slices.ContainsFunc(w.Children, func(c wireLayer) bool { return c.hasDRBD() })
+}
+
+func (w *wireResource) resource() linstor.Resource {
+	r := linstor.Resource{
+		Name: w.Name, Node: w.Node, Flags: w.Flags,
+		Connected: w.Layer.connections(), Local: w.Layer.Type != "" && !w.Layer.hasDRBD(),
+	}
+	r.Diskful = !r.HasFlag(linstor.FlagDiskless)
+	if w.State != nil {
+		r.InUse = w.State.InUse
+	}
+	for _, v := range w.Volumes {
+		state := ""
+		if v.State != nil {
+			state = v.State.Disk
+		}
+		r.States, r.Pools = append(r.States, state), append(r.Pools, v.Pool)
+	}
+	return r
+}
+
+// withoutSecrets returns properties without those that hold keys and passphrases, so that they cannot get into a log
+// or a status. LINSTOR returns them to everybody who asks.
+func withoutSecrets(props map[string]string) map[string]string {
+	kept := make(map[string]string, len(props))
+	maps.Copy(kept, props)
+	maps.DeleteFunc(kept, func(key, _ string) bool { return isSecret(key) })
+	return kept
+}
+
+// isSecret reports whether a property is the master key (encrypted/*) or a password of a key store (NetCom/*/KeyPasswd
+// and the like).
+func isSecret(key string) bool {
+	key = strings.ToLower(strings.TrimPrefix(key, "/"))
+	return strings.HasPrefix(key, "encrypted/") || strings.Contains(key, "passwd") || strings.Contains(key, "passphrase")
+}
+
+// secretValues returns the values in props that must not be repeated in an error.
+func secretValues(props map[string]string) []string {
+	var secrets []string
+	for k, v := range props {
+		if isSecret(k) {
+			secrets = append(secrets, v)
+		}
+	}
+	return secrets
+}

@@ -1,0 +1,197 @@
+package restclient
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+
+	lapi "github.com/LINBIT/golinstor/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+)
+
+func (c *client) SetProperties(ctx context.Context, set map[string]string, del []string) error {
+	o := write("controller_modify", "set the controller's properties")
+	o.secrets = secretValues(set)
+	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Controller.Modify(ctx, change(set, del)) })
+}
+
+func (c *client) CreateNode(ctx context.Context, spec linstor.NodeSpec) error {
+	o := write("node_create", "create node %s", spec.Name)
+	node := lapi.Node{Name: spec.Name, Type: linstor.TypeSatellite, Props: spec.Properties}
+	// LINSTOR ignores is_active here and connects through the first interface that has a port and an encryption type.
+	for _, active := range []bool{true, false} {
+		for _, i := range spec.Interfaces {
+			if i.Active != active {
+				continue
+			}
+			i.Active = false
+			nif, err := netInterface(o, i)
+			if err != nil {
+				return err
+			}
+			o.objects = append(o.objects, i.Name)
+			node.NetInterfaces = append(node.NetInterfaces, nif)
+		}
+	}
+	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Create(ctx, node) })
+}
+
+func (c *client) SetNodeProperties(ctx context.Context, node string, set map[string]string, del []string) error {
+	o := write("node_modify", "set properties of node %s", node)
+	o.secrets = secretValues(set)
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.Modify(ctx, escape(node), lapi.NodeModify{GenericPropsModify: change(set, del)})
+	})
+}
+
+func change(set map[string]string, del []string) lapi.GenericPropsModify {
+	return lapi.GenericPropsModify{OverrideProps: set, DeleteProps: del}
+}
+
+func (c *client) CreateInterface(ctx context.Context, node string, i linstor.Interface) error {
+	o := write("interface_create", "create interface %s of node %s", i.Name, node)
+	nif, err := netInterface(o, i)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.CreateNetInterface(ctx, escape(node), nif)
+	})
+}
+
+func (c *client) ModifyInterface(ctx context.Context, node string, i linstor.Interface) error {
+	o := write("interface_modify", "change interface %s of node %s", i.Name, node)
+	nif, err := netInterface(o, i)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.ModifyNetInterface(ctx, escape(node), escape(i.Name), nif)
+	})
+}
+
+func netInterface(o operation, i linstor.Interface) (lapi.NetInterface, error) {
+	addr, err := netip.ParseAddr(i.Address)
+	if err != nil || addr.Zone() != "" {
+		return lapi.NetInterface{}, invalid(o, "%q is no IP address", i.Address)
+	}
+	nif := lapi.NetInterface{
+		Name: i.Name, Address: net.IP(addr.AsSlice()), SatellitePort: i.Port, IsActive: i.Active,
+	}
+	if i.Port != 0 {
+		nif.SatelliteEncryptionType = "PLAIN" // satellites listen without TLS
+	}
+	return nif, nil
+}
+
+func (c *client) DeleteInterface(ctx context.Context, node, name string) error {
+	o := write("interface_delete", "delete interface %s of node %s", name, node)
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.DeleteNetinterface(ctx, escape(node), escape(name))
+	})
+}
+
+func (c *client) Reconnect(ctx context.Context, node string) error {
+	o := write("node_reconnect", "reconnect node %s", node)
+	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Reconnect(ctx, escape(node)) })
+}
+
+func (c *client) EvacuateNode(ctx context.Context, node string) error {
+	o := write("node_evacuate", "evacuate node %s", node)
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.Evacuate(ctx, escape(node), lapi.NodeEvacuate{})
+	})
+}
+
+func (c *client) EvictNode(ctx context.Context, node string) error {
+	o := write("node_evict", "evict node %s", node)
+	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Evict(ctx, escape(node)) })
+}
+
+func (c *client) RestoreNode(ctx context.Context, node string) error {
+	o := write("node_restore", "restore node %s", node)
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.Restore(ctx, escape(node), lapi.NodeRestore{})
+	})
+}
+
+func (c *client) LoseNode(ctx context.Context, node string) error {
+	o := write("node_lost", "declare node %s lost", node)
+	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Lost(ctx, escape(node)) })
+}
+
+func (c *client) DeleteNode(ctx context.Context, node string) error {
+	o := write("node_delete", "delete node %s", node)
+	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Delete(ctx, escape(node)) })
+}
+
+func (c *client) CreatePool(ctx context.Context, spec linstor.PoolSpec) error {
+	o := write("pool_create", "create storage pool %s on node %s", spec.Name, spec.Node)
+	if spec.Backing == "" {
+		return invalid(o, "no backing storage is named")
+	}
+	props := map[string]string{}
+	maps.Copy(props, spec.Properties)
+	props[backingProperty] = spec.Backing
+	o.secrets = secretValues(props)
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.CreateStoragePool(ctx, escape(spec.Node), lapi.StoragePool{
+			StoragePoolName: spec.Name, ProviderKind: lapi.ProviderKind(spec.Provider), Props: props,
+		})
+	})
+}
+
+func (c *client) SetPoolProperties(ctx context.Context, node, pool string, set map[string]string, del []string) error {
+	o := write("pool_modify", "set properties of storage pool %s on node %s", pool, node)
+	// LINSTOR would let a pool's backing storage be exchanged under its volumes.
+	if _, ok := set[backingProperty]; ok || slices.Contains(del, backingProperty) {
+		return invalid(o, "%s cannot change", backingProperty)
+	}
+	o.secrets = secretValues(set)
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.ModifyStoragePool(ctx, escape(node), escape(pool), change(set, del))
+	})
+}
+
+func (c *client) DeletePool(ctx context.Context, node, pool string) error {
+	o := write("pool_delete", "delete storage pool %s on node %s", pool, node)
+	return c.call(ctx, o, func(ctx context.Context) error {
+		return c.lin.Nodes.DeleteStoragePool(ctx, escape(node), escape(pool))
+	})
+}
+
+// deviceRequest is the body of the device step. It has no field for LINSTOR's with_storage_pool on purpose: when the
+// registration of that pool fails, LINSTOR removes the devices' volume group or zpool again. golinstor always sends
+// the field.
+type deviceRequest struct {
+	Provider string   `json:"provider_kind"`
+	PoolName string   `json:"pool_name"`
+	Paths    []string `json:"device_paths"`
+}
+
+func (c *client) CreateDevices(ctx context.Context, spec linstor.DeviceSpec) error {
+	o := write("device_create", "create %s on devices of node %s", spec.PoolName, spec.Node)
+	if spec.PoolName == "" || spec.Provider == "" || len(spec.Paths) == 0 {
+		return invalid(o, "provider, name and devices are needed")
+	}
+	for _, p := range spec.Paths {
+		if !strings.HasPrefix(p, "/dev/") {
+			return invalid(o, "%q is no device", p)
+		}
+	}
+	o.mustAnswer = true // for a node that is not connected, LINSTOR answers 201 with an empty list
+	return c.call(ctx, o, func(ctx context.Context) error {
+		resp, err := c.do(ctx, http.MethodPost, path("physical-storage", spec.Node), nil, deviceRequest{
+			Provider: spec.Provider, PoolName: spec.PoolName, Paths: spec.Paths,
+		})
+		if err != nil {
+			return err
+		}
+		return resp.Body.Close()
+	})
+}

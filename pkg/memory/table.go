@@ -1,0 +1,197 @@
+package memory
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
+)
+
+// Item is one thing that is remembered.
+type Item struct {
+	// Key is its name where it is kept. One that ends in a dot is followed by a pool's entry or a property.
+	Key string
+	// Keeps says what is remembered, Writer which part of the operator may write it, and Ends when it goes.
+	Keeps, Writer, Ends string
+}
+
+// Place is where things are remembered.
+type Place struct {
+	Name, Why string
+	Items     []Item
+}
+
+// Places lists all that outlives the operator's process and that a decision reads, and what the process keeps itself.
+func Places() []Place {
+	return []Place{
+		{"Properties of a LINSTOR node", "They are in LINSTOR's database beside what they are about, and go with the node.",
+			nodeItems()},
+		{"Properties of a LINSTOR storage pool", "They say what the operator answers for.", []Item{
+			{Entry, "the entry of `spec.storagePools` that the pool is made for", "pools", "with the pool"},
+			{Worked, "that LINSTOR could use the pool once", "pools", "with the pool, or when its registration fails"},
+		}},
+		{"The claim, ConfigMap `linstor-claim`", "It says whose database this is, and outlives the StorageCluster.",
+			claimItems()},
+		{"ControllerRevisions", "Work in progress is finished on the spec that it began with.", []Item{
+			{"linstor-…", "a spec that was accepted", "specchange", "with the policy Delete, or when ten newer ones are there"},
+		}},
+		{"Annotations that people write", "The operator only takes one away that it has followed.", []Item{
+			{v1alpha1.AnnotationResume, "the answer to a hold, on the StorageCluster", "people", "when it is carried out"},
+			{v1alpha1.AnnotationMaintenance, "that a node will be down, on the Node", "people",
+				"when people take it away"},
+		}},
+		{"Marks on the operator's own objects", "They say what an object is, and what it was made from.", objectItems()},
+		{"Labels on Nodes", "DaemonSets select by them, so that they decide where pods run.", []Item{
+			{v1alpha1.LabelMember, "that the node takes part, and in which cluster", "nodelabels, leaving, deletion",
+				"when the node has left, must have no satellite, or with the cluster"},
+			{v1alpha1.LabelOS, "which module loader serves the node", "nodelabels, leaving, deletion",
+				"with the label `member`"},
+			{v1alpha1.LabelPlatform, "with which platform's settings its satellite runs", "nodelabels, leaving, deletion",
+				"with the label `member`"},
+		}},
+		{"The status of the StorageCluster", "It is written for people, once in a reconcile; these fields are read back " +
+			"as well.", statusItems()},
+		{"The operator's process", "All of it begins anew with the process.", processItems()},
+	}
+}
+
+func nodeItems() []Item {
+	const node = "with the node"
+	return []Item{
+		{linstor.PropNodeUID, "the UID of the Node that was registered", "registration; `adopt` for MachineReplaced", node},
+		{SystemUUID, "the machine that was registered", "registration; `adopt` for MachineReplaced", node},
+		{linstor.PropKeys, "the properties that the operator manages there; on pools and the controller too",
+			"registration, pools, controller", "with the last of them"},
+		{Interfaces, "the interfaces that the operator made", "registration", "with the last of them"},
+		{PreferredSince, "when the interface that DRBD replicates over changed", "registration", node},
+		{Before, "what a property was before the operator set it to false", "registration", "when the property is put back"},
+		{Restored, "when the node was last restored after an eviction", "registration", node},
+		{MachineReplaced, "that the data of the first machine is given up, and for which machine",
+			"`replace` for MachineReplaced", node},
+		{Leaving, "since when the node leaves", "leaving", "when it comes back"},
+		{LeavingAdmitted, "that it may go, or which hold said so", "leaving; `continue` for TooManyNodesLeaving",
+			"when it comes back"},
+		{EvacuateAsked, "when LINSTOR was asked to evacuate it", "leaving", "when it comes back, or with `retry`"},
+		{EvacuateSeen, "when LINSTOR's flag was seen", "leaving", "when it comes back, or with `retry`"},
+		{EvacuateStuck, "since when the evacuation has not gone on", "leaving",
+			"when it goes on, when the node comes back, or with `retry`"},
+		{GoneSince, "since when it is OFFLINE without a Node object", "leaving", "when it is back"},
+		{DeclareLost, "that it may be given up", "`declare-lost` for NodeGone", "when it is back"},
+		{PoolIntent, "the disks that the pool is being made from", "pools, before a disk is touched",
+			"with the node; `removed.…` marks it once the pool is removed"},
+		{PoolBacking, "the volume group or zpool of that intent", "pools", "with the node, or when the pool is made anew"},
+		{PoolRemoved, "the intent of a pool that was removed", "pools",
+			"with the node, or when the pool is registered again on those disks"},
+		{PoolDisks, "the disks as people look for them", "pools", "with the node, or when the pool is made anew"},
+		{PoolSkip, "that the node goes on without the pool", "`skip`",
+			"with the node, or when somebody removes the property"},
+		{PoolUseExisting, "that what is on the disks is registered as it is", "`use-existing`", node},
+		{PoolApprove, "the disks that may be overwritten", "`approve`",
+			"when the pool works or is removed, or with `retry` for PoolBackendLost"},
+		{PoolRecreate, "the disks that a lost pool may be made anew from", "`recreate`",
+			"when the pool works or is removed, or with `retry` for PoolBackendLost"},
+	}
+}
+
+func claimItems() []Item {
+	return []Item{
+		{"backend", "the database's URL without credentials", "database", "never"},
+		{"localID", "LINSTOR's `Cluster/LocalID`", "database, once LINSTOR has answered; `adopt`",
+			"with the policy Delete"},
+		{"version", "the LINSTOR version that the database was last started with", "database, upgrade; deletion", "never"},
+		{"upgradeTo", "the version that the database is being moved to", "upgrade, before the new controller is started",
+			"when all satellites have followed"},
+		{"upgradeSince", "when that was", "upgrade", "with the upgrade"},
+		{"backupRead", "the backup that was read back", "upgrade", "with the upgrade"},
+		{"backupConfirmed", "the upgrade before which a human has seen to a backup", "`backup-confirmed`",
+			"with the upgrade"},
+		{"skippedChecks", "the step whose checks a human has waived", "`skip-checks`", "with the upgrade"},
+		{"adopted", "that data which was there already may be taken over", "`adopt` for ForeignLinstorFound",
+			"with the policy Delete"},
+		{"passphraseCheck", "which passphrase it is, without holding it", "controller, once LINSTOR has unlocked with it",
+			"with the policy Delete"},
+		{"removeUnverified", "that a deletion may go on although volumes may exist", "`continue` for VolumesUnknown",
+			"with the policy Delete, or when a cluster uses the database again"},
+		{"releasedBy", "the StorageCluster that was deleted with the policy Delete", "deletion",
+			"when the database is claimed anew"},
+	}
+}
+
+func objectItems() []Item {
+	const object = "with the object"
+	return []Item{
+		{v1alpha1.Finalizer, "that a deletion has to take the cluster down first, on the StorageCluster", "reconciler",
+			"when nothing is left of the cluster"},
+		{v1alpha1.LabelCluster, "whose an object is", "builders", object},
+		{v1alpha1.LabelComponent, "which component an object is part of", "builders", object},
+		{resources.AnnotationSpecHash, "what the builder made, so that it shows what is not set any more", "builders",
+			object},
+		{resources.AnnotationTemplateHash, "what a pod was made from: one with another value is outdated", "builders",
+			"with the pod"},
+		{resources.AnnotationConfigHash, "the configuration that the controller's pod was started with", "controller",
+			"with the pod"},
+		{resources.AnnotationCredentialsVersion, "which version of the database's credentials is in the configuration",
+			"controller", "when a credential changes"},
+		{resources.AnnotationSigningKeyVersion, "the key that a module loader signs with", "module", "with the pod"},
+		{drift.AnnotationAdmitted, "what a policy of the Kubernetes cluster made of a workload or Service",
+			"the writer of objects", "when it is applied again"},
+	}
+}
+
+func processItems() []Item {
+	const process = "with the process"
+	return []Item{
+		{"Facts.States", "since when members are in their states", "observe", process},
+		{"Facts.Tainted", "since when Nodes have taints for which members leave", "observe", "with the taint"},
+		{"Facts.TakenPods", "addresses of satellites' pods that LINSTOR has for another node", "observe",
+			"when LINSTOR has them for nobody else; the next process tries the nodes once more"},
+		{"Linstor.Down", "since when nodes are not ONLINE", "observe", "when they are"},
+		{"Facts.TaskStates", "which background writes failed, and how often", "work", "when they succeed"},
+	}
+}
+
+func statusItems() []Item {
+	const whole = "the projection, once in a reconcile"
+	return []Item{
+		{"phase, phaseSince, progressSince, progress", "the state of the machine, and since when nothing went on", whole,
+			"never"},
+		{"target, acceptedGeneration, version, database", "the accepted spec, a ControllerRevision, and what it is for",
+			whole, "never"},
+		{"observedGeneration", "the spec that was looked at, so that a refused one is refused once", whole, "never"},
+		{"hold, nodeHolds", "what a human is asked", whole, "with the answer or the cause"},
+		{"conditions", "since when the cluster is Degraded, Available, Suspended or in a mass failure, or pools fill up",
+			whole, "never"},
+		{"nodes.states, nodes.online, nodes.members",
+			"how far nodes were, so that a look is not taken too early or too late", whole, "never"},
+		{"nodes.total", "how many nodes there are while LINSTOR is silent", whole, "never"},
+		{"nodes.leaving, nodes.leavingCount", "which nodes were leaving, and that copies of volumes matter", whole,
+			"when they have left"},
+		{"pools.ready, pools.wanted", "whether disks are worth a look", whole, "never"},
+		{"volumes", "that LINSTOR may have volumes, although it does not answer", whole, "never"},
+		{"upgrade", "how far an upgrade was", whole, "with the upgrade"},
+		{"firstReady", "that the cluster was Ready once", whole, "never"},
+	}
+}
+
+// Markdown is the page about all of it.
+func Markdown() string {
+	var b strings.Builder
+	b.WriteString("# What is remembered where\n\nThis page is made from the tables of pkg/memory. The operator keeps " +
+		"nothing of importance in its own process: it can be\n" +
+		"killed between any two writes, and goes on from what is here. What it does keep there, such as since when a node " +
+		"has\nbeen down, is listed last: it begins anew with the process, which makes it wait longer or try once more.\n")
+	for _, p := range Places() {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.Name, p.Why)
+		for _, i := range p.Items {
+			key := i.Key
+			if strings.HasSuffix(key, ".") {
+				key += "…"
+			}
+			fmt.Fprintf(&b, "\n- `%s`: %s.\n  Written by: %s. Ends: %s.\n", key, i.Keeps, i.Writer, i.Ends)
+		}
+	}
+	return b.String()
+}

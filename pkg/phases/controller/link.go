@@ -1,0 +1,329 @@
+// Package controller is the link that runs LINSTOR's controller, and says why it does not answer.
+package controller
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// propertiesKey is the task that sets the controller's properties.
+const propertiesKey = "controller/properties"
+
+// Link starts the LINSTOR controller and sets its properties.
+func Link() step.Link {
+	return step.Link{State: fsm.Controller, Missing: fsm.ControllerMissing, Condition: conditions.ControllerReady,
+		Hold: v1alpha1.HoldControllerFailed, ByTrying: true, Judge: judge, Work: act,
+		ClearsOn: []v1alpha1.HoldReason{v1alpha1.HoldControllerFailed, v1alpha1.HoldDatabaseUnreachable}}
+}
+
+func judge(s *cluster.Snapshot) cluster.Evidence {
+	if h := PassphraseHold(&s.Facts); h != nil {
+		return cluster.Asks(h.Message, *h)
+	}
+	if message := tooNew(s); message != "" {
+		return cluster.Missing.Because("ControllerNewer", message)
+	}
+	list, err := objects(s)
+	if err != nil {
+		return cluster.Missing.Because("CredentialsMissing", err.Error())
+	}
+	foreign := ""
+	for _, o := range list {
+		foreign += o.foreign
+		if !o.ok {
+			e := cluster.Missing.Because("ControllerObjectsMissing", o.name+" is missing or was changed")
+			e.Lost = true
+			return e
+		}
+	}
+	if h := Trouble(&s.Facts); h != nil {
+		return cluster.Asks(h.Message, *h)
+	}
+	switch v := s.Linstor.View; {
+	case !s.Linstor.Asked:
+		return cluster.Missing.Because("ControllerStarting", PodMessage(&s.Facts))
+	case s.Linstor.Foreign != nil:
+		return cluster.Unknown.Because(string(v1alpha1.HoldForeignLinstorFound), text.OneLine(s.Linstor.Err.Error()))
+	case v == nil:
+		return cluster.Unknown.Because("ControllerUnreachable",
+			text.OneLine(fmt.Sprintf("LINSTOR's API does not answer: %v", s.Linstor.Err)))
+	case v.Version != s.ControllerRelease().Version:
+		return cluster.Missing.Because("ControllerVersion",
+			fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.ControllerRelease().Version))
+	case olderPod(&s.Facts) != nil:
+		return cluster.Missing.Because(reasonReplacingController, replacingMessage(&s.Facts))
+	case oldConfiguration(&s.Facts) != nil:
+		return cluster.Missing.Because(reasonTidyingUp, "the controller's configuration of before is being removed")
+	case !linstor.Diff(v.Properties, Properties(&s.Facts)).Empty():
+		return settingProperties(s)
+	default:
+		return cluster.Satisfied.Because("ControllerRunning",
+			"LINSTOR "+v.Version+" answers"+endingPods(&s.Facts)+foreign)
+	}
+}
+
+func settingProperties(s *cluster.Snapshot) cluster.Evidence {
+	err := s.TaskStates[propertiesKey].Err
+	why := step.RefusedProperty(s, err, "spec.controller.properties", s.Target.Spec.Controller.Properties)
+	if why != "" {
+		return cluster.Missing.Because(step.ReasonPropertyRefused, why)
+	}
+	message := "LINSTOR's controller properties are being set"
+	if err != nil {
+		message += ": " + text.OneLine(err.Error())
+	}
+	return cluster.Missing.Because(reasonSettingProperties, message)
+}
+
+func act(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	// A rollout with another passphrase would lock the controller out of encrypted volumes.
+	if PassphraseHold(&s.Facts) != nil || newerVersion(s) != "" {
+		return nil
+	}
+	list, err := objects(s)
+	if err != nil {
+		return nil //nolint:nilerr // the evidence says that the credentials are missing
+	}
+	changed := false
+	for _, o := range list {
+		if !o.ok {
+			if err := in.Writer.Apply(ctx, o.want); err != nil {
+				return fmt.Errorf("apply %s: %w", o.name, err)
+			}
+			changed = true
+		}
+	}
+	if !changed { // else the pod that answers was started with what was wanted before
+		if err := recordPassphrase(ctx, in); err != nil {
+			return err
+		}
+	}
+	if v := s.Linstor.View; v != nil && v.Version == s.ControllerRelease().Version {
+		if old := oldConfiguration(&s.Facts); old != nil {
+			if err := in.Writer.Delete(ctx, old); err != nil {
+				return fmt.Errorf("remove the configuration of before: %w", err)
+			}
+		}
+		if change := linstor.Diff(v.Properties, Properties(&s.Facts)); !change.Empty() {
+			in.Ensure(work.Task{Key: propertiesKey, Input: text.Digest(change), Do: func(ctx context.Context) error {
+				return in.API.SetProperties(ctx, change.Set, change.Delete)
+			}})
+		}
+	}
+	return nil
+}
+
+// What a controller that runs may lack without being in trouble.
+const (
+	reasonSettingProperties   = "SettingProperties"
+	reasonTidyingUp           = "TidyingUp"
+	reasonReplacingController = "ReplacingController"
+)
+
+// RunsAllTheSame reports whether a controller that is not as wanted for that reason is in no trouble.
+func RunsAllTheSame(reason string) bool {
+	return slices.Contains([]string{reasonSettingProperties, reasonTidyingUp, reasonReplacingController,
+		step.ReasonPropertyRefused}, reason)
+}
+
+// oldConfiguration is the controller's configuration in the form that it had before credentials of the database were
+// given or taken away; nil if there is none. It must not stay: it may hold a password that nobody needs any more.
+func oldConfiguration(s *cluster.Facts) client.Object {
+	var old client.Object
+	secret, cm := s.Kube.Secrets[resources.ControllerConfigName], s.Kube.ConfigMaps[resources.ControllerConfigName]
+	switch withCredentials := connection.CredentialsSecret(&s.Target.Spec.Database) != ""; {
+	case secret != nil && !withCredentials:
+		old = secret
+	case cm != nil && withCredentials:
+		old = cm
+	default:
+		return nil
+	}
+	if !cluster.Ours(s.Cluster.Name, old) || old.GetDeletionTimestamp() != nil {
+		return nil
+	}
+	return old
+}
+
+// managedObject is one of the objects that LINSTOR's controller consists of.
+type managedObject struct {
+	name string
+	want client.Object
+	ok   bool
+	// foreign says what a policy has made of it, as the end of a message.
+	foreign string
+}
+
+// Want are the objects that LINSTOR's controller shall consist of.
+func Want(s *cluster.Snapshot) (want []client.Object, err error) {
+	list, err := objects(s)
+	for _, o := range list {
+		want = append(want, o.want)
+	}
+	return want, err
+}
+
+// objects are the controller's objects in the order in which they must come to be: the pod mounts the
+// configuration.
+func objects(s *cluster.Snapshot) ([]managedObject, error) {
+	db, err := DatabaseAccess(&s.Facts)
+	if err != nil {
+		return nil, err
+	}
+	p := s.Params()
+	config := resources.ControllerConfig(p, db)
+	version := credentialsVersion(&s.Facts, config)
+	hash := text.Digest([]any{resources.ControllerConfig(p, connection.Settings{URL: db.URL, User: db.User}), version})
+	if version != "" {
+		config.SetAnnotations(map[string]string{resources.AnnotationCredentialsVersion: version})
+	}
+	deployment, service := resources.Controller(p, hash), resources.ControllerService(p)
+	if keepsPod(&s.Facts, deployment) {
+		resources.KeepController(deployment)
+	}
+	var configOK bool
+	switch c := config.(type) {
+	case *corev1.Secret:
+		configOK = step.Matches(s.Kube.Secrets[c.Name], c)
+	case *corev1.ConfigMap:
+		configOK = step.Matches(s.Kube.ConfigMaps[c.Name], c)
+	}
+	return []managedObject{
+		{"configuration " + config.GetName(), config, configOK, ""},
+		{"Service " + service.Name, service, step.Matches(s.Kube.Services[service.Name], service),
+			step.ForeignNote("Service", s.Kube.Services[service.Name], service)},
+		{"Deployment " + deployment.Name, deployment, step.Matches(s.Kube.Deployments[deployment.Name], deployment),
+			step.ForeignNote("Deployment", s.Kube.Deployments[deployment.Name], deployment)},
+	}, nil
+}
+
+// DatabaseAccess is the database's URL and credentials; an error names what is missing in the Secret.
+func DatabaseAccess(s *cluster.Facts) (connection.Settings, error) {
+	spec := &s.Target.Spec.Database
+	db := connection.Settings{URL: connection.URL(spec)}
+	name := connection.CredentialsSecret(spec)
+	if name == "" {
+		return db, nil
+	}
+	secret := s.Kube.Secrets[name]
+	path, field := v1alpha1.WorkloadNamespace+"/"+name,
+		fmt.Sprintf("spec.database.%s.credentialsSecret", connection.Kind(spec))
+	if secret == nil {
+		return db, fmt.Errorf("there is no Secret %s with keys username and password, which %s names", path, field)
+	}
+	db.User, db.Password = string(secret.Data["username"]), string(secret.Data["password"])
+	if db.User == "" {
+		return db, fmt.Errorf("the Secret %s has no key username, which %s needs", path, field)
+	}
+	return db, nil
+}
+
+// credentialsVersion restarts the controller when the credentials change, and only then: a label on their Secret is no
+// reason to stop LINSTOR. It is the resourceVersion that the Secret had when what is used of it changed last, kept
+// beside the configuration that was made from it. The annotation of the pods is readable by whoever may read pods, so
+// it must not be a hash of the password, which could be guessed from it.
+func credentialsVersion(s *cluster.Facts, config client.Object) string {
+	source := s.Kube.Secrets[connection.CredentialsSecret(&s.Target.Spec.Database)]
+	want, ok := config.(*corev1.Secret)
+	if !ok || source == nil {
+		return ""
+	}
+	if live := s.Kube.Secrets[want.Name]; live != nil && equality.Semantic.DeepEqual(live.Data, want.Data) {
+		return cmp.Or(live.Annotations[resources.AnnotationCredentialsVersion], source.ResourceVersion)
+	}
+	return source.ResourceVersion
+}
+
+// Properties are those that LINSTOR's controller shall have: what the spec says, and defaults for the rest. They are
+// set before the first node is registered, so that none is ever without them.
+//
+//   - AutoEvictAllowEviction: a fresh LINSTOR evicts nodes that are offline for long (CtrlNodeApi, "True" in a new
+//     database), which would rebuild a whole node's data during a long maintenance. Nodes leave when a human says so.
+//   - rr-conflict: after both sides of a connection were primary, DRBD tries again instead of staying disconnected.
+//   - on-no-quorum, on-no-data-accessible: I/O waits for the data to come back. The alternative, I/O errors, turns a
+//     short loss of the network into read-only file systems that a human must repair.
+//   - on-suspended-primary-outdated: a primary that waited in vain gives way, so that the workload can start
+//     elsewhere.
+//
+// LINSTOR's own quorum and tie-breaker stay on.
+func Properties(s *cluster.Facts) map[string]string {
+	want := map[string]string{
+		"DrbdOptions/AutoEvictAllowEviction":                 "false",
+		"DrbdOptions/Net/rr-conflict":                        "retry-connect",
+		"DrbdOptions/Resource/on-no-quorum":                  "suspend-io",
+		"DrbdOptions/Resource/on-no-data-accessible":         "suspend-io",
+		"DrbdOptions/Resource/on-suspended-primary-outdated": "force-secondary",
+	}
+	maps.Copy(want, s.Target.Spec.Controller.Properties)
+	return want
+}
+
+// Answers reports whether LINSTOR should be asked at all: without a ready pod every call would only time out.
+func Answers(k *cluster.Kube) bool {
+	return slices.ContainsFunc(k.ControllerPods, cluster.PodReady)
+}
+
+// newerVersion is the version that the database may have been moved to already, if it is newer than the one that
+// shall run; "" otherwise. The controller is never made older: a newer one migrates the database at its start, and an
+// older one must not touch it after that. Nothing of the operator's own does so, but a claim that was read before
+// the upgrade began, from a cache that lags behind, would: the controller's Deployment shows the upgrade then. And
+// where such a claim let a spec of before be accepted, the claim itself shows it later.
+func newerVersion(s *cluster.Snapshot) string {
+	claim, claimed := s.Claim()
+	if claimed && cluster.NeverStarted(claim) {
+		return "" // on a database that LINSTOR has not used yet another version may be tried
+	}
+	if TakenTooFar(s, claim) {
+		return claim.UpgradeTo
+	}
+	d := s.Kube.Deployments[resources.ControllerName]
+	if d == nil {
+		return ""
+	}
+	image := cluster.ImageOf(&d.Spec.Template.Spec, resources.ControllerContainer)
+	for _, v := range s.Catalogue.Versions() {
+		release, _ := s.Catalogue.Release(v)
+		if cluster.SameImage(image, release.Controller) && cluster.Newer(v, s.ControllerRelease().Version) {
+			return v
+		}
+	}
+	return ""
+}
+
+// TakenTooFar reports whether the database is being moved to a newer version than the accepted spec's.
+func TakenTooFar(s *cluster.Snapshot, claim resources.ClaimData) bool {
+	return claim.UpgradeTo != "" && cluster.Newer(claim.UpgradeTo, s.ControllerRelease().Version)
+}
+
+// tooNew says that the database is one of a newer LINSTOR; "" if it is not.
+func tooNew(s *cluster.Snapshot) string {
+	v := newerVersion(s)
+	if v == "" {
+		return ""
+	}
+	if claim, _ := s.Claim(); TakenTooFar(s, claim) {
+		return fmt.Sprintf("the database was already moved to LINSTOR %s, and there is no way back: set spec.version to %s",
+			v, v)
+	}
+	return fmt.Sprintf("the Deployment runs LINSTOR %s, and the database is recorded as one of %s: "+
+		"an older controller is not started on it", v, s.ControllerRelease().Version)
+}

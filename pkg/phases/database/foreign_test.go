@@ -1,0 +1,97 @@
+package database_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+)
+
+// TestAForeignViewIsUnknown: what another cluster's database holds says nothing of ours.
+func TestAForeignViewIsUnknown(t *testing.T) {
+	w := clustertest.NewWorld(t, 2)
+	if s := w.Snapshot(); !s.Linstor.Known() || s.Linstor.Foreign != nil {
+		t.Fatalf("ours: %+v", s.Linstor)
+	}
+	clustertest.Swap(w, "another")
+	s := w.Snapshot()
+	if s.Linstor.Known() || s.Linstor.Foreign == nil || !errors.Is(s.Linstor.Err, cluster.ErrForeign) {
+		t.Errorf("%+v", s.Linstor)
+	}
+	if h := s.Health; !h.Degraded || h.Reason != string(v1alpha1.HoldForeignLinstorFound) ||
+		!strings.Contains(h.Message, "is another, and this cluster's is local-id") {
+		t.Errorf("health %+v", h)
+	}
+}
+
+// TestNothingIsDoneOnAnotherDatabase: in the middle of an installation or an upgrade the nodes would be registered in
+// it.
+func TestNothingIsDoneOnAnotherDatabase(t *testing.T) {
+	for name, begin := range map[string]func(w *clustertest.World){
+		"module, while a node joins": func(w *clustertest.World) { // it waits for LINSTOR, and the others with it
+			w.Phase(v1alpha1.PhaseKernelModule, time.Minute)
+			w.Kube.Pods = nil
+		},
+		"registration": func(w *clustertest.World) { w.Phase(v1alpha1.PhaseNodeRegistration, time.Minute) },
+		"pools":        func(w *clustertest.World) { w.Phase(v1alpha1.PhaseStoragePools, time.Minute) },
+		"ready":        func(w *clustertest.World) { w.Phase(v1alpha1.PhaseReady, time.Minute) },
+		"prechecks":    func(w *clustertest.World) { w.Upgrading(v1alpha1.UpgradePrechecks) },
+		"satellites":   func(w *clustertest.World) { w.Upgrading(v1alpha1.UpgradeSatellites) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 2)
+			begin(w)
+			clustertest.Swap(w, "another")
+			in, r := w.Input()
+			o := phases.Decide(t.Context(), in)
+			if h := o.Hold; h == nil || h.Reason != v1alpha1.HoldForeignLinstorFound {
+				t.Errorf("outcome %s: %s", o.Kind, o.Message)
+			}
+			if len(r.Queued) > 0 || len(r.Calls) > 0 {
+				t.Errorf("calls %v, tasks %v", r.Calls, r.Keys())
+			}
+		})
+	}
+}
+
+// TestADeletionDoesNotBelieveAnotherDatabase: its volumes are not ours, and that it has none must not take our cluster
+// down.
+func TestADeletionDoesNotBelieveAnotherDatabase(t *testing.T) {
+	w := clustertest.NewWorld(t, 2)
+	w.Cluster.DeletionTimestamp = &metav1.Time{Time: w.Now}
+	w.Cluster.Status.Volumes = &v1alpha1.VolumesStatus{Total: 3}
+	w.Phase(v1alpha1.PhaseDeleting, time.Second)
+	clustertest.Swap(w, "another")
+	in, r := w.Input()
+	o := phases.Decide(t.Context(), in)
+	if o.Kind != step.KindWait || o.Reason != string(v1alpha1.HoldVolumesUnknown) ||
+		!strings.Contains(o.Message, "runs on another cluster's data") || len(r.Calls) > 0 {
+		t.Errorf("%s %s: %s; %v", o.Kind, o.Reason, o.Message, r.Calls)
+	}
+	w.Phase(v1alpha1.PhaseDeleting, time.Hour)
+	in, _ = w.Input()
+	if o = phases.Decide(t.Context(), in); o.Hold == nil || o.Hold.Reason != v1alpha1.HoldVolumesUnknown {
+		t.Errorf("%s %s: %s", o.Kind, o.Reason, o.Message)
+	}
+}
+
+// TestALookBeforeTheDeletionSeesWhoseDataItIs: the database was replaced after the view was taken.
+func TestALookBeforeTheDeletionSeesWhoseDataItIs(t *testing.T) {
+	w := clustertest.NewWorld(t, 2)
+	w.Cluster.DeletionTimestamp = &metav1.Time{Time: w.Now}
+	w.Phase(v1alpha1.PhaseDeleting, time.Second)
+	in, r := w.Input()
+	r.Now = &linstor.View{LocalID: "another"}
+	if o := phases.Decide(t.Context(), in); !errors.Is(o.Err, cluster.ErrForeign) || len(r.Calls) > 0 {
+		t.Errorf("%s: %s; %v", o.Kind, o.Message, r.Calls)
+	}
+}

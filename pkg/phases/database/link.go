@@ -1,0 +1,151 @@
+// Package database is the link that claims LINSTOR's database, so that no two clusters work on one.
+package database
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// Link is the link that makes sure that LINSTOR's database can be used and is ours, and records it in the claim.
+func Link() step.Link {
+	return step.Link{State: fsm.Database, Missing: fsm.DatabaseMissing, Condition: conditions.DatabaseReady,
+		Hold: v1alpha1.HoldDatabaseUnreachable, Judge: judge, Work: act}
+}
+
+func judge(s *cluster.Snapshot) cluster.Evidence {
+	if err := s.ClaimErr; err != nil {
+		return cluster.Unknown.Because("ClaimUnreadable", err.Error())
+	}
+	if claim, claimed := s.Claim(); claimed {
+		return claimedEvidence(&s.Facts, claim)
+	}
+	e := unclaimedEvidence(&s.Facts)
+	// A cluster that came past the Database phase before should have its claim.
+	e.Lost = s.Cluster.Status.Database != "" && s.Kube.Deployments[resources.ControllerName] != nil
+	return e
+}
+
+func unclaimedEvidence(s *cluster.Facts) cluster.Evidence {
+	switch db := s.Database; {
+	case !db.Checked:
+		return cluster.Missing.Because("CheckingDatabase", "the database has not been looked at yet")
+	case db.Err != nil:
+		return cluster.Missing.Because(string(v1alpha1.HoldDatabaseUnreachable), text.OneLine(db.Err.Error()))
+	case len(db.Nodes) > 0:
+		return cluster.Asks("the database holds another LINSTOR's nodes", cluster.HoldRequest{
+			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{identity(&db)}, Message: fmt.Sprintf(
+				"the database %s already holds a LINSTOR cluster with the nodes %s, which this StorageCluster does not know; "+
+					"starting would migrate it with no way back. Answer adopt to take it over, or use another database",
+				connection.Kind(&s.Target.Spec.Database), strings.Join(db.Nodes, ", "))})
+	default:
+		return cluster.Missing.Because("Claiming", "the database is empty and will be claimed")
+	}
+}
+
+// nodesIdentity begins the identity of a database that no LINSTOR runs on.
+const nodesIdentity = "nodes:"
+
+// identity identifies a database that was looked at before the first start: by the nodes in it.
+func identity(d *cluster.Database) string {
+	nodes := slices.Clone(d.Nodes)
+	slices.Sort(nodes)
+	return nodesIdentity + text.Digest(nodes)
+}
+
+func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
+	kind, want := connection.Kind(&s.Target.Spec.Database), connection.URL(&s.Target.Spec.Database)
+	if !cluster.SameDatabase(claim.Backend, want) {
+		return cluster.Asks("the claim names another database", cluster.HoldRequest{
+			Reason: v1alpha1.HoldUnsupportedChange, Message: fmt.Sprintf(
+				"spec.database.%s asks for %s, but this cluster's data is in %s (ConfigMap %s/%s); "+
+					"moving LINSTOR's data is not supported: set spec.database back",
+				kind, want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)})
+	}
+	if v := s.Linstor.Foreign; v != nil {
+		return cluster.Asks("LINSTOR runs on another cluster's data", cluster.HoldRequest{
+			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{v.LocalID}, Message: fmt.Sprintf(
+				"LINSTOR's Cluster/LocalID is %s, but this cluster's is %s: the database was emptied or replaced. "+
+					"Restore it, or answer adopt to take this one", v.LocalID, claim.LocalID)})
+	}
+	return cluster.Satisfied.Because("DatabaseClaimed",
+		"LINSTOR's database ("+string(kind)+") is claimed by this cluster")
+}
+
+// act claims the database. The claim is written before the controller starts for the first time, so that a crash
+// between the two is not taken for a foreign LINSTOR afterwards.
+func act(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	if err := s.ClaimErr; err != nil {
+		return fmt.Errorf("read the claim: %w", err)
+	}
+	claim, claimed := s.Claim()
+	before := claim
+	if !claimed {
+		if free := s.Database.Checked && s.Database.Err == nil && len(s.Database.Nodes) == 0; !free {
+			return nil // the evidence says what is wrong with the database
+		}
+		claim.Backend = connection.URL(&s.Target.Spec.Database)
+	}
+	if claim.Version == "" || claim.UpgradeTo == "" && cluster.NeverStarted(claim) {
+		claim.Version = s.Target.Release.Version
+	}
+	if s.Upgrade == nil {
+		claim.BackupConfirmed, claim.SkippedChecks = "", "" // they were for an upgrade that was taken back
+	}
+	if v := s.Linstor.View; v != nil && claim.LocalID == "" {
+		claim.LocalID = v.LocalID
+	}
+	if s.Cluster.DeletionTimestamp == nil {
+		// It was the answer to a deletion that is over. That deletion must not take it back itself: its last steps rest on
+		// it until the finalizer is gone. A later one cannot use it, because this runs before any workload is started.
+		claim.RemoveUnverified = false
+	}
+	if claimed && claim == before {
+		return nil
+	}
+	return in.ApplyClaim(ctx, claim)
+}
+
+// Adopt claims the database that the hold named, and no other that came in its place: LINSTOR would migrate that one,
+// or work on it, unseen. Where it is another one now, the next look asks anew. It waits while that is not known.
+func Adopt(ctx context.Context, in *step.Input) (bool, error) {
+	s := in.Snapshot
+	if err := s.ClaimErr; err != nil {
+		return false, fmt.Errorf("read the claim: %w", err)
+	}
+	claim, claimed := s.Claim()
+	named, db := strings.Join(in.Answer.Hold.Identities, ""), s.Database
+	switch unstarted := strings.HasPrefix(named, nodesIdentity); {
+	case named == "", unstarted && claimed: // an older operator asked, or the claim is back, which may be by this answer
+		return true, nil
+	case claimed && claim.Adopted && claim.LocalID == named:
+		return true, nil
+	// the claimed database was restored: to claim the one that is gone would make it foreign
+	case claimed && s.Linstor.Known():
+		return true, nil
+	case unstarted && (!db.Checked || db.Err != nil):
+		return false, nil //nolint:nilerr // the database cannot be read now; the answer waits
+	case unstarted && identity(&db) != named:
+		return true, nil
+	case unstarted:
+		claim.LocalID = "" // it is recorded once LINSTOR has started
+	default:
+		claim.LocalID = named
+	}
+	claim.Backend, claim.Adopted = connection.URL(&s.Target.Spec.Database), true
+	claim.Version = cmp.Or(claim.Version, s.Target.Release.Version)
+	// Stored is what the cache shows: letting the hold go before would begin it anew, on the claim as it was.
+	return false, in.ApplyClaim(ctx, claim)
+}

@@ -1,0 +1,7 @@
+package deleting
+
+// What the tests of this package look at inside of it.
+var (
+	PodsLeft     = podsLeft
+	RemoveLabels = removeLabels
+)

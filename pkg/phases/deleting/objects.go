@@ -1,0 +1,204 @@
+package deleting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+func takeDown(ctx context.Context, in *step.Input) step.Outcome {
+	s := in.Snapshot
+	for _, objects := range [][]client.Object{satelliteObjects(s), controllerAndLoaders(s), configuration(s)} {
+		if len(objects) == 0 {
+			continue
+		}
+		if err := in.Stands(ctx); err != nil {
+			return notNow(s, err)
+		}
+		var errs []error
+		for _, o := range objects {
+			if o.GetDeletionTimestamp() == nil {
+				errs = append(errs, in.Writer.Delete(ctx, o))
+			}
+		}
+		if err := errors.Join(errs...); err != nil {
+			return step.Fail(err)
+		}
+		return removing(s, "controller, satellites and module loaders are being removed")
+	}
+	if n := podsLeft(s); n > 0 {
+		return removing(s, text.Amount(n, "pod is", "pods are")+" still stopping")
+	}
+	if err := removeLabels(ctx, in); err != nil {
+		return step.Fail(err)
+	}
+	if o, ends := releaseClaim(ctx, in); ends {
+		return o
+	}
+	return nothingLeft(ctx, in)
+}
+
+func removing(s *cluster.Snapshot, message string) step.Outcome {
+	return step.Wait("RemovingWorkloads", message, s.Timing.PollWorking)
+}
+
+// removeLabels takes the labels off all Nodes. One that cannot be patched does not keep them on the others, and is
+// named.
+func removeLabels(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	var errs []error
+	for _, n := range s.Kube.Nodes {
+		if n.Labels[v1alpha1.LabelMember] != s.Cluster.Name {
+			continue
+		}
+		none := map[string]*string{v1alpha1.LabelMember: nil, v1alpha1.LabelOS: nil, v1alpha1.LabelPlatform: nil}
+		if err := in.Writer.LabelNode(ctx, n, none); err != nil {
+			errs = append(errs, fmt.Errorf("remove the labels of node %s: %w", n.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// releaseClaim makes the database nobody's, with the policy Delete; it ends nothing once the cache shows it. The claim
+// itself stays, because the database has no way back from its version.
+func releaseClaim(ctx context.Context, in *step.Input) (o step.Outcome, ends bool) {
+	s := in.Snapshot
+	claim, claimed := s.Claim()
+	// One without our label was put there by somebody: it is not ours to change, as it was not ours to delete.
+	mine := claimed && cluster.Ours(s.Cluster.Name, s.Kube.ConfigMaps[resources.ClaimName])
+	if !mine || s.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
+		return step.Outcome{}, false
+	}
+	if err := in.Stands(ctx); err != nil {
+		return notNow(s, err), true
+	}
+	if err := in.ApplyClaim(ctx, claim.Release(s.Cluster.UID)); err != nil {
+		return step.Fail(fmt.Errorf("release the database: %w", err)), true
+	}
+	return removing(s, "the database is being released"), true
+}
+
+// Released reports whether this deletion has come so far that its claim is released: nothing is asked or kept running
+// any more.
+func Released(s *cluster.Snapshot) bool {
+	by := s.Recorded.ReleasedBy
+	return by != "" && by == string(s.Cluster.UID)
+}
+
+// notNow waits for the cache if a step was refused because the view is out of date.
+func notNow(s *cluster.Snapshot, err error) step.Outcome {
+	if step.IgnoreOutdated(err) != nil {
+		return step.Fail(err)
+	}
+	return step.Wait("ViewOutdated", text.OneLine(err.Error()), s.Timing.PollWorking)
+}
+
+// nothingLeft is Done once the API server itself has nothing left of the cluster. What was made just before the
+// deletion may not be in the cache yet, and nobody would remove it after the finalizer has gone.
+func nothingLeft(ctx context.Context, in *step.Input) step.Outcome {
+	s := in.Snapshot
+	if err := in.Stands(ctx); err != nil {
+		return notNow(s, err)
+	}
+	objects, err := in.Live.Labelled(ctx, s.Cluster.Name)
+	if err != nil {
+		return step.Fail(err)
+	}
+	for i := range objects {
+		if o := &objects[i]; !stays(s, o.Kind, o) || unreleased(s, o) {
+			return removing(s, fmt.Sprintf("%s %s is still there, or has just been changed", o.Kind, o.Name))
+		}
+	}
+	return step.Done()
+}
+
+// unreleased reports whether an object is a claim that the cache does not show as it is: with the policy Delete it may
+// still be ours.
+func unreleased(s *cluster.Snapshot, o *metav1.PartialObjectMetadata) bool {
+	if o.Kind != "ConfigMap" || o.Name != resources.ClaimName ||
+		s.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete {
+		return false
+	}
+	cached := s.Kube.ConfigMaps[resources.ClaimName]
+	return cached == nil || cached.ResourceVersion != o.ResourceVersion
+}
+
+// stays reports whether an object outlives the cluster: the claim as long as the database, the accepted specs with the
+// policy Retain, and what others control.
+func stays(s *cluster.Snapshot, kind string, o client.Object) bool {
+	retain := s.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete
+	return kind == "ConfigMap" && o.GetName() == resources.ClaimName ||
+		kind == "ControllerRevision" && (retain || o.GetLabels()[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision)
+}
+
+func satelliteObjects(s *cluster.Snapshot) []client.Object {
+	var out []client.Object
+	for _, q := range platform.Profiles() {
+		// One of that name that somebody else made is not ours to delete, as it was not ours to change.
+		if ds := s.Kube.DaemonSets[q.SatelliteName()]; ds != nil && cluster.Ours(s.Cluster.Name, ds) {
+			out = append(out, ds)
+		}
+	}
+	return out
+}
+
+func controllerAndLoaders(s *cluster.Snapshot) []client.Object {
+	ours := func(o client.Object) bool { return cluster.Ours(s.Cluster.Name, o) }
+	return slices.Concat(
+		picked(s.Kube.Deployments, func(o client.Object) bool { return ours(o) && o.GetName() == resources.ControllerName }),
+		picked(s.Kube.DaemonSets, func(o client.Object) bool {
+			return ours(o) && o.GetLabels()[v1alpha1.LabelComponent] == v1alpha1.ComponentModuleLoader
+		}))
+}
+
+// configuration are the objects that pods read, and with the policy Delete the accepted specs as well.
+func configuration(s *cluster.Snapshot) []client.Object {
+	ours := func(o client.Object) bool { return cluster.Ours(s.Cluster.Name, o) }
+	return slices.Concat(picked(s.Kube.Services, ours),
+		picked(s.Kube.ConfigMaps, func(o client.Object) bool { return ours(o) && !stays(s, "ConfigMap", o) }),
+		picked(s.Kube.Secrets, ours),
+		picked(s.Kube.Revisions, func(o client.Object) bool { return !stays(s, "ControllerRevision", o) }))
+}
+
+func picked[T client.Object](objects map[string]T, goes func(client.Object) bool) []client.Object {
+	var out []client.Object
+	for _, o := range objects {
+		if goes(o) {
+			out = append(out, o)
+		}
+	}
+	return out
+}
+
+// podsLeft counts our pods, except those on nodes that are not ready: their kubelet cannot report that they stopped.
+func podsLeft(s *cluster.Snapshot) int {
+	ready := map[string]bool{}
+	for _, n := range s.Kube.Nodes {
+		ready[n.Name] = cluster.NodeReady(n)
+	}
+	left := 0
+	for _, byNode := range s.Kube.Pods {
+		for node := range byNode {
+			if ready[node] {
+				left++
+			}
+		}
+	}
+	for _, p := range s.Kube.ControllerPods {
+		if ready[p.Spec.NodeName] {
+			left++
+		}
+	}
+	return left
+}

@@ -1,0 +1,126 @@
+package phases
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// intervene waits for a human's answer, or for the cause of the hold to go.
+func intervene(ctx context.Context, in *step.Input) step.Outcome {
+	s := in.Snapshot
+	hold := s.Cluster.Status.Hold
+	if hold == nil { // somebody edited the status; looking again is safe in any case
+		return step.Move(fsm.Cleared, "NoHold", "no hold is recorded")
+	}
+	if in.Answer != nil && in.Answer.Cluster {
+		stored, err := KeepAnswer(ctx, in)
+		switch {
+		case err != nil:
+			return step.Fail(err)
+		case stored:
+			in.AnswerKept = true
+			return step.Move(fsm.Resumed, string(hold.Reason),
+				fmt.Sprintf("hold %s was answered with %s", hold.ID, in.Answer.Option))
+		default:
+			return step.Wait(string(hold.Reason), "keeping the answer "+in.Answer.Option, s.Timing.PollWorking)
+		}
+	}
+	kind := holdkind.Of(hold.Reason)
+	message, after := hold.Message, s.Timing.PollSteady
+	if kind.Maintains {
+		if err := maintain(ctx, in); err != nil {
+			message += text.OneLine("; meanwhile the accepted spec cannot be kept up: " + err.Error())
+		}
+		after = PollUnfinished(s)
+	}
+	// When the machines are the registered ones again, or yet others, an answer would be for nothing.
+	if (kind.Class == holdkind.Clearing || questionOf(hold.Reason).EndsWithCause) && cleared(ctx, in, hold) {
+		return step.Move(fsm.Cleared, string(hold.Reason), "the cause is gone")
+	}
+	if kind.Class == holdkind.Answer && s.Target != nil && s.SpecPending() {
+		message += fmt.Sprintf("; generation %d of the spec waits: answer the hold, or take the change back",
+			s.Cluster.Generation)
+	}
+	return step.Wait(string(hold.Reason), message, after)
+}
+
+// maintain keeps the accepted spec true while a human is asked about something else: what somebody removed is put
+// back, and nodes that join are taken in. Nothing leaves meanwhile, and nothing is begun that the chain would not have
+// begun by itself: before LINSTOR answers, links beyond the first one that is not satisfied wait, and a database or
+// controller that failed stops all that follows.
+func maintain(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	if s.Target == nil || s.Upgrade != nil {
+		return nil
+	}
+	for _, l := range Links() {
+		e := s.Evidence[l.State]
+		if e.State == cluster.Failed && !l.PerMember() {
+			return nil
+		}
+		if err := l.Work(ctx, in); err != nil {
+			return err
+		}
+		if !e.OK() && !s.Linstor.Known() {
+			return nil
+		}
+	}
+	return nil
+}
+
+// cleared reports whether the evidence that a hold was about is back. It takes what was missing to be seen, not the
+// failure to be out of sight for a moment: a crash loop shows a running container between two crashes.
+func cleared(ctx context.Context, in *step.Input, hold *v1alpha1.Hold) bool {
+	s := in.Snapshot
+	if s.Target == nil {
+		return false
+	}
+	q := questionOf(hold.Reason)
+	if answered, whole := nobodyAsks(s, hold); whole {
+		return answered
+	}
+	if decide := q.Cleared; decide != nil {
+		if cleared, decided := decide(in, hold); decided {
+			return cleared
+		}
+	}
+	for _, l := range Links() {
+		if l.State == fsm.Database && !s.Evidence[l.State].OK() {
+			return false // whose data it is comes before everything that follows
+		}
+		if slices.Contains(l.ClearsOn, hold.Reason) {
+			if !holdkind.Of(hold.Reason).Maintains && l.ByTrying && l.Work(ctx, in) != nil {
+				return false
+			}
+			return s.Evidence[l.State].OK() && !stillBlocked(s, hold.Reason)
+		}
+	}
+	return s.Linstor.Known()
+}
+
+// lacksDisks reports whether no disk for the pool is known on the member. That LINSTOR cannot list the disks, or that
+// the member is not there to be asked, does not mean that they are back.
+func lacksDisks(m *cluster.Member, entry string) bool {
+	p := m.Pool(entry)
+	if p == nil {
+		return false
+	}
+	other := p.Problem != nil && p.Problem.Hold != "" && p.Problem.Hold != v1alpha1.HoldDeviceMissing
+	return !p.Ready && !p.NotWanted && p.Step == pools.StepNone && !other
+}
+
+// stillBlocked reports whether the trouble is there on too many members, wherever in the chain it shows: that a module
+// loader ran, for example, does not clear a hold about LINSTOR not seeing the module.
+func stillBlocked(s *cluster.Snapshot, reason v1alpha1.HoldReason) bool {
+	n := s.Count(func(m *cluster.Member) bool { return m.Problem != nil && m.Problem.Hold == reason })
+	return n > 0 && s.Counted()-n < s.MinReady()
+}

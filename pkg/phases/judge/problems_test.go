@@ -1,0 +1,157 @@
+package judge_test
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"pgregory.net/rapid"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// The messages are those of the kernel, of insmod and of LINBIT's loader script.
+func TestLoaderProblem(t *testing.T) {
+	for _, tc := range []struct {
+		message string
+		reason  v1alpha1.HoldReason
+		explain string // part of the message
+	}{
+		{"insmod: ERROR: could not insert module drbd.ko: Required key not available", v1alpha1.HoldSecureBootKeyMissing,
+			"Secure Boot"},
+		{"insmod: ERROR: could not insert module drbd.ko: Key was rejected by service", v1alpha1.HoldSecureBootKeyMissing,
+			"Secure Boot"},
+		{"insmod: ERROR: could not insert module drbd.ko: Operation not permitted", v1alpha1.HoldSecureBootKeyMissing,
+			"Secure Boot"},
+		{"Lockdown: insmod: unsigned module loading is restricted; see man kernel_lockdown.7",
+			v1alpha1.HoldSecureBootKeyMissing, "Secure Boot"},
+		{"- load DRBD with module option 'usermode_helper=disabled'", v1alpha1.HoldKernelModuleFailed, "usermode helper"},
+		{"DRBD module version 8.4.11 is loaded", v1alpha1.HoldKernelModuleFailed, "DRBD 8"},
+		{"Could not find the expexted kernel headers in /usr/src", v1alpha1.HoldKernelModuleFailed, "headers"},
+		{"DRBD kernel module version loaded does not satisfy the minimum version requirements ('9')",
+			v1alpha1.HoldKernelModuleFailed, "DRBD 8"},
+		{"Could not find matching rpm package for your kernel", v1alpha1.HoldKernelModuleFailed,
+			"no module for the node's kernel"},
+		{"Expected to find 1 matching package, but got: 0", v1alpha1.HoldKernelModuleFailed,
+			"no module for the node's kernel"},
+		{"something that nobody has seen before", v1alpha1.HoldKernelModuleFailed, "something that nobody has seen before"},
+		{"", v1alpha1.HoldKernelModuleFailed, "CrashLoopBackOff"},
+	} {
+		for _, lasting := range []bool{false, true} {
+			p := module.LoaderProblem(&podtrouble.Trouble{Container: "drbd-module-loader", Reason: "CrashLoopBackOff",
+				Message: tc.message, Lasting: lasting},
+				platform.ProfileOf(v1alpha1.PlatformGeneric))
+			if p.Reason != string(tc.reason) || !strings.Contains(p.Message, tc.explain) ||
+				!strings.Contains(p.Message, tc.message) {
+				t.Errorf("%q: got %s: %s", tc.message, p.Reason, p.Message)
+			}
+			if want := map[bool]v1alpha1.HoldReason{true: tc.reason}[lasting]; p.Hold != want {
+				t.Errorf("%q, lasting %t: hold %q, want %q", tc.message, lasting, p.Hold, want)
+			}
+		}
+	}
+}
+
+func TestTroubleOf(t *testing.T) {
+	waiting := func(reason, message string) corev1.ContainerState {
+		return corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	}
+	terminated := func(code int32, message string) corev1.ContainerState {
+		return corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: code, Message: message}}
+	}
+	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
+	afterMonths := terminated(1, "why")
+	afterMonths.Terminated.StartedAt, afterMonths.Terminated.FinishedAt = *clustertest.At(clustertest.Begin),
+		*clustertest.At(clustertest.Begin.AddDate(0, 2, 0))
+	for _, tc := range []struct {
+		name    string
+		status  corev1.ContainerStatus
+		want    string // "" for no trouble
+		lasting bool
+	}{
+		{"starting", corev1.ContainerStatus{State: waiting("PodInitializing", "")}, "", false},
+		{"creating", corev1.ContainerStatus{State: waiting("ContainerCreating", "")}, "", false},
+		{"running", corev1.ContainerStatus{State: running, Ready: true}, "", false},
+		{"ended well", corev1.ContainerStatus{State: terminated(0, "fine")}, "", false},
+		{"failed once", corev1.ContainerStatus{State: terminated(3, "bad\nthing")}, "exit code 3: bad thing", false},
+		{"failed often", corev1.ContainerStatus{State: terminated(3, "bad"), RestartCount: 2}, "exit code 3: bad", true},
+		{"backing off for the first time", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "back-off"),
+			LastTerminationState: terminated(1, ""), RestartCount: 1},
+			"CrashLoopBackOff: exit code 1", false},
+		{"backing off", corev1.ContainerStatus{State: waiting("CrashLoopBackOff", "back-off"),
+			LastTerminationState: terminated(1, "why"), RestartCount: 4},
+			"CrashLoopBackOff: why", true},
+		{"between two crashes", corev1.ContainerStatus{State: running, LastTerminationState: terminated(1, "why"),
+			RestartCount: 3}, "restarting: why", true},
+		{"ready again after crashes", corev1.ContainerStatus{State: running, Ready: true,
+			LastTerminationState: terminated(1, "why"), RestartCount: 3}, "", false},
+		{"restarted once", corev1.ContainerStatus{State: running, LastTerminationState: terminated(1, "why"),
+			RestartCount: 1}, "", false},
+		{"one more crash after months", corev1.ContainerStatus{State: running, LastTerminationState: afterMonths,
+			RestartCount: 3}, "", false},
+		{"failed after months", corev1.ContainerStatus{State: afterMonths, RestartCount: 3}, "exit code 1: why", false},
+		{"ended well and restarted", corev1.ContainerStatus{State: running, LastTerminationState: terminated(0, ""),
+			RestartCount: 9}, "", false},
+		{"pulling fails", corev1.ContainerStatus{State: waiting("ErrImagePull", "not found")}, "ErrImagePull: not found",
+			false},
+		{"pulling fails again", corev1.ContainerStatus{State: waiting("ImagePullBackOff", "not found")},
+			"ImagePullBackOff: not found", true},
+		{"bad name", corev1.ContainerStatus{State: waiting("InvalidImageName", "")}, "InvalidImageName", true},
+		{"cannot be created", corev1.ContainerStatus{State: waiting("CreateContainerConfigError", `secret "x" not found`)},
+			`CreateContainerConfigError: secret "x" not found`, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.status.Name = "c"
+			for _, p := range []*corev1.Pod{
+				{Status: corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "ok", State: running, Ready: true},
+					tc.status}}},
+				{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{tc.status},
+					ContainerStatuses: []corev1.ContainerStatus{{Name: "ok", State: running}}}},
+			} {
+				got := podtrouble.Of(p)
+				if got == nil {
+					if tc.want != "" {
+						t.Errorf("no trouble, want %q", tc.want)
+					}
+					continue
+				}
+				if want := "container c: " + tc.want; got.String() != want || got.Lasting != tc.lasting {
+					t.Errorf("got %q lasting %t, want %q %t", got, got.Lasting, want, tc.lasting)
+				}
+				p.DeletionTimestamp = clustertest.At(clustertest.Begin)
+				if podtrouble.Of(p) != nil {
+					t.Error("a pod that is being deleted is in trouble")
+				}
+			}
+		})
+	}
+	if podtrouble.Of(nil) != nil {
+		t.Error("no pod is in trouble")
+	}
+}
+
+func TestOneLine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.String().Draw(t, "text") + strings.Repeat(rapid.StringN(0, 40, -1).Draw(t, "more"), 20)
+		out := text.OneLine(in)
+		if !utf8.ValidString(out) || strings.ContainsAny(out, "\n\r\t") || utf8.RuneCountInString(out) > 256 {
+			t.Fatalf("oneLine(%q) = %q", in, out)
+		}
+		if text.OneLine(out) != out {
+			t.Fatalf("not stable: %q becomes %q", out, text.OneLine(out))
+		}
+	})
+	if got := text.OneLine(strings.Repeat("x", 300) + " the end"); !strings.HasSuffix(got, "x the end") ||
+		!strings.HasPrefix(got, "…") {
+		t.Errorf("the end is not kept: %q", got)
+	}
+	if got := text.OneLine("a\xffb"); got != "a?b" {
+		t.Errorf("bytes that are no text: %q", got)
+	}
+}

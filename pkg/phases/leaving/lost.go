@@ -1,0 +1,178 @@
+package leaving
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// judgeGone decides about nodes whose Node object is gone and that LINSTOR cannot empty, because their machine is gone
+// as well. It leaves what they can do to the tables before.
+func judgeGone(s *cluster.Snapshot, leavers []*cluster.Leaver) {
+	for _, l := range leavers {
+		c := &situation{Leaver: l, s: s}
+		switch {
+		case !l.Gone():
+		case l.Noted(memory.GoneSince).IsZero(): // what cannot be read is no note: the time would begin at the year one
+			if err := s.TaskStates[goneKey(l.Name)].Err; err != nil {
+				l.Leave.Message += "; LINSTOR does not keep since when it is gone: " + text.OneLine(err.Error())
+			}
+		// Nobody has to be asked first about the number of nodes that leave, and what LINSTOR evicted or deletes by itself
+		// is not asked about.
+		case l.Leave.Step == StepNone &&
+			(c.has(memory.LeavingAdmitted) || c.evicted() || l.Node.HasFlag(linstor.FlagDelete)):
+			loss.Decide(c)
+		}
+	}
+}
+
+var loss = decisiontable.Table[*situation]{
+	Title: "A node is given up",
+	Intro: "For each node whose Node object is deleted, that LINSTOR does not reach, that may go, and for which the " +
+		"tables above find nothing to do. Where no row holds, their decision stays, and where a row names no state, " +
+		"theirs does. The task that declares a node lost looks again.",
+	Rows: []decisiontable.Row[*situation]{
+		rule("lost-copies-unknown", "the spec or a human lets it be given up, and it is not known which copies are on it",
+			func(c *situation) bool { return c.mayBeLost() && !c.copies() }, outcome{message: says(unknownMessage)}),
+		rule("lost-last-copy", "it may be given up, and the last copy of a volume may be on it, or that was asked about",
+			func(c *situation) bool { return c.mayBeLost() && (c.held() || len(c.lost()) > 0) },
+			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).lost, message: lostCopyMessage}),
+		rule("lost-connected", "it may be given up, and another node has a DRBD connection to it: its machine runs",
+			func(c *situation) bool { return c.mayBeLost() && c.link() != "" },
+			outcome{message: func(c *situation) string {
+				return "it is not declared lost: " + c.link() + " still has a DRBD connection to it, so that its machine runs; " +
+					"switch it off"
+			}}),
+		rule("lost-refused", "it may be given up, and the last try failed",
+			func(c *situation) bool { return c.mayBeLost() && c.err() != nil },
+			outcome{state: v1alpha1.LeavingRemoving, step: StepLose, message: errMessage}),
+		rule("lost", "it may be given up", (*situation).mayBeLost,
+			outcome{state: v1alpha1.LeavingRemoving, step: StepLose,
+				message: says("it does not come back and is declared lost in LINSTOR")}),
+		{Name: "lost-later", When: "`spec.nodes.lostAfter` is set and has not passed", Then: "it waits; an open hold stays",
+			Holds: func(c *situation) bool { return c.s.NodesSpec().LostAfter != nil },
+			Decide: func(c *situation) {
+				at := c.Noted(memory.GoneSince).Add(c.s.NodesSpec().LostAfter.Duration).UTC().Format(time.RFC3339)
+				c.Leave.Message = fmt.Sprintf(
+					"its Node object is gone; it is declared lost at %s (spec.nodes.lostAfter) unless it comes back", at)
+			}},
+		rule("gone-for-long", "it has been gone for long, and nothing else is asked about it",
+			func(c *situation) bool {
+				return c.s.Now.Sub(c.Noted(memory.GoneSince)) >= c.s.Timing.NodeGone && c.Leave.Hold == ""
+			},
+			outcome{hold: v1alpha1.HoldNodeGone, volumes: (*situation).names, message: goneMessage}),
+	},
+}
+
+// mayBeLost reports whether the spec or a human lets the node be given up.
+func (c *situation) mayBeLost() bool {
+	after := c.s.NodesSpec().LostAfter
+	return c.has(memory.DeclareLost) || after != nil && c.s.Now.Sub(c.Noted(memory.GoneSince)) >= after.Duration
+}
+
+// lost are the volumes whose last copy may be on the node.
+func (c *situation) lost() []string { return c.found(c.unmoved()) }
+
+// link is a node that has a DRBD connection to this one; "" if none has.
+func (c *situation) link() string {
+	found := ""
+	for i := range c.s.Linstor.View.Resources {
+		if peer := lose.LinkTo(&c.s.Linstor.View.Resources[i], c.Name); peer != "" {
+			found = peer
+		}
+	}
+	return found
+}
+
+func lostCopyMessage(c *situation) string {
+	risk := c.lost()
+	message := "it is not declared lost: the last copy of " + text.ListSome(risk) + " may be on it"
+	if slices.ContainsFunc(risk, func(name string) bool { return slices.Contains(c.on().local, name) }) {
+		message += "; volumes without DRBD have no other: bring the machine back, or delete them"
+	}
+	return message
+}
+
+func goneMessage(c *situation) string {
+	since := c.Noted(memory.GoneSince).UTC().Format(time.RFC3339)
+	message := "its Node object is deleted, and LINSTOR has not reached it since " + since
+	if other := c.Node.Impostor(); other != "" {
+		message += fmt.Sprintf(", but %s in its place", other)
+	}
+	if !c.empty() {
+		message += "; it holds copies of " + text.ListSome(c.names())
+	}
+	return message
+}
+
+func goneKey(name string) string { return "gone/" + name }
+
+// NoteGone writes down when a node was first seen gone, and forgets it when the node is back.
+func NoteGone(in *step.Input) {
+	s := in.Snapshot
+	if s.RemovalPolicy() == v1alpha1.NodesRetain {
+		return // leave takes back what was noted under another policy
+	}
+	for _, l := range AllLeavers(s) {
+		if l.Member != nil || l.Node == nil {
+			continue
+		}
+		var set map[string]string
+		var del []string
+		switch {
+		case l.Gone() && l.Noted(memory.GoneSince).IsZero():
+			set = map[string]string{memory.GoneSince: memory.Stamp(s.Now)}
+		// A human's word about the node is not for its impostor to take back.
+		case cluster.ConnectedNow(l.Node) && l.Node.Impostor() == "":
+			del = having(l.Node, memory.GoneSince, memory.DeclareLost)
+		}
+		if len(set)+len(del) == 0 {
+			continue
+		}
+		// The time is no part of the input: each look would be another task, which waits for no back-off.
+		in.Ensure(work.Task{Key: goneKey(l.Node.Name), Input: text.Digest(del), Do: func(ctx context.Context) error {
+			return in.API.SetNodeProperties(ctx, l.Node.Name, set, del)
+		}})
+	}
+}
+
+// declareLost gives a node up. All that speaks for it is looked up once more here and now.
+func declareLost(in *step.Input, l *cluster.Leaver) {
+	name, uuid := l.Node.Name, l.Node.UUID
+	in.Ensure(work.Task{Key: leaveKey(l.Name), Input: "lose " + uuid, Do: func(ctx context.Context) error {
+		n, err := in.API.Node(ctx, name)
+		if linstor.IsNotFound(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		now := &situation{Leaver: &cluster.Leaver{Node: n}, s: in.Snapshot}
+		if n.UUID != uuid || !now.Gone() || now.Noted(memory.GoneSince).IsZero() || !now.mayBeLost() {
+			return nil // it came back, or is another one: the next look decides
+		}
+		word := "spec.nodes.lostAfter has passed"
+		if now.has(memory.DeclareLost) {
+			word = "a human said so (hold " + n.Properties[memory.DeclareLost] + ")"
+		}
+		return lose.Lose(ctx, in, name, step.Notice{Warning: true, Reason: "NodeLost", Action: name, Note: fmt.Sprintf(
+			"node %s was declared lost in LINSTOR: its Node object is gone, it was OFFLINE since %s, and %s",
+			name, n.Properties[memory.GoneSince], word)})
+	}})
+}
+
+// KeepDeclareLost keeps the consent to give up the nodes that the hold lists.
+func KeepDeclareLost(in *step.Input) bool {
+	return keepConsent(in, memory.DeclareLost, (*cluster.Leaver).Gone)
+}

@@ -1,0 +1,192 @@
+package leaving_test
+
+import (
+	"cmp"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+)
+
+func lostAfter(w *clustertest.World, d time.Duration) {
+	w.Cluster.Spec.Nodes.LostAfter = &metav1.Duration{Duration: d}
+	w.Accept()
+}
+
+const day = 24 * time.Hour
+
+// withinADay: by then the spec gives a gone node up.
+func withinADay(w *clustertest.World) { lostAfter(w, day) }
+
+// wordGiven is a human's word that n01 may be given up.
+func wordGiven(w *clustertest.World) { w.Node("n01").Properties[memory.DeclareLost] = "h-1" }
+
+// impostor lets LINSTOR be connected to n09 in the name of n01.
+func impostor(w *clustertest.World) {
+	w.Node("n01").Status = linstor.StatusOnline
+	w.Node("n01").Properties[linstor.PropUname] = "n09"
+}
+
+// goneScenarios are about n01, whose Node object was deleted and that LINSTOR does not reach.
+var goneScenarios = []struct {
+	name   string
+	policy v1alpha1.NodeRemovalPolicy // Remove if empty
+	away   time.Duration
+	spoil  func(*clustertest.World)
+	want   decided
+}{
+	{name: "retained for ever", policy: v1alpha1.NodesRetain, away: 100 * day,
+		spoil: func(w *clustertest.World) { lostAfter(w, time.Hour) },
+		want: decided{row: "retained-again", state: v1alpha1.LeavingRetained, step: leaving.StepUndo,
+			message: "removalPolicy Retain keeps it in LINSTOR"}},
+	{name: "a mass failure", away: day,
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			for _, n := range []string{"n04", "n05", "n06"} {
+				w.NodeDown(n, time.Minute)
+			}
+		},
+		want: decided{row: "mass-failure", message: "many nodes failed"}},
+	{name: "evicted by LINSTOR, short ago", away: 59 * time.Minute,
+		spoil: func(w *clustertest.World) { w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted} },
+		want:  decided{row: "evicted-gone", message: "evicted"}},
+	{name: "not let go yet", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); delete(w.Node("n01").Properties, memory.LeavingAdmitted) },
+		want:  decided{row: "due", step: leaving.StepAdmit}},
+	{name: "announced, and a human's word", away: day,
+		spoil: func(w *clustertest.World) {
+			wordGiven(w)
+			note(w, memory.Leaving, 0)
+			delete(w.Node("n01").Properties, memory.LeavingAdmitted)
+		},
+		want: decided{row: "announced"}},
+	{name: "another machine in its place, short ago", away: 59 * time.Minute, spoil: impostor,
+		want: decided{row: "impostor", message: "n09"}},
+	{name: "no policy, short ago", away: 59 * time.Minute, spoil: func(*clustertest.World) {},
+		want: decided{row: "remove-waits", message: "holds 2 copies (a, b)"}},
+	{name: "never noted", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); delete(w.Node("n01").Properties, memory.GoneSince) },
+		want:  decided{row: "remove-waits"}},
+	{name: "LINSTOR does not keep the note", away: day,
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			delete(w.Node("n01").Properties, memory.GoneSince)
+			fails(w, "gone/n01", errors.New("refused"))
+		},
+		want: decided{row: "remove-waits", message: "since when it is gone: refused"}},
+	{name: "a note that cannot be read", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Node("n01").Properties[memory.GoneSince] = "yesterday" },
+		want:  decided{row: "remove-waits"}},
+	{name: "its satellite answers", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Node("n01").Status = linstor.StatusOnline },
+		want:  decided{row: "remove-waits"}},
+	{name: "its machine runs something", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Node("n01").Status = linstor.StatusVersionMismatch },
+		want:  decided{row: "remove-waits"}},
+	{name: "evacuated as far as it goes, short ago", policy: v1alpha1.NodesEvacuate, away: 59 * time.Minute,
+		spoil: func(w *clustertest.World) { w.Evacuating("n01") },
+		want: decided{row: "left-on-a-dead-machine", state: evacuating,
+			message: "2 copies (a, b) to go; its machine is gone"}},
+	{name: "asked about its last copy", policy: v1alpha1.NodesEvacuate, away: day,
+		spoil: func(w *clustertest.World) { w.Spread("a@n01 -") },
+		want:  decided{row: "last-copy", hold: atRisk, volumes: []string{"a"}, message: "last copy of a"}},
+
+	{name: "not known what is on it", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w); w.Linstor.View.ResourcesKnown = false },
+		want:  decided{row: "lost-copies-unknown", message: "not known yet"}},
+	{name: "evicted, and not known what is on it", away: day,
+		spoil: func(w *clustertest.World) {
+			wordGiven(w)
+			w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
+			w.Linstor.View.ResourcesKnown = false
+		},
+		want: decided{row: "lost-copies-unknown", message: "not known yet"}},
+	{name: "the last copy", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Spread("a@n01 -", "b@n01 -", "b@n03 UpToDate") },
+		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"a"},
+			message: "last copy of a may"}},
+	{name: "the last copy, in spite of a human's word", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w); w.Spread("a@n01 -", "a@n02 Inconsistent") },
+		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"a"},
+			message: "last copy of a may"}},
+	{name: "the last copy, without DRBD", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w); w.Spread("a@n01 -"); local(w) },
+		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"a"},
+			message: "volumes without DRBD have no other"}},
+	{name: "a copy that was asked about", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w); asked(w, v1alpha1.HoldLastReplicaAtRisk) },
+		want:  decided{row: "lost-last-copy", hold: atRisk, message: "it is not declared lost"}},
+	{name: "a look at the very moment found one", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); fails(w, "leave/n01", foundOne("b")) },
+		want: decided{row: "lost-last-copy", hold: atRisk, volumes: []string{"b"},
+			message: "last copy of b may"}},
+	{name: "a connection", away: day,
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			w.Linstor.View.Resources[1].Connected = map[string]bool{"N01": true}
+		},
+		want: decided{row: "lost-connected", message: "n02 still has a DRBD connection"}},
+	{name: "LINSTOR refuses to give it up", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); fails(w, "leave/n01", errors.New("refused")) },
+		want:  decided{row: "lost-refused", state: removing, step: leaving.StepLose, message: "refused"}},
+	{name: "its time has come", away: day, spoil: withinADay,
+		want: decided{row: "lost", state: removing, step: leaving.StepLose, message: "is declared lost"}},
+	{name: "a human's word", away: time.Hour, spoil: wordGiven,
+		want: decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "evacuated as far as it goes", policy: v1alpha1.NodesEvacuate, away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Evacuating("n01") },
+		want:  decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "evicted by LINSTOR", policy: v1alpha1.NodesEvacuate, away: day,
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
+			delete(w.Node("n01").Properties, memory.LeavingAdmitted)
+		},
+		want: decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "being deleted by somebody", away: day,
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			w.Node("n01").Flags = []string{linstor.FlagDelete}
+			delete(w.Node("n01").Properties, memory.LeavingAdmitted)
+		},
+		want: decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "its time has not come", away: day - time.Second, spoil: withinADay,
+		want: decided{row: "lost-later", message: "2026-03-01T12:00:01Z"}},
+	{name: "its time has not come, and its last copy was asked about", policy: v1alpha1.NodesEvacuate,
+		away:  day - time.Second,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Spread("a@n01 -") },
+		want: decided{row: "lost-later", hold: atRisk, volumes: []string{"a"},
+			message: "2026-03-01T12:00:01Z"}},
+	{name: "no policy, a human is asked", away: time.Hour, spoil: func(*clustertest.World) {},
+		want: decided{row: "gone-for-long", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
+			message: "copies of a, b"}},
+	{name: "another machine in its place", away: time.Hour, spoil: impostor,
+		want: decided{row: "gone-for-long", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
+			message: "but n09 in its place"}},
+	{name: "evacuated as far as it goes, a human is asked", policy: v1alpha1.NodesEvacuate, away: time.Hour,
+		spoil: func(w *clustertest.World) { w.Evacuating("n01") },
+		want: decided{row: "gone-for-long", state: evacuating, hold: v1alpha1.HoldNodeGone,
+			volumes: []string{"a", "b"}, message: "copies of a, b"}},
+}
+
+func TestGoneNodes(t *testing.T) {
+	for _, tc := range goneScenarios {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.GoneWorld(t, cmp.Or(tc.policy, v1alpha1.NodesRemove), tc.away)
+			tc.spoil(w)
+			tc.want.check(t, w.LeaveOf("n01"))
+		})
+	}
+	w := clustertest.GoneWorld(t, v1alpha1.NodesRemove, day)
+	delete(w.Linstor.View.Nodes, "n01")
+	if ls := leaving.AllLeavers(w.Snapshot()); len(ls) > 0 {
+		t.Errorf("%s leaves, and LINSTOR does not have it", ls[0].Name)
+	}
+}

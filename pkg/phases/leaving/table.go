@@ -1,0 +1,356 @@
+package leaving
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// situation is all that the decision about one leaving node depends on.
+type situation struct {
+	*cluster.Leaver
+	s *cluster.Snapshot
+	// many says how many of how many nodes begin to leave at once, if a human is asked about that.
+	many string
+	// placed is true if LINSTOR may still place new copies on nodes that leave; whyPlaced says what failed.
+	placed    bool
+	whyPlaced string
+	// slot is true if one more node may be evacuated at the same time.
+	slot bool
+
+	contents *contents
+}
+
+// on is what LINSTOR has on the node. Only a view that knows the copies can say.
+func (c *situation) on() *contents {
+	if c.contents == nil {
+		c.contents = contentsOf(c.s.Linstor.View, c.Name)
+	}
+	return c.contents
+}
+
+func (c *situation) has(key string) bool { return has(c.Leaver, key) }
+func (c *situation) known() bool         { return c.s.Linstor.Known() }
+func (c *situation) copies() bool        { return c.s.Linstor.View.ResourcesKnown }
+func (c *situation) empty() bool         { return len(c.names()) == 0 }
+func (c *situation) names() []string     { return c.on().names }
+func (c *situation) noted() bool         { return c.has(memory.Leaving) }
+func (c *situation) stuck() bool         { return c.has(memory.EvacuateStuck) }
+func (c *situation) err() error          { return c.s.TaskStates[leaveKey(c.Name)].Err }
+func (c *situation) evicted() bool       { return c.Node.HasFlag(linstor.FlagEvicted) }
+func (c *situation) replaced() bool      { return c.Member != nil && c.Member.Replaced }
+func (c *situation) retains() bool       { return c.s.RemovalPolicy() == v1alpha1.NodesRetain }
+func (c *situation) moves() bool         { return c.begun() && len(c.on().moving) > 0 }
+func (c *situation) dropped() []string   { return c.found(c.on().dropped(c.s)) }
+
+// held reports whether an open hold asks about the last copies on the node.
+func (c *situation) held() bool {
+	return slices.ContainsFunc(c.s.Cluster.Status.NodeHolds, func(h v1alpha1.Hold) bool {
+		return h.Reason == v1alpha1.HoldLastReplicaAtRisk && slices.Contains(h.Nodes, c.Name)
+	})
+}
+
+// givenUp reports whether another machine runs under the node's name, and a human gave the data of the earlier one up.
+func (c *situation) givenUp() bool {
+	return c.Member != nil && lose.GivenUp(c.Member)
+}
+
+// again reports whether a node is retained for which something was begun under another policy.
+func (c *situation) again() bool { return c.retains() && marked(c.Node) }
+
+// stuckForLong reports whether the node has waited for too long for what should come by itself.
+func (c *situation) stuckForLong() bool {
+	return c.stuck() && c.s.Now.Sub(c.Noted(memory.EvacuateStuck)) >= c.s.Timing.EvacuationStuck
+}
+
+// deletedAndEmpty reports whether LINSTOR deletes a node that holds nothing and is the machine that LINSTOR means. It
+// must be deleted once more (see lose.DeleteNode), and that is the operator's to do if the first time was.
+func (c *situation) deletedAndEmpty() bool {
+	return c.Node.HasFlag(linstor.FlagDelete) && c.has(memory.LeavingAdmitted) &&
+		c.copies() && c.Node.Impostor() == "" && c.empty()
+}
+
+// due is when the node may leave, if it still does then.
+func (c *situation) due() time.Time { return c.Noted(memory.Leaving).Add(c.s.Timing.Leave) }
+
+// begun reports whether LINSTOR evacuates the node, or got the request to.
+func (c *situation) begun() bool {
+	return c.Node.HasFlag(linstor.FlagEvacuate) || c.has(memory.EvacuateAsked)
+}
+
+// unflagged reports whether LINSTOR got the request to evacuate the node and does not have the flag.
+func (c *situation) unflagged() bool { return c.begun() && !c.Node.HasFlag(linstor.FlagEvacuate) }
+
+// offline reports whether the node is not ONLINE and may come back. A question about its last copy stays open then.
+func (c *situation) offline() bool { return !c.held() && c.Member != nil && !c.Member.Online }
+
+// found are the volumes at risk that a look at the very moment found; if none was refused, those that the view shows.
+func (c *situation) found(inView []string) []string {
+	if refused, ok := errors.AsType[*replica.LastReplicaError](c.err()); ok {
+		return refused.Resources
+	}
+	return inView
+}
+
+// unmoved are the volumes whose last up-to-date copy is on a node that LINSTOR does not empty.
+func (c *situation) unmoved() []string { return replica.LastReplicasOn(c.s, c.Name) }
+
+type outcome struct {
+	state   v1alpha1.LeavingState // stays as it is if empty
+	step    cluster.LeaveStep
+	hold    v1alpha1.HoldReason
+	message func(*situation) string
+	// volumes are those that the hold is about.
+	volumes func(*situation) []string
+}
+
+func rule(name, when string, holds func(*situation) bool, o outcome) decisiontable.Row[*situation] {
+	var words []string
+	if o.state != "" {
+		words = append(words, "`"+string(o.state)+"`")
+	}
+	decide := func(c *situation) {
+		l := cluster.Leave{State: cmp.Or(o.state, c.Leave.State), Step: o.step, Hold: o.hold}
+		l.Message = o.message(c)
+		if o.volumes != nil {
+			l.Resources = o.volumes(c)
+		}
+		*c.Leave = l
+	}
+	then := decisiontable.Then(string(o.step), string(o.hold), words...)
+	return decisiontable.Row[*situation]{Name: name, When: when, Then: then, Holds: holds, Decide: decide}
+}
+
+// hindrance is about a node that cannot leave now, or that leaves in a way of its own.
+var hindrance = decisiontable.Table[*situation]{
+	Title: "What comes first",
+	Intro: "For each member that the spec no longer picks, and each registered node whose Node object is gone. Where " +
+		"no row holds, the next table decides about a node that begins to leave, and the one after it about one that goes.",
+	Rows: []decisiontable.Row[*situation]{
+		rule("not-registered", "LINSTOR answers and does not have the node",
+			func(c *situation) bool { return c.known() && c.Node == nil },
+			outcome{state: v1alpha1.LeavingRemoving, step: stepForget,
+				message: because("; LINSTOR does not have it, so that its pods and labels go")}),
+		rule("given-up-again", "a human gave the data of the node's earlier machine up, `removalPolicy` is `Retain`, and "+
+			"something was begun under another policy",
+			func(c *situation) bool { return c.givenUp() && c.again() }, outcome{step: StepUndo, message: replacedMessage}),
+		rule("given-up", "a human gave the data of the node's earlier machine up",
+			(*situation).givenUp, outcome{message: replacedMessage}),
+		rule("replaced-again", "the node runs on another machine than the registered one, `removalPolicy` is `Retain`, and "+
+			"something was begun under another policy",
+			func(c *situation) bool { return c.replaced() && c.again() },
+			outcome{step: StepUndo, hold: v1alpha1.HoldMachineReplaced, message: replacedMessage}),
+		rule("replaced", "the node runs on another machine than the registered one: what LINSTOR says of it is about the "+
+			"earlier one", (*situation).replaced, outcome{hold: v1alpha1.HoldMachineReplaced, message: replacedMessage}),
+		rule("retained-again", "`removalPolicy` is `Retain`, and something was begun under another policy",
+			(*situation).again, outcome{state: v1alpha1.LeavingRetained, step: StepUndo, message: retainedMessage}),
+		rule("retained", "`removalPolicy` is `Retain`",
+			(*situation).retains, outcome{state: v1alpha1.LeavingRetained, message: retainedMessage}),
+		rule("unknown", "LINSTOR does not answer", func(c *situation) bool { return !c.known() },
+			outcome{message: because("; LINSTOR does not answer")}),
+		rule("maintenance", "the node is under maintenance",
+			func(c *situation) bool { return c.Member != nil && c.Member.Maintenance },
+			outcome{message: says("it is under maintenance: nothing is done")}),
+		rule("mass-failure", "many nodes failed at the same time", func(c *situation) bool { return c.s.Frozen() },
+			outcome{message: says("many nodes failed at the same time: nothing is done")}),
+		rule("evicted-gone", "LINSTOR evicted the node, and its Node object is gone",
+			func(c *situation) bool { return c.evicted() && c.Member == nil }, outcome{message: says(evictedMessage)}),
+		rule("evicted", "LINSTOR evicted the node, and that is not noted yet",
+			func(c *situation) bool { return c.evicted() && !c.stuck() },
+			outcome{step: stepStuck, message: says(evictedMessage)}),
+		rule("evicted-for-long", "LINSTOR evicted the node long ago",
+			func(c *situation) bool { return c.evicted() && c.stuckForLong() },
+			outcome{hold: v1alpha1.HoldEvacuationStuck, message: says(evictedMessage)}),
+		rule("evicted-noted", "LINSTOR evicted the node", (*situation).evicted, outcome{message: says(evictedMessage)}),
+		rule("deleted-refused", "LINSTOR deletes the node, which holds nothing, and the last try failed",
+			func(c *situation) bool { return c.deletedAndEmpty() && c.err() != nil },
+			outcome{step: StepDelete, message: errMessage}),
+		rule("deleted-empty", "LINSTOR deletes the node, which holds nothing: it must be deleted once more",
+			(*situation).deletedAndEmpty,
+			outcome{state: v1alpha1.LeavingRemoving, step: StepDelete, message: says(emptyMessage)}),
+		rule("deleted", "LINSTOR deletes the node when its satellite is ONLINE, because copies are left",
+			func(c *situation) bool { return c.Node.HasFlag(linstor.FlagDelete) },
+			outcome{state: v1alpha1.LeavingRemoving,
+				message: says("LINSTOR deletes it, and waits for its satellite to be ONLINE")}),
+	},
+}
+
+var announcement = decisiontable.Table[*situation]{
+	Title: "A node begins to leave",
+	Intro: "For each node that may not go yet. If many begin at once, somebody may have made a mistake with a label or " +
+		"a selector, and is asked before anything is done.",
+	Rows: []decisiontable.Row[*situation]{
+		rule("new-among-many", "many nodes begin at once, and this one is not noted yet",
+			func(c *situation) bool { return c.many != "" && !c.noted() },
+			outcome{step: stepNote, hold: v1alpha1.HoldTooManyNodesLeaving, message: manyMessage}),
+		rule("one-of-many", "many nodes begin at once", func(c *situation) bool { return c.many != "" },
+			outcome{hold: v1alpha1.HoldTooManyNodesLeaving, message: manyMessage}),
+		rule("new", "the node is not noted yet", func(c *situation) bool { return !c.noted() },
+			outcome{step: stepNote, message: func(c *situation) string {
+				return c.consequence("in " + c.s.Timing.Leave.String())
+			}}),
+		rule("announced", "the node was noted less than the delay ago",
+			func(c *situation) bool { return c.s.Now.Before(c.due()) }, outcome{message: dueMessage}),
+		rule("due", "the delay is over", nil, outcome{step: stepAdmit, message: dueMessage}),
+	},
+}
+
+var departure = decisiontable.Table[*situation]{
+	Title: "A node goes",
+	Intro: "For each node that may go. Those whose evacuation has begun come first, then by name.",
+	Rows: []decisiontable.Row[*situation]{
+		rule("copies-unknown", "it is not known which copies are on the node",
+			func(c *situation) bool { return !c.copies() }, outcome{message: says(unknownMessage)}),
+		rule("impostor", "LINSTOR is connected to another machine in the node's name",
+			func(c *situation) bool { return c.Node.Impostor() != "" },
+			outcome{message: func(c *situation) string { return address.ImpostorProblem(c.Node).Message }}),
+		rule("empty-refused", "the node holds nothing, and the last try to delete it failed",
+			func(c *situation) bool { return c.empty() && c.err() != nil }, outcome{step: StepDelete, message: errMessage}),
+		rule("empty", "the node holds nothing", (*situation).empty,
+			outcome{state: v1alpha1.LeavingRemoving, step: StepDelete, message: says(emptyMessage)}),
+		rule("remove-waits", "`removalPolicy` is `Remove`, and the node holds something",
+			func(c *situation) bool { return c.s.RemovalPolicy() == v1alpha1.NodesRemove && !c.begun() },
+			outcome{message: func(c *situation) string {
+				return "it holds " + c.on().String() + ": removalPolicy Remove waits until nothing is on it"
+			}}),
+		rule("taken-back", "the evacuation was seen, and somebody took it back in LINSTOR",
+			func(c *situation) bool { return c.unflagged() && c.has(memory.EvacuateSeen) },
+			outcome{hold: v1alpha1.HoldEvacuationStuck,
+				message: says("somebody took its evacuation back in LINSTOR (linstor node restore)")}),
+		rule("asked", "LINSTOR was asked to evacuate the node and has not begun yet",
+			func(c *situation) bool {
+				return c.unflagged() && c.s.Now.Sub(c.Noted(memory.EvacuateAsked)) < c.s.Timing.EvacuationAnswer
+			},
+			outcome{state: v1alpha1.LeavingEvacuating,
+				message: says("LINSTOR was asked to evacuate it and has not begun yet")}),
+		// A request that was lost on its way is sent again, long after LINSTOR must have taken it up if it had got it.
+		rule("asked-in-vain", "LINSTOR was asked to evacuate the node long ago", (*situation).unflagged,
+			outcome{state: v1alpha1.LeavingEvacuating, step: StepEvacuate,
+				message: says("LINSTOR did not take up its evacuation; it is asked again")}),
+		rule("begun", "LINSTOR evacuates the node, and that is not noted yet",
+			func(c *situation) bool { return c.has(memory.EvacuateAsked) && !c.has(memory.EvacuateSeen) },
+			outcome{state: v1alpha1.LeavingEvacuating, step: stepConfirm, message: toGo}),
+		rule("moves-again", "LINSTOR moves copies again", func(c *situation) bool { return c.moves() && c.stuck() },
+			outcome{state: v1alpha1.LeavingEvacuating, step: stepMoving, message: toGo}),
+		rule("moves", "LINSTOR moves copies", (*situation).moves, outcome{state: v1alpha1.LeavingEvacuating, message: toGo}),
+		rule("left-on-a-dead-machine", "nothing moves, and the Node object is gone",
+			func(c *situation) bool { return c.begun() && c.Member == nil },
+			outcome{state: v1alpha1.LeavingEvacuating, message: func(c *situation) string {
+				return toGo(c) + "; its machine is gone, so that LINSTOR cannot delete them there"
+			}}),
+		rule("stops", "nothing moves, and that is not noted yet", func(c *situation) bool { return c.begun() && !c.stuck() },
+			outcome{state: v1alpha1.LeavingEvacuating, step: stepStuck, message: toGo}),
+		rule("no-place-for-the-last-copy",
+			"nothing has moved for long, and the last up-to-date copy of a volume is on the node, or that was asked about",
+			func(c *situation) bool {
+				return c.begun() && c.stuckForLong() && (c.held() || len(c.unmoved()) > 0)
+			},
+			outcome{state: v1alpha1.LeavingEvacuating, hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).unmoved,
+				message: lastCopy((*situation).unmoved, "LINSTOR finds no place for %s, whose last up-to-date copy is on it")}),
+		rule("stuck", "nothing has moved for long", func(c *situation) bool { return c.begun() && c.stuckForLong() },
+			outcome{state: v1alpha1.LeavingEvacuating, hold: v1alpha1.HoldEvacuationStuck, volumes: (*situation).names,
+				message: func(c *situation) string { return "LINSTOR does not move " + c.on().String() }}),
+		rule("stands-still", "nothing moves", (*situation).begun, outcome{state: v1alpha1.LeavingEvacuating, message: toGo}),
+		rule("still-placed", "LINSTOR may still place new copies on nodes that leave",
+			func(c *situation) bool { return c.placed }, outcome{message: func(c *situation) string {
+				return "its data moves as soon as LINSTOR places nothing new on the nodes that leave" + c.whyPlaced
+			}}),
+		rule("offline", "the node is not ONLINE: LINSTOR would delete its copies instead of moving them",
+			func(c *situation) bool { return c.offline() && !c.stuck() }, outcome{step: stepStuck, message: offlineMessage}),
+		rule("offline-for-long", "the node has not been ONLINE for long",
+			func(c *situation) bool { return c.offline() && c.stuckForLong() },
+			outcome{hold: v1alpha1.HoldEvacuationStuck, message: offlineMessage}),
+		rule("offline-noted", "the node is not ONLINE", (*situation).offline, outcome{message: offlineMessage}),
+		rule("online-again", "the node is ONLINE again",
+			func(c *situation) bool { return c.Member != nil && c.Member.Online && c.stuck() },
+			outcome{step: stepMoving, message: says("its satellite is ONLINE again")}),
+		// LINSTOR deletes a copy that it does not know to be up to date, instead of moving it: that must not be the last.
+		rule("last-copy",
+			"the last copy of a volume may be on the node, and is not known to be up to date, or that was asked about",
+			func(c *situation) bool { return c.held() || len(c.dropped()) > 0 },
+			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).dropped, message: lastCopy((*situation).dropped,
+				"the last copy of %s may be on it, and is not known to be up to date: LINSTOR would delete it "+
+					"instead of moving it")}),
+		rule("no-slot", "as many nodes are evacuated as may be at the same time", func(c *situation) bool { return !c.slot },
+			outcome{message: says("it waits for other nodes to be evacuated (spec.nodes.maxConcurrentEvacuations)")}),
+		rule("evacuate", "nothing stands in the way", nil,
+			outcome{state: v1alpha1.LeavingEvacuating, step: StepEvacuate, message: func(c *situation) string {
+				return "LINSTOR is asked to move " + c.on().String()
+			}}),
+	},
+}
+
+const (
+	evictedMessage = "LINSTOR evicted it and makes its copies elsewhere; only declaring it lost, or restoring it, " +
+		"goes on from here"
+	emptyMessage   = "it holds nothing; it is being taken out of LINSTOR"
+	unknownMessage = "it is not known yet which copies are on it"
+)
+
+func says(message string) func(*situation) string { return func(*situation) string { return message } }
+
+// because says why the node leaves, and what follows.
+func because(follows string) func(*situation) string {
+	return func(c *situation) string { return c.cause() + follows }
+}
+
+func (c *situation) cause() string { return selection.Cause(&c.s.Facts, c.Leaver) }
+
+// consequence says why a node leaves and what comes of it.
+func (c *situation) consequence(when string) string {
+	switch why := c.cause(); {
+	case c.s.RemovalPolicy() == v1alpha1.NodesEvacuate:
+		return why + "; removalPolicy Evacuate: LINSTOR begins to move its data " + when
+	case c.s.RemovalPolicy() == v1alpha1.NodesRemove:
+		return why + "; removalPolicy Remove: it is taken out of LINSTOR as soon as nothing is on it, " + when +
+			" at the earliest"
+	case c.Member == nil:
+		return why + "; removalPolicy Retain keeps it in LINSTOR, which never makes its copies anew elsewhere by itself"
+	default:
+		return why + "; removalPolicy Retain keeps its satellite and its data"
+	}
+}
+
+func retainedMessage(c *situation) string { return c.consequence("") }
+
+func dueMessage(c *situation) string {
+	return c.consequence("at " + c.due().UTC().Format(time.RFC3339))
+}
+
+func replacedMessage(c *situation) string { return lose.ReplacedProblem(c.s, c.Member).Message }
+
+func errMessage(c *situation) string { return text.OneLine(c.err().Error()) }
+
+func toGo(c *situation) string { return c.on().String() + " to go" }
+
+func manyMessage(c *situation) string {
+	return fmt.Sprintf("%s; %s leave at once: a human is asked first", c.cause(), c.many)
+}
+
+func offlineMessage(c *situation) string {
+	return "LINSTOR reports it as " + c.Node.Status + "; its data can be moved only while its satellite is ONLINE"
+}
+
+// lastCopy says which last copies are at risk, and why.
+func lastCopy(volumes func(*situation) []string, format string) func(*situation) string {
+	return func(c *situation) string {
+		risk := volumes(c)
+		if len(risk) == 0 { // no longer, as far as the view knows
+			return "it held the last copy of a volume; the answer to that question has not come"
+		}
+		return c.on().atRisk(risk, fmt.Sprintf(format, text.ListSome(risk)))
+	}
+}

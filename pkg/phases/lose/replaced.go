@@ -1,0 +1,126 @@
+package lose
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// GivenUp reports whether the member runs on another machine than the registered one, and a human said that the data
+// of the earlier one is gone.
+func GivenUp(m *cluster.Member) bool {
+	return m.Replaced &&
+		strings.EqualFold(m.Linstor.Properties[memory.MachineReplaced], m.Node.Status.NodeInfo.SystemUUID)
+}
+
+// AsksAboutMachine reports whether a hold about machines lists the one on which the member runs now. Other holds are
+// about nodes by their names.
+func AsksAboutMachine(h *v1alpha1.Hold, m *cluster.Member) bool {
+	return !holdkind.Of(h.Reason).ListsMachines || m != nil && slices.Contains(h.Identities, m.Identity())
+}
+
+func replaceKey(m *cluster.Member) string { return "replace/" + m.Name }
+
+// ReplacedProblem explains a member that runs on another machine. Until a human has said what became of the disks,
+// nothing is registered, formatted or repaired there.
+func ReplacedProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
+	reason := v1alpha1.HoldMachineReplaced
+	p := &cluster.Problem{Reason: string(reason)}
+	if !GivenUp(m) {
+		p.Hold = reason
+		p.Message = fmt.Sprintf("another machine (systemUUID %s) runs under this name; %s was registered. "+
+			"Were the disks moved, or is the data gone?",
+			m.Node.Status.NodeInfo.SystemUUID, m.Linstor.Properties[memory.SystemUUID])
+		return p
+	}
+	p.Message = "LINSTOR forgets the earlier machine" + afterwards(m)
+	switch st := s.TaskStates[replaceKey(m)]; {
+	case st.Err != nil:
+		p.Message += ": " + text.OneLine(st.Err.Error())
+	case s.Frozen():
+		p.Message += " when the mass failure is over"
+	case m.Maintenance:
+		p.Message += " when its maintenance is over"
+	}
+	return p
+}
+
+// afterwards is what becomes of a member whose earlier machine was forgotten, as the end of a sentence.
+func afterwards(m *cluster.Member) string {
+	if m.Selected {
+		return ", and the node is registered anew"
+	}
+	return ", and the node has left"
+}
+
+// ReplacedHold asks what became of the disks of machines that were replaced.
+func ReplacedHold(s *cluster.Snapshot, among hold.NodeFilter) (*cluster.HoldRequest, bool) {
+	if !s.Linstor.Known() || s.Target == nil {
+		return nil, false
+	}
+	ms := s.Where(func(m *cluster.Member) bool { return m.Replaced && !GivenUp(m) && among(m.Name) })
+	if len(ms) == 0 {
+		return nil, true
+	}
+	return hold.Group(s, v1alpha1.HoldMachineReplaced, "", ms), true
+}
+
+// KeepReplaced stores what a human says about a replaced machine: adopt makes the new machine the registered one,
+// replace consents to forget what was on the earlier one. A machine that took the name after the hold was read is
+// asked about by itself: it may have the disks that the answer gives up.
+func KeepReplaced(in *step.Input) bool {
+	return in.KeepOnNodes("machine", func(m *cluster.Member) (set map[string]string, del []string) {
+		id := m.Node.Status.NodeInfo.SystemUUID
+		switch adopt := in.Answer.Option == v1alpha1.OptionAdopt; {
+		case !m.Replaced || !AsksAboutMachine(in.Answer.Hold, m):
+		case adopt:
+			return map[string]string{memory.SystemUUID: id, linstor.PropNodeUID: string(m.Node.UID)}, nil
+		case !GivenUp(m):
+			return map[string]string{memory.MachineReplaced: id}, nil
+		}
+		return nil, nil
+	})
+}
+
+// ReplaceMachine forgets the earlier machine of a member, so that the node is registered anew. LINSTOR gives up only
+// nodes that it is not connected to, and it may have connected to the new machine by now: it is disconnected first.
+// Deleting the node instead would let the new satellite delete volumes, which may be there after all; to give it up
+// touches no disk.
+func ReplaceMachine(in *step.Input, m *cluster.Member) {
+	if !GivenUp(m) || in.Snapshot.Frozen() || m.Maintenance {
+		return
+	}
+	name, id, then := m.Name, m.Node.Status.NodeInfo.SystemUUID, afterwards(m)
+	in.Ensure(work.Task{Key: replaceKey(m), Input: id, Do: func(ctx context.Context) error {
+		n, err := in.API.Node(ctx, name)
+		if linstor.IsNotFound(err) || err == nil && !strings.EqualFold(n.Properties[memory.MachineReplaced], id) {
+			return nil // gone already, or taken back
+		}
+		if err != nil {
+			return err
+		}
+		if err := mayLose(ctx, in, name); err != nil {
+			return err
+		}
+		if err := in.Stands(ctx, name); err != nil {
+			return err
+		}
+		if err := Disconnect(ctx, in, n); err != nil {
+			return err
+		}
+		return Lose(ctx, in, name, step.Notice{Warning: true, Reason: "MachineForgotten", Action: "Replace " + name,
+			Note: fmt.Sprintf("the earlier machine of node %s and its copies were forgotten in LINSTOR, as a human said%s",
+				name, then)})
+	}})
+}

@@ -1,0 +1,186 @@
+// Package massfailure finds out whether so many nodes fail at about the same time that nothing should be repaired: a
+// rack or the network is more likely to be broken than each of them.
+package massfailure
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// Message is one line for people.
+func Message(m *cluster.MassFailure) string {
+	switch m.State {
+	case cluster.MassFailureActive:
+		return fmt.Sprintf("%d of %d nodes failed at about the same time (%s): nothing is evacuated, given up, "+
+			"restarted or removed until they are back or a human says so",
+			len(m.Nodes), m.Total, text.QuoteList(m.Nodes))
+	case cluster.MassFailureAcknowledged:
+		return fmt.Sprintf("%d of %d nodes are down (%s), which a human knows: the operator goes on",
+			len(m.Nodes), m.Total, text.QuoteList(m.Nodes))
+	case cluster.MassFailureUnknown:
+		return "it cannot be told how many nodes are down"
+	default:
+		// The nodes that are down are counted elsewhere: their coming and going is not written twice.
+		return "fewer nodes have failed at about the same time than make a mass failure"
+	}
+}
+
+// downNode is a node that is down, and since when; seen is from when on it counts.
+type downNode struct {
+	node        string
+	since, seen time.Time
+}
+
+// TooMany is the bound of a mass failure: more than a fifth of all, and two at least.
+func TooMany(n, of int) bool { return n >= 2 && n*5 > of }
+
+// Judge finds out whether many nodes failed at once: it begins when too many fail within Timing.MassFailureWindow, and
+// lasts while too many are down. A human's word covers what was listed as failed by then; what fails later is judged
+// anew. The condition in the status is the memory: True while it lasts, Acknowledged after the human's word, its
+// transition the moment of that word.
+func Judge(s *cluster.Snapshot) cluster.MassFailure {
+	gone := goneFailures(s)
+	failed := slices.Concat(failures(s), gone)
+	m := cluster.MassFailure{State: cluster.MassFailureNone, Total: len(s.Members) + len(gone)}
+	for _, f := range failed {
+		m.Nodes = append(m.Nodes, f.node)
+	}
+	slices.Sort(m.Nodes)
+	many := TooMany(len(failed), m.Total)
+	was := meta.FindStatusCondition(s.Cluster.Status.Conditions, conditions.MassFailure)
+	acknowledged := was != nil && was.Reason == conditions.ReasonAcknowledged
+	lasting := was != nil && was.Status == metav1.ConditionTrue
+	fresh := failed
+	if acknowledged {
+		fresh = slices.DeleteFunc(slices.Clone(failed), func(f downNode) bool {
+			return !f.seen.After(was.LastTransitionTime.Time)
+		})
+	}
+	switch silent := !s.Linstor.Known(); {
+	case burst(&s.Facts, fresh, m.Total), lasting && (many || silent):
+		m.State = cluster.MassFailureActive
+	case acknowledged && (many || silent):
+		m.State = cluster.MassFailureAcknowledged
+	case silent || s.Target == nil || m.Total == 0:
+		m.State = cluster.MassFailureUnknown
+	}
+	return m
+}
+
+// burst reports whether too many nodes failed within the window.
+func burst(s *cluster.Facts, failed []downNode, of int) bool {
+	failed = slices.Clone(failed)
+	slices.SortFunc(failed, func(a, b downNode) int { return a.since.Compare(b.since) })
+	for i, j := 0, 0; j < len(failed); j++ {
+		for failed[j].since.Sub(failed[i].since) > s.Timing.MassFailureWindow {
+			i++
+		}
+		if TooMany(j-i+1, of) {
+			return true
+		}
+	}
+	return false
+}
+
+// failures are the members that are down, by name. Only what was there can fail: a node that is still on its way into
+// the cluster is not down. While LINSTOR does not answer, a running cluster is judged by what Kubernetes says.
+func failures(s *cluster.Snapshot) []downNode {
+	var out []downNode
+	for _, m := range s.Members {
+		if s.Linstor.Known() && !m.WasOnline || !s.Linstor.Known() && !s.Installed() {
+			continue
+		}
+		if since, seen := failedAt(&s.Facts, m); !since.IsZero() {
+			out = append(out, downNode{m.Name, since, seen})
+		}
+	}
+	return out
+}
+
+// failedAt is when a member went down, as far as possible from what Kubernetes recorded, and from when on that counts;
+// zero if it is not down. Kubernetes calls a Node NotReady only after its grace time. A satellite or a connection must
+// be away for a while: both are when they are restarted.
+func failedAt(s *cluster.Facts, m *cluster.Member) (since, seen time.Time) {
+	if m.Maintenance || m.Barred() { // one without a satellite on purpose has not failed
+		return time.Time{}, time.Time{}
+	}
+	if c := cluster.NodeCondition(m.Node, corev1.NodeReady); c != nil && c.Status != corev1.ConditionTrue {
+		return c.LastTransitionTime.Time, c.LastTransitionTime.Time
+	}
+	if c := cluster.PodCondition(m.SatellitePod, corev1.PodReady); c != nil && c.Status != corev1.ConditionTrue {
+		since = c.LastTransitionTime.Time
+	} else if m.Linstor != nil && m.Linstor.Status == linstor.StatusOffline {
+		since = s.DownSince(m.Name)
+	}
+	if since.IsZero() || s.Now.Sub(since) < s.Timing.HealthLost || restartedByUs(s, m) {
+		return time.Time{}, time.Time{}
+	}
+	return since, since.Add(s.Timing.HealthLost)
+}
+
+// restartedByUs reports whether a member's satellite is away because somebody restarts it on purpose: an upgrade goes
+// on, its pod is being deleted, or the pod that follows is still young.
+func restartedByUs(s *cluster.Facts, m *cluster.Member) bool {
+	p := m.SatellitePod
+	return s.Cluster.Status.Upgrade != nil ||
+		p != nil && (p.DeletionTimestamp != nil || s.Now.Sub(p.CreationTimestamp.Time) < s.Timing.Straggler)
+}
+
+// Hold asks whether the operator may go on all the same. The question is about the failure as a whole. While LINSTOR
+// does not answer, some of the nodes that are down are out of sight, and an open question stays as it is.
+func Hold(s *cluster.Snapshot, _ hold.NodeFilter) (*cluster.HoldRequest, bool) {
+	if !s.Frozen() {
+		return nil, true
+	}
+	f := &s.MassFailure
+	r := &cluster.HoldRequest{Reason: v1alpha1.HoldMassFailure, Message: Message(f), Nodes: f.Nodes}
+	h := hold.OfNodes(&s.Facts, r.Reason)
+	return r, s.Linstor.Known() || h == nil || hold.AnotherQuestion(h, r)
+}
+
+// Acknowledges reports whether an answer is a human's word about all the nodes that are down. One that failed after
+// the hold was read is not in it, and then the answer is for nothing: the operator would go on with more nodes away
+// than anybody has seen.
+func Acknowledges(s *cluster.Snapshot, a *hold.Answer) bool {
+	switch {
+	case a == nil || a.Hold.Reason != v1alpha1.HoldMassFailure:
+		return false
+	case len(a.Nodes) > 0:
+		return len(hold.Without(s.MassFailure.Nodes, a.Nodes)) == 0
+	default:
+		return !hold.AnotherQuestion(a.Hold, &cluster.HoldRequest{Nodes: s.MassFailure.Nodes})
+	}
+}
+
+// goneFailures are nodes that are away together with their Node objects, as a cloud's autoscaler deletes them after an
+// outage. Under the policy Retain nothing is done about them, and they may stay for ever.
+func goneFailures(s *cluster.Snapshot) []downNode {
+	if !s.Linstor.Known() || s.RemovalPolicy() == v1alpha1.NodesRetain {
+		return nil
+	}
+	var out []downNode
+	for _, g := range s.Gone {
+		l := &cluster.Leaver{Name: g.Name, Node: g.Linstor}
+		since, noted := s.DownSince(g.Name), l.Noted(memory.GoneSince)
+		if !noted.IsZero() && (since.IsZero() || noted.Before(since)) {
+			since = noted
+		}
+		if l.Gone() && !since.IsZero() && s.Now.Sub(since) >= s.Timing.HealthLost {
+			out = append(out, downNode{g.Name, since, since.Add(s.Timing.HealthLost)})
+		}
+	}
+	return out
+}

@@ -1,0 +1,138 @@
+// Package nodelabels puts the labels on Nodes by which DaemonSets bring them their pods, and takes them off.
+package nodelabels
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+)
+
+// PerRun bounds how many Nodes one reconcile labels, so that it stays short in a large cluster.
+const PerRun = 200
+
+const labelParallel = 8
+
+// Write puts the labels that DaemonSets select on onto the nodes that the spec picks, all of a node's in one patch. A
+// member that the spec no longer picks keeps its labels: its satellite must stay until its data has left.
+func Write(ctx context.Context, in *step.Input) error {
+	next, moves := nextToMove(ctx, in) // what is to be labelled at all does not wait for what cannot be moved now
+	return errors.Join(writeLabels(ctx, in,
+		func(m *cluster.Member) map[string]*string { return labelsFor(&in.Snapshot.Facts, m, next) }), moves)
+}
+
+// Bar takes the labels off the members that must have no satellite, in whatever phase the cluster is: LINSTOR would
+// make other machines' volumes there while somebody is asked about an upgrade, or while the node leaves.
+func Bar(ctx context.Context, in *step.Input) error {
+	return writeLabels(ctx, in, func(m *cluster.Member) map[string]*string {
+		if !m.Barred() {
+			return nil
+		}
+		return Removal(m)
+	})
+}
+
+func writeLabels(ctx context.Context, in *step.Input, change func(*cluster.Member) map[string]*string) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(labelParallel)
+	n := 0
+	for _, m := range in.Snapshot.Members {
+		labels := change(m)
+		if len(labels) == 0 || n == PerRun {
+			continue
+		}
+		n++
+		g.Go(func() error {
+			if err := in.Writer.LabelNode(ctx, m.Node, labels); err != nil {
+				return in.FailedOn(m.Name, step.ReasonNotLabelled, fmt.Errorf("label node %s: %w", m.Name, err))
+			}
+			return nil
+		})
+	}
+	return g.Wait()
+}
+
+// labelsFor are the labels that are to be written for a member; none if it has them all, or has to wait.
+func labelsFor(s *cluster.Facts, m, next *cluster.Member) map[string]*string {
+	switch {
+	case m.Barred(), !m.Selected && !stranded(m):
+		return nil
+	case m.Labelled && Platform(m) == m.Profile.Key(), address.Unverified(s, m):
+		return nil
+	}
+	name, os, platform := s.Cluster.Name, m.OSKey, m.Profile.Key()
+	labels := map[string]*string{v1alpha1.LabelMember: &name, v1alpha1.LabelOS: &os, v1alpha1.LabelPlatform: &platform}
+	if moves(m) && m != next {
+		delete(labels, v1alpha1.LabelPlatform)
+		if m.Labelled {
+			return nil
+		}
+	}
+	return labels
+}
+
+// stranded reports whether the data of a member that leaves cannot, because it was barred until a human's word.
+func stranded(m *cluster.Member) bool {
+	return m.Leave != nil && m.Leave.State != v1alpha1.LeavingRemoving && m.Linstor != nil &&
+		m.Node.Labels[v1alpha1.LabelMember] == ""
+}
+
+// Removal takes the labels away that the member has, and its pods with them.
+func Removal(m *cluster.Member) map[string]*string {
+	labels := map[string]*string{}
+	for _, key := range []string{v1alpha1.LabelMember, v1alpha1.LabelOS, v1alpha1.LabelPlatform} {
+		if _, ok := m.Node.Labels[key]; ok {
+			labels[key] = nil
+		}
+	}
+	return labels
+}
+
+// Platform is the platform whose satellites' DaemonSet serves the member now.
+func Platform(m *cluster.Member) string { return m.Node.Labels[v1alpha1.LabelPlatform] }
+
+// moves reports whether the platform's label would replace the member's running satellite by another platform's.
+func moves(m *cluster.Member) bool {
+	return m.PodReady && m.SatellitePod.Labels[v1alpha1.LabelPlatform] != m.Profile.Key()
+}
+
+// nextToMove is the member whose satellite may be exchanged for another platform's now: one at a time, under the rules
+// of a restart of satellites. An edit of spec.platform would else stop all satellites at once.
+func nextToMove(ctx context.Context, in *step.Input) (*cluster.Member, error) {
+	s := in.Snapshot
+	if MovesLeft(s) == 0 || !s.Linstor.Known() || s.Frozen() {
+		return nil, nil
+	}
+	next := firstToMove(s)
+	if next == nil || next.SatellitePod.Spec.HostNetwork {
+		return next, nil
+	}
+	if why, err := replica.LookAtCopies(ctx, in, next, nil); err != nil || why != "" {
+		return nil, err
+	}
+	return next, nil
+}
+
+// firstToMove is the first selected member whose satellite is to be exchanged; nil as long as any satellite is down.
+func firstToMove(s *cluster.Snapshot) *cluster.Member {
+	var next *cluster.Member
+	for _, m := range s.Members {
+		switch {
+		case m.Linstor != nil && m.NodeReady && !s.Back(m), moves(m) && Platform(m) == m.Profile.Key():
+			return nil // one is down already, or just going
+		case next == nil && m.Selected && !m.Maintenance && moves(m):
+			next = m
+		}
+	}
+	return next
+}
+
+// MovesLeft counts the members whose satellites run with another platform's settings until it is their turn.
+func MovesLeft(s *cluster.Snapshot) int { return s.Count(moves) }

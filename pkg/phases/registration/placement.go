@@ -1,0 +1,142 @@
+package registration
+
+import (
+	"context"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// Properties of LINSTOR nodes that keep a node out of LINSTOR's own decisions.
+const (
+	// PropAutoplace set to false keeps new copies of volumes away; what is there stays.
+	PropAutoplace = "AutoplaceTarget"
+	// propAllowEviction set to false keeps LINSTOR from evicting the node while it is offline.
+	propAllowEviction = "DrbdOptions/AutoEvictAllowEviction"
+	// WasUnset is the value of memory.Before for a property that was not there.
+	WasUnset = "unset"
+)
+
+// switchOff is the wish that a property of a node be false for a while.
+type switchOff struct {
+	property string
+	wanted   bool
+	// override is true if a value that somebody else set gives way. It comes back afterwards.
+	override bool
+}
+
+// switches are the properties that are switched off while a node is cordoned, under maintenance or leaving.
+func switches(s *cluster.Facts, m *cluster.Member) []switchOff {
+	leaves := !m.Selected && s.RemovalPolicy() != v1alpha1.NodesRetain && m.Property(memory.LeavingAdmitted) != ""
+	return []switchOff{
+		{property: PropAutoplace, wanted: leaves || m.Maintenance || m.Selected && m.Node.Spec.Unschedulable,
+			override: leaves || m.Maintenance},
+		{property: propAllowEviction, wanted: m.Maintenance, override: true},
+	}
+}
+
+// switching is what is to be written so that the properties are as wished.
+func switching(have map[string]string, wishes []switchOff) linstor.Change {
+	c := linstor.Change{Set: map[string]string{}}
+	for _, w := range wishes {
+		w.write(have, &c)
+	}
+	if len(c.Set) == 0 {
+		c.Set = nil
+	}
+	return c
+}
+
+func (w switchOff) write(have map[string]string, c *linstor.Change) {
+	note := memory.Before + w.property
+	value, set := have[w.property]
+	before, held := have[note]
+	off := isFalse(value)
+	switch {
+	case !w.wanted && !held:
+	// a value of somebody else stays theirs unless it has to give way
+	case w.wanted && (off || set && !held && !w.override):
+	case !held:
+		c.Set[w.property], c.Set[note] = "false", WasUnset
+		if set {
+			c.Set[note] = value
+		}
+	case w.wanted && w.override:
+		c.Set[w.property] = "false"
+	case w.wanted, !off: // somebody has set it anew meanwhile: their word is the later one
+		c.Delete = append(c.Delete, note)
+	case before == WasUnset:
+		c.Delete = append(c.Delete, w.property, note)
+	default:
+		c.Set[w.property] = before
+		c.Delete = append(c.Delete, note)
+	}
+}
+
+// isFalse reports whether LINSTOR takes a property's value for false.
+func isFalse(v string) bool { return strings.EqualFold(v, "false") || strings.EqualFold(v, "no") }
+
+// Placed reports whether LINSTOR may place new copies on a member, and why it could not be kept from that.
+func Placed(s *cluster.Facts, m *cluster.Member) (placed bool, err error) {
+	return !isFalse(m.Property(PropAutoplace)), s.TaskStates[placementKey(m.Name)].Err
+}
+
+// placementKey is the task that switches properties of a node.
+func placementKey(name string) string { return "placement/" + name }
+
+// NotePlacement says why LINSTOR does not keep what a member is switched off with: a node in maintenance may be
+// evicted without it, and nodes that leave wait for it.
+func NotePlacement(s *cluster.Facts, m *cluster.Member) {
+	err := s.TaskStates[placementKey(m.Name)].Err
+	if err == nil || m.Linstor == nil || switching(m.Linstor.Properties, switches(s, m)).Empty() {
+		return
+	}
+	m.Notes = append(m.Notes, &cluster.Problem{Reason: "PlacementNotSet", Message: text.OneLine(
+		"LINSTOR cannot be told whether it may place copies on the node, or evict it: " + err.Error())})
+}
+
+// place writes the properties of a member that keep it out of LINSTOR's own decisions, or takes them back. What is to
+// be written is worked out once more on the node as it is then: a look that is a little old could take the operator's
+// own value for the user's, and keep it for ever.
+func place(in *step.Input, m *cluster.Member) {
+	wishes := switches(&in.Snapshot.Facts, m)
+	c := switching(m.Linstor.Properties, wishes)
+	if c.Empty() {
+		return
+	}
+	name := m.Name
+	in.Ensure(work.Task{Key: placementKey(name), Input: text.Digest(c), Do: func(ctx context.Context) error {
+		n, err := in.API.Node(ctx, name)
+		if err != nil {
+			return err
+		}
+		c := switching(n.Properties, wishes)
+		if c.Empty() {
+			return nil
+		}
+		return in.API.SetNodeProperties(ctx, name, c.Set, c.Delete)
+	}})
+}
+
+// switchedOff keeps the registration from writing what the node is switched off with: a property that
+// spec.nodes.properties sets is the spec's again once the operator has taken its own value back.
+func switchedOff(n *linstor.Node, props map[string]string) {
+	if n == nil {
+		return
+	}
+	for key := range props {
+		if _, held := n.Properties[memory.Before+key]; held {
+			if value, set := n.Properties[key]; set {
+				props[key] = value
+			} else {
+				delete(props, key)
+			}
+		}
+	}
+}

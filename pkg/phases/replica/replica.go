@@ -1,0 +1,309 @@
+// Package replica holds the rules about copies of volumes: which copy is the last one, which node replication cannot
+// do without, and how well each volume is. What takes no context is pure.
+package replica
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// LastReplicaError says that taking a node away would take the last good copy of volumes with it.
+type LastReplicaError struct {
+	Node string
+	// Resources are all such volumes, sorted.
+	Resources []string
+}
+
+func (e *LastReplicaError) Error() string {
+	return fmt.Sprintf("node %s may hold the last up-to-date copy of %s: %s",
+		e.Node, text.Amount(len(e.Resources), "volume", "volumes"), text.ListSome(e.Resources))
+}
+
+// lastReplicas names the volumes that might have no good copy any more if the node went, sorted. The view has the
+// copies of all volumes that the node has a copy of.
+//
+// What is not known counts against the change: a copy elsewhere is good only if its satellite reports it UpToDate now,
+// and the copy on the node counts as possibly the good one unless it is known to be none. Somebody who has one copy
+// only, in whatever state, may still recover data from it.
+func lastReplicas(s *cluster.Snapshot, v *linstor.View, node string) []string {
+	good, elsewhere := map[string]bool{}, map[string]bool{} // volumes with a good copy, or any, on another node
+	var here []*linstor.Resource
+	for i := range v.Resources {
+		r := &v.Resources[i]
+		key := strings.ToLower(r.Name)
+		switch {
+		case !r.Diskful:
+		case strings.EqualFold(r.Node, node):
+			here = append(here, r)
+		default:
+			elsewhere[key] = true
+			good[key] = good[key] || goodCopy(s, v, r)
+		}
+	}
+	var out []string
+	for _, r := range here {
+		if key := strings.ToLower(r.Name); !good[key] && (!worthless(r) || !elsewhere[key]) {
+			out = append(out, r.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// goodCopy reports whether a copy can carry the volume alone: up to date, not going itself, and on a node that is
+// ONLINE and stays.
+func goodCopy(s *cluster.Snapshot, v *linstor.View, r *linstor.Resource) bool {
+	n, m := v.Node(r.Node), s.MemberByName(r.Node)
+	if !r.UpToDate() || n == nil || !n.Online() || m != nil && !m.Selected {
+		return false
+	}
+	going := []string{linstor.FlagDelete, linstor.FlagEvicted, linstor.FlagInactive, linstor.FlagEvacuate}
+	return !slices.ContainsFunc(going, func(f string) bool { return r.HasFlag(f) || n.HasFlag(f) })
+}
+
+// worthless reports whether a copy is known to be no copy of a whole: DRBD says of every volume that it is half
+// written or that the disk is gone. An outdated copy is old, but whole.
+func worthless(r *linstor.Resource) bool {
+	return len(r.States) > 0 && !slices.ContainsFunc(r.States, func(state string) bool {
+		return state != "Inconsistent" && state != "Diskless" && state != "Failed"
+	})
+}
+
+// LastReplicasOn names the volumes whose last good copy would go with the node, as far as the view knows.
+func LastReplicasOn(s *cluster.Snapshot, node string) []string {
+	v := s.Linstor.View
+	if v == nil || !v.ResourcesKnown {
+		return nil
+	}
+	return lastReplicas(s, v, node)
+}
+
+// CheckLastReplicas checks in LINSTOR itself, past every cache, whether the last good copy of a volume would go with
+// the node: then it returns a *LastReplicaError. To be called in the task that is about to take the node away.
+func CheckLastReplicas(ctx context.Context, in *step.Input, node string) error {
+	v, err := FreshCopies(ctx, in, node)
+	if err != nil || v == nil {
+		return err
+	}
+	if names := lastReplicas(in.Snapshot, v, node); len(names) > 0 {
+		return &LastReplicaError{Node: node, Resources: names}
+	}
+	return nil
+}
+
+// FreshCopies is a view of LINSTOR, past every cache, that holds all copies of the volumes of which the node has one;
+// nil if it has none.
+func FreshCopies(ctx context.Context, in *step.Input, node string) (*linstor.View, error) {
+	_, all, err := CopiesWith(ctx, in, node)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	v, err := in.LookNow(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v.SetResources(all)
+	return v, nil
+}
+
+// CopiesWith returns, uncached, what the node has of all volumes, and all copies of these volumes.
+func CopiesWith(ctx context.Context, in *step.Input, node string) (here, all []linstor.Resource, err error) {
+	here, err = in.API.Resources(ctx, linstor.ResourceQuery{Nodes: []string{node}})
+	if err != nil || len(here) == 0 {
+		return here, nil, err
+	}
+	var names []string
+	for i := range here {
+		names = append(names, here[i].Name)
+	}
+	// A URL has room for some names only: 100 names of 48 characters fit into what HTTP servers take for one. All of
+	// LINSTOR's copies are one answer.
+	if len(names) > 100 {
+		names = nil
+	}
+	all, err = in.API.Resources(ctx, linstor.ResourceQuery{Names: names})
+	return here, all, err
+}
+
+// ReplicationNeeds says why replication cannot do without a member for a moment; "" if it can. Every other copy of the
+// member's volumes must have all data, and be on a node that is not restarted at the same time.
+//
+// LINSTOR does not know the copies of satellites whose version is not its own. These count unless a satellite that it
+// does know misses the connection to them.
+func ReplicationNeeds(
+	s *cluster.Snapshot, m *cluster.Member, together []*cluster.Member, copies []linstor.Resource,
+) string {
+	if copies == nil {
+		return "it is not known which copies of volumes are UpToDate"
+	}
+	mine := map[string]bool{}
+	for i := range copies {
+		if strings.EqualFold(copies[i].Node, m.Name) {
+			mine[copies[i].Name] = true
+		}
+	}
+	for i := range copies {
+		c := &copies[i]
+		if !mine[c.Name] || strings.EqualFold(c.Node, m.Name) || !c.Diskful {
+			continue
+		}
+		for _, other := range together {
+			if strings.EqualFold(other.Name, c.Node) {
+				return fmt.Sprintf("%s and %s hold copies of volume %s", m.Name, other.Name, c.Name)
+			}
+		}
+		if !c.UpToDate() && !hiddenCopy(s, c, copies) {
+			return fmt.Sprintf("%s holds a copy of volume %s, whose copy on %s is not UpToDate", m.Name, c.Name, c.Node)
+		}
+	}
+	return ""
+}
+
+// hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade.
+func hiddenCopy(s *cluster.Snapshot, c *linstor.Resource, copies []linstor.Resource) bool {
+	m := s.MemberByName(c.Node)
+	if m == nil || !m.PodReady || s.RightVersion(m) {
+		return false
+	}
+	for i := range copies {
+		if peer := &copies[i]; peer.Name == c.Name {
+			if connected, known := peer.Connected[c.Node]; known && !connected {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// LookAtCopies looks at LINSTOR once more, right before replication is cut: the view is a little old.
+func LookAtCopies(ctx context.Context, in *step.Input, m *cluster.Member, together []*cluster.Member) (string, error) {
+	copies, err := in.API.Resources(ctx, linstor.ResourceQuery{})
+	if err != nil {
+		return "", fmt.Errorf("look at the copies of volumes before the satellite on %s is restarted: %w", m.Name, err)
+	}
+	return ReplicationNeeds(in.Snapshot, m, together, copies), nil
+}
+
+// VolumeState is how well a volume is, the best first.
+type VolumeState int
+
+// States of volumes.
+const (
+	VolumeHealthy VolumeState = iota
+	VolumeResyncing
+	VolumeDegraded
+	VolumeUnavailable
+)
+
+// Volume is a volume with its copies, clients and tie-breakers aside.
+type Volume struct {
+	Name string
+	// Copies are all of them; Good are up to date, Syncing are being brought up to date, New are on ONLINE nodes and have
+	// no state yet: LINSTOR reports one some moments after it has made a copy.
+	Copies, Good, Syncing, New int
+}
+
+// State judges the volume.
+func (v *Volume) State() VolumeState {
+	switch {
+	case v.New == v.Copies:
+		return VolumeResyncing // not "unavailable", at which somebody would be woken for each volume that is made
+	case v.Good == 0:
+		return VolumeUnavailable
+	case v.Good == v.Copies:
+		return VolumeHealthy
+	case v.Good+v.Syncing == v.Copies:
+		return VolumeResyncing
+	default:
+		return VolumeDegraded
+	}
+}
+
+func (v *Volume) String() string {
+	return fmt.Sprintf("%s has %d of %d copies", v.Name, v.Good, v.Copies)
+}
+
+// Volumes are all volumes that have a copy, the worst first; known is false where the view does not say. One that is
+// being deleted or has clients alone has no copy that could be well or not.
+func Volumes(s *cluster.Facts) (volumes []Volume, known bool) {
+	v := s.Linstor.View
+	switch {
+	case v == nil:
+		return nil, false
+	case v.Volumes == 0:
+		return nil, true
+	case !v.ResourcesKnown:
+		return nil, false
+	}
+	byName := map[string][]*linstor.Resource{}
+	for i := range v.Resources {
+		r := &v.Resources[i]
+		byName[r.Name] = append(byName[r.Name], r)
+	}
+	for name, copies := range byName {
+		if judged := judgeVolume(v, name, copies); judged.Copies > 0 {
+			volumes = append(volumes, judged)
+		}
+	}
+	slices.SortFunc(volumes, func(a, b Volume) int {
+		return cmp.Or(cmp.Compare(b.State(), a.State()), cmp.Compare(a.Name, b.Name))
+	})
+	return volumes, true
+}
+
+func judgeVolume(v *linstor.View, name string, copies []*linstor.Resource) Volume {
+	out := Volume{Name: name}
+	for _, r := range copies {
+		if !r.Diskful || r.HasFlag(linstor.FlagDelete) {
+			continue
+		}
+		out.Copies++
+		switch {
+		case r.UpToDate(), r.Local && Online(v, r.Node), heardOf(v, r, copies):
+			out.Good++
+		case syncing(r):
+			out.Syncing++
+		case Online(v, r.Node) && !hasState(r):
+			out.New++
+		}
+	}
+	return out
+}
+
+// Online reports whether a view has the node and shows it ONLINE.
+func Online(v *linstor.View, node string) bool {
+	n := v.Node(node)
+	return n != nil && n.Online()
+}
+
+// hasState reports whether LINSTOR says anything of how well a copy is.
+func hasState(r *linstor.Resource) bool {
+	return slices.ContainsFunc(r.States, func(s string) bool { return s != "" })
+}
+
+// heardOf reports whether nobody but LINSTOR has lost sight of a copy: its satellite reports nothing, as while it is
+// restarted, but DRBD on a node with an up-to-date copy is connected to it.
+func heardOf(v *linstor.View, r *linstor.Resource, copies []*linstor.Resource) bool {
+	if Online(v, r.Node) || hasState(r) {
+		return false
+	}
+	return slices.ContainsFunc(copies, func(peer *linstor.Resource) bool {
+		return peer.UpToDate() && peer.Connected[r.Node]
+	})
+}
+
+// syncing reports whether a copy is being brought up to date. LINSTOR appends how far it is to DRBD's state
+// (linstor-server, DrbdVolume).
+func syncing(r *linstor.Resource) bool {
+	return len(r.States) > 0 && !slices.ContainsFunc(r.States, func(s string) bool {
+		return s != "UpToDate" && s != "Inconsistent" && !strings.HasPrefix(s, "SyncTarget")
+	})
+}

@@ -1,0 +1,108 @@
+// Package satellites is the link that runs LINSTOR's satellites: one pod for each member, restarted one after the
+// other when it is outdated.
+package satellites
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+)
+
+// Link starts a satellite on each member.
+func Link() step.Link {
+	return step.Link{State: fsm.Satellites, Missing: fsm.SatellitesMissing, Condition: conditions.SatellitesReady,
+		Hold: v1alpha1.HoldSatellitesFailed, ClearsOn: []v1alpha1.HoldReason{v1alpha1.HoldSatellitesFailed},
+		Judge: judgeSatellites, Work: workSatellites, Through: satelliteThrough}
+}
+
+func satelliteThrough(m *cluster.Member) bool { return m.SatelliteOK }
+
+func judgeSatellites(s *cluster.Snapshot) cluster.Evidence {
+	config, sets := resources.SatelliteConfig(s.SatelliteParams()), DaemonSets(s)
+	for _, ds := range sets {
+		if !step.Matches(s.Kube.ConfigMaps[config.Name], config) || !step.Matches(s.Kube.DaemonSets[ds.Name], ds) {
+			return cluster.Evidence{State: cluster.Missing, Reason: "SatellitesMissing", Total: s.Counted(), Lost: true,
+				Message: "DaemonSet " + ds.Name + " or its configuration is missing or was changed"}
+		}
+	}
+	e := step.PerMember(s, func(m *cluster.Member) bool { return m.ModuleOK }, satelliteThrough)
+	if r := s.Roll; len(r.Outdated) > 0 && e.Hold == nil {
+		e.Reason, e.Message = conditions.ReasonRollingSatellites, Message(&r)
+	}
+	e = step.Describe(e, "SatellitesRunning", "StartingSatellites", "satellites are ready")
+	if n := nodelabels.MovesLeft(s); n > 0 && e.OK() {
+		e.Message += fmt.Sprintf("; %d still run with another platform's settings and are exchanged one at a time", n)
+	}
+	for _, ds := range sets {
+		e.Message += step.ForeignNote("DaemonSet", s.Kube.DaemonSets[ds.Name], ds)
+	}
+	return e
+}
+
+func workSatellites(ctx context.Context, in *step.Input) error {
+	if applied, err := Apply(ctx, in); applied || err != nil {
+		return err
+	}
+	return restart(ctx, in)
+}
+
+// Apply makes the satellites' objects as wanted, and says whether it had to change a DaemonSet. Pods that run stay
+// as they are.
+func Apply(ctx context.Context, in *step.Input) (applied bool, err error) {
+	s := in.Snapshot
+	config := resources.SatelliteConfig(s.SatelliteParams())
+	if err := step.ApplyIfDiffers(ctx, in, s.Kube.ConfigMaps[config.Name], config); err != nil {
+		return false, err
+	}
+	for _, ds := range DaemonSets(s) {
+		if step.Matches(s.Kube.DaemonSets[ds.Name], ds) {
+			continue
+		}
+		applied = true
+		err = errors.Join(err, in.Writer.Apply(ctx, ds)) // one platform's does not keep the others from theirs
+	}
+	return applied, err
+}
+
+// DaemonSets are those that run satellites: one for each platform that a member is of, or that serves one still. One
+// that was made earlier is kept up to date even if it serves nobody.
+func DaemonSets(s *cluster.Snapshot) []*appsv1.DaemonSet {
+	var out []*appsv1.DaemonSet
+	for _, q := range platform.Profiles() {
+		serves := func(m *cluster.Member) bool {
+			return m.Profile.Platform == q.Platform || nodelabels.Platform(m) == q.Key()
+		}
+		if s.Kube.DaemonSets[q.SatelliteName()] != nil || slices.ContainsFunc(s.Members, serves) {
+			out = append(out, resources.Satellite(s.SatelliteParams(), q))
+		}
+	}
+	if len(out) == 0 {
+		out = append(out, resources.Satellite(s.SatelliteParams(), platform.ProfileOf(v1alpha1.PlatformGeneric)))
+	}
+	return out
+}
+
+// OutdatedPods reports whether some satellite's pod that matters is going, or not as its DaemonSet makes them now.
+func OutdatedPods(s *cluster.Facts, matters func(*corev1.Pod) bool) bool {
+	for _, p := range s.Kube.Pods[v1alpha1.ComponentSatellite] {
+		ds := s.Kube.SatelliteSet(p)
+		if ds != nil && matters(p) && (p.DeletionTimestamp != nil ||
+			p.Annotations[resources.AnnotationTemplateHash] != resources.TemplateHash(ds)) {
+			return true
+		}
+	}
+	return false
+}

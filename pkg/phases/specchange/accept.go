@@ -1,0 +1,160 @@
+// Package specchange compares the spec with the accepted one: what changed, of which class, and whether it is refused.
+package specchange
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// NewTarget is the accepted spec as it is to be worked on: a ControllerRevision's, and what holds at once.
+func NewTarget(name string, kept *v1alpha1.StorageClusterSpec, release catalogue.Release,
+	c *v1alpha1.StorageCluster) *cluster.Target {
+	spec := kept.DeepCopy()
+	cluster.HoldAtOnce(spec, &c.Spec)
+	return &cluster.Target{Name: name, Spec: spec, Release: release}
+}
+
+// Refuse says why a spec cannot be accepted; nil if it can. Nothing is touched for a refused spec.
+func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
+	spec, version := &s.Cluster.Spec, s.WantedVersion()
+	const unsupported = v1alpha1.HoldUnsupportedChange
+	release, known := s.Catalogue.Release(version)
+	kind := connection.Kind(&spec.Database)
+	if !known {
+		return cluster.Request(unsupported, "spec.version: this operator does not know LINSTOR %s; it knows %s",
+			version, strings.Join(s.Catalogue.Versions(), ", "))
+	}
+	if !slices.Contains(release.Databases, kind) {
+		return cluster.Request(unsupported, "spec.database: LINSTOR %s does not support %s; it supports %s",
+			version, kind, kindList(release.Databases))
+	}
+	if why := refuseVersion(&s.Facts, release); why != "" {
+		return cluster.Request(unsupported, "spec.version: %s", why)
+	}
+	if claim, claimed := s.Claim(); claimed {
+		if want := connection.URL(&spec.Database); !cluster.SameDatabase(claim.Backend, want) {
+			return cluster.Request(unsupported, "spec.database.%s asks for %s, but this cluster's data is in %s "+
+				"(ConfigMap %s/%s): set spec.database back", kind, want, claim.Backend, v1alpha1.WorkloadNamespace,
+				resources.ClaimName)
+		}
+	}
+	if t := s.Target; t != nil && t.Spec.Nodes.Network.Mode == v1alpha1.NetworkHost &&
+		spec.Nodes.Network.Mode == v1alpha1.NetworkPod {
+		return cluster.Request(unsupported, "spec.nodes.network.mode: going from Host to Pod would strand the DRBD "+
+			"connections in the hosts' network until every node is rebooted: set it back to Host")
+	}
+	return refusePools(s)
+}
+
+// refuseVersion says why the cluster cannot be moved to a release; "" if it can, or runs it.
+func refuseVersion(s *cluster.Facts, to catalogue.Release) string {
+	claim, _ := s.Claim()
+	from, all := s.AcceptedVersion(), s.Catalogue.Versions() // the newest first
+	has := "this cluster runs LINSTOR " + from
+	if s.Cluster.Status.Version == "" || s.LeftVersion() != "" {
+		has = fmt.Sprintf("an earlier cluster has claimed the database for LINSTOR %s (ConfigMap %s/%s)", from,
+			v1alpha1.WorkloadNamespace, resources.ClaimName)
+	}
+	switch {
+	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
+		return fmt.Sprintf("the database was already moved to LINSTOR %s, and the upgrade from %s is not finished; there "+
+			"is no way back, and no other way before it is: set spec.version to %s", claim.UpgradeTo, from, claim.UpgradeTo)
+	case from == "" || from == to.Version || claim.UpgradeTo != "" || to.CanUpgradeFrom(from):
+		return ""
+	case slices.Contains(all[:max(0, slices.Index(all, to.Version))], from):
+		return fmt.Sprintf("%s, and the database cannot go back to %s: set spec.version to %s", has, to.Version, from)
+	default:
+		return fmt.Sprintf("%s; %s takes clusters of the lines %s only: set spec.version to %s, or to a version between "+
+			"the two first", has, to.Version, strings.Join(to.UpgradeFrom, ", "), from)
+	}
+}
+
+func kindList(kinds []v1alpha1.DatabaseKind) string {
+	out := make([]string, 0, len(kinds))
+	for _, k := range kinds {
+		out = append(out, string(k))
+	}
+	return strings.Join(out, ", ")
+}
+
+// refusePools judges the pools of the wanted spec on the members as they are now, as if it were accepted.
+func refusePools(s *cluster.Snapshot) *cluster.HoldRequest {
+	release, _ := s.Catalogue.Release(s.WantedVersion())
+	f := s.Facts
+	f.Target = NewTarget("", cluster.WorkingSpec(s.Cluster, s.WantedVersion()), release, s.Cluster)
+	members := judge.With(f, nil).Members
+	for _, reason := range []v1alpha1.HoldReason{v1alpha1.HoldPoolConflict, v1alpha1.HoldUnsupportedChange} {
+		h := &cluster.HoldRequest{Reason: reason}
+		for _, m := range members {
+			i := slices.IndexFunc(m.Pools, func(p *cluster.MemberPool) bool {
+				return p.Problem != nil && p.Problem.Hold == reason
+			})
+			if i >= 0 {
+				h.Nodes = append(h.Nodes, m.Name)
+				h.Message = cmp.Or(h.Message, m.Pools[i].Problem.Message)
+			}
+		}
+		if len(h.Nodes) > 0 {
+			h.Message += " (" + text.QuoteList(h.Nodes) + ")"
+			return h
+		}
+	}
+	return nil
+}
+
+// Accept keeps the wanted spec as a ControllerRevision. The caller has made sure that it is not refused.
+func Accept(ctx context.Context, in *step.Input) (*step.Acceptance, error) {
+	s := in.Snapshot
+	version := s.WantedVersion()
+	rev := resources.Revision(s.Cluster.Name, nextRevision(s), cluster.WorkingSpec(s.Cluster, version))
+	if s.Kube.Revisions[rev.Name] == nil {
+		if err := in.Writer.Apply(ctx, rev); err != nil {
+			return nil, fmt.Errorf("keep the accepted spec: %w", err)
+		}
+	}
+	kind := connection.Kind(&s.Cluster.Spec.Database)
+	return &step.Acceptance{Revision: rev.Name, Generation: s.Cluster.Generation, Version: version, Database: kind},
+		pruneRevisions(ctx, in, rev.Name)
+}
+
+// nextRevision is the number of the next ControllerRevision that keeps an accepted spec.
+func nextRevision(s *cluster.Snapshot) int64 {
+	var top int64
+	for _, r := range s.Kube.Revisions {
+		top = max(top, r.Revision)
+	}
+	return top + 1
+}
+
+const keptRevisions = 10
+
+// pruneRevisions removes the oldest accepted spec when there are too many. One is added at a time, so one is removed.
+func pruneRevisions(ctx context.Context, in *step.Input, keep string) error {
+	s := in.Snapshot
+	if len(s.Kube.Revisions) < keptRevisions {
+		return nil
+	}
+	oldest := ""
+	for name, r := range s.Kube.Revisions {
+		if name != keep && name != s.Cluster.Status.Target &&
+			(oldest == "" || r.Revision < s.Kube.Revisions[oldest].Revision) {
+			oldest = name
+		}
+	}
+	if oldest == "" {
+		return nil
+	}
+	return in.Writer.Delete(ctx, s.Kube.Revisions[oldest])
+}

@@ -1,0 +1,201 @@
+package specchange_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+func TestWantedVersion(t *testing.T) {
+	newest := catalogue.Embedded().Newest()
+	for _, tc := range []struct {
+		spec, status, claim string
+		want                string
+	}{
+		{"", "", "", newest},
+		{"", "1.34.2", "", "1.34.2"}, // a newer catalogue never moves a cluster
+		{"", "", "1.34.2", "1.34.2"}, // nor does deleting it with Retain and making it again
+		{"", "1.33.3", "1.34.2", "1.33.3"},
+		{"1.33.3", "1.34.2", "1.34.2", "1.33.3"},
+	} {
+		w := clustertest.NewWorld(t, 1)
+		w.Cluster.Spec.Version, w.Cluster.Status.Version = tc.spec, tc.status
+		w.Claim(func(c *resources.ClaimData) { c.Version = tc.claim })
+		if got := w.Raw().WantedVersion(); got != tc.want {
+			t.Errorf("spec %q status %q claim %q: %s", tc.spec, tc.status, tc.claim, got)
+		}
+	}
+}
+
+func TestSpecPending(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*v1alpha1.StorageClusterSpec)
+		want   bool
+	}{
+		{"nothing", func(*v1alpha1.StorageClusterSpec) {}, false},
+		{"suspend", func(s *v1alpha1.StorageClusterSpec) { s.Suspend = true }, false},
+		{"deletion policy", func(s *v1alpha1.StorageClusterSpec) { s.DeletionPolicy = v1alpha1.DeletionDelete }, false},
+		{"the version that it has", func(s *v1alpha1.StorageClusterSpec) { s.Version = catalogue.Embedded().Newest() },
+			false},
+		{"another version", func(s *v1alpha1.StorageClusterSpec) { s.Version = "1.34.2" }, true},
+		{"a pool more", func(s *v1alpha1.StorageClusterSpec) {
+			s.StoragePools = append(s.StoragePools, clustertest.OnDevices("x", "y"))
+		}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 1)
+			tc.change(&w.Cluster.Spec)
+			if w.Snapshot().SpecPending() {
+				t.Error("pending although the generation is the accepted one")
+			}
+			w.Cluster.Generation++
+			if got := w.Snapshot().SpecPending(); got != tc.want {
+				t.Errorf("pending: %t", got)
+			}
+			w.Bare = true
+			if !w.Snapshot().SpecPending() {
+				t.Error("without an accepted spec everything is pending")
+			}
+		})
+	}
+}
+
+func TestRefuse(t *testing.T) {
+	twice := func(a, b v1alpha1.StoragePoolSpec) func(*clustertest.World) {
+		return func(w *clustertest.World) { w.Cluster.Spec.StoragePools = []v1alpha1.StoragePoolSpec{a, b} }
+	}
+	named := func(entry, pool string, nodes map[string]string) v1alpha1.StoragePoolSpec {
+		return v1alpha1.StoragePoolSpec{Name: entry, Pool: pool, NodeSelector: nodes,
+			LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_" + entry}}
+	}
+	disk := func(w *clustertest.World) {
+		w.Node("n01").Devices = []linstor.Device{{Path: "/dev/sdb", Serial: "S1", SizeBytes: 1 << 40}}
+	}
+	for _, tc := range []struct {
+		name  string
+		spoil func(*clustertest.World)
+		hold  v1alpha1.HoldReason // "" if it is accepted
+		says  []string            // parts of the message
+	}{
+		{name: "unchanged", spoil: func(*clustertest.World) {}},
+		{name: "unknown version", spoil: func(w *clustertest.World) { w.Cluster.Spec.Version = "9.9.9" },
+			hold: v1alpha1.HoldUnsupportedChange, says: []string{"9.9.9", catalogue.Embedded().Newest()}},
+		{name: "downgrade", spoil: func(w *clustertest.World) { w.Cluster.Spec.Version = "1.34.2" },
+			hold: v1alpha1.HoldUnsupportedChange, says: []string{"spec.version", "1.34.2"}},
+		{name: "downgrade of retained data", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Version, w.Cluster.Status.Version, w.Bare = "1.34.2", "", true
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"an earlier cluster", "1.35.3", "linstor-claim", "1.34.2"}},
+		{name: "downgrade of a database that a deletion with the policy Delete has emptied",
+			spoil: func(w *clustertest.World) {
+				w.Cluster.Spec.Version, w.Cluster.Status.Version, w.Bare = "1.34.2", "", true
+				w.Claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
+			}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"an earlier cluster", "1.35.3", "linstor-claim", "1.34.2"}},
+		{name: "downgrade while the cache still shows what an earlier cluster released", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Version = "1.34.2"
+			w.Claim(func(c *resources.ClaimData) { c.Version = "1.33.3"; *c = c.Release("earlier") })
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"1.35.3", "1.34.2"}},
+		{name: "older version on another database than the one that was released", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Version, w.Cluster.Status.Version, w.Cluster.Spec.StoragePools, w.Bare = "1.34.2", "", nil, true
+			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
+			w.Claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
+		}},
+		{name: "etcd with a LINSTOR that dropped it", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Database.Etcd = &v1alpha1.EtcdDatabase{Endpoints: []string{"http://e:2379"}}
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"etcd", "kubernetes, postgresql, mariadb"}},
+		{name: "another database", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"jdbc:postgresql://db", "k8s", "linstor-claim"}},
+		{name: "from host to pod network", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost
+			w.Accept()
+			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkPod
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"spec.nodes.network.mode"}},
+		{name: "from pod to host network", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkPod
+			w.Accept()
+			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost
+		}},
+		{name: "one pool twice on a node", spoil: twice(named("aaa", "fast", nil), named("bbb", "FAST", nil)),
+			hold: v1alpha1.HoldPoolConflict, says: []string{"[aaa]", "[bbb]", "fast", "n01"}},
+		{name: "one pool on different nodes",
+			spoil: twice(named("aaa", "fast", map[string]string{"kubernetes.io/hostname": "n01"}),
+				named("bbb", "fast", map[string]string{"kubernetes.io/hostname": "n02"}))},
+		{name: "one disk for two pools", spoil: func(w *clustertest.World) {
+			disk(w)
+			twice(clustertest.OnDevices("aaa", "S*"), clustertest.OnDevices("bbb", "*1"))(w)
+		}, hold: v1alpha1.HoldPoolConflict, says: []string{"[aaa]", "[bbb]", "S1"}},
+		{name: "another volume group for a pool that is there", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.StoragePools[0].LVMThin = &v1alpha1.LVMThinPool{VolumeGroup: "other", ThinPool: "thin"}
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"[ssd]", "other/thin", "vg/thin"}},
+		{name: "another provider for a pool that is there", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.StoragePools[0] = v1alpha1.StoragePoolSpec{Name: "ssd", ZFS: &v1alpha1.ZFSPool{ZPool: "tank"}}
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"ZFS", "LVM_THIN"}},
+		{name: "LINSTOR silent", spoil: func(w *clustertest.World) {
+			w.Silent(fmt.Errorf("x"))
+			w.Cluster.Spec.StoragePools = append(w.Cluster.Spec.StoragePools, named("bbb", "", nil))
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 2)
+			tc.spoil(w)
+			w.Cluster.Generation++
+			before := w.Snapshot()
+			h := specchange.Refuse(before)
+			if (h == nil) != (tc.hold == "") || h != nil && h.Reason != tc.hold {
+				t.Fatalf("%+v, want %q", h, tc.hold)
+			}
+			for _, part := range tc.says {
+				if !strings.Contains(h.Message, part) {
+					t.Errorf("%q does not say %q", h.Message, part)
+				}
+			}
+			if tc.hold == "" {
+				return
+			}
+			w.Phase(v1alpha1.PhaseAssessing, 0)
+			in, r := w.Input()
+			if o := phases.Decide(t.Context(), in); o.Kind != step.KindHold || len(r.Calls)+len(r.Queued) > 0 {
+				t.Errorf("nothing may be touched for a refused spec: %s, %v %v", o.Kind, r.Calls, r.Keys())
+			}
+		})
+	}
+}
+
+func TestRefuseVersion(t *testing.T) {
+	for _, tc := range []struct {
+		name, from, to, edge string
+		says                 string // "" if it may
+	}{
+		{name: "the same", from: "1.34.2", to: "1.34.2"},
+		{name: "the next", from: "1.34.2", to: "1.35.3"},
+		{name: "over one", from: "1.33.3", to: "1.35.3"},
+		{name: "down", from: "1.35.3", to: "1.34.2", says: "cannot go back"},
+		{name: "a jump", from: "1.30.4", to: "1.35.3", says: "lines 1.33, 1.34, 1.35"},
+		{name: "past the edge, on", from: "1.33.3", to: "1.34.2", edge: "1.34.2"},
+		{name: "past the edge, back", from: "1.33.3", to: "1.33.3", edge: "1.34.2", says: "no way back"},
+		{name: "past the edge, further", from: "1.33.3", to: "1.35.3", edge: "1.34.2", says: "set spec.version to 1.34.2"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 3)
+			w.Claim(func(c *resources.ClaimData) { c.Version, c.UpgradeTo = tc.from, tc.edge })
+			to, ok := catalogue.Embedded().Release(tc.to)
+			if !ok {
+				t.Fatal("no such release")
+			}
+			got := specchange.RefuseVersion(w.Raw(), to)
+			if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
+				t.Errorf("refused with %q, want %q", got, tc.says)
+			}
+		})
+	}
+}

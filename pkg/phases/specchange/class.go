@@ -1,0 +1,213 @@
+package specchange
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+)
+
+// Class says what becomes of a change of a field of the spec.
+type Class string
+
+// Classes of spec fields.
+const (
+	// ClassImmediate holds at once, in every phase: nothing that runs or is stored depends on it.
+	ClassImmediate Class = "Immediate"
+	// ClassRolling changes pods, which are restarted by their own rules.
+	ClassRolling Class = "Rolling"
+	// ClassAtNextAssess is taken up when the work in progress is done, at once if there is none.
+	ClassAtNextAssess Class = "AtNextAssess"
+	// ClassPreempt leaves the phase at once, because it may put right what it works on. See Field.In.
+	ClassPreempt Class = "Preempt"
+	// ClassRefused cannot be done to a cluster that exists. CEL refuses it where it can see it, a hold otherwise.
+	ClassRefused Class = "Refused"
+)
+
+// Field is what is known of one field of the spec.
+type Field struct {
+	// Path is the field's path in the manifest; elements of lists with keys are "[]", other lists are one field.
+	Path  string
+	Class Class
+	// Fixes are the states in which a change leaves the work in progress at once, since the field has a part in it.
+	Fixes  []fsm.State
+	Effect string
+}
+
+// In is the class of a change in a state.
+func (f *Field) In(s fsm.State) Class {
+	if slices.Contains(f.Fixes, s) {
+		return ClassPreempt
+	}
+	return f.Class
+}
+
+func states(s ...fsm.State) []fsm.State { return s }
+
+// Fields classifies every field of the spec. It is the only truth: what a ControllerRevision keeps, what interrupts
+// the work in progress, and the table in docs/changing-the-spec.md follow from it.
+func Fields() []Field {
+	const atOnce, rolling, next, refused = ClassImmediate, ClassRolling, ClassAtNextAssess, ClassRefused
+	var (
+		// Where images are pulled and nodes are picked.
+		images  = states(fsm.KernelModule, fsm.Controller, fsm.Satellites)
+		members = states(fsm.KernelModule, fsm.Satellites, fsm.NodeRegistration, fsm.StoragePools)
+		// LINSTOR shows after the registration only that it can use the module.
+		module     = states(fsm.KernelModule, fsm.NodeRegistration)
+		nodes      = states(fsm.NodeRegistration)
+		satellites = states(fsm.Satellites)
+		pools      = states(fsm.StoragePools)
+		controller = states(fsm.Controller)
+		// The database is reached by the controller as well.
+		database = states(fsm.Database, fsm.Controller)
+	)
+	fields := []Field{
+		{"version", rolling, states(fsm.Database, fsm.Controller, fsm.Satellites),
+			"LINSTOR is upgraded; a downgrade or an unknown version is refused"},
+		{"images.registry", rolling, images, "pods are restarted with images from there"},
+		{"images.pullSecrets[]", rolling, images, "pods are restarted with these Secrets"},
+		{"suspend", atOnce, nil, "every change stops, or goes on where it stopped"},
+		{"nodes.nodeSelector", next, members, "nodes join, or leave as removalPolicy says"},
+		{"nodes.tolerations[]", rolling, append(slices.Clone(members), fsm.Controller),
+			"nodes join, or leave as removalPolicy says; the controller is restarted"},
+		{"nodes.network.mode", rolling, states(fsm.Satellites, fsm.NodeRegistration),
+			"Pod to Host restarts the satellites; Host to Pod is refused"},
+		{"nodes.satellite.resources.limits", rolling, satellites, "the satellites are restarted, a few at a time"},
+		{"nodes.satellite.resources.requests", rolling, satellites, "the satellites are restarted, a few at a time"},
+		{"nodes.interfaces[].name", next, nodes, "an interface is added to the nodes, or removed from them"},
+		{"nodes.interfaces[].addressFrom.nodeAnnotation", next, nodes, "the interface gets other addresses"},
+		{"nodes.interfaces[].addressFrom.addressType", next, nodes, "the interface gets other addresses"},
+		{"nodes.interfaces[].preferred", next, nodes, "DRBD's connections move to the preferred interface"},
+		{"nodes.properties", next, nodes, "properties of all nodes are set or removed in LINSTOR"},
+		{"nodes.minReady", atOnce, nil, "fewer or more nodes are enough to go on"},
+		{"nodes.removalPolicy", atOnce, nil, "nodes that leave are treated in the new way"},
+		{"nodes.maxConcurrentEvacuations", atOnce, nil, "more or fewer evacuations are begun; what has begun goes on"},
+		{"nodes.lostAfter", atOnce, nil, "deleted nodes are declared lost sooner, later or never"},
+		{"platform", rolling, states(fsm.KernelModule, fsm.Satellites),
+			"module loaders and satellites are made for the platform"},
+		{"kernelModule.mode", rolling, module,
+			"module loaders are replaced; a module that is loaded stays until the node is rebooted"},
+		{"kernelModule.signingKeySecret", rolling, module,
+			"module loaders are replaced; a module that is loaded stays until the node is rebooted"},
+		{"controller.properties", next, controller, "properties of the cluster are set or removed in LINSTOR"},
+		{"controller.passphraseSecret", rolling, controller, "the controller is restarted; another passphrase is a hold"},
+		{"controller.resources.limits", rolling, controller, "the controller is restarted"},
+		{"controller.resources.requests", rolling, controller, "the controller is restarted"},
+		{"storagePools[].name", next, pools, "an entry more is a new pool; the pool of an entry less is removed from " +
+			"LINSTOR once it is empty"},
+		{"storagePools[].pool", refused, nil, "CEL refuses it: LINSTOR cannot rename a pool"},
+		{"storagePools[].nodeSelector", next, pools,
+			"nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"},
+		{"storagePools[].devices.match[]", next, pools,
+			"nodes without the pool are searched for other disks; a pool that is there stays as it is"},
+		{"storagePools[].devices.optional", next, pools, "nodes without such a disk are fine, or not any more"},
+		{"storagePools[].devices.approval", next, pools,
+			"Manual asks before disks are used from now on; Auto ends such a question"},
+		{"storagePools[].warnUsedPercent", atOnce, nil, "PoolsNearlyFull is evaluated again"},
+		{"storagePools[].properties", next, pools, "properties of the pool are set or removed in LINSTOR"},
+		{"deletionPolicy", atOnce, nil, "a deletion goes by it, also one that has begun"},
+
+		{"database.kubernetes", next, database, "nothing: it is what is used when no other is given"},
+		{"database.etcd.endpoints[]", rolling, database, "the controller is restarted; they must be the same etcd"},
+		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
+	}
+	for _, kind := range []string{"postgresql", "mariadb"} {
+		at := "database." + kind + "."
+		fields = append(fields,
+			Field{at + "host", refused, database, "only before the database is claimed: another server may hold other data"},
+			Field{at + "port", refused, database, "only before the database is claimed: another server may hold other data"},
+			Field{at + "database", refused, nil, "CEL refuses it: another database holds another state"},
+			Field{at + "credentialsSecret", rolling, database, "the controller is restarted"},
+			Field{at + "sslMode", rolling, database, "the controller is restarted"},
+		)
+	}
+	for _, backing := range []string{"lvm.volumeGroup", "lvmThin.volumeGroup", "lvmThin.thinPool", "zfs.zpool",
+		"zfsThin.zpool", "file.directory", "fileThin.directory"} {
+		fields = append(fields, Field{"storagePools[]." + backing, refused, pools,
+			"CEL refuses it, because volumes live there: add an entry with another name"})
+	}
+	return fields
+}
+
+// Working reports whether the phase is one of the chain's: work has begun that can be finished.
+func Working(s *cluster.Facts) bool { return slices.Contains(fsm.Chain(), fsm.State(s.Phase())) }
+
+// Diff lists the paths of the fields that differ, sorted; a path is as in Fields.
+func Diff(a, b *v1alpha1.StorageClusterSpec) []string {
+	var changed []string
+	walkSpec("", reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), func(path string, a, b reflect.Value) {
+		if !equality.Semantic.DeepEqual(a.Interface(), b.Interface()) {
+			changed = append(changed, path)
+		}
+	})
+	slices.Sort(changed)
+	return slices.Compact(changed)
+}
+
+// specTypes is the package whose types are looked into; types of others are single fields.
+var specTypes = reflect.TypeFor[v1alpha1.StorageClusterSpec]().PkgPath()
+
+// walkSpec visits every field of two values of one type side by side. A pointer that is nil is looked at as if it
+// pointed to an empty value, and an entry that one list lacks as an empty entry.
+func walkSpec(path string, a, b reflect.Value, visit func(path string, a, b reflect.Value)) {
+	t := a.Type()
+	switch {
+	case t.Kind() == reflect.Pointer && isSection(t.Elem()):
+		walkSpec(path, pointee(a), pointee(b), visit)
+	case t.Kind() == reflect.Slice && isKeyed(t.Elem()):
+		for _, name := range append(keysOf(a), keysOf(b)...) {
+			walkSpec(path+"[]", entry(a, name), entry(b, name), visit)
+		}
+	case t.Kind() == reflect.Slice:
+		visit(path+"[]", a, b)
+	case isSection(t):
+		for i := range t.NumField() {
+			name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
+			walkSpec(strings.TrimPrefix(path+"."+name, "."), a.Field(i), b.Field(i), visit)
+		}
+	default:
+		visit(path, a, b)
+	}
+}
+
+// isSection reports whether a type has fields of its own to be looked at.
+func isSection(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.PkgPath() == specTypes && t.NumField() > 0
+}
+
+func isKeyed(t reflect.Type) bool {
+	f, ok := reflect.StructField{}, false
+	if t.Kind() == reflect.Struct && t.PkgPath() == specTypes {
+		f, ok = t.FieldByName("Name")
+	}
+	return ok && f.Tag.Get("json") == "name"
+}
+
+func pointee(v reflect.Value) reflect.Value {
+	if v.IsNil() {
+		return reflect.Zero(v.Type().Elem())
+	}
+	return v.Elem()
+}
+
+func keysOf(list reflect.Value) []string {
+	var out []string
+	for i := range list.Len() {
+		out = append(out, list.Index(i).FieldByName("Name").String())
+	}
+	return out
+}
+
+func entry(list reflect.Value, name string) reflect.Value {
+	for i := range list.Len() {
+		if e := list.Index(i); e.FieldByName("Name").String() == name {
+			return e
+		}
+	}
+	return reflect.Zero(list.Type().Elem())
+}

@@ -1,0 +1,80 @@
+package step
+
+import (
+	"context"
+	"fmt"
+	"reflect"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
+)
+
+// Matches reports whether a live object is what a builder wants: every field that the builder sets has that value, or
+// what a mutating policy makes of it. Fields that the API server or others fill in do not count.
+func Matches[T client.Object](live, want T) bool {
+	if !present(live) || live.GetDeletionTimestamp() != nil {
+		return false
+	}
+	data := true
+	switch w := any(want).(type) {
+	case *corev1.ConfigMap:
+		data = equality.Semantic.DeepEqual(w.Data, any(live).(*corev1.ConfigMap).Data)
+	case *corev1.Secret:
+		data = equality.Semantic.DeepEqual(w.Data, any(live).(*corev1.Secret).Data)
+	case *appsv1.ControllerRevision: // its name is the hash of its data
+	case *appsv1.DaemonSet, *appsv1.Deployment, *corev1.Service:
+		return drift.Fits(live, want)
+	default: // nobody knows which fields count
+		return false
+	}
+	return data && drift.Holds(live.GetLabels(), want.GetLabels()) &&
+		drift.Holds(live.GetAnnotations(), want.GetAnnotations())
+}
+
+// present reports whether there is an object behind the interface.
+func present(o client.Object) bool { return !reflect.ValueOf(o).IsNil() }
+
+// ApplyIfDiffers makes an object as wanted, if it is not.
+func ApplyIfDiffers[T client.Object](ctx context.Context, in *Input, live, want T) error {
+	if Matches(live, want) {
+		return nil
+	}
+	return in.Writer.Apply(ctx, want)
+}
+
+// ApplyDaemonSet makes a DaemonSet as wanted, if it is not.
+func (in *Input) ApplyDaemonSet(ctx context.Context, want *appsv1.DaemonSet) error {
+	return ApplyIfDiffers(ctx, in, in.Snapshot.Kube.DaemonSets[want.Name], want)
+}
+
+// ApplyClaim writes the claim, unless it changed since it was read: a claim made from an old one could lose what
+// another writer has put there. One that could not be read is never replaced.
+func (in *Input) ApplyClaim(ctx context.Context, data resources.ClaimData) error {
+	s := in.Snapshot
+	if err := s.ClaimErr; err != nil {
+		return err
+	}
+	cm := resources.Claim(s.Cluster.Name, data)
+	if live := s.Kube.ConfigMaps[resources.ClaimName]; live != nil {
+		cm.ResourceVersion = live.ResourceVersion
+	}
+	return in.Writer.Apply(ctx, cm)
+}
+
+// ForeignNote says, as the end of a message, which fields of a live object a mutating policy has set; "" if none.
+func ForeignNote[T client.Object](kind string, live, want T) string {
+	if !present(live) {
+		return ""
+	}
+	fields := drift.ForeignFields(live, want)
+	if len(fields) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("; a policy sets fields of %s %s: %s", kind, live.GetName(), strings.Join(fields, ", "))
+}

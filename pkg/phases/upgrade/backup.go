@@ -1,0 +1,78 @@
+package upgrade
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+const backupTask = "upgrade/backup"
+
+// readBackup begins to read the backup of the database that the migration made, once the new controller answers.
+func readBackup(in *step.Input) {
+	s := in.Snapshot
+	u := s.Upgrade
+	if u == nil || u.Step != v1alpha1.UpgradeController || s.Evidence[fsm.Controller].State != cluster.Satisfied ||
+		!backupAwaited(s) {
+		return
+	}
+	since, err := began(u)
+	if err != nil || backupRead(in) {
+		return
+	}
+	optional := sameLine(u.From, u.To)
+	in.Tasks.Ensure(work.Task{Key: backupTask, Input: backupInput(u), Do: func(ctx context.Context) error {
+		name, err := in.Backups.Read(ctx, u.To, since)
+		if err == nil && name == "" && !optional {
+			return fmt.Errorf("no Secret of type %s was made by LINSTOR %s since %s", backup.TypeBackup, u.To,
+				since.Format(time.RFC3339))
+		}
+		return err
+	}})
+}
+
+// backupAwaited reports whether the image makes a backup of the database that must be read back whole. A database that
+// is not in Kubernetes was backed up by a human before; and where the two versions are of one line there may have been
+// nothing to migrate, and then the image makes none.
+func backupAwaited(s *cluster.Snapshot) bool {
+	return connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes && !s.Upgrade.Skipped
+}
+
+func began(u *cluster.Upgrade) (time.Time, error) {
+	return time.Parse(time.RFC3339, u.Claim.UpgradeSince)
+}
+
+func backupInput(u *cluster.Upgrade) string { return pair(u) + u.Claim.UpgradeSince }
+
+func backupRead(in *step.Input) bool {
+	st := in.Tasks.State(backupTask)
+	return !st.DoneAt.IsZero() && st.Err == nil && st.Input == backupInput(in.Snapshot.Upgrade)
+}
+
+func sameLine(a, b string) bool {
+	cut := func(v string) string { return v[:strings.LastIndex(v, ".")+1] }
+	return cut(a) == cut(b)
+}
+
+func recordBackup(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	claim := s.Upgrade.Claim
+	switch {
+	case connection.Kind(&s.Target.Spec.Database) != v1alpha1.DatabaseKubernetes:
+		claim.BackupRead = "confirmed"
+	case s.Upgrade.Skipped:
+		claim.BackupRead = "skipped"
+	default:
+		claim.BackupRead = "read"
+	}
+	return in.ApplyClaim(ctx, claim)
+}

@@ -1,0 +1,82 @@
+package upgrade
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// blockers say why an upgrade must not begin now; none if it may. While there are any the cluster stays in Upgrading
+// (row "blocked" of the gate), and goes to HumanIntervention when that state's deadline passes (Hold).
+func blockers(s *cluster.Snapshot) []string {
+	var out []string
+	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if e := s.Evidence[fsm.Controller]; e.State != cluster.Satisfied {
+		add("the controller is not as wanted: %s", e.Message)
+		return out // nothing else can be known
+	}
+	offline := s.Where(func(m *cluster.Member) bool {
+		return !m.Online && m.State != v1alpha1.NodeHeld && !m.Maintenance
+	})
+	if len(offline) > 0 {
+		add("%s: not ONLINE in LINSTOR", satellites.MemberNames(offline))
+	}
+	if s.Frozen() {
+		add("many nodes failed at once")
+	}
+	if r := s.Roll; len(r.Outdated)+len(r.Restarting) > 0 {
+		add("satellites are being restarted (%s)", satellites.Message(&r))
+	}
+	return append(out, unsettled(s)...)
+}
+
+func unsettled(s *cluster.Snapshot) []string {
+	var out []string
+	v := s.Linstor.View
+	for _, m := range s.Members {
+		if n := m.Linstor; n != nil && (n.HasFlag(linstor.FlagEvacuate) || n.HasFlag(linstor.FlagDelete)) {
+			out = append(out, fmt.Sprintf("node %s is being evacuated or removed", m.Name))
+		}
+	}
+	if !v.ResourcesKnown {
+		return append(out, "it is not known yet which copies of volumes are UpToDate")
+	}
+	for i := range v.Resources {
+		c := &v.Resources[i]
+		if m := s.MemberByName(c.Node); m != nil && (m.Maintenance || m.State == v1alpha1.NodeHeld) {
+			continue
+		}
+		if c.Diskful && !settled(c) {
+			out = append(out, fmt.Sprintf("the copy of volume %s on %s is %s", c.Name, c.Node, text.QuoteList(c.States)))
+		}
+	}
+	if more := len(out) - 3; more > 0 {
+		out = append(out[:3], fmt.Sprintf("and %d more", more))
+	}
+	return out
+}
+
+// settled reports whether nothing goes on with a copy. "Created" is one without DRBD (linstor-server, storage layer).
+func settled(c *linstor.Resource) bool {
+	busy := slices.ContainsFunc(c.States, func(st string) bool { return st != "UpToDate" && st != "Created" })
+	return !busy && !c.HasFlag(linstor.FlagDelete) && !c.HasFlag(linstor.FlagEvacuate)
+}
+
+// backupNeeded is the hold for a database that LINSTOR's image does not back up; nil if it does, or a human has.
+func backupNeeded(s *cluster.Snapshot) *cluster.HoldRequest {
+	u := s.Upgrade
+	kind := connection.Kind(&s.Target.Spec.Database)
+	if kind == v1alpha1.DatabaseKubernetes || u.Claim.BackupConfirmed == pair(u) {
+		return nil
+	}
+	return cluster.Request(v1alpha1.HoldBackupTooOld, "LINSTOR %s migrates the database (%s) with no way back, and "+
+		"makes no backup of it. Make one now, and answer backup-confirmed; or set spec.version back to %s",
+		u.To, kind, u.From)
+}

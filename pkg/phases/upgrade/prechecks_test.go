@@ -1,0 +1,182 @@
+package upgrade_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// precheckScenarios are about the step before the edge.
+func precheckScenarios() []scenario {
+	const waiver = "1.34.2>1.35.3:Prechecks"
+	confirmed := func(w *clustertest.World) {
+		w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.34.2>1.35.3" })
+	}
+	silent := func(w *clustertest.World) { w.Silent(errors.New("refused")) }
+	copies := func(state string) func(*clustertest.World) {
+		return func(w *clustertest.World) {
+			w.Copies("a n01 n02")
+			w.CopyState("a", "n02", state)
+		}
+	}
+	out := []scenario{
+		{name: "all well", rule: "fit", says: "the cluster is fit for the upgrade"},
+		{name: "a node is offline", spoil: offline("n02"), rule: "blocked", says: "n02: not ONLINE"},
+		{name: "a node is not registered", spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n02") },
+			rule: "blocked", says: "n02: not ONLINE"},
+		{name: "a node under maintenance is offline", spoil: maintained, rule: "fit"},
+		{name: "an evacuation", spoil: func(w *clustertest.World) { w.Node("n02").Flags = []string{linstor.FlagEvacuate} },
+			rule: "blocked", says: "n02 is being evacuated"},
+		{name: "a resync", spoil: copies("SyncTarget(12.00%)"), rule: "blocked",
+			says: "the copy of volume a on n02 is SyncTarget"},
+		{name: "copies not known", spoil: func(w *clustertest.World) { w.Linstor.View.ResourcesKnown = false },
+			rule: "blocked", says: "not known yet which copies"},
+		{name: "a copy's state not known", spoil: copies(""), rule: "blocked", says: "volume a on n02"},
+		{name: "volumes without DRBD", spoil: copies("Created"), rule: "fit"},
+		{name: "satellites restart", spoil: func(w *clustertest.World) { w.Outdate("n02") },
+			rule: "blocked", says: "satellites are being restarted"},
+		{name: "LINSTOR is silent", spoil: silent, rule: "blocked", says: "the controller is not as wanted"},
+		{name: "waived", spoil: all(offline("n02"), waived(waiver)), rule: "fit"},
+		{name: "waived, but LINSTOR is silent", spoil: all(waived(waiver), silent),
+			rule: "blocked", says: "the controller is not as wanted"},
+		{name: "waived for another upgrade", spoil: all(offline("n02"), waived("1.33.3>1.35.3:Prechecks")),
+			rule: "blocked", says: "n02: not ONLINE"},
+		{name: "an external database", before: external, rule: "no-backup", hold: v1alpha1.HoldBackupTooOld,
+			says: "makes no backup"},
+		{name: "an external database, and a node is offline", before: external, spoil: offline("n02"),
+			rule: "blocked", says: "n02: not ONLINE"},
+		{name: "an external database with a backup", before: external, spoil: confirmed, rule: "fit"},
+	}
+	for i := range out {
+		out[i].step = v1alpha1.UpgradePrechecks
+		switch out[i].rule {
+		case "fit":
+			out[i].claim = crossed
+		case "blocked":
+			out[i].overdue = v1alpha1.HoldUpgradeBlocked
+		}
+	}
+	return out
+}
+
+func TestPrechecks(t *testing.T) {
+	for _, tc := range precheckScenarios() {
+		t.Run(tc.name, tc.check)
+	}
+}
+
+func TestExternalDatabaseNeedsABackup(t *testing.T) {
+	w := clustertest.NewWorld(t, 3)
+	external(w)
+	w.Upgrading(v1alpha1.UpgradePrechecks)
+	in, r := w.Input()
+	o := phases.Decide(t.Context(), in)
+	if h := o.Hold; h == nil || h.Reason != v1alpha1.HoldBackupTooOld {
+		t.Fatalf("outcome %+v", o)
+	}
+	if clustertest.AppliedClaim(t, r) != nil {
+		t.Error("the upgrade went on without a word about the backup")
+	}
+
+	open := &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldBackupTooOld,
+		Options: holdkind.Of(v1alpha1.HoldBackupTooOld).Options}
+	w.Phase(v1alpha1.PhaseHumanIntervention, 0)
+	w.Cluster.Status.Hold = open
+	in, r = w.Input()
+	in.Answer = &hold.Answer{Hold: open, Option: v1alpha1.OptionBackupConfirmed, Cluster: true}
+	if o := phases.Decide(t.Context(), in); o.Event != "" {
+		t.Errorf("the hold was let go before the answer was stored: %+v", o)
+	}
+	claim := clustertest.AppliedClaim(t, r)
+	if claim == nil || claim.BackupConfirmed != "1.34.2>1.35.3" {
+		t.Fatalf("claim %+v", claim)
+	}
+	w.Claim(func(c *resources.ClaimData) { *c = *claim })
+	in, _ = w.Input()
+	in.Answer = &hold.Answer{Hold: open, Option: v1alpha1.OptionBackupConfirmed, Cluster: true}
+	if o := phases.Decide(t.Context(), in); o.Event != fsm.Resumed {
+		t.Errorf("outcome %+v", o)
+	}
+	w.Phase(v1alpha1.PhaseUpgrading, 0)
+	in, r = w.Input()
+	phases.Decide(t.Context(), in)
+	if claim := clustertest.AppliedClaim(t, r); claim == nil || claim.UpgradeTo != clustertest.ToVersion {
+		t.Errorf("claim %+v", claim)
+	}
+
+	// Taking the version back ends the question.
+	w.Phase(v1alpha1.PhaseHumanIntervention, 0)
+	w.Cluster.Spec.Version, w.Cluster.Generation = clustertest.FromVersion, 2
+	in, _ = w.Input()
+	if o := phases.Decide(t.Context(), in); o.Event != fsm.SpecChanged {
+		t.Errorf("outcome %+v", o)
+	}
+}
+
+// TestUpgradeAndLeaving: the checks wait for nodes that are on their way out, so that these have to get there.
+func TestUpgradeAndLeaving(t *testing.T) {
+	const forgotten = "label n02 member=- os=- platform=-"
+	for _, tc := range []struct {
+		name  string
+		step  v1alpha1.UpgradeStep
+		spoil func(*clustertest.World)
+		tasks []string // of the node that leaves
+		calls bool     // whether its labels go
+	}{
+		{name: "one that was never registered", step: v1alpha1.UpgradePrechecks, calls: true,
+			spoil: func(w *clustertest.World) {
+				w.Leaves(v1alpha1.NodesEvacuate, "n02")
+				delete(w.Linstor.View.Nodes, "n02")
+			}},
+		{name: "the same under the policy Retain", step: v1alpha1.UpgradePrechecks, calls: true,
+			spoil: func(w *clustertest.World) {
+				w.Leaves(v1alpha1.NodesRetain, "n02")
+				delete(w.Linstor.View.Nodes, "n02")
+			}},
+		{name: "the same while satellites restart", step: v1alpha1.UpgradeSatellites, calls: true,
+			spoil: func(w *clustertest.World) {
+				w.Leaves(v1alpha1.NodesEvacuate, "n02")
+				delete(w.Linstor.View.Nodes, "n02")
+			}},
+		{name: "one that is empty by now", step: v1alpha1.UpgradePrechecks, tasks: []string{"leave/n02"},
+			spoil: func(w *clustertest.World) {
+				w.Leaves(v1alpha1.NodesEvacuate, "n02")
+				w.LeavingSince("n02")
+				w.Node("n02").Flags = []string{linstor.FlagEvacuate}
+			}},
+		{name: "one that has not begun", step: v1alpha1.UpgradePrechecks, spoil: func(w *clustertest.World) {
+			w.Leaves(v1alpha1.NodesEvacuate, "n02")
+			w.LeavingSince("n02")
+			w.Spread("a@n02 UpToDate", "a@n03 UpToDate")
+		}},
+		{name: "one that is empty, beyond the edge", step: v1alpha1.UpgradeSatellites, spoil: func(w *clustertest.World) {
+			w.Leaves(v1alpha1.NodesEvacuate, "n02")
+			w.LeavingSince("n02")
+		}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 4)
+			w.Upgrading(tc.step)
+			tc.spoil(w)
+			in, r := w.Input()
+			if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait {
+				t.Fatalf("%+v", o)
+			}
+			tasks := slices.DeleteFunc(r.Keys(), func(k string) bool { return !strings.HasPrefix(k, "leave/") })
+			if !slices.Equal(tasks, tc.tasks) || slices.Contains(r.Calls, forgotten) != tc.calls {
+				t.Errorf("tasks %q, calls %q", tasks, r.Calls)
+			}
+		})
+	}
+}

@@ -1,0 +1,35 @@
+package upgrade
+
+import (
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
+)
+
+type progressOf struct {
+	u *cluster.Upgrade
+	// behind is the number of satellites that still run the old version and could be restarted.
+	behind int
+}
+
+// progress finds the step. Once the claim names the new version no old controller may touch the database.
+var progress = decisiontable.Table[*progressOf]{
+	Title: "The step of an upgrade",
+	Intro: "While the claim names another version than the accepted spec. The claim remembers how far the upgrade is.",
+	Rows: []decisiontable.Row[*progressOf]{
+		stepRow("prechecks", "the claim does not name the new version: nothing is changed yet", v1alpha1.UpgradePrechecks,
+			func(c *progressOf) bool { return c.u.Claim.UpgradeTo == "" }),
+		stepRow("controller", "the claim does not say that the backup of the database was read, or that there is none",
+			v1alpha1.UpgradeController, func(c *progressOf) bool { return c.u.Claim.BackupRead == "" }),
+		stepRow("satellites", "satellites that could be restarted run the old version, and nobody has waived them",
+			v1alpha1.UpgradeSatellites, func(c *progressOf) bool {
+				return c.behind > 0 && c.u.Claim.SkippedChecks != pair(c.u)+":"+string(v1alpha1.UpgradeSatellites)
+			}),
+		stepRow("verify", "no satellite is behind", v1alpha1.UpgradeVerify, nil),
+	},
+}
+
+func stepRow(name, when string, to v1alpha1.UpgradeStep, holds func(*progressOf) bool) decisiontable.Row[*progressOf] {
+	return decisiontable.Row[*progressOf]{Name: name, When: when, Then: "step `" + string(to) + "`", Holds: holds,
+		Decide: func(c *progressOf) { c.u.Step = to }}
+}

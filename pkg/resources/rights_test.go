@@ -1,0 +1,175 @@
+package resources_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	admissionv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// rulesOf are the rules that a ServiceAccount is bound to, by the namespace that they hold in; "" is the whole
+// cluster.
+func rulesOf(t *testing.T, objects []client.Object, account, accountNamespace string) map[string][]rbacv1.PolicyRule {
+	t.Helper()
+	is := func(subjects []rbacv1.Subject) bool {
+		return slices.ContainsFunc(subjects, func(s rbacv1.Subject) bool {
+			return s.Kind == rbacv1.ServiceAccountKind && s.Name == account && s.Namespace == accountNamespace
+		})
+	}
+	out := map[string][]rbacv1.PolicyRule{}
+	for _, b := range only[*rbacv1.ClusterRoleBinding](objects) {
+		if is(b.Subjects) {
+			out[""] = append(out[""], find[*rbacv1.ClusterRole](t, objects, "", b.RoleRef.Name).Rules...)
+		}
+	}
+	for _, b := range only[*rbacv1.RoleBinding](objects) {
+		if is(b.Subjects) {
+			if b.RoleRef.Kind != "Role" {
+				t.Errorf("RoleBinding %s/%s binds a %s", b.Namespace, b.Name, b.RoleRef.Kind)
+				continue
+			}
+			out[b.Namespace] = append(out[b.Namespace], find[*rbacv1.Role](t, objects, b.Namespace, b.RoleRef.Name).Rules...)
+		}
+	}
+	return out
+}
+
+// TestOperatorRights lists all that the operator may do. A right more is a decision, so it needs a change here.
+func TestOperatorRights(t *testing.T) {
+	got := map[string][]string{}
+	for namespace, rules := range rulesOf(t, manifest(t), operatorName, v1alpha1.OperatorNamespace) {
+		for _, r := range rules {
+			if len(r.NonResourceURLs)+len(r.ResourceNames) != 0 {
+				t.Errorf("rule %v names URLs or objects", r)
+			}
+			for _, group := range r.APIGroups {
+				for _, resource := range r.Resources {
+					got[namespace] = append(got[namespace], group+"/"+resource+": "+strings.Join(r.Verbs, ","))
+				}
+			}
+		}
+		slices.Sort(got[namespace])
+	}
+	const all = "list,watch,create,patch,delete"
+	want := map[string][]string{
+		"": {
+			"/nodes: list,watch,patch",
+			"/persistentvolumes: list,watch",
+			"authentication.k8s.io/tokenreviews: create",
+			"authorization.k8s.io/subjectaccessreviews: create",
+			"internal.linstor.linbit.com/nodes: list",
+			"storage.linstor.dev/storageclusters/status: patch",
+			"storage.linstor.dev/storageclusters: list,watch,patch",
+		},
+		v1alpha1.WorkloadNamespace: {
+			"/configmaps: " + all, "/pods: list,watch,delete", "/secrets: " + all, "/services: " + all,
+			"apps/controllerrevisions: " + all, "apps/daemonsets: " + all, "apps/deployments: " + all,
+		},
+		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
+		"default":                  {"events.k8s.io/events: create,patch"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights (-want +got):\n%s", diff)
+	}
+}
+
+// TestNoDangerousRights checks every role of the file, the operator's and LINSTOR's, for what none may have.
+func TestNoDangerousRights(t *testing.T) {
+	objects := manifest(t)
+	for _, r := range only[*rbacv1.ClusterRole](objects) {
+		checkRules(t, r.Name, "", r.Rules)
+		if r.Labels["rbac.authorization.k8s.io/aggregate-to-edit"]+
+			r.Labels["rbac.authorization.k8s.io/aggregate-to-admin"] != "" {
+			t.Errorf("ClusterRole %s becomes part of edit or admin", r.Name)
+		}
+		if r.Labels["rbac.authorization.k8s.io/aggregate-to-view"] != "" && r.Name != "storagecluster-viewer" {
+			t.Errorf("ClusterRole %s becomes part of view", r.Name)
+		}
+	}
+	for _, r := range only[*rbacv1.Role](objects) {
+		checkRules(t, r.Name, r.Namespace, r.Rules)
+	}
+}
+
+// checkRules checks the rules of a role for what none may have. The namespace of a ClusterRole is "".
+func checkRules(t *testing.T, role, namespace string, rules []rbacv1.PolicyRule) {
+	t.Helper()
+	for _, r := range rules {
+		for _, group := range r.APIGroups {
+			for _, resource := range r.Resources {
+				checkRight(t, role, namespace, group, resource, r.Verbs)
+			}
+		}
+		if slices.ContainsFunc(r.Verbs,
+			func(v string) bool { return slices.Contains([]string{"escalate", "bind", "impersonate"}, v) }) {
+			t.Errorf("%s: %v", role, r.Verbs)
+		}
+	}
+}
+
+// checkRight checks what a role may do with one resource.
+func checkRight(t *testing.T, role, namespace, group, resource string, verbs []string) {
+	t.Helper()
+	writes := slices.ContainsFunc(verbs,
+		func(v string) bool { return !slices.Contains([]string{"get", "list", "watch"}, v) })
+	switch {
+	case slices.Contains(verbs, "*"), group == "*", resource == "*" && group != "internal.linstor.linbit.com":
+		t.Errorf("%s: %s/%s has a wildcard", role, group, resource)
+	case group == rbacv1.GroupName:
+		t.Errorf("%s: has rights on roles and bindings", role)
+	case strings.HasPrefix(resource, "serviceaccounts"), strings.HasPrefix(resource, "pods/"),
+		resource == "nodes/proxy":
+		t.Errorf("%s: has rights on %s", role, resource)
+	case resource == "secrets" && namespace != v1alpha1.WorkloadNamespace:
+		t.Errorf("%s: has rights on Secrets in %q", role, namespace)
+	case resource == "customresourcedefinitions" && writes && role != "linstor-controller":
+		t.Errorf("%s: may change definitions", role)
+	case group == "admissionregistration.k8s.io", group == "certificates.k8s.io":
+		t.Errorf("%s: has rights on %s", role, group)
+	}
+}
+
+// TestServiceAccounts checks that the builders name ServiceAccounts that exist, that policies name users that exist,
+// and that those without a need for it have no rights and no token.
+func TestServiceAccounts(t *testing.T) {
+	objects := manifest(t)
+	for name, w := range pods(t) {
+		account := find[*corev1.ServiceAccount](t, objects, v1alpha1.WorkloadNamespace, w.template.Spec.ServiceAccountName)
+		rights := rulesOf(t, objects, account.Name, account.Namespace)
+		if account.Name == resources.ControllerName {
+			if len(rights) == 0 {
+				t.Errorf("%s: ServiceAccount %s has no rights", name, account.Name)
+			}
+			continue
+		}
+		// OpenShift's word for what a pod may be is no right on the API.
+		constraints := []rbacv1.PolicyRule{{Verbs: []string{"use"}, APIGroups: []string{"security.openshift.io"},
+			Resources: []string{"securitycontextconstraints"}, ResourceNames: []string{"privileged"}}}
+		if diff := cmp.Diff(map[string][]rbacv1.PolicyRule{v1alpha1.WorkloadNamespace: constraints}, rights); diff != "" ||
+			account.AutomountServiceAccountToken == nil || *account.AutomountServiceAccountToken {
+			t.Errorf("%s: ServiceAccount %s has other rights or a token (-want +got):\n%s", name, account.Name, diff)
+		}
+		if mounts := w.template.Spec.AutomountServiceAccountToken; mounts == nil || *mounts {
+			t.Errorf("%s: its pods get a token", name)
+		}
+	}
+	for _, p := range only[*admissionv1.ValidatingAdmissionPolicy](objects) {
+		for _, c := range p.Spec.MatchConditions {
+			user, ok := strings.CutPrefix(c.Expression, "request.userInfo.username == 'system:serviceaccount:")
+			namespace, name, _ := strings.Cut(strings.TrimSuffix(user, "'"), ":")
+			if !ok {
+				t.Errorf("policy %s: condition %s", p.Name, c.Expression)
+				continue
+			}
+			find[*corev1.ServiceAccount](t, objects, namespace, name)
+		}
+	}
+}

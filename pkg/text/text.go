@@ -1,0 +1,72 @@
+// Package text counts, lists and shortens what messages are made of.
+package text
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// StatusLine is how long a message in a status can be, in characters.
+const StatusLine = 256
+
+// OneLine makes a message fit for a status: one line, its end kept because errors come last.
+func OneLine(s string) string { return Tail(s, StatusLine) }
+
+// Tail is the end of a text in one line.
+func Tail(s string, limit int) string {
+	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	if r := []rune(s); len(r) > limit {
+		return "…" + string(r[len(r)-limit+1:])
+	}
+	return s
+}
+
+// NodesOf is a number of nodes in words.
+func NodesOf(n int) string { return Amount(n, "node", "nodes") }
+
+// Amount is a number of things, in the singular for one.
+func Amount(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// MostResources bounds the names of volumes in holds and messages.
+const MostResources = 10
+
+// ListSome names ten at most and counts the rest.
+func ListSome(names []string) string {
+	return Listed(names[:min(len(names), MostResources)], len(names))
+}
+
+// QuoteList names three examples at most.
+func QuoteList(names []string) string { return Listed(names[:min(len(names), 3)], len(names)) }
+
+// Listed is a list of n things of which these are named.
+func Listed(names []string, n int) string {
+	out := strings.Join(names, ", ")
+	if n > len(names) {
+		out += fmt.Sprintf(" and %d more", n-len(names))
+	}
+	return out
+}
+
+// JSONBytes is the size of a value's JSON; 0 for a value that has none.
+func JSONBytes(v any) int {
+	data, _ := json.Marshal(v)
+	return len(data)
+}
+
+// Digest is a short fingerprint of a value's JSON.
+func Digest(v any) string {
+	b, err := json.Marshal(v)
+	if err != nil {
+		panic(fmt.Sprintf("marshal %T: %v", v, err)) // only values of our own types come here
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:8])
+}

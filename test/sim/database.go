@@ -1,0 +1,289 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Database is a controller's database. It outlives controllers.
+type Database struct {
+	world       *World
+	url         string
+	unreachable bool
+	user        string
+	password    string
+	broken      string // why a migration fails, "" if it does not
+	corrupted   bool
+	openedBy    []string
+
+	content
+}
+
+// content is what LINSTOR wrote to a database.
+type content struct {
+	written    bool
+	schema     version // the LINSTOR version whose schema it has
+	props      map[string]string
+	nodes      map[string]*node
+	nodeConns  map[string]*nodeConn
+	poolDfns   map[string]*poolDfn
+	rscDfns    map[string]*rscDfn
+	nextMinor  int
+	passphrase string // the master passphrase, "" if none is set
+}
+
+// Database returns the database behind a connection_url, credentials left out, as it is written in linstor.toml; it is
+// made when it is first asked for. "k8s" is the database in the Kubernetes API.
+func (w *World) Database(url string) *Database {
+	w.lock()
+	defer w.mu.Unlock()
+	return w.database(withoutCredentials(url))
+}
+
+func (w *World) database(url string) *Database {
+	url, _, _ = strings.Cut(url, "?") // parameters are about the connection, not about the data
+	db := w.databases[url]
+	if db == nil {
+		db = &Database{world: w, url: url}
+		db.wipe()
+		w.databases[url] = db
+	}
+	return db
+}
+
+func (d *Database) wipe() {
+	d.corrupted = false
+	d.content = content{
+		props: map[string]string{}, nodes: map[string]*node{}, nodeConns: map[string]*nodeConn{},
+		poolDfns: map[string]*poolDfn{},
+		rscDfns:  map[string]*rscDfn{}, nextMinor: 1000,
+	}
+}
+
+// SetUnreachable makes the database unreachable, or reachable again. A controller that runs goes on with what it has
+// in memory, but its health fails (SQL) and nothing can be written.
+func (d *Database) SetUnreachable(unreachable bool) {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	d.unreachable = unreachable
+}
+
+// SetCredentials sets the user and password without which nobody can open the database. Two empty strings let
+// everybody.
+func (d *Database) SetCredentials(user, password string) {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	d.user, d.password = user, password
+}
+
+// SetMigrationError makes every migration fail with that message; "" ends it.
+func (d *Database) SetMigrationError(message string) {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	d.broken = message
+}
+
+// LocalID is the property Cluster/LocalID, which identifies this LINSTOR; "" if none has been written.
+func (d *Database) LocalID() string {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	return d.props[propLocalID]
+}
+
+// SchemaVersion is the LINSTOR version that last migrated the database, such as "1.35.3"; "" if there was none.
+func (d *Database) SchemaVersion() string {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	if !d.written {
+		return ""
+	}
+	return d.schema.String()
+}
+
+// NeedsMigration reports whether a LINSTOR of that version would migrate the data that is there; the entry point of
+// its image makes a backup first.
+func (d *Database) NeedsMigration(to string) bool {
+	v, err := parseVersion(to)
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	return err == nil && d.written && v.newerThan(d.schema)
+}
+
+// Empty reports whether no LINSTOR has ever written to the database, or it has been wiped since.
+func (d *Database) Empty() bool {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	return !d.written
+}
+
+// Corrupted reports whether two processes had the database open at once.
+func (d *Database) Corrupted() bool {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	return d.corrupted
+}
+
+// Nodes returns the names of the nodes in the database, in LINSTOR's order.
+func (d *Database) Nodes() []string {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	var names []string
+	for _, n := range d.sortedNodes() {
+		names = append(names, n.name)
+	}
+	return names
+}
+
+// Wipe empties the database. Credentials and faults stay.
+func (d *Database) Wipe() {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	d.wipe()
+}
+
+// Exchange gives each of two databases the other's content. No process may have one of them open.
+func (d *Database) Exchange(with *Database) {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	if who := append(slices.Clone(d.openedBy), with.openedBy...); len(who) > 0 {
+		d.world.violate("exchanged-under-a-process database=%s: %s had it open", d.url, strings.Join(who, " and "))
+	}
+	d.content, with.content = with.content, d.content
+}
+
+// SeedForeign fills the database with the data of another LINSTOR, at version 1.33.3, with these nodes. They have
+// addresses in 192.0.2.0/24, where nothing answers.
+func (d *Database) SeedForeign(localID string, nodes ...string) {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	d.wipe()
+	d.migrate(version{1, 33, 3})
+	d.props[propLocalID] = localID
+	for i, name := range nodes {
+		n := d.newNode(name, typeSatellite)
+		n.addNet(&netIf{name: "default", address: "192.0.2." + itoa(i+1), port: 3366, encryption: encPlain,
+			uuid: d.world.newUUID()})
+		d.nodes[key(name)] = n
+	}
+}
+
+// open counts a process that uses the database. Two at once destroy it.
+func (d *Database) open(who string) (closeDB func()) {
+	if len(d.openedBy) > 0 {
+		d.corrupted = true
+		d.world.violate("two-controllers database=%s: %s opened it while %s had it open", d.url, who,
+			strings.Join(d.openedBy, " and "))
+	}
+	d.openedBy = append(d.openedBy, who)
+	closed := false
+	return func() {
+		if closed {
+			return
+		}
+		closed = true
+		if i := slices.Index(d.openedBy, who); i >= 0 {
+			d.openedBy = slices.Delete(d.openedBy, i, i+1)
+		}
+	}
+}
+
+// migrate brings the schema to a version and writes what a new database starts with.
+func (d *Database) migrate(to version) {
+	if !d.written {
+		d.written = true
+		maps.Copy(d.props, seedProps)
+		d.props[propLocalID] = d.world.newUUID()
+		d.poolDfns[key("DfltStorPool")] = &poolDfn{name: "DfltStorPool", props: map[string]string{}, permanent: true}
+	}
+	d.schema = to
+}
+
+func (d *Database) newNode(name, nodeType string) *node {
+	n := &node{
+		name:     name,
+		uuid:     d.world.newUUID(),
+		nodeType: nodeType,
+		props:    map[string]string{},
+		nets:     map[string]*netIf{},
+		pools:    map[string]*pool{},
+	}
+	if nodeType == typeSatellite || nodeType == typeCombined {
+		n.pools[key(disklessPool)] = &pool{name: disklessPool, kind: kindDiskless, uuid: d.world.newUUID(),
+			props: map[string]string{}}
+	}
+	return n
+}
+
+func (d *Database) sortedNodes() []*node {
+	list := make([]*node, 0, len(d.nodes))
+	for _, k := range slices.Sorted(maps.Keys(d.nodes)) {
+		list = append(list, d.nodes[k])
+	}
+	return list
+}
+
+func (d *Database) sortedDfns() []*rscDfn {
+	list := make([]*rscDfn, 0, len(d.rscDfns))
+	for _, k := range slices.Sorted(maps.Keys(d.rscDfns)) {
+		list = append(list, d.rscDfns[k])
+	}
+	return list
+}
+
+// resourcesOn returns the resources of a node with their definitions, by name.
+func (d *Database) resourcesOn(n *node) []placed {
+	var list []placed
+	for _, dfn := range d.sortedDfns() {
+		if r := dfn.resources[key(n.name)]; r != nil {
+			list = append(list, placed{dfn, r})
+		}
+	}
+	return list
+}
+
+type placed struct {
+	dfn *rscDfn
+	rsc *resource
+}
+
+// withoutCredentials drops user and password from a connection URL.
+func withoutCredentials(url string) string {
+	plain, _, _ := splitCredentials(url)
+	return plain
+}
+
+// splitCredentials separates a connection URL from the user and password in it, before the host or as parameters.
+func splitCredentials(url string) (plain, user, password string) {
+	head, query, hasQuery := strings.Cut(url, "?")
+	if scheme, rest, ok := strings.Cut(head, "://"); ok {
+		authority, tail, slash := strings.Cut(rest, "/")
+		if at := strings.LastIndex(authority, "@"); at >= 0 {
+			user, password, _ = strings.Cut(authority[:at], ":")
+			authority = authority[at+1:]
+		}
+		head = scheme + "://" + authority
+		if slash {
+			head += "/" + tail
+		}
+	}
+	if !hasQuery {
+		return head, user, password
+	}
+	var kept []string
+	for _, param := range strings.Split(query, "&") {
+		name, value, _ := strings.Cut(param, "=")
+		switch name {
+		case "user":
+			user = value
+		case "password":
+			password = value
+		default:
+			kept = append(kept, param)
+		}
+	}
+	if len(kept) > 0 {
+		head += "?" + strings.Join(kept, "&")
+	}
+	return head, user, password
+}

@@ -1,0 +1,168 @@
+package sim_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
+)
+
+// site is the machines on which the exchanges were recorded.
+type site struct {
+	*bench
+	satellites map[string]*sim.Process
+}
+
+// newSite has three machines with a satellite each, at 127.0.0.11 to 127.0.0.13, and a controller with an H2
+// database. They have LVM and FILE, no ZFS, no DRBD and no udev: a mounted root disk, a volume group vgtest on a disk
+// of its own, a directory for pools.
+func newSite(t *testing.T) *site {
+	s := &site{bench: newBench(t), satellites: map[string]*sim.Process{}}
+	s.startController()
+	for i := 1; i <= 3; i++ {
+		name := fmt.Sprintf("node-%d", i)
+		s.world.AddMachine(sim.MachineSpec{
+			Name: name, Address: fmt.Sprintf("127.0.0.1%d", i),
+			OSImage: "Debian GNU/Linux 12 (bookworm)",
+			Disks: []sim.Disk{
+				{Name: "loop0", SizeBytes: 2 << 30, Rotational: true, Unseen: true},
+				{Name: "vda", SizeBytes: 256 << 30, Rotational: true, Unseen: true, Signature: "ext4", MountPoint: "/"},
+			},
+			VolumeGroups: []sim.VolumeGroup{{Name: "vgtest", Devices: []string{"loop0"}}},
+			Directories:  []string{"/var/lib/linstor-pools"},
+			Tools:        []string{"LVM", "LVM_THIN", "FILE", "FILE_THIN"},
+			LackedLayers: []string{"LUKS", "WRITECACHE", "CACHE", "BCACHE"},
+		})
+		s.startSatellite(name)
+	}
+	return s
+}
+
+func (s *site) startController() {
+	s.controller(sim.ControllerConfig{Version: "1.34.0-rc.1", TOML: "[db]\nconnection_url = " +
+		"\"jdbc:h2:/var/lib/linstor/linstordb\"\n[http]\nlisten_addr = \"127.0.0.10\"\n[https]\nenabled = false\n"})
+}
+
+func (s *site) startSatellite(name string) {
+	p, err := s.world.StartSatellite(name, sim.SatelliteConfig{Version: "1.34.0-rc.1"})
+	s.must(err)
+	s.satellites[name] = p
+}
+
+// What was done between two requests, as the recordings word it.
+var (
+	waitFor     = regexp.MustCompile(`^wait until (?:controller answers and )?(.*) (ONLINE|OFFLINE)$`)
+	stopOf      = regexp.MustCompile(`^stop the satellite of (\S+)$`)
+	startOf     = regexp.MustCompile(`^start the satellite of (\S+) again$`)
+	makeDirOn   = regexp.MustCompile(`^mkdir (\S+) on (.*)$`)
+	nodeNumbers = regexp.MustCompile(`node-(\d)(?:\.\.(\d))?`)
+)
+
+// outside does what was done between two requests.
+func (s *site) outside(what string) {
+	s.Helper()
+	if m := waitFor.FindStringSubmatch(what); m != nil {
+		s.waitFor(m[2], nodesIn(m[1]))
+	} else if m := stopOf.FindStringSubmatch(what); m != nil {
+		s.satellites[m[1]].Stop()
+	} else if m := startOf.FindStringSubmatch(what); m != nil {
+		s.startSatellite(m[1])
+	} else if m := makeDirOn.FindStringSubmatch(what); m != nil {
+		for _, n := range nodesIn(m[2]) {
+			s.world.Machine(n).MakeDirectory(m[1])
+		}
+	} else if what == "restart the controller" {
+		s.stop()
+		s.startController()
+	} else {
+		s.Logf("nothing to do: %s", what)
+	}
+}
+
+// nodesIn reads "node-1", "node-1, node-2" and "node-1..3".
+func nodesIn(text string) []string {
+	var names []string
+	for _, m := range nodeNumbers.FindAllStringSubmatch(text, -1) {
+		last := m[1]
+		if m[2] != "" {
+			last = m[2]
+		}
+		for n := m[1][0]; n <= last[0]; n++ {
+			names = append(names, "node-"+string(n))
+		}
+	}
+	return names
+}
+
+func (s *site) waitFor(status string, nodes []string) {
+	s.Helper()
+	for _, n := range nodes {
+		for range 30 {
+			if have, _ := s.world.NodeStatus(n); have == status {
+				break
+			}
+			s.pass(time.Second)
+		}
+		if have, _ := s.world.NodeStatus(n); have != status {
+			s.Errorf("node %s is %s, not %s", n, have, status)
+		}
+	}
+}
+
+// made is what a request that makes volumes or snapshots says, as far as the simulator needs it.
+type made struct {
+	Name       string `json:"name"`
+	Definition struct {
+		Name string `json:"name"`
+	} `json:"resource_definition"`
+	Volume struct {
+		SizeKiB int64 `json:"size_kib"`
+	} `json:"volume_definition"`
+	Resource struct {
+		Props map[string]string `json:"props"`
+	} `json:"resource"`
+	SpawnedName  string  `json:"resource_definition_name"`
+	SpawnedSizes []int64 `json:"volume_sizes"`
+}
+
+// unserved does what a request did that the simulator does not serve: volumes and snapshots are made, and deleted, by
+// LINSTOR's API, and the exchanges that follow show them.
+func (s *site) unserved(x exchange) {
+	s.Helper()
+	if x.Status >= 300 {
+		return
+	}
+	var body made
+	_ = json.Unmarshal(x.Request.Body, &body) // a body that is none of these changes nothing here
+	path, _, _ := strings.Cut(x.Request.Path, "?")
+	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
+	switch what := x.Request.Method + " " + parts[0]; {
+	case what == "POST resource-definitions" && len(parts) == 1:
+		s.must(s.world.Volumes().CreateWithoutDRBD(body.Definition.Name, 0, ""))
+	case what == "POST resource-definitions" && parts[2] == "volume-definitions":
+		s.must(s.world.Volumes().SetSize(parts[1], body.Volume.SizeKiB))
+	case what == "POST resource-definitions" && parts[2] == "resources":
+		s.must(s.world.Volumes().AddCopy(parts[1], parts[3], body.Resource.Props["StorPoolName"]))
+	case what == "POST resource-definitions" && parts[2] == "snapshots":
+		s.must(s.world.Volumes().CreateSnapshot(parts[1], body.Name))
+	case what == "DELETE resource-definitions" && parts[2] == "snapshots":
+		s.world.Volumes().DeleteSnapshot(parts[1], parts[3])
+	case what == "POST resource-groups" && len(parts) == 3 && parts[2] == "spawn":
+		s.must(s.world.Volumes().CreateWithoutDRBD(body.SpawnedName, body.SpawnedSizes[0], "thin", s.spawnedOn(x)...))
+	}
+}
+
+var usedNode = regexp.MustCompile(`'(node-\d+) \(`)
+
+// spawnedOn reads from LINSTOR's answer where it placed a volume: the simulator has no placement of its own here.
+func (s *site) spawnedOn(x exchange) []string {
+	var nodes []string
+	for _, m := range usedNode.FindAllStringSubmatch(string(x.Body), -1) {
+		nodes = append(nodes, m[1])
+	}
+	return nodes
+}

@@ -1,0 +1,216 @@
+package sim_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The least part of the exchanges that must agree, of those whose end points the simulator serves.
+const (
+	agreeOnCodes  = 0.95
+	agreeOnFields = 0.90
+)
+
+// exchange is a request to a real LINSTOR with its answer, or something that was done between two requests.
+type exchange struct {
+	Outside string `json:"outside"`
+	Seq     int    `json:"seq"`
+	Name    string `json:"name"`
+	Request struct {
+		Method      string          `json:"method"`
+		Path        string          `json:"path"`
+		ContentType string          `json:"content_type"`
+		Body        json.RawMessage `json:"body"`
+	} `json:"request"`
+	Status int             `json:"status"`
+	Body   json.RawMessage `json:"body"`
+}
+
+// TestReplay sends recorded requests to the simulator, in the order in which a real LINSTOR was asked, and compares
+// the answers. The recordings are data of their own and no part of this project.
+//
+// What the recordings take for granted is set up from what they say: the machines and satellites (see newSite), what
+// was done between two requests (see outside), and, as long as the simulator does not create volumes by its API, the
+// volumes and snapshots that such requests made (see site.unserved). A request that the simulator does not serve, and
+// says so, counts on neither side.
+func TestReplay(t *testing.T) {
+	path := os.Getenv("LINSTOR_EXCHANGES")
+	if path == "" {
+		t.Skip("set LINSTOR_EXCHANGES to recorded exchanges with a real LINSTOR, one JSON object a line, to replay them")
+	}
+	s := newSite(t)
+	var score score
+	for _, x := range readExchanges(t, path) {
+		if x.Outside != "" {
+			s.outside(x.Outside)
+			continue
+		}
+		if x.Request.Method == "" {
+			continue
+		}
+		status, answer := s.ask(x)
+		if status == http.StatusNotImplemented {
+			score.unserved = append(score.unserved, x.Request.Method+" "+x.Request.Path)
+			s.unserved(x)
+			continue
+		}
+		score.add(x, status, answer)
+	}
+	score.judge(t)
+}
+
+func readExchanges(t *testing.T, path string) []exchange {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatalf("read the exchanges: %v", err)
+	}
+	var list []exchange
+	for i, line := range bytes.Split(bytes.TrimSpace(raw), []byte("\n")) {
+		var x exchange
+		if err := json.Unmarshal(line, &x); err != nil {
+			t.Fatalf("%s, line %d: %v", path, i+1, err)
+		}
+		list = append(list, x)
+	}
+	return list
+}
+
+// ask sends a recorded request. A body that was no JSON is recorded as a string.
+func (s *site) ask(x exchange) (status int, answer []byte) {
+	body := []byte(x.Request.Body)
+	var text string
+	if json.Unmarshal(body, &text) == nil {
+		body = []byte(text)
+	}
+	s.async(func() {
+		req, err := http.NewRequestWithContext(s.Context(), x.Request.Method, s.server.URL+x.Request.Path,
+			bytes.NewReader(body))
+		if err != nil {
+			s.Errorf("#%d: %v", x.Seq, err)
+			return
+		}
+		if x.Request.ContentType != "" {
+			req.Header.Set("Content-Type", x.Request.ContentType)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(req) // no redirect is followed
+		if err != nil {
+			s.Errorf("#%d %s: %v", x.Seq, x.Name, err)
+			return
+		}
+		defer resp.Body.Close()
+		status = resp.StatusCode
+		if resp.Header.Get("Content-Type") != "text/event-stream" {
+			answer, err = io.ReadAll(resp.Body)
+		}
+		if err != nil {
+			s.Errorf("#%d %s: %v", x.Seq, x.Name, err)
+		}
+	})
+	return status, answer
+}
+
+// score counts agreement.
+type score struct {
+	served, codes, fields int
+	unserved              []string
+	otherCodes            []string
+	otherFields           []string
+}
+
+func (s *score) add(x exchange, status int, answer []byte) {
+	s.served++
+	name := fmt.Sprintf("#%d %s: %s %s", x.Seq, x.Name, x.Request.Method, x.Request.Path)
+	want, got := parseAnswer(x.Body), parseAnswer(answer)
+	if wantCodes, gotCodes := retCodes(want), retCodes(got); status != x.Status || !slices.Equal(wantCodes, gotCodes) {
+		s.otherCodes = append(s.otherCodes, fmt.Sprintf("%s\n    LINSTOR   %d %v\n    simulator %d %v", name, x.Status,
+			wantCodes, status, gotCodes))
+		if os.Getenv("LINSTOR_EXCHANGES_BODIES") != "" {
+			s.otherCodes = append(s.otherCodes, fmt.Sprintf("    LINSTOR   %s\n    simulator %s", x.Body, answer))
+		}
+	} else {
+		s.codes++
+	}
+	wantFields, gotFields := fields("", want), fields("", got)
+	if maps.Equal(wantFields, gotFields) {
+		s.fields++
+		return
+	}
+	s.otherFields = append(s.otherFields, fmt.Sprintf("%s\n    only LINSTOR %v\n    only the simulator %v", name,
+		without(wantFields, gotFields), without(gotFields, wantFields)))
+}
+
+// parseAnswer is an answer as JSON, or as the text that it is.
+func parseAnswer(raw []byte) any {
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber() // a ret_code has more digits than a float64
+	if decoder.Decode(&v) != nil {
+		return ""
+	}
+	return v
+}
+
+// retCodes are the codes of an answer that is a list of entries.
+func retCodes(answer any) []string {
+	codes := []string{}
+	list, _ := answer.([]any)
+	for _, e := range list {
+		if entry, ok := e.(map[string]any); ok && entry["ret_code"] != nil {
+			codes = append(codes, fmt.Sprint(entry["ret_code"]))
+		}
+	}
+	return codes
+}
+
+// fields are the paths of all names in an answer.
+func fields(at string, v any) map[string]bool {
+	found := map[string]bool{}
+	switch v := v.(type) {
+	case map[string]any:
+		for name, value := range v {
+			found[at+"/"+name] = true
+			maps.Copy(found, fields(at+"/"+name, value))
+		}
+	case []any:
+		for _, value := range v {
+			maps.Copy(found, fields(at+"[]", value))
+		}
+	}
+	return found
+}
+
+func without(a, b map[string]bool) []string {
+	var only []string
+	for _, name := range slices.Sorted(maps.Keys(a)) {
+		if !b[name] {
+			only = append(only, name)
+		}
+	}
+	return only
+}
+
+func (s *score) judge(t *testing.T) {
+	t.Helper()
+	t.Logf("%d exchanges, %d agree on status and codes, %d on the fields", s.served, s.codes, s.fields)
+	t.Logf("%d of end points that are not simulated:\n  %s", len(s.unserved), strings.Join(s.unserved, "\n  "))
+	t.Logf("%d differ in status or codes:\n%s", s.served-s.codes, strings.Join(s.otherCodes, "\n"))
+	t.Logf("%d differ in fields:\n%s", s.served-s.fields, strings.Join(s.otherFields, "\n"))
+	if s.served == 0 {
+		t.Fatal("there was nothing to compare")
+	}
+	if part := float64(s.codes) / float64(s.served); part < agreeOnCodes {
+		t.Errorf("%.1f %% agree on status and codes, want %.0f %%", 100*part, 100*agreeOnCodes)
+	}
+	if part := float64(s.fields) / float64(s.served); part < agreeOnFields {
+		t.Errorf("%.1f %% agree on the fields, want %.0f %%", 100*part, 100*agreeOnFields)
+	}
+}
