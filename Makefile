@@ -23,14 +23,29 @@ tool_key = $(shell { cat hack/$(1)/go.mod hack/$(1)/go.sum; $(GO) env GOVERSION;
 TOOLS := $(CURDIR)/.cache/tools/gen-$(call tool_key,tools)
 LINT := $(CURDIR)/.cache/tools/lint-$(call tool_key,lint)
 VULN := $(CURDIR)/.cache/tools/vuln-$(call tool_key,vuln)
+TESTSUM := $(CURDIR)/.cache/tools/testsum-$(call tool_key,testsum)
 # ko is no pinned Go tool: its dependencies are many and only "make image" needs it. The checksum database vouches for it.
 KO_VERSION := v0.18.1
 KO := $(CURDIR)/.cache/tools/ko-$(KO_VERSION)/ko
 
+# The order of tests in a package is left to chance; a failure is repeated with the number that was printed.
+SHUFFLE ?= $(shell date +%s)
+# Tests of the simulated cluster that "make test-e2e" runs: all by default.
+RUN ?=
+# Waiting dominates those tests: more of them at a time than processors pay off.
+PARALLEL ?= 6
+# $(call gotest,STEP) runs go test. What it says is summed up, and kept for hack/steps.
+gotest = mkdir -p .cache/steps && $(TESTSUM)/gotestsum --format pkgname --format-hide-empty-pkg \
+	--jsonfile .cache/steps/$(1).json -- -timeout $(TEST_TIMEOUT) -shuffle=$(SHUFFLE)
+steps = TESTSUM=$(TESTSUM)/gotestsum SHUFFLE=$(SHUFFLE) MAKE='$(MAKE)' hack/steps
+
+# What "make check" compares the work tree with.
+BASE ?= main
+
 # What "make chaos" runs: the tests whose names match, SEED from the environment.
 CAMPAIGN ?= .
-# Waiting dominates: more tests at a time than processors pay off.
-CHAOS_PARALLEL ?= 6
+# Which part of a campaign: 2/3 is the second of three.
+PART ?=
 CHAOS_TIMEOUT ?= 12h
 export SEED ?=
 
@@ -73,20 +88,31 @@ demo: ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards
 	@export DEMO_EXIT='$(DEMO_EXIT)' SCENARIO='$(SCENARIO)'; \
 		if [ -t 0 ]; then exec bash -mc '"$$0"; exit $$?' .cache/bin/demo; else exec .cache/bin/demo; fi
 
+.PHONY: check
+check: $(LINT)/golangci-lint ## Check what the change since BASE=main can break, in two minutes or so.
+	@GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(GO) run ./hack/check -base $(BASE) -lint $(LINT)/golangci-lint \
+		-parallel $(PARALLEL)
+
 .PHONY: test
-test: test-unit test-e2e ## Run all tests. The first run builds a control plane (some minutes).
+test: $(TESTSUM)/gotestsum ## Run all tests. The first run builds a control plane (some minutes). SHUFFLE=n repeats an order.
+	@$(steps) test-unit test-e2e
+
+.PHONY: ci
+ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the work tree.
+	@$(steps) verify lint test-unit test-e2e race-short
 
 .PHONY: test-unit
-test-unit: ## Run the tests that need no cluster, the seeds of the fuzz functions included.
-	$(GO) test -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
+test-unit: $(TESTSUM)/gotestsum kube ## Run the tests that need no cluster, the seeds of the fuzz functions included.
+	$(call gotest,test-unit) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 .PHONY: test-e2e
-test-e2e: kube ## Run the tests on the simulated cluster, one package at a time.
-	$(GO) test -p 1 -parallel 4 -timeout $(TEST_TIMEOUT) $(TESTFLAGS) ./cmd/... ./test/...
+test-e2e: $(TESTSUM)/gotestsum kube ## Run the tests on the simulated cluster. RUN=TestInstall for some
+	$(call gotest,test-e2e) -p 1 -parallel $(PARALLEL) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) \
+		$(if $(RUN),./test/e2e,$$($(GO) list ./cmd/... ./test/... | grep -v '/test/sim$$'))
 
 .PHONY: chaos
-chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash SEED=1 for a part; see docs/chaos.md
-	CHAOS=full $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(CHAOS_PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
+chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 for a part; see docs/chaos.md
+	CHAOS=full PART=$(PART) $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
 
 # Each package is built once for all its functions. "make test" runs the seeds, and what was found before, as usual tests.
 .PHONY: fuzz
@@ -189,6 +215,9 @@ clean: ## Remove what was built, the tools and the control plane included.
 # A pattern rule with two targets runs once for both.
 %/controller-gen %/crd-ref-docs:
 	$(GO) -C hack/tools build -trimpath -ldflags '-s -w' -o $*/ tool
+
+%/gotestsum:
+	$(GO) -C hack/testsum build -trimpath -ldflags '-s -w' -o $*/ tool
 
 %/golangci-lint:
 	$(GO) -C hack/lint build -trimpath -ldflags '-s -w' -o $*/ tool

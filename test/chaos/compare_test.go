@@ -52,7 +52,7 @@ func endState(e *harness.Env) (string, error) {
 // awaitState waits until a run has come to the end of an undisturbed one.
 func awaitState(e *harness.Env, want string) {
 	e.T.Helper()
-	deadline := time.Now().Add(harness.Patience / 4)
+	deadline := time.Now().Add(harness.Patience() / 4)
 	e.EventuallyEvery(lookEvery, "the end of the undisturbed run", func() error {
 		state, err := endState(e)
 		if err == nil && state != want {

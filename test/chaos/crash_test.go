@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -24,12 +25,18 @@ func TestCrash(t *testing.T) {
 		every := bounded[s.name]
 		switch {
 		case full() && s.slow:
+			if !chaosenv.Part(t, s.name) {
+				continue
+			}
 			t.Run(s.name+"/turns", func(t *testing.T) {
 				t.Parallel()
 				crashEverywhere(t, &s, 1, deaths...)
 			})
 		case full():
 			for _, d := range deaths {
+				if !chaosenv.Part(t, s.name+"/"+string(d)) {
+					continue
+				}
 				t.Run(s.name+"/"+string(d), func(t *testing.T) {
 					t.Parallel()
 					crashEverywhere(t, &s, 1, d)

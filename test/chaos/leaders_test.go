@@ -180,7 +180,7 @@ func (s *scenario) passed(e *harness.Env, step int) {
 // Lease where the machine is too busy.
 func (p *process) pausedBefore(done func() error) bool {
 	p.e.T.Helper()
-	late := time.After(harness.Patience)
+	late := time.After(harness.Patience())
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -367,7 +368,7 @@ func patchNode(e *harness.Env, name string, f func(*corev1.Node)) {
 func eachLife(t *testing.T, bounded []string, campaign func(*testing.T, scenario)) {
 	t.Parallel()
 	for _, s := range scenarios() {
-		if !full() && !slices.Contains(bounded, s.name) {
+		if !full() && !slices.Contains(bounded, s.name) || !chaosenv.Part(t, s.name) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {

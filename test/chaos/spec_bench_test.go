@@ -159,7 +159,7 @@ func (b *bench) becomes(want state) string {
 // inTime looks until nothing is wrong any more, and returns what is wrong if that takes too long.
 func (b *bench) inTime(wrong func() string) string {
 	b.T.Helper()
-	deadline := time.Now().Add(harness.Patience)
+	deadline := time.Now().Add(harness.Patience())
 	for {
 		begin := time.Now()
 		what := wrong()

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 )
 
 // How many sequences run, on how many clusters side by side. What a sequence waits for has its own limits; all of them
@@ -33,7 +34,11 @@ func TestSpecSequences(t *testing.T) {
 	for i := range clusters {
 		own := rand.New(rand.NewPCG(rnd.Uint64(), rnd.Uint64()))
 		share := (count + i) / clusters
-		t.Run(fmt.Sprintf("cluster%d", i), func(t *testing.T) {
+		name := fmt.Sprintf("cluster%d", i)
+		if !chaosenv.Part(t, name) {
+			continue
+		}
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			runSequences(t, own, share)
 		})

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 )
 
 // TestSpec changes every field of the spec that the schema has, in every way that the schema suggests, and takes it
@@ -44,6 +45,9 @@ func TestSpec(t *testing.T) {
 			name := s.name
 			if i > 0 {
 				name += fmt.Sprint(i + 1)
+			}
+			if !chaosenv.Part(t, name) {
+				continue
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 )
 
 var newestVersion = catalogue.Embedded().Newest()
@@ -68,6 +69,9 @@ func TestStaleViews(t *testing.T) {
 		if full() {
 			situations = everyNth(2, i)
 		}
+		if !chaosenv.Part(t, kind) {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			startStale(t, newestVersion).run(t, situations, kind+" informer held back",
 				func(w *staleWorld, happens func(*staleWorld)) func() {
@@ -91,6 +95,9 @@ func TestStaleStart(t *testing.T) {
 		situations := boundedSituations()[:1]
 		if full() {
 			situations = everyNth(3, i)
+		}
+		if !chaosenv.Part(t, kind) {
+			continue
 		}
 		t.Run(kind, func(t *testing.T) {
 			startStale(t, newestVersion).run(t, situations, kind+" listed from the past",

@@ -88,7 +88,7 @@ func TestLeaderThatLosesItsLease(t *testing.T) {
 		if err == nil {
 			t.Error("an operator that lost its Lease ended as if it was told to")
 		}
-	case <-time.After(harness.Patience):
+	case <-time.After(harness.Patience()):
 		t.Fatal("an operator that lost its Lease goes on")
 	}
 	e.Eventually("the other operator leads", func() error {

@@ -15,7 +15,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,8 +32,21 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
-// Patience bounds how long a test waits for something that must happen. It is long because the machine may be busy.
-const Patience = 2 * time.Minute
+// usualStart is what starting and noting a control plane takes on two processors with nothing else to do.
+const usualStart = 7 * time.Second
+
+// slowness is how much longer it took when this process began; never below 1.
+var slowness = 1.0
+
+// Slow is a duration as it must be on this machine, if it is that on two processors with nothing else to do. It is for
+// deadlines, which a slow or busy machine shall not make a test miss.
+func Slow(d time.Duration) time.Duration { return time.Duration(float64(d) * slowness) }
+
+// Patience bounds how long a test waits for something that must happen. It is long because other tests run as well.
+func Patience() time.Duration { return Slow(2 * time.Minute) }
+
+// planes are the control planes of this process's tests, with the operator's manifests.
+var planes = simcluster.NewPool(simcluster.PoolOptions{AuditLog: true, Log: os.Stderr, Prepare: install})
 
 // Main runs a package's tests once the control plane's binaries are there. It returns what to exit with.
 func Main(m *testing.M) int {
@@ -39,7 +55,41 @@ func Main(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, "build the control plane:", err)
 		return 1
 	}
-	return m.Run()
+	took, err := planes.Warm(context.Background())
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "start a control plane:", err)
+		return 1
+	}
+	slowness = max(1, took.Seconds()/usualStart.Seconds())
+	if slowness > 1 {
+		fmt.Fprintf(os.Stderr, "harness: a control plane starts in %s: deadlines are %.1f times the usual ones\n",
+			took.Round(time.Millisecond), slowness)
+	}
+	code := m.Run()
+	if err := planes.Close(); err != nil {
+		fmt.Fprintln(os.Stderr, "stop the control planes:", err)
+		return 1
+	}
+	return code
+}
+
+// install applies the operator's manifests. The operator's own pods are left out: the tests run it in their process.
+func install(ctx context.Context, c *simcluster.Cluster) error {
+	root := filepath.Join("..", "..", "deploy")
+	if err := c.ApplyFile(ctx, filepath.Join(root, "crds"), filepath.Join(root, "operator.yaml"),
+		filepath.Join(root, "protection.yaml")); err != nil {
+		return err
+	}
+	meta := metav1.ObjectMeta{Namespace: v1alpha1.OperatorNamespace, Name: operatorName}
+	if err := c.Client().Patch(ctx, &appsv1.Deployment{ObjectMeta: meta},
+		client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":0}}`))); err != nil {
+		return fmt.Errorf("leave out the operator's pods: %w", err)
+	}
+	kind := metav1.TypeMeta{Kind: "StorageClusterList", APIVersion: v1alpha1.GroupVersion.String()}
+	served := func(ctx context.Context) (bool, error) {
+		return c.Client().List(ctx, &metav1.PartialObjectMetadataList{TypeMeta: kind}) == nil, nil
+	}
+	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, served)
 }
 
 // Env is a test's cluster.
@@ -81,7 +131,7 @@ type Operator struct {
 func Fast() cluster.Timing {
 	t := cluster.DefaultTiming()
 	for s := range t.Deadlines {
-		t.Deadlines[s] = 45 * time.Second
+		t.Deadlines[s] = Slow(45 * time.Second)
 	}
 	t.Straggler, t.HealthLost, t.HealthRegained = 3*time.Second, time.Second, time.Second
 	t.Join, t.Escalate = 10*time.Second, 4*time.Second
@@ -93,8 +143,8 @@ func Fast() cluster.Timing {
 	return t
 }
 
-// Start brings up a cluster with the operator's manifests; the operator itself is started by Run. Tests run beside
-// each other, as many as there are processors: most of a test is waiting.
+// Start brings up a cluster with the operator's manifests, on a control plane of the process's pool; the operator
+// itself is started by Run. Tests run beside each other, more than there are processors: most of a test is waiting.
 func Start(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
 	t.Parallel()
@@ -114,25 +164,15 @@ func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
 	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})
 	t.Cleanup(world.Close)
-	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, World: world, AuditLog: true,
+	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, World: world, Pool: planes,
 		CrashBackoffMin: 50 * time.Millisecond, CrashBackoffMax: 400 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
-	root := filepath.Join("..", "..", "deploy")
-	if err := c.ApplyFile(ctx, filepath.Join(root, "crds"), filepath.Join(root, "operator.yaml"),
-		filepath.Join(root, "protection.yaml")); err != nil {
-		t.Fatal(err)
-	}
-	admin := Administrator{Waiter: Waiter{T: t, Patience: Patience}, Ctx: ctx, Sim: c}
+	admin := Administrator{Waiter: Waiter{T: t, Patience: Patience()}, Ctx: ctx, Sim: c}
 	e := &Env{Administrator: admin, Timing: Fast(), Lease: time.Minute}
-	e.Eventually("the API serves StorageClusters", func() error {
-		return c.Client().List(ctx,
-			&metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{Kind: "StorageClusterList",
-				APIVersion: v1alpha1.GroupVersion.String()}})
-	})
-	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, "storagecluster-operator"); err != nil {
+	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, operatorName); err != nil {
 		t.Fatal(err)
 	}
 	e.startGuard()
@@ -186,7 +226,7 @@ func (e *Env) StopOperator() {
 		if err != nil {
 			e.T.Errorf("operator: %v", err)
 		}
-	case <-time.After(Patience):
+	case <-time.After(Patience()):
 		e.T.Error("the operator did not stop")
 	}
 	e.Operator = nil

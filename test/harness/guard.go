@@ -210,7 +210,7 @@ func (e *Env) Violations() []string {
 // finishGuard waits until the last version was seen, and returns all violations.
 func (e *Env) finishGuard() []string {
 	g := e.guard
-	deadline := time.After(Patience)
+	deadline := time.After(Patience())
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for caught := false; !caught; {

@@ -125,7 +125,7 @@ func (a *Administrator) WaitReleased() {
 // every 30 seconds only, so the first deletion after the start takes that long.
 func (a *Administrator) WaitCollected() {
 	a.T.Helper()
-	late := time.After(3 * Patience)
+	late := time.After(3 * Patience())
 	for {
 		err := a.Client().Get(a.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{})
 		if apierrors.IsNotFound(err) {

@@ -10,8 +10,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
+// operatorName is that of the operator's Deployment and ServiceAccount.
+const operatorName = "storagecluster-operator"
+
 // OperatorUser is who the operator is to the API server.
-const OperatorUser = "system:serviceaccount:" + v1alpha1.OperatorNamespace + ":storagecluster-operator"
+const OperatorUser = "system:serviceaccount:" + v1alpha1.OperatorNamespace + ":" + operatorName
 
 // Requests are the operator's finished requests to the API server, from the n-th of all audited requests on; the
 // second result is where the next look begins.

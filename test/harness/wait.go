@@ -16,7 +16,7 @@ import (
 type Waiter struct {
 	// T is the test.
 	T testing.TB
-	// Patience is how long Eventually waits. Default: the constant of that name.
+	// Patience is how long Eventually waits. Usually what the function of that name returns.
 	Patience time.Duration
 }
 
@@ -187,7 +187,7 @@ func (a *Administrator) Await(what string, ch <-chan struct{}) {
 	a.T.Helper()
 	select {
 	case <-ch:
-	case <-time.After(Patience):
-		a.T.Fatalf("%s: not within %s; the cluster is %+v", what, Patience, a.Get().Status)
+	case <-time.After(Patience()):
+		a.T.Fatalf("%s: not within %s; the cluster is %+v", what, Patience(), a.Get().Status)
 	}
 }

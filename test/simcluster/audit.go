@@ -69,6 +69,9 @@ func (c *Cluster) AuditEvents() ([]AuditEvent, error) {
 		return nil, fmt.Errorf("open the audit log: %w", err)
 	}
 	defer func() { _ = file.Close() }()
+	if _, err := file.Seek(c.auditFrom, io.SeekStart); err != nil {
+		return nil, fmt.Errorf("read the audit log: %w", err)
+	}
 	var events []AuditEvent
 	lines := bufio.NewReader(file)
 	for {

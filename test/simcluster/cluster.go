@@ -67,14 +67,21 @@ type Options struct {
 	// LimitCriticalPods refuses pods of the system's priority classes in namespaces without a ResourceQuota that speaks
 	// of them, as GKE does.
 	LimitCriticalPods bool
+	// Pool lends the control plane, and decides about BinDir, AuditLog and LimitCriticalPods. nil: the cluster starts
+	// and stops one of its own.
+	Pool *Pool
 	// CrashBackoff bounds the crash-loop back-off; see kubelet.Options for the defaults of zero values.
 	CrashBackoffMin, CrashBackoffMax time.Duration
 }
 
 // Cluster is a running cluster.
 type Cluster struct {
-	opts       Options
-	plane      *controlplane.ControlPlane
+	opts  Options
+	plane *controlplane.ControlPlane
+	// killed reports whether a component of the plane was killed; auditFrom is where the cluster's part of the audit
+	// log begins.
+	killed     bool
+	auditFrom  int64
 	driver     *kubelet.Driver
 	world      *sim.World
 	linstor    *linstorServer
@@ -132,7 +139,7 @@ func (c *Cluster) prepare(ctx context.Context) error {
 		c.opts.Dir = dir
 		c.onStop(func() error { return os.RemoveAll(dir) })
 	}
-	if c.opts.BinDir != "" {
+	if c.opts.BinDir != "" || c.opts.Pool != nil {
 		return nil
 	}
 	dir, err := kubebin.Ensure(ctx, kubebin.Options{Log: os.Stderr})
@@ -155,6 +162,9 @@ func (c *Cluster) startWorld(context.Context) error {
 }
 
 func (c *Cluster) startPlane(ctx context.Context) error {
+	if c.opts.Pool != nil {
+		return c.opts.Pool.lend(ctx, c)
+	}
 	plane, err := controlplane.Start(ctx, controlplane.Options{
 		Dir: c.opts.Dir, BinDir: c.opts.BinDir, Log: c.opts.Log, AuditLog: c.opts.AuditLog,
 		LimitCriticalPods: c.opts.LimitCriticalPods,
@@ -239,7 +249,7 @@ func (c *Cluster) Kubeconfig() string { return c.kubeconfig }
 // BinDir is the directory of the control plane's binaries.
 func (c *Cluster) BinDir() string { return c.opts.BinDir }
 
-// Dir is the directory of the cluster's files; each component's log is in it.
+// Dir is the directory of the cluster's files; each component's log is in it, unless the control plane is a pool's.
 func (c *Cluster) Dir() string { return c.opts.Dir }
 
 // PIDs of the control plane's running processes, by component.
@@ -247,6 +257,7 @@ func (c *Cluster) PIDs() map[string]int { return c.plane.PIDs() }
 
 // KillControlPlane ends components of the control plane, named as package kubebin does, as a crash does.
 func (c *Cluster) KillControlPlane(components ...string) error {
+	c.killed = true
 	var errs []error
 	for _, name := range components {
 		errs = append(errs, c.plane.Kill(name))

@@ -303,7 +303,7 @@ func TestTwoClustersAndStop(t *testing.T) {
 	}
 	other.Stop()
 	for name, pid := range pids {
-		if err := syscall.Kill(pid, 0); err == nil {
+		if !processEnded(pid) {
 			t.Errorf("%s (%d) outlives Stop", name, pid)
 		}
 	}
@@ -314,3 +314,5 @@ func TestTwoClustersAndStop(t *testing.T) {
 		t.Errorf("the first cluster lost a component: %v", cluster.PIDs())
 	}
 }
+
+func processEnded(pid int) bool { return syscall.Kill(pid, 0) != nil }

@@ -45,6 +45,8 @@ type Options struct {
 	// LimitCriticalPods refuses pods of the system's priority classes in namespaces without a ResourceQuota that speaks
 	// of them, as GKE does.
 	LimitCriticalPods bool
+	// MemoryLimit bounds each component's memory softly, as GOMEMLIMIT takes it. Default: no limit.
+	MemoryLimit string
 }
 
 // ControlPlane is a running control plane.
@@ -70,7 +72,10 @@ func Start(ctx context.Context, o Options) (*ControlPlane, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &ControlPlane{opts: o, pki: keys, children: newChildren()}
+	c := &ControlPlane{opts: o, pki: keys, children: newChildren(seldomGC)}
+	if o.MemoryLimit != "" {
+		c.children.env = append(c.children.env, "GOMEMLIMIT="+o.MemoryLimit)
+	}
 	if err := c.start(ctx); err != nil {
 		return nil, errors.Join(err, c.Stop())
 	}
@@ -127,6 +132,9 @@ func (c *ControlPlane) Host() string { return c.host }
 
 // AuditLogPath is the file that Options.AuditLog makes the API server write.
 func (c *ControlPlane) AuditLogPath() string { return filepath.Join(c.opts.Dir, "audit.log") }
+
+// Dir is Options.Dir.
+func (c *ControlPlane) Dir() string { return c.opts.Dir }
 
 // BinDir is Options.BinDir.
 func (c *ControlPlane) BinDir() string { return c.opts.BinDir }

@@ -1,0 +1,179 @@
+package controlplane
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+const (
+	// registry is where kube-apiserver keeps all objects in etcd.
+	registry = "/registry/"
+	// stillFor is how long nothing may change before the state is noted, lookEvery how often that is looked at.
+	stillFor  = time.Second
+	lookEvery = 100 * time.Millisecond
+	// calmLooks in a row must find nothing to put back: controllers finish what they were about, and that comes late.
+	calmLooks = 3
+	calmEvery = 30 * time.Millisecond
+	// dialTimeout bounds the connection to etcd, which is local and runs.
+	dialTimeout = 10 * time.Second
+	// opsInTransaction is etcd's --max-txn-ops.
+	opsInTransaction = 128
+)
+
+// State is everything that a control plane had stored at one time.
+type State struct {
+	values map[string][]byte
+	// revisions are those at which etcd is known to hold the values.
+	revisions map[string]int64
+}
+
+// Note remembers what the control plane has stored, once nothing has changed for a second. There must be no pods yet:
+// Restore cannot put them back.
+func (c *ControlPlane) Note(ctx context.Context) (*State, error) {
+	etcd, err := c.etcd()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = etcd.Close() }()
+	s := &State{}
+	for since := time.Now(); time.Since(since) < stillFor; {
+		now, err := stored(ctx, etcd)
+		if err != nil {
+			return nil, err
+		}
+		if !maps.Equal(s.revisions, now) {
+			s.revisions, since = now, time.Now()
+		}
+		if err := pause(ctx, lookEvery); err != nil {
+			return nil, fmt.Errorf("wait until the new control plane rests: %w", err)
+		}
+	}
+	// Events tell of what happened, not of what there is: no test shall see those of another.
+	maps.DeleteFunc(s.revisions, func(key string, _ int64) bool { return strings.HasPrefix(key, registry+"events/") })
+	s.values = make(map[string][]byte, len(s.revisions))
+	for key, revision := range s.revisions {
+		if strings.HasPrefix(key, registry+"pods/") {
+			return nil, fmt.Errorf("note the state of the control plane: there is a pod, %s, which cannot be put back", key)
+		}
+		answer, err := etcd.Get(ctx, key, clientv3.WithRev(revision))
+		if err != nil || len(answer.Kvs) != 1 {
+			return nil, fmt.Errorf("read %s from etcd: %w", key, errors.Join(err, ctx.Err()))
+		}
+		s.values[key] = answer.Kvs[0].Value
+	}
+	return s, nil
+}
+
+// Restore puts the noted state back behind the API server's back: what has been added since is deleted, finalizers or
+// not, what was changed or deleted gets its noted value. API server and controllers follow through their watches.
+// It returns once a few looks in a row find nothing to do, with the keys that it touched, sorted. Nobody else may use
+// the control plane meanwhile.
+func (c *ControlPlane) Restore(ctx context.Context, s *State) ([]string, error) {
+	etcd, err := c.etcd()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = etcd.Close() }()
+	touched := map[string]bool{}
+	for calm := 0; calm < calmLooks; calm++ {
+		ops, keys, err := s.repairs(ctx, etcd)
+		if err != nil {
+			return nil, err
+		}
+		for batch := range slices.Chunk(ops, opsInTransaction) {
+			if _, err := etcd.Txn(ctx).Then(batch...).Commit(); err != nil {
+				return nil, fmt.Errorf("put the state of the control plane back: %w", err)
+			}
+		}
+		for _, key := range keys {
+			touched[key], calm = true, -1
+		}
+		if err := pause(ctx, calmEvery); err != nil {
+			return nil, fmt.Errorf("the control plane does not come to rest; changed last were %s: %w",
+				strings.Join(keys, ", "), err)
+		}
+	}
+	return slices.Sorted(maps.Keys(touched)), nil
+}
+
+// repairs are what must be written now, and to which keys.
+func (s *State) repairs(ctx context.Context, etcd *clientv3.Client) ([]clientv3.Op, []string, error) {
+	now, err := stored(ctx, etcd)
+	if err != nil {
+		return nil, nil, err
+	}
+	var (
+		ops  []clientv3.Op
+		keys []string
+	)
+	for key, revision := range now {
+		want, noted := s.values[key]
+		if noted && s.revisions[key] == revision {
+			continue
+		}
+		if !noted {
+			ops, keys = append(ops, clientv3.OpDelete(key)), append(keys, key)
+			continue
+		}
+		answer, err := etcd.Get(ctx, key)
+		if err != nil {
+			return nil, nil, fmt.Errorf("read %s from etcd: %w", key, err)
+		}
+		if len(answer.Kvs) == 1 && bytes.Equal(answer.Kvs[0].Value, want) {
+			s.revisions[key] = answer.Kvs[0].ModRevision
+			continue
+		}
+		ops, keys = append(ops, clientv3.OpPut(key, string(want))), append(keys, key)
+	}
+	for key, want := range s.values {
+		if _, there := now[key]; !there {
+			ops, keys = append(ops, clientv3.OpPut(key, string(want))), append(keys, key)
+		}
+	}
+	return ops, keys, nil
+}
+
+// stored are the keys of all objects with their revisions. The components' own Leases, which are renewed all the time,
+// are left out.
+func stored(ctx context.Context, etcd *clientv3.Client) (map[string]int64, error) {
+	answer, err := etcd.Get(ctx, registry, clientv3.WithPrefix(), clientv3.WithKeysOnly())
+	if err != nil {
+		return nil, fmt.Errorf("list what etcd has: %w", err)
+	}
+	revisions := make(map[string]int64, len(answer.Kvs))
+	for _, kv := range answer.Kvs {
+		if key := string(kv.Key); !strings.HasPrefix(key, registry+"leases/kube-system/") {
+			revisions[key] = kv.ModRevision
+		}
+	}
+	return revisions, nil
+}
+
+func (c *ControlPlane) etcd() (*clientv3.Client, error) {
+	client, err := clientv3.New(clientv3.Config{Endpoints: []string{c.socket}, DialTimeout: dialTimeout,
+		Logger: zap.NewNop()})
+	if err != nil {
+		return nil, fmt.Errorf("connect to the control plane's etcd: %w", err)
+	}
+	return client, nil
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
