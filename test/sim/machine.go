@@ -66,6 +66,7 @@ type Machine struct {
 	authError   bool
 	syncError   bool
 	toolsError  bool
+	deviceError bool
 	disks       rack
 	lvm         LVM
 	zfs         ZFS
@@ -205,6 +206,15 @@ func (m *Machine) SetMissingTools(missing bool) {
 	m.world.lock()
 	defer m.world.mu.Unlock()
 	m.toolsError = missing
+}
+
+// SetDeviceError makes satellites of this machine fail to make devices, as where losetup finds none that is free, or
+// stop doing so. The resource stays, and with it every later change of its definition fails; once devices can be made
+// again the next change makes it, or the next connection of the satellite.
+func (m *Machine) SetDeviceError(fail bool) {
+	m.world.lock()
+	defer m.world.mu.Unlock()
+	m.deviceError = fail
 }
 
 // TakeSatellites lets a controller of another cluster take over the satellites of this machine. The controller that

@@ -23,6 +23,8 @@ type backing struct {
 	// node is the LINSTOR node that wrote it.
 	node    string
 	sizeKiB int64
+	// takesKiB is what it takes of the store, sizeKiB if it is 0: a thin volume takes what has been written.
+	takesKiB int64
 	// complete tells that all data has arrived; a copy that is still synchronising does not count.
 	complete bool
 }
@@ -31,14 +33,23 @@ type backing struct {
 type store struct {
 	sizeKiB int64
 	volumes map[string]*backing // by key of the resource
+	// otherKiB is taken by what LINSTOR does not know.
+	otherKiB int64
+}
+
+func (v *backing) takes() int64 {
+	if v.takesKiB == 0 {
+		return v.sizeKiB
+	}
+	return v.takesKiB
 }
 
 func (s *store) usedKiB() int64 {
 	var used int64
 	for _, v := range s.volumes {
-		used += v.sizeKiB
+		used += v.takes()
 	}
-	return used
+	return used + s.otherKiB
 }
 
 // directories are those of a machine that pools can be made in, by path.
@@ -142,9 +153,9 @@ func (m *Machine) write(kind, backingName string, v backing) error {
 	if err != nil {
 		return err
 	}
-	if p.freeKiB < v.sizeKiB {
+	if p.freeKiB < v.takes() {
 		return fmt.Errorf("%w: %s has %d KiB, volume %s needs %d KiB", errNoSpace, backingName, p.freeKiB, v.resource,
-			v.sizeKiB)
+			v.takes())
 	}
 	p.volumes[key(v.resource)] = &v
 	return nil
