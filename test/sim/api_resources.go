@@ -215,6 +215,9 @@ func (c *call) drop(d *rscDfn, r *resource, cause string) bool {
 		return false
 	}
 	c.ctl.eraseCopy(d, r)
+	if d.volume != nil && len(d.resources) == 0 {
+		delete(d.volume.props, "DrbdOptions/Disk/block-size") // nothing holds it to a size any more
+	}
 	return true
 }
 

@@ -43,6 +43,8 @@ type MachineSpec struct {
 	Disks        []Disk
 	VolumeGroups []VolumeGroup
 	ZPools       []ZPool
+	// FileSystemKiB is the size of the file system of each of its directories. Default 100 GiB.
+	FileSystemKiB int64
 	// Directories exist besides /, /mnt, /opt, /srv, /var and /var/lib.
 	Directories []string
 	// Tools lists the provider kinds whose tools are installed. Default: LVM, LVM_THIN, ZFS, ZFS_THIN, FILE, FILE_THIN.
@@ -87,10 +89,13 @@ func (w *World) AddMachine(s MachineSpec) *Machine {
 		osImage:     s.OSImage,
 		tools:       slices.Clone(s.Tools),
 		lacked:      slices.Clone(s.LackedLayers),
-		directories: directories{},
+		directories: directories{sizeKiB: s.FileSystemKiB, stores: map[string]*store{}},
 	}
 	m.lvm = LVM{machine: m, groups: map[string]*volumeGroup{}}
 	m.zfs = ZFS{machine: m, pools: map[string]*zpool{}}
+	if m.directories.sizeKiB == 0 {
+		m.directories.sizeKiB = fileSystemKiB
+	}
 	if m.osImage == "" {
 		m.osImage = "Ubuntu 24.04.2 LTS"
 	}

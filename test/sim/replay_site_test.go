@@ -13,18 +13,23 @@ import (
 type site struct {
 	*bench
 	satellites map[string]*sim.Process
+	filled     bool // the pool of node-1
+	supposed   int  // writing requests that are not in the recordings
 }
 
 // newSite has three machines with a satellite each, at 127.0.0.11 to 127.0.0.13, and a controller with an H2
 // database. They have LVM and FILE, no ZFS, no DRBD and no udev: a mounted root disk, a volume group vgtest on a disk
 // of its own, a directory for pools.
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteAt(t, "127.0.0.1", 100<<20) }
+
+// newSiteAt has its machines at addresses that begin so, and file systems of that size.
+func newSiteAt(t *testing.T, addresses string, fileSystemKiB int64) *site {
 	s := &site{bench: newBench(t), satellites: map[string]*sim.Process{}}
 	s.startController()
 	for i := 1; i <= 3; i++ {
 		name := fmt.Sprintf("node-%d", i)
 		s.world.AddMachine(sim.MachineSpec{
-			Name: name, Address: fmt.Sprintf("127.0.0.1%d", i),
+			Name: name, Address: fmt.Sprintf("%s%d", addresses, i), FileSystemKiB: fileSystemKiB,
 			OSImage: "Debian GNU/Linux 12 (bookworm)",
 			Disks: []sim.Disk{
 				{Name: "loop0", SizeBytes: 2 << 30, Rotational: true, Unseen: true},

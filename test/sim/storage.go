@@ -53,13 +53,16 @@ func (s *store) usedKiB() int64 {
 }
 
 // directories are those of a machine that pools can be made in, by path.
-type directories map[string]*store
+type directories struct {
+	sizeKiB int64 // of the file system that holds each
+	stores  map[string]*store
+}
 
 // make makes a directory with all above it, as mkdir -p does.
 func (d directories) make(dir string) {
 	for dir = path.Clean("/" + dir); ; dir = path.Dir(dir) {
-		if d[dir] == nil {
-			d[dir] = &store{sizeKiB: fileSystemKiB, volumes: map[string]*backing{}}
+		if d.stores[dir] == nil {
+			d.stores[dir] = &store{sizeKiB: d.sizeKiB, volumes: map[string]*backing{}}
 		}
 		if dir == "/" {
 			return
@@ -71,7 +74,8 @@ func (d directories) make(dir string) {
 func (d directories) find(dir string) place {
 	dir = path.Clean("/" + dir)
 	d.make(dir)
-	return place{store: d[dir], totalKiB: d[dir].sizeKiB, freeKiB: d[dir].sizeKiB - d[dir].usedKiB()}
+	s := d.stores[dir]
+	return place{store: s, totalKiB: s.sizeKiB, freeKiB: s.sizeKiB - s.usedKiB()}
 }
 
 // place is where a pool of a provider kind keeps its volumes, with what the satellite says about its space.
@@ -131,7 +135,7 @@ func (m *Machine) rehearse(kind, backingName string) *refusal {
 		failed.cause = "Property 'StorPoolName' doesn't contain a proper thinpool specifier: " + backingName
 		return &failed
 	case kind == kindFile || kind == kindFileThin:
-		if dir := path.Clean("/" + backingName); m.directories[dir] == nil || !path.IsAbs(backingName) {
+		if dir := path.Clean("/" + backingName); m.directories.stores[dir] == nil || !path.IsAbs(backingName) {
 			m.directories.make(dir)
 			return &refusal{code: codePoolConfig, message: "External command failed",
 				details: fmt.Sprintf("Command 'df --output=source %s' returned "+
@@ -161,6 +165,19 @@ func (m *Machine) write(kind, backingName string, v backing) error {
 	return nil
 }
 
+// Fill writes other things than volumes into the backing of a pool, as somebody does who uses the same file system or
+// thin pool, until no more than that is free. kind is LINSTOR's provider kind.
+func (m *Machine) Fill(kind, backingName string, leaveKiB int64) error {
+	m.world.lock()
+	defer m.world.mu.Unlock()
+	p, err := m.find(kind, backingName)
+	if err != nil {
+		return fmt.Errorf("fill %s: %w", backingName, err)
+	}
+	p.otherKiB = max(0, p.otherKiB+p.freeKiB-leaveKiB)
+	return nil
+}
+
 // erase removes a volume from the backing of a pool, if both are there.
 func (m *Machine) erase(kind, backingName, resource string) {
 	if p, err := m.find(kind, backingName); err == nil {
@@ -184,7 +201,7 @@ func (m *Machine) stores(f func(*store)) {
 			f(&z.store)
 		}
 	}
-	for _, d := range m.directories {
+	for _, d := range m.directories.stores {
 		f(d)
 	}
 }
