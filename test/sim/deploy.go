@@ -89,7 +89,7 @@ func (c *call) deploy(d *rscDfn, made []*resource) rcs {
 		if slices.Contains(made, r) {
 			continue
 		}
-		others = others || !r.diskless
+		others = others || !r.diskless && !r.broken
 		n := c.db.nodes[r.node]
 		list = append(list, c.withText(c.toSatellite(placed{d, r}), success(codeModified,
 			"Added peer(s) '%s' to resource '%s' on '%s'", strings.Join(names, "', '"), d.name, n.name))...)
