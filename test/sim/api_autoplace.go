@@ -48,12 +48,12 @@ func autoplaceResource(c *call) reply {
 	if e := checkFilter(body.SelectFilter); e != nil {
 		return c.list(http.StatusCreated, x, rcs{*e})
 	}
-	return c.list(http.StatusCreated, x, c.autoplace(d, body.SelectFilter, body.LayerList))
+	return c.list(http.StatusCreated, x, deployer{c}.autoplace(d, body.SelectFilter, body.LayerList))
 }
 
 // autoplace places what a volume lacks to its place count, or as many copies more as additional_place_count says
 // (linstor-server 1.34, CtrlRscAutoPlaceApiCallHandler.autoPlaceInTransaction).
-func (c *call) autoplace(d *rscDfn, asked selectFilter, layers []string) rcs {
+func (c deployer) autoplace(d *rscDfn, asked selectFilter, layers []string) rcs {
 	if len(asked.LayerStack) == 0 {
 		asked.LayerStack = layers
 	}
@@ -64,10 +64,10 @@ func (c *call) autoplace(d *rscDfn, asked selectFilter, layers []string) rcs {
 	if count < 0 || count == 0 && !remaining {
 		return rcs{alreadyPlaced(d, there, count)}
 	}
-	c.ctl.refreshThinPools()
+	placer{c.ctl}.refreshThinPools()
 	f.AdditionalPlaceCount = &count
 	f.NotPlaceWithRsc = append(slices.Clone(f.NotPlaceWithRsc), d.name)
-	chosen := c.ctl.choose(d, f, c.ctl.candidates(d, f, d.sizeKiB), count)
+	chosen := placer{c.ctl}.choose(d, f, placer{c.ctl}.candidates(d, f, d.sizeKiB), count)
 	if count > 0 && chosen == nil {
 		return rcs{noPlace(d, f)}
 	}
@@ -136,7 +136,7 @@ func noPlace(d *rscDfn, f selectFilter) rc {
 }
 
 // registerClients makes a diskless client on every node that has nothing of a volume.
-func (c *call) registerClients(d *rscDfn, layers []string) []*resource {
+func (c deployer) registerClients(d *rscDfn, layers []string) []*resource {
 	var made []*resource
 	for _, n := range c.db.sortedNodes() {
 		p := n.pools[key(disklessPool)]
@@ -167,7 +167,7 @@ func (d *rscDfn) nodeNames() []string {
 }
 
 // refreshThinPools is the question after free space with which every placement begins.
-func (c *controller) refreshThinPools() {
+func (c placer) refreshThinPools() {
 	for _, n := range c.db.nodes {
 		for _, p := range n.pools {
 			if isThin(p.kind) && c.refreshPool(n, p) != nil {
@@ -211,12 +211,12 @@ func spawnResource(c *call) reply {
 		return c.list(http.StatusCreated, x, list)
 	}
 	dfn := resourceDfnJSON{Name: body.Name, Props: body.Props, ResourceGroupName: g.name}
-	d, made := c.newDefinition(dfn)
+	d, made := definer{c}.newDefinition(dfn)
 	if d == nil {
 		return c.list(http.StatusCreated, x, made)
 	}
 	if len(body.VolumeSizes) > 0 {
-		c.newVolume(d, body.VolumeSizes[0], nil)
+		definer{c}.newVolume(d, body.VolumeSizes[0], nil)
 		list = append(list, success(opCreate|objVlmDfn|codeCreated,
 			"Volume definition with number '0' successfully  created in resource definition '%s'.", d.name).ref("VlmNr", "0"))
 	}
@@ -226,7 +226,7 @@ func spawnResource(c *call) reply {
 		return c.list(http.StatusCreated, x, append(list, info(codeNotSpawned,
 			"Resource definition %s and %d created but no resources deployed", d.name, len(body.VolumeSizes))))
 	}
-	for _, e := range c.autoplace(d, body.SelectFilter, nil) {
+	for _, e := range (deployer{c}).autoplace(d, body.SelectFilter, nil) {
 		if strings.HasPrefix(e.Message, "Successfully set property") {
 			e.RetCode = int64(opCreate | objRsc | codeCreated)
 		}

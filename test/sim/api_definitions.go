@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// definer is the part of a call that makes and looks up definitions and volumes, and gives them up.
+type definer struct{ *call }
+
 type resourceDfnCreateJSON struct {
 	ResourceDefinition resourceDfnJSON `json:"resource_definition"`
 	DrbdPort           *int            `json:"drbd_port"`
@@ -42,12 +45,12 @@ func createResourceDfn(c *call) reply {
 		return notSimulated(c) // see volumeDfn
 	}
 	x := dfnContext(opCreate, asked.Name)
-	d, list := c.newDefinition(asked)
+	d, list := definer{c}.newDefinition(asked)
 	if d == nil {
 		return c.list(http.StatusCreated, x, list)
 	}
 	for _, v := range asked.VolumeDefinitions {
-		c.newVolume(d, v.SizeKiB, v.Props)
+		definer{c}.newVolume(d, v.SizeKiB, v.Props)
 		list = append(rcs{success(opCreate|objVlmDfn|codeCreated,
 			"Volume definition with number '0' successfully  created in resource definition '%s'.", d.name).
 			ref("RscDfn", d.name).ref("VlmNr", "0")}, list...)
@@ -57,7 +60,7 @@ func createResourceDfn(c *call) reply {
 }
 
 // newDefinition makes a resource definition, or says why not.
-func (c *call) newDefinition(asked resourceDfnJSON) (*rscDfn, rcs) {
+func (c definer) newDefinition(asked resourceDfnJSON) (*rscDfn, rcs) {
 	if !validObjectName(asked.Name, 2, 48) || key(asked.Name) == "ALL" {
 		return nil, rcs{failure(codeInvalidRscName, "The specified resource name '%s' is invalid.", asked.Name).
 			cause("Invalid name: %s", objectNameFault(asked.Name, 2, 48))}
@@ -133,10 +136,10 @@ func modifyResourceDfn(c *call) reply {
 	list := append(body.messages(objRscDfn), success(codeModified, "Resource definition '%s' modified.", d.name).
 		details("Resource definition '%s' UUID is: %s", d.name, d.uuid).ref("UUID", d.uuid))
 	if notify {
-		list = append(list, c.untilFailure(d)...)
+		list = append(list, deployer{c}.untilFailure(d)...)
 	}
 	if count := group.filter.PlaceCount; moved && count != nil && len(d.diskfulNodes(c.db)) < *count {
-		list = append(list, c.autoplace(d, group.filter, nil)...)
+		list = append(list, deployer{c}.autoplace(d, group.filter, nil)...)
 	}
 	return c.list(http.StatusOK, x, list)
 }
@@ -158,7 +161,7 @@ func (d *rscDfn) badChange(body resourceDfnModifyJSON, group *rscGrp) *rc {
 }
 
 // untilFailure is what the satellites of a definition say, up to the first that fails.
-func (c *call) untilFailure(d *rscDfn) rcs {
+func (c deployer) untilFailure(d *rscDfn) rcs {
 	var list rcs
 	for _, r := range d.sortedResources() {
 		for _, e := range c.toSatellite(placed{d, r}) {
@@ -282,16 +285,16 @@ func createVolumeDfn(c *call) reply {
 	if bad != nil {
 		return c.list(http.StatusOK, x, rcs{*bad})
 	}
-	c.newVolume(d, asked.SizeKiB, props)
+	definer{c}.newVolume(d, asked.SizeKiB, props)
 	list := append(change.messages(objVlmDfn), success(codeCreated,
 		"New volume definition with number '0' of resource definition '%s' created.", d.name))
-	return c.list(http.StatusOK, x, append(list, c.perNode(d, func(n *node) rc {
+	return c.list(http.StatusOK, x, append(list, deployer{c}.perNode(d, func(n *node) rc {
 		return success(codeCreated, "Created volume 0 of '%s' on '%s'", d.name, n.name)
 	})...))
 }
 
 // newVolume gives a definition its volume.
-func (c *call) newVolume(d *rscDfn, sizeKiB int64, props map[string]string) {
+func (c definer) newVolume(d *rscDfn, sizeKiB int64, props map[string]string) {
 	d.volume = c.db.newVolumeDfn(props)
 	d.sizeKiB = sizeKiB
 }

@@ -144,12 +144,12 @@ func modifyResourceGroup(c *call) reply {
 	var placed rcs
 	if f := body.SelectFilter; f != nil {
 		g.filter = g.filter.applied(*f)
-		if e := c.missingPools(g); e != nil {
+		if e := (definer{c}).missingPools(g); e != nil {
 			list = append(list, *e)
 		}
 		if f.PlaceCount != nil {
 			notify = true
-			placed = c.placeMore(g, *f)
+			placed = deployer{c}.placeMore(g, *f)
 		}
 	}
 	list = append(list, success(codeModified, "Resource group '%s' modified.", g.name).
@@ -157,7 +157,7 @@ func modifyResourceGroup(c *call) reply {
 	list = append(list, placed...)
 	if notify {
 		for _, d := range c.db.members(g) {
-			list = append(list, c.perNode(d, func(n *node) rc {
+			list = append(list, deployer{c}.perNode(d, func(n *node) rc {
 				return success(codeModified, "Updated Resource definition '%s' on '%s'", d.name, n.name)
 			})...)
 		}
@@ -166,7 +166,7 @@ func modifyResourceGroup(c *call) reply {
 }
 
 // missingPools warns about pools of a group that no node has.
-func (c *call) missingPools(g *rscGrp) *rc {
+func (c definer) missingPools(g *rscGrp) *rc {
 	var missing []string
 	for _, name := range g.filter.StoragePoolList {
 		if c.db.poolDfns[key(name)] == nil {
@@ -182,7 +182,7 @@ func (c *call) missingPools(g *rscGrp) *rc {
 }
 
 // placeMore places what the volumes of a group lack to a new place count. What a tie-breaker is does not count.
-func (c *call) placeMore(g *rscGrp, f selectFilter) rcs {
+func (c deployer) placeMore(g *rscGrp, f selectFilter) rcs {
 	var list rcs
 	for _, d := range c.db.members(g) {
 		count := 0
@@ -197,7 +197,7 @@ func (c *call) placeMore(g *rscGrp, f selectFilter) rcs {
 		x := autoplaceContext(d.name)
 		for _, e := range c.autoplace(d, f, nil) {
 			if x.reported(e) {
-				e = e.reported(c)
+				e = e.reported(c.call)
 			}
 			list = append(list, x.complete(e))
 		}
@@ -286,7 +286,7 @@ func createVolumeGroup(c *call) reply {
 }
 
 // volumeGroup is the volume group of the path.
-func (c *call) volumeGroup() (g *rscGrp, v *volumeGrp, x rcContext, missing rcs) {
+func (c definer) volumeGroup() (g *rscGrp, v *volumeGrp, x rcContext, missing rcs) {
 	name, nr := c.req.PathValue("rg"), c.req.PathValue("nr")
 	number, err := strconv.Atoi(nr)
 	x = volumeGroupContext(opModify, name, number)
@@ -300,7 +300,7 @@ func (c *call) volumeGroup() (g *rscGrp, v *volumeGrp, x rcContext, missing rcs)
 }
 
 func getVolumeGroup(c *call) reply {
-	_, v, _, missing := c.volumeGroup()
+	_, v, _, missing := definer{c}.volumeGroup()
 	if missing != nil {
 		return c.list(http.StatusOK, rcContext{bare: true}, missing)
 	}
@@ -315,7 +315,7 @@ func modifyVolumeGroup(c *call) reply {
 	if r, ok := c.decode(&body, parsedFirst); !ok {
 		return r
 	}
-	g, v, x, missing := c.volumeGroup()
+	g, v, x, missing := definer{c}.volumeGroup()
 	if missing != nil {
 		return c.list(http.StatusOK, x, missing)
 	}
@@ -329,7 +329,7 @@ func modifyVolumeGroup(c *call) reply {
 }
 
 func deleteVolumeGroup(c *call) reply {
-	g, v, x, missing := c.volumeGroup()
+	g, v, x, missing := definer{c}.volumeGroup()
 	x.op = opDelete
 	if missing != nil {
 		return c.list(http.StatusOK, x, rcs{warning(codeNotFoundWarning, "%s not found.", x.subject)})

@@ -38,7 +38,7 @@ func createResourceOn(c *call) reply {
 		return r
 	}
 	body.Resource.NodeName = c.req.PathValue("node")
-	return c.createResources([]resourceCreateJSON{body})
+	return deployer{c}.createResources([]resourceCreateJSON{body})
 }
 
 // createResources makes several, each on the node that it names.
@@ -47,12 +47,12 @@ func createResources(c *call) reply {
 	if r, ok := c.decode(&bodies, parsedFirst); !ok {
 		return r
 	}
-	return c.createResources(bodies)
+	return deployer{c}.createResources(bodies)
 }
 
 // createResources makes resources by hand: all of them or none. A resource that is there already is no error
 // (linstor-server 1.34, CtrlRscCrtApiCallHandler).
-func (c *call) createResources(asked []resourceCreateJSON) reply {
+func (c deployer) createResources(asked []resourceCreateJSON) reply {
 	name := c.req.PathValue("rd")
 	var nodes []string
 	for _, a := range asked {
@@ -94,7 +94,7 @@ func (c *call) createResources(asked []resourceCreateJSON) reply {
 }
 
 // registered is the answer about a resource that is in the database now.
-func (c *call) registered(on placed) rcs {
+func (c deployer) registered(on placed) rcs {
 	where := fmt.Sprintf("'%s' on node '%s'", on.dfn.name, on.rsc.nodeName)
 	list := rcs{success(codeCreated, "Successfully set property key(s): StorPoolName"),
 		success(codeCreated, "New resource %s registered.", where).
@@ -107,9 +107,9 @@ func (c *call) registered(on placed) rcs {
 		details("Volume UUID is: %s", on.rsc.volumeUUID).ref("VlmNr", "0").ref("Node", on.rsc.nodeName))
 }
 
-// askedSpot is the pool for a resource that is made by hand: the one that it names, or else its volume, its definition,
-// its group or its node; the last resort is DfltStorPool.
-func (c *call) askedSpot(d *rscDfn, n *node, a resourceCreateJSON) (s spot, diskless bool, refused *rc) {
+// askedSpot is the pool for a resource that is made by hand: the one that it names, or else its volume, its
+// definition, its group or its node; the last resort is DfltStorPool.
+func (c deployer) askedSpot(d *rscDfn, n *node, a resourceCreateJSON) (s spot, diskless bool, refused *rc) {
 	if e := c.lackedLayers(n, d.layersFor(a.LayerList)); e != nil {
 		return s, false, e
 	}
@@ -128,8 +128,8 @@ func (c *call) askedSpot(d *rscDfn, n *node, a resourceCreateJSON) (s spot, disk
 	case diskless && pool == "":
 		pool = disklessPool
 	case pool == "" && n.pools[key("DfltStorPool")] == nil:
-		e := failure(codeNotFoundDfltPool, "The default storage pool 'DfltStorPool' for resource '%s' for volume number '0' "+
-			"is not deployed on node '%s'.", d.name, n.name)
+		e := failure(codeNotFoundDfltPool, "The default storage pool 'DfltStorPool' for resource '%s' for volume number "+
+			"'0' is not deployed on node '%s'.", d.name, n.name)
 		return s, false, &e
 	case pool == "":
 		pool = "DfltStorPool"
@@ -183,21 +183,22 @@ func makeAvailable(c *call) reply {
 				rcs{failure(codeInvalidLayerStack, "Layerstack of deployed resource does not match")})
 		}
 		if !there.diskless || !body.Diskful {
-			return c.list(http.StatusOK, rcContext{bare: true, refs: x.refs}, c.isAvailable(placed{d, there}))
+			return c.list(http.StatusOK, rcContext{bare: true, refs: x.refs}, deployer{c}.isAvailable(placed{d, there}))
 		}
 	}
 	diskless := slices.Contains(layers, "DRBD") && !body.Diskful && len(d.diskfulNodes(c.db)) > 0
-	s, e := c.availableSpot(d, n, layers, diskless)
+	s, e := deployer{c}.availableSpot(d, n, layers, diskless)
 	if e != nil {
 		return c.list(http.StatusOK, x, rcs{*e})
 	}
-	r := c.register(d, s, layers, diskless)
-	return c.list(http.StatusOK, x, append(c.registered(placed{d, r}), c.deploy(d, []*resource{r})...))
+	r := deployer{c}.register(d, s, layers, diskless)
+	list := deployer{c}.registered(placed{d, r})
+	return c.list(http.StatusOK, x, append(list, deployer{c}.deploy(d, []*resource{r})...))
 }
 
 // isAvailable is the answer about what is there already. A deletion that waits is called off, and a tie-breaker
 // becomes a client that stays.
-func (c *call) isAvailable(on placed) rcs {
+func (c deployer) isAvailable(on placed) rcs {
 	list := rcs{success(0, "Resource already deployed as requested")}
 	if on.rsc.deleted && !on.dfn.deleted {
 		on.rsc.deleted, on.rsc.asked = false, false
@@ -208,16 +209,16 @@ func (c *call) isAvailable(on placed) rcs {
 }
 
 // availableSpot is the pool in which make-available puts a copy: what the autoplacer would take on this node alone.
-func (c *call) availableSpot(d *rscDfn, n *node, layers []string, diskless bool) (spot, *rc) {
+func (c deployer) availableSpot(d *rscDfn, n *node, layers []string, diskless bool) (spot, *rc) {
 	f := selectFilter{NodeNameList: []string{n.name}, LayerStack: layers}.merged(c.db.groupOf(d).filter)
 	kind := "diskful"
-	c.ctl.refreshThinPools()
+	placer{c.ctl}.refreshThinPools()
 	if diskless {
 		kind = "diskless"
-		if p := n.pools[key(disklessPool)]; p != nil && c.ctl.nodeFits(n, d, f) {
+		if p := n.pools[key(disklessPool)]; p != nil && (placer{c.ctl}).nodeFits(n, d, f) {
 			return spot{n, p}, nil
 		}
-	} else if spots := c.ctl.candidates(d, f, d.sizeKiB); len(spots) > 0 {
+	} else if spots := (placer{c.ctl}).candidates(d, f, d.sizeKiB); len(spots) > 0 {
 		return spots[0], nil
 	}
 	e := failure(codeNotFoundPool, "Autoplacer could not find %s stor pool on node %s matching resource-groups "+
@@ -226,7 +227,7 @@ func (c *call) availableSpot(d *rscDfn, n *node, layers []string, diskless bool)
 }
 
 // volumeOf is the copy of the path, or the answer that it is not there.
-func (c *call) volumeOf() (on placed, missing reply, ok bool) {
+func (c definer) volumeOf() (on placed, missing reply, ok bool) {
 	name, nodeName := c.req.PathValue("rd"), c.req.PathValue("node")
 	d := c.db.rscDfns[key(name)]
 	if d == nil {
@@ -241,7 +242,7 @@ func (c *call) volumeOf() (on placed, missing reply, ok bool) {
 }
 
 func listVolumes(c *call) reply {
-	on, missing, ok := c.volumeOf()
+	on, missing, ok := definer{c}.volumeOf()
 	if !ok {
 		return missing
 	}
@@ -249,7 +250,7 @@ func listVolumes(c *call) reply {
 }
 
 func getVolume(c *call) reply {
-	on, missing, ok := c.volumeOf()
+	on, missing, ok := definer{c}.volumeOf()
 	if !ok {
 		return missing
 	}
@@ -283,5 +284,5 @@ func modifyVolume(c *call) reply {
 	what := fmt.Sprintf("Volume with volume number '0' on resource '%s' on node '%s'", d.name, r.nodeName)
 	list := append(body.messages(objVlm), success(codeModified, "%s modified.", what).
 		details("%s UUID is: %s", what, r.volumeUUID).ref("UUID", r.volumeUUID))
-	return c.list(http.StatusOK, x, append(list, c.untilFailure(d)...))
+	return c.list(http.StatusOK, x, append(list, deployer{c}.untilFailure(d)...))
 }

@@ -112,7 +112,7 @@ func deleteResourceDfn(c *call) reply {
 	}
 	for _, r := range d.sortedResources() {
 		list = append(list, c.erased(placed{d, r}))
-		if c.drop(d, r, "deletion of resource definition "+d.name) {
+		if (definer{c}).drop(d, r, "deletion of resource definition "+d.name) {
 			list = append(list, success(codeModified, "Resource '%s' on '%s' marked for deletion", d.name, r.nodeName))
 		}
 	}
@@ -196,7 +196,7 @@ func deleteResource(c *call) reply {
 		}
 	}
 	list = append(list, c.erased(on))
-	if !c.drop(d, on.rsc, "deletion of the resource on node "+on.rsc.nodeName) {
+	if !(definer{c}).drop(d, on.rsc, "deletion of the resource on node "+on.rsc.nodeName) {
 		return c.list(http.StatusOK, x, list) // the rest comes when the satellite is back
 	}
 	return c.list(http.StatusOK, x, append(list,
@@ -206,7 +206,7 @@ func deleteResource(c *call) reply {
 
 // drop gives a copy up because a client asked for it, and reports whether it is gone: with a satellite that is not
 // there it stays, flagged DELETE, until it is back.
-func (c *call) drop(d *rscDfn, r *resource, cause string) bool {
+func (c definer) drop(d *rscDfn, r *resource, cause string) bool {
 	if !c.onPurpose(d) {
 		c.ctl.reportLast(d, r, cause)
 	}
@@ -224,7 +224,7 @@ func (c *call) drop(d *rscDfn, r *resource, cause string) bool {
 // onPurpose reports whether a call comes from the volume driver, which deletes a volume with its data because its user
 // has: linstor-csi says so in its requests, and before anything else it keeps LINSTOR from balancing a volume that it
 // deletes. Anybody else who gives up the last good copy makes a mistake.
-func (c *call) onPurpose(d *rscDfn) bool {
+func (c definer) onPurpose(d *rscDfn) bool {
 	return strings.HasPrefix(c.req.Header.Get("User-Agent"), "linstor-csi/") ||
 		d.props["BalanceResourcesEnabled"] == "false"
 }

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// restorer is the part of a call that makes volumes of other volumes.
+type restorer struct{ *call }
+
 type snapshotRestoreJSON struct {
 	ToResource string            `json:"to_resource"`
 	Nodes      []string          `json:"nodes"`
@@ -15,7 +18,7 @@ type snapshotRestoreJSON struct {
 }
 
 // restoreSource is the snapshot of the path and the definition that it is restored to.
-func (c *call) restoreSource(to string) (from snapped, target *rscDfn, missing *rc) {
+func (c restorer) restoreSource(to string) (from snapped, target *rscDfn, missing *rc) {
 	name, snap := c.req.PathValue("rd"), c.req.PathValue("snapshot")
 	d := c.db.rscDfns[key(name)]
 	var e rc
@@ -41,7 +44,7 @@ func restoreVolumeDfn(c *call) reply {
 		return r
 	}
 	x := rcContext{op: opCreate, object: objSnapshot, subject: "Volume definitions of resource: " + body.ToResource}
-	from, to, missing := c.restoreSource(body.ToResource)
+	from, to, missing := restorer{c}.restoreSource(body.ToResource)
 	if missing != nil {
 		return c.list(http.StatusOK, x, rcs{*missing})
 	}
@@ -71,11 +74,11 @@ func restoreResource(c *call) reply {
 		where = fmt.Sprintf(" on nodes '%s'", strings.Join(body.Nodes, ", "))
 		x.subject = fmt.Sprintf("Nodes: %s; Resource: %s", strings.Join(body.Nodes, ", "), body.ToResource)
 	}
-	from, to, missing := c.restoreSource(body.ToResource)
+	from, to, missing := restorer{c}.restoreSource(body.ToResource)
 	if missing != nil {
 		return c.list(http.StatusOK, x, rcs{*missing})
 	}
-	spots, refused := c.restoreSpots(from, to, body)
+	spots, refused := restorer{c}.restoreSpots(from, to, body)
 	if refused != nil {
 		return c.list(http.StatusOK, x, rcs{*refused})
 	}
@@ -86,15 +89,16 @@ func restoreResource(c *call) reply {
 	layers := to.layersFor(from.dfn.layers)
 	shown := to.layers
 	for _, s := range spots {
-		r := c.register(to, s, layers, false)
+		r := deployer{c}.register(to, s, layers, false)
 		r.volume = copyOf(from.snap.volumes[r.node])
 		made, uuids = append(made, r), append(uuids, r.uuid)
 	}
 	to.layers = shown // a restore is not what settles the layers that LINSTOR shows
 	to.storageOnly = !slices.Contains(layers, "DRBD")
-	list = append(list, success(codeCreated, "Resource '%s'%s restored from resource '%s', snapshot '%s'.", to.name, where,
-		from.dfn.name, from.snap.name).details("Resource UUIDs: %s", strings.Join(uuids, ", ")).ref("RscDfn", to.name))
-	for _, e := range c.deploy(to, made) {
+	list = append(list, success(codeCreated, "Resource '%s'%s restored from resource '%s', snapshot '%s'.", to.name,
+		where, from.dfn.name, from.snap.name).details("Resource UUIDs: %s", strings.Join(uuids, ", ")).
+		ref("RscDfn", to.name))
+	for _, e := range (deployer{c}).deploy(to, made) {
 		if strings.HasPrefix(e.Message, "Created resource") {
 			e = success(objSnapshot|codeModified, "%s", e.Message) // that part of the answer has another context
 		}
@@ -104,7 +108,7 @@ func restoreResource(c *call) reply {
 }
 
 // restoreSpots are the pools in which the parts of a snapshot become copies.
-func (c *call) restoreSpots(from snapped, to *rscDfn, body snapshotRestoreJSON) ([]spot, *rc) {
+func (c restorer) restoreSpots(from snapped, to *rscDfn, body snapshotRestoreJSON) ([]spot, *rc) {
 	var e rc
 	if len(to.resources) > 0 {
 		e = failure(codeExistsRsc, "Cannot restore to resource definition which already has resources")
@@ -173,7 +177,7 @@ func cloneResourceDfn(c *call) reply {
 	}
 	name := c.req.PathValue("rd")
 	x := dfnContext(opCreate, body.Name)
-	list := c.clone(c.db.rscDfns[key(name)], body)
+	list := restorer{c}.clone(c.db.rscDfns[key(name)], body)
 	var done rcs
 	for _, e := range list {
 		if x.reported(e) {
@@ -188,7 +192,7 @@ func cloneResourceDfn(c *call) reply {
 }
 
 // clone does it at once, whatever is being written. Data of a source in use is not what the simulator is about.
-func (c *call) clone(source *rscDfn, body cloneJSON) rcs {
+func (c restorer) clone(source *rscDfn, body cloneJSON) rcs {
 	if source == nil {
 		return rcs{unknownDfn(c.req.PathValue("rd"))}
 	}
@@ -206,7 +210,8 @@ func (c *call) clone(source *rscDfn, body cloneJSON) rcs {
 		case !cloneable(p.kind):
 			return rcs{failure(codeInvalidProvider, "Clone source contains unsupported storage pools")}
 		case !source.storageOnly && !r.good():
-			return rcs{failure(codeNotUpToDate, "Cannot clone resource-definition, because we have a non-UpToDate DRBD device.")}
+			return rcs{failure(codeNotUpToDate,
+				"Cannot clone resource-definition, because we have a non-UpToDate DRBD device.")}
 		}
 		spots = append(spots, spot{n, p})
 	}
@@ -216,7 +221,7 @@ func (c *call) clone(source *rscDfn, body cloneJSON) rcs {
 	if bad != nil {
 		return rcs{*bad}
 	}
-	d, list := c.newDefinition(resourceDfnJSON{Name: body.Name, ResourceGroupName: group})
+	d, list := definer{c.call}.newDefinition(resourceDfnJSON{Name: body.Name, ResourceGroupName: group})
 	if d == nil {
 		return list
 	}
@@ -227,11 +232,11 @@ func (c *call) clone(source *rscDfn, body cloneJSON) rcs {
 	}
 	var made []*resource
 	for _, s := range spots {
-		r := c.register(d, s, d.layersFor(firstList(body.LayerList, source.layers)), false)
+		r := deployer{c.call}.register(d, s, d.layersFor(firstList(body.LayerList, source.layers)), false)
 		made = append(made, r)
-		list = append(list, c.registered(placed{d, r})[1:]...)
+		list = append(list, deployer{c.call}.registered(placed{d, r})[1:]...)
 	}
-	return append(list, c.deploy(d, made)...)
+	return append(list, deployer{c.call}.deploy(d, made)...)
 }
 
 // getClone tells what became of a clone: here it is complete at once.

@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// snapper is the part of a call that takes snapshots.
+type snapper struct{ *call }
+
 type multiSnapshotJSON struct {
 	Snapshots []snapshotAskedJSON `json:"snapshots"`
 }
@@ -36,7 +39,7 @@ func createSnapshots(c *call) reply {
 	if r, ok := c.decode(&body, parsedFirst); !ok {
 		return r
 	}
-	return c.takeSnapshots(body.Snapshots)
+	return snapper{c}.takeSnapshots(body.Snapshots)
 }
 
 func createSnapshot(c *call) reply {
@@ -45,7 +48,7 @@ func createSnapshot(c *call) reply {
 		return r
 	}
 	body.ResourceName = c.req.PathValue("rd")
-	return c.takeSnapshots([]snapshotAskedJSON{body})
+	return snapper{c}.takeSnapshots([]snapshotAskedJSON{body})
 }
 
 // taking is a snapshot that is being taken: of these copies.
@@ -57,7 +60,7 @@ type taking struct {
 
 // takeSnapshots takes several snapshots at one time, or none (linstor-server 1.34, CtrlSnapshotCrtApiCallHandler): all
 // devices are suspended, all snapshots are taken, all devices are resumed.
-func (c *call) takeSnapshots(asked []snapshotAskedJSON) reply {
+func (c snapper) takeSnapshots(asked []snapshotAskedJSON) reply {
 	var all []taking
 	var list rcs
 	x := snapshotContext(opCreate, "", "")
@@ -91,13 +94,13 @@ func (c *call) takeSnapshots(asked []snapshotAskedJSON) reply {
 }
 
 // snapshotStep is what the satellites say about one step, node by node.
-func (c *call) snapshotStep(all []taking, text string, takes bool) rcs {
+func (c snapper) snapshotStep(all []taking, text string, takes bool) rcs {
 	names := map[string][]string{}
 	entries := map[string]rcs{}
 	for _, t := range all {
 		for _, r := range t.copies {
 			names[r.nodeName] = append(names[r.nodeName], t.dfn.name)
-			entries[r.nodeName] = append(entries[r.nodeName], c.toSatellite(placed{t.dfn, r})...)
+			entries[r.nodeName] = append(entries[r.nodeName], deployer{c.call}.toSatellite(placed{t.dfn, r})...)
 			if takes {
 				entries[r.nodeName] = append(entries[r.nodeName], success(codeCreated,
 					"(%s) Snapshot [%s] with name '%s' of resource '%s', volume number 0 created.", r.nodeName,
@@ -114,7 +117,7 @@ func (c *call) snapshotStep(all []taking, text string, takes bool) rcs {
 }
 
 // kindOf is a pool's provider kind as satellites write it.
-func (c *call) kindOf(nodeKey, pool string) string {
+func (c snapper) kindOf(nodeKey, pool string) string {
 	if n := c.db.nodes[nodeKey]; n != nil && n.pools[key(pool)] != nil {
 		return spelled[n.pools[key(pool)].kind]
 	}
@@ -123,7 +126,7 @@ func (c *call) kindOf(nodeKey, pool string) string {
 
 // takeable finds the copies for a snapshot: at least one, and all on pools that have snapshots. Nodes that are not
 // ONLINE are left out with a warning.
-func (c *call) takeable(a snapshotAskedJSON) (t taking, warnings rcs, refused *rc) {
+func (c snapper) takeable(a snapshotAskedJSON) (t taking, warnings rcs, refused *rc) {
 	fail := func(e rc) (taking, rcs, *rc) { return taking{}, nil, &e }
 	d := c.db.rscDfns[key(a.ResourceName)]
 	switch {
@@ -212,7 +215,7 @@ func deleteSnapshot(c *call) reply {
 		}
 		gone = append(gone, n.name)
 		done = append(done, success(codeDeleted, "(%s) Snapshot [%s] with name %s, volume number 0 deleted.", n.name,
-			c.kindOf(k, s.pools[k]), what).ref("VlmNr", "0").fromSatellite(),
+			snapper{c}.kindOf(k, s.pools[k]), what).ref("VlmNr", "0").fromSatellite(),
 			success(codeModified, "Deleted snapshot '%s' of '%s' on '%s'", s.name, d.name, n.name))
 		c.ctl.dropSnapshot(snapped{d, s}, n)
 	}

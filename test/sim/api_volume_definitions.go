@@ -13,13 +13,13 @@ func modifyVolumeDfn(c *call) reply {
 	if r, ok := c.decode(&body, parsedFirst); !ok {
 		return r
 	}
-	d, x, missing := c.volumeDfn(opModify)
+	d, x, missing := definer{c}.volumeDfn(opModify)
 	if missing != nil {
 		return c.list(http.StatusOK, x, rcs{*missing})
 	}
 	props, bad := body.apply(d.volume.props, onVlmDfn, c.ctl.version)
 	if bad == nil {
-		bad = c.badSize(d, body.SizeKiB)
+		bad = definer{c}.badSize(d, body.SizeKiB)
 	}
 	if bad != nil {
 		return c.list(http.StatusOK, x, rcs{*bad})
@@ -40,24 +40,24 @@ func modifyVolumeDfn(c *call) reply {
 		ref("UUID", d.volume.uuid))
 	updated := func(n *node) rc { return success(codeModified, "Updated volume 0 of '%s' on '%s'", d.name, n.name) }
 	if resized || notify {
-		list = append(list, c.perNode(d, updated)...)
+		list = append(list, deployer{c}.perNode(d, updated)...)
 	}
 	if resized {
 		what := "Resized resource"
 		if !d.storageOnly {
 			what = "Resized DRBD resource"
 		}
-		list = append(list, c.perNode(d, func(n *node) rc {
+		list = append(list, deployer{c}.perNode(d, func(n *node) rc {
 			return success(codeModified, "%s '%s' on '%s'", what, d.name, n.name)
 		})...)
-		list = append(list, c.perNode(d, updated)...)
+		list = append(list, deployer{c}.perNode(d, updated)...)
 	}
 	return c.list(http.StatusOK, x, list)
 }
 
 // badSize refuses a size that LINSTOR does not take, and one that copies cannot have: thick pools must have room for
 // it, and DRBD's copies must be good. Of thin pools a real LINSTOR took far more than their room.
-func (c *call) badSize(d *rscDfn, size *int64) *rc {
+func (c definer) badSize(d *rscDfn, size *int64) *rc {
 	if size == nil {
 		return nil
 	}
@@ -85,7 +85,7 @@ func (c *call) badSize(d *rscDfn, size *int64) *rc {
 }
 
 // volumeDfn is the definition of the path with its volume.
-func (c *call) volumeDfn(op uint64) (*rscDfn, rcContext, *rc) {
+func (c definer) volumeDfn(op uint64) (*rscDfn, rcContext, *rc) {
 	name, nr := c.req.PathValue("rd"), c.req.PathValue("nr")
 	x := rcContext{op: op, object: objVlmDfn, refs: map[string]string{"RscDfn": name, "VlmNr": nr},
 		subject: fmt.Sprintf("Resource definition: %s, Volume number: %s", name, nr)}
@@ -106,7 +106,7 @@ func (c *call) volumeDfn(op uint64) (*rscDfn, rcContext, *rc) {
 
 // deleteVolumeDfn deletes a volume with the data of its copies. Their resources stay, without a volume.
 func deleteVolumeDfn(c *call) reply {
-	d, x, missing := c.volumeDfn(opDelete)
+	d, x, missing := definer{c}.volumeDfn(opDelete)
 	if missing != nil {
 		return c.list(http.StatusOK, x, rcs{warning(codeNotFoundWarning, "%s not found.", x.subject)})
 	}
@@ -125,7 +125,7 @@ func deleteVolumeDfn(c *call) reply {
 			entries = append(entries, success(codeDeleted, "Deleted volume 0 of '%s' on '%s'", d.name, r.nodeName))
 		}
 		list = append(list, entries...)
-		if !c.onPurpose(d) {
+		if !(definer{c}).onPurpose(d) {
 			c.ctl.reportLast(d, r, "deletion of the volume definition")
 		}
 		c.ctl.eraseData(d, r)

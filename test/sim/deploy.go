@@ -7,6 +7,12 @@ import (
 	"time"
 )
 
+// deployer is the part of a call that makes copies and lets satellites hear of changes.
+type deployer struct{ *call }
+
+// keeper is the part of a controller that sees to the devices of copies.
+type keeper struct{ *controller }
+
 // defaultLayers are those of a volume that nobody chose layers for.
 var defaultLayers = []string{"DRBD", "STORAGE"}
 
@@ -20,7 +26,7 @@ func (d *rscDfn) layersFor(asked []string) []string {
 }
 
 // lackedLayers is the refusal of a node whose satellite lacks layers, nil if it has all.
-func (c *call) lackedLayers(n *node, layers []string) *rc {
+func (c deployer) lackedLayers(n *node, layers []string) *rc {
 	var lacked []string
 	for _, l := range layers {
 		if !slices.Contains(c.ctl.capabilities(n).layers, l) {
@@ -37,7 +43,7 @@ func (c *call) lackedLayers(n *node, layers []string) *rc {
 
 // register makes a copy, or a diskless client, in the database. The first one of a volume settles its layers, and what
 // its volume's blocks are like. A diskless client that is there becomes the copy.
-func (c *call) register(d *rscDfn, s spot, layers []string, diskless bool) *resource {
+func (c deployer) register(d *rscDfn, s spot, layers []string, diskless bool) *resource {
 	settled := d.layers != nil
 	if !settled {
 		d.layers = layers
@@ -78,7 +84,7 @@ func (d *rscDfn) freeNodeID() int {
 // deploy is what the satellites do about new copies: those that have one already learn of their new peers, and the
 // others make theirs. A device that cannot be made is an error, and its resource stays (linstor-server 1.34,
 // CtrlRscCrtApiHelper.deployResources).
-func (c *call) deploy(d *rscDfn, made []*resource) rcs {
+func (c deployer) deploy(d *rscDfn, made []*resource) rcs {
 	var names []string
 	for _, r := range made {
 		names = append(names, r.nodeName)
@@ -91,27 +97,27 @@ func (c *call) deploy(d *rscDfn, made []*resource) rcs {
 		}
 		others = others || !r.diskless && !r.broken
 		n := c.db.nodes[r.node]
-		list = append(list, c.withText(c.toSatellite(placed{d, r}), success(codeModified,
+		list = append(list, withText(c.toSatellite(placed{d, r}), success(codeModified,
 			"Added peer(s) '%s' to resource '%s' on '%s'", strings.Join(names, "', '"), d.name, n.name))...)
 	}
 	for _, r := range made {
-		list = append(list, c.withText(c.makeDevice(placed{d, r}, others), success(codeModified,
+		list = append(list, withText(c.makeDevice(placed{d, r}, others), success(codeModified,
 			"Created resource '%s' on '%s'", d.name, r.nodeName).ref("RscDfn", d.name))...)
 	}
 	return list
 }
 
 // withText adds LINSTOR's own entry to those of a satellite, unless that one failed.
-func (c *call) withText(entries rcs, text rc) rcs {
+func withText(entries rcs, text rc) rcs {
 	if slices.ContainsFunc(entries, rc.isError) {
 		return entries
 	}
 	return append(entries, text)
 }
 
-// makeDevice lets a satellite make the device of a new copy. Beside other copies it has nothing yet: DRBD fills it, and
-// without DRBD nobody does.
-func (c *call) makeDevice(on placed, others bool) rcs {
+// makeDevice lets a satellite make the device of a new copy. Beside other copies it has nothing yet: DRBD fills it,
+// and without DRBD nobody does.
+func (c deployer) makeDevice(on placed, others bool) rcs {
 	n := c.db.nodes[on.rsc.node]
 	if on.rsc.diskless {
 		if !c.ctl.isOnline(n) {
@@ -127,8 +133,8 @@ func (c *call) makeDevice(on placed, others bool) rcs {
 	if !c.ctl.isOnline(n) {
 		return rcs{notConnected(n)}
 	}
-	if e := c.ctl.mend(on); e != nil {
-		return rcs{e.reportedFrom(c, n)}
+	if e := (keeper{c.ctl}).mend(on); e != nil {
+		return rcs{e.reportedFrom(c.call, n)}
 	}
 	list := rcs{c.db.volumeEntry(on, codeCreated, "created")}
 	if !on.dfn.storageOnly {
@@ -149,7 +155,7 @@ func (e rc) reportedFrom(c *call, n *node) rc {
 }
 
 // mend makes a device that has not been made, and returns what its satellite says if it cannot.
-func (c *controller) mend(on placed) *rc {
+func (c keeper) mend(on placed) *rc {
 	n := c.db.nodes[on.rsc.node]
 	p, m := n.pools[key(on.rsc.pool)], c.machineOf(n)
 	if !on.rsc.broken || p == nil || m == nil {
@@ -167,7 +173,7 @@ func (c *controller) mend(on placed) *rc {
 	on.rsc.broken, on.rsc.created = false, c.world.now
 	if on.rsc.diskState == stateInconsistent && !on.dfn.storageOnly {
 		on.rsc.syncing, on.rsc.syncedAt = true, c.world.now.Add(c.world.opts.EvacuateDelay)
-		c.world.after(c.world.opts.EvacuateDelay, mover{c}.stepMigrations)
+		c.world.after(c.world.opts.EvacuateDelay, mover{c.controller}.stepMigrations)
 	}
 	if err := c.refreshPool(n, p); err != nil {
 		p.known = false
@@ -200,18 +206,18 @@ func (d *rscDfn) takes(kind string) int64 {
 
 // toSatellite is what the satellite of a copy says after a change that concerns it. One that could not make the
 // device tries again, and while it cannot it says nothing at all, which is an error.
-func (c *call) toSatellite(on placed) rcs {
+func (c deployer) toSatellite(on placed) rcs {
 	n := c.db.nodes[on.rsc.node]
 	switch {
 	case !c.ctl.isOnline(n):
 		return rcs{notConnected(n)}
-	case on.rsc.broken && c.ctl.mend(on) != nil:
+	case on.rsc.broken && (keeper{c.ctl}).mend(on) != nil:
 		return rcs{failure(codeUnknownError, "(%s) No response generated by handler.", n.name).
 			details("In API call 'ChangedRsc'.").fromSatellite()}
 	case on.rsc.diskless:
 		return rcs{drbdAdjusted(on)}
 	}
-	c.ctl.resize(on)
+	keeper{c.ctl}.resize(on)
 	list := rcs{c.db.volumeEntry(on, codeModified, "resized")}
 	if !on.dfn.storageOnly {
 		list = append(list, drbdAdjusted(on))
@@ -220,16 +226,16 @@ func (c *call) toSatellite(on placed) rcs {
 }
 
 // perNode is what the satellites of a definition's copies say after a change, each followed by LINSTOR's own entry.
-func (c *call) perNode(d *rscDfn, text func(n *node) rc) rcs {
+func (c deployer) perNode(d *rscDfn, text func(n *node) rc) rcs {
 	var list rcs
 	for _, r := range d.sortedResources() {
-		list = append(list, c.withText(c.toSatellite(placed{d, r}), text(c.db.nodes[r.node]))...)
+		list = append(list, withText(c.toSatellite(placed{d, r}), text(c.db.nodes[r.node]))...)
 	}
 	return list
 }
 
 // resize brings the device of a copy to the size of its volume. Without room the device stays as it is.
-func (c *controller) resize(on placed) {
+func (c keeper) resize(on placed) {
 	n := c.db.nodes[on.rsc.node]
 	p, m := n.pools[key(on.rsc.pool)], c.machineOf(n)
 	if on.rsc.diskless || on.rsc.broken || p == nil || m == nil {
@@ -257,7 +263,7 @@ func (c *controller) resize(on placed) {
 }
 
 // catchUp is what a satellite does about its copies when it connects, besides those that are to go.
-func (c *controller) catchUp(n *node) {
+func (c keeper) catchUp(n *node) {
 	for _, on := range c.db.resourcesOn(n) {
 		if !on.rsc.deleted {
 			_ = c.mend(on) // what cannot be made stays broken

@@ -38,8 +38,8 @@ func (b *bench) define(name, group string) {
 	d := b.driver()
 	b.must(d.ResourceDefinitions.Create(b.Context(), client.ResourceDefinitionCreate{ResourceDefinition: client.
 		ResourceDefinition{Name: name, ResourceGroupName: group}}))
-	b.must(d.ResourceDefinitions.CreateVolumeDefinition(b.Context(), name, client.VolumeDefinitionCreate{VolumeDefinition: client.
-		VolumeDefinition{SizeKib: 64 << 10}}))
+	b.must(d.ResourceDefinitions.CreateVolumeDefinition(b.Context(), name, client.VolumeDefinitionCreate{
+		VolumeDefinition: client.VolumeDefinition{SizeKib: 64 << 10}}))
 }
 
 // copies are the nodes with a resource of a volume, with "/diskless" if it has no disk, and "!" if nothing is known of
@@ -91,11 +91,13 @@ func TestLifeOfAVolume(t *testing.T) {
 	}
 	b.must(d.Resources.Delete(ctx, "pvc-1", "n3"))
 
-	b.must(d.ResourceDefinitions.ModifyVolumeDefinition(ctx, "pvc-1", 0, client.VolumeDefinitionModify{SizeKib: 128 << 10}))
+	b.must(d.ResourceDefinitions.ModifyVolumeDefinition(ctx, "pvc-1", 0,
+		client.VolumeDefinitionModify{SizeKib: 128 << 10}))
 	b.must(d.Resources.CreateSnapshots(ctx, client.Snapshot{Name: "snap", ResourceName: "pvc-1"}))
 	snap, err := d.Resources.GetSnapshot(ctx, "pvc-1", "snap")
 	b.must(err)
-	if len(snap.Snapshots) != 2 || snap.VolumeDefinitions[0].SizeKib != 128<<10 || snap.Snapshots[0].CreateTimestamp == nil {
+	if len(snap.Snapshots) != 2 || snap.VolumeDefinitions[0].SizeKib != 128<<10 ||
+		snap.Snapshots[0].CreateTimestamp == nil {
 		t.Errorf("snapshot %+v", snap)
 	}
 	b.must(d.ResourceDefinitions.Create(ctx, client.ResourceDefinitionCreate{ResourceDefinition: client.
@@ -139,8 +141,10 @@ func TestPlacement(t *testing.T) {
 		want   []string
 	}{
 		"the place count of the group": {group: `{"place_count":2}`, want: []string{"n1", "n2"}},
-		"one of these nodes":           {group: `{"place_count":1}`, ask: `{"node_name_list":["n3","N2"]}`, want: []string{"n2"}},
-		"one more":                     {group: `{"place_count":3}`, ask: `{"additional_place_count":1}`, want: []string{"n1"}},
+		"one of these nodes": {group: `{"place_count":1}`, ask: `{"node_name_list":["n3","N2"]}`,
+			want: []string{"n2"}},
+		"one more": {group: `{"place_count":3}`, ask: `{"additional_place_count":1}`,
+			want: []string{"n1"}},
 		"where most is free": {group: `{"place_count":1}`, want: []string{"n2"},
 			before: func(b *bench) { b.must(b.world.Volumes().Create("pvc-9", 1<<20, "ssd", "n1", "n3")) }},
 		"an unknown pool":     {group: `{"place_count":1,"storage_pool_list":["nope"]}`},
@@ -181,7 +185,8 @@ func TestPlacement(t *testing.T) {
 			if tt.want != nil && status != http.StatusCreated {
 				t.Fatalf("%d %s", status, body)
 			}
-			if tt.want == nil && (status != http.StatusInternalServerError || b.entries(body)[0].Message != "Not enough available nodes") {
+			if tt.want == nil && (status != http.StatusInternalServerError ||
+				b.entries(body)[0].Message != "Not enough available nodes") {
 				t.Errorf("%d %s", status, body)
 			}
 			b.copies("pvc-1", tt.want...)
@@ -211,7 +216,8 @@ func TestGroups(t *testing.T) {
 	b.copies("pvc-1", "n1")
 	group := "/v1/resource-groups/one"
 	_, body := b.raw("PUT", group, `{"select_filter":{"place_count":2,"storage_pool_list":["ssd","nope"]}}`)
-	if got := b.entries(body); got[0].Message != "The following configured storage pools do not exist on any node:\n\tnope" {
+	missing := "The following configured storage pools do not exist on any node:\n\tnope"
+	if got := b.entries(body); got[0].Message != missing {
 		t.Errorf("answer %+v", got)
 	}
 	b.copies("pvc-1", "n1", "n2")
@@ -219,7 +225,8 @@ func TestGroups(t *testing.T) {
 	b.copies("pvc-1", "n1", "n2")
 	got, err := b.client.ResourceGroups.Get(t.Context(), "ONE")
 	b.must(err)
-	if f := got.SelectFilter; f.PlaceCount != 1 || f.StoragePool != "ssd" || len(f.StoragePoolList) != 2 || len(f.LayerStack) != 2 {
+	if f := got.SelectFilter; f.PlaceCount != 1 || f.StoragePool != "ssd" || len(f.StoragePoolList) != 2 ||
+		len(f.LayerStack) != 2 {
 		t.Errorf("filter %+v", f)
 	}
 	for _, name := range []string{"one", "DfltRscGrp"} {

@@ -92,8 +92,9 @@ type rscDfn struct {
 	snapshotsTaken int
 }
 
-// volumeDfn is volume number 0 of a resource definition. LINSTOR has up to 65536 of them; volumes of the simulator have
-// one, which is all that a volume of a CSI driver needs. What would make a second one is answered as not simulated.
+// volumeDfn is volume number 0 of a resource definition. LINSTOR has up to 65536 of them; volumes of the simulator
+// have one, which is all that a volume of a CSI driver needs, but for one that many nodes write to over NFS. What
+// would make a second one is answered as not simulated.
 type volumeDfn struct {
 	uuid  string
 	props map[string]string

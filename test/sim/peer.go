@@ -239,7 +239,7 @@ func (c *controller) fullSync(l *link) {
 			c.giveUp(on.dfn, on.rsc, "deletion on node "+n.name)
 		}
 	}
-	c.catchUp(n)
+	keeper{c}.catchUp(n)
 }
 
 // firstConnect is the controller's first attempt after its start. A node that it does not reach is OFFLINE at once.

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// placer is the part of a controller that finds places for copies.
+type placer struct{ *controller }
+
 // spot is a pool of a node that can take a copy.
 type spot struct {
 	node *node
@@ -16,7 +19,7 @@ type spot struct {
 // candidates are the spots for a copy of a volume, the best first: nodes that are ONLINE, have all layers and take new
 // copies, and there the pools with room (linstor-server 1.34, StorPoolFilter). Of the strategies that rate them the
 // simulator has the only one that LINSTOR uses by default, MaxFreeSpace; equal ones come by name.
-func (c *controller) candidates(d *rscDfn, f selectFilter, sizeKiB int64) []spot {
+func (c placer) candidates(d *rscDfn, f selectFilter, sizeKiB int64) []spot {
 	var list []spot
 	for _, n := range c.db.sortedNodes() {
 		if !c.nodeFits(n, d, f) {
@@ -45,8 +48,8 @@ func named(list []string, name string) bool {
 }
 
 // nodeFits reports whether a node can take a copy: also one that has a diskless client, which becomes the copy.
-func (c *controller) nodeFits(n *node, d *rscDfn, f selectFilter) bool {
-	if c.machineOf(n) == nil || n.evacuate || n.deleted || n.evicted || !(mover{c}).isTarget(n) {
+func (c placer) nodeFits(n *node, d *rscDfn, f selectFilter) bool {
+	if c.machineOf(n) == nil || n.evacuate || n.deleted || n.evicted || !(mover{c.controller}).isTarget(n) {
 		return false
 	}
 	if len(f.NodeNameList) > 0 && !named(f.NodeNameList, n.name) || c.hasUnwanted(n, d, f) {
@@ -62,7 +65,7 @@ func (c *controller) nodeFits(n *node, d *rscDfn, f selectFilter) bool {
 }
 
 // hasUnwanted reports whether a node has a copy of another volume that a filter keeps apart.
-func (c *controller) hasUnwanted(n *node, d *rscDfn, f selectFilter) bool {
+func (c placer) hasUnwanted(n *node, d *rscDfn, f selectFilter) bool {
 	unwanted, err := regexp.Compile("(?i)^(?:" + f.NotPlaceWithRscRegex + ")$")
 	for _, on := range c.db.resourcesOn(n) {
 		if on.dfn != d && (named(f.NotPlaceWithRsc, on.dfn.name) ||
@@ -75,7 +78,7 @@ func (c *controller) hasUnwanted(n *node, d *rscDfn, f selectFilter) bool {
 
 // poolFits reports whether a pool may be used and has room. A thin pool must also have Autoplacer/MinThinFreeSpace
 // left, 10 % of its size if nothing is set (linstor-server 1.34, StorPoolFilter.getMinFreeSpace).
-func (c *controller) poolFits(p *pool, f selectFilter, sizeKiB int64) bool {
+func (c placer) poolFits(p *pool, f selectFilter, sizeKiB int64) bool {
 	switch {
 	case p.kind == kindDiskless || !p.known,
 		len(f.StoragePoolList) > 0 && !named(f.StoragePoolList, p.name),
@@ -89,7 +92,7 @@ func (c *controller) poolFits(p *pool, f selectFilter, sizeKiB int64) bool {
 
 // room is how much LINSTOR lets be placed in a pool: its free space, of thin pools many times that, less what volumes
 // may still grow to (linstor-server 1.34, FreeCapacityAutoPoolSelectorUtils).
-func (c *controller) room(p *pool) int64 {
+func (c placer) room(p *pool) int64 {
 	ratio, freeRatio, totalRatio := 1.0, 1.0, 1.0
 	if isThin(p.kind) {
 		ratio = c.ratio(p, "MaxOversubscriptionRatio", 20)
@@ -99,7 +102,7 @@ func (c *controller) room(p *pool) int64 {
 	return min(int64(float64(p.free)*freeRatio), int64(float64(p.total)*totalRatio)-c.reserved(p))
 }
 
-func (c *controller) ratio(p *pool, name string, otherwise float64) float64 {
+func (c placer) ratio(p *pool, name string, otherwise float64) float64 {
 	for _, props := range []map[string]string{p.props, c.db.props} {
 		if r, err := strconv.ParseFloat(props[name], 64); err == nil {
 			return r
@@ -109,7 +112,7 @@ func (c *controller) ratio(p *pool, name string, otherwise float64) float64 {
 }
 
 // reserved is the size of the volumes in a pool.
-func (c *controller) reserved(p *pool) int64 {
+func (c placer) reserved(p *pool) int64 {
 	var sum int64
 	for _, n := range c.db.nodes {
 		if n.pools[key(p.name)] != p {
@@ -126,7 +129,7 @@ func (c *controller) reserved(p *pool) int64 {
 
 // choose takes spots on as many nodes, with the properties that a filter wants to be the same or different; nil if
 // there are not so many. The result is in the order of the nodes' names.
-func (c *controller) choose(d *rscDfn, f selectFilter, spots []spot, count int) []spot {
+func (c placer) choose(d *rscDfn, f selectFilter, spots []spot, count int) []spot {
 	var there []*node
 	for _, r := range d.sortedResources() {
 		if n := c.db.nodes[r.node]; n != nil && !r.diskless && !r.deleted && !n.evacuate && !n.evicted {

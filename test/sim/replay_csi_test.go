@@ -142,14 +142,12 @@ func (s *site) suppose(x exchange) {
 		s.must(s.world.Machine("node-1").Fill("FILE_THIN", csiPoolPath, 2<<20))
 	}
 	m := csiPath.FindStringSubmatch(x.Request.Path)
-	missing := x.Status == http.StatusNotFound
+	missing, kind := x.Status == http.StatusNotFound, strings.TrimPrefix(x.Request.Path, "/v1/")
 	switch {
 	case strings.HasPrefix(x.Request.Path, "/v1/view/resources"):
 		s.supposeView(x)
-	case x.Request.Path == "/v1/resource-groups" && x.Request.Method == http.MethodPost:
-		s.supposeNone("resource-groups", nameIn(x))
-	case x.Request.Path == "/v1/resource-definitions" && x.Request.Method == http.MethodPost:
-		s.supposeNone("resource-definitions", nameIn(x))
+	case x.Request.Method == http.MethodPost && !strings.Contains(kind, "/"):
+		s.supposeNone(kind, nameIn(x))
 	case strings.HasPrefix(x.Request.Path, "/v1/nodes/") && x.Request.Method == http.MethodDelete:
 		s.supposeCopies(x, "", "")
 	case x.Request.Path == "/v1/actions/snapshot/multi" || m == nil:

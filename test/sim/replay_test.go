@@ -39,8 +39,8 @@ type exchange struct {
 // the answers. The recordings are data of their own and no part of this project.
 //
 // What the recordings take for granted is set up from what they say: the machines and satellites (see newSite), and
-// what was done between two requests (see outside). A request that the simulator does not serve, and says so, counts on
-// neither side.
+// what was done between two requests (see outside). A request that the simulator does not serve, and says so, counts
+// on neither side.
 func TestReplay(t *testing.T) {
 	path := os.Getenv("LINSTOR_EXCHANGES")
 	if path == "" {

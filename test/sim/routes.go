@@ -120,9 +120,11 @@ var groupRoutes = map[string]methods{
 }
 
 var snapshotRoutes = map[string]methods{
-	"/v1/actions/snapshot/multi":                                                  {post: createSnapshots},
-	"/v1/resource-definitions/{rd}/snapshots":                                     {get: listSnapshots, post: createSnapshot},
-	"/v1/resource-definitions/{rd}/snapshots/{snapshot}":                          {get: getSnapshot, del: deleteSnapshot},
+	"/v1/actions/snapshot/multi": {post: createSnapshots},
+	"/v1/resource-definitions/{rd}/snapshots": {get: listSnapshots,
+		post: createSnapshot},
+	"/v1/resource-definitions/{rd}/snapshots/{snapshot}": {get: getSnapshot,
+		del: deleteSnapshot},
 	"/v1/resource-definitions/{rd}/clone":                                         {post: cloneResourceDfn},
 	"/v1/resource-definitions/{rd}/clone/{clone}":                                 {get: getClone},
 	"/v1/resource-definitions/{rd}/snapshot-restore-resource/{snapshot}":          {post: restoreResource},

@@ -94,7 +94,8 @@ func TestDeletionThatWaits(t *testing.T) {
 	if got := b.codesOf(body); got[0] != 995 {
 		t.Errorf("snapshot: %s", body)
 	}
-	b.must(d.ResourceDefinitions.ModifyVolumeDefinition(t.Context(), "pvc-1", 0, client.VolumeDefinitionModify{SizeKib: 1 << 20}))
+	b.must(d.ResourceDefinitions.ModifyVolumeDefinition(t.Context(), "pvc-1", 0,
+		client.VolumeDefinitionModify{SizeKib: 1 << 20}))
 	b.must(d.Resources.DeleteSnapshot(t.Context(), "pvc-1", "snap"))
 	if got := b.snapshotsOn("n1"); !strings.Contains(got, "snap") {
 		t.Errorf("the snapshot is gone without its satellite: %q", got)
@@ -121,7 +122,8 @@ func TestDefinitionThatWaits(t *testing.T) {
 	satellites[0].Stop()
 	b.pass(2 * time.Second)
 	b.must(b.driver().ResourceDefinitions.Delete(t.Context(), "pvc-1"))
-	if dfn, err := b.client.ResourceDefinitions.Get(t.Context(), "pvc-1"); err != nil || !slices.Contains(dfn.Flags, "DELETE") {
+	dfn, err := b.client.ResourceDefinitions.Get(t.Context(), "pvc-1")
+	if err != nil || !slices.Contains(dfn.Flags, "DELETE") {
 		t.Errorf("definition %+v, %v", dfn, err)
 	}
 	b.satellite(1)
@@ -194,7 +196,8 @@ func TestWhatStorageCannot(t *testing.T) {
 		{"POST", pvc1 + "/snapshots", `{"name":"snap"}`, 500, "Storage driver 'LVM' does not support snapshots."},
 		{"PUT", pvc1 + "/volume-definitions/0", `{"size_kib":209715200}`, 500, "Cannot grow the volume definition"},
 		{"PUT", pvc1 + "/volume-definitions/0", `{"size_kib":65536}`, 200, "VolumeDefinition already has the expected size"},
-		{"PUT", pvc1 + "/volume-definitions/1", `{"size_kib":65536}`, 404, "Volume definition 'pvc-1' with volume number '1'"},
+		{"PUT", pvc1 + "/volume-definitions/1", `{"size_kib":65536}`, 404,
+			"Volume definition 'pvc-1' with volume number '1' not found."},
 		{"GET", pvc1 + "/volume-definitions/1", "", 404, "Volume definition '1' not found."},
 		{"POST", pvc1 + "/volume-definitions", `{"volume_definition":{"volume_number":0,"size_kib":65536}}`, 500,
 			"A volume definition with the number 0 already exists in resource definition 'pvc-1'."},
