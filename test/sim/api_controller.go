@@ -258,6 +258,9 @@ func getStats(c *call) reply {
 
 // unixMillis is LINSTOR's form of a time.
 func unixMillis(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
 	ms := t.UnixMilli()
 	return &ms
 }

@@ -159,16 +159,23 @@ func lostNode(c *call) reply {
 		return c.list(http.StatusOK, x, rcs{failure(codeStillConnected, "Node '%s' still connected, please use the "+
 			"'DelNode' api.", n.name)})
 	}
-	told := c.db.sharers(n)[1:]
-	for _, on := range c.db.resourcesOn(n) {
+	told, lost := c.db.sharers(n)[1:], c.db.resourcesOn(n)
+	for _, on := range lost {
 		c.ctl.giveUp(on.dfn, on.rsc, "node "+n.name+" declared lost")
 	}
 	c.ctl.forget(n)
 	list := rcs{nodeDeleted(n)}
 	for _, other := range told {
-		if c.ctl.isOnline(other) {
-			list = append(list, success(0, "Notified '%s' that '%s' has been lost", other.name, n.name))
+		if !c.ctl.isOnline(other) {
+			continue
 		}
+		list = append(list, nodeChangesApplied(other).fromSatellite())
+		for _, on := range lost {
+			if r := on.dfn.resources[key(other.name)]; r != nil && !r.diskless && on.dfn.storageOnly {
+				list = append(list, c.db.volumeEntry(placed{on.dfn, r}, opDelete|codeModified, "resized"))
+			}
+		}
+		list = append(list, success(codeModified, "Notified '%s' that '%s' has been lost", other.name, n.name))
 	}
 	return c.list(http.StatusOK, x, list)
 }

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"path"
 	"strings"
 )
 
@@ -78,6 +79,7 @@ type volumeJSON struct {
 	ProviderKind     string            `json:"provider_kind,omitempty"`
 	DevicePath       string            `json:"device_path,omitempty"`
 	AllocatedSizeKiB int64             `json:"allocated_size_kib"`
+	Props            map[string]string `json:"props,omitempty"`
 	State            *volumeStateJSON  `json:"state,omitempty"`
 	LayerDataList    []volumeLayerJSON `json:"layer_data_list,omitempty"`
 	UUID             string            `json:"uuid,omitempty"`
@@ -103,6 +105,7 @@ type resourceJSON struct {
 func (c *call) resourceJSON(on placed) resourceJSON {
 	dfn, r := on.dfn, on.rsc
 	props := map[string]string{"StorPoolName": r.pool}
+	size, allocated := dfn.sizeKiB, dfn.sizeKiB
 	if r.migrateFrom != "" {
 		if source := c.db.nodes[r.migrateFrom]; source != nil {
 			props["MigrateFrom"] = key(source.name)
@@ -116,13 +119,17 @@ func (c *call) resourceJSON(on placed) resourceJSON {
 	if p := n.pools[key(r.pool)]; p != nil && !r.diskless {
 		kind = p.kind
 		backingPath = p.devicePath(dfn)
+		allocated = dfn.takes(p.kind)
 	}
 	device := fmt.Sprintf("/dev/drbd%d", dfn.minor)
+	if r.broken {
+		device, backingPath, allocated = "", "", -1
+	}
 	known := c.ctl.isOnline(n) && c.drbdKnown(n)
-	storage := layerVolumeJSON{DevicePath: backingPath, AllocatedSizeKiB: dfn.sizeKiB, UsableSizeKiB: dfn.sizeKiB,
+	storage := layerVolumeJSON{DevicePath: backingPath, AllocatedSizeKiB: allocated, UsableSizeKiB: size,
 		DiskState: "[]"}
-	drbdVolume := drbdVolumeJSON{DevicePath: device, BackingDevice: backingPath, AllocatedSizeKiB: dfn.sizeKiB,
-		UsableSizeKiB: dfn.sizeKiB}
+	drbdVolume := drbdVolumeJSON{DevicePath: device, BackingDevice: backingPath, AllocatedSizeKiB: allocated,
+		UsableSizeKiB: size}
 	drbdVolume.Definition.MinorNumber = dfn.minor
 	out := resourceJSON{
 		Name: dfn.name, NodeName: r.nodeName, Props: props, Flags: r.flagNames(), UUID: r.uuid,
@@ -130,17 +137,26 @@ func (c *call) resourceJSON(on placed) resourceJSON {
 		LayerObject: layerJSON{Type: "DRBD", DRBD: c.drbdJSON(on, drbdVolume, known),
 			Children: []layerJSON{{Type: "STORAGE", Storage: &storageLayerJSON{[]layerVolumeJSON{storage}}}}},
 		Volumes: []volumeJSON{{
-			StoragePoolName: r.pool, ProviderKind: kind, DevicePath: device, AllocatedSizeKiB: dfn.sizeKiB, UUID: r.uuid,
+			StoragePoolName: r.pool, ProviderKind: kind, DevicePath: device, AllocatedSizeKiB: allocated, UUID: r.volumeUUID,
+			Props:         r.volume,
 			LayerDataList: []volumeLayerJSON{{"DRBD", drbdVolume}, {"STORAGE", storage}},
 		}},
 	}
 	if dfn.storageOnly {
-		return storageOnlyJSON(out, storage, c.ctl.isOnline(n))
+		out = storageOnlyJSON(out, storage, c.ctl.isOnline(n) && !r.broken)
 	}
-	if known {
+	if dfn.volume == nil {
+		out.Volumes = nil
+	}
+	if dfn.storageOnly {
+		return out
+	}
+	if known && !r.broken {
 		inUse := r.inUse
 		out.State = &resourceStateJSON{InUse: &inUse}
-		out.Volumes[0].State = &volumeStateJSON{DiskState: r.diskState}
+		for i := range out.Volumes {
+			out.Volumes[i].State = &volumeStateJSON{DiskState: r.diskState}
+		}
 	}
 	return out
 }
@@ -154,7 +170,7 @@ func (p *pool) devicePath(d *rscDfn) string {
 		return fmt.Sprintf("/dev/zvol/%s/%s_00000", p.backingName(), d.name)
 	}
 	group, _, _ := strings.Cut(p.backingName(), "/")
-	return fmt.Sprintf("/dev/%s/%s_00000", group, d.name)
+	return path.Join("/dev", group, d.name+"_00000")
 }
 
 // storageOnlyJSON leaves out DRBD. The satellite then tells no state: neither of a disk nor whether it is in use.

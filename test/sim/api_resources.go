@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"net/http"
+	"strings"
 )
 
 func viewResources(c *call) reply {
@@ -24,29 +25,20 @@ func viewResources(c *call) reply {
 	return c.object(http.StatusOK, page(c, list))
 }
 
-type resourceGroupJSON struct {
-	Name         string         `json:"name"`
-	SelectFilter map[string]any `json:"select_filter"`
-	UUID         string         `json:"uuid"`
-}
-
-func listResourceGroups(c *call) reply {
-	groups := []resourceGroupJSON{{Name: "DfltRscGrp",
-		SelectFilter: map[string]any{"place_count": placeCount}, UUID: "5a1e0000-0000-4000-8000-ffffffffffff"}}
-	if !c.filter("resource_groups")("DfltRscGrp") {
-		groups = nil
-	}
-	return c.object(http.StatusOK, page(c, groups))
-}
-
 type volumeDfnJSON struct {
-	VolumeNumber int   `json:"volume_number"`
-	SizeKiB      int64 `json:"size_kib"`
+	VolumeNumber int               `json:"volume_number"`
+	SizeKiB      int64             `json:"size_kib"`
+	Props        map[string]string `json:"props,omitempty"`
+	Flags        []string          `json:"flags,omitempty"`
+	LayerData    []volumeLayerJSON `json:"layer_data,omitempty"`
+	UUID         string            `json:"uuid,omitempty"`
 }
 
 type resourceDfnJSON struct {
 	Name              string            `json:"name"`
+	ExternalName      []byte            `json:"external_name,omitempty"`
 	Props             map[string]string `json:"props,omitempty"`
+	Flags             []string          `json:"flags,omitempty"`
 	LayerData         []volumeLayerJSON `json:"layer_data,omitempty"`
 	UUID              string            `json:"uuid"`
 	ResourceGroupName string            `json:"resource_group_name"`
@@ -54,15 +46,20 @@ type resourceDfnJSON struct {
 }
 
 func (d *rscDfn) json(withVolumes bool) resourceDfnJSON {
-	out := resourceDfnJSON{Name: d.name, Props: d.props, UUID: d.uuid, ResourceGroupName: "DfltRscGrp",
-		LayerData: []volumeLayerJSON{{"DRBD", drbdDfnJSON{PeerSlots: 7, AlStripes: 1, AlStripeSizeKiB: 32, Port: d.port,
-			TransportType: "IP", Secret: "simulated"}},
-			{"STORAGE", nil}}}
-	if d.storageOnly {
-		out.LayerData = out.LayerData[1:]
+	out := resourceDfnJSON{Name: d.name, Props: d.props, UUID: d.uuid, ResourceGroupName: d.group}
+	if d.deleted {
+		out.Flags = []string{"DELETE"}
 	}
-	if withVolumes {
-		out.VolumeDefinitions = []volumeDfnJSON{{0, d.sizeKiB}}
+	for _, l := range d.layers {
+		layer := volumeLayerJSON{Type: l}
+		if l == "DRBD" {
+			layer.Data = drbdDfnJSON{PeerSlots: 7, AlStripes: 1, AlStripeSizeKiB: 32, Port: d.port, TransportType: "IP",
+				Secret: "simulated"}
+		}
+		out.LayerData = append(out.LayerData, layer)
+	}
+	if withVolumes && d.volume != nil {
+		out.VolumeDefinitions = []volumeDfnJSON{d.volumeJSON()}
 	}
 	return out
 }
@@ -114,9 +111,14 @@ func deleteResourceDfn(c *call) reply {
 		list = rcs{success(codeDeleted, "Resource definition '%s' marked for deletion.", d.name)}
 	}
 	for _, r := range d.sortedResources() {
-		list = append(list, c.erased(placed{d, r}),
-			success(codeModified, "Resource '%s' on '%s' marked for deletion", d.name, r.nodeName))
-		c.ctl.giveUp(d, r, "deletion of resource definition "+d.name)
+		list = append(list, c.erased(placed{d, r}))
+		if (definer{c}).drop(d, r, "deletion of resource definition "+d.name) {
+			list = append(list, success(codeModified, "Resource '%s' on '%s' marked for deletion", d.name, r.nodeName))
+		}
+	}
+	if len(d.resources) > 0 {
+		d.deleted = true // until the last satellite is back
+		return c.list(http.StatusOK, x, list)
 	}
 	delete(c.db.rscDfns, key(name))
 	return c.list(http.StatusOK, x, append(list, success(codeDeleted, "Resource definition '%s' deleted.", d.name).
@@ -193,8 +195,36 @@ func deleteResource(c *call) reply {
 					on.rsc.nodeName))
 		}
 	}
-	list = append(list, c.erased(on), success(codeModified, "Cleaning up '%s' on '%s'", d.name, on.rsc.nodeName),
-		success(codeDeleted, "%s deletion complete.", x.subject).details("%s UUID was: %s", x.subject, on.rsc.uuid))
-	c.ctl.giveUp(d, on.rsc, "deletion of the resource on node "+on.rsc.nodeName)
-	return c.list(http.StatusOK, x, list)
+	list = append(list, c.erased(on))
+	if !(definer{c}).drop(d, on.rsc, "deletion of the resource on node "+on.rsc.nodeName) {
+		return c.list(http.StatusOK, x, list) // the rest comes when the satellite is back
+	}
+	return c.list(http.StatusOK, x, append(list,
+		success(codeModified, "Cleaning up '%s' on '%s'", d.name, on.rsc.nodeName),
+		success(codeDeleted, "%s deletion complete.", x.subject).details("%s UUID was: %s", x.subject, on.rsc.uuid)))
+}
+
+// drop gives a copy up because a client asked for it, and reports whether it is gone: with a satellite that is not
+// there it stays, flagged DELETE, until it is back.
+func (c definer) drop(d *rscDfn, r *resource, cause string) bool {
+	if !c.onPurpose(d) {
+		c.ctl.reportLast(d, r, cause)
+	}
+	if !c.ctl.isOnline(c.db.nodes[r.node]) {
+		r.deleted, r.asked = true, true
+		return false
+	}
+	c.ctl.eraseCopy(d, r)
+	if d.volume != nil && len(d.resources) == 0 {
+		delete(d.volume.props, "DrbdOptions/Disk/block-size") // nothing holds it to a size any more
+	}
+	return true
+}
+
+// onPurpose reports whether a call comes from the volume driver, which deletes a volume with its data because its user
+// has: linstor-csi says so in its requests, and before anything else it keeps LINSTOR from balancing a volume that it
+// deletes. Anybody else who gives up the last good copy makes a mistake.
+func (c definer) onPurpose(d *rscDfn) bool {
+	return strings.HasPrefix(c.req.Header.Get("User-Agent"), "linstor-csi/") ||
+		d.props["BalanceResourcesEnabled"] == "false"
 }

@@ -36,21 +36,29 @@ type snapshotOnNodeJSON struct {
 }
 
 func (d *rscDfn) snapshotJSON(s *snapshot) snapshotJSON {
-	own := map[string]string{"BackupShipping/BackupNodeIdsToReset": "", "SequenceNumber": "1"}
+	own := map[string]string{"BackupShipping/BackupNodeIdsToReset": "", "SequenceNumber": itoa(s.sequence)}
 	all := maps.Clone(own)
-	maps.Copy(all, d.props)
+	maps.Copy(all, s.dfnProps)
 	out := snapshotJSON{
 		Name: s.name, ResourceName: d.name, Nodes: slices.Sorted(maps.Values(s.nodes)), Props: all, OwnProps: own,
-		DfnProps: d.props,
+		DfnProps: s.dfnProps,
 		Flags:    []string{"SUCCESSFUL"}, UUID: s.uuid,
-		Volumes: []snapshotVolumeJSON{{SizeKiB: d.sizeKiB, Props: map[string]string{"DrbdCurrentGi": "A001CCE0049E9108",
-			"DrbdOptions/Disk/block-size": "512", "StorDriver/internal/AllocationGranularity": "1"}}},
+	}
+	if len(s.deleting) > 0 && len(s.deleting) == len(s.nodes) {
+		out.Flags = []string{"DELETE", "SUCCESSFUL"}
+	}
+	if s.volumeProps != nil {
+		out.Volumes = []snapshotVolumeJSON{{SizeKiB: s.sizeKiB, Props: s.volumeProps}}
 	}
 	for _, k := range slices.Sorted(maps.Keys(s.nodes)) {
+		volume := map[string]any{"uuid": s.uuid, "vlm_nr": 0}
+		if len(s.volumes[k]) > 0 {
+			volume["props"], volume["volume_props"] = s.volumes[k], s.volumes[k]
+		}
 		out.Snapshots = append(out.Snapshots, snapshotOnNodeJSON{SnapshotName: s.name, NodeName: s.nodes[k],
 			CreateTimestamp: unixMillis(s.created),
 			UUID:            s.uuid, ResourceProps: map[string]string{"StorPoolName": s.pools[k]},
-			Volumes: []map[string]any{{"uuid": s.uuid, "vlm_nr": 0}}})
+			Volumes: []map[string]any{volume}})
 	}
 	return out
 }

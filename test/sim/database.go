@@ -29,6 +29,8 @@ type content struct {
 	nodeConns  map[string]*nodeConn
 	poolDfns   map[string]*poolDfn
 	rscDfns    map[string]*rscDfn
+	rscGrps    map[string]*rscGrp
+	keyValues  map[string]*keyValueStore
 	nextMinor  int
 	passphrase string // the master passphrase, "" if none is set
 }
@@ -57,7 +59,8 @@ func (d *Database) wipe() {
 	d.content = content{
 		props: map[string]string{}, nodes: map[string]*node{}, nodeConns: map[string]*nodeConn{},
 		poolDfns: map[string]*poolDfn{},
-		rscDfns:  map[string]*rscDfn{}, nextMinor: 1000,
+		rscDfns:  map[string]*rscDfn{}, rscGrps: map[string]*rscGrp{}, nextMinor: 1000,
+		keyValues: map[string]*keyValueStore{},
 	}
 }
 
@@ -195,6 +198,7 @@ func (d *Database) migrate(to version) {
 		maps.Copy(d.props, seedProps)
 		d.props[propLocalID] = d.world.newUUID()
 		d.poolDfns[key("DfltStorPool")] = &poolDfn{name: "DfltStorPool", props: map[string]string{}, permanent: true}
+		d.rscGrps[key(defaultGroup)] = newGroup(defaultGroup, "5a1e0000-0000-4000-8000-ffffffffffff")
 	}
 	d.schema = to
 }

@@ -153,7 +153,7 @@ func TestUnservedEndPoints(t *testing.T) {
 		method, path string
 		status       int
 	}{
-		{"POST", "/v1/resource-definitions", 501}, {"GET", "/v1/key-value-store", 501},
+		{"POST", "/v1/schedules", 501}, {"GET", "/v1/view/backup/queue", 501},
 		{"POST", "/v1/remotes/x/backups/ship", 501},
 		{"PUT", "/v1/nodes/n1/config", 501}, {"DELETE", "/v1/storage-pool-definitions/x", 501},
 		{"OPTIONS", "/v1/query-max-volume-size", 501},

@@ -16,6 +16,7 @@ func (m mover) moveSnapshots(dfn *rscDfn, from *node, to *resource) {
 	}
 	for _, s := range dfn.snapshots {
 		if _, here := s.nodes[key(from.name)]; here {
+			s.volumes[to.node] = s.volumes[key(from.name)]
 			s.leave(from)
 			s.pools[to.node], s.nodes[to.node] = to.pool, to.nodeName
 		}
@@ -35,6 +36,15 @@ func (m mover) reassignSnapshots(on placed) {
 func (s *snapshot) leave(n *node) {
 	delete(s.pools, key(n.name))
 	delete(s.nodes, key(n.name))
+	delete(s.volumes, key(n.name))
+	delete(s.deleting, key(n.name))
+}
+
+// dropSnapshot removes a node's part of a snapshot.
+func (c *controller) dropSnapshot(on snapped, n *node) {
+	if on.snap.leave(n); len(on.snap.nodes) == 0 {
+		delete(on.dfn.snapshots, key(on.snap.name))
+	}
 }
 
 // dropSnapshots forgets what is on a node that goes. A snapshot that is on no node is gone.

@@ -60,6 +60,9 @@ func (w *World) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		planned = fault(r)
 	}
 	answer := w.answer(r, body, planned)
+	if planned != nil && planned.StatusAfter != 0 {
+		answer = reply{status: planned.StatusAfter, body: []byte(planned.Body)}
+	}
 	if planned != nil && planned.DropAfter {
 		answer.dropped = true
 	}

@@ -43,6 +43,8 @@ type MachineSpec struct {
 	Disks        []Disk
 	VolumeGroups []VolumeGroup
 	ZPools       []ZPool
+	// FileSystemKiB is the size of the file system of each of its directories. Default 100 GiB.
+	FileSystemKiB int64
 	// Directories exist besides /, /mnt, /opt, /srv, /var and /var/lib.
 	Directories []string
 	// Tools lists the provider kinds whose tools are installed. Default: LVM, LVM_THIN, ZFS, ZFS_THIN, FILE, FILE_THIN.
@@ -66,6 +68,7 @@ type Machine struct {
 	authError   bool
 	syncError   bool
 	toolsError  bool
+	deviceError bool
 	disks       rack
 	lvm         LVM
 	zfs         ZFS
@@ -86,10 +89,13 @@ func (w *World) AddMachine(s MachineSpec) *Machine {
 		osImage:     s.OSImage,
 		tools:       slices.Clone(s.Tools),
 		lacked:      slices.Clone(s.LackedLayers),
-		directories: directories{},
+		directories: directories{sizeKiB: s.FileSystemKiB, stores: map[string]*store{}},
 	}
 	m.lvm = LVM{machine: m, groups: map[string]*volumeGroup{}}
 	m.zfs = ZFS{machine: m, pools: map[string]*zpool{}}
+	if m.directories.sizeKiB == 0 {
+		m.directories.sizeKiB = fileSystemKiB
+	}
 	if m.osImage == "" {
 		m.osImage = "Ubuntu 24.04.2 LTS"
 	}
@@ -205,6 +211,15 @@ func (m *Machine) SetMissingTools(missing bool) {
 	m.world.lock()
 	defer m.world.mu.Unlock()
 	m.toolsError = missing
+}
+
+// SetDeviceError makes satellites of this machine fail to make devices, as where losetup finds none that is free, or
+// stop doing so. The resource stays, and with it every later change of its definition fails; once devices can be made
+// again the next change makes it, or the next connection of the satellite.
+func (m *Machine) SetDeviceError(fail bool) {
+	m.world.lock()
+	defer m.world.mu.Unlock()
+	m.deviceError = fail
 }
 
 // TakeSatellites lets a controller of another cluster take over the satellites of this machine. The controller that

@@ -68,13 +68,36 @@ type rscDfn struct {
 	name  string
 	uuid  string
 	props map[string]string
+	// group is the name of its resource group.
+	group string
+	// wanted are the layers that its creator asked for; layers are those of its first resource, and until there is one
+	// LINSTOR shows none.
+	wanted, layers []string
 	// storageOnly marks a volume without DRBD: one that LINSTOR can neither replicate nor move.
 	storageOnly bool
-	sizeKiB     int64
-	minor       int
-	port        int
-	resources   map[string]*resource
-	snapshots   map[string]*snapshot
+	// clonedFrom is the key of the definition that it is a clone of.
+	clonedFrom string
+	// deleted is set while its deletion waits for a satellite.
+	deleted bool
+	// volume is its volume definition, nil if it has none.
+	volume *volumeDfn
+	// sizeKiB is the size of its volume, filledKiB how much of it has been written: that is what a thin pool gives.
+	sizeKiB, filledKiB int64
+
+	minor     int
+	port      int
+	resources map[string]*resource
+	snapshots map[string]*snapshot
+	// snapshotsTaken counts the snapshots that there have been.
+	snapshotsTaken int
+}
+
+// volumeDfn is volume number 0 of a resource definition. LINSTOR has up to 65536 of them; volumes of the simulator
+// have one, which is all that a volume of a CSI driver needs, but for one that many nodes write to over NFS. What
+// would make a second one is answered as not simulated.
+type volumeDfn struct {
+	uuid  string
+	props map[string]string
 }
 
 // resource is one copy of a volume, or a diskless client of it.
@@ -82,14 +105,20 @@ type resource struct {
 	node       string // key
 	nodeName   string
 	uuid       string
+	volumeUUID string
+	volume     map[string]string // properties of its volume
 	pool       string
 	diskless   bool
 	tieBreaker bool
 	evacuate   bool
 	deleted    bool
-	evicted    bool
-	diskState  string
-	inUse      bool
+	// asked is set where the deletion has been looked at already: it waits for the satellite only.
+	asked     bool
+	evicted   bool
+	diskState string
+	inUse     bool
+	// broken is set where the satellite could not make the device.
+	broken bool
 	// unmovable is set by an evacuation that cannot move the copy.
 	unmovable bool
 	created   time.Time

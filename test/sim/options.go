@@ -49,11 +49,15 @@ func (o Options) withDefaults() Options {
 
 // Fault is what goes wrong with one request. Fields combine: a delay comes first.
 type Fault struct {
-	// Delay holds the request back, on the world's clock.
+	// Delay holds the request back, on the world's clock. LINSTOR does not hear of a client that gives up meanwhile: it
+	// does what was asked for all the same, and at once.
 	Delay time.Duration
 	// Status, if not zero, is answered with Body instead of handling the request.
 	Status int
-	// Body is sent with Status as it is.
+	// StatusAfter, if not zero, handles the request and then answers this status with Body: what was asked for is done,
+	// and the client hears that it failed.
+	StatusAfter int
+	// Body is sent with Status or StatusAfter as it is.
 	Body string
 	// Drop closes the connection before anything is done.
 	Drop bool

@@ -232,10 +232,14 @@ func (c *controller) fullSync(l *link) {
 		return
 	}
 	for _, on := range c.db.resourcesOn(n) {
-		if on.rsc.deleted && !n.evicted {
+		switch {
+		case on.rsc.deleted && on.rsc.asked:
+			c.eraseCopy(on.dfn, on.rsc)
+		case on.rsc.deleted && !n.evicted:
 			c.giveUp(on.dfn, on.rsc, "deletion on node "+n.name)
 		}
 	}
+	keeper{c}.catchUp(n)
 }
 
 // firstConnect is the controller's first attempt after its start. A node that it does not reach is OFFLINE at once.

@@ -62,8 +62,12 @@ const (
 	onNode
 	onPool
 	onConnection
+	onRscDfn // resource definitions and groups
+	onVlmDfn // volume definitions and groups
+	onRsc
+	onVlm
 
-	anywhere = onController | onNode | onPool | onConnection
+	anywhere = onController | onNode | onPool | onConnection | onRscDfn | onVlmDfn | onRsc | onVlm
 )
 
 // propChange is the part that all modifying bodies share.
@@ -101,16 +105,22 @@ func (ch propChange) apply(props map[string]string, on propObject, v version) (m
 		if _, known := rule(k, on, v); !known {
 			return nil, undeletableProp(on, k)
 		}
-		delete(result, k)
+	}
+	ch.deleteFrom(result)
+	return result, nil
+}
+
+func (ch propChange) deleteFrom(props map[string]string) {
+	for _, k := range ch.DeleteProps {
+		delete(props, k)
 	}
 	for _, namespace := range ch.DeleteNamespaces {
-		for k := range result {
+		for k := range props {
 			if strings.HasPrefix(k, strings.TrimRight(namespace, "/")+"/") {
-				delete(result, k)
+				delete(props, k)
 			}
 		}
 	}
-	return result, nil
 }
 
 func unknownProp(on propObject, k string) *rc {

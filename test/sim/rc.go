@@ -27,7 +27,10 @@ const (
 	objCtrl     uint64 = 0x100000
 	objPhysical uint64 = 0x4C0000
 	objVlm      uint64 = 0x2C0000
+	objVlmDfn   uint64 = 0x300000
 	objSnapshot uint64 = 0x0C0000
+	objRscGrp   uint64 = 0x440000
+	objVlmGrp   uint64 = 0x480000
 	objBits     uint64 = 0x7C0000
 
 	codeBits uint64 = 0x7FFF
@@ -43,6 +46,9 @@ const (
 
 	codeInvalidNodeName   = 200
 	codeInvalidNodeType   = 201
+	codeInvalidRscName    = 202
+	codeInvalidVlmNr      = 205
+	codeInvalidVlmSize    = 206
 	codeInvalidPoolName   = 208
 	codeInvalidNetName    = 209
 	codeInvalidNetAddr    = 210
@@ -50,45 +56,73 @@ const (
 	codeInvalidNetType    = 212
 	codeInvalidProp       = 213
 	codeInvalidEncType    = 217
+	codeInvalidSnapName   = 218
+	codeInvalidPlaceCount = 219
 	codeInvalidStorDriver = 221
 	codeInvalidLayerKind  = 224 // also answered for an unknown provider kind
+	codeInvalidLayerStack = 225
 	codeInvalidProvider   = 227
+	codeInvalidVlmSizes   = 228
 	codeInvalidConf       = 230
 	codeNodeHasUsedRsc    = 233
+	codeInvalidGroupName  = 237
 
 	codeNotFoundNode     = 300
 	codeNotFoundRscDfn   = 301
 	codeNotFoundRsc      = 302
+	codeNotFoundVlmDfn   = 303
+	codeNotFoundVlm      = 304
 	codeNotFoundNetIf    = 305
 	codeNotFoundNodeConn = 306
 	codeNotFoundPoolDfn  = 309
 	codeNotFoundPool     = 310
+	codeNotFoundDfltPool = 311
+	codeNotFoundSnapDfn  = 313
+	codeNotFoundSnapshot = 315
+	codeNotFoundKVS      = 316
+	codeNotFoundGroup    = 317
+	codeNotFoundVlmGrp   = 318
 
 	codeExistsNode       = 500
+	codeExistsRscDfn     = 501
+	codeExistsRsc        = 502
+	codeExistsVlmDfn     = 503
 	codeExistsNetIf      = 505
 	codeStillConnected   = 506 // "node connection exists" reused by LINSTOR for lost on a connected node
 	codeExistsPool       = 510
 	codeExistsPassphrase = 512
 	codeExistsSnapshot   = 514
+	codeExistsGroup      = 522
+	codeExistsVlmGrp     = 523
 
 	codeMissingProps  = 600 // also a wrong master passphrase
 	codeMissingNetcom = 603
 	codeNoStltConn    = 609
 
+	codeNotUpToDate  = 974
+	codeNoSpace      = 980
+	codeNoLayer      = 988
 	codeNoProvider   = 989
 	codePoolConfig   = 990
+	codeNoSnapshots  = 994
+	codeDisconnected = 995
+	codeNoPlace      = 996
 	codeInUse        = 997
 	codeUnknownError = 998
 
 	codeNotConnected    = 1002
 	codeStltNotUpdated  = 1003
 	codeNoStltDefined   = 1004
+	codeAlreadyDeployed = 1006
 	codeNodeEvicted     = 1017
 	codeNotEvacuating   = 1020
+	codeSameSize        = 1023
 	codeNotFoundWarning = 3000
 
 	codeNameMismatch = 10001
+	codeNotSpawned   = 10000
 	codeNoop         = 10007
+	codeRscIsThere   = 10008
 
 	codeParseError uint64 = 0x0FFFFFFFFFFFFFFD
 )
@@ -193,8 +227,9 @@ func (x rcContext) reported(e rc) bool {
 	}
 	code := e.code()
 	missing, there := code >= 300 && code <= 399,
-		code >= 500 && code <= 599 && code != codeStillConnected && code != codeExistsSnapshot
-	return !missing && !there
+		code >= 500 && code <= 599 && code != codeStillConnected &&
+			(code != codeExistsSnapshot || x.object == objSnapshot)
+	return !missing && !there && code != codeNoPlace && code != codeInvalidVlmSize
 }
 
 func (x rcContext) complete(e rc) rc {

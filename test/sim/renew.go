@@ -6,7 +6,7 @@ package sim
 func (c *controller) renew(n *node, m *Machine) {
 	for _, on := range c.db.resourcesOn(n) {
 		r, p := on.rsc, n.pools[key(on.rsc.pool)]
-		if r.diskless || r.deleted || p == nil {
+		if r.diskless || r.deleted || r.broken || p == nil {
 			continue
 		}
 		at, err := m.find(p.kind, p.backingName())
@@ -16,7 +16,8 @@ func (c *controller) renew(n *node, m *Machine) {
 		}
 		switch b := at.volumes[key(on.dfn.name)]; {
 		case b == nil:
-			if m.write(p.kind, p.backingName(), backing{resource: on.dfn.name, node: n.name, sizeKiB: on.dfn.sizeKiB}) != nil {
+			if m.write(p.kind, p.backingName(), backing{resource: on.dfn.name, node: n.name, sizeKiB: on.dfn.sizeKiB,
+				takesKiB: on.dfn.takes(p.kind)}) != nil {
 				r.diskState = stateUnknown
 				continue
 			}

@@ -1,10 +1,8 @@
 package sim_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"regexp"
-	"strings"
 	"testing"
 	"time"
 
@@ -15,18 +13,23 @@ import (
 type site struct {
 	*bench
 	satellites map[string]*sim.Process
+	filled     bool // the pool of node-1
+	supposed   int  // writing requests that are not in the recordings
 }
 
 // newSite has three machines with a satellite each, at 127.0.0.11 to 127.0.0.13, and a controller with an H2
 // database. They have LVM and FILE, no ZFS, no DRBD and no udev: a mounted root disk, a volume group vgtest on a disk
 // of its own, a directory for pools.
-func newSite(t *testing.T) *site {
+func newSite(t *testing.T) *site { return newSiteAt(t, "127.0.0.1", 100<<20) }
+
+// newSiteAt has its machines at addresses that begin so, and file systems of that size.
+func newSiteAt(t *testing.T, addresses string, fileSystemKiB int64) *site {
 	s := &site{bench: newBench(t), satellites: map[string]*sim.Process{}}
 	s.startController()
 	for i := 1; i <= 3; i++ {
 		name := fmt.Sprintf("node-%d", i)
 		s.world.AddMachine(sim.MachineSpec{
-			Name: name, Address: fmt.Sprintf("127.0.0.1%d", i),
+			Name: name, Address: fmt.Sprintf("%s%d", addresses, i), FileSystemKiB: fileSystemKiB,
 			OSImage: "Debian GNU/Linux 12 (bookworm)",
 			Disks: []sim.Disk{
 				{Name: "loop0", SizeBytes: 2 << 30, Rotational: true, Unseen: true},
@@ -111,58 +114,4 @@ func (s *site) waitFor(status string, nodes []string) {
 			s.Errorf("node %s is %s, not %s", n, have, status)
 		}
 	}
-}
-
-// made is what a request that makes volumes or snapshots says, as far as the simulator needs it.
-type made struct {
-	Name       string `json:"name"`
-	Definition struct {
-		Name string `json:"name"`
-	} `json:"resource_definition"`
-	Volume struct {
-		SizeKiB int64 `json:"size_kib"`
-	} `json:"volume_definition"`
-	Resource struct {
-		Props map[string]string `json:"props"`
-	} `json:"resource"`
-	SpawnedName  string  `json:"resource_definition_name"`
-	SpawnedSizes []int64 `json:"volume_sizes"`
-}
-
-// unserved does what a request did that the simulator does not serve: volumes and snapshots are made, and deleted, by
-// LINSTOR's API, and the exchanges that follow show them.
-func (s *site) unserved(x exchange) {
-	s.Helper()
-	if x.Status >= 300 {
-		return
-	}
-	var body made
-	_ = json.Unmarshal(x.Request.Body, &body) // a body that is none of these changes nothing here
-	path, _, _ := strings.Cut(x.Request.Path, "?")
-	parts := strings.Split(strings.TrimPrefix(path, "/v1/"), "/")
-	switch what := x.Request.Method + " " + parts[0]; {
-	case what == "POST resource-definitions" && len(parts) == 1:
-		s.must(s.world.Volumes().CreateWithoutDRBD(body.Definition.Name, 0, ""))
-	case what == "POST resource-definitions" && parts[2] == "volume-definitions":
-		s.must(s.world.Volumes().SetSize(parts[1], body.Volume.SizeKiB))
-	case what == "POST resource-definitions" && parts[2] == "resources":
-		s.must(s.world.Volumes().AddCopy(parts[1], parts[3], body.Resource.Props["StorPoolName"]))
-	case what == "POST resource-definitions" && parts[2] == "snapshots":
-		s.must(s.world.Volumes().CreateSnapshot(parts[1], body.Name))
-	case what == "DELETE resource-definitions" && parts[2] == "snapshots":
-		s.world.Volumes().DeleteSnapshot(parts[1], parts[3])
-	case what == "POST resource-groups" && len(parts) == 3 && parts[2] == "spawn":
-		s.must(s.world.Volumes().CreateWithoutDRBD(body.SpawnedName, body.SpawnedSizes[0], "thin", s.spawnedOn(x)...))
-	}
-}
-
-var usedNode = regexp.MustCompile(`'(node-\d+) \(`)
-
-// spawnedOn reads from LINSTOR's answer where it placed a volume: the simulator has no placement of its own here.
-func (s *site) spawnedOn(x exchange) []string {
-	var nodes []string
-	for _, m := range usedNode.FindAllStringSubmatch(string(x.Body), -1) {
-		nodes = append(nodes, m[1])
-	}
-	return nodes
 }

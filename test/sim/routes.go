@@ -17,7 +17,8 @@ const (
 // routes is the table of end points.
 func (w *World) routes() *http.ServeMux {
 	all := map[string]methods{}
-	for _, group := range []map[string]methods{controllerRoutes, nodeRoutes, storageRoutes, resourceRoutes} {
+	for _, group := range []map[string]methods{controllerRoutes, nodeRoutes, storageRoutes, resourceRoutes,
+		groupRoutes, snapshotRoutes} {
 		for path, m := range group {
 			all[path] = maps.Clone(m)
 		}
@@ -91,11 +92,44 @@ var storageRoutes = map[string]methods{
 }
 
 var resourceRoutes = map[string]methods{
-	"/v1/view/resources":                             {get: viewResources},
-	"/v1/view/snapshots":                             {get: viewSnapshots},
-	"/v1/resource-groups":                            {get: listResourceGroups},
-	"/v1/resource-definitions":                       {get: listResourceDfns},
-	"/v1/resource-definitions/{rd}":                  {get: getResourceDfn, del: deleteResourceDfn},
-	"/v1/resource-definitions/{rd}/resources":        {get: listResources},
-	"/v1/resource-definitions/{rd}/resources/{node}": {get: getResource, del: deleteResource},
+	"/v1/view/resources":       {get: viewResources},
+	"/v1/view/snapshots":       {get: viewSnapshots},
+	"/v1/resource-definitions": {get: listResourceDfns, post: createResourceDfn},
+	"/v1/resource-definitions/{rd}": {get: getResourceDfn, put: modifyResourceDfn,
+		del: deleteResourceDfn},
+	"/v1/resource-definitions/{rd}/volume-definitions": {get: listVolumeDfns, post: createVolumeDfn},
+	"/v1/resource-definitions/{rd}/volume-definitions/{nr}": {get: getVolumeDfn, put: modifyVolumeDfn,
+		del: deleteVolumeDfn},
+	"/v1/resource-definitions/{rd}/resources": {get: listResources, post: createResources},
+	"/v1/resource-definitions/{rd}/resources/{node}": {get: getResource, post: createResourceOn,
+		del: deleteResource},
+	"/v1/resource-definitions/{rd}/autoplace":                       {post: autoplaceResource},
+	"/v1/resource-definitions/{rd}/resources/{node}/make-available": {post: makeAvailable},
+	"/v1/resource-definitions/{rd}/resources/{node}/volumes":        {get: listVolumes},
+	"/v1/resource-definitions/{rd}/resources/{node}/volumes/{nr}":   {get: getVolume, put: modifyVolume},
+}
+
+var groupRoutes = map[string]methods{
+	"/v1/resource-groups": {get: listResourceGroups, post: createResourceGroup},
+	"/v1/resource-groups/{rg}": {get: getResourceGroup, put: modifyResourceGroup,
+		del: deleteResourceGroup},
+	"/v1/resource-groups/{rg}/spawn":         {post: spawnResource},
+	"/v1/resource-groups/{rg}/volume-groups": {get: listVolumeGroups, post: createVolumeGroup},
+	"/v1/resource-groups/{rg}/volume-groups/{nr}": {get: getVolumeGroup, put: modifyVolumeGroup,
+		del: deleteVolumeGroup},
+}
+
+var snapshotRoutes = map[string]methods{
+	"/v1/actions/snapshot/multi": {post: createSnapshots},
+	"/v1/resource-definitions/{rd}/snapshots": {get: listSnapshots,
+		post: createSnapshot},
+	"/v1/resource-definitions/{rd}/snapshots/{snapshot}": {get: getSnapshot,
+		del: deleteSnapshot},
+	"/v1/resource-definitions/{rd}/clone":                                         {post: cloneResourceDfn},
+	"/v1/resource-definitions/{rd}/clone/{clone}":                                 {get: getClone},
+	"/v1/resource-definitions/{rd}/snapshot-restore-resource/{snapshot}":          {post: restoreResource},
+	"/v1/resource-definitions/{rd}/snapshot-restore-volume-definition/{snapshot}": {post: restoreVolumeDfn},
+	"/v1/remotes":                    {get: listRemotes},
+	"/v1/key-value-store":            {get: listKeyValueStores},
+	"/v1/key-value-store/{instance}": {get: getKeyValueStore, put: modifyKeyValueStore, del: deleteKeyValueStore},
 }

@@ -13,6 +13,31 @@ type snapshot struct {
 	created    time.Time
 	// pools are the names of the pools that hold it, by key of the node; nodes are the nodes' names.
 	pools, nodes map[string]string
+	// volumes are the properties of the volumes of the copies, by key of the node.
+	volumes map[string]map[string]string
+	// deleting are the nodes, by key, whose satellite has still to delete its part.
+	deleting map[string]bool
+	// sequence counts the snapshots of a definition.
+	sequence int
+	// What the definition and its volume were like.
+	dfnProps, volumeProps map[string]string
+	sizeKiB               int64
+}
+
+// newSnapshot takes a snapshot of copies of a volume.
+func (w *World) newSnapshot(dfn *rscDfn, name string, copies []*resource) *snapshot {
+	dfn.snapshotsTaken++
+	s := &snapshot{name: name, uuid: w.newUUID(), created: w.now, pools: map[string]string{}, nodes: map[string]string{},
+		volumes: map[string]map[string]string{}, deleting: map[string]bool{}, sequence: dfn.snapshotsTaken,
+		dfnProps: copyOf(dfn.props), sizeKiB: dfn.sizeKiB}
+	if dfn.volume != nil {
+		s.volumeProps = copyOf(dfn.volume.props)
+	}
+	for _, r := range copies {
+		s.pools[r.node], s.nodes[r.node], s.volumes[r.node] = r.pool, r.nodeName, copyOf(r.volume)
+	}
+	dfn.snapshots[key(name)] = s
+	return s
 }
 
 // CreateSnapshot takes a snapshot of a volume on all nodes that have a copy.
@@ -23,17 +48,13 @@ func (v Volumes) CreateSnapshot(volumeName, name string) error {
 	if dfn == nil {
 		return fmt.Errorf("create snapshot: no volume %q", volumeName)
 	}
-	s := &snapshot{name: name, uuid: v.world.newUUID(), created: v.world.now, pools: map[string]string{},
-		nodes: map[string]string{}}
-	for k, r := range dfn.resources {
+	var copies []*resource
+	for _, r := range dfn.sortedResources() {
 		if !r.diskless {
-			s.pools[k], s.nodes[k] = r.pool, r.nodeName
+			copies = append(copies, r)
 		}
 	}
-	if dfn.snapshots == nil {
-		dfn.snapshots = map[string]*snapshot{}
-	}
-	dfn.snapshots[key(name)] = s
+	v.world.newSnapshot(dfn, name, copies)
 	return nil
 }
 

@@ -23,6 +23,8 @@ type backing struct {
 	// node is the LINSTOR node that wrote it.
 	node    string
 	sizeKiB int64
+	// takesKiB is what it takes of the store, sizeKiB if it is 0: a thin volume takes what has been written.
+	takesKiB int64
 	// complete tells that all data has arrived; a copy that is still synchronising does not count.
 	complete bool
 }
@@ -31,24 +33,36 @@ type backing struct {
 type store struct {
 	sizeKiB int64
 	volumes map[string]*backing // by key of the resource
+	// otherKiB is taken by what LINSTOR does not know.
+	otherKiB int64
+}
+
+func (v *backing) takes() int64 {
+	if v.takesKiB == 0 {
+		return v.sizeKiB
+	}
+	return v.takesKiB
 }
 
 func (s *store) usedKiB() int64 {
 	var used int64
 	for _, v := range s.volumes {
-		used += v.sizeKiB
+		used += v.takes()
 	}
-	return used
+	return used + s.otherKiB
 }
 
 // directories are those of a machine that pools can be made in, by path.
-type directories map[string]*store
+type directories struct {
+	sizeKiB int64 // of the file system that holds each
+	stores  map[string]*store
+}
 
 // make makes a directory with all above it, as mkdir -p does.
 func (d directories) make(dir string) {
 	for dir = path.Clean("/" + dir); ; dir = path.Dir(dir) {
-		if d[dir] == nil {
-			d[dir] = &store{sizeKiB: fileSystemKiB, volumes: map[string]*backing{}}
+		if d.stores[dir] == nil {
+			d.stores[dir] = &store{sizeKiB: d.sizeKiB, volumes: map[string]*backing{}}
 		}
 		if dir == "/" {
 			return
@@ -60,7 +74,8 @@ func (d directories) make(dir string) {
 func (d directories) find(dir string) place {
 	dir = path.Clean("/" + dir)
 	d.make(dir)
-	return place{store: d[dir], totalKiB: d[dir].sizeKiB, freeKiB: d[dir].sizeKiB - d[dir].usedKiB()}
+	s := d.stores[dir]
+	return place{store: s, totalKiB: s.sizeKiB, freeKiB: s.sizeKiB - s.usedKiB()}
 }
 
 // place is where a pool of a provider kind keeps its volumes, with what the satellite says about its space.
@@ -120,7 +135,7 @@ func (m *Machine) rehearse(kind, backingName string) *refusal {
 		failed.cause = "Property 'StorPoolName' doesn't contain a proper thinpool specifier: " + backingName
 		return &failed
 	case kind == kindFile || kind == kindFileThin:
-		if dir := path.Clean("/" + backingName); m.directories[dir] == nil || !path.IsAbs(backingName) {
+		if dir := path.Clean("/" + backingName); m.directories.stores[dir] == nil || !path.IsAbs(backingName) {
 			m.directories.make(dir)
 			return &refusal{code: codePoolConfig, message: "External command failed",
 				details: fmt.Sprintf("Command 'df --output=source %s' returned "+
@@ -142,11 +157,24 @@ func (m *Machine) write(kind, backingName string, v backing) error {
 	if err != nil {
 		return err
 	}
-	if p.freeKiB < v.sizeKiB {
+	if p.freeKiB < v.takes() {
 		return fmt.Errorf("%w: %s has %d KiB, volume %s needs %d KiB", errNoSpace, backingName, p.freeKiB, v.resource,
-			v.sizeKiB)
+			v.takes())
 	}
 	p.volumes[key(v.resource)] = &v
+	return nil
+}
+
+// Fill writes other things than volumes into the backing of a pool, as somebody does who uses the same file system or
+// thin pool, until no more than that is free. kind is LINSTOR's provider kind.
+func (m *Machine) Fill(kind, backingName string, leaveKiB int64) error {
+	m.world.lock()
+	defer m.world.mu.Unlock()
+	p, err := m.find(kind, backingName)
+	if err != nil {
+		return fmt.Errorf("fill %s: %w", backingName, err)
+	}
+	p.otherKiB = max(0, p.otherKiB+p.freeKiB-leaveKiB)
 	return nil
 }
 
@@ -173,7 +201,7 @@ func (m *Machine) stores(f func(*store)) {
 			f(&z.store)
 		}
 	}
-	for _, d := range m.directories {
+	for _, d := range m.directories.stores {
 		f(d)
 	}
 }

@@ -45,9 +45,11 @@ func (v Volumes) create(name string, sizeKiB int64, pool string, storageOnly boo
 	if db.rscDfns[key(name)] != nil {
 		return fmt.Errorf("create volume: resource definition %q already exists", name)
 	}
-	dfn := &rscDfn{name: name, uuid: v.world.newUUID(), props: map[string]string{}, sizeKiB: sizeKiB,
-		minor: db.nextMinor, port: 6000 + db.nextMinor, resources: map[string]*resource{}, storageOnly: storageOnly}
+	dfn := db.newDfn(name, defaultGroup)
+	dfn.volume, dfn.sizeKiB, dfn.filledKiB = db.newVolumeDfn(nil), sizeKiB, sizeKiB
+	dfn.layers, dfn.storageOnly = defaultLayers, storageOnly
 	if storageOnly {
+		dfn.layers = defaultLayers[1:]
 		dfn.props["DrbdOptions/Resource/quorum"] = "off"
 	}
 	var undo []func()
@@ -61,37 +63,7 @@ func (v Volumes) create(name string, sizeKiB int64, pool string, storageOnly boo
 		}
 		undo = append(undo, remove)
 	}
-	db.nextMinor++
 	db.rscDfns[key(name)] = dfn
-	return nil
-}
-
-// AddCopy places one more copy of a volume on a node, in a pool of that name. A node that has one keeps it.
-func (v Volumes) AddCopy(name, nodeName, poolName string) error {
-	v.world.lock()
-	defer v.world.mu.Unlock()
-	dfn, ctl := v.definition(name)
-	if dfn == nil {
-		return fmt.Errorf("add a copy: no volume %q", name)
-	}
-	if dfn.resources[key(nodeName)] != nil {
-		return nil
-	}
-	if _, err := ctl.placeCopy(dfn, nodeName, poolName); err != nil {
-		return fmt.Errorf("add a copy of %s: %w", name, err)
-	}
-	return nil
-}
-
-// SetSize sets the size of the copies that are placed from now on.
-func (v Volumes) SetSize(name string, sizeKiB int64) error {
-	v.world.lock()
-	defer v.world.mu.Unlock()
-	dfn, _ := v.definition(name)
-	if dfn == nil {
-		return fmt.Errorf("set the size: no volume %q", name)
-	}
-	dfn.sizeKiB = sizeKiB
 	return nil
 }
 
@@ -119,22 +91,34 @@ func (c *controller) newCopy(dfn *rscDfn, n *node, p *pool, diskState string) (*
 	if m == nil {
 		return nil, fmt.Errorf("node %q is not ONLINE", n.name)
 	}
-	b := backing{resource: dfn.name, node: n.name, sizeKiB: dfn.sizeKiB, complete: diskState == stateUpToDate}
+	if dfn.volume != nil {
+		dfn.volume.settle(p.kind)
+	}
+	b := backing{resource: dfn.name, node: n.name, sizeKiB: dfn.sizeKiB, takesKiB: dfn.takes(p.kind),
+		complete: diskState == stateUpToDate}
 	if err := m.write(p.kind, p.backingName(), b); err != nil {
 		return nil, err
 	}
 	if err := c.refreshPool(n, p); err != nil {
 		return nil, err
 	}
-	return &resource{node: key(n.name), nodeName: n.name, uuid: c.world.newUUID(), pool: p.name, diskState: diskState,
-		created: c.world.now, nodeID: len(dfn.resources)}, nil
+	return &resource{node: key(n.name), nodeName: n.name, uuid: c.world.newUUID(), volumeUUID: c.world.newUUID(),
+		pool: p.name, diskState: diskState, created: c.world.now, nodeID: len(dfn.resources)}, nil
 }
 
 // eraseCopy removes a copy from the database and from the machine, if the machine can be reached.
 func (c *controller) eraseCopy(dfn *rscDfn, r *resource) {
 	delete(dfn.resources, r.node)
+	if dfn.deleted && len(dfn.resources) == 0 {
+		delete(c.db.rscDfns, key(dfn.name))
+	}
+	c.eraseData(dfn, r)
+}
+
+// eraseData removes the data of a copy from the machine, if the machine can be reached.
+func (c *controller) eraseData(dfn *rscDfn, r *resource) {
 	n := c.db.nodes[r.node]
-	if n == nil || r.diskless {
+	if n == nil || r.diskless || r.broken {
 		return
 	}
 	p, m := n.pools[key(r.pool)], c.machineOf(n)
@@ -160,7 +144,7 @@ func (v Volumes) AttachDiskless(name, nodeName string) error {
 		return fmt.Errorf("attach diskless: no node %q", nodeName)
 	}
 	dfn.resources[key(nodeName)] = &resource{node: key(nodeName), nodeName: n.name, uuid: v.world.newUUID(),
-		pool:     disklessPool,
+		volumeUUID: v.world.newUUID(), pool: disklessPool,
 		diskless: true, diskState: stateDiskless, created: v.world.now, nodeID: len(dfn.resources)}
 	return nil
 }

@@ -120,7 +120,7 @@ var whitelist = map[string]propRule{
 	"PeerSlotsNewResource":       numeric(onController, 1, 31),
 	"SearchDomain":               text(onController),
 	"UpdateCacheInterval":        numeric(onController, 1, 1<<31-1),
-	"BalanceResourcesEnabled":    boolTrueFalse(onController | onNode),
+	"BalanceResourcesEnabled":    boolTrueFalse(onController | onNode | onRscDfn),
 	"BalanceResourcesInterval":   numeric(onController, 0, 1<<31-1),
 	"defaultPlainConSvc":         text(onController),
 	"defaultSslConSvc":           text(onController),
@@ -137,8 +137,8 @@ var whitelist = map[string]propRule{
 	propCurStltConn:              text(onNode),
 	"Site":                       text(onNode),
 	"Autoplacer/MaxThroughput":   numeric(onPool|onNode, 0, 1<<62),
-	"StorPoolName":               text(onNode | onController),
-	"StorPoolNameDrbdMeta":       text(onNode | onController),
+	"StorPoolName":               text(onNode | onController | onRscDfn | onVlmDfn | onRsc),
+	"StorPoolNameDrbdMeta":       text(onNode | onController | onRscDfn | onVlmDfn | onRsc),
 	"CopyAllSnapsOnEvacuate":     boolTrueFalse(onController | onNode),
 	"MaxOversubscriptionRatio":   text(onController | onPool),
 	"Autoplacer/PreSelectScript": text(onController),
@@ -168,12 +168,12 @@ var whitelist = map[string]propRule{
 // freePrefixes are namespaces in which every key is accepted.
 var freePrefixes = map[string]propObject{
 	"Aux/":               anywhere,
-	"EBS/Tags/":          onController | onNode,
+	"EBS/Tags/":          onController | onNode | onRscDfn | onVlmDfn,
 	"ExtCmd/":            onController | onNode,
 	"NetCom/":            onController,
 	"Autoplacer/Weights": onController,
 	"Paths/":             onConnection,
-	"FileSystem/":        onController,
+	"FileSystem/":        onController | onRscDfn | onVlmDfn,
 }
 
 // rule finds the whitelist entry of a key for an object, at a LINSTOR version.
@@ -182,6 +182,9 @@ func rule(key string, on propObject, v version) (propRule, bool) {
 		if strings.HasPrefix(key, prefix) && len(key) > len(prefix) && objects&on != 0 {
 			return propRule{on: objects, check: func(string) bool { return true }}, true
 		}
+	}
+	if on == onRscDfn && strings.HasPrefix(key, "DrbdOptions/") {
+		on = onController // what can be set for all volumes can be set for one
 	}
 	r, known := whitelist[key]
 	if !known || r.on&on == 0 ||

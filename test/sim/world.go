@@ -102,7 +102,8 @@ func (w *World) Writes() []Record {
 
 // Violations returns what should never have happened, in order: "two-controllers ..." (two processes with one database
 // open), "destructive-rollback ..." (a device pool was torn down because its registration failed), "last-replica-lost
-// ..." (LINSTOR was told to give up the last good copy of a volume that is on a machine which is up).
+// ..." (LINSTOR was told to give up the last good copy of a volume that is on a machine which is up, and not by the
+// volume driver, which deletes volumes because their users do).
 func (w *World) Violations() []string {
 	w.lock()
 	defer w.mu.Unlock()
