@@ -221,7 +221,7 @@ func (c restorer) clone(source *rscDfn, body cloneJSON) rcs {
 	if bad != nil {
 		return rcs{*bad}
 	}
-	d, list := definer{c.call}.newDefinition(resourceDfnJSON{Name: body.Name, ResourceGroupName: group})
+	d, list := definer(c).newDefinition(resourceDfnJSON{Name: body.Name, ResourceGroupName: group})
 	if d == nil {
 		return list
 	}
@@ -232,11 +232,11 @@ func (c restorer) clone(source *rscDfn, body cloneJSON) rcs {
 	}
 	var made []*resource
 	for _, s := range spots {
-		r := deployer{c.call}.register(d, s, d.layersFor(firstList(body.LayerList, source.layers)), false)
+		r := deployer(c).register(d, s, d.layersFor(firstList(body.LayerList, source.layers)), false)
 		made = append(made, r)
-		list = append(list, deployer{c.call}.registered(placed{d, r})[1:]...)
+		list = append(list, deployer(c).registered(placed{d, r})[1:]...)
 	}
-	return append(list, deployer{c.call}.deploy(d, made)...)
+	return append(list, deployer(c).deploy(d, made)...)
 }
 
 // getClone tells what became of a clone: here it is complete at once.

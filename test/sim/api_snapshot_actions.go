@@ -100,7 +100,7 @@ func (c snapper) snapshotStep(all []taking, text string, takes bool) rcs {
 	for _, t := range all {
 		for _, r := range t.copies {
 			names[r.nodeName] = append(names[r.nodeName], t.dfn.name)
-			entries[r.nodeName] = append(entries[r.nodeName], deployer{c.call}.toSatellite(placed{t.dfn, r})...)
+			entries[r.nodeName] = append(entries[r.nodeName], deployer(c).toSatellite(placed{t.dfn, r})...)
 			if takes {
 				entries[r.nodeName] = append(entries[r.nodeName], success(codeCreated,
 					"(%s) Snapshot [%s] with name '%s' of resource '%s', volume number 0 created.", r.nodeName,

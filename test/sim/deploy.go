@@ -173,7 +173,7 @@ func (c keeper) mend(on placed) *rc {
 	on.rsc.broken, on.rsc.created = false, c.world.now
 	if on.rsc.diskState == stateInconsistent && !on.dfn.storageOnly {
 		on.rsc.syncing, on.rsc.syncedAt = true, c.world.now.Add(c.world.opts.EvacuateDelay)
-		c.world.after(c.world.opts.EvacuateDelay, mover{c.controller}.stepMigrations)
+		c.world.after(c.world.opts.EvacuateDelay, mover(c).stepMigrations)
 	}
 	if err := c.refreshPool(n, p); err != nil {
 		p.known = false

@@ -49,7 +49,7 @@ func named(list []string, name string) bool {
 
 // nodeFits reports whether a node can take a copy: also one that has a diskless client, which becomes the copy.
 func (c placer) nodeFits(n *node, d *rscDfn, f selectFilter) bool {
-	if c.machineOf(n) == nil || n.evacuate || n.deleted || n.evicted || !(mover{c.controller}).isTarget(n) {
+	if c.machineOf(n) == nil || n.evacuate || n.deleted || n.evicted || !mover(c).isTarget(n) {
 		return false
 	}
 	if len(f.NodeNameList) > 0 && !named(f.NodeNameList, n.name) || c.hasUnwanted(n, d, f) {
@@ -93,9 +93,9 @@ func (c placer) poolFits(p *pool, f selectFilter, sizeKiB int64) bool {
 // room is how much LINSTOR lets be placed in a pool: its free space, of thin pools many times that, less what volumes
 // may still grow to (linstor-server 1.34, FreeCapacityAutoPoolSelectorUtils).
 func (c placer) room(p *pool) int64 {
-	ratio, freeRatio, totalRatio := 1.0, 1.0, 1.0
+	freeRatio, totalRatio := 1.0, 1.0
 	if isThin(p.kind) {
-		ratio = c.ratio(p, "MaxOversubscriptionRatio", 20)
+		ratio := c.ratio(p, "MaxOversubscriptionRatio", 20)
 		freeRatio = c.ratio(p, "MaxFreeCapacityOversubscriptionRatio", ratio)
 		totalRatio = c.ratio(p, "MaxTotalCapacityOversubscriptionRatio", ratio)
 	}
