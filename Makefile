@@ -33,7 +33,7 @@ SHUFFLE ?= $(shell date +%s)
 # Tests of the simulated cluster that "make test-e2e" runs: all by default.
 RUN ?=
 # Waiting dominates those tests: more of them at a time than processors pay off.
-PARALLEL ?= 6
+PARALLEL ?= 8
 # $(call gotest,STEP) runs go test. What it says is summed up, and kept for hack/steps.
 gotest = mkdir -p .cache/steps && $(TESTSUM)/gotestsum --format pkgname --format-hide-empty-pkg \
 	--jsonfile .cache/steps/$(1).json -- -timeout $(TEST_TIMEOUT) -shuffle=$(SHUFFLE)

@@ -28,7 +28,7 @@ func main() {
 	flag.StringVar(&o.base, "base", "main", "what the change is compared with: a branch or commit. Uncommitted and "+
 		"untracked files belong to the change.")
 	flag.StringVar(&o.lint, "lint", "", "path of golangci-lint; empty: no lint")
-	flag.StringVar(&o.parallel, "parallel", "6", "how many tests on the simulated cluster run at a time")
+	flag.StringVar(&o.parallel, "parallel", "8", "how many tests on the simulated cluster run at a time")
 	flag.BoolVar(&o.dry, "n", false, "print the commands and run none")
 	flag.Parse()
 	if err := run(context.Background(), o, os.Stdout); err != nil {

@@ -147,6 +147,7 @@ func uuids(v *linstor.View) map[string][]string {
 // cluster anew: the volume and its data are there. With the policy Delete, too: LINSTOR could not be told to forget
 // anything.
 func TestReadoptionWithVolumes(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionRetain, v1alpha1.DeletionDelete} {
 		t.Run(string(policy), func(t *testing.T) { readoptWithVolumes(t, policy) })
 	}

@@ -95,6 +95,7 @@ func pins() []pinned {
 }
 
 func TestDeleteFromEachPhase(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []v1alpha1.DeletionPolicy{v1alpha1.DeletionRetain, v1alpha1.DeletionDelete} {
 		t.Run(string(policy), func(t *testing.T) {
 			r := &refusals{}

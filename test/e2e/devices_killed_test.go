@@ -64,6 +64,7 @@ func aboutPool(r *http.Request) bool {
 
 // TestKilledWhileMakingPools kills the operator before and after each of the three writes that make a pool from disks.
 func TestKilledWhileMakingPools(t *testing.T) {
+	t.Parallel()
 	for n, name := range []string{"intent", "devices", "pool"} {
 		for _, done := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/carried out=%v", name, done), func(t *testing.T) {

@@ -97,6 +97,7 @@ func withDisk(n int, change func(i int, d *sim.Disk)) []simcluster.NodeSpec {
 }
 
 func TestRefusedDevices(t *testing.T) {
+	t.Parallel()
 	const byModel = `
   nodes: {minReady: 100%}
   storagePools:

@@ -49,6 +49,7 @@ func (e nodeEnv) linstorPut(path string) {
 }
 
 func holdDatabaseUnreachable(t *testing.T) {
+	t.Parallel()
 	t.Run("before the first start", databaseUnreachableAtFirst)
 	t.Run("of a running cluster", databaseLost)
 }
@@ -88,6 +89,7 @@ func databaseLost(t *testing.T) {
 }
 
 func holdForeignLinstorFound(t *testing.T) {
+	t.Parallel()
 	t.Run("before the first start", foreignAtFirst)
 	t.Run("of a running cluster", databaseReplaced)
 }
@@ -229,6 +231,7 @@ func holdControllerFailed(t *testing.T) {
 }
 
 func holdVolumesUnknown(t *testing.T) {
+	t.Parallel()
 	t.Run("continue", volumesUnknownContinue)
 	t.Run("LINSTOR comes back", volumesUnknownKnown)
 }

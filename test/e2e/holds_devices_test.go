@@ -46,6 +46,7 @@ func (e poolEnv) deviceWrites(node string) int {
 }
 
 func holdDeviceNotEmpty(t *testing.T) {
+	t.Parallel()
 	t.Run("retry", deviceNotEmptyRetry)
 	t.Run("skip and use-existing", deviceNotEmptyOtherOptions)
 }

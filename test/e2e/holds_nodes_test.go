@@ -24,6 +24,7 @@ func onlyFirst(c *v1alpha1.StorageCluster) {
 }
 
 func holdKernelModuleFailed(t *testing.T) {
+	t.Parallel()
 	t.Run("loader fails", kernelModuleFails)
 	t.Run("deadline", kernelModuleDeadline)
 }
@@ -120,6 +121,7 @@ func holdSatellitesFailed(t *testing.T) {
 }
 
 func holdNodeRegistrationFailed(t *testing.T) {
+	t.Parallel()
 	t.Run("node refuses", registrationRefused)
 	t.Run("LINSTOR refuses", registrationFails)
 }

@@ -56,6 +56,7 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 }
 
 func TestHolds(t *testing.T) {
+	t.Parallel()
 	for _, k := range holdkind.All() {
 		t.Run(string(k.Reason), func(t *testing.T) {
 			scenario := holdScenarios[k.Reason]

@@ -185,6 +185,7 @@ func storagePreferred(e *env, nodes ...string) error {
 
 // TestSatelliteAddressChanges counts the writes when satellites get other addresses: one for each change.
 func TestSatelliteAddressChanges(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []v1alpha1.NetworkMode{v1alpha1.NetworkHost, v1alpha1.NetworkPod} {
 		t.Run(string(mode), func(t *testing.T) {
 			e := start(t, harness.Nodes(2))
@@ -230,6 +231,7 @@ func (e *env) deletePods(opts ...client.ListOption) {
 }
 
 func TestIPv6(t *testing.T) {
+	t.Parallel()
 	for _, mode := range []v1alpha1.NetworkMode{v1alpha1.NetworkHost, v1alpha1.NetworkPod} {
 		t.Run(string(mode), func(t *testing.T) {
 			specs := harness.Nodes(2)

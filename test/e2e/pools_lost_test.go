@@ -209,6 +209,7 @@ func TestLostVolumeGroup(t *testing.T) {
 // TestKilledWhileRecreating kills the operator right after each of the writes that make a lost pool anew. Whoever
 // comes next finishes what was agreed to, and makes nothing twice.
 func TestKilledWhileRecreating(t *testing.T) {
+	t.Parallel()
 	for n, name := range []string{"intent", "old pool", "devices", "pool"} {
 		t.Run(name, func(t *testing.T) {
 			e := start(t, harness.Nodes(1))

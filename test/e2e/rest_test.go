@@ -75,6 +75,7 @@ func comeToRest(e *env) {
 }
 
 func TestWritesUntilReady(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{3, 6} {
 		t.Run(fmt.Sprintf("%d nodes", n), func(t *testing.T) { writesUntilReady(t, n) })
 	}

@@ -76,6 +76,7 @@ func samples() map[string]sample {
 
 // TestSamples applies each sample as it is to a cluster that has what the sample's text asks for.
 func TestSamples(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join("..", "..", "deploy", "samples")
 	entries, err := os.ReadDir(dir)
 	if err != nil {

@@ -220,6 +220,7 @@ func TestUpgradeCannotBeTakenBackLater(t *testing.T) {
 
 // holdUpgradeBlocked: a copy of a volume is not up to date for longer than the deadline.
 func holdUpgradeBlocked(t *testing.T) {
+	t.Parallel()
 	for name, end := range map[string]func(*env, *v1alpha1.Hold){
 		"the copy is up to date again": func(e *env, h *v1alpha1.Hold) {
 			e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "UpToDate")
@@ -259,6 +260,7 @@ func holdUpgradeBlocked(t *testing.T) {
 
 // holdUpgradeStuck loses the backup that the migration makes.
 func holdUpgradeStuck(t *testing.T) {
+	t.Parallel()
 	for name, result := range map[string]kubelet.BackupResult{"missing": kubelet.BackupMissing,
 		"damaged": kubelet.BackupDamaged} {
 		t.Run(name, func(t *testing.T) {
