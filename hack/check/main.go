@@ -50,8 +50,8 @@ func run(ctx context.Context, o options, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d files changed since %s, in %d packages; %d packages import them.\n", len(files), o.base,
-		len(p.changed), len(p.affected))
+	fmt.Fprintf(out, "Changed since %s: files %d, packages %d. Packages that import them, or are them: %d.\n", o.base,
+		len(files), len(p.changed), len(p.affected))
 	var (
 		failed []string
 		times  strings.Builder
