@@ -7,6 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -22,8 +23,10 @@ import (
 //     restarted. Where LINSTOR knows nodes already, satellites wait until it answers: it may have a node's address
 //     for another one.
 //   - New nodes are registered one by one when they have module and satellite, once the controller has its properties.
+//   - New pools are made on each node as soon as it is registered: LINSTOR takes one write after the other, and would
+//     have nothing to do while the last nodes are waited for. Pools that LINSTOR has already are left as they are.
 //
-// Pools are never made early, and nothing is while an upgrade is pending: its steps have their own order.
+// Nothing is begun while an upgrade is pending: its steps have their own order.
 func ahead(ctx context.Context, in *step.Input, links []step.Link) error {
 	if in.Snapshot.Upgrade != nil {
 		return nil
@@ -49,8 +52,14 @@ func ahead(ctx context.Context, in *step.Input, links []step.Link) error {
 			return err
 		}
 	}
-	if later(fsm.NodeRegistration) && in.Snapshot.Evidence[fsm.Controller].OK() {
+	if !in.Snapshot.Evidence[fsm.Controller].OK() {
+		return nil
+	}
+	if later(fsm.NodeRegistration) {
 		registration.RegisterNew(in)
+	}
+	if later(fsm.StoragePools) {
+		pools.MakeNew(in)
 	}
 	return nil
 }

@@ -87,10 +87,29 @@ func TestWorkAhead(t *testing.T) {
 				clear(w.Linstor.View.Nodes)
 				clear(w.Linstor.View.Properties)
 			}, queued: []string{"controller/properties"}},
-		{name: "no pools", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
+		{name: "pools are made as nodes are registered", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
 			w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
+			clear(w.Node("n01").Pools)
 			clear(w.Node("n02").Pools)
-		}},
+		}, queued: []string{"pool/n02/ssd"}},
+		{name: "pools while another node is registered", phase: v1alpha1.PhaseNodeRegistration,
+			spoil: func(w *clustertest.World) {
+				delete(w.Linstor.View.Nodes, "n01")
+				clear(w.Node("n02").Pools)
+			}, queued: []string{"node/n01", "pool/n02/ssd"}},
+		{name: "pools that are there are left alone", phase: v1alpha1.PhaseNodeRegistration,
+			spoil: func(w *clustertest.World) {
+				delete(w.Linstor.View.Nodes, "n01")
+				for _, p := range w.Node("n02").Pools {
+					p.Properties = map[string]string{}
+				}
+			}, queued: []string{"node/n01"}},
+		{name: "no pools before the controller has its properties", phase: v1alpha1.PhaseSatellites,
+			spoil: func(w *clustertest.World) {
+				w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
+				clear(w.Node("n02").Pools)
+				clear(w.Linstor.View.Properties)
+			}, queued: []string{"controller/properties"}},
 		{name: "an upgrade has its own order", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)
 			w.Claim(func(c *resources.ClaimData) { c.Version = clustertest.FromVersion })

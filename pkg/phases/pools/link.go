@@ -81,6 +81,24 @@ func workPools(_ context.Context, in *step.Input) error {
 	return nil
 }
 
+// MakeNew makes the pools that LINSTOR does not have on members that are registered and whose satellites are ready.
+func MakeNew(in *step.Input) {
+	s := in.Snapshot
+	if !s.Linstor.Known() {
+		return
+	}
+	for _, m := range s.Members {
+		if !m.SatelliteOK || !m.RegisteredOK || !m.Selected {
+			continue
+		}
+		for _, p := range m.Pools {
+			if p.Have == nil && !s.HeldPool(m, p.Entry.Name) {
+				makePool(in, m, p)
+			}
+		}
+	}
+}
+
 // AllReady reports whether the member has its pools without trouble.
 func AllReady(m *cluster.Member) bool {
 	return !slices.ContainsFunc(m.Pools, func(p *cluster.MemberPool) bool { return !p.Ready && !p.NotWanted })
