@@ -18,7 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -308,5 +310,48 @@ spec:
 				t.Errorf("the role of the first cluster: %v", err)
 			}
 		})
+	}
+}
+
+// No two objects that are put back share a revision: a watch that is begun anew between them would miss the second,
+// and a component of the control plane would believe in what is gone.
+func TestNothingIsPutBackTogether(t *testing.T) {
+	const many = 20
+	pool := newPool(t)
+	first := borrow(t, pool)
+	for i := range many {
+		o := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "kept", Name: fmt.Sprintf("added-%d", i)}}
+		if err := first.Client().Create(t.Context(), o); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set, err := kubernetes.NewForConfig(first.AdminConfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, err := set.CoreV1().ConfigMaps("kept").List(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := set.CoreV1().ConfigMaps("kept").Watch(t.Context(), metav1.ListOptions{ResourceVersion: now.ResourceVersion})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Stop()
+	first.Stop()
+	seen := map[string]string{}
+	for len(seen) < many {
+		event, open := <-w.ResultChan()
+		if !open {
+			t.Fatalf("the watch ended after %d deletions", len(seen))
+		}
+		o, ok := event.Object.(*corev1.ConfigMap)
+		if !ok || event.Type != watch.Deleted {
+			continue
+		}
+		if other := seen[o.ResourceVersion]; other != "" {
+			t.Fatalf("%s and %s were deleted at revision %s", other, o.Name, o.ResourceVersion)
+		}
+		seen[o.ResourceVersion] = o.Name
 	}
 }

@@ -25,8 +25,6 @@ const (
 	calmEvery = 30 * time.Millisecond
 	// dialTimeout bounds the connection to etcd, which is local and runs.
 	dialTimeout = 10 * time.Second
-	// opsInTransaction is etcd's --max-txn-ops.
-	opsInTransaction = 128
 )
 
 // State is everything that a control plane had stored at one time.
@@ -89,8 +87,11 @@ func (c *ControlPlane) Restore(ctx context.Context, s *State) ([]string, error) 
 		if err != nil {
 			return nil, err
 		}
-		for batch := range slices.Chunk(ops, opsInTransaction) {
-			if _, err := etcd.Txn(ctx).Then(batch...).Commit(); err != nil {
+		// Never two objects in one transaction: they would have one revision. A watch that the API server ends between
+		// the two, as it does with watchers that are slow, goes on after that revision, and its client never learns of
+		// the second: a scheduler counted on pods that were gone, and placed none where they had been.
+		for _, op := range ops {
+			if _, err := etcd.Do(ctx, op); err != nil {
 				return nil, fmt.Errorf("put the state of the control plane back: %w", err)
 			}
 		}
