@@ -35,6 +35,7 @@ var areas = map[string][]string{
 	"pkg/phases/satellites":   {"roll", "satellite_resources", "platforms"},
 	"pkg/phases/specchange":   {"spec"},
 	"pkg/phases/upgrade":      {"upgrade"},
+	"pkg/phases/volumedriver": {"volume_driver"},
 	"pkg/resources":           {"install", "drift", "policy", "satellite_resources"},
 	"pkg/status":              {"describe", "truth", "volumes"},
 	"deploy":                  {"rbac", "samples"},

@@ -44,6 +44,26 @@ type Release struct {
 	Controller string `json:"controller"`
 	Satellite  string `json:"satellite"`
 	Reactor    string `json:"reactor,omitempty"`
+	// Driver are the images of the CSI driver that goes with the release. One that a ConfigMap leaves out is that of the
+	// newest release that is compiled in.
+	Driver DriverImages `json:"driver,omitzero"`
+}
+
+// DriverImages are the images of the CSI driver and of the programs of Kubernetes' storage project that run beside it:
+// names with a tag or digest and without a registry.
+type DriverImages struct {
+	Driver        string `json:"driver"`
+	Provisioner   string `json:"provisioner"`
+	Attacher      string `json:"attacher"`
+	Resizer       string `json:"resizer"`
+	Registrar     string `json:"registrar"`
+	LivenessProbe string `json:"livenessProbe"`
+}
+
+func (d DriverImages) check() error {
+	return errors.Join(checkImage("driver.driver", d.Driver), checkImage("driver.provisioner", d.Provisioner),
+		checkImage("driver.attacher", d.Attacher), checkImage("driver.resizer", d.Resizer),
+		checkImage("driver.registrar", d.Registrar), checkImage("driver.livenessProbe", d.LivenessProbe))
 }
 
 // CanUpgradeFrom reports whether a cluster that runs version from can be moved to this release. Neither a downgrade
@@ -200,6 +220,11 @@ func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
 		return nil, errors.New("check catalogue: defaultLoader is missing")
 	}
 	out.releases = slices.Clone(f.Releases)
+	for i := range out.releases {
+		if r := &out.releases[i]; r.Driver == (DriverImages{}) && len(c.releases) > 0 {
+			r.Driver = c.releases[0].Driver
+		}
+	}
 	for _, r := range c.releases {
 		if !slices.ContainsFunc(f.Releases, func(n Release) bool { return n.Version == r.Version }) {
 			out.releases = append(out.releases, r)
@@ -257,6 +282,9 @@ func (r Release) check() error {
 	errs = append(errs, checkImage("controller", r.Controller), checkImage("satellite", r.Satellite))
 	if r.Reactor != "" {
 		errs = append(errs, checkImage("reactor", r.Reactor))
+	}
+	if r.Driver != (DriverImages{}) {
+		errs = append(errs, r.Driver.check())
 	}
 	return errors.Join(errs...)
 }

@@ -27,8 +27,8 @@ type Member struct {
 	// OSKey is the value of the label that its module loader's DaemonSet selects on.
 	OSKey  string
 	Loader catalogue.Loader
-	// LoaderPod and SatellitePod are nil when there is none.
-	LoaderPod, SatellitePod *corev1.Pod
+	// LoaderPod, SatellitePod and DriverPod are nil when there is none.
+	LoaderPod, SatellitePod, DriverPod *corev1.Pod
 	// Linstor is its LINSTOR node; nil when it is not registered or LINSTOR is not known.
 	Linstor    *linstor.Node
 	Interfaces []MemberInterface
@@ -53,6 +53,8 @@ type Member struct {
 	// Leave is how far a member is that the spec no longer picks; nil for others.
 	Leave                                        *Leave
 	ModuleOK, SatelliteOK, RegisteredOK, PoolsOK bool
+	// DriverOK: the kubelet has the CSI driver, or the operator does not run it.
+	DriverOK bool
 	// Outdated: its satellite's pod is not as wanted any more.
 	Outdated bool
 	// OldLoader: its loader's pod is not as wanted any more.

@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -26,7 +28,29 @@ type Kube struct {
 	ControllerPods []*corev1.Pod
 	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
 	LocalVolumes map[string][]LocalVolume
+	Driver       Driver
 }
+
+// Driver is what Kubernetes knows of LINSTOR's CSI driver.
+type Driver struct {
+	// Object is the CSIDriver; nil if there is none.
+	Object *storagev1.CSIDriver
+	// Nodes are the names that kubelets have the driver under, by Node; nil while nobody wants to know.
+	Nodes map[string]DriverNode
+	// Volumes counts the PersistentVolumes of the driver, VolumeNames are the first of them.
+	Volumes     int
+	VolumeNames []string
+}
+
+// DriverNode is the CSI driver in the kubelet's words (CSINode.spec.drivers).
+type DriverNode struct {
+	// NodeID is what the driver calls the node: the name of the LINSTOR node.
+	NodeID       string
+	TopologyKeys []string
+}
+
+// Located reports whether the driver has said which node it is on. Without that no volume can be bound to the node.
+func (n DriverNode) Located() bool { return slices.Contains(n.TopologyKeys, resources.DriverTopology) }
 
 // LocalVolume is a local PersistentVolume of a node.
 type LocalVolume struct {

@@ -1,6 +1,9 @@
 package fsm
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // States of a cluster. They are the phases of the API, word for word.
 const (
@@ -12,6 +15,7 @@ const (
 	Satellites        State = "Satellites"
 	NodeRegistration  State = "NodeRegistration"
 	StoragePools      State = "StoragePools"
+	VolumeDriver      State = "VolumeDriver"
 	Upgrading         State = "Upgrading"
 	Ready             State = "Ready"
 	Degraded          State = "Degraded"
@@ -29,6 +33,7 @@ const (
 	SatellitesMissing Event = "SatellitesMissing"
 	NodesMissing      Event = "NodesMissing"
 	PoolsMissing      Event = "PoolsMissing"
+	DriverMissing     Event = "DriverMissing"
 	Converged         Event = "Converged"
 	ConvergedDegraded Event = "ConvergedDegraded"
 	Advanced          Event = "Advanced"
@@ -45,8 +50,11 @@ const (
 
 // Chain lists the working states in the order in which a new cluster goes through them.
 func Chain() []State {
-	return []State{KernelModule, Database, Controller, Satellites, NodeRegistration, StoragePools}
+	return []State{KernelModule, Database, Controller, Satellites, NodeRegistration, StoragePools, VolumeDriver}
 }
+
+// optional are the states of the chain that not every cluster needs. Only Assessing leads there.
+var optional = []State{VolumeDriver}
 
 // Cluster is the state machine of a StorageCluster.
 func Cluster() *Table {
@@ -59,6 +67,7 @@ func Cluster() *Table {
 		{Satellites, 15 * time.Minute, "A satellite runs on each member."},
 		{NodeRegistration, 15 * time.Minute, "Each member is registered in LINSTOR and ONLINE."},
 		{StoragePools, 20 * time.Minute, "Each member gets its storage pools."},
+		{VolumeDriver, 15 * time.Minute, "The CSI driver is started on each member, where the operator runs it."},
 		{Upgrading, 30 * time.Minute,
 			"Another LINSTOR version: prechecks, where it waits, and at last asks a human, while one fails; then the " +
 				"controller with its database, satellites, verification."},
@@ -80,13 +89,14 @@ func Cluster() *Table {
 	add(Assessing, SatellitesMissing, Satellites, "first link that is not satisfied: the satellites")
 	add(Assessing, NodesMissing, NodeRegistration, "first link that is not satisfied: registered nodes")
 	add(Assessing, PoolsMissing, StoragePools, "first link that is not satisfied: the storage pools")
+	add(Assessing, DriverMissing, VolumeDriver, "first link that is not satisfied: the CSI driver")
 	add(Assessing, Converged, Ready, "all links are satisfied on all members")
 	add(Assessing, ConvergedDegraded, Degraded, "all links are satisfied on minReady members at least, not on all")
 
 	chain := Chain()
 	for i, s := range chain {
 		next, what := Assessing, "its link is satisfied; look at the whole once more"
-		if i+1 < len(chain) {
+		if i+1 < len(chain) && !slices.Contains(optional, chain[i+1]) {
 			next, what = chain[i+1], "its link is satisfied"
 		}
 		add(s, Advanced, next, what)

@@ -6,12 +6,27 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
+
+func volume(name, driver string) *corev1.PersistentVolume {
+	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver}
+	return pv
+}
+
+func TestLiveVolumes(t *testing.T) {
+	l := Live{fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(volume("pv-1", "d"), volume("pv-2", "other"),
+		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-3"}}).Build()}
+	if names, err := l.Volumes(t.Context(), "d"); err != nil || !slices.Equal(names, []string{"pv-1"}) {
+		t.Errorf("volumes %v, %v", names, err)
+	}
+}
 
 func TestLive(t *testing.T) {
 	member := map[string]string{v1alpha1.LabelMember: "linstor"}
@@ -23,7 +38,8 @@ func TestLive(t *testing.T) {
 		metav1.ObjectNameField, byName).
 		WithObjects(&v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor"}}, ours, foreign,
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: member}},
-			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}}).
+			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
+			&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d", Labels: ours.Labels}}).
 		Build()}
 	if c, err := l.Cluster(t.Context(), "linstor"); err != nil || c == nil || c.Name != "linstor" {
 		t.Errorf("cluster %v, %v", c, err)
@@ -46,7 +62,7 @@ func TestLive(t *testing.T) {
 		names = append(names, o.Kind+" "+o.Name)
 	}
 	slices.Sort(names)
-	if d := cmp.Diff([]string{"ConfigMap c", "Node n1"}, names); d != "" {
+	if d := cmp.Diff([]string{"CSIDriver d", "ConfigMap c", "Node n1"}, names); d != "" {
 		t.Error(d)
 	}
 }

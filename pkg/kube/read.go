@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -142,6 +143,21 @@ func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, it
 	return &(*items)[0], nil
 }
 
+// Volumes are the names of the PersistentVolumes of a CSI driver as they are now.
+func (l Live) Volumes(ctx context.Context, driver string) ([]string, error) {
+	var list corev1.PersistentVolumeList
+	if err := l.Client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("look for PersistentVolumes past the cache: %w", err)
+	}
+	var names []string
+	for i := range list.Items {
+		if csi := list.Items[i].Spec.CSI; csi != nil && csi.Driver == driver {
+			names = append(names, list.Items[i].Name)
+		}
+	}
+	return names, nil
+}
+
 // labelled are the kinds that carry the cluster's label.
 var labelled = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"}, {Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -169,6 +185,9 @@ func (l Live) Labelled(ctx context.Context, cluster string) ([]metav1.PartialObj
 		if err := look(kind, client.InNamespace(v1alpha1.WorkloadNamespace), ours); err != nil {
 			return nil, err
 		}
+	}
+	if err := look(storagev1.SchemeGroupVersion.WithKind("CSIDriver"), ours); err != nil {
+		return nil, err
 	}
 	return out, look(corev1.SchemeGroupVersion.WithKind("Node"), client.MatchingLabels{v1alpha1.LabelMember: cluster})
 }

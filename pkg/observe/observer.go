@@ -4,6 +4,7 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +18,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
@@ -112,7 +112,7 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		specs = append(specs, f.Target.Spec) // what runs may still have the Secrets of before
 	}
 	redactSecrets(&f.Kube, specs...)
-	if err := o.localVolumes(ctx, f); err != nil {
+	if err := errors.Join(o.localVolumes(ctx, f), o.driver(ctx, f)); err != nil {
 		return nil, err
 	}
 	f.PassphraseDiffers = o.passphrase.Differs(f)
@@ -198,55 +198,6 @@ func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 			}
 		}
 	}
-}
-
-// localVolumes reads the local PersistentVolumes, if any pool is to be made from devices.
-func (o *Observer) localVolumes(ctx context.Context, f *cluster.Facts) error {
-	if !poolspec.WantsDevices(&f.Cluster.Spec) && (f.Target == nil || !poolspec.WantsDevices(f.Target.Spec)) {
-		return nil
-	}
-	var list corev1.PersistentVolumeList
-	if err := o.Reader.List(ctx, &list); err != nil {
-		return fmt.Errorf("list PersistentVolumes: %w", err)
-	}
-	f.Kube.LocalVolumes = map[string][]cluster.LocalVolume{}
-	for i := range list.Items {
-		pv := &list.Items[i]
-		local := pv.Spec.Local
-		if local == nil {
-			continue
-		}
-		// An fsType is given for what is to be formatted (k8s.io/api/core/v1, LocalVolumeSource): the path is a device, or a
-		// link to one.
-		raw := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock || local.FSType != nil ||
-			strings.HasPrefix(local.Path, "/dev/")
-		for _, node := range volumeNodes(pv, f.Kube.Nodes) {
-			f.Kube.LocalVolumes[node] = append(f.Kube.LocalVolumes[node],
-				cluster.LocalVolume{Name: pv.Name, Path: local.Path, Raw: raw})
-		}
-	}
-	return nil
-}
-
-// volumeNodes are the nodes that a local volume is on; all of them if its affinity does not say so by host name.
-func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
-	var hosts []string
-	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
-		for _, term := range a.Required.NodeSelectorTerms {
-			for _, e := range term.MatchExpressions {
-				if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn {
-					hosts = append(hosts, e.Values...)
-				}
-			}
-		}
-	}
-	var out []string
-	for _, n := range nodes {
-		if len(hosts) == 0 || slices.Contains(hosts, n.Labels[corev1.LabelHostname]) || slices.Contains(hosts, n.Name) {
-			out = append(out, n.Name)
-		}
-	}
-	return out
 }
 
 // target reads the accepted spec. A revision or claim that cannot be read is an error: working on another spec than

@@ -138,7 +138,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 			DefaultTransform:  cache.TransformStripManagedFields(),
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod},
-				&corev1.Secret{}: {Transform: slimSecret},
+				&corev1.Secret{}: {Transform: slimSecret}, &corev1.PersistentVolume{}: {Transform: slimVolume},
 			},
 		},
 		Metrics: metricsserver.Options{

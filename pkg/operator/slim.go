@@ -70,6 +70,25 @@ func slimPod(o any) (any, error) {
 	return slim, nil
 }
 
+// slimVolume keeps of a PersistentVolume in the cache what is read: whose it is, and where a local one lies. There may
+// be ten thousand.
+func slimVolume(o any) (any, error) {
+	v, ok := o.(*corev1.PersistentVolume)
+	if !ok {
+		return o, nil
+	}
+	slim := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Name: v.Name, UID: v.UID, ResourceVersion: v.ResourceVersion, DeletionTimestamp: v.DeletionTimestamp}}
+	if local := v.Spec.Local; local != nil {
+		slim.Spec.Local, slim.Spec.NodeAffinity, slim.Spec.VolumeMode = local, v.Spec.NodeAffinity, v.Spec.VolumeMode
+	}
+	if csi := v.Spec.CSI; csi != nil {
+		slim.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver}
+		share(&slim.Spec.CSI.Driver)
+	}
+	return slim, nil
+}
+
 func slimStatuses(full []corev1.ContainerStatus) []corev1.ContainerStatus {
 	if len(full) == 0 {
 		return nil

@@ -99,3 +99,33 @@ func TestSlimSecretDropsBackupsOnly(t *testing.T) {
 		}
 	}
 }
+
+func TestSlimVolumeKeepsWhatIsRead(t *testing.T) {
+	affinity := &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{}}
+	block := corev1.PersistentVolumeBlock
+	capacity := corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+	for _, tc := range []struct{ full, want corev1.PersistentVolumeSpec }{
+		{corev1.PersistentVolumeSpec{Capacity: capacity, NodeAffinity: affinity, VolumeMode: &block,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/sdb"}}},
+			corev1.PersistentVolumeSpec{NodeAffinity: affinity, VolumeMode: &block,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/sdb"}}}},
+		{corev1.PersistentVolumeSpec{Capacity: capacity, NodeAffinity: affinity,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}}},
+			corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}}},
+	} {
+		got, err := slimVolume(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u",
+			Annotations: map[string]string{"a": "b"}}, Spec: tc.full})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u"}, Spec: tc.want}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Error(d)
+		}
+	}
+	if other, err := slimVolume("no volume"); err != nil || other != "no volume" {
+		t.Errorf("%v %v", other, err)
+	}
+}

@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,13 +23,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Links is the chain in its order.
 func Links() []step.Link {
 	return []step.Link{module.Link(), database.Link(), controller.Link(), satellites.Link(), registration.Link(),
-		pools.Link()}
+		pools.Link(), volumedriver.Link()}
 }
 
 // Judge makes the snapshot of facts, with the evidence of all links.
@@ -60,7 +62,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	if !ok {
 		return step.Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
 	}
-	failed := nodelabels.Bar(ctx, in)
+	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in))
 	o := h(ctx, in)
 	if failed != nil && o.Kind == step.KindWait {
 		o = step.Fail(failed)

@@ -12,7 +12,8 @@
 //	disks, address, massfailure,     rules of disks, of addresses, of nodes that fail together, of copies,
 //	replica, nodelabels, lose        of the labels that bring a node its pods, of nodes that are declared lost
 //	module, database, controller,    the links of the chain: they never import each other
-//	satellites, registration, pools
+//	satellites, registration, pools,
+//	volumedriver
 //	leaving, upgrade                 nodes that leave, LINSTOR's upgrade
 //	judge                            what the facts mean, in one order
 //	specchange, deleting             changes of the spec, the end of a cluster

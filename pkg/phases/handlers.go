@@ -207,7 +207,7 @@ func PollUnfinished(s *cluster.Snapshot) time.Duration {
 
 // onItsWay reports whether a member in that state goes on by what is written to LINSTOR.
 func onItsWay(n v1alpha1.NodeState) bool {
-	return n == v1alpha1.NodeRegistering || n == v1alpha1.NodeCreatingPools
+	return n == v1alpha1.NodeRegistering || n == v1alpha1.NodeCreatingPools || n == v1alpha1.NodeStartingDriver
 }
 
 // Unfinished reports whether any member was on its way in LINSTOR when the status was written.

@@ -46,6 +46,10 @@ func TestAssessFindsTheFirstMissingLink(t *testing.T) {
 				n.Pools = nil
 			}
 		}, fsm.PoolsMissing},
+		{"driver", func(w *clustertest.World) {
+			w.Cluster.Spec.Volumes.Driver.Mode = v1alpha1.DriverManaged
+			w.Accept()
+		}, fsm.DriverMissing},
 	}
 	for first, tc := range chain {
 		for name, spoil := range map[string]func(*clustertest.World){

@@ -85,6 +85,14 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 		w.Node("n01").Properties[memory.EvacuateStuck] = clustertest.Ago(time.Hour)
 		w.Spread("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 	},
+	v1alpha1.HoldVolumeDriverFailed: func(w *clustertest.World) {
+		clustertest.RunDriver(w)
+		clear(w.Kube.Driver.Nodes)
+	},
+	v1alpha1.HoldForeignDriverFound: func(w *clustertest.World) {
+		clustertest.RunDriver(w)
+		clear(w.Kube.Driver.Object.Labels)
+	},
 	v1alpha1.HoldMachineReplaced: func(w *clustertest.World) {
 		w.KubeNode("n01").Status.NodeInfo.SystemUUID = "new"
 		w.Cluster.Status.Hold.Nodes, w.Cluster.Status.Hold.Identities = []string{"n01"}, []string{"n01=new"}

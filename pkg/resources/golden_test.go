@@ -31,6 +31,9 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 			Controller: "piraeus-server:v1.99.0",
 			Satellite:  "piraeus-server:v1.99.0",
 			Reactor:    "drbd-reactor:v9.9.9",
+			Driver: catalogue.DriverImages{Driver: "piraeus-csi:v9.9.9", Provisioner: "csi-provisioner:v9.9.9",
+				Attacher: "csi-attacher:v9.9.9", Resizer: "csi-resizer:v9.9.9",
+				Registrar: "csi-node-driver-registrar:v9.9.9", LivenessProbe: "livenessprobe:v9.9.9"},
 		},
 	}
 }
@@ -46,6 +49,8 @@ var (
 func fullSpec() v1alpha1.StorageClusterSpec {
 	return v1alpha1.StorageClusterSpec{
 		Images: v1alpha1.ImagesSpec{Registry: "registry.example.com/mirror/", PullSecrets: []string{"pull-a", "pull-b"}},
+		Volumes: v1alpha1.VolumesSpec{Driver: v1alpha1.VolumeDriverSpec{
+			Mode: v1alpha1.DriverManaged, KubeletDirectory: "/data/kubelet"}},
 		Nodes: v1alpha1.NodesSpec{
 			Network:     v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
 			Tolerations: []v1alpha1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
@@ -97,6 +102,11 @@ func goldens() map[string]client.Object {
 		"controller-config":       resources.ControllerConfig(plain, connection.Settings{URL: "k8s"}),
 		"controller-config-full":  resources.ControllerConfig(full, access),
 		"controller-service":      resources.ControllerService(plain),
+		"csi-driver":              resources.CSIDriver(plain),
+		"csi-controller":          resources.DriverController(plain, true),
+		"csi-controller-full":     resources.DriverController(full, false),
+		"csi-node":                resources.DriverNode(plain, generic),
+		"csi-node-full":           resources.DriverNode(full, platform.ProfileOf(v1alpha1.PlatformMicroK8s)),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	k8slabels "k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/yaml"
@@ -27,7 +28,8 @@ func TestEveryObject(t *testing.T) {
 			if o.GetObjectKind().GroupVersionKind().Empty() {
 				t.Error("no TypeMeta: it cannot be applied server-side")
 			}
-			if o.GetNamespace() != v1alpha1.WorkloadNamespace {
+			_, everywhere := o.(*storagev1.CSIDriver)
+			if o.GetNamespace() != v1alpha1.WorkloadNamespace && !everywhere {
 				t.Errorf("namespace is %q", o.GetNamespace())
 			}
 			if len(o.GetOwnerReferences()) != 0 {
@@ -71,7 +73,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 11 {
+	if len(out) != 15 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out
@@ -83,9 +85,12 @@ func containers(p corev1.PodSpec) []corev1.Container {
 
 // checkContainer wants an image with a version from the registry, a root file system that is read-only, and one volume
 // at each path.
-func checkContainer(t *testing.T, c *corev1.Container, registry string) {
+func checkContainer(t *testing.T, c *corev1.Container, registry, sidecars string) {
 	t.Helper()
 	rest, ok := strings.CutPrefix(c.Image, registry+"/")
+	if strings.HasPrefix(c.Name, "csi-") {
+		rest, ok = strings.CutPrefix(c.Image, sidecars+"/")
+	}
 	if !ok || strings.Contains(rest, "//") || !strings.Contains(rest, ":v") {
 		t.Errorf("container %s has image %s", c.Name, c.Image)
 	}
@@ -109,9 +114,9 @@ func TestEveryPod(t *testing.T) {
 				t.Errorf("selector %v does not match the pods' labels %v (%v)", w.selector, w.template.Labels, err)
 			}
 			spec := w.template.Spec
-			registry, secrets := resources.DefaultRegistry, 0
+			registry, sidecars, secrets := resources.DefaultRegistry, resources.SidecarRegistry, 0
 			if strings.HasSuffix(name, "-full") {
-				registry, secrets = "registry.example.com/mirror", 2
+				registry, sidecars, secrets = "registry.example.com/mirror", "registry.example.com/mirror", 2
 			}
 			if len(spec.ImagePullSecrets) != secrets {
 				t.Errorf("pull secrets are %v", spec.ImagePullSecrets)
@@ -125,7 +130,7 @@ func TestEveryPod(t *testing.T) {
 			}
 			used := map[string]bool{}
 			for _, c := range containers(spec) {
-				checkContainer(t, &c, registry)
+				checkContainer(t, &c, registry, sidecars)
 				for _, m := range c.VolumeMounts {
 					used[m.Name] = true
 				}
@@ -146,7 +151,8 @@ func TestPrivilege(t *testing.T) {
 			harmless := (sc.Privileged == nil || !*sc.Privileged) && sc.Capabilities != nil && len(sc.Capabilities.Add) == 0 &&
 				slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) &&
 				sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation
-			if harmless == slices.Contains(mayHarm, c.Name) {
+			mounts := c.Name == resources.DriverContainer && strings.HasPrefix(name, "csi-node")
+			if harmless == (mounts || slices.Contains(mayHarm, c.Name)) {
 				t.Errorf("%s: container %s is harmless: %t, security context %v", name, c.Name, harmless, sc)
 			}
 		}
@@ -272,7 +278,7 @@ func TestHostDevices(t *testing.T) {
 			}
 		}
 	}
-	if checked != 8 {
+	if checked != 10 {
 		t.Errorf("%d containers mount /dev", checked)
 	}
 }
@@ -284,9 +290,11 @@ func TestSpecHash(t *testing.T) {
 	less := fullSpec()
 	less.Images.PullSecrets = less.Images.PullSecrets[:1]
 	for name, build := range map[string]func(resources.Params) metav1.Object{
-		"loader":     func(p resources.Params) metav1.Object { return resources.ModuleLoader(p, generic, noble) },
-		"satellite":  func(p resources.Params) metav1.Object { return resources.Satellite(p, generic) },
-		"controller": func(p resources.Params) metav1.Object { return resources.Controller(p, "x") },
+		"loader":          func(p resources.Params) metav1.Object { return resources.ModuleLoader(p, generic, noble) },
+		"satellite":       func(p resources.Params) metav1.Object { return resources.Satellite(p, generic) },
+		"controller":      func(p resources.Params) metav1.Object { return resources.Controller(p, "x") },
+		"driver":          func(p resources.Params) metav1.Object { return resources.DriverController(p, true) },
+		"driver on nodes": func(p resources.Params) metav1.Object { return resources.DriverNode(p, generic) },
 	} {
 		a, b, c := build(params(full)), build(params(full)), build(params(less))
 		hash := func(o metav1.Object) string { return o.GetAnnotations()[resources.AnnotationSpecHash] }

@@ -22,7 +22,8 @@ const (
 
 var nodeStates = []v1alpha1.NodeState{
 	v1alpha1.NodeLoadingModule, v1alpha1.NodeStartingSatellite, v1alpha1.NodeRegistering, v1alpha1.NodeCreatingPools,
-	v1alpha1.NodeOnline, v1alpha1.NodeUnreachable, v1alpha1.NodeHeld, v1alpha1.NodeMaintenance, v1alpha1.NodeLeaving,
+	v1alpha1.NodeStartingDriver, v1alpha1.NodeOnline, v1alpha1.NodeUnreachable, v1alpha1.NodeHeld,
+	v1alpha1.NodeMaintenance, v1alpha1.NodeLeaving,
 }
 
 // projectNodes counts the nodes. While LINSTOR does not answer, what it said last stays, as far as the satellites'

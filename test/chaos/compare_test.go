@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -70,6 +71,7 @@ func awaitState(e *harness.Env, want string) {
 // kept depends on how often the spec changed.
 func lookAtObjects(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]any) error {
 	for kind, list := range map[string]client.ObjectList{
+		"CSIDriver": &storagev1.CSIDriverList{},
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
 		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
 		"ControllerRevision": &appsv1.ControllerRevisionList{},

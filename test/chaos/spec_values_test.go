@@ -69,6 +69,7 @@ func bases(t testing.TB) []base {
 			spec: fmt.Sprintf("version: 1.33.3\ndatabase: {etcd: {endpoints: [%q], credentialsSecret: linstor-db}}\n",
 				"http://"+etcd) + small,
 		},
+		{name: "driver", spec: driver, databases: []string{"k8s"}},
 	}
 }
 
@@ -140,6 +141,11 @@ storagePools:
 - {name: files, file: {directory: /var/lib/linstor-pools/a}}
 - {name: sparse, fileThin: {directory: /var/lib/linstor-pools/b}}
 `
+
+// driver is a base of its own: the CSI driver is one more DaemonSet and Deployment to wait for.
+const driver = `
+volumes: {driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}}
+` + small
 
 // small is for bases in which another section is looked at.
 const small = `
@@ -233,9 +239,10 @@ var noGoodValue = map[string]string{
 	"storagePools[].lvmThin.volumeGroup": "volumes live in it", "storagePools[].lvmThin.thinPool": "volumes live in it",
 	"storagePools[].zfs.zpool": "volumes live in it", "storagePools[].zfsThin.zpool": "volumes live in it",
 	"storagePools[].file.directory": "volumes live in it", "storagePools[].fileThin.directory": "volumes live in it",
-	"database.etcd.endpoints":      "there is one etcd in the tests",
-	"database.etcd.endpoints[]":    "there is one etcd in the tests",
-	"database.postgresql.database": "other data", "database.mariadb.database": "other data",
+	"database.etcd.endpoints":         "there is one etcd in the tests",
+	"database.etcd.endpoints[]":       "there is one etcd in the tests",
+	"volumes.driver.kubeletDirectory": "the kubelets of the tests look in one directory",
+	"database.postgresql.database":    "other data", "database.mariadb.database": "other data",
 }
 
 // tree reads YAML as the API server's JSON.

@@ -20,6 +20,7 @@ var wholeSpecs = []string{
 	`
 version: 1.35.3
 images: {registry: quay.io/x, pullSecrets: [a]}
+volumes: {driver: {mode: Managed, kubeletDirectory: /a}}
 suspend: false
 platform: Generic
 deletionPolicy: Retain

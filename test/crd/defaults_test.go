@@ -21,6 +21,7 @@ kernelModule: {mode: Auto}
 nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}
 platform: Auto
 suspend: false
+volumes: {driver: {mode: None}}
 `
 
 func TestDefaults(t *testing.T) {
@@ -28,16 +29,18 @@ func TestDefaults(t *testing.T) {
 		"no spec":    {"", defaults},
 		"empty spec": {"{}", defaults},
 		"empty sections": {
-			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}}", defaults,
+			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, volumes: {driver: {}}}", defaults,
 		},
 		"null sections": {
-			"{images: null, nodes: null, suspend: null, deletionPolicy: null}", defaults,
+			"{images: null, nodes: null, suspend: null, deletionPolicy: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
+			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
+				"kubeletDirectory: /a}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
-			"{images: {registry: a.example.com}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
+			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
+				"kubeletDirectory: /a}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
 		},
@@ -82,7 +85,8 @@ func TestDefaults(t *testing.T) {
 // rest ends the text of a wanted spec with the defaults of the sections that a case does not look at.
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
-		"Auto}, platform: Auto, suspend: false}"
+		"Auto}, platform: Auto, suspend: false, " +
+		"volumes: {driver: {mode: None}}}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
@@ -114,6 +118,7 @@ func TestGoTypes(t *testing.T) {
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
 		Platform:       v1alpha1.PlatformAuto,
 		KernelModule:   v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
+		Volumes:        v1alpha1.VolumesSpec{Driver: v1alpha1.VolumeDriverSpec{Mode: v1alpha1.DriverNone}},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
 	}

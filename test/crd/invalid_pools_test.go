@@ -227,6 +227,7 @@ var validChanges = []change{
 	{name: "devices and selector of an entry", from: pool("lvm: {volumeGroup: vg}"),
 		to: pool("lvm: {volumeGroup: vg}, nodeSelector: {disk: ssd}, devices: {match: [{serial: a}]}")},
 	{name: "everything else", from: "{}", to: "{suspend: true, deletionPolicy: Delete, kernelModule: {mode: " +
-		"Preinstalled}, images: {registry: mirror.example.com}, nodes: {network: {mode: Pod}, minReady: 1}, controller: " +
+		"Preinstalled}, images: {registry: mirror.example.com}, volumes: {driver: " +
+		"{mode: Managed, kubeletDirectory: /data/kubelet}}, nodes: {network: {mode: Pod}, minReady: 1}, controller: " +
 		"{passphraseSecret: p}}"},
 }

@@ -145,6 +145,16 @@ var invalidSpecs = []invalid{
 	{"kernel module mode", `kernelModule: {mode: None}`, "spec.kernelModule.mode", `"Preinstalled"`},
 	{"deletion policy", `deletionPolicy: Orphan`, "spec.deletionPolicy", `"Retain", "Delete"`},
 
+	{"volume driver mode", `volumes: {driver: {mode: Always}}`, "spec.volumes.driver.mode", `"None", "Managed"`},
+	{"relative kubelet directory", `volumes: {driver: {kubeletDirectory: var/lib}}`,
+		"spec.volumes.driver.kubeletDirectory", "absolute path"},
+	{"kubelet directory with a slash at its end", `volumes: {driver: {kubeletDirectory: /var/lib/}}`,
+		"spec.volumes.driver.kubeletDirectory", "without '/' at the end"},
+	{"kubelet directory that climbs", `volumes: {driver: {kubeletDirectory: /var/../etc}}`,
+		"spec.volumes.driver.kubeletDirectory", "without '..'"},
+	{"kubelet directory at the root", `volumes: {driver: {kubeletDirectory: /}}`,
+		"spec.volumes.driver.kubeletDirectory", "absolute path"},
+
 	{"two databases", `database: {kubernetes: {}, postgresql: {host: a, credentialsSecret: b}}`, "spec.database",
 		"at most one of"},
 	{"two SQL databases",

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -63,6 +64,10 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.ControllerConfig(p, access),
 		resources.ControllerService(p),
 		resources.Controller(p, "0123456789abcdef"),
+		resources.CSIDriver(p),
+		resources.DriverController(p, true),
+		resources.DriverNode(p, generic),
+		resources.DriverNode(p, talos),
 		resources.Revision(v1alpha1.ClusterName, 1, &spec),
 		resources.Claim(v1alpha1.ClusterName, resources.ClaimData{Backend: access.URL}),
 	}
@@ -137,6 +142,8 @@ func keeps(want, live client.Object) bool {
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*appsv1.Deployment).Spec)
 	case *corev1.Service:
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*corev1.Service).Spec)
+	case *storagev1.CSIDriver:
+		return equality.Semantic.DeepDerivative(want.Spec, live.(*storagev1.CSIDriver).Spec)
 	case *corev1.ConfigMap:
 		return equality.Semantic.DeepEqual(want.Data, live.(*corev1.ConfigMap).Data)
 	case *corev1.Secret:

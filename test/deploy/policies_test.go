@@ -7,6 +7,7 @@ import (
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // refused reports whether an admission policy, not RBAC, said no.
@@ -187,6 +189,18 @@ func TestOperatorOnObjects(t *testing.T) {
 		if err := operator.Create(ctx, workload(account), client.DryRunAll); !refused(err) {
 			t.Errorf("pods as ServiceAccount %q: %v", account, err)
 		}
+	}
+}
+
+func TestOperatorOnDrivers(t *testing.T) {
+	ctx := t.Context()
+	other := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: resources.DriverName}}
+	if err := admin.Create(ctx, other); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(ctx), other) })
+	if err := operator.Delete(ctx, other); !refused(err) || !strings.Contains(err.Error(), "hand it over") {
+		t.Errorf("deleting another installation's CSIDriver: %v", err)
 	}
 }
 

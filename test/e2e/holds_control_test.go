@@ -154,22 +154,32 @@ func (e *env) claim() *corev1.ConfigMap {
 	return cm
 }
 
-// databaseReplaced: the database of a running cluster is emptied, and LINSTOR starts anew on it.
+// databaseReplaced: the database of a running cluster is emptied, and LINSTOR starts anew on it. The CSI driver's
+// controller does not run meanwhile.
 func databaseReplaced(t *testing.T) {
 	e := start(t, harness.Nodes(1))
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
+	e.Apply(harness.Manifest(driven))
 	e.ready("1/1", "1/1")
 	db := e.Sim.World().Database("k8s")
 	before := db.LocalID()
 	db.SeedForeign("11111111-2222-4333-8444-555555555555", "alpha")
 	h := e.held(v1alpha1.HoldForeignLinstorFound, before, db.LocalID(), "adopt")
+	e.Eventually("the driver's controller is stopped", func() error {
+		if n := e.driverReplicas(); n != 0 {
+			return fmt.Errorf("it is to have %d pods", n)
+		}
+		return nil
+	})
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
 	e.answered(h, v1alpha1.OptionAdopt)
 	e.ready("1/1", "1/1")
 	if claim := e.claim(); claim.Data["localID"] != db.LocalID() {
 		t.Errorf("the claim has %v", claim.Data)
+	}
+	if n := e.driverReplicas(); n != 1 {
+		t.Errorf("the driver's controller is to have %d pods afterwards", n)
 	}
 }
 

@@ -149,7 +149,8 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-const walkPools = harness.ThinPool + `
+const walkPools = `
+  volumes: {driver: {mode: Managed}}` + harness.ThinPool + `
   - name: fast
     lvmThin: {volumeGroup: vg_new, thinPool: thin}
     devices: {match: [{serial: "S4EV*"}]}

@@ -9,6 +9,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -26,7 +27,7 @@ func (a *Administrator) Owned() []string {
 	for kind, list := range map[string]client.ObjectList{
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
 		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
-		"ControllerRevision": &appsv1.ControllerRevisionList{},
+		"ControllerRevision": &appsv1.ControllerRevisionList{}, "CSIDriver": &storagev1.CSIDriverList{},
 	} {
 		for _, o := range a.Objects(list) {
 			name := o.Name

@@ -39,6 +39,8 @@ type NodeSpec struct {
 	OSImage, KernelVersion string
 	// KubeletVersion is what the Node reports as well. Default: the control plane's version.
 	KubeletVersion string
+	// KubeletDirectory is the kubelet's root directory. Default: /var/lib/kubelet.
+	KubeletDirectory string
 	// Machine is the node's hardware. An empty Name is the node's; an empty Address is one of 192.168.0.0/16. Nothing
 	// listens there: addresses are only compared. A machine of that name that the World has already is kept.
 	Machine sim.MachineSpec

@@ -116,3 +116,8 @@ func (m machines) StartController(c kubelet.ControllerConfig) (kubelet.Process, 
 }
 
 func (m machines) Healthy() bool { return m.linstor.healthy() }
+
+func (m machines) NodeOnline(node string) bool {
+	status, _ := m.world.NodeStatus(node)
+	return status == "ONLINE"
+}

@@ -115,7 +115,7 @@ func (c *Cluster) createNode(ctx context.Context, state *nodeState) error {
 	if _, err := c.typed.CoreV1().Nodes().Create(ctx, node, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("create node %s: %w", spec.Name, err)
 	}
-	c.driver.AddNode(spec.Name, spec.Machine.Address)
+	c.driver.AddNode(spec.Name, spec.Machine.Address, spec.KubeletDirectory)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -53,6 +54,9 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 		if o, ends := h.volumes(ctx, in, claim); ends {
 			return o
 		}
+	}
+	if o, ends := h.driven(ctx, in, claim); ends {
+		return o
 	}
 	// What was begun before must not make a pool or change a node behind the deletion's back.
 	if n := in.Tasks.Quiesce(deregisterKey("")); n > 0 {
@@ -129,6 +133,23 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 		return step.HoldHere(message, cluster.HoldRequest{Reason: v1alpha1.HoldVolumesUnknown,
 			Message: message + ". Repair the controller, or answer continue to remove the workloads all the same"}), true
 	}
+}
+
+// driven keeps the cluster running while PersistentVolumes need the CSI driver. LINSTOR has no volumes then, but only
+// the driver can take leave of what Kubernetes still has of them.
+func (h Handler) driven(ctx context.Context, in *step.Input, claim resources.ClaimData) (o step.Outcome, ends bool) {
+	if claim.RemoveUnverified {
+		return step.Outcome{}, false
+	}
+	needs, err := volumedriver.Needs(ctx, in)
+	switch {
+	case err != nil:
+		return step.Fail(err), true
+	case needs == "":
+		return step.Outcome{}, false
+	}
+	message := needs + ": delete them first; until then nothing is removed" + h.keepRunning(ctx, in)
+	return step.Wait(conditions.ReasonVolumesExist, message, in.Snapshot.Timing.PollWorking), true
 }
 
 // lookAgain looks for volumes in LINSTOR at the very moment before something goes: the view is a little old, and a

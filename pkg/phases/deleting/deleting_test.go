@@ -102,6 +102,36 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 	}
 }
 
+// TestTheDriverGoesFirst: who makes volumes before who mounts them, and none of it while a PersistentVolume is left.
+func TestTheDriverGoesFirst(t *testing.T) {
+	const first = "delete Deployment/linstor-csi-controller"
+	for _, tc := range []struct {
+		name    string
+		volumes []string // that came since the view
+		waived  bool
+		why     string
+		calls   []string
+	}{
+		{"the controller", nil, false, "RemovingWorkloads", []string{first}},
+		{"a volume made just now", []string{"pv-1"}, false, "VolumesExist", nil},
+		{"a human said continue", []string{"pv-1"}, true, "RemovingWorkloads", []string{first}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.DeletedWorld(t, 2)
+			clustertest.RunDriver(w)
+			w.Claim(func(c *resources.ClaimData) { c.RemoveUnverified = tc.waived })
+			in, r := w.Input()
+			r.Live.NewVolumes = tc.volumes
+			if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != tc.why {
+				t.Errorf("%s %s (%s)", o.Kind, o.Reason, o.Message)
+			}
+			if d := cmp.Diff(tc.calls, r.Calls); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}
+
 func TestNothingGoesWhileVolumesMayExist(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

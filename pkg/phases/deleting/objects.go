@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -19,7 +20,8 @@ import (
 
 func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
-	for _, objects := range [][]client.Object{satelliteObjects(s), controllerAndLoaders(s), configuration(s)} {
+	for _, objects := range [][]client.Object{volumedriver.First(&s.Facts), satelliteObjects(s), controllerAndLoaders(s),
+		configuration(s)} {
 		if len(objects) == 0 {
 			continue
 		}

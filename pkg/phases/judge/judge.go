@@ -28,6 +28,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -73,6 +74,7 @@ func judgeNodes(s *cluster.Snapshot) {
 		m.Labelled = labelled && n.Labels[v1alpha1.LabelOS] == m.OSKey
 		m.LoaderPod = s.Kube.Pods[v1alpha1.ComponentModuleLoader][n.Name]
 		m.SatellitePod = s.Kube.Pods[v1alpha1.ComponentSatellite][n.Name]
+		m.DriverPod = s.Kube.Pods[v1alpha1.ComponentDriverNode][n.Name]
 		if s.Linstor.Known() {
 			m.Linstor = s.Linstor.View.Nodes[strings.ToLower(n.Name)]
 		}
@@ -107,6 +109,7 @@ func judge(s *cluster.Snapshot, m *cluster.Member) {
 	m.SatelliteOK = m.PodReady && s.RightVersion(m)
 	m.RegisteredOK = m.Connected() && m.DrbdSeen() && registration.InterfacesMatch(s, m)
 	m.PoolsOK = m.RegisteredOK && pools.AllReady(m)
+	m.DriverOK = volumedriver.Registered(&s.Facts, m)
 	m.Restarting = m.Restarting && pools.AllRegistered(m)
 	m.Joining = joining(&s.Facts, m)
 	switch {
@@ -142,6 +145,8 @@ func placeInChain(m *cluster.Member) v1alpha1.NodeState {
 		return v1alpha1.NodeUnreachable
 	case !m.PoolsOK:
 		return v1alpha1.NodeCreatingPools
+	case !m.DriverOK:
+		return v1alpha1.NodeStartingDriver
 	default:
 		return v1alpha1.NodeOnline
 	}
@@ -150,7 +155,7 @@ func placeInChain(m *cluster.Member) v1alpha1.NodeState {
 // joining reports whether the member's satellite pod is so young that the member may still be on its way through the
 // chain. A member that LINSTOR has lost is not on its way, however young its pod is.
 func joining(s *cluster.Facts, m *cluster.Member) bool {
-	if m.RegisteredOK && m.PoolsOK {
+	if m.RegisteredOK && m.PoolsOK && m.DriverOK {
 		return false
 	}
 	since := m.Node.CreationTimestamp.Time

@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -88,6 +89,8 @@ func troubleInLinstor(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		return registration.Problem(s, m)
 	case m.RegisteredOK && !m.PoolsOK:
 		return pools.Problem(m)
+	case m.PoolsOK && !m.DriverOK:
+		return volumedriver.Problem(&s.Facts, m)
 	default:
 		return nil
 	}
@@ -148,6 +151,10 @@ func waitingProblem(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	case !m.PoolsOK:
 		return &cluster.Problem{Reason: "PoolsPending",
 			Message: "its storage pools are being made: " + strings.Join(missingPools(m), ", ")}
+	case !m.DriverOK && m.DriverPod != nil && cluster.PodReady(m.DriverPod):
+		return volumedriver.NotRegistered(s, m)
+	case !m.DriverOK:
+		return podProblem("Driver", "CSI driver", m.DriverPod, volumedriver.NodeSetName(m))
 	default:
 		return nil
 	}
@@ -195,6 +202,9 @@ func judgeHealth(s *cluster.Snapshot) cluster.Health {
 	case !s.Linstor.Known():
 		return ill("ControllerUnreachable", text.OneLine("LINSTOR does not answer: "+WhyUnknown(&s.Facts)))
 	case e.State != cluster.Satisfied && !controller.RunsAllTheSame(e.Reason):
+		return ill(e.Reason, e.Message)
+	}
+	if e := s.Evidence[fsm.VolumeDriver]; e.Reason == volumedriver.ReasonControllerDown {
 		return ill(e.Reason, e.Message)
 	}
 	// A satellite that was replaced a moment ago may come back any moment, so that a healthy cluster does not become

@@ -55,7 +55,7 @@ func Fields() []Field {
 	const atOnce, rolling, next, refused = ClassImmediate, ClassRolling, ClassAtNextAssess, ClassRefused
 	var (
 		// Where images are pulled and nodes are picked.
-		images  = states(fsm.KernelModule, fsm.Controller, fsm.Satellites)
+		images  = states(fsm.KernelModule, fsm.Controller, fsm.Satellites, fsm.VolumeDriver)
 		members = states(fsm.KernelModule, fsm.Satellites, fsm.NodeRegistration, fsm.StoragePools)
 		// LINSTOR shows after the registration only that it can use the module.
 		module     = states(fsm.KernelModule, fsm.NodeRegistration)
@@ -116,6 +116,7 @@ func Fields() []Field {
 		{"database.etcd.endpoints[]", rolling, database, "the controller is restarted; they must be the same etcd"},
 		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
 	}
+	fields = append(fields, volumeFields()...)
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
@@ -132,6 +133,16 @@ func Fields() []Field {
 			"CEL refuses it, because volumes live there: add an entry with another name"})
 	}
 	return fields
+}
+
+// volumeFields are those about the CSI driver.
+func volumeFields() []Field {
+	driver := states(fsm.VolumeDriver)
+	return []Field{
+		{"volumes.driver.mode", ClassAtNextAssess, driver,
+			"the CSI driver is started, or removed once no PersistentVolume needs it"},
+		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes are restarted"},
+	}
 }
 
 // Working reports whether the phase is one of the chain's: work has begun that can be finished.

@@ -8,6 +8,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -28,7 +29,7 @@ func Matches[T client.Object](live, want T) bool {
 	case *corev1.Secret:
 		data = equality.Semantic.DeepEqual(w.Data, any(live).(*corev1.Secret).Data)
 	case *appsv1.ControllerRevision: // its name is the hash of its data
-	case *appsv1.DaemonSet, *appsv1.Deployment, *corev1.Service:
+	case *appsv1.DaemonSet, *appsv1.Deployment, *corev1.Service, *storagev1.CSIDriver:
 		return drift.Fits(live, want)
 	default: // nobody knows which fields count
 		return false

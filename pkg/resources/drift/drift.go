@@ -12,6 +12,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +37,8 @@ func spec(o client.Object) any {
 	case *appsv1.Deployment:
 		return &o.Spec
 	case *corev1.Service:
+		return &o.Spec
+	case *storagev1.CSIDriver:
 		return &o.Spec
 	default:
 		return nil

@@ -9,6 +9,9 @@
 //	run-migration         (init) migrates LINSTOR's database to the version in its image's tag, after a
 //	                      backup into Secrets
 //	linstor-controller    runs a controller of that version on the mounted linstor.toml
+//	wait-for-satellite    (init) ends when LINSTOR calls the node ONLINE
+//	csi-node-driver-registrar
+//	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
 package kubelet
 
 import (
@@ -35,6 +38,8 @@ const (
 	Satellite     = "linstor-satellite"
 	RunMigration  = "run-migration"
 	Controller    = "linstor-controller"
+	WaitForNode   = "wait-for-satellite"
+	Registrar     = "csi-node-driver-registrar"
 )
 
 // Process is a program that runs on a machine. Done is closed when it has ended, by Stop or by itself.
@@ -70,7 +75,8 @@ type Machines interface {
 	NeedsMigration(c ControllerConfig) bool // the database holds data of an older version
 	RunMigration(c ControllerConfig) error
 	StartController(c ControllerConfig) (Process, error)
-	Healthy() bool // the controller's /health answers 200
+	Healthy() bool               // the controller's /health answers 200
+	NodeOnline(node string) bool // the controller is connected to the node's satellite
 }
 
 // Options of a Driver. Config and Machines are required.

@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -20,12 +21,14 @@ type node struct {
 	index   int // picks the node's range of pod IPs
 	off     bool
 	nextIP  int
+	root    string // the kubelet's root directory
 }
 
-// AddNode makes the driver play the node's kubelet. Pods on the host's network get the address.
-func (d *Driver) AddNode(name, address string) {
+// AddNode makes the driver play the node's kubelet. Pods on the host's network get the address. The kubelet's root
+// directory is its default if it is empty.
+func (d *Driver) AddNode(name, address, root string) {
 	d.mu.Lock()
-	d.nodes[name] = &node{name: name, address: address, index: len(d.nodes)}
+	d.nodes[name] = &node{name: name, address: address, index: len(d.nodes), root: cmp.Or(root, defaultRoot)}
 	d.mu.Unlock()
 	d.kick(name)
 }

@@ -29,6 +29,10 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 		return d.beginLoader(ctx, run, pod, c)
 	case WaitForModule:
 		return waitTask{machines: d.opts.Machines, node: run.node, spec: c}, nil
+	case WaitForNode:
+		return onlineTask{machines: d.opts.Machines, node: run.node}, nil
+	case Registrar:
+		return beginRegistrar(ctx, d, run, c)
 	case Inventory:
 		return endedTask{exit{words: d.opts.Machines.Inventory(run.node)}}, nil
 	case Satellite:

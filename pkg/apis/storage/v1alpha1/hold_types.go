@@ -31,6 +31,10 @@ const (
 	HoldDeviceMissing HoldReason = "DeviceMissing"
 	// HoldStoragePoolsFailed: pools cannot be made.
 	HoldStoragePoolsFailed HoldReason = "StoragePoolsFailed"
+	// HoldVolumeDriverFailed: the CSI driver does not start, or nodes do not take it.
+	HoldVolumeDriverFailed HoldReason = "VolumeDriverFailed"
+	// HoldForeignDriverFound: somebody else runs LINSTOR's CSI driver.
+	HoldForeignDriverFound HoldReason = "ForeignDriverFound"
 	// HoldNoMatchingNodes: spec.nodes selects no node.
 	HoldNoMatchingNodes HoldReason = "NoMatchingNodes"
 	// HoldMassFailure: many nodes failed at once, and a deletion waits for a human to look.

@@ -5,13 +5,10 @@ const (
 	// ClusterName is the only name that a StorageCluster can have: LINSTOR's Kubernetes database is cluster-scoped and
 	// has no prefix, so that two LINSTOR installations in one Kubernetes cluster would write into each other's tables.
 	ClusterName = "linstor"
-
 	// Prefix begins every annotation, label and finalizer of the operator.
 	Prefix = "storage.linstor.dev/"
-
 	// Finalizer keeps a StorageCluster until the Deleting phase is through.
 	Finalizer = Prefix + "storagecluster"
-
 	// LabelMember marks the Nodes that take part; its value is the StorageCluster's name. DaemonSets select on the
 	// operator's own labels alone.
 	LabelMember = Prefix + "member"
@@ -22,18 +19,14 @@ const (
 	LabelCluster = Prefix + "cluster"
 	// LabelComponent names the component of an owned object: see the Component constants.
 	LabelComponent = Prefix + "component"
-
 	// AnnotationResume ends a hold: "<hold id>:<option>" or "<hold id>:<option>@node1,node2".
 	AnnotationResume = Prefix + "resume"
-
 	// AnnotationMaintenance on a Node, with any value but "false", announces that the node will be down on purpose: it
 	// gets no new copies, is not evicted, raises no alarm, and nothing destructive is done about it. Removing it ends the
 	// maintenance.
 	AnnotationMaintenance = Prefix + "maintenance"
-
 	// LabelPlatform names the platform profile of a Node, in lower case; its satellite's DaemonSet selects on it.
 	LabelPlatform = Prefix + "platform"
-
 	// OperatorNamespace is where the operator itself runs (Pod Security level restricted).
 	OperatorNamespace = "linstor-operator"
 	// WorkloadNamespace is where controller, satellites and module loaders run (Pod Security level privileged).
@@ -47,4 +40,7 @@ const (
 	ComponentModuleLoader = "module-loader"
 	ComponentClaim        = "claim"
 	ComponentRevision     = "revision"
+	// ComponentDriver is the CSI driver's controller, ComponentDriverNode its part on each node.
+	ComponentDriver     = "csi-controller"
+	ComponentDriverNode = "csi-node"
 )

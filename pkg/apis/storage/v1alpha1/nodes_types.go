@@ -16,7 +16,6 @@ type NodesSpec struct {
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() > 0 && k.size() <= 317 && self[k].size() <= 63)",message="nodeSelector: a label's key has 1 to 317 characters, its value at most 63"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-
 	// tolerations let nodes with taints take part. They decide who becomes a member; once a member, a node keeps its
 	// satellite whatever taints it gets, because its data is still there. Up to 32. Default: none.
 	// Example: [{key: node-role.kubernetes.io/storage, operator: Exists, effect: NoSchedule}].
@@ -24,12 +23,10 @@ type NodesSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=32
 	Tolerations []Toleration `json:"tolerations,omitempty"`
-
 	// network is the network that satellites and DRBD use. Default: {mode: Host}.
 	// +optional
 	// +kubebuilder:default={}
 	Network NetworkSpec `json:"network,omitempty"`
-
 	// interfaces are additional LINSTOR network interfaces of each node, up to eight. The interface "default" always exists.
 	// Default: none. Example: [{name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}].
 	// +optional
@@ -39,11 +36,9 @@ type NodesSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.filter(i, has(i.preferred) && i.preferred).size() <= 1",message="interfaces: at most one can be preferred: set preferred on the one that DRBD shall use"
 	// +kubebuilder:validation:XValidation:rule="self.all(i, self.exists_one(j, i.name.lowerAscii() == j.name.lowerAscii()))",message="interfaces: two names differ in case only, which LINSTOR takes for the same: rename one"
 	Interfaces []InterfaceSpec `json:"interfaces,omitempty"`
-
 	// satellite configures the pods of the satellites. Default: {}. Example: {resources: {limits: {memory: 1Gi}}}.
 	// +optional
 	Satellite SatelliteSpec `json:"satellite,omitempty,omitzero"`
-
 	// properties are LINSTOR properties that are set on every node. Up to 64, keys up to 256 characters. Default: none.
 	// Example: {"DrbdOptions/AutoEvictAfterTime": "60"} (minutes).
 	// +optional
@@ -54,7 +49,6 @@ type NodesSpec struct {
 	// +kubebuilder:validation:XValidation:rule="!('PrefNic' in self)",message="properties: PrefNic follows interfaces[].preferred: set preferred on an interface instead",reason=FieldValueForbidden
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('NetCom/') && !k.startsWith('Satellite/') && !(k in ['CurStltConnName', 'NodeUname']))",message="properties: CurStltConnName, NodeUname, NetCom/ and Satellite/ are set by LINSTOR itself: remove the key",reason=FieldValueForbidden
 	Properties map[string]string `json:"properties,omitempty"`
-
 	// minReady is how many nodes, as a number from 1 to 100000 or a percentage from 1% to 100% (rounded up), must be through for a
 	// phase to go on without the others, and for the cluster to count as usable. A number above that of the nodes means all of them.
 	// Nodes that are added to an installed cluster count once they were ONLINE, or after 15 minutes.
@@ -62,7 +56,6 @@ type NodesSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 100000 : string(self).matches('^([1-9][0-9]?|100)%$')",message="minReady must be a number from 1 to 100000 or a percentage from 1% to 100%, such as 3 or 90%"
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-
 	// removalPolicy says what happens to the data of a node that leaves: one that nodeSelector or tolerations no longer pick, or
 	// whose Node object is deleted. Retain keeps its satellite, its registration in LINSTOR and its data. Evacuate lets LINSTOR
 	// rebuild its data on other nodes and then removes the node from LINSTOR. Remove takes a node out of LINSTOR that holds no
@@ -72,7 +65,6 @@ type NodesSpec struct {
 	// +optional
 	// +kubebuilder:default=Retain
 	RemovalPolicy NodeRemovalPolicy `json:"removalPolicy,omitempty"`
-
 	// maxConcurrentEvacuations is how many nodes are evacuated at the same time, from 1 to 64. Each one adds load on disks and
 	// network. Default: 1. Example: 2.
 	// +optional
@@ -80,7 +72,6 @@ type NodesSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=64
 	MaxConcurrentEvacuations int32 `json:"maxConcurrentEvacuations,omitempty"`
-
 	// lostAfter is how long a node whose Node object is deleted must have been offline before the operator declares it lost in
 	// LINSTOR, which forgets its copies. It takes removalPolicy Evacuate or Remove, and is never done for a node that holds the
 	// last up-to-date copy of a volume, or that another node still has a connection to. A duration of at least one minute, in hours,

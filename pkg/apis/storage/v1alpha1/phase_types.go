@@ -21,6 +21,8 @@ const (
 	PhaseNodeRegistration Phase = "NodeRegistration"
 	// PhaseStoragePools: creates the storage pools.
 	PhaseStoragePools Phase = "StoragePools"
+	// PhaseVolumeDriver: starts the CSI driver, if spec.volumes.driver.mode is Managed.
+	PhaseVolumeDriver Phase = "VolumeDriver"
 	// PhaseUpgrading: moves the cluster to another LINSTOR version; status.upgrade says how far it is.
 	PhaseUpgrading Phase = "Upgrading"
 	// PhaseReady: all that the spec asks for is there.

@@ -14,12 +14,10 @@ type StoragePoolSpec struct {
 	// name is this entry's key, and the pool's name in LINSTOR unless pool is given. 3 to 48 characters by LINSTOR's rules.
 	// No default. Example: ssd.
 	Name PoolName `json:"name"`
-
 	// pool is the pool's name in LINSTOR. Several entries may make the same pool on different nodes; two that would make it
 	// on one node are refused with a hold. Default: the entry's name. Example: fast.
 	// +optional
 	Pool PoolName `json:"pool,omitempty"`
-
 	// nodeSelector picks the members that have this pool, by their labels. Up to 20 labels. Default: all members.
 	// Example: {"disk": "ssd"}.
 	// +optional
@@ -27,7 +25,6 @@ type StoragePoolSpec struct {
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() > 0 && k.size() <= 317 && self[k].size() <= 63)",message="nodeSelector: a label's key has 1 to 317 characters, its value at most 63"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
-
 	// lvm keeps thick logical volumes in a volume group. LINSTOR takes snapshots of them from 1.35 on only. Default: not used.
 	// Example: {volumeGroup: vg_hdd}.
 	// +optional
@@ -49,19 +46,16 @@ type StoragePoolSpec struct {
 	// Example: {directory: /var/lib/linstor-pools/a}.
 	// +optional
 	FileThin *FilePool `json:"fileThin,omitempty"`
-
 	// devices are empty disks that the operator makes the volume group or zpool from. Not for file and fileThin.
 	// Default: the volume group or zpool exists already. Example: {match: [{serial: "S4EV*", minSize: 400Gi}]}.
 	// +optional
 	Devices *DevicesSpec `json:"devices,omitempty"`
-
 	// warnUsedPercent is how full the pool may be on a node, in per cent from 1 to 100, before the condition PoolsNearlyFull tells
 	// about it. A thin pool that runs full makes its volumes fail. Default: 85. Example: 70.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	WarnUsedPercent int32 `json:"warnUsedPercent,omitempty"`
-
 	// properties are LINSTOR properties of the pool on every node. Up to 64, keys up to 256 characters. Default: none.
 	// Example: {"PrefNic": "storage"}.
 	// +optional

@@ -116,7 +116,9 @@ const (
 	NodeRegistering NodeState = "Registering"
 	// NodeCreatingPools: some pools are not there yet.
 	NodeCreatingPools NodeState = "CreatingPools"
-	// NodeOnline: registered, ONLINE and with all its pools.
+	// NodeStartingDriver: the kubelet does not have the CSI driver yet.
+	NodeStartingDriver NodeState = "StartingDriver"
+	// NodeOnline: registered, ONLINE, with all its pools, and with the CSI driver if the operator runs it.
 	NodeOnline NodeState = "Online"
 	// NodeUnreachable: LINSTOR does not reach it, or its Node is not ready.
 	NodeUnreachable NodeState = "Unreachable"

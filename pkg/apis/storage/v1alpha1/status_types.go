@@ -33,7 +33,6 @@ type StorageClusterStatus struct {
 	// message says in one line what the operator does or waits for.
 	// +optional
 	Message string `json:"message,omitempty"`
-
 	// observedGeneration is the generation of the spec that the operator last looked at.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
@@ -49,7 +48,6 @@ type StorageClusterStatus struct {
 	// database is the kind of LINSTOR's database.
 	// +optional
 	Database DatabaseKind `json:"database,omitempty"`
-
 	// hold says why the phase is HumanIntervention, or why Deleting does not go on, and how to resume.
 	// +optional
 	Hold *Hold `json:"hold,omitempty"`
@@ -57,14 +55,12 @@ type StorageClusterStatus struct {
 	// +optional
 	// +listType=atomic
 	NodeHolds []Hold `json:"nodeHolds,omitempty"`
-
 	// upgrade is the change of LINSTOR's version that is going on.
 	// +optional
 	Upgrade *UpgradeStatus `json:"upgrade,omitempty"`
 	// kernelModule counts the versions of DRBD that are loaded.
 	// +optional
 	KernelModule *KernelModuleStatus `json:"kernelModule,omitempty"`
-
 	// nodes counts the nodes that take part.
 	// +optional
 	Nodes NodesStatus `json:"nodes,omitempty"`
@@ -74,13 +70,11 @@ type StorageClusterStatus struct {
 	// volumes counts LINSTOR's volumes (resource definitions) by how well they are; absent before the first look.
 	// +optional
 	Volumes *VolumesStatus `json:"volumes,omitempty"`
-
 	// conditions are the contract for programs. All are present from the first write on.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-
 	// history lists the last five changes of phase, the newest first. Events tell of earlier ones.
 	// +optional
 	// +listType=atomic

@@ -1,8 +1,6 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // StorageCluster is a LINSTOR cluster on the nodes of this Kubernetes cluster. There is exactly one, named "linstor".
 //
@@ -24,7 +22,6 @@ import (
 type StorageCluster struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-
 	// spec is the wanted state. Default: every field's default. Example: {storagePools: [...]}.
 	// +optional
 	// +kubebuilder:default={}
@@ -55,46 +52,38 @@ type StorageClusterSpec struct {
 	// +kubebuilder:validation:MaxLength=14
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$')",message="version must be three numbers, such as 1.35.3"
 	Version string `json:"version,omitempty"`
-
 	// images says where container images come from. Default: quay.io/piraeusdatastore, without pull Secrets.
 	// +optional
 	// +kubebuilder:default={}
 	Images ImagesSpec `json:"images,omitempty"`
-
 	// suspend stops every change in every phase, deletion included; the operator goes on to observe and report.
 	// Default: false. Example: true.
 	// +optional
 	// +kubebuilder:default=false
 	Suspend bool `json:"suspend,omitempty"`
-
 	// nodes says which nodes take part and how. Default: all Linux nodes without taints, on the host's network.
 	// +optional
 	// +kubebuilder:default={}
 	Nodes NodesSpec `json:"nodes,omitempty"`
-
 	// platform is the kind of nodes, where it needs special settings: Auto, Generic, Talos, Flatcar, OpenShift, K0s or MicroK8s.
 	// Auto tells Talos, Flatcar and OpenShift from each node's operating system, k0s from its kubelet's version, MicroK8s from
 	// its label microk8s.io/cluster=true, and takes all others for Generic. Default: Auto. Example: MicroK8s.
 	// +optional
 	// +kubebuilder:default=Auto
 	Platform Platform `json:"platform,omitempty"`
-
 	// kernelModule says how the DRBD kernel module comes onto the nodes. Default: {mode: Auto}.
 	// +optional
 	// +kubebuilder:default={}
 	KernelModule KernelModuleSpec `json:"kernelModule,omitempty"`
-
 	// database is where LINSTOR keeps its state. It cannot be switched in place. Default: kubernetes.
 	// Example: {postgresql: {host: db.example.com, credentialsSecret: linstor-db}}.
 	// +optional
 	// +kubebuilder:default={}
 	Database DatabaseSpec `json:"database,omitempty"`
-
 	// controller configures the LINSTOR controller. Default: LINSTOR's and the operator's own settings.
 	// Example: {passphraseSecret: linstor-passphrase}.
 	// +optional
 	Controller ControllerSpec `json:"controller,omitempty"`
-
 	// storagePools are the pools that LINSTOR places volumes in, on each node that matches. Up to 64. Default: none.
 	// Example: [{name: ssd, lvmThin: {volumeGroup: vg_ssd, thinPool: thin}}].
 	// +optional
@@ -104,7 +93,11 @@ type StorageClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.pool) ? x.pool : x.name).lowerAscii() == (has(y.pool) ? y.pool : y.name).lowerAscii()))",message="storagePools: two entries make the same LINSTOR pool on all nodes (names are compared without case): give them nodeSelectors that do not overlap, or different names"
 	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.lvm) ? 'vg ' + x.lvm.volumeGroup : has(x.lvmThin) ? 'thin ' + x.lvmThin.volumeGroup + '/' + x.lvmThin.thinPool : has(x.zfs) ? 'zpool ' + x.zfs.zpool : has(x.zfsThin) ? 'zpool ' + x.zfsThin.zpool : has(x.file) ? 'directory ' + x.file.directory : has(x.fileThin) ? 'directory ' + x.fileThin.directory : x.name) == (has(y.lvm) ? 'vg ' + y.lvm.volumeGroup : has(y.lvmThin) ? 'thin ' + y.lvmThin.volumeGroup + '/' + y.lvmThin.thinPool : has(y.zfs) ? 'zpool ' + y.zfs.zpool : has(y.zfsThin) ? 'zpool ' + y.zfsThin.zpool : has(y.file) ? 'directory ' + y.file.directory : has(y.fileThin) ? 'directory ' + y.fileThin.directory : y.name)))",message="storagePools: two entries are on one volume group, thin pool, zpool or directory on all nodes, and LINSTOR would count its free space twice: give them nodeSelectors that do not overlap, or remove one"
 	StoragePools []StoragePoolSpec `json:"storagePools,omitempty"`
-
+	// volumes says how pods get volumes from the pools. Default: the operator runs no CSI driver.
+	// Example: {driver: {mode: Managed}}.
+	// +optional
+	// +kubebuilder:default={}
+	Volumes VolumesSpec `json:"volumes,omitzero"`
 	// deletionPolicy says what happens when this object is deleted. Retain removes the workloads and leaves LINSTOR's
 	// database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR, and lets the next cluster use
 	// another database. Neither removes volume groups, zpools or LINSTOR's own CustomResourceDefinitions, and neither removes
@@ -130,7 +123,8 @@ const (
 // ImagesSpec says where container images come from.
 type ImagesSpec struct {
 	// registry is the prefix of all images: host, optional port and path, without scheme and without '/' at the end. Up to 255
-	// characters. Default: quay.io/piraeusdatastore. Example: registry.example.com:5000/mirror.
+	// characters. Default: quay.io/piraeusdatastore, and registry.k8s.io/sig-storage for what runs beside the CSI driver.
+	// Example: registry.example.com:5000/mirror.
 	// +optional
 	// +kubebuilder:default=quay.io/piraeusdatastore
 	// +kubebuilder:validation:MinLength=1
@@ -201,4 +195,40 @@ const (
 	ModulePrebuilt KernelModuleMode = "Prebuilt"
 	// ModulePreinstalled: the nodes bring DRBD 9 themselves.
 	ModulePreinstalled KernelModuleMode = "Preinstalled"
+)
+
+// VolumesSpec says how pods get volumes from the pools.
+type VolumesSpec struct {
+	// driver is LINSTOR's CSI driver. Default: {mode: None}. Example: {mode: Managed}.
+	// +optional
+	// +kubebuilder:default={}
+	Driver VolumeDriverSpec `json:"driver,omitzero"`
+}
+
+// VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
+type VolumeDriverSpec struct {
+	// mode is None: the operator runs no driver, and leaves one that somebody else runs alone; or Managed: the operator runs it on
+	// all members. Its own driver is kept while PersistentVolumes of it exist. Default: None. Example: Managed.
+	// +optional
+	// +kubebuilder:default=None
+	Mode VolumeDriverMode `json:"mode,omitempty"`
+	// kubeletDirectory is the kubelet's root directory on the nodes (its flag --root-dir): with another one no node can use the
+	// driver. An absolute path of up to 255 characters, without "..". Default: that of MicroK8s or k0s on such nodes, else
+	// /var/lib/kubelet. Example: /data/kubelet.
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || (self.matches('^(/[A-Za-z0-9_.@-]+)+$') && !self.matches('/[.][.]?(/|$)'))",message="kubeletDirectory must be an absolute path without '..' and without '/' at the end, such as /var/lib/kubelet"
+	KubeletDirectory string `json:"kubeletDirectory,omitempty"`
+}
+
+// VolumeDriverMode says who runs LINSTOR's CSI driver.
+// +kubebuilder:validation:Enum=None;Managed
+type VolumeDriverMode string
+
+// Modes of the volume driver.
+const (
+	// DriverNone: the operator runs no driver.
+	DriverNone VolumeDriverMode = "None"
+	// DriverManaged: the operator runs it.
+	DriverManaged VolumeDriverMode = "Managed"
 )

@@ -34,6 +34,7 @@ const (
 	SatellitesReady    = "SatellitesReady"
 	NodesRegistered    = "NodesRegistered"
 	StoragePoolsReady  = "StoragePoolsReady"
+	VolumeDriverReady  = "VolumeDriverReady"
 )
 
 // Types lists all types of conditions, in the order in which they are shown.
@@ -42,7 +43,7 @@ func Types() []string {
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
-		NodesRegistered, StoragePoolsReady,
+		NodesRegistered, StoragePoolsReady, VolumeDriverReady,
 	}
 }
 

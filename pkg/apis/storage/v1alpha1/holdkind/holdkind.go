@@ -94,6 +94,8 @@ var kinds = []Kind{
 	{Reason: v1alpha1.HoldPoolBackendMissing, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldDeviceMissing, Class: Clearing, Maintains: true, Options: options{retry, skip}},
 	{Reason: v1alpha1.HoldStoragePoolsFailed, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldVolumeDriverFailed, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldForeignDriverFound, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldNoMatchingNodes, Class: Clearing, Options: options{retry}},
 	{Reason: v1alpha1.HoldMassFailure, Class: Clearing, Scope: ScopeNodes, Growth: GrowsAnew, Options: options{
 		option(v1alpha1.OptionContinue, "goes on as the spec says although these nodes are down"),

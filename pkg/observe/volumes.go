@@ -1,0 +1,111 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// localVolumes reads the local PersistentVolumes, if any pool is to be made from devices.
+func (o *Observer) localVolumes(ctx context.Context, f *cluster.Facts) error {
+	if !poolspec.WantsDevices(&f.Cluster.Spec) && (f.Target == nil || !poolspec.WantsDevices(f.Target.Spec)) {
+		return nil
+	}
+	var list corev1.PersistentVolumeList
+	if err := o.Reader.List(ctx, &list); err != nil {
+		return fmt.Errorf("list PersistentVolumes: %w", err)
+	}
+	f.Kube.LocalVolumes = map[string][]cluster.LocalVolume{}
+	for i := range list.Items {
+		pv := &list.Items[i]
+		local := pv.Spec.Local
+		if local == nil {
+			continue
+		}
+		// An fsType is given for what is to be formatted (k8s.io/api/core/v1, LocalVolumeSource): the path is a device, or a
+		// link to one.
+		raw := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock || local.FSType != nil ||
+			strings.HasPrefix(local.Path, "/dev/")
+		for _, node := range volumeNodes(pv, f.Kube.Nodes) {
+			f.Kube.LocalVolumes[node] = append(f.Kube.LocalVolumes[node],
+				cluster.LocalVolume{Name: pv.Name, Path: local.Path, Raw: raw})
+		}
+	}
+	return nil
+}
+
+// volumeNodes are the nodes that a local volume is on; all of them if its affinity does not say so by host name.
+func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
+	var hosts []string
+	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
+		for _, term := range a.Required.NodeSelectorTerms {
+			for _, e := range term.MatchExpressions {
+				if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn {
+					hosts = append(hosts, e.Values...)
+				}
+			}
+		}
+	}
+	var out []string
+	for _, n := range nodes {
+		if len(hosts) == 0 || slices.Contains(hosts, n.Labels[corev1.LabelHostname]) || slices.Contains(hosts, n.Name) {
+			out = append(out, n.Name)
+		}
+	}
+	return out
+}
+
+// mostVolumeNames bounds how many PersistentVolumes are named.
+const mostVolumeNames = 3
+
+// driver reads what Kubernetes knows of the CSI driver. Kubelets and PersistentVolumes are looked at only where the
+// operator runs it, or has run it.
+func (o *Observer) driver(ctx context.Context, f *cluster.Facts) error {
+	d := &f.Kube.Driver
+	var drivers storagev1.CSIDriverList
+	if err := o.Reader.List(ctx, &drivers, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list CSIDrivers: %w", err)
+	}
+	for i := range drivers.Items {
+		if drivers.Items[i].Name == resources.DriverName {
+			d.Object = &drivers.Items[i]
+		}
+	}
+	if !volumedriver.Wanted(f) && !volumedriver.There(f) {
+		return nil
+	}
+	var nodes storagev1.CSINodeList
+	var volumes corev1.PersistentVolumeList
+	for _, list := range []client.ObjectList{&nodes, &volumes} {
+		if err := o.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	d.Nodes = map[string]cluster.DriverNode{}
+	for i := range nodes.Items {
+		for _, entry := range nodes.Items[i].Spec.Drivers {
+			if entry.Name == resources.DriverName {
+				d.Nodes[nodes.Items[i].Name] = cluster.DriverNode{NodeID: entry.NodeID, TopologyKeys: entry.TopologyKeys}
+			}
+		}
+	}
+	for i := range volumes.Items {
+		if csi := volumes.Items[i].Spec.CSI; csi != nil && csi.Driver == resources.DriverName {
+			d.Volumes++
+			d.VolumeNames = append(d.VolumeNames, volumes.Items[i].Name)
+		}
+	}
+	slices.Sort(d.VolumeNames)
+	d.VolumeNames = d.VolumeNames[:min(len(d.VolumeNames), mostVolumeNames)]
+	return nil
+}

@@ -1,0 +1,188 @@
+// Package volumedriver is the link that runs LINSTOR's CSI driver: its controller, and its part on each member. What a
+// volume needs stays as long as there is a volume.
+package volumedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	storagev1 "k8s.io/api/storage/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// Link is the link that runs the CSI driver where the spec wants that.
+func Link() step.Link {
+	return step.Link{State: fsm.VolumeDriver, Missing: fsm.DriverMissing, Condition: conditions.VolumeDriverReady,
+		Hold:     v1alpha1.HoldVolumeDriverFailed,
+		ClearsOn: []v1alpha1.HoldReason{v1alpha1.HoldVolumeDriverFailed, v1alpha1.HoldForeignDriverFound},
+		Judge:    judgeDriver, Work: workDriver, Through: driverThrough}
+}
+
+func driverThrough(m *cluster.Member) bool { return m.DriverOK }
+
+// Reasons of the link's evidence.
+const (
+	ReasonNotWanted = "NotWanted"
+	// ReasonControllerDown: no pod of the driver's controller is available.
+	ReasonControllerDown = "DriverControllerDown"
+)
+
+// Wanted reports whether the accepted spec wants the operator to run the driver.
+func Wanted(f *cluster.Facts) bool {
+	return f.Target != nil && f.Target.Spec.Volumes.Driver.Mode == v1alpha1.DriverManaged
+}
+
+// There reports whether anything of the operator's driver is there.
+func There(f *cluster.Facts) bool { return len(objects(f)) > 0 }
+
+// kept reports whether the driver runs only because volumes need it.
+func kept(f *cluster.Facts) bool { return !Wanted(f) && There(f) && f.Kube.Driver.Volumes > 0 }
+
+// runs reports whether the driver is to be there.
+func runs(f *cluster.Facts) bool { return Wanted(f) || kept(f) }
+
+func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
+	f := &s.Facts
+	switch {
+	case !runs(f) && !There(f):
+		return cluster.Satisfied.Because(ReasonNotWanted,
+			"spec.volumes.driver.mode is None: the operator runs no CSI driver")
+	case !runs(f):
+		return cluster.Evidence{State: cluster.Missing, Reason: "RemovingDriver", Lost: true,
+			Message: "no PersistentVolume needs the CSI driver any more: it is being removed"}
+	case foreign(f):
+		return cluster.Asks(foreignMessage(f), *cluster.Request(v1alpha1.HoldForeignDriverFound, "%s", foreignMessage(f)))
+	}
+	want := wanted(s)
+	if what := want.differs(f); what != "" {
+		return cluster.Evidence{State: cluster.Missing, Reason: "DriverMissing", Total: s.Counted(), Lost: true,
+			Message: what + " is missing or was changed"}
+	}
+	e := step.PerMember(s, func(m *cluster.Member) bool { return m.PoolsOK }, driverThrough)
+	e = step.Describe(e, "DriverRunning", "StartingDriver", "nodes have the CSI driver")
+	if d := f.Kube.Deployments[resources.DriverControllerName]; e.OK() && d.Status.AvailableReplicas == 0 {
+		e.State, e.Reason = cluster.Missing, ReasonControllerDown
+		e.Message = "no pod of Deployment " + d.Name + " is available: volumes cannot be made, attached or deleted"
+		if p := controllerTrouble(f); p != "" {
+			e.Message += ": " + p
+		}
+	}
+	if kept(f) {
+		e.Message += fmt.Sprintf("; it stays although spec.volumes.driver.mode is None, because %s of it (%s)",
+			text.Amount(f.Kube.Driver.Volumes, "PersistentVolume is", "PersistentVolumes are"),
+			text.Listed(f.Kube.Driver.VolumeNames, f.Kube.Driver.Volumes))
+	}
+	for _, ds := range want.nodes {
+		e.Message += step.ForeignNote("DaemonSet", f.Kube.DaemonSets[ds.Name], ds)
+	}
+	return e
+}
+
+// foreign reports whether somebody else's driver is there: Kubernetes can have one of the name only.
+func foreign(f *cluster.Facts) bool {
+	d := f.Kube.Driver.Object
+	return d != nil && !cluster.Ours(f.Cluster.Name, d)
+}
+
+func foreignMessage(f *cluster.Facts) string {
+	whose := ""
+	if by := f.Kube.Driver.Object.Labels["app.kubernetes.io/managed-by"]; by != "" {
+		whose = " (managed by " + by + ")"
+	}
+	return fmt.Sprintf("CSIDriver %s is not the operator's%s, so that another installation of the driver may run. "+
+		"Set spec.volumes.driver.mode to None to go on with that one; or remove it and then its CSIDriver, or label the "+
+		"object %s=%s to hand it over", resources.DriverName, whose, v1alpha1.LabelCluster, f.Cluster.Name)
+}
+
+func workDriver(ctx context.Context, in *step.Input) error {
+	f := &in.Snapshot.Facts
+	switch {
+	case !runs(f) && !There(f), runs(f) && foreign(f):
+		return nil
+	case !runs(f):
+		return remove(ctx, in)
+	}
+	want, k := wanted(in.Snapshot), &f.Kube
+	errs := []error{step.ApplyIfDiffers(ctx, in, k.Driver.Object, want.driver)}
+	for _, ds := range want.nodes {
+		errs = append(errs, in.ApplyDaemonSet(ctx, ds)) // one platform's does not keep the others from theirs
+	}
+	errs = append(errs, step.ApplyIfDiffers(ctx, in, k.Deployments[want.controller.Name], want.controller))
+	return errors.Join(errs...)
+}
+
+// StopOnForeignData stops the driver's controller while LINSTOR runs on another database than this cluster's: it takes
+// the deletion of a volume that LINSTOR does not know for done, and the PersistentVolume goes while the data stays
+// (linstor-csi 1.11, DeleteVolume). What is mounted is not touched. Once the database is ours again, the link starts
+// it.
+func StopOnForeignData(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	if s.Linstor.Foreign == nil || s.Target == nil || s.Cluster.Spec.Suspend {
+		return nil
+	}
+	d := s.Kube.Deployments[resources.DriverControllerName]
+	if d == nil || !cluster.Ours(s.Cluster.Name, d) {
+		return nil
+	}
+	return step.ApplyIfDiffers(ctx, in, d, wanted(s).controller)
+}
+
+// parts are the objects of the driver.
+type parts struct {
+	driver     *storagev1.CSIDriver
+	controller *appsv1.Deployment
+	nodes      []*appsv1.DaemonSet
+}
+
+func wanted(s *cluster.Snapshot) parts {
+	p := s.SatelliteParams() // the driver follows when all satellites run the new version
+	out := parts{driver: resources.CSIDriver(p), controller: resources.DriverController(p, s.Linstor.Foreign == nil)}
+	for _, q := range platform.Profiles() {
+		serves := func(m *cluster.Member) bool {
+			return m.Profile.Platform == q.Platform || nodelabels.Platform(m) == q.Key()
+		}
+		if s.Kube.DaemonSets[q.DriverName()] != nil || slices.ContainsFunc(s.Members, serves) {
+			out.nodes = append(out.nodes, resources.DriverNode(p, q))
+		}
+	}
+	return out
+}
+
+// differs names the first object that is not as wanted; "" if all are.
+func (p parts) differs(f *cluster.Facts) string {
+	if !step.Matches(f.Kube.Driver.Object, p.driver) {
+		return "CSIDriver " + p.driver.Name
+	}
+	for _, ds := range p.nodes {
+		if !step.Matches(f.Kube.DaemonSets[ds.Name], ds) {
+			return "DaemonSet " + ds.Name
+		}
+	}
+	if !step.Matches(f.Kube.Deployments[p.controller.Name], p.controller) {
+		return "Deployment " + p.controller.Name
+	}
+	return ""
+}
+
+// controllerTrouble says why no pod of the driver's controller is available; "" if that is not known.
+func controllerTrouble(f *cluster.Facts) string {
+	for _, p := range f.Kube.Pods[v1alpha1.ComponentDriver] {
+		if t := podtrouble.Of(p); t != nil {
+			return t.String()
+		}
+	}
+	return ""
+}

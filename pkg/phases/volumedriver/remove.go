@@ -1,0 +1,136 @@
+package volumedriver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// objects are those of the operator's driver that are there, in the order in which they go: who makes volumes before
+// who mounts them, and last what tells Kubernetes how to take them off a node.
+func objects(f *cluster.Facts) [][]client.Object {
+	ours := func(o client.Object) bool { return cluster.Ours(f.Cluster.Name, o) }
+	var out [][]client.Object
+	if d := f.Kube.Deployments[resources.DriverControllerName]; d != nil && ours(d) {
+		out = append(out, []client.Object{d})
+	}
+	var nodes []client.Object
+	for _, q := range platform.Profiles() {
+		if ds := f.Kube.DaemonSets[q.DriverName()]; ds != nil && ours(ds) {
+			nodes = append(nodes, ds)
+		}
+	}
+	if len(nodes) > 0 {
+		out = append(out, nodes)
+	}
+	if d := f.Kube.Driver.Object; d != nil && ours(d) {
+		out = append(out, []client.Object{d})
+	}
+	return out
+}
+
+// First are the objects of the driver that go next; none when nothing of it is left.
+func First(f *cluster.Facts) []client.Object {
+	if left := objects(f); len(left) > 0 {
+		return left[0]
+	}
+	return nil
+}
+
+// Needs says which PersistentVolumes need the operator's driver; "" if none does, or if there is no driver. Where the
+// cache shows none the API server is asked: without the driver a volume that was made just now could neither be
+// mounted nor unmounted nor deleted.
+func Needs(ctx context.Context, in *step.Input) (string, error) {
+	f := &in.Snapshot.Facts
+	if !There(f) {
+		return "", nil
+	}
+	n, names := f.Kube.Driver.Volumes, f.Kube.Driver.VolumeNames
+	if n == 0 {
+		var err error
+		if names, err = in.Live.Volumes(ctx, resources.DriverName); err != nil {
+			return "", fmt.Errorf("look for volumes before the CSI driver is removed: %w", err)
+		}
+		n = len(names)
+	}
+	if n == 0 {
+		return "", nil
+	}
+	return fmt.Sprintf("%s the CSI driver (%s)", text.Amount(n, "PersistentVolume needs", "PersistentVolumes need"),
+		text.Listed(names[:min(n, 3)], n)), nil
+}
+
+// remove takes away a driver that nobody needs, one kind of object after the other.
+func remove(ctx context.Context, in *step.Input) error {
+	f := &in.Snapshot.Facts
+	if needs, err := Needs(ctx, in); needs != "" || err != nil {
+		return err // the next look counts them too
+	}
+	if err := in.Stands(ctx); err != nil {
+		return step.IgnoreOutdated(err)
+	}
+	var errs []error
+	for _, o := range First(f) {
+		if o.GetDeletionTimestamp() == nil {
+			errs = append(errs, in.Writer.Delete(ctx, o))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Registered reports whether the member's kubelet has the driver, under the name that LINSTOR has the node under; true
+// where the operator runs none. That its pod is ready proves nothing: with another directory than the kubelet's it
+// waits there for ever.
+func Registered(f *cluster.Facts, m *cluster.Member) bool {
+	if !runs(f) {
+		return true
+	}
+	n, ok := f.Kube.Driver.Nodes[m.Name]
+	return ok && n.NodeID == m.Name && n.Located()
+}
+
+// Problem is what hinders the driver on a member; nil if nothing is known to.
+func Problem(_ *cluster.Facts, m *cluster.Member) *cluster.Problem {
+	failing := podtrouble.Of(m.DriverPod)
+	if failing == nil {
+		return nil
+	}
+	p := &cluster.Problem{Reason: "DriverFailing", Message: "CSI driver: " + failing.String()}
+	if failing.Lasting {
+		p.Hold = v1alpha1.HoldVolumeDriverFailed
+	}
+	return p
+}
+
+// NotRegistered explains a driver that runs on a member and that its kubelet does not have.
+func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
+	p := &cluster.Problem{Reason: "DriverNotRegistered"}
+	switch n, ok := f.Kube.Driver.Nodes[m.Name]; {
+	case ok && n.NodeID != m.Name:
+		p.Message = fmt.Sprintf("its kubelet has CSI driver %s under the node name %s: another installation of the driver "+
+			"runs there", resources.DriverName, n.NodeID)
+	case ok:
+		p.Message = fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s", resources.DriverName,
+			resources.DriverTopology)
+	default:
+		dir := resources.Params{Spec: f.Target.Spec}.KubeletDirectory(m.Profile)
+		p.Message = text.OneLine(fmt.Sprintf("its CSI driver runs, but its kubelet does not have it: if %s is not the "+
+			"kubelet's root directory, set spec.volumes.driver.kubeletDirectory; else kubectl -n %s logs -l %s=%s -c %s",
+			dir, v1alpha1.WorkloadNamespace, v1alpha1.LabelComponent, v1alpha1.ComponentDriverNode,
+			resources.DriverRegistrarContainer))
+	}
+	return p
+}
+
+// NodeSetName is the name of the DaemonSet that runs the driver on a member.
+func NodeSetName(m *cluster.Member) string { return m.Profile.DriverName() }
