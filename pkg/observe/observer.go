@@ -4,7 +4,6 @@ package observe
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -112,7 +111,10 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		specs = append(specs, f.Target.Spec) // what runs may still have the Secrets of before
 	}
 	redactSecrets(&f.Kube, specs...)
-	if err := errors.Join(o.localVolumes(ctx, f), o.driver(ctx, f)); err != nil {
+	if err := o.driver(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := o.volumes(ctx, f); err != nil {
 		return nil, err
 	}
 	f.PassphraseDiffers = o.passphrase.Differs(f)

@@ -16,18 +16,32 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// localVolumes reads the local PersistentVolumes, if any pool is to be made from devices.
-func (o *Observer) localVolumes(ctx context.Context, f *cluster.Facts) error {
-	if !poolspec.WantsDevices(&f.Cluster.Spec) && (f.Target == nil || !poolspec.WantsDevices(f.Target.Spec)) {
+// volumes reads the PersistentVolumes, once for all that are to know of them: local ones if any pool is to be made
+// from devices, the CSI driver's where the operator runs it, or has run it.
+func (o *Observer) volumes(ctx context.Context, f *cluster.Facts) error {
+	local := poolspec.WantsDevices(&f.Cluster.Spec) || f.Target != nil && poolspec.WantsDevices(f.Target.Spec)
+	driver := volumedriver.Wanted(f) || volumedriver.There(f)
+	if !local && !driver {
 		return nil
 	}
 	var list corev1.PersistentVolumeList
-	if err := o.Reader.List(ctx, &list); err != nil {
+	if err := o.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list PersistentVolumes: %w", err)
 	}
+	if local {
+		localVolumes(f, list.Items)
+	}
+	if driver {
+		driverVolumes(&f.Kube.Driver, list.Items)
+	}
+	return nil
+}
+
+// localVolumes keeps the local ones, by node.
+func localVolumes(f *cluster.Facts, all []corev1.PersistentVolume) {
 	f.Kube.LocalVolumes = map[string][]cluster.LocalVolume{}
-	for i := range list.Items {
-		pv := &list.Items[i]
+	for i := range all {
+		pv := &all[i]
 		local := pv.Spec.Local
 		if local == nil {
 			continue
@@ -41,7 +55,6 @@ func (o *Observer) localVolumes(ctx context.Context, f *cluster.Facts) error {
 				cluster.LocalVolume{Name: pv.Name, Path: local.Path, Raw: raw})
 		}
 	}
-	return nil
 }
 
 // volumeNodes are the nodes that a local volume is on; all of them if its affinity does not say so by host name.
@@ -68,8 +81,19 @@ func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
 // mostVolumeNames bounds how many PersistentVolumes are named.
 const mostVolumeNames = 3
 
-// driver reads what Kubernetes knows of the CSI driver. Kubelets and PersistentVolumes are looked at only where the
-// operator runs it, or has run it.
+// driverVolumes counts the CSI driver's, and names the first.
+func driverVolumes(d *cluster.Driver, all []corev1.PersistentVolume) {
+	for i := range all {
+		if csi := all[i].Spec.CSI; csi != nil && csi.Driver == resources.DriverName {
+			d.Volumes++
+			d.VolumeNames = append(d.VolumeNames, all[i].Name)
+		}
+	}
+	slices.Sort(d.VolumeNames)
+	d.VolumeNames = d.VolumeNames[:min(len(d.VolumeNames), mostVolumeNames)]
+}
+
+// driver reads whose the CSIDriver is, and which kubelets have the driver where the operator runs it, or has run it.
 func (o *Observer) driver(ctx context.Context, f *cluster.Facts) error {
 	d := &f.Kube.Driver
 	var drivers storagev1.CSIDriverList
@@ -85,11 +109,8 @@ func (o *Observer) driver(ctx context.Context, f *cluster.Facts) error {
 		return nil
 	}
 	var nodes storagev1.CSINodeList
-	var volumes corev1.PersistentVolumeList
-	for _, list := range []client.ObjectList{&nodes, &volumes} {
-		if err := o.Reader.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
-			return fmt.Errorf("list %T: %w", list, err)
-		}
+	if err := o.Reader.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list CSINodes: %w", err)
 	}
 	d.Nodes = map[string]cluster.DriverNode{}
 	for i := range nodes.Items {
@@ -99,13 +120,5 @@ func (o *Observer) driver(ctx context.Context, f *cluster.Facts) error {
 			}
 		}
 	}
-	for i := range volumes.Items {
-		if csi := volumes.Items[i].Spec.CSI; csi != nil && csi.Driver == resources.DriverName {
-			d.Volumes++
-			d.VolumeNames = append(d.VolumeNames, volumes.Items[i].Name)
-		}
-	}
-	slices.Sort(d.VolumeNames)
-	d.VolumeNames = d.VolumeNames[:min(len(d.VolumeNames), mostVolumeNames)]
 	return nil
 }

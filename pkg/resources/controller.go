@@ -45,6 +45,19 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 			"kubectl.kubernetes.io/default-container": ControllerContainer,
 		},
 	}
+	pod := deploymentPod(p, ControllerName)
+	pod.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot:   ptr.To(true),
+		RunAsUser:      ptr.To(int64(controllerUser)),
+		RunAsGroup:     ptr.To(int64(controllerUser)),
+		FSGroup:        ptr.To(int64(controllerUser)),
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	pod.InitContainers = []corev1.Container{migrationContainer(p)}
+	pod.Containers = []corev1.Container{controllerContainer(p)}
+	pod.Volumes = []corev1.Volume{
+		configVolume(p), emptyDir("log"), emptyDir("state"), emptyDir("migration"), emptyDir("tmp"),
+	}
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: objectMeta(ControllerName, p.Cluster, v1alpha1.ComponentController),
@@ -52,29 +65,7 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 			Replicas: ptr.To(int32(1)),
 			Selector: &metav1.LabelSelector{MatchLabels: selector(p.Cluster, v1alpha1.ComponentController)},
 			Strategy: rolling(0, 1),
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: template,
-				Spec: corev1.PodSpec{
-					ServiceAccountName: ControllerName,
-					EnableServiceLinks: ptr.To(false),
-					PriorityClassName:  "system-cluster-critical",
-					ImagePullSecrets:   p.pullSecrets(),
-					NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
-					Tolerations:        controllerTolerations(p.Spec.Nodes.Tolerations),
-					SecurityContext: &corev1.PodSecurityContext{
-						RunAsNonRoot:   ptr.To(true),
-						RunAsUser:      ptr.To(int64(controllerUser)),
-						RunAsGroup:     ptr.To(int64(controllerUser)),
-						FSGroup:        ptr.To(int64(controllerUser)),
-						SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-					},
-					InitContainers: []corev1.Container{migrationContainer(p)},
-					Containers:     []corev1.Container{controllerContainer(p)},
-					Volumes: []corev1.Volume{
-						configVolume(p), emptyDir("log"), emptyDir("state"), emptyDir("migration"), emptyDir("tmp"),
-					},
-				},
-			},
+			Template: corev1.PodTemplateSpec{ObjectMeta: template, Spec: pod},
 		},
 	}
 	d.Spec.Template.Annotations[AnnotationTemplateHash] = text.Digest(d.Spec.Template)

@@ -53,6 +53,19 @@ func daemonSet(p Params, component, name, label, value string, update appsv1.Dae
 	}
 }
 
+// deploymentPod is what the pods of all Deployments have in common. They run where the cluster's nodes are, and move
+// away soon from one that does not answer.
+func deploymentPod(p Params, account string) corev1.PodSpec {
+	return corev1.PodSpec{
+		ServiceAccountName: account,
+		EnableServiceLinks: ptr.To(false),
+		PriorityClassName:  "system-cluster-critical",
+		ImagePullSecrets:   p.pullSecrets(),
+		NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
+		Tolerations:        controllerTolerations(p.Spec.Nodes.Tolerations),
+	}
+}
+
 func hostPath(name, path string, kind corev1.HostPathType) corev1.Volume {
 	source := &corev1.HostPathVolumeSource{Path: path}
 	if kind != corev1.HostPathUnset {

@@ -70,30 +70,23 @@ func DriverController(p Params, running bool) *appsv1.Deployment {
 	}
 	election := []string{"--leader-election", "--leader-election-namespace=$(NAMESPACE)"}
 	images := p.Release.Driver
-	pod := corev1.PodSpec{
-		ServiceAccountName: DriverControllerName,
-		EnableServiceLinks: ptr.To(false),
-		PriorityClassName:  "system-cluster-critical",
-		ImagePullSecrets:   p.pullSecrets(),
-		NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
-		Tolerations:        controllerTolerations(p.Spec.Nodes.Tolerations),
-		SecurityContext: &corev1.PodSecurityContext{
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
-		Containers: []corev1.Container{
-			driverContainer(p, restricted()),
-			sidecar(p, "csi-provisioner", images.Provisioner, append([]string{driverTimeout, "--worker-threads=10",
-				"--default-fstype=ext4", "--extra-create-metadata", "--enable-capacity", "--capacity-ownerref-level=2",
-			}, election...)...),
-			sidecar(p, "csi-attacher", images.Attacher, append([]string{driverTimeout, "--worker-threads=10"},
-				election...)...),
-			// Without --handle-volume-inuse-error=false it would watch all pods of the Kubernetes cluster.
-			sidecar(p, "csi-resizer", images.Resizer, append([]string{driverTimeout, "--workers=10",
-				"--handle-volume-inuse-error=false"}, election...)...),
-			livenessSidecar(p),
-		},
-		Volumes: []corev1.Volume{emptyDir("socket")},
+	pod := deploymentPod(p, DriverControllerName)
+	pod.SecurityContext = &corev1.PodSecurityContext{
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}
+	pod.Containers = []corev1.Container{
+		driverContainer(p, restricted()),
+		sidecar(p, "csi-provisioner", images.Provisioner, append([]string{driverTimeout, "--worker-threads=10",
+			"--default-fstype=ext4", "--extra-create-metadata", "--enable-capacity", "--capacity-ownerref-level=2",
+		}, election...)...),
+		sidecar(p, "csi-attacher", images.Attacher, append([]string{driverTimeout, "--worker-threads=10"},
+			election...)...),
+		// Without --handle-volume-inuse-error=false it would watch all pods of the Kubernetes cluster.
+		sidecar(p, "csi-resizer", images.Resizer, append([]string{driverTimeout, "--workers=10",
+			"--handle-volume-inuse-error=false"}, election...)...),
+		livenessSidecar(p),
+	}
+	pod.Volumes = []corev1.Volume{emptyDir("socket")}
 	match := selector(p.Cluster, v1alpha1.ComponentDriver)
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},

@@ -28,13 +28,7 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 		if err := in.Stands(ctx); err != nil {
 			return notNow(s, err)
 		}
-		var errs []error
-		for _, o := range objects {
-			if o.GetDeletionTimestamp() == nil {
-				errs = append(errs, in.Writer.Delete(ctx, o))
-			}
-		}
-		if err := errors.Join(errs...); err != nil {
+		if err := in.Delete(ctx, objects); err != nil {
 			return step.Fail(err)
 		}
 		return removing(s, "controller, satellites and module loaders are being removed")

@@ -90,7 +90,7 @@ func troubleInLinstor(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 	case m.RegisteredOK && !m.PoolsOK:
 		return pools.Problem(m)
 	case m.PoolsOK && !m.DriverOK:
-		return volumedriver.Problem(&s.Facts, m)
+		return volumedriver.Problem(m)
 	default:
 		return nil
 	}
@@ -154,7 +154,7 @@ func waitingProblem(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	case !m.DriverOK && m.DriverPod != nil && cluster.PodReady(m.DriverPod):
 		return volumedriver.NotRegistered(s, m)
 	case !m.DriverOK:
-		return podProblem("Driver", "CSI driver", m.DriverPod, volumedriver.NodeSetName(m))
+		return podProblem("Driver", "CSI driver", m.DriverPod, m.Profile.DriverName())
 	default:
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"golang.org/x/sync/errgroup"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
 // PerRun bounds how many Nodes one reconcile labels, so that it stays short in a large cluster.
@@ -64,7 +66,7 @@ func labelsFor(s *cluster.Facts, m, next *cluster.Member) map[string]*string {
 	switch {
 	case m.Barred(), !m.Selected && !stranded(m):
 		return nil
-	case m.Labelled && Platform(m) == m.Profile.Key(), address.Unverified(s, m):
+	case m.Labelled && servedBy(m) == m.Profile.Key(), address.Unverified(s, m):
 		return nil
 	}
 	name, os, platform := s.Cluster.Name, m.OSKey, m.Profile.Key()
@@ -95,8 +97,15 @@ func Removal(m *cluster.Member) map[string]*string {
 	return labels
 }
 
-// Platform is the platform whose satellites' DaemonSet serves the member now.
-func Platform(m *cluster.Member) string { return m.Node.Labels[v1alpha1.LabelPlatform] }
+// servedBy is the key of the platform whose DaemonSets serve the member now.
+func servedBy(m *cluster.Member) string { return m.Node.Labels[v1alpha1.LabelPlatform] }
+
+// Uses reports whether a member is of the platform, or is served by the platform's DaemonSets still.
+func Uses(s *cluster.Snapshot, q platform.Profile) bool {
+	return slices.ContainsFunc(s.Members, func(m *cluster.Member) bool {
+		return m.Profile.Platform == q.Platform || servedBy(m) == q.Key()
+	})
+}
 
 // moves reports whether the platform's label would replace the member's running satellite by another platform's.
 func moves(m *cluster.Member) bool {
@@ -125,7 +134,7 @@ func firstToMove(s *cluster.Snapshot) *cluster.Member {
 	var next *cluster.Member
 	for _, m := range s.Members {
 		switch {
-		case m.Linstor != nil && m.NodeReady && !s.Back(m), moves(m) && Platform(m) == m.Profile.Key():
+		case m.Linstor != nil && m.NodeReady && !s.Back(m), moves(m) && servedBy(m) == m.Profile.Key():
 			return nil // one is down already, or just going
 		case next == nil && m.Selected && !m.Maintenance && moves(m):
 			next = m

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -82,10 +81,7 @@ func Apply(ctx context.Context, in *step.Input) (applied bool, err error) {
 func DaemonSets(s *cluster.Snapshot) []*appsv1.DaemonSet {
 	var out []*appsv1.DaemonSet
 	for _, q := range platform.Profiles() {
-		serves := func(m *cluster.Member) bool {
-			return m.Profile.Platform == q.Platform || nodelabels.Platform(m) == q.Key()
-		}
-		if s.Kube.DaemonSets[q.SatelliteName()] != nil || slices.ContainsFunc(s.Members, serves) {
+		if s.Kube.DaemonSets[q.SatelliteName()] != nil || nodelabels.Uses(s, q) {
 			out = append(out, resources.Satellite(s.SatelliteParams(), q))
 		}
 	}

@@ -2,6 +2,7 @@ package step
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -47,6 +48,17 @@ func ApplyIfDiffers[T client.Object](ctx context.Context, in *Input, live, want 
 		return nil
 	}
 	return in.Writer.Apply(ctx, want)
+}
+
+// Delete removes the objects, those left out that are on their way already. One that is refused stops no other.
+func (in *Input) Delete(ctx context.Context, objects []client.Object) error {
+	var errs []error
+	for _, o := range objects {
+		if o.GetDeletionTimestamp() == nil {
+			errs = append(errs, in.Writer.Delete(ctx, o))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // ApplyDaemonSet makes a DaemonSet as wanted, if it is not.

@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -48,8 +47,9 @@ func Wanted(f *cluster.Facts) bool {
 // There reports whether anything of the operator's driver is there.
 func There(f *cluster.Facts) bool { return len(objects(f)) > 0 }
 
-// kept reports whether the driver runs only because volumes need it.
-func kept(f *cluster.Facts) bool { return !Wanted(f) && There(f) && f.Kube.Driver.Volumes > 0 }
+// kept reports whether the driver runs only because volumes need it. It is asked of each member: without volumes, as
+// where there never was a driver, it does not look for the objects.
+func kept(f *cluster.Facts) bool { return !Wanted(f) && f.Kube.Driver.Volumes > 0 && There(f) }
 
 // runs reports whether the driver is to be there.
 func runs(f *cluster.Facts) bool { return Wanted(f) || kept(f) }
@@ -151,10 +151,7 @@ func wanted(s *cluster.Snapshot) parts {
 	p := s.SatelliteParams() // the driver follows when all satellites run the new version
 	out := parts{driver: resources.CSIDriver(p), controller: resources.DriverController(p, s.Linstor.Foreign == nil)}
 	for _, q := range platform.Profiles() {
-		serves := func(m *cluster.Member) bool {
-			return m.Profile.Platform == q.Platform || nodelabels.Platform(m) == q.Key()
-		}
-		if s.Kube.DaemonSets[q.DriverName()] != nil || slices.ContainsFunc(s.Members, serves) {
+		if s.Kube.DaemonSets[q.DriverName()] != nil || nodelabels.Uses(s, q) {
 			out.nodes = append(out.nodes, resources.DriverNode(p, q))
 		}
 	}

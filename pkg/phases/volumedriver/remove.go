@@ -2,7 +2,6 @@ package volumedriver
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -72,20 +71,13 @@ func Needs(ctx context.Context, in *step.Input) (string, error) {
 
 // remove takes away a driver that nobody needs, one kind of object after the other.
 func remove(ctx context.Context, in *step.Input) error {
-	f := &in.Snapshot.Facts
 	if needs, err := Needs(ctx, in); needs != "" || err != nil {
 		return err // the next look counts them too
 	}
 	if err := in.Stands(ctx); err != nil {
 		return step.IgnoreOutdated(err)
 	}
-	var errs []error
-	for _, o := range First(f) {
-		if o.GetDeletionTimestamp() == nil {
-			errs = append(errs, in.Writer.Delete(ctx, o))
-		}
-	}
-	return errors.Join(errs...)
+	return in.Delete(ctx, First(&in.Snapshot.Facts))
 }
 
 // Registered reports whether the member's kubelet has the driver, under the name that LINSTOR has the node under; true
@@ -100,7 +92,7 @@ func Registered(f *cluster.Facts, m *cluster.Member) bool {
 }
 
 // Problem is what hinders the driver on a member; nil if nothing is known to.
-func Problem(_ *cluster.Facts, m *cluster.Member) *cluster.Problem {
+func Problem(m *cluster.Member) *cluster.Problem {
 	failing := podtrouble.Of(m.DriverPod)
 	if failing == nil {
 		return nil
@@ -131,6 +123,3 @@ func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	}
 	return p
 }
-
-// NodeSetName is the name of the DaemonSet that runs the driver on a member.
-func NodeSetName(m *cluster.Member) string { return m.Profile.DriverName() }
