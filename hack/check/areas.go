@@ -36,6 +36,7 @@ var areas = map[string][]string{
 	"pkg/phases/specchange":   {"spec"},
 	"pkg/phases/upgrade":      {"upgrade"},
 	"pkg/phases/volumedriver": {"volume_driver"},
+	"pkg/phases/storageclass": {"storage_classes"},
 	"pkg/resources":           {"install", "drift", "policy", "satellite_resources"},
 	"pkg/status":              {"describe", "truth", "volumes"},
 	"deploy":                  {"rbac", "samples"},

@@ -40,7 +40,35 @@ type Driver struct {
 	// Volumes counts the PersistentVolumes of the driver, VolumeNames are the first of them.
 	Volumes     int
 	VolumeNames []string
+	// ByClass counts them by StorageClass.
+	ByClass map[string]int
+	// Classes are the StorageClasses of this driver and of others.
+	Classes map[string]*storagev1.StorageClass
 }
+
+// StorageClass is a StorageClass that the spec asks for, or that is left of an entry.
+type StorageClass struct {
+	Name string
+	// Want is what it shall be, nil for none; Live is what is there, nil for nothing.
+	Want, Live *storagev1.StorageClass
+	Do         ClassAction
+	// Reason says why nobody gets a volume of it, as one word, and Message in full; "" if nothing is known to hinder.
+	Reason, Message string
+	// Note is worth knowing although it hinders nobody.
+	Note string
+}
+
+// ClassAction is what is to be done about a StorageClass.
+type ClassAction string
+
+// Actions on StorageClasses.
+const (
+	ClassLeave  ClassAction = "" // as it is
+	ClassApply  ClassAction = "apply"
+	ClassRemove ClassAction = "remove"
+	// ClassReplace removes it and makes it anew: Kubernetes lets most of its fields not change.
+	ClassReplace ClassAction = "replace"
+)
 
 // DriverNode is the CSI driver in the kubelet's words (CSINode.spec.drivers).
 type DriverNode struct {

@@ -67,6 +67,8 @@ type Snapshot struct {
 	Preferences Preferences
 	// Upgrade is the change of version that is pending or going on; nil if none is.
 	Upgrade *Upgrade
+	// Classes are the StorageClasses of the spec, and those of ours that it has no more.
+	Classes []*StorageClass
 	// Wwns are the nodes that have a disk of a WWN, in lower case.
 	Wwns map[string][]string
 }

@@ -255,6 +255,16 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 			full[p.Entry]++
 		}
 		r.Metrics.PoolsFull.Replace(full)
+		classes := map[string]float64{}
+		for _, c := range in.Snapshot.Classes {
+			switch {
+			case c.Want != nil && c.Reason == "":
+				classes[c.Name] = 1
+			case c.Want != nil:
+				classes[c.Name] = 0
+			}
+		}
+		r.Metrics.Classes.Replace(classes)
 	}
 }
 

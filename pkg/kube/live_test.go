@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
@@ -16,6 +17,7 @@ import (
 
 func volume(name, driver string) *corev1.PersistentVolume {
 	pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	pv.Spec.StorageClassName = "fast"
 	pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: driver}
 	return pv
 }
@@ -23,8 +25,9 @@ func volume(name, driver string) *corev1.PersistentVolume {
 func TestLiveVolumes(t *testing.T) {
 	l := Live{fake.NewClientBuilder().WithScheme(scheme(t)).WithObjects(volume("pv-1", "d"), volume("pv-2", "other"),
 		&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-3"}}).Build()}
-	if names, err := l.Volumes(t.Context(), "d"); err != nil || !slices.Equal(names, []string{"pv-1"}) {
-		t.Errorf("volumes %v, %v", names, err)
+	volumes, err := l.Volumes(t.Context(), "d")
+	if err != nil || !maps.Equal(volumes, map[string]string{"pv-1": "fast"}) {
+		t.Errorf("volumes %v, %v", volumes, err)
 	}
 }
 

@@ -143,19 +143,19 @@ func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, it
 	return &(*items)[0], nil
 }
 
-// Volumes are the names of the PersistentVolumes of a CSI driver as they are now.
-func (l Live) Volumes(ctx context.Context, driver string) ([]string, error) {
+// Volumes are the PersistentVolumes of a CSI driver as they are now, by name, with the StorageClass of each.
+func (l Live) Volumes(ctx context.Context, driver string) (map[string]string, error) {
 	var list corev1.PersistentVolumeList
 	if err := l.Client.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("look for PersistentVolumes past the cache: %w", err)
 	}
-	var names []string
+	classes := map[string]string{}
 	for i := range list.Items {
 		if csi := list.Items[i].Spec.CSI; csi != nil && csi.Driver == driver {
-			names = append(names, list.Items[i].Name)
+			classes[list.Items[i].Name] = list.Items[i].Spec.StorageClassName
 		}
 	}
-	return names, nil
+	return classes, nil
 }
 
 // labelled are the kinds that carry the cluster's label.
@@ -186,8 +186,10 @@ func (l Live) Labelled(ctx context.Context, cluster string) ([]metav1.PartialObj
 			return nil, err
 		}
 	}
-	if err := look(storagev1.SchemeGroupVersion.WithKind("CSIDriver"), ours); err != nil {
-		return nil, err
+	for _, kind := range []string{"StorageClass", "CSIDriver"} {
+		if err := look(storagev1.SchemeGroupVersion.WithKind(kind), ours); err != nil {
+			return nil, err
+		}
 	}
 	return out, look(corev1.SchemeGroupVersion.WithKind("Node"), client.MatchingLabels{v1alpha1.LabelMember: cluster})
 }

@@ -11,6 +11,8 @@ const (
 	// PropUname is where LINSTOR keeps the host name of the satellite that it connected to last (linstor-server,
 	// CtrlAuthResponseApiCallHandler.updateUnameMap). A node without it was never ONLINE.
 	PropUname = "NodeUname"
+	// PropAutoplace on a node set to false keeps new copies of volumes away; what is there stays.
+	PropAutoplace = "AutoplaceTarget"
 	// AuxPrefix begins every property that is the operator's own note on an object. LINSTOR takes any value under Aux/.
 	AuxPrefix = "Aux/storage.linstor.dev/"
 	// PropNodeUID is on a node that the operator registered: the UID of its Kubernetes Node.

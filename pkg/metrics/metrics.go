@@ -22,7 +22,9 @@ type Metrics struct {
 	// Hold are the active holds by reason, Members the member nodes by state, Volumes the volumes by state.
 	Hold, Members, Volumes *GaugeSet
 	// PoolCapacity and PoolFree are bytes over all nodes by pool, PoolsFull the nodes on which a pool is nearly full.
-	PoolCapacity, PoolFree, PoolsFull        *GaugeSet
+	PoolCapacity, PoolFree, PoolsFull *GaugeSet
+	// Classes is 1 for each StorageClass that LINSTOR could place volumes of, by name, and 0 for the others.
+	Classes                                  *GaugeSet
 	transitions, outcomes, illegal, requests *prometheus.CounterVec
 	phaseDuration, requestSeconds            *prometheus.HistogramVec
 	unobserved                               *prometheus.GaugeVec
@@ -62,6 +64,9 @@ func New() *Metrics {
 			Help: "1 while the operator cannot look at the cluster, and so does nothing."}, nil),
 		Volumes: newGaugeSet("storagecluster_volumes",
 			"Volumes by how well they are, as last written to the status.", "state"),
+		Classes: newGaugeSet("storagecluster_storageclass_satisfiable",
+			"1 for a StorageClass of the spec that is there and that today's nodes and pools can take volumes of, else 0.",
+			"class"),
 		requests: newCounters("storagecluster_linstor_requests_total",
 			"Requests to the LINSTOR API by operation and HTTP status; code \"error\" stands for no answer.", "operation",
 			"code"),
@@ -74,7 +79,7 @@ func New() *Metrics {
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
-		m.PoolsFull, m.Volumes,
+		m.PoolsFull, m.Volumes, m.Classes,
 		m.unobserved, m.requests, m.requestSeconds,
 	}
 }
@@ -135,7 +140,8 @@ func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
 
 // Forget drops all series of the object, once it is gone. The requests to LINSTOR are the operator's own, and stay.
 func (m *Metrics) Forget() {
-	for _, s := range []*GaugeSet{m.phase, m.Hold, m.Members, m.PoolCapacity, m.PoolFree, m.PoolsFull, m.Volumes} {
+	for _, s := range []*GaugeSet{m.phase, m.Hold, m.Members, m.PoolCapacity, m.PoolFree, m.PoolsFull, m.Volumes,
+		m.Classes} {
 		s.Replace(nil)
 	}
 	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal} {

@@ -83,9 +83,11 @@ const mostVolumeNames = 3
 
 // driverVolumes counts the CSI driver's, and names the first.
 func driverVolumes(d *cluster.Driver, all []corev1.PersistentVolume) {
+	d.ByClass = map[string]int{}
 	for i := range all {
 		if csi := all[i].Spec.CSI; csi != nil && csi.Driver == resources.DriverName {
 			d.Volumes++
+			d.ByClass[all[i].Spec.StorageClassName]++
 			d.VolumeNames = append(d.VolumeNames, all[i].Name)
 		}
 	}
@@ -93,9 +95,15 @@ func driverVolumes(d *cluster.Driver, all []corev1.PersistentVolume) {
 	d.VolumeNames = d.VolumeNames[:min(len(d.VolumeNames), mostVolumeNames)]
 }
 
-// driver reads whose the CSIDriver is, and which kubelets have the driver where the operator runs it, or has run it.
+// driver reads whose the CSIDriver is and what StorageClasses there are, and which kubelets have the driver where the
+// operator runs it, or has run it.
 func (o *Observer) driver(ctx context.Context, f *cluster.Facts) error {
 	d := &f.Kube.Driver
+	var classes storagev1.StorageClassList
+	if err := o.Reader.List(ctx, &classes, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list StorageClasses: %w", err)
+	}
+	d.Classes = byName(classes.Items, func(c *storagev1.StorageClass) string { return c.Name })
 	var drivers storagev1.CSIDriverList
 	if err := o.Reader.List(ctx, &drivers, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list CSIDrivers: %w", err)

@@ -84,7 +84,9 @@ func slimVolume(o any) (any, error) {
 	}
 	if csi := v.Spec.CSI; csi != nil {
 		slim.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver}
+		slim.Spec.StorageClassName = v.Spec.StorageClassName
 		share(&slim.Spec.CSI.Driver)
+		share(&slim.Spec.StorageClassName)
 	}
 	return slim, nil
 }

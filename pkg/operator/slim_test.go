@@ -109,10 +109,10 @@ func TestSlimVolumeKeepsWhatIsRead(t *testing.T) {
 			PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/sdb"}}},
 			corev1.PersistentVolumeSpec{NodeAffinity: affinity, VolumeMode: &block,
 				PersistentVolumeSource: corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: "/dev/sdb"}}}},
-		{corev1.PersistentVolumeSpec{Capacity: capacity, NodeAffinity: affinity,
+		{corev1.PersistentVolumeSpec{Capacity: capacity, NodeAffinity: affinity, StorageClassName: "c",
 			PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}}},
-			corev1.PersistentVolumeSpec{PersistentVolumeSource: corev1.PersistentVolumeSource{
+			corev1.PersistentVolumeSpec{StorageClassName: "c", PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}}},
 	} {
 		got, err := slimVolume(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u",

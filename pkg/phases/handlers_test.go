@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
@@ -47,7 +48,7 @@ func TestAssessFindsTheFirstMissingLink(t *testing.T) {
 			}
 		}, fsm.PoolsMissing},
 		{"driver", func(w *clustertest.World) {
-			w.Cluster.Spec.Volumes.Driver.Mode = v1alpha1.DriverManaged
+			w.Cluster.Spec.Volumes.Driver.Mode = volumespec.DriverManaged
 			w.Accept()
 		}, fsm.DriverMissing},
 	}

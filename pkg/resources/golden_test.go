@@ -9,10 +9,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -49,8 +51,8 @@ var (
 func fullSpec() v1alpha1.StorageClusterSpec {
 	return v1alpha1.StorageClusterSpec{
 		Images: v1alpha1.ImagesSpec{Registry: "registry.example.com/mirror/", PullSecrets: []string{"pull-a", "pull-b"}},
-		Volumes: v1alpha1.VolumesSpec{Driver: v1alpha1.VolumeDriverSpec{
-			Mode: v1alpha1.DriverManaged, KubeletDirectory: "/data/kubelet"}},
+		Volumes: volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{
+			Mode: volumespec.DriverManaged, KubeletDirectory: "/data/kubelet"}},
 		Nodes: v1alpha1.NodesSpec{
 			Network:     v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
 			Tolerations: []v1alpha1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
@@ -75,6 +77,16 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 			{Name: "files-a-elsewhere", Pool: "files-a", File: &v1alpha1.FilePool{Directory: "/srv/a"}},
 		},
 	}
+}
+
+// fullClass sets all that the builder of StorageClasses looks at.
+func fullClass() *volumespec.StorageClassSpec {
+	return &volumespec.StorageClassSpec{Name: "encrypted", StoragePools: []string{"ssd", "nvme"}, Replicas: 3,
+		RemoteAccess: volumespec.RemoteReplicasOnly, FSType: volumespec.FSXFS, Default: true,
+		AllowVolumeExpansion: ptr.To(false), ReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+		VolumeBindingMode: volumespec.BindingImmediate, MountOptions: []string{"noatime"},
+		Parameters: map[string]volumespec.ParameterValue{"layerList": "drbd luks storage", "qos.linbit.com/riops": "100",
+			"property.linstor.csi.linbit.com/DrbdOptions/auto-quorum": "suspend-io"}}
 }
 
 // goldens are all objects, by the name of their file.
@@ -103,6 +115,8 @@ func goldens() map[string]client.Object {
 		"controller-config-full":  resources.ControllerConfig(full, access),
 		"controller-service":      resources.ControllerService(plain),
 		"csi-driver":              resources.CSIDriver(plain),
+		"storage-class":           resources.StorageClass(plain, &volumespec.StorageClassSpec{Name: "replicated"}, false),
+		"storage-class-full":      resources.StorageClass(full, fullClass(), true),
 		"csi-controller":          resources.DriverController(plain, true),
 		"csi-controller-full":     resources.DriverController(full, false),
 		"csi-node":                resources.DriverNode(plain, generic),

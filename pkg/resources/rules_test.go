@@ -28,7 +28,11 @@ func TestEveryObject(t *testing.T) {
 			if o.GetObjectKind().GroupVersionKind().Empty() {
 				t.Error("no TypeMeta: it cannot be applied server-side")
 			}
-			_, everywhere := o.(*storagev1.CSIDriver)
+			everywhere := false
+			switch o.(type) {
+			case *storagev1.CSIDriver, *storagev1.StorageClass:
+				everywhere = true
+			}
 			if o.GetNamespace() != v1alpha1.WorkloadNamespace && !everywhere {
 				t.Errorf("namespace is %q", o.GetNamespace())
 			}

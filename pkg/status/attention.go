@@ -98,7 +98,7 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
 	case full != nil && full.Status == metav1.ConditionTrue:
 		return notice{short: full.Message}
 	}
-	later := cmp.Or(leavingNotice(n, retained), notice{rollout.Short, rollout.Message})
+	later := cmp.Or(classNotice(st), leavingNotice(n, retained), notice{rollout.Short, rollout.Message})
 	if later.short == "" && s.Cluster.Spec.Suspend {
 		later.short = "suspended"
 		if s.SpecPending() {
@@ -106,6 +106,17 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
 		}
 	}
 	return later
+}
+
+// classNotice is about a StorageClass that nobody gets volumes of. Before the cluster is installed, pools are missing
+// anyway.
+func classNotice(st *v1alpha1.StorageClusterStatus) notice {
+	c := meta.FindStatusCondition(st.Conditions, conditions.StorageClassesReady)
+	if c == nil || c.Status != metav1.ConditionFalse || !steady(st.Phase) {
+		return notice{}
+	}
+	name, _, _ := strings.Cut(c.Message, ":")
+	return notice{short: "StorageClass " + name + ": " + c.Reason}
 }
 
 // leavingNotice is about the nodes that leave and are in a state of that kind. The list may lack some of them: those

@@ -44,6 +44,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.MassFailure:               massFailure(in),
 		conditions.PoolsNearlyFull:           nearlyFull(st, s),
 		conditions.VolumesHealthy:            volumesHealthy(s),
+		conditions.StorageClassesReady:       classesReady(s),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)

@@ -37,7 +37,7 @@ func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
 		"ControllerReady": "Unknown",
 		"SatellitesReady": "Unknown",
 		"NodesRegistered": "Unknown", "StoragePoolsReady": "Unknown", "MassFailure": "Unknown", "PoolsNearlyFull": "Unknown",
-		"VolumesHealthy": "Unknown", "VolumeDriverReady": "Unknown",
+		"VolumesHealthy": "Unknown", "VolumeDriverReady": "Unknown", "StorageClassesReady": "Unknown",
 	}
 	got := map[string]metav1.ConditionStatus{}
 	for i, c := range st.Conditions {

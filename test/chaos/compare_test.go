@@ -71,7 +71,7 @@ func awaitState(e *harness.Env, want string) {
 // kept depends on how often the spec changed.
 func lookAtObjects(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]any) error {
 	for kind, list := range map[string]client.ObjectList{
-		"CSIDriver": &storagev1.CSIDriverList{},
+		"CSIDriver": &storagev1.CSIDriverList{}, "StorageClass": &storagev1.StorageClassList{},
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
 		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
 		"ControllerRevision": &appsv1.ControllerRevisionList{},

@@ -204,7 +204,7 @@ func installScenario() scenario {
 	}
 }
 
-// changeScenario: properties, an interface, pools and the CSI driver come and go on a running cluster.
+// changeScenario: properties, an interface, pools, the CSI driver and StorageClasses come and go on a running cluster.
 func changeScenario() scenario {
 	return scenario{
 		name: "change", nodes: 3,
@@ -219,7 +219,7 @@ func changeScenario() scenario {
     zfsThin: {zpool: tank}
   controller:
     properties: {Aux/example.com/a: b}
-  volumes: {driver: {mode: Managed}}
+  volumes: {driver: {mode: Managed}, storageClasses: [{name: fast, default: true}, {name: wide, replicas: 3}]}
   nodes:
     minReady: 2
     properties: {Aux/example.com/c: d}

@@ -138,7 +138,12 @@ func (l leaf) textMutations(now any, good []any) []mutation {
 	add(classForeign, "number", int64(7), true)
 	if len(l.Enum) > 0 {
 		add(classForeign, "no member of the enum", "Nonsense", true)
-		add(classForeign, "other case", strings.ToLower(fmt.Sprint(enum(l.openAPI)[0])), true)
+		word := fmt.Sprint(enum(l.openAPI)[0])
+		other := strings.ToLower(word)
+		if other == word {
+			other = strings.ToUpper(word)
+		}
+		add(classForeign, "other case", other, true)
 	}
 	add(classText, "other scripts", "żółć-☃", len(l.Enum) > 0)
 	add(classText, "line breaks", "a\nb\x00c", len(l.Enum) > 0)

@@ -144,7 +144,12 @@ storagePools:
 
 // driver is a base of its own: the CSI driver is one more DaemonSet and Deployment to wait for.
 const driver = `
-volumes: {driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}}
+volumes:
+  driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
+  storageClasses:
+  - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,
+     allowVolumeExpansion: true, reclaimPolicy: Delete, volumeBindingMode: WaitForFirstConsumer,
+     mountOptions: [noatime], parameters: {fsOpts: "-m 1"}}
 ` + small
 
 // small is for bases in which another section is looked at.
@@ -224,6 +229,10 @@ var goodValues = map[string][]any{
 	"storagePools[].devices.match[].path":           {"/dev/sdb"},
 	"database.etcd.endpoints":                       nil,
 	"database.etcd.endpoints[]":                     nil,
+	"volumes.storageClasses":                        {tree(`[{name: other}]`)},
+	"volumes.storageClasses[].name":                 {"renamed"},
+	"volumes.storageClasses[].mountOptions":         {list("nodiratime")},
+	"volumes.storageClasses[].mountOptions[]":       {"nodiratime"},
 	"database.etcd.credentialsSecret":               {"linstor-db"},
 	"database.postgresql.credentialsSecret":         {"linstor-db-copy"},
 	"database.postgresql.host":                      {"localhost"},
@@ -239,10 +248,14 @@ var noGoodValue = map[string]string{
 	"storagePools[].lvmThin.volumeGroup": "volumes live in it", "storagePools[].lvmThin.thinPool": "volumes live in it",
 	"storagePools[].zfs.zpool": "volumes live in it", "storagePools[].zfsThin.zpool": "volumes live in it",
 	"storagePools[].file.directory": "volumes live in it", "storagePools[].fileThin.directory": "volumes live in it",
-	"database.etcd.endpoints":         "there is one etcd in the tests",
-	"database.etcd.endpoints[]":       "there is one etcd in the tests",
-	"volumes.driver.kubeletDirectory": "the kubelets of the tests look in one directory",
-	"database.postgresql.database":    "other data", "database.mariadb.database": "other data",
+	"database.etcd.endpoints":                 "there is one etcd in the tests",
+	"database.etcd.endpoints[]":               "there is one etcd in the tests",
+	"volumes.driver.kubeletDirectory":         "the kubelets of the tests look in one directory",
+	"volumes.storageClasses[].storagePools":   "Kubernetes lets it not change",
+	"volumes.storageClasses[].storagePools[]": "Kubernetes lets it not change",
+	"volumes.storageClasses[].parameters":     "Kubernetes lets it not change",
+	"volumes.storageClasses[].parameters{}":   "Kubernetes lets it not change",
+	"database.postgresql.database":            "other data", "database.mariadb.database": "other data",
 }
 
 // tree reads YAML as the API server's JSON.

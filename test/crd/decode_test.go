@@ -20,7 +20,12 @@ var wholeSpecs = []string{
 	`
 version: 1.35.3
 images: {registry: quay.io/x, pullSecrets: [a]}
-volumes: {driver: {mode: Managed, kubeletDirectory: /a}}
+volumes:
+  driver: {mode: Managed, kubeletDirectory: /a}
+  storageClasses:
+  - {name: fast, storagePools: [ssd], replicas: 3, remoteAccess: ReplicasOnly, fsType: xfs, default: true,
+     allowVolumeExpansion: false, reclaimPolicy: Retain, volumeBindingMode: Immediate, mountOptions: [noatime],
+     parameters: {layerList: drbd luks storage}}
 suspend: false
 platform: Generic
 deletionPolicy: Retain

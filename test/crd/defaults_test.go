@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
 const defaults = `
@@ -118,7 +119,7 @@ func TestGoTypes(t *testing.T) {
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
 		Platform:       v1alpha1.PlatformAuto,
 		KernelModule:   v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
-		Volumes:        v1alpha1.VolumesSpec{Driver: v1alpha1.VolumeDriverSpec{Mode: v1alpha1.DriverNone}},
+		Volumes:        volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverNone}},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
 	}

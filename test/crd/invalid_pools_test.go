@@ -155,6 +155,12 @@ const (
 )
 
 var invalidChanges = []change{
+	{"replicas of a class", classes(`{name: fast}`), classes(`{name: fast, replicas: 3}`),
+		"spec.volumes.storageClasses", "cannot be changed: add an entry with another name"},
+	{"pools of a class", classes(`{name: fast}`), classes(`{name: fast, storagePools: [ssd]}`),
+		"spec.volumes.storageClasses", "cannot be changed"},
+	{"parameters of a class", classes(`{name: fast, parameters: {fsOpts: a}}`), classes(`{name: fast}`),
+		"spec.volumes.storageClasses", "cannot be changed"},
 	{"unset to postgresql", "{}", postgres, "spec.database", "cannot be switched in place"},
 	{"no spec to postgresql", "", postgres, "spec.database", "cannot be switched in place"},
 	{"kubernetes to mariadb", "database: {kubernetes: {}}", mariadb, "spec.database", "cannot be switched in place"},
@@ -226,6 +232,9 @@ var validChanges = []change{
 		to: "storagePools: [{name: hdd, zfs: {zpool: tank}}, {name: ssd, lvm: {volumeGroup: a}}]"},
 	{name: "devices and selector of an entry", from: pool("lvm: {volumeGroup: vg}"),
 		to: pool("lvm: {volumeGroup: vg}, nodeSelector: {disk: ssd}, devices: {match: [{serial: a}]}")},
+	{name: "what may change of a class, and classes that come and go", from: classes("{name: fast}, {name: slow}"),
+		to: classes("{name: fast, default: true, allowVolumeExpansion: false, mountOptions: [noatime], replicas: 2}, " +
+			"{name: new}")},
 	{name: "everything else", from: "{}", to: "{suspend: true, deletionPolicy: Delete, kernelModule: {mode: " +
 		"Preinstalled}, images: {registry: mirror.example.com}, volumes: {driver: " +
 		"{mode: Managed, kubeletDirectory: /data/kubelet}}, nodes: {network: {mode: Pod}, minReady: 1}, controller: " +

@@ -155,6 +155,43 @@ var invalidSpecs = []invalid{
 	{"kubelet directory at the root", `volumes: {driver: {kubeletDirectory: /}}`,
 		"spec.volumes.driver.kubeletDirectory", "absolute path"},
 
+	{"classes without the driver", `volumes: {storageClasses: [{name: fast}]}`, "spec.volumes.storageClasses",
+		"set volumes.driver.mode to Managed"},
+	{"two default classes", classes(`{name: fast, default: true}, {name: slow, default: true}`),
+		"spec.volumes.storageClasses", "only one of them can be the default"},
+	{"class twice", classes(`{name: fast}, {name: fast}`), "spec.volumes.storageClasses", "Duplicate value"},
+	{"class with a name that LINSTOR does not take", classes(`{name: fast.ssd}`),
+		"spec.volumes.storageClasses.name", "such as replicated"},
+	{"class of LINSTOR's own group", classes(`{name: dfltrscgrp}`), "spec.volumes.storageClasses.name",
+		"choose another name"},
+	{"class with a long name", classes(`{name: ` + long(49) + `}`), "spec.volumes.storageClasses.name", "48"},
+	{"no replicas", classes(`{name: fast, replicas: 0}`), "spec.volumes.storageClasses.replicas", "1"},
+	{"many replicas", classes(`{name: fast, replicas: 8}`), "spec.volumes.storageClasses.replicas", "7"},
+	{"file system", classes(`{name: fast, fsType: btrfs}`), "spec.volumes.storageClasses.fsType", `"ext4", "xfs"`},
+	{"remote access", classes(`{name: fast, remoteAccess: Sometimes}`), "spec.volumes.storageClasses.remoteAccess",
+		`"Anywhere", "ReplicasOnly"`},
+	{"reclaim policy", classes(`{name: fast, reclaimPolicy: Recycle}`), "spec.volumes.storageClasses.reclaimPolicy",
+		`"Delete", "Retain"`},
+	{"binding mode", classes(`{name: fast, volumeBindingMode: Later}`),
+		"spec.volumes.storageClasses.volumeBindingMode", `"WaitForFirstConsumer", "Immediate"`},
+	{"parameter with a field of its own", classes(`{name: fast, parameters: {placementCount: "3"}}`),
+		"spec.volumes.storageClasses.parameters", "have fields of their own"},
+	{"parameter that the driver ignores", classes(`{name: fast, parameters: {encryption: "true"}}`),
+		"spec.volumes.storageClasses.parameters", "the key must be one of"},
+	{"parameter without a value", classes(`{name: fast, parameters: {fsOpts: ""}}`),
+		"spec.volumes.storageClasses.parameters", "no value is empty"},
+	{"property of the operator", classes(`{name: fast, parameters: {` +
+		`"property.linstor.csi.linbit.com/Aux/storage.linstor.dev/x": "v"}}`), "spec.volumes.storageClasses.parameters",
+		"the operator's own notes"},
+	{"layers without storage", classes(`{name: fast, parameters: {layerList: drbd luks}}`),
+		"spec.volumes.storageClasses.parameters", `such as "drbd luks storage"`},
+	{"copies that nobody keeps equal", classes(`{name: fast, parameters: {layerList: storage}}`),
+		"spec.volumes.storageClasses.parameters", "nobody keeps copies equal"},
+	{"one copy without DRBD, from anywhere", classes(`{name: fast, replicas: 1, parameters: {layerList: storage}}`),
+		"spec.volumes.storageClasses.parameters", "remoteAccess: ReplicasOnly"},
+	{"options of another file system", classes(`{name: fast, parameters: {postMountXfsOpts: x}}`),
+		"spec.volumes.storageClasses.parameters", "set fsType to xfs"},
+
 	{"two databases", `database: {kubernetes: {}, postgresql: {host: a, credentialsSecret: b}}`, "spec.database",
 		"at most one of"},
 	{"two SQL databases",
@@ -259,4 +296,9 @@ var invalidSpecs = []invalid{
 		"spec.controller.resources", "requests must not be larger than limits"},
 	{"controller requests above limits in numbers", `controller: {resources: {requests: {cpu: 2}, limits: {cpu: 1500m}}}`,
 		"spec.controller.resources", "requests must not be larger than limits"},
+}
+
+// classes is a spec with these StorageClasses.
+func classes(entries string) string {
+	return `volumes: {driver: {mode: Managed}, storageClasses: [` + entries + `]}`
 }

@@ -24,7 +24,13 @@ func largestSpec() string {
 	for i := range pools {
 		pools[i] = fmt.Sprintf(entry, 10+i)
 	}
+	// As with properties, the parameters' values are short.
+	class := "{name: " + long(46) + "%d, storagePools: [" + numbered(long(46)+"%d", 16) + "], mountOptions: [" +
+		numbered(long(126)+"%d", 16) + "], parameters: {" +
+		numbered("property.linstor.csi.linbit.com/Aux/"+long(30)+"%d: v", 32) + "}}"
 	return "version: 1.33.9999\n" +
+		"volumes: {driver: {mode: Managed, kubeletDirectory: /" + long(254) + "}, storageClasses: [" +
+		numbered(class, 32) + "]}\n" +
 		"images: {registry: " + long(255) + ", pullSecrets: [" + numbered(long(251)+"%d", 10) + "]}\n" +
 		"nodes: {" + selector + ", " + properties + ", minReady: 100%, tolerations: [" +
 		numbered("{key: k%d, operator: Exists}", 32) +

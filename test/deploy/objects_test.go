@@ -15,8 +15,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -65,6 +67,7 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.ControllerService(p),
 		resources.Controller(p, "0123456789abcdef"),
 		resources.CSIDriver(p),
+		resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated", MountOptions: []string{"noatime"}}, true),
 		resources.DriverController(p, true),
 		resources.DriverNode(p, generic),
 		resources.DriverNode(p, talos),
@@ -142,6 +145,8 @@ func keeps(want, live client.Object) bool {
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*appsv1.Deployment).Spec)
 	case *corev1.Service:
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*corev1.Service).Spec)
+	case *storagev1.StorageClass:
+		return step.Matches(live.(*storagev1.StorageClass), want)
 	case *storagev1.CSIDriver:
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*storagev1.CSIDriver).Spec)
 	case *corev1.ConfigMap:

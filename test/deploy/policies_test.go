@@ -194,13 +194,17 @@ func TestOperatorOnObjects(t *testing.T) {
 
 func TestOperatorOnDrivers(t *testing.T) {
 	ctx := t.Context()
-	other := &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: resources.DriverName}}
-	if err := admin.Create(ctx, other); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(ctx), other) })
-	if err := operator.Delete(ctx, other); !refused(err) || !strings.Contains(err.Error(), "hand it over") {
-		t.Errorf("deleting another installation's CSIDriver: %v", err)
+	for _, other := range []client.Object{
+		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: resources.DriverName}},
+		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: resources.DriverName},
+	} {
+		if err := admin.Create(ctx, other); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(ctx), other) })
+		if err := operator.Delete(ctx, other); !refused(err) || !strings.Contains(err.Error(), "hand it over") {
+			t.Errorf("deleting somebody else's %T: %v", other, err)
+		}
 	}
 }
 

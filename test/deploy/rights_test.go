@@ -54,6 +54,8 @@ func TestRights(t *testing.T) {
 		{operator, "operator", attributes{Verb: "delete", Group: "storage.k8s.io", Resource: "csidrivers",
 			Name: "ebs.csi.aws.com"}, false},
 		{operator, "operator", attributes{Verb: "patch", Group: "storage.k8s.io", Resource: "csinodes"}, false},
+		{operator, "operator", attributes{Verb: "delete", Group: "storage.k8s.io", Resource: "storageclasses"}, true},
+		{operator, "operator", attributes{Verb: "update", Group: "storage.k8s.io", Resource: "storageclasses"}, false},
 		{operator, "operator", attributes{Verb: "delete", Resource: "persistentvolumes"}, false},
 		{linstor, "linstor", attributes{Verb: "update", Namespace: work, Group: "coordination.k8s.io", Resource: "leases",
 			Name: resources.ControllerLease}, true},

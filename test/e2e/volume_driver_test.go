@@ -7,15 +7,14 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -40,7 +39,7 @@ func (e *env) driverSays(status metav1.ConditionStatus, reason, words string) {
 	})
 }
 
-func setDriver(mode v1alpha1.VolumeDriverMode) func(*v1alpha1.StorageCluster) {
+func setDriver(mode volumespec.VolumeDriverMode) func(*v1alpha1.StorageCluster) {
 	return func(c *v1alpha1.StorageCluster) { c.Spec.Volumes.Driver.Mode = mode }
 }
 
@@ -71,33 +70,19 @@ func TestVolumeDriver(t *testing.T) {
 	if got := e.driverObjects(); len(got) > 0 {
 		t.Errorf("objects of a driver that nobody wants: %v", got)
 	}
-	e.Update(setDriver(v1alpha1.DriverManaged))
+	e.Update(setDriver(volumespec.DriverManaged))
 	e.driverSays(metav1.ConditionTrue, "DriverRunning", "3 of 3 nodes")
 	if got := e.kubeletsWithDriver(); len(got) != 3 {
 		t.Errorf("kubelets with the driver: %v", got)
 	}
-	volume := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv-1"}, Spec: corev1.PersistentVolumeSpec{
-		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: resources.DriverName, VolumeHandle: "pv-1"}},
-	}}
-	if err := e.Client().Create(e.Ctx, volume); err != nil {
-		t.Fatal(err)
-	}
-	e.Update(setDriver(v1alpha1.DriverNone))
+	volume := volumeOf("pv-1", "")
+	create(e, volume)
+	e.Update(setDriver(volumespec.DriverNone))
 	e.driverSays(metav1.ConditionTrue, "DriverRunning", "1 PersistentVolume is of it (pv-1)")
 	if got := e.driverObjects(); len(got) != 3 {
 		t.Errorf("left of a driver that a volume needs: %v", got)
 	}
-	if err := e.Client().Delete(e.Ctx, volume); err != nil {
-		t.Fatal(err)
-	}
-	// The controller that takes away Kubernetes' own finalizer is left out here.
-	free := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	if err := e.Client().Patch(e.Ctx, volume, free); client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
+	removeVolume(e, volume)
 	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
 	if got := e.driverObjects(); len(got) > 0 {
 		t.Errorf("left of a driver that nobody needs: %v", got)
@@ -162,9 +147,9 @@ func holdForeignDriverFound(t *testing.T) {
 		t.Errorf("started beside somebody else's driver: %v", got)
 	}
 	e.retriedInVain(h)
-	e.Update(setDriver(v1alpha1.DriverNone))
+	e.Update(setDriver(volumespec.DriverNone))
 	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
-	e.Update(setDriver(v1alpha1.DriverManaged))
+	e.Update(setDriver(volumespec.DriverManaged))
 	h = e.held(v1alpha1.HoldForeignDriverFound, "managed by Helm")
 	patch := client.RawPatch("application/merge-patch+json",
 		fmt.Appendf(nil, `{"metadata":{"labels":{%q:"linstor"}}}`, v1alpha1.LabelCluster))

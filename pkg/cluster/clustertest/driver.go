@@ -2,9 +2,10 @@ package clustertest
 
 import (
 	"context"
-	"slices"
+	"maps"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
@@ -13,7 +14,7 @@ import (
 // RunDriver makes the accepted spec one with the CSI driver, which runs everywhere as wanted.
 func RunDriver(w *World) {
 	w.T.Helper()
-	w.Cluster.Spec.Volumes.Driver.Mode = v1alpha1.DriverManaged
+	w.Cluster.Spec.Volumes.Driver.Mode = volumespec.DriverManaged
 	w.Accept()
 	p := w.Snapshot().SatelliteParams()
 	controller := resources.DriverController(p, true)
@@ -29,6 +30,13 @@ func RunDriver(w *World) {
 }
 
 // Volumes are the PersistentVolumes of the view, and those that came since.
-func (f *fakeLive) Volumes(context.Context, string) ([]string, error) {
-	return slices.Concat(f.Kube.Driver.VolumeNames, f.NewVolumes), nil
+func (f *fakeLive) Volumes(context.Context, string) (map[string]string, error) {
+	all := maps.Clone(f.NewVolumes)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for _, name := range f.Kube.Driver.VolumeNames {
+		all[name] = ""
+	}
+	return all, nil
 }

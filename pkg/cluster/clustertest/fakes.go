@@ -134,8 +134,8 @@ type fakeLive struct {
 	Kube   *cluster.Kube
 	// Left are what the cluster has left.
 	Left []metav1.PartialObjectMetadata
-	// NewVolumes are PersistentVolumes of the CSI driver that the cache does not show yet.
-	NewVolumes []string
+	// NewVolumes are PersistentVolumes of the CSI driver that the cache does not show yet, with their StorageClasses.
+	NewVolumes map[string]string
 }
 
 func (f *fakeLive) Cluster(context.Context, string) (*v1alpha1.StorageCluster, error) {

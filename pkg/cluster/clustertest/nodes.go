@@ -177,7 +177,7 @@ func (w *World) LeavingSince(names ...string) {
 	for _, n := range names {
 		p := w.Node(n).Properties
 		p[memory.Leaving], p[memory.LeavingAdmitted] = Ago(time.Hour), "few"
-		p[registration.PropAutoplace], p[memory.Before+registration.PropAutoplace] = "false", registration.WasUnset
+		p[linstor.PropAutoplace], p[memory.Before+linstor.PropAutoplace] = "false", registration.WasUnset
 	}
 }
 

@@ -107,14 +107,14 @@ func TestTheDriverGoesFirst(t *testing.T) {
 	const first = "delete Deployment/linstor-csi-controller"
 	for _, tc := range []struct {
 		name    string
-		volumes []string // that came since the view
+		volumes map[string]string // that came since the view
 		waived  bool
 		why     string
 		calls   []string
 	}{
 		{"the controller", nil, false, "RemovingWorkloads", []string{first}},
-		{"a volume made just now", []string{"pv-1"}, false, "VolumesExist", nil},
-		{"a human said continue", []string{"pv-1"}, true, "RemovingWorkloads", []string{first}},
+		{"a volume made just now", map[string]string{"pv-1": "fast"}, false, "VolumesExist", nil},
+		{"a human said continue", map[string]string{"pv-1": "fast"}, true, "RemovingWorkloads", []string{first}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.DeletedWorld(t, 2)

@@ -14,7 +14,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -130,7 +129,7 @@ func TestALeavingNodeIsDeletedUntilItIsGone(t *testing.T) {
 	w.Leaves(v1alpha1.NodesRemove, "n01")
 	w.LeavingSince("n01")
 	w.Node("n01").Properties[memory.LeavingAdmitted] = "few"
-	w.Node("n01").Properties[registration.PropAutoplace] = "false"
+	w.Node("n01").Properties[linstor.PropAutoplace] = "false"
 	w.Spread()
 	w.Linstor.View.ResourcesKnown = true
 	in, r := w.Input()

@@ -27,6 +27,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
@@ -34,7 +35,8 @@ import (
 
 // With finds out what the facts mean, each thing once, so that every judgement uses earlier ones alone: who takes
 // part; what the disks, addresses, versions and pods of the members say; their pools; the nodes that are gone; the
-// state and trouble of each member; whether too many failed; who leaves; restarts; the links of the chain; health.
+// state and trouble of each member; whether too many failed; who leaves; restarts; StorageClasses; the links of the
+// chain; health.
 func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	// What LINSTOR says of another database is unknown: that it has no volumes, for example, says nothing of ours.
 	if err := f.Foreign(f.Linstor.View); err != nil {
@@ -48,6 +50,7 @@ func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 		return s
 	}
 	s.Roll = satellites.JudgeRoll(s)
+	s.Classes = storageclass.Judge(s)
 	for _, l := range chain {
 		s.Evidence[l.State] = l.Judge(s)
 	}

@@ -35,7 +35,7 @@ func TestGoneNodesLeave(t *testing.T) {
 		t.Error(d)
 	}
 	w.LeavingSince("n01")
-	delete(w.Node("n01").Properties, registration.PropAutoplace) // nothing is placed on a node that is away
+	delete(w.Node("n01").Properties, linstor.PropAutoplace) // nothing is placed on a node that is away
 	if d := cmp.Diff([]string{"n01 evacuate: Evacuating evacuate"}, steps()); d != "" {
 		t.Error(d)
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -267,13 +266,13 @@ var leavingScenarios = []struct {
 		want: decided{row: "stands-still", state: evacuating, message: "1 copy (a) to go"}},
 	{name: "new copies still come",
 		spoil: func(w *clustertest.World) {
-			delete(w.Node("n01").Properties, registration.PropAutoplace)
+			delete(w.Node("n01").Properties, linstor.PropAutoplace)
 			w.Spread("a@n01 UpToDate", "a@n02 UpToDate")
 		},
 		want: decided{row: "still-placed", message: "places nothing new"}},
 	{name: "LINSTOR does not keep that no new copies come",
 		spoil: func(w *clustertest.World) {
-			delete(w.Node("n01").Properties, registration.PropAutoplace)
+			delete(w.Node("n01").Properties, linstor.PropAutoplace)
 			w.Spread("a@n01 UpToDate", "a@n02 UpToDate")
 			fails(w, "placement/n01", errors.New("refused"))
 		},

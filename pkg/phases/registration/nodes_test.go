@@ -296,12 +296,12 @@ func TestPlacementThatCannotBeSet(t *testing.T) {
 // A property that the spec sets as well is written by one of the two only.
 func TestSwitchedOffPropertiesAreNotTheSpecs(t *testing.T) {
 	w := clustertest.NewWorld(t, 2)
-	w.Cluster.Spec.Nodes.Properties = map[string]string{registration.PropAutoplace: "true"}
+	w.Cluster.Spec.Nodes.Properties = map[string]string{linstor.PropAutoplace: "true"}
 	w.Accept()
 	w.Register()
 	n := w.Node("n01")
 	w.KubeNode("n01").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: ""}
-	n.Properties[registration.PropAutoplace], n.Properties[memory.Before+registration.PropAutoplace] = "false", "true"
+	n.Properties[linstor.PropAutoplace], n.Properties[memory.Before+linstor.PropAutoplace] = "false", "true"
 	n.Properties[registration.PropAllowEviction], n.Properties[memory.Before+registration.PropAllowEviction] = "false",
 		registration.WasUnset
 	in, r := w.Input()
@@ -317,7 +317,7 @@ func TestSwitchedOffPropertiesAreNotTheSpecs(t *testing.T) {
 	if err := r.Run(t, "placement/n01"); err != nil {
 		t.Fatal(err)
 	}
-	want := "node n01 set AutoplaceTarget=true del " + memory.Before + registration.PropAutoplace + "," +
+	want := "node n01 set AutoplaceTarget=true del " + memory.Before + linstor.PropAutoplace + "," +
 		registration.PropAllowEviction + "," + memory.Before + registration.PropAllowEviction
 	if d := cmp.Diff([]string{want}, r.Calls); d != "" || len(r.Queued) != 1 {
 		t.Errorf("tasks %v: %s", r.Keys(), d)

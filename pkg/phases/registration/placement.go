@@ -15,8 +15,6 @@ import (
 
 // Properties of LINSTOR nodes that keep a node out of LINSTOR's own decisions.
 const (
-	// PropAutoplace set to false keeps new copies of volumes away; what is there stays.
-	PropAutoplace = "AutoplaceTarget"
 	// propAllowEviction set to false keeps LINSTOR from evicting the node while it is offline.
 	propAllowEviction = "DrbdOptions/AutoEvictAllowEviction"
 	// WasUnset is the value of memory.Before for a property that was not there.
@@ -35,7 +33,7 @@ type switchOff struct {
 func switches(s *cluster.Facts, m *cluster.Member) []switchOff {
 	leaves := !m.Selected && s.RemovalPolicy() != v1alpha1.NodesRetain && m.Property(memory.LeavingAdmitted) != ""
 	return []switchOff{
-		{property: PropAutoplace, wanted: leaves || m.Maintenance || m.Selected && m.Node.Spec.Unschedulable,
+		{property: linstor.PropAutoplace, wanted: leaves || m.Maintenance || m.Selected && m.Node.Spec.Unschedulable,
 			override: leaves || m.Maintenance},
 		{property: propAllowEviction, wanted: m.Maintenance, override: true},
 	}
@@ -84,7 +82,7 @@ func isFalse(v string) bool { return strings.EqualFold(v, "false") || strings.Eq
 
 // Placed reports whether LINSTOR may place new copies on a member, and why it could not be kept from that.
 func Placed(s *cluster.Facts, m *cluster.Member) (placed bool, err error) {
-	return !isFalse(m.Property(PropAutoplace)), s.TaskStates[placementKey(m.Name)].Err
+	return !isFalse(m.Property(linstor.PropAutoplace)), s.TaskStates[placementKey(m.Name)].Err
 }
 
 // placementKey is the task that switches properties of a node.

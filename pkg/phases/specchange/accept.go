@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -54,6 +55,10 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 		spec.Nodes.Network.Mode == v1alpha1.NetworkPod {
 		return cluster.Request(unsupported, "spec.nodes.network.mode: going from Host to Pod would strand the DRBD "+
 			"connections in the hosts' network until every node is rebooted: set it back to Host")
+	}
+	params := resources.Params{Cluster: s.Cluster.Name, Spec: spec, Release: release}
+	if why := storageclass.Refuse(s, &spec.Volumes, params); why != "" {
+		return cluster.Request(unsupported, "%s", why)
 	}
 	return refusePools(s)
 }

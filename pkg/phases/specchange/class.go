@@ -135,14 +135,26 @@ func Fields() []Field {
 	return fields
 }
 
-// volumeFields are those about the CSI driver.
+// volumeFields are those about the CSI driver and its StorageClasses.
 func volumeFields() []Field {
 	driver := states(fsm.VolumeDriver)
-	return []Field{
+	fields := []Field{
 		{"volumes.driver.mode", ClassAtNextAssess, driver,
 			"the CSI driver is started, or removed once no PersistentVolume needs it"},
 		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes are restarted"},
+		{"volumes.storageClasses[].name", ClassAtNextAssess, driver, "an entry more is a new StorageClass; that of an " +
+			"entry less goes once no PersistentVolume is of it"},
+		{"volumes.storageClasses[].default", ClassAtNextAssess, driver, "the StorageClass becomes the default, unless " +
+			"another one is, or is it no longer"},
+		{"volumes.storageClasses[].allowVolumeExpansion", ClassAtNextAssess, driver, "claims may grow, or not any more"},
+		{"volumes.storageClasses[].mountOptions[]", ClassAtNextAssess, driver, "new volumes are mounted with them"},
 	}
+	for _, fixed := range []string{"storagePools[]", "replicas", "remoteAccess", "fsType", "reclaimPolicy",
+		"volumeBindingMode", "parameters"} {
+		fields = append(fields, Field{"volumes.storageClasses[]." + fixed, ClassRefused, driver,
+			"CEL refuses it, as Kubernetes does: add an entry with another name"})
+	}
+	return fields
 }
 
 // Working reports whether the phase is one of the chain's: work has begun that can be finished.
@@ -160,8 +172,13 @@ func Diff(a, b *v1alpha1.StorageClusterSpec) []string {
 	return slices.Compact(changed)
 }
 
-// specTypes is the package whose types are looked into; types of others are single fields.
+// specTypes is the package whose types, and those of the packages below it, are looked into; types of others are
+// single fields.
 var specTypes = reflect.TypeFor[v1alpha1.StorageClusterSpec]().PkgPath()
+
+func ofSpec(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && (t.PkgPath() == specTypes || strings.HasPrefix(t.PkgPath(), specTypes+"/"))
+}
 
 // walkSpec visits every field of two values of one type side by side. A pointer that is nil is looked at as if it
 // pointed to an empty value, and an entry that one list lacks as an empty entry.
@@ -188,12 +205,12 @@ func walkSpec(path string, a, b reflect.Value, visit func(path string, a, b refl
 
 // isSection reports whether a type has fields of its own to be looked at.
 func isSection(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t.PkgPath() == specTypes && t.NumField() > 0
+	return ofSpec(t) && t.NumField() > 0
 }
 
 func isKeyed(t reflect.Type) bool {
 	f, ok := reflect.StructField{}, false
-	if t.Kind() == reflect.Struct && t.PkgPath() == specTypes {
+	if ofSpec(t) {
 		f, ok = t.FieldByName("Name")
 	}
 	return ok && f.Tag.Get("json") == "name"

@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -29,6 +30,7 @@ func oneEach() *v1alpha1.StorageClusterSpec {
 	return &v1alpha1.StorageClusterSpec{
 		Nodes:        v1alpha1.NodesSpec{Interfaces: []v1alpha1.InterfaceSpec{{Name: "storage"}}},
 		StoragePools: []v1alpha1.StoragePoolSpec{{Name: "ssd"}},
+		Volumes:      volumespec.VolumesSpec{StorageClasses: []volumespec.StorageClassSpec{{Name: "fast"}}},
 	}
 }
 
@@ -78,12 +80,16 @@ func set(t *testing.T, v reflect.Value) {
 	switch x := v.Addr().Interface().(type) {
 	case **intstr.IntOrString:
 		*x = ptr.To(intstr.FromInt32(7))
+	case **bool:
+		*x = ptr.To(true)
 	case **metav1.Duration:
 		*x = &metav1.Duration{Duration: time.Hour}
 	case **v1alpha1.KubernetesDatabase:
 		*x = &v1alpha1.KubernetesDatabase{}
 	case *v1alpha1.ResourceAmounts:
 		*x = v1alpha1.ResourceAmounts{corev1.ResourceCPU: resource.MustParse("1")}
+	case *map[string]volumespec.ParameterValue:
+		*x = map[string]volumespec.ParameterValue{"k": "v"}
 	case *map[string]string:
 		*x = map[string]string{"k": "v"}
 	default:

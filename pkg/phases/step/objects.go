@@ -29,6 +29,8 @@ func Matches[T client.Object](live, want T) bool {
 		data = equality.Semantic.DeepEqual(w.Data, any(live).(*corev1.ConfigMap).Data)
 	case *corev1.Secret:
 		data = equality.Semantic.DeepEqual(w.Data, any(live).(*corev1.Secret).Data)
+	case *storagev1.StorageClass:
+		data = sameClass(w, any(live).(*storagev1.StorageClass))
 	case *appsv1.ControllerRevision: // its name is the hash of its data
 	case *appsv1.DaemonSet, *appsv1.Deployment, *corev1.Service, *storagev1.CSIDriver:
 		return drift.Fits(live, want)
@@ -37,6 +39,13 @@ func Matches[T client.Object](live, want T) bool {
 	}
 	return data && drift.Holds(live.GetLabels(), want.GetLabels()) &&
 		drift.Holds(live.GetAnnotations(), want.GetAnnotations())
+}
+
+// sameClass compares all that a StorageClass says. None of it is filled in by the API server once its builder has set
+// it.
+func sameClass(a, b *storagev1.StorageClass) bool {
+	return !resources.ClassFixedDiffers(a, b) && equality.Semantic.DeepEqual(a.MountOptions, b.MountOptions) &&
+		equality.Semantic.DeepEqual(a.AllowVolumeExpansion, b.AllowVolumeExpansion)
 }
 
 // present reports whether there is an object behind the interface.

@@ -22,8 +22,8 @@ type Live interface {
 	Node(ctx context.Context, name string) (*corev1.Node, error)
 	// Labelled are the cluster's objects, without pods, and the Nodes that are its members.
 	Labelled(ctx context.Context, cluster string) ([]metav1.PartialObjectMetadata, error)
-	// Volumes are the names of the PersistentVolumes of a CSI driver.
-	Volumes(ctx context.Context, driver string) ([]string, error)
+	// Volumes are the PersistentVolumes of a CSI driver, by name, with the StorageClass of each.
+	Volumes(ctx context.Context, driver string) (map[string]string, error)
 }
 
 // ErrOutdated ends a destructive step that was decided on what is no longer so. The next look decides anew.

@@ -12,11 +12,13 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -41,7 +43,7 @@ const (
 
 // Wanted reports whether the accepted spec wants the operator to run the driver.
 func Wanted(f *cluster.Facts) bool {
-	return f.Target != nil && f.Target.Spec.Volumes.Driver.Mode == v1alpha1.DriverManaged
+	return f.Target != nil && f.Target.Spec.Volumes.Driver.Mode == volumespec.DriverManaged
 }
 
 // There reports whether anything of the operator's driver is there.
@@ -67,9 +69,9 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Asks(foreignMessage(f), *cluster.Request(v1alpha1.HoldForeignDriverFound, "%s", foreignMessage(f)))
 	}
 	want := wanted(s)
-	if what := want.differs(f); what != "" {
+	if what := want.differs(s); what != "" {
 		return cluster.Evidence{State: cluster.Missing, Reason: "DriverMissing", Total: s.Counted(), Lost: true,
-			Message: what + " is missing or was changed"}
+			Message: what + " is missing, was changed, or is to go"}
 	}
 	e := step.PerMember(s, func(m *cluster.Member) bool { return m.PoolsOK }, driverThrough)
 	e = step.Describe(e, "DriverRunning", "StartingDriver", "nodes have the CSI driver")
@@ -120,7 +122,8 @@ func workDriver(ctx context.Context, in *step.Input) error {
 	for _, ds := range want.nodes {
 		errs = append(errs, in.ApplyDaemonSet(ctx, ds)) // one platform's does not keep the others from theirs
 	}
-	errs = append(errs, step.ApplyIfDiffers(ctx, in, k.Deployments[want.controller.Name], want.controller))
+	errs = append(errs, step.ApplyIfDiffers(ctx, in, k.Deployments[want.controller.Name], want.controller),
+		storageclass.Work(ctx, in))
 	return errors.Join(errs...)
 }
 
@@ -159,7 +162,8 @@ func wanted(s *cluster.Snapshot) parts {
 }
 
 // differs names the first object that is not as wanted; "" if all are.
-func (p parts) differs(f *cluster.Facts) string {
+func (p parts) differs(s *cluster.Snapshot) string {
+	f := &s.Facts
 	if !step.Matches(f.Kube.Driver.Object, p.driver) {
 		return "CSIDriver " + p.driver.Name
 	}
@@ -170,6 +174,9 @@ func (p parts) differs(f *cluster.Facts) string {
 	}
 	if !step.Matches(f.Kube.Deployments[p.controller.Name], p.controller) {
 		return "Deployment " + p.controller.Name
+	}
+	if c := storageclass.Pending(s); c != nil {
+		return "StorageClass " + c.Name
 	}
 	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -22,7 +23,7 @@ const (
 
 // unwanted takes the driver out of the accepted spec, with that many PersistentVolumes of it.
 func unwanted(w *clustertest.World, volumes ...string) {
-	w.Cluster.Spec.Volumes.Driver.Mode = v1alpha1.DriverNone
+	w.Cluster.Spec.Volumes.Driver.Mode = volumespec.DriverNone
 	w.Accept()
 	w.Kube.Driver.Volumes, w.Kube.Driver.VolumeNames = len(volumes), volumes
 }
@@ -134,7 +135,7 @@ func TestAVolumeMadeJustNowKeepsTheDriver(t *testing.T) {
 	clustertest.RunDriver(w)
 	unwanted(w)
 	in, r := w.Input()
-	r.Live.NewVolumes = []string{"pv-1"}
+	r.Live.NewVolumes = map[string]string{"pv-1": "fast"}
 	if err := volumedriver.Link().Work(t.Context(), in); err != nil || len(r.Calls) > 0 {
 		t.Errorf("%v, calls %v", err, r.Calls)
 	}

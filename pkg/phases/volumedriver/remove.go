@@ -3,6 +3,8 @@ package volumedriver
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -15,11 +17,20 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// objects are those of the operator's driver that are there, in the order in which they go: who makes volumes before
-// who mounts them, and last what tells Kubernetes how to take them off a node.
+// objects are those of the operator's driver that are there, in the order in which they go: what claims ask for
+// volumes with, who makes volumes, who mounts them, and last what tells Kubernetes how to take them off a node.
 func objects(f *cluster.Facts) [][]client.Object {
 	ours := func(o client.Object) bool { return cluster.Ours(f.Cluster.Name, o) }
 	var out [][]client.Object
+	var classes []client.Object
+	for _, name := range slices.Sorted(maps.Keys(f.Kube.Driver.Classes)) {
+		if c := f.Kube.Driver.Classes[name]; ours(c) {
+			classes = append(classes, c)
+		}
+	}
+	if len(classes) > 0 {
+		out = append(out, classes)
+	}
 	if d := f.Kube.Deployments[resources.DriverControllerName]; d != nil && ours(d) {
 		out = append(out, []client.Object{d})
 	}
@@ -56,11 +67,11 @@ func Needs(ctx context.Context, in *step.Input) (string, error) {
 	}
 	n, names := f.Kube.Driver.Volumes, f.Kube.Driver.VolumeNames
 	if n == 0 {
-		var err error
-		if names, err = in.Live.Volumes(ctx, resources.DriverName); err != nil {
+		volumes, err := in.Live.Volumes(ctx, resources.DriverName)
+		if err != nil {
 			return "", fmt.Errorf("look for volumes before the CSI driver is removed: %w", err)
 		}
-		n = len(names)
+		n, names = len(volumes), slices.Sorted(maps.Keys(volumes))
 	}
 	if n == 0 {
 		return "", nil

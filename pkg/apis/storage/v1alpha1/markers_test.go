@@ -26,9 +26,13 @@ func checkQuotes(t *testing.T, where, text string) {
 // TestMarkersKeepTheirQuotes: a rule that gofmt has rewritten compiles in Go, and fails only where the CRD is
 // installed.
 func TestMarkersKeepTheirQuotes(t *testing.T) {
-	files, err := filepath.Glob("*.go")
-	if err != nil {
-		t.Fatal(err)
+	var files []string
+	for _, pattern := range []string{"*.go", "*/*.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
 	}
 	markers := 0
 	for _, file := range files {

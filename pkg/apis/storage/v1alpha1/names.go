@@ -43,4 +43,6 @@ const (
 	// ComponentDriver is the CSI driver's controller, ComponentDriverNode its part on each node.
 	ComponentDriver     = "csi-controller"
 	ComponentDriverNode = "csi-node"
+	// ComponentStorageClass is a StorageClass of the driver.
+	ComponentStorageClass = "storage-class"
 )

@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+)
 
 // StorageCluster is a LINSTOR cluster on the nodes of this Kubernetes cluster. There is exactly one, named "linstor".
 //
@@ -93,11 +97,11 @@ type StorageClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.pool) ? x.pool : x.name).lowerAscii() == (has(y.pool) ? y.pool : y.name).lowerAscii()))",message="storagePools: two entries make the same LINSTOR pool on all nodes (names are compared without case): give them nodeSelectors that do not overlap, or different names"
 	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.lvm) ? 'vg ' + x.lvm.volumeGroup : has(x.lvmThin) ? 'thin ' + x.lvmThin.volumeGroup + '/' + x.lvmThin.thinPool : has(x.zfs) ? 'zpool ' + x.zfs.zpool : has(x.zfsThin) ? 'zpool ' + x.zfsThin.zpool : has(x.file) ? 'directory ' + x.file.directory : has(x.fileThin) ? 'directory ' + x.fileThin.directory : x.name) == (has(y.lvm) ? 'vg ' + y.lvm.volumeGroup : has(y.lvmThin) ? 'thin ' + y.lvmThin.volumeGroup + '/' + y.lvmThin.thinPool : has(y.zfs) ? 'zpool ' + y.zfs.zpool : has(y.zfsThin) ? 'zpool ' + y.zfsThin.zpool : has(y.file) ? 'directory ' + y.file.directory : has(y.fileThin) ? 'directory ' + y.fileThin.directory : y.name)))",message="storagePools: two entries are on one volume group, thin pool, zpool or directory on all nodes, and LINSTOR would count its free space twice: give them nodeSelectors that do not overlap, or remove one"
 	StoragePools []StoragePoolSpec `json:"storagePools,omitempty"`
-	// volumes says how pods get volumes from the pools. Default: the operator runs no CSI driver.
-	// Example: {driver: {mode: Managed}}.
+	// volumes says how pods get volumes from the pools. Default: the operator runs no CSI driver and makes no StorageClass.
+	// Example: {driver: {mode: Managed}, storageClasses: [{name: replicated, default: true}]}.
 	// +optional
 	// +kubebuilder:default={}
-	Volumes VolumesSpec `json:"volumes,omitzero"`
+	Volumes volumespec.VolumesSpec `json:"volumes,omitzero"`
 	// deletionPolicy says what happens when this object is deleted. Retain removes the workloads and leaves LINSTOR's
 	// database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR, and lets the next cluster use
 	// another database. Neither removes volume groups, zpools or LINSTOR's own CustomResourceDefinitions, and neither removes
@@ -195,40 +199,4 @@ const (
 	ModulePrebuilt KernelModuleMode = "Prebuilt"
 	// ModulePreinstalled: the nodes bring DRBD 9 themselves.
 	ModulePreinstalled KernelModuleMode = "Preinstalled"
-)
-
-// VolumesSpec says how pods get volumes from the pools.
-type VolumesSpec struct {
-	// driver is LINSTOR's CSI driver. Default: {mode: None}. Example: {mode: Managed}.
-	// +optional
-	// +kubebuilder:default={}
-	Driver VolumeDriverSpec `json:"driver,omitzero"`
-}
-
-// VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
-type VolumeDriverSpec struct {
-	// mode is None: the operator runs no driver, and leaves one that somebody else runs alone; or Managed: the operator runs it on
-	// all members. Its own driver is kept while PersistentVolumes of it exist. Default: None. Example: Managed.
-	// +optional
-	// +kubebuilder:default=None
-	Mode VolumeDriverMode `json:"mode,omitempty"`
-	// kubeletDirectory is the kubelet's root directory on the nodes (its flag --root-dir): with another one no node can use the
-	// driver. An absolute path of up to 255 characters, without "..". Default: that of MicroK8s or k0s on such nodes, else
-	// /var/lib/kubelet. Example: /data/kubelet.
-	// +optional
-	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || (self.matches('^(/[A-Za-z0-9_.@-]+)+$') && !self.matches('/[.][.]?(/|$)'))",message="kubeletDirectory must be an absolute path without '..' and without '/' at the end, such as /var/lib/kubelet"
-	KubeletDirectory string `json:"kubeletDirectory,omitempty"`
-}
-
-// VolumeDriverMode says who runs LINSTOR's CSI driver.
-// +kubebuilder:validation:Enum=None;Managed
-type VolumeDriverMode string
-
-// Modes of the volume driver.
-const (
-	// DriverNone: the operator runs no driver.
-	DriverNone VolumeDriverMode = "None"
-	// DriverManaged: the operator runs it.
-	DriverManaged VolumeDriverMode = "Managed"
 )

@@ -26,6 +26,9 @@ const (
 	// VolumesHealthy is True while every volume has all its copies, up to date.
 	VolumesHealthy = "VolumesHealthy"
 
+	// StorageClassesReady is True while the StorageClasses of the spec are there and LINSTOR could place volumes of each.
+	StorageClassesReady = "StorageClassesReady"
+
 	// One condition for each link of the chain.
 
 	KernelModuleLoaded = "KernelModuleLoaded"
@@ -42,6 +45,7 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
+		StorageClassesReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady,
 	}

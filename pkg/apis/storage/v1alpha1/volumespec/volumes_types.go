@@ -1,0 +1,176 @@
+// Package volumespec is the section spec.volumes of a StorageCluster: who runs LINSTOR's CSI driver, and the
+// StorageClasses that the operator makes for it.
+//
+// +kubebuilder:object:generate=true
+// +groupName=storage.linstor.dev
+// +versionName=v1alpha1
+package volumespec
+
+import corev1 "k8s.io/api/core/v1"
+
+// VolumesSpec says how pods get volumes from the pools.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.storageClasses) || self.storageClasses.size() == 0 || (has(self.driver) && has(self.driver.mode) && self.driver.mode == 'Managed')",message="storageClasses: the operator makes StorageClasses only for a driver that it runs: set volumes.driver.mode to Managed, or write StorageClass objects yourself",fieldPath=.storageClasses
+type VolumesSpec struct {
+	// driver is LINSTOR's CSI driver. Default: {mode: None}. Example: {mode: Managed}.
+	// +optional
+	// +kubebuilder:default={}
+	Driver VolumeDriverSpec `json:"driver,omitzero"`
+	// storageClasses are the StorageClasses that the operator makes, up to 32. One that somebody else made is never changed. An
+	// entry that is removed takes its StorageClass along once no PersistentVolume is of it. They need the driver's mode Managed.
+	// Default: none. Example: [{name: replicated, storagePools: [ssd], replicas: 2, default: true}].
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.filter(c, has(c.default) && c.default).size() <= 1",message="storageClasses: only one of them can be the default: remove default from the others"
+	StorageClasses []StorageClassSpec `json:"storageClasses,omitempty"`
+}
+
+// VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
+type VolumeDriverSpec struct {
+	// mode is None: the operator runs no driver, and leaves one that somebody else runs alone; or Managed: the operator runs it on
+	// all members. Its own driver is kept while PersistentVolumes of it exist. Default: None. Example: Managed.
+	// +optional
+	// +kubebuilder:default=None
+	Mode VolumeDriverMode `json:"mode,omitempty"`
+	// kubeletDirectory is the kubelet's root directory on the nodes (its flag --root-dir): with another one no node can use the
+	// driver. An absolute path of up to 255 characters, without "..". Default: that of MicroK8s or k0s on such nodes, else
+	// /var/lib/kubelet. Example: /data/kubelet.
+	// +optional
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || (self.matches('^(/[A-Za-z0-9_.@-]+)+$') && !self.matches('/[.][.]?(/|$)'))",message="kubeletDirectory must be an absolute path without '..' and without '/' at the end, such as /var/lib/kubelet"
+	KubeletDirectory string `json:"kubeletDirectory,omitempty"`
+}
+
+// VolumeDriverMode says who runs LINSTOR's CSI driver.
+// +kubebuilder:validation:Enum=None;Managed
+type VolumeDriverMode string
+
+// Modes of the volume driver.
+const (
+	// DriverNone: the operator runs no driver.
+	DriverNone VolumeDriverMode = "None"
+	// DriverManaged: the operator runs it.
+	DriverManaged VolumeDriverMode = "Managed"
+)
+
+// StorageClassSpec is a StorageClass of LINSTOR's CSI driver. Kubernetes lets only default, allowVolumeExpansion and
+// mountOptions of a StorageClass change. Parameters are those of linstor-csi 1.12 (pkg/volume/parameter.go).
+//
+// +kubebuilder:validation:XValidation:rule="(has(self.storagePools) ? self.storagePools : []) == (has(oldSelf.storagePools) ? oldSelf.storagePools : []) && (has(self.replicas) ? self.replicas : 2) == (has(oldSelf.replicas) ? oldSelf.replicas : 2) && (has(self.remoteAccess) ? self.remoteAccess : 'Anywhere') == (has(oldSelf.remoteAccess) ? oldSelf.remoteAccess : 'Anywhere') && (has(self.fsType) ? self.fsType : 'ext4') == (has(oldSelf.fsType) ? oldSelf.fsType : 'ext4') && (has(self.reclaimPolicy) ? self.reclaimPolicy : 'Delete') == (has(oldSelf.reclaimPolicy) ? oldSelf.reclaimPolicy : 'Delete') && (has(self.volumeBindingMode) ? self.volumeBindingMode : 'WaitForFirstConsumer') == (has(oldSelf.volumeBindingMode) ? oldSelf.volumeBindingMode : 'WaitForFirstConsumer') && (has(self.parameters) ? self.parameters : {}) == (has(oldSelf.parameters) ? oldSelf.parameters : {})",message="storagePools, replicas, remoteAccess, fsType, reclaimPolicy, volumeBindingMode and parameters of a StorageClass cannot be changed: add an entry with another name; or, while no volume is of the class, remove the entry, and add it again",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('layerList' in self.parameters) || self.parameters['layerList'].startsWith('drbd') || (has(self.replicas) && self.replicas == 1 && has(self.remoteAccess) && self.remoteAccess == 'ReplicasOnly')",message="parameters: without drbd in layerList nobody keeps copies equal, and a pod elsewhere would get an empty volume: add drbd, or set replicas: 1 and remoteAccess: ReplicasOnly",fieldPath=.parameters
+// +kubebuilder:validation:XValidation:rule="!has(self.parameters) || !('postMountXfsOpts' in self.parameters) || (has(self.fsType) && self.fsType == 'xfs')",message="parameters: postMountXfsOpts is for fsType xfs: set fsType to xfs, or remove it",fieldPath=.parameters
+type StorageClassSpec struct {
+	// name is the StorageClass's name, and that of its resource group in LINSTOR: 2 to 48 lower-case letters, digits and '-',
+	// beginning with a letter. No default. Example: replicated.
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=48
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9-]*[a-z0-9]$')",message="name must consist of lower-case letters, digits and '-' and begin with a letter, such as replicated: it is the name of a resource group in LINSTOR, too"
+	// +kubebuilder:validation:XValidation:rule="self != 'dfltrscgrp'",message="name: DfltRscGrp is LINSTOR's own resource group (names are compared without case): choose another name"
+	Name string `json:"name"`
+	// storagePools are LINSTOR's names of the pools that volumes are placed in, up to 16. Of the pools of a node LINSTOR takes the
+	// one with the most free space. Default: all pools. Example: [ssd].
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=3
+	// +kubebuilder:validation:items:MaxLength=48
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9_-]+$`
+	StoragePools []string `json:"storagePools,omitempty"`
+	// replicas is the number of copies of a volume, each on a node of its own, from 1 to 7. With 1 the volume is as safe as that
+	// node's disk. Default: 2. Example: 3.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=7
+	Replicas int32 `json:"replicas,omitempty"`
+	// remoteAccess says where pods may use a volume. Anywhere: on every member, over the network where no copy is;
+	// ReplicasOnly: only where a copy is. Default: Anywhere. Example: ReplicasOnly.
+	// +optional
+	// +kubebuilder:default=Anywhere
+	RemoteAccess RemoteAccess `json:"remoteAccess,omitempty"`
+	// fsType is the file system of volumes that are not used as block devices: ext4, or xfs, which needs 300 MiB at least.
+	// Default: ext4. Example: xfs.
+	// +optional
+	// +kubebuilder:default=ext4
+	FSType FSType `json:"fsType,omitempty"`
+	// default marks the StorageClass as the one for claims that name none. It is not marked as long as another one is.
+	// Default: false. Example: true.
+	// +optional
+	// +kubebuilder:default=false
+	Default bool `json:"default,omitempty"`
+	// allowVolumeExpansion lets claims grow. Default: true. Example: false.
+	// +optional
+	// +kubebuilder:default=true
+	AllowVolumeExpansion *bool `json:"allowVolumeExpansion,omitempty"`
+	// reclaimPolicy says what becomes of a volume whose claim is deleted: Delete or Retain. Default: Delete. Example: Retain.
+	// +optional
+	// +kubebuilder:default=Delete
+	// +kubebuilder:validation:Enum=Delete;Retain
+	ReclaimPolicy corev1.PersistentVolumeReclaimPolicy `json:"reclaimPolicy,omitempty"`
+	// volumeBindingMode says when a volume is made. WaitForFirstConsumer: when a pod uses its claim, with a copy on the pod's node
+	// if possible; Immediate: at once. Default: WaitForFirstConsumer. Example: Immediate.
+	// +optional
+	// +kubebuilder:default=WaitForFirstConsumer
+	VolumeBindingMode VolumeBindingMode `json:"volumeBindingMode,omitempty"`
+	// mountOptions are options for mount, up to 16 of up to 128 characters. Default: none. Example: [noatime].
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=128
+	MountOptions []string `json:"mountOptions,omitempty"`
+	// parameters are further parameters of the CSI driver, up to 32 of up to 256 characters: layerList, replicasOnSame, replicasOnDifferent,
+	// xReplicasOnDifferent, fsOpts, postMountXfsOpts, overProvision, disklessStoragePool, disklessOnRemaining, doNotPlaceWithRegex,
+	// property.linstor.csi.linbit.com/KEY for a property of the resource group, and qos.linbit.com/KEY. Default: none.
+	// Example: {layerList: "drbd luks storage"}.
+	// +optional
+	// +mapType=atomic
+	// +kubebuilder:validation:MaxProperties=32
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() <= 256 && self[k].size() > 0)",message="parameters: a key has at most 256 characters, and no value is empty"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, k.startsWith('property.linstor.csi.linbit.com/') || k.startsWith('qos.linbit.com/') || k in ['layerList', 'replicasOnSame', 'replicasOnDifferent', 'xReplicasOnDifferent', 'fsOpts', 'postMountXfsOpts', 'overProvision', 'disklessStoragePool', 'disklessOnRemaining', 'doNotPlaceWithRegex'])",message="parameters: the key must be one of layerList, replicasOnSame, replicasOnDifferent, xReplicasOnDifferent, fsOpts, postMountXfsOpts, overProvision, disklessStoragePool, disklessOnRemaining and doNotPlaceWithRegex, or begin with property.linstor.csi.linbit.com/ or qos.linbit.com/; storage pools, replicas, remote access, file system and mount options have fields of their own, and the driver refuses or ignores others"
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('property.linstor.csi.linbit.com/Aux/storage.linstor.dev/'))",message="parameters: properties under Aux/storage.linstor.dev/ are the operator's own notes: choose another key",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!('layerList' in self) || self['layerList'].matches('^(drbd )?(luks )?(writecache )?(cache )?storage$')",message="parameters: layerList lists layers from the top, separated by one space: drbd, luks, writecache, cache and, last and always, storage, such as \"drbd luks storage\""
+	Parameters map[string]ParameterValue `json:"parameters,omitempty"`
+}
+
+// ParameterValue is the value of a parameter: up to 256 characters.
+// +kubebuilder:validation:MaxLength=256
+type ParameterValue string
+
+// RemoteAccess says where pods may use a volume.
+// +kubebuilder:validation:Enum=Anywhere;ReplicasOnly
+type RemoteAccess string
+
+// Kinds of remote access.
+const (
+	// RemoteAnywhere: on every member.
+	RemoteAnywhere RemoteAccess = "Anywhere"
+	// RemoteReplicasOnly: only where a copy is.
+	RemoteReplicasOnly RemoteAccess = "ReplicasOnly"
+)
+
+// FSType is a file system.
+// +kubebuilder:validation:Enum=ext4;xfs
+type FSType string
+
+// File systems.
+const (
+	// FSExt4: ext4.
+	FSExt4 FSType = "ext4"
+	// FSXFS: XFS.
+	FSXFS FSType = "xfs"
+)
+
+// VolumeBindingMode says when a volume is made.
+// +kubebuilder:validation:Enum=WaitForFirstConsumer;Immediate
+type VolumeBindingMode string
+
+// Binding modes.
+const (
+	// BindingWaitForFirstConsumer: when a pod uses its claim.
+	BindingWaitForFirstConsumer VolumeBindingMode = "WaitForFirstConsumer"
+	// BindingImmediate: at once.
+	BindingImmediate VolumeBindingMode = "Immediate"
+)

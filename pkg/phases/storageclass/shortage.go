@@ -1,0 +1,88 @@
+package storageclass
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// shortage says why LINSTOR could not place a volume of an entry now; "" if it could, or if it is not known. LINSTOR
+// itself says of everything "Not enough available nodes" (linstor-server 1.34, CtrlRscAutoPlaceApiCallHandler), and
+// only once somebody wants a volume.
+func shortage(s *cluster.Snapshot, e *volumespec.StorageClassSpec) string {
+	layers := strings.Fields(string(e.Parameters["layerList"]))
+	if slices.Contains(layers, "luks") && s.Target.Spec.Controller.PassphraseSecret == "" {
+		return "layerList has luks, for which LINSTOR needs a passphrase: set spec.controller.passphraseSecret"
+	}
+	if !s.Linstor.Known() {
+		return ""
+	}
+	want := int(resources.Replicas(e))
+	var able []string
+	unfit := map[string][]string{}
+	for _, key := range slices.Sorted(maps.Keys(s.Linstor.View.Nodes)) {
+		n := s.Linstor.View.Nodes[key]
+		if n.Type != linstor.TypeSatellite {
+			continue
+		}
+		if why := unfitNode(n, e.StoragePools, layers); why != "" {
+			unfit[why] = append(unfit[why], n.Name)
+		} else {
+			able = append(able, n.Name)
+		}
+	}
+	if len(able) >= want {
+		return ""
+	}
+	message := fmt.Sprintf("%s, and %s can take one",
+		text.Amount(want, "replica needs a node", "replicas need as many nodes"), text.NodesOf(len(able)))
+	if len(able) > 0 {
+		message += " (" + text.QuoteList(able) + ")"
+	}
+	for _, why := range slices.Sorted(maps.Keys(unfit)) {
+		message += "; " + why + ": " + text.QuoteList(unfit[why])
+	}
+	return message
+}
+
+// unfitNode says why LINSTOR places no copy on a node; "" if it may.
+func unfitNode(n *linstor.Node, pools, layers []string) string {
+	switch {
+	case n.HasFlag(linstor.FlagDelete), n.HasFlag(linstor.FlagEvicted), n.HasFlag(linstor.FlagEvacuate):
+		return "leaving"
+	case !n.Online():
+		return "not ONLINE"
+	case strings.EqualFold(n.Properties[linstor.PropAutoplace], "false"):
+		return "closed for new copies (" + linstor.PropAutoplace + ")"
+	}
+	if len(layers) == 0 {
+		layers = []string{"drbd", "storage"}
+	}
+	for _, layer := range layers {
+		if layer := strings.ToUpper(layer); layer != "STORAGE" && !slices.Contains(n.Layers, layer) {
+			return "without the layer " + layer
+		}
+	}
+	return withoutPool(n, pools)
+}
+
+// withoutPool says that a node has none of the pools, or of any pools if none are named; "" if it has one that works.
+func withoutPool(n *linstor.Node, pools []string) string {
+	for _, p := range n.Pools {
+		named := func(name string) bool { return strings.EqualFold(name, p.Name) }
+		if len(p.Errors) == 0 && (len(pools) == 0 || slices.ContainsFunc(pools, named)) {
+			return ""
+		}
+	}
+	if len(pools) == 0 {
+		return "without a pool"
+	}
+	return "without a working pool " + strings.Join(pools, " or ")
+}

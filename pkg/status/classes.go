@@ -1,0 +1,63 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// mostClasses is how many StorageClasses a message explains; the others it counts.
+const mostClasses = 3
+
+// classesReady is the condition StorageClassesReady. Whether nodes and pools can take volumes is known only while
+// LINSTOR answers; until it does again, what was said last stays.
+func classesReady(s *cluster.Snapshot) verdict {
+	if s.Target == nil {
+		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+	}
+	reason, bad, notes, wanted := sumUpClasses(s.Classes)
+	with := func(words ...string) string { return strings.Join(append(words, first(notes, mostClasses)...), "; ") }
+	switch before := written(s, conditions.StorageClassesReady); {
+	case len(bad) > 0:
+		said := first(bad, mostClasses)
+		if unsaid := len(bad) - len(said); unsaid > 0 {
+			said = append(said, fmt.Sprintf("and %d more", unsaid))
+		}
+		return no(reason, with(said...))
+	case wanted == 0:
+		return yes("NotWanted", with("spec.volumes.storageClasses is empty"))
+	case !s.Linstor.Known() && before.status != "" && before.reason != storageclass.ReasonMaking &&
+		before.reason != conditions.ReasonNotChecked:
+		return before
+	case !s.Linstor.Known():
+		return unknown(conditions.ReasonUnknown, "LINSTOR does not answer")
+	default:
+		return yes(conditions.ReasonAsExpected, with(text.Amount(wanted, "StorageClass is there",
+			"StorageClasses are there")+", and today's nodes and pools can take volumes"))
+	}
+}
+
+// sumUpClasses counts the StorageClasses that are wanted, and lists what is wrong with them and what else is to be
+// said. The reason is the first one's that is not just being made.
+func sumUpClasses(all []*cluster.StorageClass) (reason string, bad, notes []string, wanted int) {
+	for _, c := range all {
+		if c.Want != nil {
+			wanted++
+		}
+		if c.Note != "" {
+			notes = append(notes, c.Note)
+		}
+		if c.Reason == "" {
+			continue
+		}
+		bad = append(bad, c.Name+": "+c.Message)
+		if reason == "" || reason == storageclass.ReasonMaking {
+			reason = c.Reason
+		}
+	}
+	return reason, bad, notes, wanted
+}

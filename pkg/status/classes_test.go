@@ -1,0 +1,69 @@
+package status
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+func TestClassesReady(t *testing.T) {
+	s := snapshot(t, v1alpha1.PhaseReady, 2)
+	want := resources.StorageClass(s.SatelliteParams(), &volumespec.StorageClassSpec{Name: "fast"}, false)
+	fine := &cluster.StorageClass{Name: "fast", Want: want, Live: want}
+	noted := &cluster.StorageClass{Name: "old", Live: want, Note: "StorageClass old stays"}
+	full := &cluster.StorageClass{Name: "wide", Want: want, Reason: storageclass.ReasonUnsatisfiable, Message: "too wide"}
+	making := &cluster.StorageClass{Name: "new", Want: want, Reason: storageclass.ReasonMaking,
+		Message: "it is being made"}
+	for _, tc := range []struct {
+		name    string
+		classes []*cluster.StorageClass
+		status  metav1.ConditionStatus
+		reason  string
+		words   []string
+	}{
+		{"none", nil, metav1.ConditionTrue, "NotWanted", []string{"is empty"}},
+		{"one", []*cluster.StorageClass{fine}, metav1.ConditionTrue, conditions.ReasonAsExpected,
+			[]string{"1 StorageClass is there"}},
+		{"one, and one that stays", []*cluster.StorageClass{fine, noted}, metav1.ConditionTrue,
+			conditions.ReasonAsExpected, []string{"1 StorageClass is there", "; StorageClass old stays"}},
+		{"the worst names the reason", []*cluster.StorageClass{making, full, fine}, metav1.ConditionFalse,
+			storageclass.ReasonUnsatisfiable, []string{"new: it is being made; wide: too wide"}},
+		{"many", []*cluster.StorageClass{full, full, full, full, full}, metav1.ConditionFalse,
+			storageclass.ReasonUnsatisfiable, []string{"and 2 more"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			s := snapshot(t, v1alpha1.PhaseReady, 2)
+			s.Classes = tc.classes
+			v := classesReady(s)
+			if v.status != tc.status || v.reason != tc.reason {
+				t.Errorf("%+v", v)
+			}
+			for _, words := range tc.words {
+				if !strings.Contains(v.message, words) {
+					t.Errorf("%q lacks %q", v.message, words)
+				}
+			}
+		})
+	}
+	t.Run("LINSTOR is silent", func(t *testing.T) {
+		s := snapshot(t, v1alpha1.PhaseReady, 2)
+		s.Classes, s.Linstor.View = []*cluster.StorageClass{fine}, nil
+		if v := classesReady(s); v.status != metav1.ConditionUnknown {
+			t.Errorf("%+v", v)
+		}
+		meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: conditions.StorageClassesReady,
+			Status: metav1.ConditionFalse, Reason: storageclass.ReasonUnsatisfiable, Message: "as before"})
+		if v := classesReady(s); v.status != metav1.ConditionFalse || v.message != "as before" {
+			t.Errorf("what was said last is gone: %+v", v)
+		}
+	})
+}

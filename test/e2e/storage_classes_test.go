@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+// classesSay waits for the condition StorageClassesReady with a reason, and words in its message, in the phase Ready.
+func (e *env) classesSay(reason string, words ...string) *v1alpha1.StorageCluster {
+	e.T.Helper()
+	return e.WaitStatus("StorageClassesReady is "+reason, func(s *v1alpha1.StorageClusterStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, conditions.StorageClassesReady)
+		if s.Phase != v1alpha1.PhaseReady || c.Reason != reason {
+			return false
+		}
+		for _, w := range words {
+			if !strings.Contains(c.Message, w) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func liveClass(e *env, name string) (*storagev1.StorageClass, error) {
+	c := &storagev1.StorageClass{}
+	err := e.Client().Get(e.Ctx, client.ObjectKey{Name: name}, c)
+	return c, err
+}
+
+// classWith waits until a StorageClass is there and as wanted.
+func (e *env) classWith(name, what string, as func(*storagev1.StorageClass) bool) {
+	e.T.Helper()
+	e.Eventually(fmt.Sprintf("StorageClass %s is %s", name, what), func() error {
+		c, err := liveClass(e, name)
+		if err == nil && !as(c) {
+			err = fmt.Errorf("it is %+v", c)
+		}
+		return err
+	})
+}
+
+func noClass(e *env, name string) {
+	e.T.Helper()
+	e.Eventually("StorageClass "+name+" is gone", func() error {
+		if _, err := liveClass(e, name); client.IgnoreNotFound(err) != nil {
+			return err
+		} else if err == nil {
+			return fmt.Errorf("it is there")
+		}
+		return nil
+	})
+}
+
+// create makes an object as the administrator.
+func create(e *env, o client.Object) {
+	e.T.Helper()
+	if err := e.Client().Create(e.Ctx, o); err != nil {
+		e.T.Fatal(err)
+	}
+}
+
+// volumeOf is a PersistentVolume of a StorageClass.
+func volumeOf(name, class string) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: corev1.PersistentVolumeSpec{
+		Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+		AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		StorageClassName: class,
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: resources.DriverName, VolumeHandle: name}},
+	}}
+}
+
+// removeVolume deletes a PersistentVolume. The controller that takes away Kubernetes' own finalizer is left out here.
+func removeVolume(e *env, v *corev1.PersistentVolume) {
+	e.T.Helper()
+	if err := e.Client().Delete(e.Ctx, v); err != nil {
+		e.T.Fatal(err)
+	}
+	free := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
+	if err := e.Client().Patch(e.Ctx, v, free); client.IgnoreNotFound(err) != nil {
+		e.T.Fatal(err)
+	}
+}
+
+func setClasses(entries ...volumespec.StorageClassSpec) func(*v1alpha1.StorageCluster) {
+	return func(c *v1alpha1.StorageCluster) { c.Spec.Volumes.StorageClasses = entries }
+}
+
+// TestStorageClasses makes StorageClasses, says of one that it cannot be satisfied, keeps them as they are wanted, and
+// takes away the one that is not wanted any more.
+func TestStorageClasses(t *testing.T) {
+	e := start(t, harness.Nodes(3))
+	old := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "old",
+		Annotations: map[string]string{resources.AnnotationDefaultClass: "true"}}, Provisioner: "other.example.com"}
+	create(e, old)
+	e.Run()
+	e.Apply(harness.Manifest(`
+  volumes:
+    driver: {mode: Managed}
+    storageClasses:
+    - {name: fast, storagePools: [ssd], default: true}
+    - {name: wide, storagePools: [ssd], replicas: 5}
+    - {name: old}
+` + harness.ThinPool))
+	st := e.classesSay(storageclass.ReasonUnsatisfiable, "old: a StorageClass of the name is there",
+		"wide: 5 replicas need as many nodes, and 3 nodes can take one (n1, n2, n3)", "old is the default already").Status
+	if !strings.HasPrefix(st.Attention, "StorageClass wide: ") {
+		t.Errorf("ATTENTION is %q", st.Attention)
+	}
+	isDefault := func(want string) func(*storagev1.StorageClass) bool {
+		return func(c *storagev1.StorageClass) bool {
+			return c.Annotations[resources.AnnotationDefaultClass] == want &&
+				c.Parameters["linstor.csi.linbit.com/storagePool"] == "ssd" && ptr.Deref(c.AllowVolumeExpansion, false)
+		}
+	}
+	e.classWith("fast", "there, and not the default", isDefault(""))
+	if c, err := liveClass(e, "old"); err != nil || c.Provisioner != "other.example.com" {
+		t.Errorf("somebody else's class: %+v, %v", c, err)
+	}
+	if err := e.Client().Delete(e.Ctx, old); err != nil {
+		t.Fatal(err)
+	}
+	e.Update(setClasses(volumespec.StorageClassSpec{Name: "fast", StoragePools: []string{"ssd"}, Default: true}))
+	noClass(e, "wide")
+	noClass(e, "old")
+	e.classWith("fast", "the default", isDefault("true"))
+	e.classesSay(conditions.ReasonAsExpected, "1 StorageClass is there")
+
+	live, err := liveClass(e, "fast")
+	if err != nil {
+		t.Fatal(err)
+	}
+	live.AllowVolumeExpansion = ptr.To(false)
+	if err := e.Client().Update(e.Ctx, live); err != nil {
+		t.Fatal(err)
+	}
+	e.classWith("fast", "as wanted again", isDefault("true"))
+	if err := e.Client().Delete(e.Ctx, live); err != nil {
+		t.Fatal(err)
+	}
+	e.classWith("fast", "back", isDefault("true"))
+	e.classesSay(conditions.ReasonAsExpected)
+}
+
+// TestAClassThatVolumesAreOf stays when its entry goes, and does not come back as another one.
+func TestAClassThatVolumesAreOf(t *testing.T) {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(`
+  volumes: {driver: {mode: Managed}, storageClasses: [{name: fast, replicas: 2}]}
+` + harness.ThinPool))
+	e.classesSay(conditions.ReasonAsExpected)
+	volume := volumeOf("pv-1", "fast")
+	create(e, volume)
+	e.Update(setClasses())
+	e.classesSay("NotWanted",
+		"StorageClass fast stays although the spec has it no more, because 1 PersistentVolume is of it")
+	uid := func() string {
+		c, err := liveClass(e, "fast")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(c.UID)
+	}
+	before := uid()
+	e.Update(setClasses(volumespec.StorageClassSpec{Name: "fast", Replicas: 3}))
+	h := e.WaitHold(v1alpha1.HoldUnsupportedChange)
+	if !strings.Contains(h.Message, "spec.volumes.storageClasses[fast]") {
+		t.Errorf("the hold says %q", h.Message)
+	}
+	e.Update(setClasses())
+	e.classesSay("NotWanted")
+	if uid() != before {
+		t.Error("the StorageClass was made anew under its volume")
+	}
+	removeVolume(e, volume)
+	noClass(e, "fast")
+	e.classesSay("NotWanted", "is empty")
+}
