@@ -93,11 +93,6 @@ func TestVolumeDriver(t *testing.T) {
 	if err := e.Client().Delete(e.Ctx, volume); err != nil {
 		t.Fatal(err)
 	}
-	// The controller that takes away Kubernetes' own finalizer is left out here.
-	free := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	if err := e.Client().Patch(e.Ctx, volume, free); client.IgnoreNotFound(err) != nil {
-		t.Fatal(err)
-	}
 	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
 	if got := e.driverObjects(); len(got) > 0 {
 		t.Errorf("left of a driver that nobody needs: %v", got)

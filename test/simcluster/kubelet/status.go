@@ -26,7 +26,7 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 	if sandbox {
 		s.PodIP, s.PodIPs = r.podIP, []corev1.PodIP{{IP: r.podIP}}
 	}
-	initialized, ready, started := true, true, true
+	initialized, ready, started, over, failed := true, true, true, len(r.main) > 0, false
 	for _, c := range r.init {
 		initialized = initialized && c.passed()
 		ready = ready && (!c.sidecar() || c.ready)
@@ -39,9 +39,16 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 	for _, c := range r.main {
 		ready = ready && c.ready
 		started = started && c.starts > 0
+		over = over && c.finished != nil
+		failed = failed || c.finished != nil && c.finished.ExitCode != 0
 		s.ContainerStatuses = append(s.ContainerStatuses, c.status(r.uid, c.ready, waiting))
 	}
-	if initialized && started {
+	switch {
+	case over && failed:
+		s.Phase = corev1.PodFailed
+	case over:
+		s.Phase = corev1.PodSucceeded
+	case initialized && started:
 		s.Phase = corev1.PodRunning
 	}
 	s.Conditions = conditions(pod, r.previous(pod), map[corev1.PodConditionType]bool{
