@@ -54,7 +54,7 @@ func checkCapabilities(all []*csi.VolumeCapability) (string, error) {
 }
 
 // ControllerGetCapabilities implements csi.ControllerServer.
-func (d *Driver) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (
+func (d controller) ControllerGetCapabilities(context.Context, *csi.ControllerGetCapabilitiesRequest) (
 	*csi.ControllerGetCapabilitiesResponse, error) {
 	var out csi.ControllerGetCapabilitiesResponse
 	for _, c := range []csi.ControllerServiceCapability_RPC_Type{
@@ -98,7 +98,7 @@ func (d *Driver) volume(ctx context.Context, name string) (client.ResourceDefini
 // ControllerPublishVolume implements csi.ControllerServer: G rd, G vds, G nodes, and where the node has no copy POST
 // make-available, G view/resources, PUT the mark that tells that it was made for this. Without DRBD that makes a new,
 // empty copy: only the PersistentVolume's node affinity stands in between.
-func (d *Driver) ControllerPublishVolume(ctx context.Context, req *csi.ControllerPublishVolumeRequest) (
+func (d controller) ControllerPublishVolume(ctx context.Context, req *csi.ControllerPublishVolumeRequest) (
 	*csi.ControllerPublishVolumeResponse, error) {
 	name, node := req.GetVolumeId(), req.GetNodeId()
 	if err := required("volume id", name, "node id", node); err != nil {
@@ -177,7 +177,7 @@ func (d *Driver) copyOn(ctx context.Context, name, node string) (*client.Resourc
 
 // ControllerUnpublishVolume implements csi.ControllerServer: G view/resources, and DELETE resource if it is diskless and
 // was made for an attachment. A copy with a disk stays.
-func (d *Driver) ControllerUnpublishVolume(ctx context.Context, req *csi.ControllerUnpublishVolumeRequest) (
+func (d controller) ControllerUnpublishVolume(ctx context.Context, req *csi.ControllerUnpublishVolumeRequest) (
 	*csi.ControllerUnpublishVolumeResponse, error) {
 	name, node := req.GetVolumeId(), req.GetNodeId()
 	if err := required("volume id", name); err != nil {
@@ -203,7 +203,7 @@ func (d *Driver) ControllerUnpublishVolume(ctx context.Context, req *csi.Control
 
 // ControllerExpandVolume implements csi.ControllerServer: G rd, G vds, PUT vd. LINSTOR does not look whether there is
 // room.
-func (d *Driver) ControllerExpandVolume(ctx context.Context, req *csi.ControllerExpandVolumeRequest) (
+func (d controller) ControllerExpandVolume(ctx context.Context, req *csi.ControllerExpandVolumeRequest) (
 	*csi.ControllerExpandVolumeResponse, error) {
 	if err := required("volume id", req.GetVolumeId()); err != nil {
 		return nil, err
@@ -231,7 +231,7 @@ func (d *Driver) ControllerExpandVolume(ctx context.Context, req *csi.Controller
 }
 
 // GetCapacity implements csi.ControllerServer.
-func (d *Driver) GetCapacity(ctx context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
+func (d controller) GetCapacity(ctx context.Context, req *csi.GetCapacityRequest) (*csi.GetCapacityResponse, error) {
 	c, err := parseClass(req.GetParameters(), d.opts.PropertyNamespace)
 	if err != nil {
 		return nil, err
@@ -244,7 +244,7 @@ func (d *Driver) GetCapacity(ctx context.Context, req *csi.GetCapacityRequest) (
 }
 
 // ValidateVolumeCapabilities implements csi.ControllerServer.
-func (d *Driver) ValidateVolumeCapabilities(ctx context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (
+func (d controller) ValidateVolumeCapabilities(ctx context.Context, req *csi.ValidateVolumeCapabilitiesRequest) (
 	*csi.ValidateVolumeCapabilitiesResponse, error) {
 	if err := required("volume id", req.GetVolumeId()); err != nil {
 		return nil, err
@@ -264,7 +264,7 @@ func (d *Driver) ValidateVolumeCapabilities(ctx context.Context, req *csi.Valida
 }
 
 // ControllerGetVolume implements csi.ControllerServer: G rd, G vds, G view/resources.
-func (d *Driver) ControllerGetVolume(ctx context.Context, req *csi.ControllerGetVolumeRequest) (
+func (d controller) ControllerGetVolume(ctx context.Context, req *csi.ControllerGetVolumeRequest) (
 	*csi.ControllerGetVolumeResponse, error) {
 	if err := required("volume id", req.GetVolumeId()); err != nil {
 		return nil, err
@@ -300,7 +300,7 @@ func condition(copies []client.ResourceWithVolumes) *csi.VolumeCondition {
 }
 
 // ListVolumes implements csi.ControllerServer: G rd with volume definitions, G view/resources.
-func (d *Driver) ListVolumes(ctx context.Context, req *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
+func (d controller) ListVolumes(ctx context.Context, req *csi.ListVolumesRequest) (*csi.ListVolumesResponse, error) {
 	all, err := d.linstor.ResourceDefinitions.GetAll(ctx, client.RDGetAllRequest{WithVolumeDefinitions: true})
 	if err != nil {
 		return nil, fmt.Errorf("read the resource definitions: %w", err)

@@ -41,7 +41,7 @@ type order struct {
 // for each preferred node until one succeeds and then for the rest, PUT rd with completedBy. What is made already is
 // taken up; a volume that bears completedBy is only compared. If the copies cannot be placed, all of it is removed
 // again.
-func (d *Driver) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+func (d controller) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
 	o, err := d.order(req)
 	if err != nil {
 		return nil, err

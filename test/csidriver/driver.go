@@ -57,13 +57,31 @@ type Options struct {
 
 // Driver answers CSI calls.
 type Driver struct {
-	csi.UnimplementedIdentityServer
-	csi.UnimplementedControllerServer
-	csi.UnimplementedNodeServer
-
 	opts    Options
 	linstor *client.Client
 }
+
+// The driver's services.
+type (
+	identity struct {
+		csi.UnimplementedIdentityServer
+		*Driver
+	}
+	controller struct {
+		csi.UnimplementedControllerServer
+		*Driver
+	}
+	node struct {
+		csi.UnimplementedNodeServer
+		*Driver
+	}
+)
+
+// Controller is what makes volumes and attaches them.
+func (d *Driver) Controller() csi.ControllerServer { return controller{Driver: d} }
+
+// Node is what mounts volumes on the driver's node.
+func (d *Driver) Node() csi.NodeServer { return node{Driver: d} }
 
 // New is a driver that does not serve yet.
 func New(o Options) (*Driver, error) {
@@ -107,9 +125,9 @@ func (d *Driver) Serve(socket string) (*Server, error) {
 		return nil, fmt.Errorf("listen for CSI calls: %w", err)
 	}
 	s := &Server{grpc: grpc.NewServer(grpc.UnaryInterceptor(d.logged)), ended: make(chan struct{})}
-	csi.RegisterIdentityServer(s.grpc, d)
-	csi.RegisterControllerServer(s.grpc, d)
-	csi.RegisterNodeServer(s.grpc, d)
+	csi.RegisterIdentityServer(s.grpc, identity{Driver: d})
+	csi.RegisterControllerServer(s.grpc, d.Controller())
+	csi.RegisterNodeServer(s.grpc, d.Node())
 	go func() {
 		defer close(s.ended)
 		_ = s.grpc.Serve(listener)
@@ -140,12 +158,12 @@ func (d *Driver) logged(ctx context.Context, request any, call *grpc.UnaryServer
 }
 
 // GetPluginInfo implements csi.IdentityServer.
-func (d *Driver) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
+func (d identity) GetPluginInfo(context.Context, *csi.GetPluginInfoRequest) (*csi.GetPluginInfoResponse, error) {
 	return &csi.GetPluginInfoResponse{Name: Name, VendorVersion: Version}, nil
 }
 
 // GetPluginCapabilities implements csi.IdentityServer.
-func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (
+func (d identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilitiesRequest) (
 	*csi.GetPluginCapabilitiesResponse, error) {
 	var out csi.GetPluginCapabilitiesResponse
 	for _, s := range []csi.PluginCapability_Service_Type{
@@ -162,7 +180,7 @@ func (d *Driver) GetPluginCapabilities(context.Context, *csi.GetPluginCapabiliti
 
 // Probe implements csi.IdentityServer. The real driver does not ask LINSTOR here: an outage of LINSTOR must not restart
 // the driver.
-func (d *Driver) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
+func (d identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }
 

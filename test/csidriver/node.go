@@ -15,7 +15,7 @@ const mostVolumes = 1 << 20
 
 // NodeGetInfo implements csi.NodeServer: G nodes. A node that LINSTOR does not know is an error, which is why the pods of
 // the driver wait for their satellite.
-func (d *Driver) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
+func (d node) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	if d.opts.Node == "" {
 		return nil, status.Error(codes.FailedPrecondition, "the driver was started without a node")
 	}
@@ -31,7 +31,7 @@ func (d *Driver) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest) (*c
 }
 
 // NodeGetCapabilities implements csi.NodeServer.
-func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (
+func (d node) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRequest) (
 	*csi.NodeGetCapabilitiesResponse, error) {
 	var out csi.NodeGetCapabilitiesResponse
 	for _, c := range []csi.NodeServiceCapability_RPC_Type{
@@ -46,7 +46,7 @@ func (d *Driver) NodeGetCapabilities(context.Context, *csi.NodeGetCapabilitiesRe
 
 // NodePublishVolume implements csi.NodeServer. The device's path is the controller's, or LINSTOR's where a driver
 // without controller attachments is asked.
-func (d *Driver) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolumeRequest) (
+func (d node) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolumeRequest) (
 	*csi.NodePublishVolumeResponse, error) {
 	if err := required("volume id", req.GetVolumeId(), "target path", req.GetTargetPath()); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (d *Driver) NodePublishVolume(ctx context.Context, req *csi.NodePublishVolu
 }
 
 // NodeUnpublishVolume implements csi.NodeServer.
-func (d *Driver) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (
+func (d node) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVolumeRequest) (
 	*csi.NodeUnpublishVolumeResponse, error) {
 	if err := required("volume id", req.GetVolumeId(), "target path", req.GetTargetPath()); err != nil {
 		return nil, err
@@ -95,7 +95,7 @@ func (d *Driver) NodeUnpublishVolume(_ context.Context, req *csi.NodeUnpublishVo
 }
 
 // mountOf is what a request about a mounted volume is about.
-func (d *Driver) mountOf(volume, path string) (Mount, error) {
+func (d node) mountOf(volume, path string) (Mount, error) {
 	if err := required("volume id", volume, "volume path", path); err != nil {
 		return Mount{}, err
 	}
@@ -107,7 +107,7 @@ func (d *Driver) mountOf(volume, path string) (Mount, error) {
 }
 
 // NodeGetVolumeStats implements csi.NodeServer.
-func (d *Driver) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (
+func (d node) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsRequest) (
 	*csi.NodeGetVolumeStatsResponse, error) {
 	m, err := d.mountOf(req.GetVolumeId(), req.GetVolumePath())
 	if err != nil {
@@ -125,7 +125,7 @@ func (d *Driver) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeSta
 }
 
 // NodeExpandVolume implements csi.NodeServer. A block device has grown by itself.
-func (d *Driver) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRequest) (
+func (d node) NodeExpandVolume(_ context.Context, req *csi.NodeExpandVolumeRequest) (
 	*csi.NodeExpandVolumeResponse, error) {
 	m, err := d.mountOf(req.GetVolumeId(), req.GetVolumePath())
 	if err != nil {

@@ -54,11 +54,11 @@ func TestRequests(t *testing.T) {
 			Preferred: []*csi.Topology{{Segments: map[string]string{csidriver.HostnameTopology: "node-2"}}},
 			Requisite: []*csi.Topology{{Segments: map[string]string{csidriver.HostnameTopology: "node-1"}},
 				{Segments: map[string]string{csidriver.HostnameTopology: "node-2"}}}}}
-	if _, err := d.NodeGetInfo(ctx, &csi.NodeGetInfoRequest{}); err != nil {
+	if _, err := d.Node().NodeGetInfo(ctx, &csi.NodeGetInfoRequest{}); err != nil {
 		t.Fatal(err)
 	}
 	s.world.ResetRequests()
-	made, err := d.CreateVolume(ctx, create)
+	made, err := d.Controller().CreateVolume(ctx, create)
 	s.must(err)
 	s.check("the first volume of a class", "GET rd/pvc-a", "GET rg/csi-thin", "POST rg", "POST rg/csi-thin/vg",
 		"GET rg/csi-thin", "PUT rg/csi-thin", "GET rg/csi-thin", "GET rd/pvc-a", "POST rd", "GET rd/pvc-a",
@@ -68,42 +68,42 @@ func TestRequests(t *testing.T) {
 		where[0].GetSegments()[csidriver.HostnameTopology] != "node-2" {
 		t.Errorf("the volume can be used at %v", where)
 	}
-	_, err = d.CreateVolume(ctx, create)
+	_, err = d.Controller().CreateVolume(ctx, create)
 	s.must(err)
 	s.check("the same volume again", "GET rd/pvc-a", "GET rd/pvc-a/vd")
 	create.CapacityRange.RequiredBytes *= 2
-	if _, err := d.CreateVolume(ctx, create); status.Code(err) != codes.AlreadyExists {
+	if _, err := d.Controller().CreateVolume(ctx, create); status.Code(err) != codes.AlreadyExists {
 		t.Errorf("the same volume with another size: %v", err)
 	}
 	s.world.ResetRequests()
 
 	publish := &csi.ControllerPublishVolumeRequest{VolumeId: "pvc-a", NodeId: "node-2", VolumeCapability: mountable("")}
-	_, err = d.ControllerPublishVolume(ctx, publish)
+	_, err = d.Controller().ControllerPublishVolume(ctx, publish)
 	s.must(err)
 	s.check("an attachment where the copy is", "GET rd/pvc-a", "GET rd/pvc-a/vd")
 	publish.NodeId = "node-1"
-	_, err = d.ControllerPublishVolume(ctx, publish)
+	_, err = d.Controller().ControllerPublishVolume(ctx, publish)
 	s.must(err)
 	s.check("an attachment elsewhere", "GET rd/pvc-a", "GET rd/pvc-a/vd", "POST rd/pvc-a/resources/node-1/make-available",
 		"GET view/resources", "PUT rd/pvc-a/resources/node-1/volumes/0")
-	_, err = d.ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: "pvc-a",
+	_, err = d.Controller().ControllerExpandVolume(ctx, &csi.ControllerExpandVolumeRequest{VolumeId: "pvc-a",
 		CapacityRange: &csi.CapacityRange{RequiredBytes: 128 << 20}})
 	s.must(err)
 	s.check("growth", "GET rd/pvc-a", "GET rd/pvc-a/vd", "PUT rd/pvc-a/vd/0")
-	snapshot, err := d.CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "s1", SourceVolumeId: "pvc-a"})
+	snapshot, err := d.Controller().CreateSnapshot(ctx, &csi.CreateSnapshotRequest{Name: "s1", SourceVolumeId: "pvc-a"})
 	s.must(err)
 	s.check("a snapshot", "GET view/snapshots", "GET key-value-store/csi-backup-mapping", "GET remotes",
 		"POST actions/snapshot/multi", "GET view/snapshots")
-	_, err = d.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: "pvc-a"})
+	_, err = d.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: "pvc-a"})
 	s.must(err)
 	s.check("the end of a volume with a snapshot", "PUT rd/pvc-a", "GET view/resources",
 		"DELETE rd/pvc-a/resources/node-1", "DELETE rd/pvc-a/resources/node-2", "GET rd/pvc-a/vd", "DELETE rd/pvc-a/vd/0",
 		"PUT rd/pvc-a", "GET view/resources")
-	_, err = d.DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: snapshot.GetSnapshot().GetSnapshotId()})
+	_, err = d.Controller().DeleteSnapshot(ctx, &csi.DeleteSnapshotRequest{SnapshotId: snapshot.GetSnapshot().GetSnapshotId()})
 	s.must(err)
 	s.check("the end of the snapshot", "DELETE rd/pvc-a/snapshots/s1", "GET view/snapshots", "GET rd/pvc-a",
 		"DELETE rd/pvc-a", "DELETE rg/csi-thin")
-	_, err = d.DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: "pvc-a"})
+	_, err = d.Controller().DeleteVolume(ctx, &csi.DeleteVolumeRequest{VolumeId: "pvc-a"})
 	s.must(err)
 	s.check("the end of a volume that is not there", "PUT rd/pvc-a")
 }
@@ -129,12 +129,12 @@ func TestParameters(t *testing.T) {
 		"all in one zone": {map[string]string{"placementCount": "2", "storagePool": "thin",
 			"replicasOnSame": "topology.kubernetes.io/zone"}, codes.ResourceExhausted},
 	} {
-		_, err := d.CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-1", Parameters: c.parameters,
+		_, err := d.Controller().CreateVolume(t.Context(), &csi.CreateVolumeRequest{Name: "pvc-1", Parameters: c.parameters,
 			VolumeCapabilities: []*csi.VolumeCapability{mountable("")}})
 		if status.Code(err) != c.code {
 			t.Errorf("%s: %v, want %s", name, err, c.code)
 		}
-		_, err = d.DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "pvc-1"})
+		_, err = d.Controller().DeleteVolume(t.Context(), &csi.DeleteVolumeRequest{VolumeId: "pvc-1"})
 		s.must(err)
 	}
 	if got := s.world.Volumes().Data("pvc-1"); len(got) > 0 {

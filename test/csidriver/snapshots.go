@@ -19,7 +19,7 @@ const backupMapping = "csi-backup-mapping"
 
 // CreateSnapshot implements csi.ControllerServer: G view/snapshots, G key-value-store (404), G remotes, POST
 // actions/snapshot/multi, G view/snapshots.
-func (d *Driver) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse,
+func (d controller) CreateSnapshot(ctx context.Context, req *csi.CreateSnapshotRequest) (*csi.CreateSnapshotResponse,
 	error) {
 	if err := required("name", req.GetName(), "source volume id", req.GetSourceVolumeId()); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func showSnapshot(s *client.Snapshot) (*csi.Snapshot, error) {
 
 // DeleteSnapshot implements csi.ControllerServer: DELETE snapshot, and if that was the last that kept the definition of
 // a removed volume, the definition: G view/snapshots, G rd, DELETE rd, DELETE rg.
-func (d *Driver) DeleteSnapshot(ctx context.Context, req *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
+func (d controller) DeleteSnapshot(ctx context.Context, req *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
 	error) {
 	if err := required("snapshot id", req.GetSnapshotId()); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (d *Driver) DeleteSnapshot(ctx context.Context, req *csi.DeleteSnapshotRequ
 }
 
 // ListSnapshots implements csi.ControllerServer: G remotes, G view/snapshots.
-func (d *Driver) ListSnapshots(ctx context.Context, req *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+func (d controller) ListSnapshots(ctx context.Context, req *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
 	if _, err := d.linstor.Remote.GetAll(ctx); err != nil {
 		return nil, fmt.Errorf("read the remotes: %w", err)
 	}

@@ -99,7 +99,7 @@ func restoreResource(c *call) reply {
 		where, from.dfn.name, from.snap.name).details("Resource UUIDs: %s", strings.Join(uuids, ", ")).
 		ref("RscDfn", to.name))
 	deployed := deployer{c}.deploy(to, made)
-	c.world.fill(to, made, from.snap.files)
+	c.world.Volumes().fill(to, made, from.snap.files)
 	for _, e := range deployed {
 		if strings.HasPrefix(e.Message, "Created resource") {
 			e = success(objSnapshot|codeModified, "%s", e.Message) // that part of the answer has another context
@@ -239,7 +239,7 @@ func (c restorer) clone(source *rscDfn, body cloneJSON) rcs {
 		list = append(list, deployer(c).registered(placed{d, r})[1:]...)
 	}
 	list = append(list, deployer(c).deploy(d, made)...)
-	c.world.fill(d, made, c.world.written(source, source.sortedResources()))
+	c.world.Volumes().fill(d, made, c.world.Volumes().written(source, source.sortedResources()))
 	return list
 }
 

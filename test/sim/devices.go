@@ -11,9 +11,9 @@ import (
 type files map[string]string
 
 // backing is a copy's part of a machine, whether or not LINSTOR can reach it; nil if there is none.
-func (w *World) backing(volumeName, nodeName string) *backing {
+func (v Volumes) backing(volumeName, nodeName string) *backing {
 	var found *backing
-	for _, m := range w.machines {
+	for _, m := range v.world.machines {
 		m.stores(func(s *store) {
 			if b := s.volumes[key(volumeName)]; b != nil && key(b.node) == key(nodeName) {
 				found = b
@@ -24,10 +24,10 @@ func (w *World) backing(volumeName, nodeName string) *backing {
 }
 
 // filesOf are those that a new copy of a volume gets: with DRBD the ones that the others have, else none.
-func (w *World) filesOf(dfn *rscDfn) files {
+func (v Volumes) filesOf(dfn *rscDfn) files {
 	if !dfn.storageOnly {
 		for _, r := range dfn.sortedResources() {
-			if b := w.backing(dfn.name, r.nodeName); b != nil && b.files != nil {
+			if b := v.backing(dfn.name, r.nodeName); b != nil && b.files != nil {
 				return b.files
 			}
 		}
@@ -37,10 +37,10 @@ func (w *World) filesOf(dfn *rscDfn) files {
 
 // fill gives copies the files of a snapshot or of another volume: the same ones to all that DRBD keeps equal. Which
 // copy has which is told by the key of its node.
-func (w *World) fill(dfn *rscDfn, copies []*resource, from map[string]files) {
+func (v Volumes) fill(dfn *rscDfn, copies []*resource, from map[string]files) {
 	var shared files
 	for _, r := range copies {
-		b := w.backing(dfn.name, r.nodeName)
+		b := v.backing(dfn.name, r.nodeName)
 		if b == nil {
 			continue
 		}
@@ -53,10 +53,10 @@ func (w *World) fill(dfn *rscDfn, copies []*resource, from map[string]files) {
 }
 
 // written are the files of copies, by the key of the node, as they are now.
-func (w *World) written(dfn *rscDfn, copies []*resource) map[string]files {
+func (v Volumes) written(dfn *rscDfn, copies []*resource) map[string]files {
 	out := map[string]files{}
 	for _, r := range copies {
-		if b := w.backing(dfn.name, r.nodeName); b != nil {
+		if b := v.backing(dfn.name, r.nodeName); b != nil {
 			out[r.node] = maps.Clone(b.files)
 		}
 	}
@@ -94,7 +94,7 @@ func (v Volumes) DeviceKiB(node, path string) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	if b := v.world.backing(on.dfn.name, on.rsc.nodeName); b != nil {
+	if b := v.backing(on.dfn.name, on.rsc.nodeName); b != nil {
 		return b.sizeKiB, nil
 	}
 	return on.dfn.sizeKiB, nil
@@ -138,7 +138,7 @@ func (v Volumes) content(node, path string) (files, error) {
 		candidates = append(candidates, on.dfn.sortedResources()...)
 	}
 	for _, r := range candidates {
-		b := v.world.backing(on.dfn.name, r.nodeName)
+		b := v.backing(on.dfn.name, r.nodeName)
 		if b != nil && b.complete && (r == on.rsc || db.drbdUp(r.node)) {
 			if b.files == nil {
 				b.files = files{}

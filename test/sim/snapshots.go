@@ -31,7 +31,7 @@ func (w *World) newSnapshot(dfn *rscDfn, name string, copies []*resource) *snaps
 	dfn.snapshotsTaken++
 	s := &snapshot{name: name, uuid: w.newUUID(), created: w.now, pools: map[string]string{}, nodes: map[string]string{},
 		volumes: map[string]map[string]string{}, deleting: map[string]bool{}, sequence: dfn.snapshotsTaken,
-		dfnProps: copyOf(dfn.props), sizeKiB: dfn.sizeKiB, files: w.written(dfn, copies)}
+		dfnProps: copyOf(dfn.props), sizeKiB: dfn.sizeKiB, files: w.Volumes().written(dfn, copies)}
 	if dfn.volume != nil {
 		s.volumeProps = copyOf(dfn.volume.props)
 	}

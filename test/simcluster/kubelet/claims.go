@@ -40,7 +40,7 @@ func (m claimMount) uniqueName() corev1.UniqueVolumeName {
 
 // mountsClaims mounts the volumes of the pod's claims, and returns whether all are mounted. As long as one is not, no
 // container starts and none says why.
-func (d *Driver) mountsClaims(ctx context.Context, run *podRun, pod *corev1.Pod) bool {
+func (d storage) mountsClaims(ctx context.Context, run *podRun, pod *corev1.Pod) bool {
 	if d.opts.CSI == nil {
 		return true
 	}
@@ -61,7 +61,7 @@ func (d *Driver) mountsClaims(ctx context.Context, run *podRun, pod *corev1.Pod)
 	return true
 }
 
-func (d *Driver) mountClaim(ctx context.Context, run *podRun, pod *corev1.Pod, v *corev1.Volume) error {
+func (d storage) mountClaim(ctx context.Context, run *podRun, pod *corev1.Pod, v *corev1.Volume) error {
 	name := v.PersistentVolumeClaim.ClaimName
 	claim, err := d.client.CoreV1().PersistentVolumeClaims(pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -113,7 +113,7 @@ func (d *Driver) mountClaim(ctx context.Context, run *podRun, pod *corev1.Pod, v
 
 // attachment is the volume's VolumeAttachment to the node, once it is attached (k8s.io/kubernetes 1.36,
 // pkg/volume/csi, getAttachmentName).
-func (d *Driver) attachment(ctx context.Context, node string, m claimMount) (*storagev1.VolumeAttachment, error) {
+func (d storage) attachment(ctx context.Context, node string, m claimMount) (*storagev1.VolumeAttachment, error) {
 	name := fmt.Sprintf("csi-%x", sha256.Sum256([]byte(m.handle+m.driver+node)))
 	a, err := d.client.StorageV1().VolumeAttachments().Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -151,7 +151,7 @@ func publishRequest(pod *corev1.Pod, v *corev1.Volume, pv *corev1.PersistentVolu
 }
 
 // unmount ends the pod's use of its volumes. The driver of the node must run for it, so it may have to be tried again.
-func (d *Driver) unmount(ctx context.Context, run *podRun) error {
+func (d storage) unmount(ctx context.Context, run *podRun) error {
 	for len(run.claims) > 0 {
 		m := run.claims[0]
 		ctx, cancel := context.WithTimeout(ctx, publishWithin)
@@ -175,7 +175,7 @@ func (d *Driver) unmount(ctx context.Context, run *podRun) error {
 }
 
 // reportInUse writes into the Node's status which volumes its pods use or wait for: none of them is detached.
-func (d *Driver) reportInUse(ctx context.Context, node string) error {
+func (d storage) reportInUse(ctx context.Context, node string) error {
 	d.mu.Lock()
 	inUse := []corev1.UniqueVolumeName{}
 	for _, run := range d.runs {
@@ -197,7 +197,7 @@ func (d *Driver) reportInUse(ctx context.Context, node string) error {
 }
 
 // growClaims grows the file systems of mounted volumes that have grown, and returns after what time to look again.
-func (d *Driver) growClaims(ctx context.Context, run *podRun, pod *corev1.Pod) time.Duration {
+func (d storage) growClaims(ctx context.Context, run *podRun, pod *corev1.Pod) time.Duration {
 	if len(run.claims) == 0 {
 		return 0
 	}
@@ -209,7 +209,7 @@ func (d *Driver) growClaims(ctx context.Context, run *podRun, pod *corev1.Pod) t
 	return growRetry
 }
 
-func (d *Driver) growClaim(ctx context.Context, run *podRun, pod *corev1.Pod, m claimMount) error {
+func (d storage) growClaim(ctx context.Context, run *podRun, pod *corev1.Pod, m claimMount) error {
 	claims := d.client.CoreV1().PersistentVolumeClaims(pod.Namespace)
 	claim, err := claims.Get(ctx, m.claim, metav1.GetOptions{})
 	if err != nil {

@@ -90,7 +90,7 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 	if !d.files.mountsSecrets(ctx, run, pod) {
 		return configRetry, false
 	}
-	if !d.mountsClaims(ctx, run, pod) {
+	if !storageOf(d).mountsClaims(ctx, run, pod) {
 		return mountRetry, false
 	}
 	program, err := d.begin(ctx, run, pod, c.spec)

@@ -60,7 +60,7 @@ func (t registeredTask) stop(graceful bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deregisterWithin)
 	defer cancel()
-	t.driver.setSocket(t.node, t.plugin, "")
+	storageOf(t.driver).setSocket(t.node, t.plugin, "")
 	if err := setDriver(ctx, t.driver.client, t.node, t.plugin, nil, nil); err != nil {
 		fmt.Fprintf(t.driver.opts.Log, "node %s: deregister %s: %v\n", t.node, t.plugin, err)
 	}
@@ -74,14 +74,14 @@ func beginRegistrar(ctx context.Context, d *Driver, run *podRun, c *corev1.Conta
 	if i < 0 {
 		return endedTask{exit{code: 1, message: "kubelet-registration-path is a required parameter"}}, nil
 	}
-	path, found := strings.CutPrefix(strings.TrimPrefix(c.Args[i], flag), d.root(run.node)+"/plugins/")
+	path, found := strings.CutPrefix(strings.TrimPrefix(c.Args[i], flag), storageOf(d).root(run.node)+"/plugins/")
 	if !found {
 		return idleTask{}, nil // it waits for a kubelet that never looks there
 	}
 	plugin, _, _ := strings.Cut(path, "/")
 	id, segments := run.node, map[string]string{hostnameTopology: run.node}
 	if d.opts.CSI != nil {
-		info, err := d.nodeInfo(ctx, run)
+		info, err := storageOf(d).nodeInfo(ctx, run)
 		if err != nil {
 			return endedTask{exit{code: 1, message: err.Error()}}, nil
 		}
@@ -95,7 +95,7 @@ func beginRegistrar(ctx context.Context, d *Driver, run *podRun, c *corev1.Conta
 	if err != nil {
 		return nil, err
 	}
-	d.setSocket(run.node, plugin, d.socketOf(run))
+	storageOf(d).setSocket(run.node, plugin, storageOf(d).socketOf(run))
 	return registeredTask{driver: d, node: run.node, plugin: plugin}, nil
 }
 

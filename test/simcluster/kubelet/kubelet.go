@@ -152,7 +152,7 @@ func New(o Options) (*Driver, error) {
 		files: Files{fromServer{client}}, nodes: map[string]*node{}, runs: map[string]*podRun{},
 	}
 	d.faults = newFaults(d.retryNow)
-	return d, d.makeCSIDir()
+	return d, storageOf(d).makeCSIDir()
 }
 
 // Start watches pods until Stop. It returns when the pods that exist already are known.
@@ -203,7 +203,7 @@ func (d *Driver) Stop() {
 		run.stopTasks(false)
 		run.mu.Unlock()
 	}
-	d.removeCSIDir()
+	storageOf(d).removeCSIDir()
 }
 
 func (d *Driver) enqueue(obj any) {

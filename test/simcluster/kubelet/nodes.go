@@ -60,7 +60,7 @@ func (d *Driver) PowerOff(name string) error {
 		run.mu.Unlock()
 	}
 	if d.opts.CSI != nil {
-		d.mountsOn(name).Forget()
+		storageOf(d).mountsOn(name).Forget()
 	}
 	return nil
 }
@@ -141,7 +141,7 @@ func (d *Driver) power(name string) (known, on bool) {
 }
 
 // root is the root directory of the node's kubelet.
-func (d *Driver) root(name string) string {
+func (d storage) root(name string) string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if n := d.nodes[name]; n != nil {

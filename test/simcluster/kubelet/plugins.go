@@ -63,8 +63,13 @@ type plugins struct {
 	sockets map[string]map[string]string  // of registered drivers, by node and name
 }
 
+// storage is the part of a driver that is about volumes.
+type storage struct{ *Driver }
+
+func storageOf(d *Driver) storage { return storage{d} }
+
 // makeCSIDir makes the directory of sockets, whose paths must be short.
-func (d *Driver) makeCSIDir() error {
+func (d storage) makeCSIDir() error {
 	if d.opts.CSI == nil {
 		return nil
 	}
@@ -76,14 +81,14 @@ func (d *Driver) makeCSIDir() error {
 	return nil
 }
 
-func (d *Driver) removeCSIDir() {
+func (d storage) removeCSIDir() {
 	if d.plugins.dir != "" {
 		_ = os.RemoveAll(d.plugins.dir)
 	}
 }
 
 // mountsOn is what is mounted on a node.
-func (d *Driver) mountsOn(node string) *csidriver.Records {
+func (d storage) mountsOn(node string) *csidriver.Records {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	m := d.plugins.mounts[node]
@@ -95,13 +100,13 @@ func (d *Driver) mountsOn(node string) *csidriver.Records {
 }
 
 // socketOf is where the containers of a pod find the socket that is mounted at a path in one of them.
-func (d *Driver) socketOf(run *podRun) string {
+func (d storage) socketOf(run *podRun) string {
 	return filepath.Join(d.plugins.dir, string(run.uid)[:13]+".sock")
 }
 
 // beginVolumeDriver runs the driver on the pod's socket. Its container must say where LINSTOR is, and one with --node
 // mounts volumes.
-func (d *Driver) beginVolumeDriver(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task,
+func (d storage) beginVolumeDriver(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task,
 	error) {
 	env, err := d.files.environment(ctx, pod, c)
 	if err != nil {
@@ -175,7 +180,7 @@ func call(ctx context.Context, socket string, f func(context.Context, *grpc.Clie
 }
 
 // onPlugin speaks with a driver that the node's kubelet has.
-func (d *Driver) onPlugin(ctx context.Context, node, driver string, f func(context.Context, csi.NodeClient) error) error {
+func (d storage) onPlugin(ctx context.Context, node, driver string, f func(context.Context, csi.NodeClient) error) error {
 	d.mu.Lock()
 	socket := d.plugins.sockets[node][driver]
 	d.mu.Unlock()
@@ -188,7 +193,7 @@ func (d *Driver) onPlugin(ctx context.Context, node, driver string, f func(conte
 }
 
 // nodeInfo asks the driver of a pod what the kubelet is to tell of its node.
-func (d *Driver) nodeInfo(ctx context.Context, run *podRun) (*csi.NodeGetInfoResponse, error) {
+func (d storage) nodeInfo(ctx context.Context, run *podRun) (*csi.NodeGetInfoResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, deregisterWithin)
 	defer cancel()
 	var info *csi.NodeGetInfoResponse
@@ -204,7 +209,7 @@ func (d *Driver) nodeInfo(ctx context.Context, run *podRun) (*csi.NodeGetInfoRes
 }
 
 // setSocket makes a driver known to a node's kubelet; "" makes it unknown.
-func (d *Driver) setSocket(node, driver, socket string) {
+func (d storage) setSocket(node, driver, socket string) {
 	if d.opts.CSI == nil {
 		return
 	}

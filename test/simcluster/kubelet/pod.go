@@ -41,7 +41,7 @@ func (d *Driver) sync(ctx context.Context, key string) (time.Duration, error) {
 	pod := d.pod(key)
 	run := d.run(key)
 	if run != nil && (pod == nil || pod.UID != run.uid) {
-		if err := d.release(ctx, run); err != nil {
+		if err := storageOf(d).release(ctx, run); err != nil {
 			return 0, err
 		}
 		d.forget(run, true)
@@ -57,7 +57,7 @@ func (d *Driver) sync(ctx context.Context, key string) (time.Duration, error) {
 	over := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	if over || pod.DeletionTimestamp != nil {
 		if run != nil {
-			if err := d.release(ctx, run); err != nil {
+			if err := storageOf(d).release(ctx, run); err != nil {
 				return 0, err
 			}
 			d.forget(run, true)
@@ -85,7 +85,7 @@ func (d *Driver) play(ctx context.Context, run *podRun, pod *corev1.Pod) (time.D
 	again := time.Until(run.startAt)
 	if again <= 0 {
 		again = d.advance(ctx, run, pod)
-		if grow := d.growClaims(ctx, run, pod); grow > 0 && (again <= 0 || grow < again) {
+		if grow := storageOf(d).growClaims(ctx, run, pod); grow > 0 && (again <= 0 || grow < again) {
 			again = grow
 		}
 	}
@@ -144,7 +144,7 @@ func (d *Driver) newRun(key string, pod *corev1.Pod) *podRun {
 }
 
 // release ends a pod's programs and its use of volumes, if its node is on.
-func (d *Driver) release(ctx context.Context, run *podRun) error {
+func (d storage) release(ctx context.Context, run *podRun) error {
 	if _, on := d.power(run.node); !on {
 		return nil
 	}

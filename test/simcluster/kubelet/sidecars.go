@@ -44,7 +44,7 @@ type processTask struct {
 
 // beginProcess starts one of Kubernetes' sidecars with the arguments and variables of its container, the socket mapped
 // to the pod's, and the rights of the pod's ServiceAccount.
-func (d *Driver) beginProcess(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+func (d storage) beginProcess(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
 	env, err := d.files.environment(ctx, pod, c)
 	if err != nil {
 		return nil, err
@@ -123,7 +123,7 @@ func (t *processTask) stop(graceful bool) {
 }
 
 // podKubeconfig writes a file with a token of the pod's ServiceAccount that is bound to the pod.
-func (d *Driver) podKubeconfig(ctx context.Context, pod *corev1.Pod) (string, error) {
+func (d storage) podKubeconfig(ctx context.Context, pod *corev1.Pod) (string, error) {
 	if pod.Spec.ServiceAccountName == "" {
 		return "", errors.New("the pod has no ServiceAccount")
 	}

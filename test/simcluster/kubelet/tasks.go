@@ -27,11 +27,11 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	if d.opts.CSI != nil {
 		switch {
 		case c.Name == VolumeDriver:
-			return d.beginVolumeDriver(ctx, run, pod, c)
+			return storageOf(d).beginVolumeDriver(ctx, run, pod, c)
 		case realPrograms[c.Name]:
-			return d.beginProcess(ctx, run, pod, c)
+			return storageOf(d).beginProcess(ctx, run, pod, c)
 		case len(c.Command) == 1 && c.Command[0] == VolumeIO:
-			return d.beginVolumeIO(run, c), nil
+			return storageOf(d).beginVolumeIO(run, c), nil
 		}
 	}
 	switch c.Name {

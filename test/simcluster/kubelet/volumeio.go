@@ -19,7 +19,7 @@ import (
 const VolumeIO = "volume-io"
 
 // beginVolumeIO does what the container's arguments say at once.
-func (d *Driver) beginVolumeIO(run *podRun, c *corev1.Container) task {
+func (d storage) beginVolumeIO(run *podRun, c *corev1.Container) task {
 	var said []string
 	for _, arg := range c.Args {
 		if arg == "hold" {
@@ -36,7 +36,7 @@ func (d *Driver) beginVolumeIO(run *podRun, c *corev1.Container) task {
 	return endedTask{exit{words: strings.Join(said, "\n")}}
 }
 
-func (d *Driver) volumeIO(run *podRun, c *corev1.Container, arg string) (string, error) {
+func (d storage) volumeIO(run *podRun, c *corev1.Container, arg string) (string, error) {
 	what, rest, _ := strings.Cut(arg, " ")
 	file, content, _ := strings.Cut(rest, " ")
 	m, name, err := run.volumeAt(c, file)
