@@ -143,8 +143,8 @@ func (c class) derivedGroup() string {
 	return "sc-" + uuid.NewSHA1(uuid.NameSpaceOID, content).String()
 }
 
-// resourceName is a name that LINSTOR takes: up to 48 letters, digits, hyphens and underlines, of which the first is no
-// digit.
+// resourceName is a name that LINSTOR takes: up to 48 letters, digits, hyphens and underlines, of which the first is
+// no digit.
 var resourceName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{1,47}$`)
 
 // nameFor is the name of the resource definition for a volume.

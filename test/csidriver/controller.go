@@ -175,8 +175,8 @@ func (d *Driver) copyOn(ctx context.Context, name, node string) (*client.Resourc
 	return nil, nil
 }
 
-// ControllerUnpublishVolume implements csi.ControllerServer: G view/resources, and DELETE resource if it is diskless and
-// was made for an attachment. A copy with a disk stays.
+// ControllerUnpublishVolume implements csi.ControllerServer: G view/resources, and DELETE resource if it is diskless
+// and was made for an attachment. A copy with a disk stays.
 func (d controller) ControllerUnpublishVolume(ctx context.Context, req *csi.ControllerUnpublishVolumeRequest) (
 	*csi.ControllerUnpublishVolumeResponse, error) {
 	name, node := req.GetVolumeId(), req.GetNodeId()
@@ -255,8 +255,9 @@ func (d controller) ValidateVolumeCapabilities(ctx context.Context, req *csi.Val
 	if _, _, err := d.volume(ctx, req.GetVolumeId()); err != nil {
 		return nil, err
 	}
-	if _, err := checkCapabilities(req.GetVolumeCapabilities()); err != nil {
-		return &csi.ValidateVolumeCapabilitiesResponse{Message: err.Error()}, nil
+	if _, refused := checkCapabilities(req.GetVolumeCapabilities()); refused != nil {
+		//nolint:nilerr // capabilities that are not supported are an answer, not a failure
+		return &csi.ValidateVolumeCapabilitiesResponse{Message: refused.Error()}, nil
 	}
 	return &csi.ValidateVolumeCapabilitiesResponse{Confirmed: &csi.ValidateVolumeCapabilitiesResponse_Confirmed{
 		VolumeContext: req.GetVolumeContext(), VolumeCapabilities: req.GetVolumeCapabilities(),

@@ -1,6 +1,7 @@
 package csidriver
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -37,11 +38,12 @@ type order struct {
 }
 
 // CreateVolume implements csi.ControllerServer. For a first volume of a class: G rd 404, G rg 404, POST rg, POST
-// volume-groups, G rg, PUT rg, G rg, G rd 404, POST rd, G rd, G vd 404, POST vd, G vd, G view/resources, POST autoplace
-// for each preferred node until one succeeds and then for the rest, PUT rd with completedBy. What is made already is
-// taken up; a volume that bears completedBy is only compared. If the copies cannot be placed, all of it is removed
-// again.
-func (d controller) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse, error) {
+// volume-groups, G rg, PUT rg, G rg, G rd 404, POST rd, G rd, G vd 404, POST vd, G vd, G view/resources, POST
+// autoplace for each preferred node until one succeeds and then for the rest, PUT rd with completedBy. What is made
+// already is taken up; a volume that bears completedBy is only compared. If the copies cannot be placed, all of it is
+// removed again.
+func (d controller) CreateVolume(ctx context.Context, req *csi.CreateVolumeRequest) (*csi.CreateVolumeResponse,
+	error) {
 	o, err := d.order(req)
 	if err != nil {
 		return nil, err
@@ -83,26 +85,11 @@ func (d *Driver) order(req *csi.CreateVolumeRequest) (order, error) {
 	}
 	o := order{name: nameFor(req.GetName()), class: c, from: req.GetVolumeContentSource(),
 		where: req.GetAccessibilityRequirements(), claim: map[string]string{}}
-	smallest := uint64(smallestBlockKiB)
 	if fsType != block {
-		o.fsType = fsType
-		if o.fsType == "" {
-			o.fsType = c.fsType
-		}
-		if o.fsType == "" {
-			o.fsType = "ext4"
-		}
-		if smallest = smallestKiB; o.fsType == "xfs" {
-			smallest = smallestXFSKiB
-		}
+		o.fsType = cmp.Or(fsType, c.fsType, "ext4")
 	}
-	wanted, limit := req.GetCapacityRange().GetRequiredBytes(), req.GetCapacityRange().GetLimitBytes()
-	if wanted < 0 || limit < 0 || limit > 0 && wanted > limit {
-		return order{}, status.Errorf(codes.OutOfRange, "from %d to %d bytes is no range", wanted, limit)
-	}
-	o.sizeKiB = max(smallest, uint64(wanted+kib-1)/kib)
-	if limit > 0 && int64(o.sizeKiB)*kib > limit {
-		return order{}, status.Errorf(codes.OutOfRange, "the smallest volume has %d KiB, more than %d bytes", o.sizeKiB, limit)
+	if o.sizeKiB, err = sizeOf(req.GetCapacityRange(), o.fsType); err != nil {
+		return order{}, err
 	}
 	for _, key := range []string{"name", "namespace"} {
 		if value := req.GetParameters()[metadataPrefix+"pvc/"+key]; value != "" {
@@ -110,6 +97,26 @@ func (d *Driver) order(req *csi.CreateVolumeRequest) (order, error) {
 		}
 	}
 	return o, nil
+}
+
+// sizeOf is the smallest size in a range that a file system can have; "" stands for none.
+func sizeOf(r *csi.CapacityRange, fsType string) (uint64, error) {
+	smallest := uint64(smallestKiB)
+	switch fsType {
+	case "":
+		smallest = smallestBlockKiB
+	case "xfs":
+		smallest = smallestXFSKiB
+	}
+	wanted, limit := r.GetRequiredBytes(), r.GetLimitBytes()
+	if wanted < 0 || limit < 0 || limit > 0 && wanted > limit {
+		return 0, status.Errorf(codes.OutOfRange, "from %d to %d bytes is no range", wanted, limit)
+	}
+	size := max(smallest, uint64(wanted+kib-1)/kib)
+	if limit > 0 && int64(size)*kib > limit {
+		return 0, status.Errorf(codes.OutOfRange, "the smallest volume has %d KiB, more than %d bytes", size, limit)
+	}
+	return size, nil
 }
 
 // sameVolume compares a finished volume with an order: G volume-definitions.

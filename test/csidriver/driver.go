@@ -1,6 +1,7 @@
-// Package csidriver is a CSI driver for tests. It bears the name of LINSTOR's driver and sends LINSTOR the requests that
-// linstor-csi 1.11.2 sends, in the same order, so that a simulated LINSTOR has to be true to what a real driver relies
-// on: see the methods' comments for the sequences. Kubernetes' own sidecars, and csi-sanity, call it through a socket.
+// Package csidriver is a CSI driver for tests. It bears the name of LINSTOR's driver and sends LINSTOR the requests
+// that linstor-csi 1.11.2 sends, in the same order, so that a simulated LINSTOR has to be true to what a real driver
+// relies on: see the methods' comments for the sequences. Kubernetes' own sidecars, and csi-sanity, call it through a
+// socket.
 //
 // It keeps nothing: LINSTOR's objects are all that it knows. What it does on a node goes through [Host], since tests
 // mount nothing. It leaves out volumes that are written from several nodes at a time, consistency groups, encryption,
@@ -178,8 +179,8 @@ func (d identity) GetPluginCapabilities(context.Context, *csi.GetPluginCapabilit
 	return &out, nil
 }
 
-// Probe implements csi.IdentityServer. The real driver does not ask LINSTOR here: an outage of LINSTOR must not restart
-// the driver.
+// Probe implements csi.IdentityServer. The real driver does not ask LINSTOR here: an outage of LINSTOR must not
+// restart the driver.
 func (d identity) Probe(context.Context, *csi.ProbeRequest) (*csi.ProbeResponse, error) {
 	return &csi.ProbeResponse{Ready: wrapperspb.Bool(true)}, nil
 }

@@ -13,8 +13,8 @@ import (
 // mostVolumes is how many volumes a node can have.
 const mostVolumes = 1 << 20
 
-// NodeGetInfo implements csi.NodeServer: G nodes. A node that LINSTOR does not know is an error, which is why the pods of
-// the driver wait for their satellite.
+// NodeGetInfo implements csi.NodeServer: G nodes. A node that LINSTOR does not know is an error, which is why the pods
+// of the driver wait for their satellite.
 func (d node) NodeGetInfo(ctx context.Context, _ *csi.NodeGetInfoRequest) (*csi.NodeGetInfoResponse, error) {
 	if d.opts.Node == "" {
 		return nil, status.Error(codes.FailedPrecondition, "the driver was started without a node")
@@ -113,10 +113,11 @@ func (d node) NodeGetVolumeStats(_ context.Context, req *csi.NodeGetVolumeStatsR
 	if err != nil {
 		return nil, err
 	}
-	size, err := d.opts.Host.DeviceKiB(m.Device)
-	if err != nil {
-		return &csi.NodeGetVolumeStatsResponse{
-			VolumeCondition: &csi.VolumeCondition{Abnormal: true, Message: err.Error()}}, nil
+	size, gone := d.opts.Host.DeviceKiB(m.Device)
+	if gone != nil {
+		condition := &csi.VolumeCondition{Abnormal: true, Message: gone.Error()}
+		//nolint:nilerr // a device that is gone is an answer, not a failure
+		return &csi.NodeGetVolumeStatsResponse{VolumeCondition: condition}, nil
 	}
 	return &csi.NodeGetVolumeStatsResponse{
 		Usage:           []*csi.VolumeUsage{{Unit: csi.VolumeUsage_BYTES, Total: size * kib, Available: size * kib}},

@@ -18,10 +18,12 @@ const (
 	inUseRecheck = time.Second
 )
 
-// DeleteVolume implements csi.ControllerServer: PUT rd BalanceResourcesEnabled=False (404: done), view/resources, DELETE
-// each resource, diskless ones first, G vds, DELETE vd, PUT rd without that property, view/snapshots, and unless there
-// is a snapshot G rd, DELETE rd, DELETE rg. A volume that is in use is waited for as long as the caller does.
-func (d controller) DeleteVolume(ctx context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse, error) {
+// DeleteVolume implements csi.ControllerServer: PUT rd BalanceResourcesEnabled=False (404: done), view/resources,
+// DELETE each resource, diskless ones first, G vds, DELETE vd, PUT rd without that property, view/snapshots, and
+// unless there is a snapshot G rd, DELETE rd, DELETE rg. A volume that is in use is waited for as long as the caller
+// does.
+func (d controller) DeleteVolume(ctx context.Context, req *csi.DeleteVolumeRequest) (*csi.DeleteVolumeResponse,
+	error) {
 	if err := required("volume id", req.GetVolumeId()); err != nil {
 		return nil, err
 	}

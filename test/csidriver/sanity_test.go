@@ -33,8 +33,8 @@ type report struct {
 	} `xml:"testsuite"`
 }
 
-// inapplicable counts the tests that csi-sanity leaves out by its reason. All but those of group snapshots are left out
-// with linstor-csi as well, whose capabilities the driver has.
+// inapplicable counts the tests that csi-sanity leaves out by its reason. All but those of group snapshots are left
+// out with linstor-csi as well, whose capabilities the driver has.
 var inapplicable = map[string]int{
 	// Linstor-csi 1.11 has no calls for these.
 	"ControllerModifyVolume not supported":             6,

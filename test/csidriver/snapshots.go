@@ -80,8 +80,8 @@ func showSnapshot(s *client.Snapshot) (*csi.Snapshot, error) {
 		CreationTime: timestamppb.New(s.Snapshots[0].CreateTimestamp.Time)}, nil
 }
 
-// DeleteSnapshot implements csi.ControllerServer: DELETE snapshot, and if that was the last that kept the definition of
-// a removed volume, the definition: G view/snapshots, G rd, DELETE rd, DELETE rg.
+// DeleteSnapshot implements csi.ControllerServer: DELETE snapshot, and if that was the last that kept the definition
+// of a removed volume, the definition: G view/snapshots, G rd, DELETE rd, DELETE rg.
 func (d controller) DeleteSnapshot(ctx context.Context, req *csi.DeleteSnapshotRequest) (*csi.DeleteSnapshotResponse,
 	error) {
 	if err := required("snapshot id", req.GetSnapshotId()); err != nil {
@@ -107,7 +107,8 @@ func (d controller) DeleteSnapshot(ctx context.Context, req *csi.DeleteSnapshotR
 }
 
 // ListSnapshots implements csi.ControllerServer: G remotes, G view/snapshots.
-func (d controller) ListSnapshots(ctx context.Context, req *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse, error) {
+func (d controller) ListSnapshots(ctx context.Context, req *csi.ListSnapshotsRequest) (*csi.ListSnapshotsResponse,
+	error) {
 	if _, err := d.linstor.Remote.GetAll(ctx); err != nil {
 		return nil, fmt.Errorf("read the remotes: %w", err)
 	}

@@ -167,8 +167,8 @@ func (e claimEnv) linstorHas(path string) bool {
 	return resp.StatusCode == http.StatusOK
 }
 
-// TestClaim goes through the life of a volume, from the claim to the last trace of it, with Kubernetes' own sidecars and
-// the rights that the manifests give them.
+// TestClaim goes through the life of a volume, from the claim to the last trace of it, with Kubernetes' own sidecars
+// and the rights that the manifests give them.
 func TestClaim(t *testing.T) {
 	e := withDriver(t, 3)
 	e.class("replicated", storagev1.VolumeBindingImmediate, map[string]string{"placementCount": "2"})

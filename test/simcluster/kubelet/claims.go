@@ -233,9 +233,10 @@ func (d storage) growClaim(ctx context.Context, run *podRun, pod *corev1.Pod, m 
 	}
 	claim.Status.Capacity[corev1.ResourceStorage] = size
 	delete(claim.Status.AllocatedResourceStatuses, corev1.ResourceStorage)
-	claim.Status.Conditions = slices.DeleteFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
-		return c.Type == corev1.PersistentVolumeClaimResizing || c.Type == corev1.PersistentVolumeClaimFileSystemResizePending
-	})
+	over := []corev1.PersistentVolumeClaimConditionType{corev1.PersistentVolumeClaimResizing,
+		corev1.PersistentVolumeClaimFileSystemResizePending}
+	claim.Status.Conditions = slices.DeleteFunc(claim.Status.Conditions,
+		func(c corev1.PersistentVolumeClaimCondition) bool { return slices.Contains(over, c.Type) })
 	if _, err := claims.UpdateStatus(ctx, claim, metav1.UpdateOptions{}); err != nil {
 		return fmt.Errorf("tell that the file system has grown: %w", err)
 	}

@@ -81,9 +81,10 @@ func beginRegistrar(ctx context.Context, d *Driver, run *podRun, c *corev1.Conta
 	plugin, _, _ := strings.Cut(path, "/")
 	id, segments := run.node, map[string]string{hostnameTopology: run.node}
 	if d.opts.CSI != nil {
-		info, err := storageOf(d).nodeInfo(ctx, run)
-		if err != nil {
-			return endedTask{exit{code: 1, message: err.Error()}}, nil
+		info, refused := storageOf(d).nodeInfo(ctx, run)
+		if refused != nil {
+			//nolint:nilerr // the container ends, and is started again
+			return endedTask{exit{code: 1, message: refused.Error()}}, nil
 		}
 		id, segments = info.GetNodeId(), info.GetAccessibleTopology().GetSegments()
 	}

@@ -22,8 +22,9 @@ import (
 // VolumeDriver is the container of the CSI driver itself.
 const VolumeDriver = "linstor-csi"
 
-// CSI makes pods of the CSI driver work: its own containers run package csidriver in this process, those of Kubernetes'
-// sidecars are the real programs, and pods that use claims get the volumes. All of its fields are required.
+// CSI makes pods of the CSI driver work: its own containers run package csidriver in this process, those of
+// Kubernetes' sidecars are the real programs, and pods that use claims get the volumes. All of its fields are
+// required.
 type CSI struct {
 	// Bin is the directory of the sidecars' binaries, see csibin.Ensure.
 	Bin string
@@ -180,7 +181,8 @@ func call(ctx context.Context, socket string, f func(context.Context, *grpc.Clie
 }
 
 // onPlugin speaks with a driver that the node's kubelet has.
-func (d storage) onPlugin(ctx context.Context, node, driver string, f func(context.Context, csi.NodeClient) error) error {
+func (d storage) onPlugin(ctx context.Context, node, driver string,
+	f func(context.Context, csi.NodeClient) error) error {
 	d.mu.Lock()
 	socket := d.plugins.sockets[node][driver]
 	d.mu.Unlock()
