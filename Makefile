@@ -106,7 +106,7 @@ test-unit: $(TESTSUM)/gotestsum kube ## Run the tests that need no cluster, the 
 	$(call gotest,test-unit) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 .PHONY: test-e2e
-test-e2e: $(TESTSUM)/gotestsum kube ## Run the tests on the simulated cluster. RUN=TestInstall for some
+test-e2e: $(TESTSUM)/gotestsum kube csi ## Run the tests on the simulated cluster. RUN=TestInstall for some
 	$(call gotest,test-e2e) -p 1 -parallel $(PARALLEL) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) \
 		$(if $(RUN),./test/e2e,$$($(GO) list ./cmd/... ./test/... | grep -v '/test/sim$$'))
 
@@ -207,6 +207,10 @@ image: $(KO) ## Build the operator's image without Docker into dist/operator-ima
 .PHONY: kube
 kube: ## Build the control plane of the tests and the demo into .cache/kube, unless it is there.
 	$(GO) run ./test/simcluster/buildkube
+
+.PHONY: csi
+csi: ## Build the CSI sidecars and csi-sanity of the tests into .cache/csi, unless they are there.
+	$(GO) run ./test/simcluster/buildkube -csi
 
 .PHONY: clean
 clean: ## Remove what was built, the tools and the control plane included.

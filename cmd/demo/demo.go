@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/gobin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -129,7 +130,7 @@ func (d *demo) startOperator(ctx context.Context) (func(), error) {
 		v1alpha1.OperatorNamespace)
 	binary := filepath.Join(d.dir, "operator")
 	// Without -trimpath: most of its packages were compiled for the demo a moment ago.
-	build := kubebin.Compilation{Package: "./cmd/operator", Out: binary, Log: d.out}
+	build := gobin.Compilation{Package: "./cmd/operator", Out: binary, Log: d.out}
 	if err := build.Run(ctx); err != nil {
 		return nil, fmt.Errorf("build the operator: %w", err)
 	}

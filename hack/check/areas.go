@@ -35,13 +35,14 @@ var areas = map[string][]string{
 	"pkg/phases/satellites":   {"roll", "satellite_resources", "platforms"},
 	"pkg/phases/specchange":   {"spec"},
 	"pkg/phases/upgrade":      {"upgrade"},
-	"pkg/phases/volumedriver": {"volume_driver"},
+	"pkg/phases/volumedriver": {"volume_driver", "claims"},
 	"pkg/phases/storageclass": {"storage_classes"},
 	"pkg/resources":           {"install", "drift", "policy", "satellite_resources"},
 	"pkg/status":              {"describe", "truth", "volumes"},
 	"deploy":                  {"rbac", "samples"},
 	"test/harness":            {"install", "drift", "rest"},
 	"test/invariants":         {"install", "drift"},
+	"test/csidriver":          {"claims"},
 	"test/sim":                {"install", "nodes"},
 	"test/simcluster":         {"install", "drift"},
 }
@@ -58,6 +59,8 @@ var suites = map[string][]string{
 	"deploy/crds":     {"./test/crd"},
 	"deploy/samples":  {"./test/crd"},
 	"test/harness":    nil,
+	"test/csidriver":  nil,
+	"test/sim":        {"./test/csidriver"},
 	"test/simcluster": {"./test/simcluster/..."},
 }
 

@@ -87,14 +87,10 @@ func volumeOf(name, class string) *corev1.PersistentVolume {
 	}}
 }
 
-// removeVolume deletes a PersistentVolume. The controller that takes away Kubernetes' own finalizer is left out here.
+// removeVolume deletes a PersistentVolume.
 func removeVolume(e *env, v *corev1.PersistentVolume) {
 	e.T.Helper()
 	if err := e.Client().Delete(e.Ctx, v); err != nil {
-		e.T.Fatal(err)
-	}
-	free := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`))
-	if err := e.Client().Patch(e.Ctx, v, free); client.IgnoreNotFound(err) != nil {
 		e.T.Fatal(err)
 	}
 }

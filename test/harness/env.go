@@ -154,6 +154,19 @@ func Start(t *testing.T, ns []simcluster.NodeSpec) *Env {
 // StartAlone is Start for a test that looks at what all operators of this process have in common.
 func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
+	return startWith(t, simcluster.Options{Nodes: ns})
+}
+
+// StartWithDriver is Start for a test whose pods use volumes: where the operator runs LINSTOR's CSI driver, its pods
+// are Kubernetes' own sidecars and a driver that works. Each sidecar is a process of 50 MB.
+func StartWithDriver(t *testing.T, ns []simcluster.NodeSpec) *Env {
+	t.Helper()
+	t.Parallel()
+	return startWith(t, simcluster.Options{Nodes: ns, VolumeDriver: true})
+}
+
+func startWith(t *testing.T, o simcluster.Options) *Env {
+	t.Helper()
 	deadline, limited := t.Deadline()
 	if !limited {
 		deadline = time.Now().Add(24 * time.Hour)
@@ -164,8 +177,11 @@ func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
 	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})
 	t.Cleanup(world.Close)
-	c, err := simcluster.Start(ctx, simcluster.Options{Nodes: ns, World: world, Pool: planes,
-		CrashBackoffMin: 50 * time.Millisecond, CrashBackoffMax: 400 * time.Millisecond})
+	if os.Getenv("E2E_LOG") != "" {
+		o.Log = os.Stderr
+	}
+	o.World, o.Pool, o.CrashBackoffMin, o.CrashBackoffMax = world, planes, 50*time.Millisecond, 400*time.Millisecond
+	c, err := simcluster.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -98,7 +98,9 @@ func restoreResource(c *call) reply {
 	list = append(list, success(codeCreated, "Resource '%s'%s restored from resource '%s', snapshot '%s'.", to.name,
 		where, from.dfn.name, from.snap.name).details("Resource UUIDs: %s", strings.Join(uuids, ", ")).
 		ref("RscDfn", to.name))
-	for _, e := range (deployer{c}).deploy(to, made) {
+	deployed := deployer{c}.deploy(to, made)
+	c.world.Volumes().fill(to, made, from.snap.files)
+	for _, e := range deployed {
 		if strings.HasPrefix(e.Message, "Created resource") {
 			e = success(objSnapshot|codeModified, "%s", e.Message) // that part of the answer has another context
 		}
@@ -236,7 +238,9 @@ func (c restorer) clone(source *rscDfn, body cloneJSON) rcs {
 		made = append(made, r)
 		list = append(list, deployer(c).registered(placed{d, r})[1:]...)
 	}
-	return append(list, deployer(c).deploy(d, made)...)
+	list = append(list, deployer(c).deploy(d, made)...)
+	c.world.Volumes().fill(d, made, c.world.Volumes().written(source, source.sortedResources()))
+	return list
 }
 
 // getClone tells what became of a clone: here it is complete at once.

@@ -162,7 +162,7 @@ func (c keeper) mend(on placed) *rc {
 		return nil
 	}
 	b := backing{resource: on.dfn.name, node: n.name, sizeKiB: on.dfn.sizeKiB, takesKiB: on.dfn.takes(p.kind),
-		complete: on.rsc.diskState == stateUpToDate}
+		complete: on.rsc.diskState == stateUpToDate, files: c.world.Volumes().filesOf(on.dfn)}
 	if m.deviceError {
 		return deviceError(on, p)
 	}

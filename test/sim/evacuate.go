@@ -102,12 +102,14 @@ func (m mover) canSync(dfn *rscDfn, target *resource) bool {
 
 // drbdUp reports whether the machine of a node runs DRBD and is on the network. The module alone is not enough: after
 // a boot nothing but a satellite brings LINSTOR's devices up (linstor-server, DrbdLayer.adjustDrbd).
-func (c *controller) drbdUp(nodeKey string) bool {
-	n := c.db.nodes[nodeKey]
+func (c *controller) drbdUp(nodeKey string) bool { return c.db.drbdUp(nodeKey) }
+
+func (d *Database) drbdUp(nodeKey string) bool {
+	n := d.nodes[nodeKey]
 	if n == nil {
 		return false
 	}
-	m := c.world.machines[n.machine]
+	m := d.world.machines[n.machine]
 	return m != nil && !m.cut && m.adjusted && m.missingDRBD() == nil
 }
 

@@ -17,7 +17,7 @@ func (c *controller) renew(n *node, m *Machine) {
 		switch b := at.volumes[key(on.dfn.name)]; {
 		case b == nil:
 			if m.write(p.kind, p.backingName(), backing{resource: on.dfn.name, node: n.name, sizeKiB: on.dfn.sizeKiB,
-				takesKiB: on.dfn.takes(p.kind)}) != nil {
+				takesKiB: on.dfn.takes(p.kind), files: c.world.Volumes().filesOf(on.dfn)}) != nil {
 				r.diskState = stateUnknown
 				continue
 			}

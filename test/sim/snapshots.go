@@ -22,6 +22,8 @@ type snapshot struct {
 	// What the definition and its volume were like.
 	dfnProps, volumeProps map[string]string
 	sizeKiB               int64
+	// files are what the copies had written, by key of the node.
+	files map[string]files
 }
 
 // newSnapshot takes a snapshot of copies of a volume.
@@ -29,7 +31,7 @@ func (w *World) newSnapshot(dfn *rscDfn, name string, copies []*resource) *snaps
 	dfn.snapshotsTaken++
 	s := &snapshot{name: name, uuid: w.newUUID(), created: w.now, pools: map[string]string{}, nodes: map[string]string{},
 		volumes: map[string]map[string]string{}, deleting: map[string]bool{}, sequence: dfn.snapshotsTaken,
-		dfnProps: copyOf(dfn.props), sizeKiB: dfn.sizeKiB}
+		dfnProps: copyOf(dfn.props), sizeKiB: dfn.sizeKiB, files: w.Volumes().written(dfn, copies)}
 	if dfn.volume != nil {
 		s.volumeProps = copyOf(dfn.volume.props)
 	}

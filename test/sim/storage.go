@@ -27,6 +27,7 @@ type backing struct {
 	takesKiB int64
 	// complete tells that all data has arrived; a copy that is still synchronising does not count.
 	complete bool
+	files    files
 }
 
 // store is a place for volumes.

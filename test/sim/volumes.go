@@ -95,7 +95,7 @@ func (c *controller) newCopy(dfn *rscDfn, n *node, p *pool, diskState string) (*
 		dfn.volume.settle(p.kind)
 	}
 	b := backing{resource: dfn.name, node: n.name, sizeKiB: dfn.sizeKiB, takesKiB: dfn.takes(p.kind),
-		complete: diskState == stateUpToDate}
+		complete: diskState == stateUpToDate, files: c.world.Volumes().filesOf(dfn)}
 	if err := m.write(p.kind, p.backingName(), b); err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
@@ -69,6 +70,9 @@ type Options struct {
 	// LimitCriticalPods refuses pods of the system's priority classes in namespaces without a ResourceQuota that speaks
 	// of them, as GKE does.
 	LimitCriticalPods bool
+	// VolumeDriver makes the pods of LINSTOR's CSI driver work, with Kubernetes' own sidecars as processes, and pods with
+	// claims get their volumes; see kubelet.CSI. The sidecars are built first unless they are there.
+	VolumeDriver bool
 	// Pool lends the control plane, and decides about BinDir, AuditLog and LimitCriticalPods. nil: the cluster starts
 	// and stops one of its own.
 	Pool *Pool
@@ -208,8 +212,16 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var csi *kubelet.CSI
+	if c.opts.VolumeDriver {
+		bin, err := csibin.Ensure(ctx, csibin.Options{Log: os.Stderr})
+		if err != nil {
+			return err
+		}
+		csi = &kubelet.CSI{Bin: bin, Endpoint: c.linstor.url, Disks: c.world.Volumes()}
+	}
 	driver, err := kubelet.New(kubelet.Options{
-		Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart,
+		CSI: csi, Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart,
 		PodSpread: c.opts.PodSpread, Log: c.opts.Log,
 		BackoffMin: c.opts.CrashBackoffMin, BackoffMax: c.opts.CrashBackoffMax,
 	})

@@ -107,8 +107,13 @@ func (c *Cluster) createNode(ctx context.Context, state *nodeState) error {
 	for key, value := range spec.Labels {
 		labels[key] = value
 	}
+	// A kubelet says so of itself; without it no volume is attached to its node.
+	annotations := map[string]string{"volumes.kubernetes.io/controller-managed-attach-detach": "true"}
+	for key, value := range spec.Annotations {
+		annotations[key] = value
+	}
 	node := &corev1.Node{
-		ObjectMeta: metav1.ObjectMeta{Name: spec.Name, Labels: labels, Annotations: spec.Annotations},
+		ObjectMeta: metav1.ObjectMeta{Name: spec.Name, Labels: labels, Annotations: annotations},
 		Spec:       corev1.NodeSpec{Taints: spec.Taints},
 		Status:     state.status(),
 	}

@@ -1,4 +1,5 @@
-// Command buildkube builds the test control plane, if need be, and prints the directory that holds it.
+// Command buildkube builds the test control plane, if need be, and prints the directory that holds it. With -csi it
+// does so with the programs that run beside a CSI driver.
 package main
 
 import (
@@ -9,15 +10,22 @@ import (
 	"os/signal"
 	"syscall"
 
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/gobin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
 func main() {
-	dir := flag.String("dir", "", "where to keep the binaries (default: .cache/kube below the repository's root)")
+	csi := flag.Bool("csi", false, "build the CSI programs instead of the control plane")
+	dir := flag.String("dir", "", "where to keep the binaries (default: in .cache below the repository's root)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	got, err := kubebin.Ensure(ctx, kubebin.Options{Dir: *dir})
+	ensure := kubebin.Ensure
+	if *csi {
+		ensure = csibin.Ensure
+	}
+	got, err := ensure(ctx, gobin.Options{Dir: *dir})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "buildkube:", err)
 		os.Exit(1)

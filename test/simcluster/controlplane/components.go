@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// controllers that the simulated cluster needs. Left out is what has no counterpart here: volumes, cloud, node IPAM,
-// quota, autoscaling, device claims.
+// controllers that the simulated cluster needs. Left out is what has no counterpart here: cloud, node IPAM, quota,
+// autoscaling, device claims, volumes that belong to a pod.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"cronjob-controller",
@@ -22,6 +22,10 @@ var controllers = []string{
 	"job-controller",
 	"namespace-controller",
 	"node-lifecycle-controller",
+	"persistentvolume-attach-detach-controller",
+	"persistentvolume-binder-controller",
+	"persistentvolume-protection-controller",
+	"persistentvolumeclaim-protection-controller",
 	"pod-garbage-collector-controller",
 	"replicaset-controller",
 	"root-ca-certificate-publisher-controller",
@@ -44,6 +48,8 @@ func (c *ControlPlane) controllerManagerFlags(kubeconfig string) []string {
 		"--service-account-private-key-file=" + c.pki.serviceAccountKey,
 		"--secure-port=0", "--leader-elect=false",
 		"--kube-api-qps=2000", "--kube-api-burst=4000",
+		// Whoever deletes a claim or a pod waits for these; their defaults are 15 s and a minute.
+		"--pvclaimbinder-sync-period=2s", "--attach-detach-reconcile-sync-period=5s",
 		"--concurrent-daemonset-syncs=4", "--concurrent-namespace-syncs=4",
 		"--node-eviction-rate=10", "--node-monitor-period=1s", "--node-monitor-grace-period=" + NodeGracePeriod.String(),
 		// The first nodes may be registered before kwok has written their first Lease.

@@ -32,6 +32,7 @@ type exit struct {
 type container struct {
 	spec *corev1.Container
 	init bool
+	once corev1.RestartPolicy // of the pod
 
 	task      task // nil unless running
 	startedAt time.Time
@@ -41,7 +42,7 @@ type container struct {
 	failures int // in a row
 	retryAt  time.Time
 	waiting  *corev1.ContainerStateWaiting    // why it cannot start; nil when nothing hinders it
-	finished *corev1.ContainerStateTerminated // an init container that succeeded
+	finished *corev1.ContainerStateTerminated // the last run of one that is not started again
 	last     *corev1.ContainerStateTerminated // the run before the current one
 }
 
@@ -89,6 +90,9 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 	if !d.files.mountsSecrets(ctx, run, pod) {
 		return configRetry, false
 	}
+	if !storageOf(d).mountsClaims(ctx, run, pod) {
+		return mountRetry, false
+	}
 	program, err := d.begin(ctx, run, pod, c.spec)
 	if err != nil {
 		c.waiting = &corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: err.Error()}
@@ -103,7 +107,7 @@ func (d *Driver) startContainer(ctx context.Context, run *podRun, pod *corev1.Po
 func (c *container) end(e exit, now time.Time, o Options) time.Duration {
 	ended := terminated(c, e, now)
 	c.task, c.ready = nil, false
-	if c.init && e.code == 0 {
+	if c.over(e) {
 		c.finished, c.failures = ended, 0
 		return 0
 	}
@@ -115,6 +119,15 @@ func (c *container) end(e exit, now time.Time, o Options) time.Duration {
 	wait := o.backoff(c.failures)
 	c.retryAt = now.Add(wait)
 	return wait
+}
+
+// over reports whether the container is not started again after it ended so: an init container that succeeded, and
+// others where the pod's restart policy says so.
+func (c *container) over(e exit) bool {
+	if c.init {
+		return e.code == 0 && !c.sidecar()
+	}
+	return c.once == corev1.RestartPolicyNever || c.once == corev1.RestartPolicyOnFailure && e.code == 0
 }
 
 // backoff before the restart after so many failures in a row: none after the first, then doubling.

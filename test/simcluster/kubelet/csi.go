@@ -2,7 +2,10 @@ package kubelet
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,7 +60,8 @@ func (t registeredTask) stop(graceful bool) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), deregisterWithin)
 	defer cancel()
-	if err := setDriver(ctx, t.driver.client, t.node, t.plugin, nil); err != nil {
+	storageOf(t.driver).setSocket(t.node, t.plugin, "")
+	if err := setDriver(ctx, t.driver.client, t.node, t.plugin, nil, nil); err != nil {
 		fmt.Fprintf(t.driver.opts.Log, "node %s: deregister %s: %v\n", t.node, t.plugin, err)
 	}
 }
@@ -70,28 +74,64 @@ func beginRegistrar(ctx context.Context, d *Driver, run *podRun, c *corev1.Conta
 	if i < 0 {
 		return endedTask{exit{code: 1, message: "kubelet-registration-path is a required parameter"}}, nil
 	}
-	d.mu.Lock()
-	root := defaultRoot
-	if n := d.nodes[run.node]; n != nil {
-		root = n.root
-	}
-	d.mu.Unlock()
-	path, found := strings.CutPrefix(strings.TrimPrefix(c.Args[i], flag), root+"/plugins/")
+	path, found := strings.CutPrefix(strings.TrimPrefix(c.Args[i], flag), storageOf(d).root(run.node)+"/plugins/")
 	if !found {
 		return idleTask{}, nil // it waits for a kubelet that never looks there
 	}
 	plugin, _, _ := strings.Cut(path, "/")
-	entry := &storagev1.CSINodeDriver{Name: plugin, NodeID: run.node, TopologyKeys: []string{hostnameTopology}}
-	if err := setDriver(ctx, d.client, run.node, plugin, entry); err != nil {
+	id, segments := run.node, map[string]string{hostnameTopology: run.node}
+	if d.opts.CSI != nil {
+		info, refused := storageOf(d).nodeInfo(ctx, run)
+		if refused != nil {
+			//nolint:nilerr // the container ends, and is started again
+			return endedTask{exit{code: 1, message: refused.Error()}}, nil
+		}
+		id, segments = info.GetNodeId(), info.GetAccessibleTopology().GetSegments()
+	}
+	entry := &storagev1.CSINodeDriver{Name: plugin, NodeID: id, TopologyKeys: slices.Sorted(maps.Keys(segments))}
+	err := setDriver(ctx, d.client, run.node, plugin, entry, segments)
+	if errors.Is(err, errCollision) {
+		return endedTask{exit{code: 1, message: err.Error()}}, nil
+	}
+	if err != nil {
 		return nil, err
 	}
+	storageOf(d).setSocket(run.node, plugin, storageOf(d).socketOf(run))
 	return registeredTask{driver: d, node: run.node, plugin: plugin}, nil
+}
+
+// labelNode gives a Node the labels of a driver's topology. One that it has with another value is an error.
+func labelNode(ctx context.Context, client kubernetes.Interface, node *corev1.Node, segments map[string]string) error {
+	missing := map[string]string{}
+	for key, value := range segments {
+		have, there := node.Labels[key]
+		if there && have != value {
+			return fmt.Errorf("detected %w: driver reported %q:%q but existing label is %q:%q", errCollision, key, value, key,
+				have)
+		}
+		if !there {
+			missing[key] = value
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": missing}})
+	if err != nil {
+		return fmt.Errorf("encode labels: %w", err)
+	}
+	if _, err := client.CoreV1().Nodes().Patch(ctx, node.Name, types.MergePatchType, patch,
+		metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("label the Node: %w", err)
+	}
+	return nil
 }
 
 // setDriver puts a driver into the node's CSINode, or takes it out, and sets the labels of its topology
 // (k8s.io/kubernetes 1.36, pkg/volume/csi/nodeinfomanager).
 func setDriver(
 	ctx context.Context, client kubernetes.Interface, name, plugin string, entry *storagev1.CSINodeDriver,
+	segments map[string]string,
 ) error {
 	owner, err := client.CoreV1().Nodes().Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) && entry == nil {
@@ -100,12 +140,8 @@ func setDriver(
 	if err != nil {
 		return fmt.Errorf("read the Node: %w", err)
 	}
-	if entry != nil && owner.Labels[hostnameTopology] != name {
-		patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, hostnameTopology, name)
-		_, err := client.CoreV1().Nodes().Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{})
-		if err != nil {
-			return fmt.Errorf("label the Node: %w", err)
-		}
+	if err := labelNode(ctx, client, owner, segments); err != nil {
+		return err
 	}
 	nodes := client.StorageV1().CSINodes()
 	return retry.RetryOnConflict(retry.DefaultBackoff, func() error {

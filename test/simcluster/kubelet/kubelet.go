@@ -12,6 +12,13 @@
 //	wait-for-satellite    (init) ends when LINSTOR calls the node ONLINE
 //	csi-node-driver-registrar
 //	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
+//
+// With Options.CSI pods with claims of the driver get their volumes, a container whose command is volume-io reads and
+// writes them, see VolumeIO, and
+//
+//	linstor-csi           runs package csidriver
+//	csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter
+//	                      are the real programs
 package kubelet
 
 import (
@@ -90,6 +97,8 @@ type Options struct {
 	// BackoffMin and BackoffMax bound the crash-loop back-off, which doubles in between. Defaults 250 ms and 4 s; a real
 	// kubelet's are 10 s and 5 min. As there, the first restart comes at once.
 	BackoffMin, BackoffMax time.Duration
+	// CSI makes the pods of the CSI driver work. nil: they just run, and pods get no volumes of claims.
+	CSI *CSI
 	// Log receives what a kubelet would log of trouble; nil discards it.
 	Log io.Writer
 }
@@ -109,9 +118,10 @@ type Driver struct {
 	faults *Faults
 	files  Files
 
-	mu    sync.Mutex // guards the fields below; never held during a request
-	nodes map[string]*node
-	runs  map[string]*podRun // by namespace/name
+	mu      sync.Mutex // guards the fields below; never held during a request
+	nodes   map[string]*node
+	runs    map[string]*podRun // by namespace/name
+	plugins plugins
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -142,7 +152,7 @@ func New(o Options) (*Driver, error) {
 		files: Files{fromServer{client}}, nodes: map[string]*node{}, runs: map[string]*podRun{},
 	}
 	d.faults = newFaults(d.retryNow)
-	return d, nil
+	return d, storageOf(d).makeCSIDir()
 }
 
 // Start watches pods until Stop. It returns when the pods that exist already are known.
@@ -193,6 +203,7 @@ func (d *Driver) Stop() {
 		run.stopTasks(false)
 		run.mu.Unlock()
 	}
+	storageOf(d).removeCSIDir()
 }
 
 func (d *Driver) enqueue(obj any) {

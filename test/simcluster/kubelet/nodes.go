@@ -56,7 +56,11 @@ func (d *Driver) PowerOff(name string) error {
 	for _, run := range runs {
 		run.mu.Lock()
 		run.stopTasks(false)
+		run.claims = nil
 		run.mu.Unlock()
+	}
+	if d.opts.CSI != nil {
+		storageOf(d).mountsOn(name).Forget()
 	}
 	return nil
 }
@@ -134,6 +138,16 @@ func (d *Driver) power(name string) (known, on bool) {
 	defer d.mu.Unlock()
 	n := d.nodes[name]
 	return n != nil, n != nil && !n.off
+}
+
+// root is the root directory of the node's kubelet.
+func (d storage) root(name string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if n := d.nodes[name]; n != nil {
+		return n.root
+	}
+	return defaultRoot
 }
 
 // SetAddress gives a node another address. Pods on the host's network have it from the next boot on.

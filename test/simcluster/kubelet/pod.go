@@ -28,6 +28,10 @@ type podRun struct {
 	pulled        map[string]bool // images: what one container needed is there for the next
 	mounted       bool            // the volumes were there when the first container started
 
+	claims     []claimMount // what is mounted
+	wanted     []corev1.UniqueVolumeName
+	mountError string // why a claim's volume could not be mounted, as it was logged last
+
 	published   *corev1.PodStatus // what was written last
 	publishedAt string            // the resource version of that write
 }
@@ -37,6 +41,9 @@ func (d *Driver) sync(ctx context.Context, key string) (time.Duration, error) {
 	pod := d.pod(key)
 	run := d.run(key)
 	if run != nil && (pod == nil || pod.UID != run.uid) {
+		if err := storageOf(d).release(ctx, run); err != nil {
+			return 0, err
+		}
 		d.forget(run, true)
 		run = nil
 	}
@@ -50,6 +57,9 @@ func (d *Driver) sync(ctx context.Context, key string) (time.Duration, error) {
 	over := pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded
 	if over || pod.DeletionTimestamp != nil {
 		if run != nil {
+			if err := storageOf(d).release(ctx, run); err != nil {
+				return 0, err
+			}
 			d.forget(run, true)
 		}
 		if pod.DeletionTimestamp == nil {
@@ -75,6 +85,9 @@ func (d *Driver) play(ctx context.Context, run *podRun, pod *corev1.Pod) (time.D
 	again := time.Until(run.startAt)
 	if again <= 0 {
 		again = d.advance(ctx, run, pod)
+		if grow := storageOf(d).growClaims(ctx, run, pod); grow > 0 && (again <= 0 || grow < again) {
+			again = grow
+		}
 	}
 	status := run.status(pod)
 	if !run.needsWrite(pod, status) {
@@ -119,15 +132,35 @@ func (d *Driver) newRun(key string, pod *corev1.Pod) *podRun {
 		pulled: map[string]bool{},
 	}
 	for i := range pod.Spec.InitContainers {
-		run.init = append(run.init, &container{spec: &pod.Spec.InitContainers[i], init: true})
+		run.init = append(run.init, &container{spec: &pod.Spec.InitContainers[i], init: true, once: once(pod)})
 	}
 	for i := range pod.Spec.Containers {
-		run.main = append(run.main, &container{spec: &pod.Spec.Containers[i]})
+		run.main = append(run.main, &container{spec: &pod.Spec.Containers[i], once: once(pod)})
 	}
 	d.mu.Lock()
 	d.runs[key] = run
 	d.mu.Unlock()
 	return run
+}
+
+// release ends a pod's programs and its use of volumes, if its node is on.
+func (d storage) release(ctx context.Context, run *podRun) error {
+	if _, on := d.power(run.node); !on {
+		return nil
+	}
+	run.mu.Lock()
+	defer run.mu.Unlock()
+	run.ended = true
+	run.stopTasks(true)
+	return d.unmount(ctx, run)
+}
+
+// once is the restart policy of a pod that may end; Always of any other.
+func once(pod *corev1.Pod) corev1.RestartPolicy {
+	if pod.Spec.RestartPolicy == "" {
+		return corev1.RestartPolicyAlways
+	}
+	return pod.Spec.RestartPolicy
 }
 
 // forget ends a pod's programs and drops its memory.

@@ -26,7 +26,7 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 	if sandbox {
 		s.PodIP, s.PodIPs = r.podIP, []corev1.PodIP{{IP: r.podIP}}
 	}
-	initialized, ready, started := true, true, true
+	initialized, ready := true, true
 	for _, c := range r.init {
 		initialized = initialized && c.passed()
 		ready = ready && (!c.sidecar() || c.ready)
@@ -38,11 +38,10 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 	}
 	for _, c := range r.main {
 		ready = ready && c.ready
-		started = started && c.starts > 0
 		s.ContainerStatuses = append(s.ContainerStatuses, c.status(r.uid, c.ready, waiting))
 	}
-	if initialized && started {
-		s.Phase = corev1.PodRunning
+	if initialized {
+		s.Phase = r.phase()
 	}
 	s.Conditions = conditions(pod, r.previous(pod), map[corev1.PodConditionType]bool{
 		corev1.PodReadyToStartContainers: sandbox,
@@ -51,6 +50,25 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 		corev1.PodReady:                  initialized && ready,
 	})
 	return s
+}
+
+// phase is that of a pod whose init containers have passed.
+func (r *podRun) phase() corev1.PodPhase {
+	started, over, failed := true, len(r.main) > 0, false
+	for _, c := range r.main {
+		started = started && c.starts > 0
+		over = over && c.finished != nil
+		failed = failed || c.finished != nil && c.finished.ExitCode != 0
+	}
+	switch {
+	case over && failed:
+		return corev1.PodFailed
+	case over:
+		return corev1.PodSucceeded
+	case started:
+		return corev1.PodRunning
+	}
+	return corev1.PodPending
 }
 
 // previous is the newer of what was written last and what the informer shows.

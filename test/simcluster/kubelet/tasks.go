@@ -24,6 +24,16 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	if message := d.faults.crashMessage(c.Name, run.node); message != "" {
 		return endedTask{exit{code: 1, message: message}}, nil
 	}
+	if d.opts.CSI != nil {
+		switch {
+		case c.Name == VolumeDriver:
+			return storageOf(d).beginVolumeDriver(ctx, run, pod, c)
+		case realPrograms[c.Name]:
+			return storageOf(d).beginProcess(ctx, run, pod, c)
+		case len(c.Command) == 1 && c.Command[0] == VolumeIO:
+			return storageOf(d).beginVolumeIO(run, c), nil
+		}
+	}
 	switch c.Name {
 	case ModuleLoader:
 		return d.beginLoader(ctx, run, pod, c)

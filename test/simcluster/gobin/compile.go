@@ -1,4 +1,4 @@
-package kubebin
+package gobin
 
 import (
 	"bufio"

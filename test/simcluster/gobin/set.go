@@ -1,0 +1,212 @@
+// Package gobin builds the real programs that tests run from the Go modules that pin them, once, and keeps them.
+package gobin
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// stampFile records which pinned modules a directory was built from.
+const stampFile = "built-from"
+
+// Set is programs that belong together.
+type Set struct {
+	// What the programs are, as messages call it, such as "the test control plane".
+	What string
+	// Names of the binaries in a complete directory.
+	Names []string
+	// Built are other names under which "go build" may write a binary, which differ where a package's path ends in its
+	// major version.
+	Built map[string][]string
+	// Env names the environment variable of a directory with ready binaries. It is used when it holds all of them.
+	Env string
+	// Dir is the directory below .cache in which the binaries are kept.
+	Dir string
+	// Modules pin the programs as Go tools; directories below the repository's root.
+	Modules []string
+	// Flags are further flags of "go build" for a module's directory, and what its programs are, for the progress
+	// line. nil: none.
+	Flags func(ctx context.Context, module string) (flags []string, about string, err error)
+	// Takes is how long a build takes, for the progress line.
+	Takes string
+}
+
+// Options says where to build.
+type Options struct {
+	// Dir is where binaries are built and kept. Default: the set's directory in .cache below the repository's root, which
+	// is searched upwards from the working directory.
+	Dir string
+	// Log receives progress of a build. Default: os.Stderr.
+	Log io.Writer
+}
+
+// Ensure returns a directory that holds all binaries: that of the environment variable when it is complete, else
+// Options.Dir, after building there whatever is absent or was built from other versions. Concurrent calls, in other
+// processes too, build once.
+func (s *Set) Ensure(ctx context.Context, o Options) (string, error) {
+	if dir := os.Getenv(s.Env); dir != "" && s.Complete(dir) {
+		return dir, nil
+	}
+	root, err := s.root()
+	if err != nil {
+		return "", err
+	}
+	if o.Dir == "" {
+		o.Dir = filepath.Join(root, ".cache", s.Dir)
+	}
+	if o.Log == nil {
+		o.Log = os.Stderr
+	}
+	want, err := s.stamp(root)
+	if err != nil {
+		return "", err
+	}
+	if s.current(o.Dir, want) {
+		return o.Dir, nil
+	}
+	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+		return "", fmt.Errorf("create the directory of %s: %w", s.What, err)
+	}
+	unlock, err := lock(filepath.Join(o.Dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if s.current(o.Dir, want) { // built by another process while this one waited for the lock
+		return o.Dir, nil
+	}
+	for _, module := range s.Modules {
+		if err := s.build(ctx, filepath.Join(root, module), o); err != nil {
+			return "", err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(o.Dir, stampFile), []byte(want+"\n"), 0o644); err != nil {
+		return "", fmt.Errorf("record what %s was built from: %w", s.What, err)
+	}
+	return o.Dir, nil
+}
+
+// build compiles a module's tools into the directory. Everything is first written beside its files, so that a build
+// that is interrupted leaves no half-written binary under a final name.
+func (s *Set) build(ctx context.Context, module string, o Options) error {
+	flags, about := []string{"-ldflags", "-s -w"}, filepath.Base(module)
+	if s.Flags != nil {
+		var err error
+		if flags, about, err = s.Flags(ctx, module); err != nil {
+			return err
+		}
+	}
+	stage, err := os.MkdirTemp(o.Dir, "building-")
+	if err != nil {
+		return fmt.Errorf("create the build's directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(stage) }()
+
+	fmt.Fprintf(o.Log, "Building %s (%s) into %s: %s, once.\n", s.What, about, o.Dir, s.Takes)
+	started := time.Now()
+	c := Compilation{Dir: module, Package: "tool", Out: stage + string(filepath.Separator),
+		Flags: append([]string{"-trimpath"}, flags...), Log: o.Log}
+	if err := c.Run(ctx); err != nil {
+		return fmt.Errorf("build %s in %s: %w", s.What, module, err)
+	}
+	if err := s.install(stage, o.Dir); err != nil {
+		return err
+	}
+	fmt.Fprintf(o.Log, "Built %s (%s) in %s.\n", s.What, about, time.Since(started).Round(time.Second))
+	return nil
+}
+
+// install renames the built files into dir.
+func (s *Set) install(stage, dir string) error {
+	files, err := os.ReadDir(stage)
+	if err != nil {
+		return fmt.Errorf("install %s: %w", s.What, err)
+	}
+	for _, file := range files {
+		name := file.Name()
+		for final, others := range s.Built {
+			for _, other := range others {
+				if name == other {
+					name = final
+				}
+			}
+		}
+		if err := os.Rename(filepath.Join(stage, file.Name()), filepath.Join(dir, name)); err != nil {
+			return fmt.Errorf("install %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// Complete reports whether a directory has all binaries.
+func (s *Set) Complete(dir string) bool {
+	for _, name := range s.Names {
+		info, err := os.Stat(filepath.Join(dir, name))
+		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Set) current(dir, want string) bool {
+	got, err := os.ReadFile(filepath.Join(dir, stampFile))
+	return err == nil && strings.TrimSpace(string(got)) == want && s.Complete(dir)
+}
+
+// stamp is a hash over the pins; the files' names go in too, so that moving lines between them changes it.
+func (s *Set) stamp(root string) (string, error) {
+	sum := sha256.New()
+	for _, module := range s.Modules {
+		for _, name := range []string{"go.mod", "go.sum"} {
+			content, err := os.ReadFile(filepath.Join(root, module, name))
+			if err != nil {
+				return "", fmt.Errorf("read the pinned versions of %s: %w", s.What, err)
+			}
+			fmt.Fprintf(sum, "%s %d\n", name, len(content))
+			sum.Write(content)
+		}
+	}
+	return hex.EncodeToString(sum.Sum(nil)), nil
+}
+
+// root is the nearest directory, from the working directory upwards, that has the set's first module.
+func (s *Set) root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: %w", err)
+	}
+	pins := filepath.Join(s.Modules[0], "go.mod")
+	for {
+		if _, err := os.Stat(filepath.Join(dir, pins)); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", fmt.Errorf("%s is in no parent of the working directory: run inside the repository, or set %s to a "+
+				"directory with %s", pins, s.Env, strings.Join(s.Names, ", "))
+		}
+		dir = parent
+	}
+}
+
+// lock takes an advisory lock that the kernel drops when the process ends.
+func lock(path string) (func(), error) {
+	file, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open the build's lock: %w", err)
+	}
+	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX); err != nil {
+		return nil, errors.Join(fmt.Errorf("take the build's lock: %w", err), file.Close())
+	}
+	return func() { _ = file.Close() }, nil
+}
