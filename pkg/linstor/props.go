@@ -13,6 +13,9 @@ const (
 	PropUname = "NodeUname"
 	// PropAutoplace on a node set to false keeps new copies of volumes away; what is there stays.
 	PropAutoplace = "AutoplaceTarget"
+	// TopologyPrefix begins the properties of a node that say where it is. What follows is the key of a Node label; the
+	// CSI driver makes it a topology key (its flag --property-namespace).
+	TopologyPrefix = "Aux/topology/"
 	// AuxPrefix begins every property that is the operator's own note on an object. LINSTOR takes any value under Aux/.
 	AuxPrefix = "Aux/storage.linstor.dev/"
 	// PropNodeUID is on a node that the operator registered: the UID of its Kubernetes Node.

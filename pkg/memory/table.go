@@ -136,6 +136,8 @@ func objectItems() []Item {
 		{resources.AnnotationCredentialsVersion, "which version of the database's credentials is in the configuration",
 			"controller", "when a credential changes"},
 		{resources.AnnotationSigningKeyVersion, "the key that a module loader signs with", "module", "with the pod"},
+		{resources.AnnotationTopologyKeys, "the keys that a node's CSI driver was started with", "volumedriver",
+			"with the pod"},
 		{drift.AnnotationAdmitted, "what a policy of the Kubernetes cluster made of a workload or Service",
 			"the writer of objects", "when it is applied again"},
 	}

@@ -84,6 +84,9 @@ const (
 	// AnnotationSigningKeyVersion on the module loaders' pods changes with the signing key and its certificate, so that
 	// another key restarts them. It is a hash: a private key cannot be guessed, as a password could be.
 	AnnotationSigningKeyVersion = v1alpha1.Prefix + "signing-key-version"
+	// AnnotationTopologyKeys on the CSI driver's pods on the nodes are spec.volumes.topologyKeys: other keys restart the
+	// pods.
+	AnnotationTopologyKeys = v1alpha1.Prefix + "topology-keys"
 	// AnnotationSpecHash on a workload or Service changes with what its builder says. It shows what a comparison field by
 	// field cannot: that something which was set before is not set any more.
 	AnnotationSpecHash = v1alpha1.Prefix + "spec-hash"

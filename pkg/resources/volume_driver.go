@@ -3,6 +3,8 @@ package resources
 import (
 	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -219,6 +221,10 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 	}
 	ds := daemonSet(p, v1alpha1.ComponentDriverNode, q.DriverName(), v1alpha1.LabelPlatform, q.Key(), update, pod)
 	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: text.Digest(ds.Spec.Template)}
+	if keys := p.Spec.Volumes.TopologyKeys; len(keys) > 0 {
+		// The driver says where its node is only when it registers with the kubelet, once in its pod's life.
+		ds.Spec.Template.Annotations[AnnotationTopologyKeys] = strings.Join(slices.Sorted(slices.Values(keys)), ",")
+	}
 	stamp(ds, ds.Spec)
 	return ds
 }

@@ -146,6 +146,7 @@ storagePools:
 const driver = `
 volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
+  topologyKeys: [example.com/zone]
   storageClasses:
   - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,
      allowVolumeExpansion: true, reclaimPolicy: Delete, volumeBindingMode: WaitForFirstConsumer,
@@ -229,17 +230,20 @@ var goodValues = map[string][]any{
 	"storagePools[].devices.match[].path":           {"/dev/sdb"},
 	"database.etcd.endpoints":                       nil,
 	"database.etcd.endpoints[]":                     nil,
-	"volumes.storageClasses":                        {tree(`[{name: other}]`)},
-	"volumes.storageClasses[].name":                 {"renamed"},
-	"volumes.storageClasses[].mountOptions":         {list("nodiratime")},
-	"volumes.storageClasses[].mountOptions[]":       {"nodiratime"},
-	"database.etcd.credentialsSecret":               {"linstor-db"},
-	"database.postgresql.credentialsSecret":         {"linstor-db-copy"},
-	"database.postgresql.host":                      {"localhost"},
-	"database.mariadb.host":                         {"localhost"},
-	"database.postgresql.sslMode":                   {"disable"},
-	"database.mariadb.credentialsSecret":            {"linstor-db-copy"},
-	"database.mariadb.sslMode":                      {"disable"},
+	"volumes.topologyKeys": {list("example.com/rack"),
+		list("example.com/zone", "example.com/rack")},
+	"volumes.topologyKeys[]":                  {"example.com/rack"},
+	"volumes.storageClasses":                  {tree(`[{name: other}]`)},
+	"volumes.storageClasses[].name":           {"renamed"},
+	"volumes.storageClasses[].mountOptions":   {list("nodiratime")},
+	"volumes.storageClasses[].mountOptions[]": {"nodiratime"},
+	"database.etcd.credentialsSecret":         {"linstor-db"},
+	"database.postgresql.credentialsSecret":   {"linstor-db-copy"},
+	"database.postgresql.host":                {"localhost"},
+	"database.mariadb.host":                   {"localhost"},
+	"database.postgresql.sslMode":             {"disable"},
+	"database.mariadb.credentialsSecret":      {"linstor-db-copy"},
+	"database.mariadb.sslMode":                {"disable"},
 }
 
 // noGoodValue are fields of which no other value is valid in a cluster that exists, with the reason.

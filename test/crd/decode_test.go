@@ -22,6 +22,7 @@ version: 1.35.3
 images: {registry: quay.io/x, pullSecrets: [a]}
 volumes:
   driver: {mode: Managed, kubeletDirectory: /a}
+  topologyKeys: [topology.kubernetes.io/zone]
   storageClasses:
   - {name: fast, storagePools: [ssd], replicas: 3, remoteAccess: ReplicasOnly, fsType: xfs, default: true,
      allowVolumeExpansion: false, reclaimPolicy: Retain, volumeBindingMode: Immediate, mountOptions: [noatime],

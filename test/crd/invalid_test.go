@@ -155,6 +155,9 @@ var invalidSpecs = []invalid{
 	{"kubelet directory at the root", `volumes: {driver: {kubeletDirectory: /}}`,
 		"spec.volumes.driver.kubeletDirectory", "absolute path"},
 
+	{"topology key that is no label", `volumes: {topologyKeys: ["a b"]}`, "spec.volumes.topologyKeys", "should match"},
+	{"topology key of the driver", `volumes: {topologyKeys: [linbit.com/hostname]}`, "spec.volumes.topologyKeys",
+		"the driver's own key"},
 	{"classes without the driver", `volumes: {storageClasses: [{name: fast}]}`, "spec.volumes.storageClasses",
 		"set volumes.driver.mode to Managed"},
 	{"two default classes", classes(`{name: fast, default: true}, {name: slow, default: true}`),

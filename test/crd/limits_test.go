@@ -29,7 +29,8 @@ func largestSpec() string {
 		numbered(long(126)+"%d", 16) + "], parameters: {" +
 		numbered("property.linstor.csi.linbit.com/Aux/"+long(30)+"%d: v", 32) + "}}"
 	return "version: 1.33.9999\n" +
-		"volumes: {driver: {mode: Managed, kubeletDirectory: /" + long(254) + "}, storageClasses: [" +
+		"volumes: {driver: {mode: Managed, kubeletDirectory: /" + long(254) + "}, topologyKeys: [" +
+		numbered(long(198)+"%d", 8) + "], storageClasses: [" +
 		numbered(class, 32) + "]}\n" +
 		"images: {registry: " + long(255) + ", pullSecrets: [" + numbered(long(251)+"%d", 10) + "]}\n" +
 		"nodes: {" + selector + ", " + properties + ", minReady: 100%, tolerations: [" +

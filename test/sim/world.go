@@ -130,6 +130,24 @@ func (w *World) NodeStatus(name string) (connectionStatus string, flags []string
 	return ctl.status(n), n.flagNames()
 }
 
+// NodeProperties are those of a LINSTOR node that begin with a prefix, which is left out; none while no controller
+// runs or it does not know the node.
+func (w *World) NodeProperties(name, prefix string) map[string]string {
+	w.lock()
+	defer w.mu.Unlock()
+	out := map[string]string{}
+	ctl := w.serving()
+	if ctl == nil || ctl.db.nodes[key(name)] == nil {
+		return out
+	}
+	for k, v := range ctl.db.nodes[key(name)].props {
+		if rest, found := strings.CutPrefix(k, prefix); found {
+			out[rest] = v
+		}
+	}
+	return out
+}
+
 // Impostors returns the LINSTOR nodes in whose name the running controller is connected to a satellite that says it is
 // another, and what that one says.
 func (w *World) Impostors() map[string]string {

@@ -117,6 +117,10 @@ func (m machines) StartController(c kubelet.ControllerConfig) (kubelet.Process, 
 
 func (m machines) Healthy() bool { return m.linstor.healthy() }
 
+func (m machines) Topology(node string) map[string]string {
+	return m.world.NodeProperties(node, "Aux/topology/")
+}
+
 func (m machines) NodeOnline(node string) bool {
 	status, _ := m.world.NodeStatus(node)
 	return status == "ONLINE"

@@ -128,6 +128,7 @@ func judge(s *cluster.Snapshot, m *cluster.Member) {
 	}
 	m.Problem = problemOf(s, m)
 	registration.NotePlacement(&s.Facts, m)
+	registration.NoteTopology(s, m)
 	if p := selection.TaintNote(&s.Facts, m); p != nil {
 		m.Notes = append(m.Notes, p)
 	}

@@ -228,6 +228,11 @@ func registrationWith(s *cluster.Snapshot, m, next *cluster.Member) Registration
 func NodeProperties(s *cluster.Snapshot, m, next *cluster.Member, want []linstor.Interface) map[string]string {
 	props := map[string]string{}
 	maps.Copy(props, s.Target.Spec.Nodes.Properties)
+	for _, key := range s.Target.Spec.Volumes.TopologyKeys {
+		if value := m.Node.Labels[key]; value != "" {
+			props[linstor.TopologyPrefix+key] = value
+		}
+	}
 	props[linstor.PropNodeUID] = string(m.Node.UID) // a node that joined anew on the same machine has another
 	if machine := cmp.Or(m.Property(memory.SystemUUID), m.Node.Status.NodeInfo.SystemUUID); machine != "" {
 		props[memory.SystemUUID] = machine

@@ -3,6 +3,8 @@ package registration_test
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -228,6 +230,54 @@ func TestTaskProblem(t *testing.T) {
 			}
 			if p.Reason != tc.reason || p.Hold != tc.hold || p.Pool != "ssd-entry" {
 				t.Errorf("got %+v", p)
+			}
+		})
+	}
+}
+
+// TestTopology: the labels that the spec names are properties of the node, follow the Node, and are named where they
+// lack.
+func TestTopology(t *testing.T) {
+	const key = "topology.kubernetes.io/zone"
+	for _, tc := range []struct {
+		name, label, have string
+		set               map[string]string
+		del               []string
+		note              bool
+	}{
+		{"new", "a", "", map[string]string{linstor.TopologyPrefix + key: "a"}, nil, false},
+		{"as wanted", "a", "a", nil, nil, false},
+		{"the Node has moved", "b", "a", map[string]string{linstor.TopologyPrefix + key: "b"}, nil, false},
+		{"no label any more", "", "a", nil, []string{linstor.TopologyPrefix + key}, true},
+		{"no label", "", "", nil, nil, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 2)
+			w.Cluster.Spec.Volumes.TopologyKeys = []string{key}
+			w.Accept()
+			for _, n := range w.Kube.Nodes {
+				n.Labels[key] = "a"
+			}
+			w.KubeNode("n02").Labels[key] = tc.label
+			if tc.have != "" {
+				n := w.Linstor.View.Nodes["n02"]
+				change := linstor.Diff(n.Properties, registration.NodeProperties(w.Snapshot(), w.Snapshot().MemberByName("n02"),
+					nil, registration.WantedInterfaces(w.Snapshot().MemberByName("n02"))))
+				maps.Copy(n.Properties, change.Set)
+				n.Properties[linstor.TopologyPrefix+key] = tc.have
+				n.Properties[linstor.PropKeys] = strings.Replace(n.Properties[linstor.PropKeys], "[", `["`+linstor.TopologyPrefix+
+					key+`",`, 1)
+			}
+			s := w.Snapshot()
+			m := s.MemberByName("n02")
+			r := registration.WantedRegistration(s, m)
+			delete(r.Props.Set, linstor.PropKeys)
+			if !maps.Equal(r.Props.Set, tc.set) || !slices.Equal(r.Props.Delete, tc.del) {
+				t.Errorf("set %v, delete %v", r.Props.Set, r.Props.Delete)
+			}
+			noted := slices.ContainsFunc(m.Notes, func(p *cluster.Problem) bool { return p.Reason == "TopologyLabelMissing" })
+			if noted != tc.note {
+				t.Errorf("notes %v", m.Notes)
 			}
 		})
 	}

@@ -99,6 +99,25 @@ func NotePlacement(s *cluster.Facts, m *cluster.Member) {
 		"LINSTOR cannot be told whether it may place copies on the node, or evict it: " + err.Error())})
 }
 
+// NoteTopology names the labels of spec.volumes.topologyKeys that a member lacks: copies that are to be in several
+// zones are not placed on it, and a volume that is bound to a zone is not used there.
+func NoteTopology(s *cluster.Snapshot, m *cluster.Member) {
+	if s.Target == nil || !m.Selected {
+		return
+	}
+	var lacks []string
+	for _, key := range s.Target.Spec.Volumes.TopologyKeys {
+		if m.Node.Labels[key] == "" {
+			lacks = append(lacks, key)
+		}
+	}
+	if len(lacks) > 0 {
+		m.Notes = append(m.Notes, &cluster.Problem{Reason: "TopologyLabelMissing", Message: text.OneLine(
+			"the Node lacks the label " + strings.Join(lacks, ", ") + " of spec.volumes.topologyKeys: label it, so that " +
+				"LINSTOR and Kubernetes know where it is")})
+	}
+}
+
 // place writes the properties of a member that keep it out of LINSTOR's own decisions, or takes them back. What is to
 // be written is worked out once more on the node as it is then: a look that is a little old could take the operator's
 // own value for the user's, and keep it for ever.

@@ -142,6 +142,8 @@ func volumeFields() []Field {
 		{"volumes.driver.mode", ClassAtNextAssess, driver,
 			"the CSI driver is started, or removed once no PersistentVolume needs it"},
 		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes are restarted"},
+		{"volumes.topologyKeys[]", ClassRolling, states(fsm.NodeRegistration, fsm.VolumeDriver),
+			"nodes get the labels as properties in LINSTOR; the CSI driver's pods on the nodes are restarted"},
 		{"volumes.storageClasses[].name", ClassAtNextAssess, driver, "an entry more is a new StorageClass; that of an " +
 			"entry less goes once no PersistentVolume is of it"},
 		{"volumes.storageClasses[].default", ClassAtNextAssess, driver, "the StorageClass becomes the default, unless " +

@@ -39,7 +39,7 @@ func shortage(s *cluster.Snapshot, e *volumespec.StorageClassSpec) string {
 		}
 	}
 	if len(able) >= want {
-		return ""
+		return crowded(s.Linstor.View, e, able, want)
 	}
 	message := fmt.Sprintf("%s, and %s can take one",
 		text.Amount(want, "replica needs a node", "replicas need as many nodes"), text.NodesOf(len(able)))
@@ -50,6 +50,50 @@ func shortage(s *cluster.Snapshot, e *volumespec.StorageClassSpec) string {
 		message += "; " + why + ": " + text.QuoteList(unfit[why])
 	}
 	return message
+}
+
+// crowded says why nodes that could take a copy each are not where the copies may be; "" if they are. What a parameter
+// says with a value (key=value) is left to LINSTOR.
+func crowded(v *linstor.View, e *volumespec.StorageClassSpec, able []string, want int) string {
+	for _, p := range []struct {
+		parameter, words string
+		enough           func(sizes []int) bool
+	}{
+		{"replicasOnDifferent", "a value of its own", func(sizes []int) bool { return len(sizes) >= want }},
+		{"replicasOnSame", "one value", func(sizes []int) bool { return slices.Max(sizes) >= want }},
+	} {
+		for _, key := range strings.Fields(string(e.Parameters[p.parameter])) {
+			if strings.Contains(key, "=") {
+				continue
+			}
+			if !strings.HasPrefix(key, "Aux/") {
+				key = linstor.TopologyPrefix + key
+			}
+			nodes := map[string]int{}
+			for _, name := range able {
+				if value, ok := v.Node(name).Properties[key]; ok {
+					nodes[value]++
+				}
+			}
+			if len(nodes) == 0 || !p.enough(slices.Collect(maps.Values(nodes))) {
+				return fmt.Sprintf("%s wants %s of the property %s for %s: the %s that can take one have %s", p.parameter,
+					p.words, key, text.Amount(want, "replica", "replicas"), text.NodesOf(len(able)), valuesOf(nodes))
+			}
+		}
+	}
+	return ""
+}
+
+// valuesOf lists values with the number of nodes that have each.
+func valuesOf(nodes map[string]int) string {
+	var out []string
+	for _, value := range slices.Sorted(maps.Keys(nodes)) {
+		out = append(out, fmt.Sprintf("%q (%d)", value, nodes[value]))
+	}
+	if len(out) == 0 {
+		return "none"
+	}
+	return strings.Join(out, ", ")
 }
 
 // unfitNode says why LINSTOR places no copy on a node; "" if it may.

@@ -1,6 +1,7 @@
 package storageclass_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -152,6 +153,15 @@ func TestAClassWithoutAnEntry(t *testing.T) {
 	}
 }
 
+// zones gives the nodes their zones.
+func zones(of ...string) func(*clustertest.World) {
+	return func(w *clustertest.World) {
+		for i, zone := range of {
+			w.Linstor.View.Nodes[fmt.Sprintf("n%02d", i+1)].Properties[linstor.TopologyPrefix+"zone"] = zone
+		}
+	}
+}
+
 // TestShortage: LINSTOR says of everything "Not enough available nodes".
 func TestShortage(t *testing.T) {
 	node := func(w *clustertest.World, name string) *linstor.Node { return w.Linstor.View.Nodes[name] }
@@ -195,6 +205,22 @@ func TestShortage(t *testing.T) {
 		{"encryption without a passphrase", with(func(e *volumespec.StorageClassSpec) {
 			e.Parameters = map[string]volumespec.ParameterValue{"layerList": "drbd luks storage"}
 		}), func(*clustertest.World) {}, []string{"set spec.controller.passphraseSecret"}},
+		{"a zone for each", with(func(e *volumespec.StorageClassSpec) {
+			e.Replicas, e.Parameters = 2, map[string]volumespec.ParameterValue{"replicasOnDifferent": "zone"}
+		}), zones("a", "a", "b"), nil},
+		{"too few zones", with(func(e *volumespec.StorageClassSpec) {
+			e.Parameters = map[string]volumespec.ParameterValue{"replicasOnDifferent": "zone"}
+		}), zones("a", "a", "b"), []string{"replicasOnDifferent wants a value of its own of the property Aux/topology/" +
+			`zone for 3 replicas: the 3 nodes that can take one have "a" (2), "b" (1)`}},
+		{"no zones", with(func(e *volumespec.StorageClassSpec) {
+			e.Parameters = map[string]volumespec.ParameterValue{"replicasOnSame": "Aux/rack"}
+		}), func(*clustertest.World) {}, []string{"wants one value of the property Aux/rack", "have none"}},
+		{"room in one zone", with(func(e *volumespec.StorageClassSpec) {
+			e.Replicas, e.Parameters = 2, map[string]volumespec.ParameterValue{"replicasOnSame": "zone"}
+		}), zones("a", "b", "b"), nil},
+		{"no room in any zone", with(func(e *volumespec.StorageClassSpec) {
+			e.Parameters = map[string]volumespec.ParameterValue{"replicasOnSame": "zone"}
+		}), zones("a", "b", "b"), []string{"replicasOnSame wants one value"}},
 		{"LINSTOR is silent", with(func(e *volumespec.StorageClassSpec) { e.Replicas = 7 }),
 			func(w *clustertest.World) { w.Silent(nil) }, nil},
 	} {

@@ -1,6 +1,7 @@
 package volumedriver_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -205,6 +207,14 @@ func TestWhyANodeHasNoDriver(t *testing.T) {
 		{"another driver", func(w *clustertest.World) {
 			w.Kube.Driver.Nodes["n02"] = cluster.DriverNode{NodeID: "other", TopologyKeys: []string{resources.DriverTopology}}
 		}, "DriverNotRegistered", "under the node name other", ""},
+		{"no zone", func(w *clustertest.World) {
+			w.Cluster.Spec.Volumes.TopologyKeys = []string{"zone"}
+			w.Accept()
+			w.KubeNode("n02").Labels["zone"] = "a"
+			s := w.Snapshot()
+			m := s.MemberByName("n02")
+			maps.Copy(m.Linstor.Properties, registration.WantedRegistration(s, m).Props.Set)
+		}, "DriverNotRegistered", "without the topology key zone, because the label came after", ""},
 		{"no topology", func(w *clustertest.World) {
 			w.Kube.Driver.Nodes["n02"] = cluster.DriverNode{NodeID: "n02"}
 		}, "DriverNotRegistered", "without the topology key", ""},

@@ -99,7 +99,21 @@ func Registered(f *cluster.Facts, m *cluster.Member) bool {
 		return true
 	}
 	n, ok := f.Kube.Driver.Nodes[m.Name]
-	return ok && n.NodeID == m.Name && n.Located()
+	return ok && n.NodeID == m.Name && n.Located() && lackingKey(f, m, n) == ""
+}
+
+// lackingKey is the first key of spec.volumes.topologyKeys that the member has the label of, and under which its
+// kubelet does not know it; "" if there is none. Such a volume could not be bound to the node's zone.
+func lackingKey(f *cluster.Facts, m *cluster.Member, n cluster.DriverNode) string {
+	if !Wanted(f) {
+		return ""
+	}
+	for _, key := range f.Target.Spec.Volumes.TopologyKeys {
+		if m.Node.Labels[key] != "" && !slices.Contains(n.TopologyKeys, key) {
+			return key
+		}
+	}
+	return ""
 }
 
 // Problem is what hinders the driver on a member; nil if nothing is known to.
@@ -115,6 +129,13 @@ func Problem(m *cluster.Member) *cluster.Problem {
 	return p
 }
 
+func podName(m *cluster.Member) string {
+	if m.DriverPod == nil {
+		return "of it"
+	}
+	return m.DriverPod.Name
+}
+
 // NotRegistered explains a driver that runs on a member and that its kubelet does not have.
 func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	p := &cluster.Problem{Reason: "DriverNotRegistered"}
@@ -122,6 +143,10 @@ func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	case ok && n.NodeID != m.Name:
 		p.Message = fmt.Sprintf("its kubelet has CSI driver %s under the node name %s: another installation of the driver "+
 			"runs there", resources.DriverName, n.NodeID)
+	case ok && n.Located():
+		p.Message = text.OneLine(fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s, because the label "+
+			"came after the driver's pod: kubectl -n %s delete pod %s makes it register anew; what is mounted stays mounted",
+			resources.DriverName, lackingKey(f, m, n), v1alpha1.WorkloadNamespace, podName(m)))
 	case ok:
 		p.Message = fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s", resources.DriverName,
 			resources.DriverTopology)

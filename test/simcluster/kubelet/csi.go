@@ -79,7 +79,8 @@ func beginRegistrar(ctx context.Context, d *Driver, run *podRun, c *corev1.Conta
 		return idleTask{}, nil // it waits for a kubelet that never looks there
 	}
 	plugin, _, _ := strings.Cut(path, "/")
-	id, segments := run.node, map[string]string{hostnameTopology: run.node}
+	id, segments := run.node, d.opts.Machines.Topology(run.node)
+	segments[hostnameTopology] = run.node
 	if d.opts.CSI != nil {
 		info, refused := storageOf(d).nodeInfo(ctx, run)
 		if refused != nil {

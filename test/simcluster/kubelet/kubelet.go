@@ -84,6 +84,8 @@ type Machines interface {
 	StartController(c ControllerConfig) (Process, error)
 	Healthy() bool               // the controller's /health answers 200
 	NodeOnline(node string) bool // the controller is connected to the node's satellite
+	// Topology is what the CSI driver tells the kubelet of where the node is, from LINSTOR's properties of it.
+	Topology(node string) map[string]string
 }
 
 // Options of a Driver. Config and Machines are required.

@@ -16,6 +16,18 @@ type VolumesSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Driver VolumeDriverSpec `json:"driver,omitzero"`
+	// topologyKeys are keys of Node labels that say where a node is, up to 8. Their values become properties of the LINSTOR nodes
+	// (Aux/topology/KEY), after which replicasOnSame and replicasOnDifferent place copies, and topology keys of the CSI driver. Each
+	// member should have all of these labels; the status names one that lacks one. Default: none: the driver knows nodes by name only.
+	// Example: [topology.kubernetes.io/zone].
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=200
+	// +kubebuilder:validation:items:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule="!('linbit.com/hostname' in self)",message="topologyKeys: linbit.com/hostname is the driver's own key, which every node has: remove it"
+	TopologyKeys []string `json:"topologyKeys,omitempty"`
 	// storageClasses are the StorageClasses that the operator makes, up to 32. One that somebody else made is never changed. An
 	// entry that is removed takes its StorageClass along once no PersistentVolume is of it. They need the driver's mode Managed.
 	// Default: none. Example: [{name: replicated, storagePools: [ssd], replicas: 2, default: true}].

@@ -62,6 +62,11 @@ func (in *VolumeDriverSpec) DeepCopy() *VolumeDriverSpec {
 func (in *VolumesSpec) DeepCopyInto(out *VolumesSpec) {
 	*out = *in
 	out.Driver = in.Driver
+	if in.TopologyKeys != nil {
+		in, out := &in.TopologyKeys, &out.TopologyKeys
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.StorageClasses != nil {
 		in, out := &in.StorageClasses, &out.StorageClasses
 		*out = make([]StorageClassSpec, len(*in))
