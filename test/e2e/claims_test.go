@@ -33,14 +33,14 @@ func withDriver(t *testing.T, nodes int) claimEnv {
 	return e
 }
 
-func (e claimEnv) create(o client.Object) {
+func create(e *env, o client.Object) {
 	e.T.Helper()
 	if err := e.Client().Create(e.Ctx, o); err != nil {
 		e.T.Fatalf("create %T %s: %v", o, o.GetName(), err)
 	}
 }
 
-func (e claimEnv) remove(o client.Object) {
+func remove(e *env, o client.Object) {
 	e.T.Helper()
 	if err := e.Client().Delete(e.Ctx, o); err != nil {
 		e.T.Fatalf("delete %T %s: %v", o, o.GetName(), err)
@@ -48,7 +48,7 @@ func (e claimEnv) remove(o client.Object) {
 }
 
 // gone waits until an object is not there any more.
-func (e claimEnv) gone(o client.Object) {
+func gone(e *env, o client.Object) {
 	e.T.Helper()
 	e.Eventually(fmt.Sprintf("%T %s is gone", o, o.GetName()), func() error {
 		err := e.Client().Get(e.Ctx, client.ObjectKeyFromObject(o), o)
@@ -62,7 +62,7 @@ func (e claimEnv) gone(o client.Object) {
 func (e claimEnv) class(name string, mode storagev1.VolumeBindingMode, parameters map[string]string) {
 	e.T.Helper()
 	parameters["storagePool"], parameters["resourceGroup"] = "ssd", name
-	e.create(&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: resources.DriverName,
+	create(e.env, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}, Provisioner: resources.DriverName,
 		VolumeBindingMode: &mode, AllowVolumeExpansion: ptr.To(true), Parameters: parameters})
 }
 
@@ -73,7 +73,7 @@ func (e claimEnv) claim(name, class, size string) *corev1.PersistentVolumeClaim 
 			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			Resources: corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{
 				corev1.ResourceStorage: resource.MustParse(size)}}}}
-	e.create(c)
+	create(e.env, c)
 	return c
 }
 
@@ -92,7 +92,7 @@ func (e claimEnv) pod(name, claim, node string, steps ...string) *corev1.Pod {
 	if node != "" {
 		p.Spec.NodeSelector = map[string]string{corev1.LabelHostname: node}
 	}
-	e.create(p)
+	create(e.env, p)
 	return p
 }
 
@@ -185,8 +185,8 @@ func TestClaim(t *testing.T) {
 	writer := e.pod("writer", c.Name, "", "write /data/greeting hello", "hold")
 	e.phase(writer, corev1.PodRunning)
 	e.grow(c, "128Mi")
-	e.remove(writer)
-	e.gone(writer)
+	remove(e.env, writer)
+	gone(e.env, writer)
 
 	// On each node in turn, those without a copy included.
 	for _, node := range []string{"n1", "n2", "n3"} {
@@ -195,11 +195,11 @@ func TestClaim(t *testing.T) {
 		if got := said(reader); got != "131072\nhello" {
 			t.Errorf("the pod on %s read %q", node, got)
 		}
-		e.remove(reader)
-		e.gone(reader)
+		remove(e.env, reader)
+		gone(e.env, reader)
 	}
-	e.remove(c)
-	e.gone(pv)
+	remove(e.env, c)
+	gone(e.env, pv)
 	e.nothingLeft(name, "replicated")
 }
 
@@ -259,15 +259,15 @@ func TestClaimOnTheNodeOfItsPod(t *testing.T) {
 	if held := e.Sim.World().Volumes().Data(pv.Spec.CSI.VolumeHandle); !slices.Equal(held, []string{"n2"}) {
 		t.Errorf("copies on %v", held)
 	}
-	e.remove(writer)
+	remove(e.env, writer)
 	reader := e.pod("reader", c.Name, "", "read /data/greeting")
 	e.phase(reader, corev1.PodSucceeded)
 	if said(reader) != "hello" || reader.Spec.NodeName != "n2" {
 		t.Errorf("the pod on %s read %q", reader.Spec.NodeName, said(reader))
 	}
-	e.remove(reader)
-	e.remove(c)
-	e.gone(pv)
+	remove(e.env, reader)
+	remove(e.env, c)
+	gone(e.env, pv)
 	e.nothingLeft(pv.Spec.CSI.VolumeHandle, "local")
 }
 
@@ -288,8 +288,8 @@ func TestClaimThatCannotBe(t *testing.T) {
 	if held := e.Sim.World().Volumes().Data(pv.Spec.CSI.VolumeHandle); len(held) != 3 {
 		t.Errorf("copies on %v", held)
 	}
-	e.remove(c)
-	e.gone(pv)
+	remove(e.env, c)
+	gone(e.env, pv)
 	e.nothingLeft(pv.Spec.CSI.VolumeHandle, "too-many")
 	if err := e.Client().Get(e.Ctx, client.ObjectKeyFromObject(c), c); !apierrors.IsNotFound(err) {
 		t.Errorf("the claim: %v", err)

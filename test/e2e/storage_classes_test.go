@@ -58,22 +58,7 @@ func (e *env) classWith(name, what string, as func(*storagev1.StorageClass) bool
 
 func noClass(e *env, name string) {
 	e.T.Helper()
-	e.Eventually("StorageClass "+name+" is gone", func() error {
-		if _, err := liveClass(e, name); client.IgnoreNotFound(err) != nil {
-			return err
-		} else if err == nil {
-			return fmt.Errorf("it is there")
-		}
-		return nil
-	})
-}
-
-// create makes an object as the administrator.
-func create(e *env, o client.Object) {
-	e.T.Helper()
-	if err := e.Client().Create(e.Ctx, o); err != nil {
-		e.T.Fatal(err)
-	}
+	gone(e, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: name}})
 }
 
 // volumeOf is a PersistentVolume of a StorageClass.
@@ -85,14 +70,6 @@ func volumeOf(name, class string) *corev1.PersistentVolume {
 		PersistentVolumeSource: corev1.PersistentVolumeSource{
 			CSI: &corev1.CSIPersistentVolumeSource{Driver: resources.DriverName, VolumeHandle: name}},
 	}}
-}
-
-// removeVolume deletes a PersistentVolume.
-func removeVolume(e *env, v *corev1.PersistentVolume) {
-	e.T.Helper()
-	if err := e.Client().Delete(e.Ctx, v); err != nil {
-		e.T.Fatal(err)
-	}
 }
 
 func setClasses(entries ...volumespec.StorageClassSpec) func(*v1alpha1.StorageCluster) {
@@ -186,7 +163,7 @@ func TestAClassThatVolumesAreOf(t *testing.T) {
 	if uid() != before {
 		t.Error("the StorageClass was made anew under its volume")
 	}
-	removeVolume(e, volume)
+	remove(e, volume)
 	noClass(e, "fast")
 	e.classesSay("NotWanted", "is empty")
 }

@@ -82,7 +82,7 @@ func TestVolumeDriver(t *testing.T) {
 	if got := e.driverObjects(); len(got) != 3 {
 		t.Errorf("left of a driver that a volume needs: %v", got)
 	}
-	removeVolume(e, volume)
+	remove(e, volume)
 	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
 	if got := e.driverObjects(); len(got) > 0 {
 		t.Errorf("left of a driver that nobody needs: %v", got)

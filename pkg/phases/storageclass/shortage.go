@@ -13,10 +13,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// shortage says why LINSTOR could not place a volume of an entry now; "" if it could, or if it is not known. LINSTOR
-// itself says of everything "Not enough available nodes" (linstor-server 1.34, CtrlRscAutoPlaceApiCallHandler), and
-// only once somebody wants a volume.
-func shortage(s *cluster.Snapshot, e *volumespec.StorageClassSpec) string {
+// shortage says why LINSTOR could not place a volume of an entry on the nodes; "" if it could, or if that is not
+// known. LINSTOR itself says of everything "Not enough available nodes" (linstor-server 1.34,
+// CtrlRscAutoPlaceApiCallHandler), and only once somebody wants a volume.
+func shortage(s *cluster.Snapshot, nodes []*linstor.Node, e *volumespec.StorageClassSpec) string {
 	layers := strings.Fields(string(e.Parameters["layerList"]))
 	if slices.Contains(layers, "luks") && s.Target.Spec.Controller.PassphraseSecret == "" {
 		return "layerList has luks, for which LINSTOR needs a passphrase: set spec.controller.passphraseSecret"
@@ -27,11 +27,7 @@ func shortage(s *cluster.Snapshot, e *volumespec.StorageClassSpec) string {
 	want := int(resources.Replicas(e))
 	var able []string
 	unfit := map[string][]string{}
-	for _, key := range slices.Sorted(maps.Keys(s.Linstor.View.Nodes)) {
-		n := s.Linstor.View.Nodes[key]
-		if n.Type != linstor.TypeSatellite {
-			continue
-		}
+	for _, n := range nodes {
 		if why := unfitNode(n, e.StoragePools, layers); why != "" {
 			unfit[why] = append(unfit[why], n.Name)
 		} else {
@@ -50,6 +46,21 @@ func shortage(s *cluster.Snapshot, e *volumespec.StorageClassSpec) string {
 		message += "; " + why + ": " + text.QuoteList(unfit[why])
 	}
 	return message
+}
+
+// satellites are the LINSTOR nodes that could have copies at all, by name: one list for all entries, since there may
+// be a thousand nodes. None are known while LINSTOR does not answer.
+func satellites(f *cluster.Facts) []*linstor.Node {
+	if !f.Linstor.Known() || len(f.Target.Spec.Volumes.StorageClasses) == 0 {
+		return nil
+	}
+	var out []*linstor.Node
+	for _, key := range slices.Sorted(maps.Keys(f.Linstor.View.Nodes)) {
+		if n := f.Linstor.View.Nodes[key]; n.Type == linstor.TypeSatellite {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // crowded says why nodes that could take a copy each are not where the copies may be; "" if they are. What a parameter

@@ -38,7 +38,7 @@ const (
 func Judge(s *cluster.Snapshot) []*cluster.StorageClass {
 	var out []*cluster.StorageClass
 	p, live := s.SatelliteParams(), s.Kube.Driver.Classes
-	wanted := map[string]bool{}
+	wanted, nodes := map[string]bool{}, satellites(&s.Facts)
 	for i := range s.Target.Spec.Volumes.StorageClasses {
 		e := &s.Target.Spec.Volumes.StorageClasses[i]
 		wanted[e.Name] = true
@@ -50,7 +50,7 @@ func Judge(s *cluster.Snapshot) []*cluster.StorageClass {
 			c.Note = defaultNote(c, other)
 		}
 		if c.Reason == "" || c.Reason == ReasonMaking {
-			if why := shortage(s, e); why != "" {
+			if why := shortage(s, nodes, e); why != "" {
 				c.Reason, c.Message = ReasonUnsatisfiable, why
 			}
 		}

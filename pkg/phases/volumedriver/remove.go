@@ -129,14 +129,7 @@ func Problem(m *cluster.Member) *cluster.Problem {
 	return p
 }
 
-func podName(m *cluster.Member) string {
-	if m.DriverPod == nil {
-		return "of it"
-	}
-	return m.DriverPod.Name
-}
-
-// NotRegistered explains a driver that runs on a member and that its kubelet does not have.
+// NotRegistered explains a driver whose pod is ready on a member and that its kubelet does not have.
 func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	p := &cluster.Problem{Reason: "DriverNotRegistered"}
 	switch n, ok := f.Kube.Driver.Nodes[m.Name]; {
@@ -146,7 +139,7 @@ func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	case ok && n.Located():
 		p.Message = text.OneLine(fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s, because the label "+
 			"came after the driver's pod: kubectl -n %s delete pod %s makes it register anew; what is mounted stays mounted",
-			resources.DriverName, lackingKey(f, m, n), v1alpha1.WorkloadNamespace, podName(m)))
+			resources.DriverName, lackingKey(f, m, n), v1alpha1.WorkloadNamespace, m.DriverPod.Name))
 	case ok:
 		p.Message = fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s", resources.DriverName,
 			resources.DriverTopology)
