@@ -41,13 +41,13 @@ func staleSituations() []situation {
 		},
 		{
 			name: "a leaving node with data comes back", lingers: staleLong,
-			before: func(w *staleWorld) {
-				w.volume("pvc-1", "ssd", "n1", "n4")
-				w.pick("n4", false)
-				w.leaving("n4")
-			},
+			before:  func(w *staleWorld) { w.leavesInUse("n4", "pvc-1") },
 			happens: func(w *staleWorld) { w.pick("n4", true) },
-			after:   func(w *staleWorld) { w.Eventually("Ready", w.ready); w.dropVolume("pvc-1") },
+			after: func(w *staleWorld) {
+				w.Eventually("Ready", w.ready)
+				w.notInUse("n4", "pvc-1")
+				w.dropVolume("pvc-1")
+			},
 		},
 		{
 			name: "a node leaves and comes back", lingers: staleLong,
@@ -63,8 +63,8 @@ func staleSituations() []situation {
 		},
 		{
 			name: "a leaving node gets the last copy of a volume", lingers: staleLong,
-			before:  func(w *staleWorld) { w.pick("n4", false); w.leaving("n4") },
-			happens: func(w *staleWorld) { w.volume("pvc-2", "ssd", "n4") },
+			before:  func(w *staleWorld) { w.leavesInUse("n4", "pvc-1") },
+			happens: func(w *staleWorld) { w.volume("pvc-2", "ssd", "n4"); w.notInUse("n4", "pvc-1") },
 			after: func(w *staleWorld) {
 				w.Eventually("the copy is moved, and n4 has left", func() error {
 					if on := w.Sim.World().Volumes().Data("pvc-2"); len(on) != 1 || on[0] == "n4" {
@@ -75,6 +75,7 @@ func staleSituations() []situation {
 					}
 					return nil
 				})
+				w.dropVolume("pvc-1")
 				w.dropVolume("pvc-2")
 				w.Sim.World().Machine("n4").LVM().Remove("vg_new") // a node that has left is a new one when it comes back
 				w.pick("n4", true)

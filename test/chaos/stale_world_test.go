@@ -147,17 +147,29 @@ func (w *staleWorld) pick(name string, picked bool) {
 	})
 }
 
-// leaving waits until the operator has noted that a node leaves.
+// leaving waits until the operator has noted that a node leaves. A node without data is gone soon after that: that it is
+// gone counts too, because the wait may see nothing of the time between.
 func (w *staleWorld) leaving(name string) {
 	w.T.Helper()
 	w.Eventually(name+" is noted as leaving", func() error {
-		n, err := w.LinstorNode(name)
-		if err == nil && n.Properties[linstor.AuxPrefix+"leaving"] == "" {
-			err = errors.New("it is not")
+		if n := w.View().Node(name); n != nil && n.Properties[linstor.AuxPrefix+"leaving"] == "" {
+			return errors.New("it is not")
 		}
-		return err
+		return nil
 	})
 }
+
+// leavesInUse has a node leave that cannot be gone before notInUse: a pod uses a copy of the volume on it. The other
+// copy is on n1.
+func (w *staleWorld) leavesInUse(node, volume string) {
+	w.T.Helper()
+	w.volume(volume, "ssd", "n1", node)
+	w.Sim.World().Volumes().SetInUse(volume, node, true)
+	w.pick(node, false)
+	w.leaving(node)
+}
+
+func (w *staleWorld) notInUse(node, volume string) { w.Sim.World().Volumes().SetInUse(volume, node, false) }
 
 func (w *staleWorld) volume(name, pool string, on ...string) {
 	w.T.Helper()
