@@ -68,7 +68,7 @@ LINSTOR_LATENCY ?= 0s
 IDLE ?= 3m
 
 # What "make generate" writes.
-GENERATED := pkg/apis deploy/crds docs/state-diagrams docs/memory.md docs/api-reference.md
+GENERATED := pkg/apis deploy/crds docs/state-diagrams docs/remembered.md docs/api-reference.md
 GO_DIRS := cmd docs hack pkg test
 
 ##@ Everyday

@@ -9,10 +9,10 @@ import (
 	"path/filepath"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 func main() {
@@ -33,6 +33,6 @@ func pages() map[string]string {
 		"state-diagrams/leaving.md": leaving.Markdown(),
 		"state-diagrams/pool.md":    pools.Markdown(),
 		"state-diagrams/upgrade.md": upgrade.Markdown(),
-		"memory.md":                 memory.Markdown(),
+		"remembered.md":             remembered.Markdown(),
 	}
 }

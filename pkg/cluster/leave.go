@@ -5,7 +5,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // Leave is how far a node is that leaves.
@@ -41,7 +41,7 @@ type Leaver struct {
 
 // Noted is the time that a property keeps; the zero time if it keeps none.
 func (l *Leaver) Noted(key string) time.Time {
-	return memory.Time(l.Node.Properties[key])
+	return remembered.Time(l.Node.Properties[key])
 }
 
 // Gone reports whether the Node object is deleted and LINSTOR does not reach the node, or reaches another machine in

@@ -17,9 +17,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 func TestMinReady(t *testing.T) {
@@ -246,7 +246,7 @@ func TestBlockedIsDeterministic(t *testing.T) {
 	w.Node("n01").Pools, w.Node("n02").Pools = map[string]*linstor.Pool{}, map[string]*linstor.Pool{}
 	w.Node("n02").Pools["aaa"] = &linstor.Pool{Name: "aaa", Node: "n02", Provider: "LVM", Backing: "vg_aaa",
 		TotalKiB:   ptr.To[int64](1 << 20),
-		Properties: linstor.Diff(nil, map[string]string{memory.Entry: "aaa"}).Set}
+		Properties: linstor.Diff(nil, map[string]string{remembered.Entry: "aaa"}).Set}
 	s := w.Snapshot()
 	first := pools.Link().Judge(s)
 	if first.Hold == nil {

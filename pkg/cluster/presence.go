@@ -7,7 +7,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // Presence is where a member is, as its Node, its satellite's pod and LINSTOR report it at one look.
@@ -36,7 +36,7 @@ func PresenceOf(n *corev1.Node, satellite *corev1.Pod, have *linstor.Node) Prese
 		return p
 	}
 	p.Online, p.WasOnline = have.Online(), have.Properties[linstor.PropUname] != ""
-	was, is := have.Properties[memory.SystemUUID], n.Status.NodeInfo.SystemUUID
+	was, is := have.Properties[remembered.SystemUUID], n.Status.NodeInfo.SystemUUID
 	p.Replaced = was != "" && is != "" && !strings.EqualFold(was, is)
 	return p
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 )
 
 // linstor is LINSTOR's view, at most as old as the phase allows.
@@ -25,7 +25,7 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		return o.last
 	}
 	devices := f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
-	copies := judge.WantsResources(f, o.last.View) || o.copiesDue(f)
+	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
 	if o.enough(f, devices, copies) {
 		return o.last
 	}
@@ -62,7 +62,7 @@ func (o *Observer) enough(f *cluster.Facts, devices, copies bool) bool {
 func underWay(f *cluster.Facts) bool {
 	switch f.Phase() {
 	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseHumanIntervention:
-		return phases.Unfinished(&f.Cluster.Status) || judge.Rolling(f)
+		return phases.Unfinished(&f.Cluster.Status) || snapshot.Rolling(f)
 	default:
 		return true
 	}

@@ -26,7 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
@@ -126,8 +126,8 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		f.TaskStates[key] = o.Tasks.State(key)
 	}
 	s := phases.Judge(*f)
-	o.disks.complete = judge.HasOptionalPools(s)
-	o.states = judge.RememberStates(o.states, s)
+	o.disks.complete = snapshot.HasOptionalPools(s)
+	o.states = snapshot.RememberStates(o.states, s)
 	o.takenPods = address.RememberTaken(o.takenPods, s)
 	return s, nil
 }

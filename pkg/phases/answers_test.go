@@ -11,11 +11,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -35,15 +35,18 @@ func TestKeepAnswer(t *testing.T) {
 		{name: "skip on one", option: v1alpha1.OptionSkip, nodes: []string{"n02"}, keys: []string{"answer/n02/hot"}},
 		{name: "use what is there", option: v1alpha1.OptionUseExisting, keys: []string{"answer/n01/hot", "answer/n02/hot"}},
 		{name: "kept on one already", option: v1alpha1.OptionSkip,
-			spoil: func(w *clustertest.World, h *v1alpha1.Hold) { w.Node("n01").Properties[memory.PoolSkip+"hot"] = h.ID },
-			keys:  []string{"answer/n02/hot"}},
+			spoil: func(w *clustertest.World, h *v1alpha1.Hold) {
+				w.Node("n01").Properties[remembered.PoolSkip+"hot"] = h.ID
+			},
+			keys: []string{"answer/n02/hot"}},
 		{name: "kept for an earlier hold", option: v1alpha1.OptionSkip, spoil: func(w *clustertest.World, _ *v1alpha1.Hold) {
-			w.Node("n01").Properties[memory.PoolSkip+"hot"] = "h-old"
+			w.Node("n01").Properties[remembered.PoolSkip+"hot"] = "h-old"
 		},
 			keys: []string{"answer/n01/hot", "answer/n02/hot"}},
 		{name: "kept on all", option: v1alpha1.OptionSkip, stored: true,
 			spoil: func(w *clustertest.World, h *v1alpha1.Hold) {
-				w.Node("n01").Properties[memory.PoolSkip+"hot"], w.Node("n02").Properties[memory.PoolSkip+"hot"] = h.ID, h.ID
+				w.Node("n01").Properties[remembered.PoolSkip+"hot"] = h.ID
+				w.Node("n02").Properties[remembered.PoolSkip+"hot"] = h.ID
 			}},
 		{name: "LINSTOR silent", option: v1alpha1.OptionSkip,
 			spoil: func(w *clustertest.World, _ *v1alpha1.Hold) { w.Silent(fmt.Errorf("refused")) }},
@@ -244,12 +247,12 @@ func TestContinueWithoutAClaimKeepsTheVersion(t *testing.T) {
 
 func TestSkippedPoolsAreNotWanted(t *testing.T) {
 	w := clustertest.Occupied(t, 1)
-	w.Node("n01").Properties[memory.PoolSkip+"hot"] = "h-1"
+	w.Node("n01").Properties[remembered.PoolSkip+"hot"] = "h-1"
 	if m := w.Snapshot().Members[0]; m.State != v1alpha1.NodeOnline || !m.Pools[0].NotWanted || m.Problem != nil {
 		t.Errorf("%s %+v %+v", m.State, m.Pools[0], m.Problem)
 	}
 	w = clustertest.Occupied(t, 1)
-	w.Node("n01").Properties[memory.PoolUseExisting+"hot"] = "h-1"
+	w.Node("n01").Properties[remembered.PoolUseExisting+"hot"] = "h-1"
 	in, r := w.Input()
 	if err := pools.Link().Work(t.Context(), in); err != nil {
 		t.Fatal(err)

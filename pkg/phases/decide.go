@@ -14,12 +14,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -34,7 +34,7 @@ func Links() []step.Link {
 }
 
 // Judge makes the snapshot of facts, with the evidence of all links.
-func Judge(f cluster.Facts) *cluster.Snapshot { return judge.With(f, Links()) }
+func Judge(f cluster.Facts) *cluster.Snapshot { return snapshot.With(f, Links()) }
 
 // LinkOf finds the link that a state brings about; ok is false if the state brings about none.
 func LinkOf(state fsm.State) (l step.Link, ok bool) {

@@ -12,11 +12,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -178,7 +178,7 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 			s.Timing.Escalate)})
 	}
 	health := s.Health
-	due := judge.DegradedFor(&s.Facts, health.Degraded)
+	due := snapshot.DegradedFor(&s.Facts, health.Degraded)
 	switch {
 	case h.event == fsm.HealthLost && health.Degraded && due >= s.Timing.HealthLost,
 		h.event == fsm.HealthRegained && !health.Degraded && due >= s.Timing.HealthRegained:
@@ -200,7 +200,7 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 // restarted, or preferred interfaces change: the next step waits for what LINSTOR says of the last one. A node that is
 // down would keep the operator busy for nothing.
 func PollUnfinished(s *cluster.Snapshot) time.Duration {
-	underWay := s.Linstor.Known() && (judge.Rolling(&s.Facts) || s.Preferences.Next != nil || s.Preferences.Settling ||
+	underWay := s.Linstor.Known() && (snapshot.Rolling(&s.Facts) || s.Preferences.Next != nil || s.Preferences.Settling ||
 		s.Count(func(m *cluster.Member) bool { return onItsWay(m.State) }) > 0)
 	return pace.Poll(s.Timing, underWay)
 }

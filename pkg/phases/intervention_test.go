@@ -13,10 +13,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -82,7 +82,7 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 		w.Leaves(v1alpha1.NodesEvacuate, "n01")
 		w.LeavingSince("n01")
 		w.Evacuating("n01")
-		w.Node("n01").Properties[memory.EvacuateStuck] = clustertest.Ago(time.Hour)
+		w.Node("n01").Properties[remembered.EvacuateStuck] = clustertest.Ago(time.Hour)
 		w.Spread("a@n01 UpToDate EVACUATE", "a@n02 UpToDate")
 	},
 	v1alpha1.HoldVolumeDriverFailed: func(w *clustertest.World) {
@@ -247,7 +247,7 @@ func TestAnAnswerForPoolsWaitsUntilItIsStored(t *testing.T) {
 	if d := cmp.Diff([]string{"answer/n01/ssd"}, r.Keys()); d != "" {
 		t.Error(d)
 	}
-	w.Node("n01").Properties[memory.PoolSkip+"ssd"] = "h-1"
+	w.Node("n01").Properties[remembered.PoolSkip+"ssd"] = "h-1"
 	answer := in.Answer
 	in, _ = w.Input()
 	in.Answer = answer

@@ -7,7 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 )
 
@@ -66,7 +66,7 @@ func askApart(s *cluster.Snapshot, holds []v1alpha1.Hold, q question, grow bool)
 // asksAbout picks the nodes that a hold lists and is still about: none that another machine has taken the name of.
 func asksAbout(s *cluster.Snapshot, h *v1alpha1.Hold) hold.NodeFilter {
 	return func(node string) bool {
-		return slices.Contains(h.Nodes, node) && lose.AsksAboutMachine(h, s.MemberByName(node))
+		return slices.Contains(h.Nodes, node) && noderemoval.AsksAboutMachine(h, s.MemberByName(node))
 	}
 }
 

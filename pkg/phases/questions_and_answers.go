@@ -14,19 +14,19 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -75,7 +75,7 @@ func questionOf(r v1alpha1.HoldReason) question {
 
 func nodeQuestions() []question {
 	again := keepers{v1alpha1.OptionRetry: background(leaving.Retry)}
-	replaced := background(lose.KeepReplaced)
+	replaced := background(noderemoval.KeepReplaced)
 	return []question{
 		// The condition MassFailure is where this answer is kept: Acknowledged from the moment at which the hold is let go.
 		{Reason: v1alpha1.HoldMassFailure, Ask: massfailure.Hold, Anywhere: true,
@@ -86,7 +86,7 @@ func nodeQuestions() []question {
 		{Reason: v1alpha1.HoldEvacuationStuck, Ask: leaving.Hold(v1alpha1.HoldEvacuationStuck), Keep: again},
 		{Reason: v1alpha1.HoldNodeGone, Ask: leaving.Hold(v1alpha1.HoldNodeGone),
 			Keep: keepers{v1alpha1.OptionDeclareLost: background(leaving.KeepDeclareLost)}},
-		{Reason: v1alpha1.HoldMachineReplaced, Ask: lose.ReplacedHold, Anywhere: true, EndsWithCause: true,
+		{Reason: v1alpha1.HoldMachineReplaced, Ask: noderemoval.ReplacedHold, Anywhere: true, EndsWithCause: true,
 			Keep: keepers{v1alpha1.OptionAdopt: replaced, v1alpha1.OptionReplace: replaced}},
 	}
 }
@@ -134,7 +134,7 @@ func clusterQuestions() []question {
 }
 
 func poolQuestions() []question {
-	skip := onNodes(memory.PoolSkip)
+	skip := onNodes(remembered.PoolSkip)
 	devices := func(prefix string) keeper {
 		return background(func(in *step.Input) bool { return pools.KeepDevices(in, prefix) })
 	}
@@ -146,11 +146,11 @@ func poolQuestions() []question {
 				return s.Linstor.Known() && s.Counted()-lack >= s.MinReady(), true
 			}},
 		{Reason: v1alpha1.HoldDeviceNotEmpty, Left: wantedFromThoseDisks, Withdrawn: poolWithdrawn(wantedFromThoseDisks),
-			Keep: keepers{v1alpha1.OptionSkip: skip, v1alpha1.OptionUseExisting: onNodes(memory.PoolUseExisting)}},
+			Keep: keepers{v1alpha1.OptionSkip: skip, v1alpha1.OptionUseExisting: onNodes(remembered.PoolUseExisting)}},
 		{Reason: v1alpha1.HoldDeviceApproval, Keep: keepers{v1alpha1.OptionSkip: skip,
-			v1alpha1.OptionApprove: devices(memory.PoolApprove)}},
+			v1alpha1.OptionApprove: devices(remembered.PoolApprove)}},
 		{Reason: v1alpha1.HoldPoolBackendLost, Left: stillWanted, Withdrawn: poolWithdrawn(stillWanted), Keep: keepers{
-			v1alpha1.OptionRecreate: devices(memory.PoolRecreate),
+			v1alpha1.OptionRecreate: devices(remembered.PoolRecreate),
 			v1alpha1.OptionRetry:    background(func(in *step.Input) bool { return pools.DropConsents(in) && tryAnew(in) }),
 		}},
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -78,7 +78,7 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
 	full := meta.FindStatusCondition(st.Conditions, conditions.PoolsNearlyFull)
 	retained := func(l v1alpha1.LeavingState) bool { return l == v1alpha1.LeavingRetained }
 	moved := leavingNotice(n, func(l v1alpha1.LeavingState) bool { return !retained(l) })
-	rollout := judge.RolloutOf(s)
+	rollout := snapshot.RolloutOf(s)
 	switch {
 	case moved.short != "":
 		return moved

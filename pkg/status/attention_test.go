@@ -79,7 +79,7 @@ func TestAttention(t *testing.T) {
 		}, "NoMatchingNodes", "no node matches spec.nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseReady, 3, "ssd")
+			s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
 			if tc.spoil != nil {
 				tc.spoil(s)
 			}
@@ -89,7 +89,7 @@ func TestAttention(t *testing.T) {
 			}
 		})
 	}
-	s := snapshot(t, v1alpha1.PhaseHumanIntervention, 3)
+	s := judged(t, v1alpha1.PhaseHumanIntervention, 3)
 	and(refused, leaving)(s)
 	if st := Project(resting(s)); st.Attention != "UnsupportedChange h-1" {
 		t.Errorf("a hold comes first: %q", st.Attention)
@@ -124,7 +124,7 @@ func TestAttentionToWhatGoesOn(t *testing.T) {
 			step.Wait(conditions.ReasonNoMatchingNodes, "no node matches spec.nodes", time.Minute), "NoMatchingNodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, tc.phase, 3)
+			s := judged(t, tc.phase, 3)
 			if tc.spoil != nil {
 				tc.spoil(s)
 			}
@@ -147,7 +147,7 @@ func TestAttentionToManyThatLeave(t *testing.T) {
 		"most are emptied":  {12, 1, "13 leaving: node-0000, node-0001 and 11 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseReady, 30)
+			s := judged(t, v1alpha1.PhaseReady, 30)
 			for i, m := range s.Members[:tc.emptied+tc.retained] {
 				m.Selected, m.State, m.Leave = false, v1alpha1.NodeLeaving, &cluster.Leave{State: v1alpha1.LeavingEvacuating}
 				if i >= tc.emptied {
@@ -198,7 +198,7 @@ func TestCountsDoNotContradict(t *testing.T) {
 			v1alpha1.NodeCreatingPools},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseReady, 3, "ssd")
+			s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
 			before := Project(resting(s))
 			s = next(s, before, time.Second)
 			tc.spoil(s)

@@ -16,7 +16,7 @@ import (
 )
 
 func TestClassesReady(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 2)
+	s := judged(t, v1alpha1.PhaseReady, 2)
 	want := resources.StorageClass(s.SatelliteParams(), &volumespec.StorageClassSpec{Name: "fast"}, false)
 	fine := &cluster.StorageClass{Name: "fast", Want: want, Live: want}
 	noted := &cluster.StorageClass{Name: "old", Live: want, Note: "StorageClass old stays"}
@@ -41,7 +41,7 @@ func TestClassesReady(t *testing.T) {
 			storageclass.ReasonUnsatisfiable, []string{"and 2 more"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseReady, 2)
+			s := judged(t, v1alpha1.PhaseReady, 2)
 			s.Classes = tc.classes
 			v := classesReady(s)
 			if v.status != tc.status || v.reason != tc.reason {
@@ -55,7 +55,7 @@ func TestClassesReady(t *testing.T) {
 		})
 	}
 	t.Run("LINSTOR is silent", func(t *testing.T) {
-		s := snapshot(t, v1alpha1.PhaseReady, 2)
+		s := judged(t, v1alpha1.PhaseReady, 2)
 		s.Classes, s.Linstor.View = []*cluster.StorageClass{fine}, nil
 		if v := classesReady(s); v.status != metav1.ConditionUnknown {
 			t.Errorf("%+v", v)

@@ -13,8 +13,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -123,7 +123,7 @@ func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 	case st.Phase == v1alpha1.PhaseHumanIntervention:
 		return no(string(st.Phase), "see status.hold")
 	case steady(st.Phase):
-		if r := judge.RolloutOf(s); r.Reason != "" {
+		if r := snapshot.RolloutOf(s); r.Reason != "" {
 			return yes(r.Reason, r.Message)
 		}
 		return no(string(st.Phase), "nothing is being changed")

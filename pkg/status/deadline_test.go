@@ -12,7 +12,7 @@ import (
 
 func TestDeadline(t *testing.T) {
 	at := func(d time.Duration) *metav1.Time { out := metav1.NewTime(begin.Add(d)); return &out }
-	s := snapshot(t, v1alpha1.PhaseSatellites, 3)
+	s := judged(t, v1alpha1.PhaseSatellites, 3)
 	limit := s.Timing.Deadlines[fsm.Satellites]
 	check := func(when string, st *v1alpha1.StorageClusterStatus, want *metav1.Time) {
 		t.Helper()
@@ -35,7 +35,7 @@ func TestDeadline(t *testing.T) {
 
 // The history is short, and what a satellite's restart means depends on whether the cluster was Ready once.
 func TestFirstReady(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseAssessing, 3)
+	s := judged(t, v1alpha1.PhaseAssessing, 3)
 	st := Project(transition(s, fsm.ConvergedDegraded, fsm.Degraded, "m"))
 	if st.FirstReady == nil || !st.FirstReady.Time.Equal(begin) {
 		t.Fatalf("%v", st.FirstReady)

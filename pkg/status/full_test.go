@@ -23,7 +23,7 @@ func fill(s *cluster.Snapshot, percents ...int64) {
 }
 
 func TestPoolsNearlyFull(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 5, "ssd")
+	s := judged(t, v1alpha1.PhaseReady, 5, "ssd")
 	var st *v1alpha1.StorageClusterStatus
 	check := func(when, want string) {
 		t.Helper()

@@ -41,7 +41,7 @@ func TestAHoldOfNodesBecomesTheClusters(t *testing.T) {
 			stays: true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseStoragePools, 3, "ssd", "hdd")
+			s := judged(t, v1alpha1.PhaseStoragePools, 3, "ssd", "hdd")
 			s.Linstor = cluster.Linstor{} // the holds of nodes are not judged anew
 			s.Cluster.Status.NodeHolds = []v1alpha1.Hold{open}
 			in := transition(s, "HumanNeeded", "HumanIntervention", "lost")

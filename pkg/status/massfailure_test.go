@@ -19,7 +19,7 @@ import (
 
 // The operator goes on with the nodes away that its hold listed, and with no others.
 func TestContinueAcknowledgesWhatItsHoldListed(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 0)
+	s := judged(t, v1alpha1.PhaseReady, 0)
 	s.Members, s.Linstor = nil, cluster.Linstor{Asked: true, Err: fmt.Errorf("refused")} // Kubernetes alone tells
 	var down []string
 	for i := range 5 {

@@ -25,7 +25,7 @@ func loads(m *cluster.Member, wanted, loaded string) {
 }
 
 func TestKernelModuleStatus(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 16)
+	s := judged(t, v1alpha1.PhaseReady, 16)
 	for i, m := range s.Members {
 		switch {
 		case i < 11:

@@ -23,7 +23,7 @@ func madeFrom(at time.Time, serials ...string) *cluster.MadeFrom {
 }
 
 func TestDisksOfPools(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 8, "ssd")
+	s := judged(t, v1alpha1.PhaseReady, 8, "ssd")
 	for i, m := range s.Members[:7] {
 		m.Pools[0].Made = madeFrom(begin.Add(time.Duration(i)*time.Minute), fmt.Sprintf("b%d", i), fmt.Sprintf("a%d", i))
 	}
@@ -50,7 +50,7 @@ func TestDisksOfPools(t *testing.T) {
 
 // A size that is no whole number of GiB would be printed in MiB, and the column changes its unit with each volume.
 func TestSizesAreToldInOneUnit(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 1, "ssd")
+	s := judged(t, v1alpha1.PhaseReady, 1, "ssd")
 	s.Members[0].Pools[0].Have = &linstor.Pool{TotalKiB: ptr.To[int64](2150396 << 10),
 		FreeKiB: ptr.To[int64](1132339 << 10)}
 	st := Project(resting(s))
@@ -60,7 +60,7 @@ func TestSizesAreToldInOneUnit(t *testing.T) {
 }
 
 func TestSizesOfPoolsThatAreGone(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 2, "ssd", "hdd")
+	s := judged(t, v1alpha1.PhaseReady, 2, "ssd", "hdd")
 	st := Project(resting(s))
 	s = next(s, st, time.Second)
 	s.Target.Spec.StoragePools = s.Target.Spec.StoragePools[:1]
@@ -87,7 +87,7 @@ func TestDisksOfManyPoolsStaySmall(t *testing.T) {
 	for i := range 64 {
 		pools = append(pools, fmt.Sprintf("pool-%02d", i))
 	}
-	s := snapshot(t, v1alpha1.PhaseReady, 200, pools...)
+	s := judged(t, v1alpha1.PhaseReady, 200, pools...)
 	for i, m := range s.Members {
 		m.Name = fmt.Sprintf("%0250d", i)
 		for _, p := range m.Pools {

@@ -16,7 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -63,7 +63,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 		st.FirstReady = &metav1.Time{Time: s.Now} // the status is from before this was noted
 	}
 	projectConditions(st, in)
-	st.Deadline = judge.Deadline(s, st)
+	st.Deadline = snapshot.Deadline(s, st)
 	projectAttention(st, in)
 	fit(st)
 	return st

@@ -26,7 +26,7 @@ func transition(s *cluster.Snapshot, e fsm.Event, to fsm.State, message string) 
 }
 
 func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
-	s := snapshot(t, "", 0)
+	s := judged(t, "", 0)
 	s.Target, s.Linstor = nil, cluster.Linstor{}
 	s.Cluster.Status = v1alpha1.StorageClusterStatus{}
 	st := Project(resting(s))
@@ -112,7 +112,7 @@ func TestConditions(t *testing.T) {
 				"Reconciling":               "False/HumanIntervention", "Degraded": "False/HumanIntervention"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			s := snapshot(t, tc.phase, tc.members)
+			s := judged(t, tc.phase, tc.members)
 			if tc.spoil != nil {
 				tc.spoil(s)
 			}
@@ -132,7 +132,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestTransitionTimesAreKept(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseDegraded, 3)
+	s := judged(t, v1alpha1.PhaseDegraded, 3)
 	first := Project(resting(s))
 	later := next(s, first, time.Hour)
 	later.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
@@ -151,7 +151,7 @@ func TestTransitionTimesAreKept(t *testing.T) {
 }
 
 func TestWhatLinstorSaidLastStays(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 3, "ssd")
+	s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
 	s.Linstor.View.Volumes = 7
 	before := Project(resting(s))
 	s = next(s, before, time.Minute)
@@ -169,7 +169,7 @@ func TestWhatLinstorSaidLastStays(t *testing.T) {
 }
 
 func TestCapacity(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 3, "ssd")
+	s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
 	st := Project(resting(s))
 	check := func(when, capacity, free string, updated time.Time) {
 		t.Helper()
@@ -202,7 +202,7 @@ func TestCapacity(t *testing.T) {
 }
 
 func TestCapacityIsWrittenAtOnceWithANewPool(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 2, "ssd")
+	s := judged(t, v1alpha1.PhaseReady, 2, "ssd")
 	s.Members[1].Pools[0].Ready = false
 	st := Project(resting(s))
 	if got := st.Pools.Summary + " " + st.Pools.Capacity.String(); got != "1/2 1000Gi" {
@@ -230,7 +230,7 @@ func TestQuantisedMovesInSteps(t *testing.T) {
 // Within a tenth of a per cent the free space may move as it likes: a status is written for at most one step.
 func TestBusyPoolsAreNotWrittenAllTheTime(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := snapshot(t, v1alpha1.PhaseReady, 3, "ssd")
+		s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
 		st := Project(resting(s))
 		writes := 0
 		for range 60 { // ten seconds apart
@@ -256,7 +256,7 @@ func TestProjectIsPureAndSettles(t *testing.T) {
 		v1alpha1.NodeHeld}
 	rapid.Check(t, func(rt *rapid.T) {
 		phase := rapid.SampledFrom(fsm.Cluster().States).Draw(rt, "phase").State
-		s := snapshot(t, v1alpha1.Phase(phase), rapid.IntRange(0, 8).Draw(rt, "nodes"), "ssd", "hdd")
+		s := judged(t, v1alpha1.Phase(phase), rapid.IntRange(0, 8).Draw(rt, "nodes"), "ssd", "hdd")
 		for i, m := range s.Members {
 			m.State = rapid.SampledFrom(states).Draw(rt, fmt.Sprintf("state %d", i))
 			m.Selected = rapid.Bool().Draw(rt, "selected")
@@ -292,7 +292,7 @@ func TestProjectIsPureAndSettles(t *testing.T) {
 }
 
 func TestPhaseAndProgress(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseAssessing, 3)
+	s := judged(t, v1alpha1.PhaseAssessing, 3)
 	s.Cluster.Status.Progress, s.Cluster.Status.ProgressSince = 2, ptr.To(metav1.NewTime(begin))
 	st := Project(transition(s, fsm.ModuleMissing, fsm.KernelModule, "why"))
 	if st.Phase != v1alpha1.PhaseKernelModule || !st.PhaseSince.Time.Equal(begin) || st.Progress != 0 ||
@@ -305,7 +305,7 @@ func TestPhaseAndProgress(t *testing.T) {
 		t.Error(d)
 	}
 	for from, message := range map[fsm.State]string{fsm.Satellites: "", fsm.Upgrading: "why"} {
-		in := transition(snapshot(t, v1alpha1.Phase(from), 3), fsm.Advanced, fsm.NodeRegistration, "why")
+		in := transition(judged(t, v1alpha1.Phase(from), 3), fsm.Advanced, fsm.NodeRegistration, "why")
 		if got := Project(in).History[0].Message; got != message {
 			t.Errorf("%s has ended well: the history says %q, not %q", from, got, message)
 		}
@@ -314,7 +314,7 @@ func TestPhaseAndProgress(t *testing.T) {
 
 func TestHoldLivesAsLongAsItsPhase(t *testing.T) {
 	request := cluster.HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: "crash"}
-	s := snapshot(t, v1alpha1.PhaseController, 3)
+	s := judged(t, v1alpha1.PhaseController, 3)
 	in := Input{Snapshot: s, Outcome: step.NeedsHuman(request),
 		Transition: &fsm.Transition{From: fsm.Controller, Event: fsm.HumanNeeded, To: fsm.HumanIntervention}}
 	st := Project(in)
@@ -338,7 +338,7 @@ func TestHoldLivesAsLongAsItsPhase(t *testing.T) {
 }
 
 func TestLeavingNodesAreListedByWhatGoesOn(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 5)
+	s := judged(t, v1alpha1.PhaseReady, 5)
 	for i, state := range []v1alpha1.LeavingState{v1alpha1.LeavingRetained, v1alpha1.LeavingWaiting,
 		v1alpha1.LeavingRemoving, v1alpha1.LeavingEvacuating} {
 		s.Members[i].Selected, s.Members[i].Leave = false, &cluster.Leave{State: state, Message: "m"}

@@ -112,7 +112,7 @@ func TestReady(t *testing.T) {
 			"False/Ready"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, tc.phase, 3, "ssd")
+			s := judged(t, tc.phase, 3, "ssd")
 			if tc.spoil != nil {
 				tc.spoil(s)
 			}
@@ -145,7 +145,7 @@ func TestServingMessage(t *testing.T) {
 		"all are repaired": {and(lose(3), maintenance), "no node serves: all are down for maintenance"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseDegraded, 3)
+			s := judged(t, v1alpha1.PhaseDegraded, 3)
 			tc.spoil(s)
 			c := meta.FindStatusCondition(Project(resting(s)).Conditions, conditions.Ready)
 			if c.Status != metav1.ConditionFalse || c.Message != tc.want {
@@ -183,7 +183,7 @@ func TestNodesCountsAll(t *testing.T) {
 		}), "0/3"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseReady, 3, "ssd")
+			s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
 			s = next(s, Project(resting(s)), time.Second)
 			if tc.spoil != nil {
 				tc.spoil(s)

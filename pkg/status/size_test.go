@@ -27,7 +27,7 @@ func hugeTrouble(t *testing.T, nameLength int, text string) Input {
 	for i := range 20 {
 		pools = append(pools, fmt.Sprintf("pool-%02d-%s", i, strings.Repeat("p", 40)))
 	}
-	s := snapshot(t, v1alpha1.PhaseStoragePools, 5000, pools...)
+	s := judged(t, v1alpha1.PhaseStoragePools, 5000, pools...)
 	long := strings.Repeat(text, 2000/len(text)+1)
 	var all []string
 	for i, m := range s.Members {
@@ -110,7 +110,7 @@ func TestStatusOfManyNodesSettles(t *testing.T) {
 }
 
 func TestExamplesAreBounded(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 200)
+	s := judged(t, v1alpha1.PhaseReady, 200)
 	for i, m := range s.Members {
 		m.State, m.Selected, m.Maintenance = v1alpha1.NodeUnreachable, i%2 == 0, true
 		if !m.Selected {
@@ -138,7 +138,7 @@ func TestExamplesAreBounded(t *testing.T) {
 }
 
 func TestHistoryIsBounded(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 1)
+	s := judged(t, v1alpha1.PhaseReady, 1)
 	for i := range 30 {
 		st := Project(transition(s, "HealthLost", "Degraded", fmt.Sprint(i)))
 		s = next(s, st, time.Second)

@@ -42,7 +42,7 @@ func TestOnlyTallies(t *testing.T) {
 		{"the generation", func(st *v1alpha1.StorageClusterStatus) { st.ObservedGeneration++ }, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a := Project(resting(snapshot(t, v1alpha1.PhaseReady, 3, "ssd")))
+			a := Project(resting(judged(t, v1alpha1.PhaseReady, 3, "ssd")))
 			b := a.DeepCopy()
 			tc.change(b)
 			before := b.DeepCopy()

@@ -26,7 +26,7 @@ func TestUpgradeIsShown(t *testing.T) {
 	waits := func(s *cluster.Snapshot, message string) Input {
 		return Input{Snapshot: s, Outcome: step.Wait("Upgrading", message, time.Second)}
 	}
-	s := upgrading(t, snapshot(t, v1alpha1.PhaseUpgrading, 0), resources.ClaimData{})
+	s := upgrading(t, judged(t, v1alpha1.PhaseUpgrading, 0), resources.ClaimData{})
 	st := Project(waits(s, "waiting: n2"))
 	u := st.Upgrade
 	if u == nil || u.From != "1.34.2" || u.To != s.Target.Release.Version || u.Step != v1alpha1.UpgradePrechecks ||
@@ -45,7 +45,7 @@ func TestUpgradeIsShown(t *testing.T) {
 		later.ProgressSince.Equal(st.ProgressSince) {
 		t.Errorf("the next step: %+v, progress since %v", l, later.ProgressSince)
 	}
-	done := snapshot(t, v1alpha1.PhaseReady, 1)
+	done := judged(t, v1alpha1.PhaseReady, 1)
 	done.Cluster.Status.Upgrade = later.Upgrade
 	if left := Project(resting(done)).Upgrade; left != nil {
 		t.Errorf("after the upgrade: %+v", left)

@@ -79,7 +79,7 @@ func TestVolumes(t *testing.T) {
 			"False/Unavailable c has 0 of 1 copies, b has 1 of 2 copies, d has 1 of 2 copies and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := snapshot(t, v1alpha1.PhaseReady, 3)
+			s := judged(t, v1alpha1.PhaseReady, 3)
 			lose(tc.down)(s)
 			total := max(1, tc.want.Healthy+tc.want.Degraded+tc.want.Resyncing+tc.want.Unavailable)
 			show(s, int(total), tc.resources...)
@@ -104,7 +104,7 @@ func connectedTo(r linstor.Resource, peer string) linstor.Resource {
 // TestVolumesAreNotWrittenAllTheTime: claims that come and go are no reason to write a status; a copy that is lost is,
 // and so are the first volume and the last, on which a deletion depends.
 func TestVolumesAreNotWrittenAllTheTime(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 3)
+	s := judged(t, v1alpha1.PhaseReady, 3)
 	show(s, 1, copyOf("a", n0, "UpToDate"))
 	st := Project(resting(s))
 	look := func(what string, after time.Duration, written bool, total int, resources ...linstor.Resource) {
@@ -153,7 +153,7 @@ func TestOldVolumes(t *testing.T) {
 
 // TestVolumesAfterNothingWasKnown: what kept the operator from looking is over before the next look at the copies.
 func TestVolumesAfterNothingWasKnown(t *testing.T) {
-	s := snapshot(t, v1alpha1.PhaseReady, 3, "ssd")
+	s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
 	show(s, 1, copyOf("pvc-1", n0, "UpToDate"))
 	well := Project(resting(s))
 	silent := next(s, well, time.Minute)

@@ -20,9 +20,9 @@ import (
 
 var begin = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// snapshot is of a cluster with an accepted spec and n members, judged by hand: the projection reads the judgement
+// judged is of a cluster with an accepted spec and n members, judged by hand: the projection reads the judgement
 // only.
-func snapshot(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *cluster.Snapshot {
+func judged(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *cluster.Snapshot {
 	t.Helper()
 	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "uid", Generation: 3}}
 	for _, p := range pools {

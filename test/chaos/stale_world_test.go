@@ -147,8 +147,8 @@ func (w *staleWorld) pick(name string, picked bool) {
 	})
 }
 
-// leaving waits until the operator has noted that a node leaves. A node without data is gone soon after that: that it is
-// gone counts too, because the wait may see nothing of the time between.
+// leaving waits until the operator has noted that a node leaves. A node without data is gone soon after that. That it
+// is gone counts too, because the wait may see nothing of the time between.
 func (w *staleWorld) leaving(name string) {
 	w.T.Helper()
 	w.Eventually(name+" is noted as leaving", func() error {
@@ -169,7 +169,9 @@ func (w *staleWorld) leavesInUse(node, volume string) {
 	w.leaving(node)
 }
 
-func (w *staleWorld) notInUse(node, volume string) { w.Sim.World().Volumes().SetInUse(volume, node, false) }
+func (w *staleWorld) notInUse(node, volume string) {
+	w.Sim.World().Volumes().SetInUse(volume, node, false)
+}
 
 func (w *staleWorld) volume(name, pool string, on ...string) {
 	w.T.Helper()

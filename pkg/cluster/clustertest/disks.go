@@ -9,7 +9,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -74,7 +74,7 @@ func SsdDisk(path, serial string) linstor.Device {
 // NeverWorked is a world whose pool LINSTOR could not use yet.
 func NeverWorked(t *testing.T) *World {
 	w := NewWorld(t, 1)
-	delete(w.Node("n01").Pools["ssd"].Properties, memory.Worked)
+	delete(w.Node("n01").Pools["ssd"].Properties, remembered.Worked)
 	return w
 }
 

@@ -18,7 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -311,7 +311,7 @@ func Refused(code int) error {
 func Sorted(props map[string]string) string {
 	var out []string
 	for _, k := range slices.Sorted(maps.Keys(props)) {
-		if k != linstor.AuxPrefix+"keys" && !strings.HasPrefix(k, memory.PoolDisks) {
+		if k != linstor.AuxPrefix+"keys" && !strings.HasPrefix(k, remembered.PoolDisks) {
 			out = append(out, strings.TrimPrefix(k, linstor.AuxPrefix)+"="+props[k])
 		}
 	}

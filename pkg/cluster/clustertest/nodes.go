@@ -13,11 +13,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -46,7 +46,7 @@ func GoneWorld(t *testing.T, policy v1alpha1.NodeRemovalPolicy, away time.Durati
 	w.LeavingSince("n01")
 	w.Kube.Nodes = slices.DeleteFunc(w.Kube.Nodes, func(n *corev1.Node) bool { return n.Name == "n01" })
 	w.LinkDown("n01", away)
-	w.Node("n01").Properties[memory.GoneSince] = Ago(away)
+	w.Node("n01").Properties[remembered.GoneSince] = Ago(away)
 	w.Spread("a@n01 -", "a@n02 UpToDate", "b@n01 -", "b@n03 UpToDate")
 	return w
 }
@@ -176,8 +176,8 @@ func (w *World) Leaves(policy v1alpha1.NodeRemovalPolicy, names ...string) {
 func (w *World) LeavingSince(names ...string) {
 	for _, n := range names {
 		p := w.Node(n).Properties
-		p[memory.Leaving], p[memory.LeavingAdmitted] = Ago(time.Hour), "few"
-		p[linstor.PropAutoplace], p[memory.Before+linstor.PropAutoplace] = "false", registration.WasUnset
+		p[remembered.Leaving], p[remembered.LeavingAdmitted] = Ago(time.Hour), "few"
+		p[linstor.PropAutoplace], p[remembered.Before+linstor.PropAutoplace] = "false", registration.WasUnset
 	}
 }
 
@@ -188,7 +188,7 @@ func (w *World) Spread(texts ...string) { w.Linstor.View.Resources = CopiesOf(te
 func (w *World) Evacuating(name string) {
 	n := w.Node(name)
 	n.Flags = []string{linstor.FlagEvacuate}
-	n.Properties[memory.EvacuateAsked], n.Properties[memory.EvacuateSeen] = Ago(time.Hour), Ago(time.Hour)
+	n.Properties[remembered.EvacuateAsked], n.Properties[remembered.EvacuateSeen] = Ago(time.Hour), Ago(time.Hour)
 }
 
 // Ago is a time as properties keep it.

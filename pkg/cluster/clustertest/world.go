@@ -24,7 +24,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
@@ -32,6 +31,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
@@ -202,7 +202,7 @@ func (w *World) Register() {
 		for i := range s.Target.Spec.StoragePools {
 			e := &s.Target.Spec.StoragePools[i]
 			kind, backing := poolspec.Backing(e)
-			marks := map[string]string{memory.Entry: e.Name, memory.Worked: "true"}
+			marks := map[string]string{remembered.Entry: e.Name, remembered.Worked: "true"}
 			n.Pools[strings.ToLower(poolspec.LinstorName(e))] = &linstor.Pool{
 				Name: poolspec.LinstorName(e), Node: m.Name, Provider: kind, Backing: backing,
 				Properties: linstor.Diff(nil, marks).Set,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -153,7 +153,7 @@ func Keeps(s *cluster.Facts, n *corev1.Node) bool {
 // wasLeaving reports whether a node leaves by what LINSTOR or the status keeps of it.
 func wasLeaving(s *cluster.Facts, name string) bool {
 	if s.Linstor.Known() {
-		if have := s.Linstor.View.Node(name); have != nil && have.Properties[memory.Leaving] != "" {
+		if have := s.Linstor.View.Node(name); have != nil && have.Properties[remembered.Leaving] != "" {
 			return true
 		}
 	}
@@ -169,7 +169,7 @@ func TaintNote(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	}
 	at := "when it has lasted for " + s.Timing.TaintLasts.String()
 	if known {
-		at = "at " + memory.Stamp(was.Since.Add(s.Timing.TaintLasts))
+		at = "at " + remembered.Stamp(was.Since.Add(s.Timing.TaintLasts))
 	}
 	return &cluster.Problem{Reason: "NodeTainted", Message: text.OneLine(fmt.Sprintf(
 		"spec.nodes.tolerations does not tolerate the taint %s: the node leaves %s unless the taint goes, or is "+

@@ -14,7 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 func TestTaintsOfMembers(t *testing.T) {
@@ -43,7 +43,7 @@ func TestTaintsOfMembers(t *testing.T) {
 		{name: "the operator was restarted while it left", key: retired, since: time.Second,
 			spoil: func(w *clustertest.World) {
 				w.TaintedAtStart = true
-				w.Node("n01").Properties[memory.Leaving] = clustertest.Ago(time.Hour)
+				w.Node("n01").Properties[remembered.Leaving] = clustertest.Ago(time.Hour)
 			}},
 		{name: "the operator was restarted while it was retained", key: retired, since: time.Second,
 			spoil: func(w *clustertest.World) {
@@ -55,7 +55,7 @@ func TestTaintsOfMembers(t *testing.T) {
 			spoil: func(w *clustertest.World) { w.TaintedAtStart = true }},
 		{name: "it left for another cause", key: retired, since: time.Second, stays: true, noted: true,
 			spoil: func(w *clustertest.World) {
-				w.Node("n01").Properties[memory.Leaving] = clustertest.Ago(time.Hour)
+				w.Node("n01").Properties[remembered.Leaving] = clustertest.Ago(time.Hour)
 			}},
 		{name: "it was retained for another cause", key: retired, since: time.Second, stays: true, noted: true,
 			spoil: func(w *clustertest.World) {
@@ -169,7 +169,7 @@ func TestWhyANodeLeaves(t *testing.T) {
 		{"a taint", evacuate, func(*clustertest.World) {},
 			[]string{"taint example.com/retired:NoSchedule", "Evacuate", "in 30s"}},
 		{"a taint, noted", evacuate, func(w *clustertest.World) {
-			w.Node("n01").Properties[memory.Leaving] = clustertest.Ago(10 * time.Second)
+			w.Node("n01").Properties[remembered.Leaving] = clustertest.Ago(10 * time.Second)
 		},
 			[]string{"taint example.com/retired:NoSchedule", "2026-03-01T12:00:20Z"}},
 		{"a taint, to be removed", remove, func(*clustertest.World) {},

@@ -15,10 +15,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -171,7 +171,7 @@ func TestNothingIsDoneWithAnImpostor(t *testing.T) {
 			t.Errorf("%s is not told: %v", want, told)
 		}
 	}
-	w.Node("n01").Properties[memory.DeclareLost] = "h-1"
+	w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
 	in, r := w.Input()
 	leaving.NoteGone(in)
 	if len(r.Queued) > 0 {
@@ -195,7 +195,7 @@ func TestALongerNameIsAnotherNode(t *testing.T) {
 	joins(w, "n01.example", "01")
 	w.Node("n01").Status = linstor.StatusOnline
 	w.Node("n01").Properties[linstor.PropUname] = "n01.example"
-	w.Node("n01").Properties[memory.DeclareLost] = "h-1"
+	w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
 	in, r := w.Input()
 	leaving.NoteGone(in)
 	if len(r.Queued) > 0 {
@@ -214,7 +214,7 @@ func TestALongerNameIsAnotherNode(t *testing.T) {
 // checks.
 func TestImpostorDoesNotKeepANodeFromBeingLost(t *testing.T) {
 	w := impostorWorld(t)
-	w.Node("n01").Properties[memory.DeclareLost] = "h-1"
+	w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
 	w.Spread("a@n01 -", "a@n02 UpToDate")
 	in, r := w.Input()
 	r.Now = w.Linstor.View
@@ -234,7 +234,7 @@ func TestALossThatFailedAfterTheDisconnectionIsRepeated(t *testing.T) {
 		for _, status := range []string{linstor.StatusNoConnection, linstor.StatusUnknown} {
 			w := impostorWorld(t)
 			w.Leaves(policy)
-			w.Node("n01").Properties[memory.DeclareLost] = "h-1"
+			w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
 			w.Node("n01").Flags = []string{linstor.FlagEvicted}
 			w.Node("n01").Interfaces = append(w.Node("n01").Interfaces, linstor.Interface{Name: "storage", Address: "10.1.0.1"})
 			w.Spread("a@n01 -", "a@n02 UpToDate")
@@ -296,7 +296,7 @@ func TestReplacedMachineHasNoSatellite(t *testing.T) {
 	if got := clustertest.Labelled(t, w); got != nil {
 		t.Errorf("without labels: %v", got)
 	}
-	w.Node("n02").Properties[memory.MachineReplaced] = "other"
+	w.Node("n02").Properties[remembered.MachineReplaced] = "other"
 	if got := clustertest.Labelled(t, w); got != nil {
 		t.Errorf("answered, and not forgotten yet: %v", got)
 	}
@@ -307,7 +307,7 @@ func TestReplacedMachineHasNoSatellite(t *testing.T) {
 		name string
 		do   func()
 	}{
-		{"adopted", func() { w.Node("n02").Properties[memory.SystemUUID] = "other" }},
+		{"adopted", func() { w.Node("n02").Properties[remembered.SystemUUID] = "other" }},
 		{"forgotten", func() { delete(w.Linstor.View.Nodes, "n02") }},
 	} {
 		step.do()

@@ -14,8 +14,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -126,7 +126,7 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 		if s.Linstor.Foreign == nil {
 			message += ", because LINSTOR does not answer"
 		}
-		message += ": " + text.OneLine(judge.WhyUnknown(&s.Facts)) + h.keepRunning(ctx, in)
+		message += ": " + text.OneLine(snapshot.WhyUnknown(&s.Facts)) + h.keepRunning(ctx, in)
 		if s.Cluster.Status.Hold == nil && s.PhaseAge() < s.Timing.Escalate {
 			return step.Wait(string(v1alpha1.HoldVolumesUnknown), message, s.Timing.PollWorking), true
 		}
@@ -237,7 +237,7 @@ func deregister(ctx context.Context, in *step.Input, name string, pools []string
 	case err != nil:
 		return err
 	case n.Impostor() != "":
-		if err := lose.Disconnect(ctx, in, n); err != nil {
+		if err := noderemoval.Disconnect(ctx, in, n); err != nil {
 			return err
 		}
 		return in.API.LoseNode(ctx, name)
@@ -249,5 +249,5 @@ func deregister(ctx context.Context, in *step.Input, name string, pools []string
 			return err
 		}
 	}
-	return lose.DeleteNode(ctx, in, name)
+	return noderemoval.DeleteNode(ctx, in, name)
 }

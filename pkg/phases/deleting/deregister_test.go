@@ -11,9 +11,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -128,7 +128,7 @@ func TestALeavingNodeIsDeletedUntilItIsGone(t *testing.T) {
 	w := clustertest.NewWorld(t, 6)
 	w.Leaves(v1alpha1.NodesRemove, "n01")
 	w.LeavingSince("n01")
-	w.Node("n01").Properties[memory.LeavingAdmitted] = "few"
+	w.Node("n01").Properties[remembered.LeavingAdmitted] = "few"
 	w.Node("n01").Properties[linstor.PropAutoplace] = "false"
 	w.Spread()
 	w.Linstor.View.ResourcesKnown = true

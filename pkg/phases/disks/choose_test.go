@@ -11,8 +11,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 const someUnknownToUdev = `DISKS="3" UDEV="" VGS="" ZPOOLS=""`
@@ -106,7 +106,7 @@ func TestEmptyIsWhatWasSeen(t *testing.T) {
 			unseen: "/dev/sdb (serial S1) was not looked at yet: the satellite's inventory is"},
 		{name: "begun, but it is not empty after all", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
-				w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1"
+				w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 				w.InventoryOf("n01", someUnknownToUdev, clustertest.InventoryLine("sdb", "S1", "xfs", ""))
 			},
 			occupied: "/dev/sdb (serial S1) carries xfs",
@@ -237,7 +237,7 @@ func TestNoSecondGroupOfOneName(t *testing.T) {
 			use: []linstor.Device{s1, s2}},
 		{name: "begun, and on another disk", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
-				w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1"
+				w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 				w.InventoryOf("n01", sum(" vg_hot"), clustertest.Lsblk("sdb", "S1", ""),
 					clustertest.Lsblk("sdc", "S2", "LVM2_member")+` IN=" vg_hot"`)
 			},
@@ -245,19 +245,19 @@ func TestNoSecondGroupOfOneName(t *testing.T) {
 			occupied: "/dev/sdc (serial S2) carries LVM2_member of vg_hot",
 			there:    "volume group vg_hot is there already, on /dev/sdc (serial S2)"},
 		{name: "begun, and nothing happened yet", empty: []linstor.Device{s1},
-			spoil: func(w *clustertest.World) { w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1" },
+			spoil: func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1" },
 			use:   []linstor.Device{s1}},
 		{name: "made, removed, and empty by now", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				props := w.Node("n01").Properties
-				props[memory.PoolIntent+"hot"], props[memory.PoolRemoved+"hot"] = "serial:S1", "serial:S1"
+				props[remembered.PoolIntent+"hot"], props[remembered.PoolRemoved+"hot"] = "serial:S1", "serial:S1"
 			},
 			use:    []linstor.Device{s1},
 			doubts: "a pool was made from serial:S1 before and was removed: volume group vg_hot"},
 		{name: "made, removed, and begun anew from another disk", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
 				props := w.Node("n01").Properties
-				props[memory.PoolIntent+"hot"], props[memory.PoolRemoved+"hot"] = "serial:S2", "serial:S1"
+				props[remembered.PoolIntent+"hot"], props[remembered.PoolRemoved+"hot"] = "serial:S2", "serial:S1"
 			},
 			use: []linstor.Device{s2}},
 		{name: "a disk was empty and is away or in use now", empty: []linstor.Device{s2},
@@ -268,7 +268,7 @@ func TestNoSecondGroupOfOneName(t *testing.T) {
 			doubts: "/dev/sdb (serial S1) was empty when the satellite started, and is away or in"},
 		{name: "which the operator made a pool from", empty: []linstor.Device{s2},
 			spoil: func(w *clustertest.World) {
-				w.Node("n01").Properties[memory.PoolIntent+"other"] = "serial:S1"
+				w.Node("n01").Properties[remembered.PoolIntent+"other"] = "serial:S1"
 				w.Inventory("n01", clustertest.Lsblk("sdb", "S1", ""), clustertest.Lsblk("sdc", "S2", ""))
 			},
 			use: []linstor.Device{s2}},

@@ -7,7 +7,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // Identity names a disk in a way that survives a reboot, as far as the disk has such a name.
@@ -57,10 +57,10 @@ func Paths(ds []linstor.Device) []string {
 
 // Intent lists the disks that the pool is being made from; "" if nothing was begun, or something else.
 func Intent(m *cluster.Member, p *cluster.MemberPool) string {
-	if backing, written := m.Linstor.Properties[memory.PoolBacking+p.Entry.Name]; written && backing != p.Backing {
+	if backing, written := m.Linstor.Properties[remembered.PoolBacking+p.Entry.Name]; written && backing != p.Backing {
 		return ""
 	}
-	return m.Linstor.Properties[memory.PoolIntent+p.Entry.Name]
+	return m.Linstor.Properties[remembered.PoolIntent+p.Entry.Name]
 }
 
 // Intended reports whether a disk is among those that an intent lists.
@@ -71,7 +71,7 @@ func Intended(intent string, d *linstor.Device) bool {
 // begun reports whether the operator has begun to make a pool from the disk, this one or another.
 func begun(m *cluster.Member, d *linstor.Device) bool {
 	for key, intent := range m.Linstor.Properties {
-		if strings.HasPrefix(key, memory.PoolIntent) && Intended(intent, d) {
+		if strings.HasPrefix(key, remembered.PoolIntent) && Intended(intent, d) {
 			return true
 		}
 	}
@@ -80,7 +80,7 @@ func begun(m *cluster.Member, d *linstor.Device) bool {
 
 // removedFrom lists the disks that the pool was made from before it was removed and wanted again; "" if it was not.
 func removedFrom(m *cluster.Member, p *cluster.MemberPool) string {
-	if intent := Intent(m, p); intent == m.Linstor.Properties[memory.PoolRemoved+p.Entry.Name] {
+	if intent := Intent(m, p); intent == m.Linstor.Properties[remembered.PoolRemoved+p.Entry.Name] {
 		return intent
 	}
 	return ""

@@ -11,9 +11,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -75,7 +75,7 @@ func TestTextOfAHold(t *testing.T) {
 	w := clustertest.NewWorld(t, 3)
 	for _, n := range []string{"n01", "n02", "n03"} {
 		p := w.Node(n).Pools["ssd"]
-		delete(p.Properties, memory.Worked)
+		delete(p.Properties, remembered.Worked)
 		p.TotalKiB = nil
 		w.Tasks["pool/"+n+"/ssd"] = work.State{Err: noGroup(), Attempts: 3, Refusals: 3, FailedAt: w.Now}
 	}

@@ -12,15 +12,15 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // marks are the properties that remember how far a leaving node is.
-var marks = []string{memory.Leaving, memory.LeavingAdmitted, memory.EvacuateAsked, memory.EvacuateSeen,
-	memory.EvacuateStuck, memory.GoneSince, memory.DeclareLost}
+var marks = []string{remembered.Leaving, remembered.LeavingAdmitted, remembered.EvacuateAsked, remembered.EvacuateSeen,
+	remembered.EvacuateStuck, remembered.GoneSince, remembered.DeclareLost}
 
 // The steps of a leaving node.
 const (
@@ -108,7 +108,7 @@ func Judge(s *cluster.Snapshot) {
 		c := &situation{Leaver: l, s: s}
 		switch {
 		case hindrance.Decide(c) != "":
-		case c.noted() && c.has(memory.LeavingAdmitted):
+		case c.noted() && c.has(remembered.LeavingAdmitted):
 			going = append(going, c)
 		default:
 			starting = append(starting, c)

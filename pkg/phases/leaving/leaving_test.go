@@ -12,9 +12,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // A gone node is one of LINSTOR's that the operator made and Kubernetes has no more.
@@ -40,7 +40,7 @@ func TestGoneNodesLeave(t *testing.T) {
 		t.Error(d)
 	}
 	w.Evacuating("n01")
-	w.Node("n01").Properties[memory.EvacuateStuck] = clustertest.Ago(time.Hour)
+	w.Node("n01").Properties[remembered.EvacuateStuck] = clustertest.Ago(time.Hour)
 	if d := cmp.Diff([]string{"n01 left-on-a-dead-machine: Evacuating "}, steps()); d != "" {
 		t.Errorf("its end is not the evacuation's: %s", d)
 	}
@@ -68,11 +68,11 @@ func TestOnlySoManyAreEvacuatedAtOnce(t *testing.T) {
 			w.Spread("a@n02 UpToDate", "a@n03 UpToDate", "b@n04 UpToDate EVACUATE", "b@n01 Inconsistent")
 		}, "n02:no-slot n03:no-slot n04:moves"},
 		{"one that was asked has begun", 1, func(w *clustertest.World) {
-			w.Node("n03").Properties[memory.EvacuateAsked] = clustertest.Ago(0)
+			w.Node("n03").Properties[remembered.EvacuateAsked] = clustertest.Ago(0)
 		}, "n02:no-slot n03:asked n04:no-slot"},
 		{"one that a human is asked about takes no place", 1, func(w *clustertest.World) {
 			w.Evacuating("n02")
-			w.Node("n02").Properties[memory.EvacuateStuck] = clustertest.Ago(time.Hour)
+			w.Node("n02").Properties[remembered.EvacuateStuck] = clustertest.Ago(time.Hour)
 			w.Spread("a@n02 UpToDate EVACUATE", "b@n03 UpToDate")
 		}, "n02:no-place-for-the-last-copy n03:evacuate n04:empty"},
 	} {
@@ -107,7 +107,7 @@ func TestManyThatLeaveAtOnceAreAskedAbout(t *testing.T) {
 		w.Leaves(v1alpha1.NodesRemove, names...)
 		for i, n := range names { // the last ones have only just been seen
 			if i < len(names)-1 {
-				w.Node(n).Properties[memory.Leaving] = clustertest.Ago(time.Hour)
+				w.Node(n).Properties[remembered.Leaving] = clustertest.Ago(time.Hour)
 			}
 		}
 		s := w.Snapshot()
@@ -154,7 +154,7 @@ func TestLeavingIsFrozen(t *testing.T) {
 	for name, spoil := range map[string]func(*clustertest.World){
 		"about to be asked for":  func(w *clustertest.World) { w.Spread("a@n01 UpToDate") },
 		"about to be deleted":    func(*clustertest.World) {},
-		"about to be noted":      func(w *clustertest.World) { delete(w.Node("n01").Properties, memory.Leaving) },
+		"about to be noted":      func(w *clustertest.World) { delete(w.Node("n01").Properties, remembered.Leaving) },
 		"about to be taken back": func(w *clustertest.World) { w.KubeNode("n01").Spec.Taints = nil },
 	} {
 		w := clustertest.NewWorld(t, 5)

@@ -10,9 +10,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -24,14 +24,14 @@ func judgeGone(s *cluster.Snapshot, leavers []*cluster.Leaver) {
 		c := &situation{Leaver: l, s: s}
 		switch {
 		case !l.Gone():
-		case l.Noted(memory.GoneSince).IsZero(): // what cannot be read is no note: the time would begin at the year one
+		case l.Noted(remembered.GoneSince).IsZero(): // what cannot be read is no note: the time would begin at the year one
 			if err := s.TaskStates[goneKey(l.Name)].Err; err != nil {
 				l.Leave.Message += "; LINSTOR does not keep since when it is gone: " + text.OneLine(err.Error())
 			}
 		// Nobody has to be asked first about the number of nodes that leave, and what LINSTOR evicted or deletes by itself
 		// is not asked about.
 		case l.Leave.Step == StepNone &&
-			(c.has(memory.LeavingAdmitted) || c.evicted() || l.Node.HasFlag(linstor.FlagDelete)):
+			(c.has(remembered.LeavingAdmitted) || c.evicted() || l.Node.HasFlag(linstor.FlagDelete)):
 			loss.Decide(c)
 		}
 	}
@@ -63,13 +63,13 @@ var loss = decisiontable.Table[*situation]{
 		{Name: "lost-later", When: "`spec.nodes.lostAfter` is set and has not passed", Then: "it waits; an open hold stays",
 			Holds: func(c *situation) bool { return c.s.NodesSpec().LostAfter != nil },
 			Decide: func(c *situation) {
-				at := c.Noted(memory.GoneSince).Add(c.s.NodesSpec().LostAfter.Duration).UTC().Format(time.RFC3339)
+				at := c.Noted(remembered.GoneSince).Add(c.s.NodesSpec().LostAfter.Duration).UTC().Format(time.RFC3339)
 				c.Leave.Message = fmt.Sprintf(
 					"its Node object is gone; it is declared lost at %s (spec.nodes.lostAfter) unless it comes back", at)
 			}},
 		rule("gone-for-long", "it has been gone for long, and nothing else is asked about it",
 			func(c *situation) bool {
-				return c.s.Now.Sub(c.Noted(memory.GoneSince)) >= c.s.Timing.NodeGone && c.Leave.Hold == ""
+				return c.s.Now.Sub(c.Noted(remembered.GoneSince)) >= c.s.Timing.NodeGone && c.Leave.Hold == ""
 			},
 			outcome{hold: v1alpha1.HoldNodeGone, volumes: (*situation).names, message: goneMessage}),
 	},
@@ -78,7 +78,7 @@ var loss = decisiontable.Table[*situation]{
 // mayBeLost reports whether the spec or a human lets the node be given up.
 func (c *situation) mayBeLost() bool {
 	after := c.s.NodesSpec().LostAfter
-	return c.has(memory.DeclareLost) || after != nil && c.s.Now.Sub(c.Noted(memory.GoneSince)) >= after.Duration
+	return c.has(remembered.DeclareLost) || after != nil && c.s.Now.Sub(c.Noted(remembered.GoneSince)) >= after.Duration
 }
 
 // lost are the volumes whose last copy may be on the node.
@@ -88,7 +88,7 @@ func (c *situation) lost() []string { return c.found(c.unmoved()) }
 func (c *situation) link() string {
 	found := ""
 	for i := range c.s.Linstor.View.Resources {
-		if peer := lose.LinkTo(&c.s.Linstor.View.Resources[i], c.Name); peer != "" {
+		if peer := noderemoval.LinkTo(&c.s.Linstor.View.Resources[i], c.Name); peer != "" {
 			found = peer
 		}
 	}
@@ -105,7 +105,7 @@ func lostCopyMessage(c *situation) string {
 }
 
 func goneMessage(c *situation) string {
-	since := c.Noted(memory.GoneSince).UTC().Format(time.RFC3339)
+	since := c.Noted(remembered.GoneSince).UTC().Format(time.RFC3339)
 	message := "its Node object is deleted, and LINSTOR has not reached it since " + since
 	if other := c.Node.Impostor(); other != "" {
 		message += fmt.Sprintf(", but %s in its place", other)
@@ -131,11 +131,11 @@ func NoteGone(in *step.Input) {
 		var set map[string]string
 		var del []string
 		switch {
-		case l.Gone() && l.Noted(memory.GoneSince).IsZero():
-			set = map[string]string{memory.GoneSince: memory.Stamp(s.Now)}
+		case l.Gone() && l.Noted(remembered.GoneSince).IsZero():
+			set = map[string]string{remembered.GoneSince: remembered.Stamp(s.Now)}
 		// A human's word about the node is not for its impostor to take back.
 		case cluster.ConnectedNow(l.Node) && l.Node.Impostor() == "":
-			del = having(l.Node, memory.GoneSince, memory.DeclareLost)
+			del = having(l.Node, remembered.GoneSince, remembered.DeclareLost)
 		}
 		if len(set)+len(del) == 0 {
 			continue
@@ -159,20 +159,21 @@ func declareLost(in *step.Input, l *cluster.Leaver) {
 			return err
 		}
 		now := &situation{Leaver: &cluster.Leaver{Node: n}, s: in.Snapshot}
-		if n.UUID != uuid || !now.Gone() || now.Noted(memory.GoneSince).IsZero() || !now.mayBeLost() {
+		if n.UUID != uuid || !now.Gone() || now.Noted(remembered.GoneSince).IsZero() || !now.mayBeLost() {
 			return nil // it came back, or is another one: the next look decides
 		}
 		word := "spec.nodes.lostAfter has passed"
-		if now.has(memory.DeclareLost) {
-			word = "a human said so (hold " + n.Properties[memory.DeclareLost] + ")"
+		if now.has(remembered.DeclareLost) {
+			word = "a human said so (hold " + n.Properties[remembered.DeclareLost] + ")"
 		}
-		return lose.Lose(ctx, in, name, step.Notice{Warning: true, Reason: "NodeLost", Action: name, Note: fmt.Sprintf(
-			"node %s was declared lost in LINSTOR: its Node object is gone, it was OFFLINE since %s, and %s",
-			name, n.Properties[memory.GoneSince], word)})
+		note := fmt.Sprintf("node %s was declared lost in LINSTOR: its Node object is gone, it was OFFLINE since %s, and %s",
+			name, n.Properties[remembered.GoneSince], word)
+		return noderemoval.Lose(ctx, in, name,
+			step.Notice{Warning: true, Reason: "NodeLost", Action: name, Note: note})
 	}})
 }
 
 // KeepDeclareLost keeps the consent to give up the nodes that the hold lists.
 func KeepDeclareLost(in *step.Input) bool {
-	return keepConsent(in, memory.DeclareLost, (*cluster.Leaver).Gone)
+	return keepConsent(in, remembered.DeclareLost, (*cluster.Leaver).Gone)
 }

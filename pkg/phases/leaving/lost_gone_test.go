@@ -11,8 +11,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 func lostAfter(w *clustertest.World, d time.Duration) {
@@ -26,7 +26,7 @@ const day = 24 * time.Hour
 func withinADay(w *clustertest.World) { lostAfter(w, day) }
 
 // wordGiven is a human's word that n01 may be given up.
-func wordGiven(w *clustertest.World) { w.Node("n01").Properties[memory.DeclareLost] = "h-1" }
+func wordGiven(w *clustertest.World) { w.Node("n01").Properties[remembered.DeclareLost] = "h-1" }
 
 // impostor lets LINSTOR be connected to n09 in the name of n01.
 func impostor(w *clustertest.World) {
@@ -58,13 +58,16 @@ var goneScenarios = []struct {
 		spoil: func(w *clustertest.World) { w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted} },
 		want:  decided{row: "evicted-gone", message: "evicted"}},
 	{name: "not let go yet", away: day,
-		spoil: func(w *clustertest.World) { withinADay(w); delete(w.Node("n01").Properties, memory.LeavingAdmitted) },
-		want:  decided{row: "due", step: leaving.StepAdmit}},
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			delete(w.Node("n01").Properties, remembered.LeavingAdmitted)
+		},
+		want: decided{row: "due", step: leaving.StepAdmit}},
 	{name: "announced, and a human's word", away: day,
 		spoil: func(w *clustertest.World) {
 			wordGiven(w)
-			note(w, memory.Leaving, 0)
-			delete(w.Node("n01").Properties, memory.LeavingAdmitted)
+			note(w, remembered.Leaving, 0)
+			delete(w.Node("n01").Properties, remembered.LeavingAdmitted)
 		},
 		want: decided{row: "announced"}},
 	{name: "another machine in its place, short ago", away: 59 * time.Minute, spoil: impostor,
@@ -72,18 +75,21 @@ var goneScenarios = []struct {
 	{name: "no policy, short ago", away: 59 * time.Minute, spoil: func(*clustertest.World) {},
 		want: decided{row: "remove-waits", message: "holds 2 copies (a, b)"}},
 	{name: "never noted", away: day,
-		spoil: func(w *clustertest.World) { withinADay(w); delete(w.Node("n01").Properties, memory.GoneSince) },
+		spoil: func(w *clustertest.World) { withinADay(w); delete(w.Node("n01").Properties, remembered.GoneSince) },
 		want:  decided{row: "remove-waits"}},
 	{name: "LINSTOR does not keep the note", away: day,
 		spoil: func(w *clustertest.World) {
 			withinADay(w)
-			delete(w.Node("n01").Properties, memory.GoneSince)
+			delete(w.Node("n01").Properties, remembered.GoneSince)
 			fails(w, "gone/n01", errors.New("refused"))
 		},
 		want: decided{row: "remove-waits", message: "since when it is gone: refused"}},
 	{name: "a note that cannot be read", away: day,
-		spoil: func(w *clustertest.World) { withinADay(w); w.Node("n01").Properties[memory.GoneSince] = "yesterday" },
-		want:  decided{row: "remove-waits"}},
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			w.Node("n01").Properties[remembered.GoneSince] = "yesterday"
+		},
+		want: decided{row: "remove-waits"}},
 	{name: "its satellite answers", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); w.Node("n01").Status = linstor.StatusOnline },
 		want:  decided{row: "remove-waits"}},
@@ -147,14 +153,14 @@ var goneScenarios = []struct {
 		spoil: func(w *clustertest.World) {
 			withinADay(w)
 			w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
-			delete(w.Node("n01").Properties, memory.LeavingAdmitted)
+			delete(w.Node("n01").Properties, remembered.LeavingAdmitted)
 		},
 		want: decided{row: "lost", state: removing, step: leaving.StepLose}},
 	{name: "being deleted by somebody", away: day,
 		spoil: func(w *clustertest.World) {
 			withinADay(w)
 			w.Node("n01").Flags = []string{linstor.FlagDelete}
-			delete(w.Node("n01").Properties, memory.LeavingAdmitted)
+			delete(w.Node("n01").Properties, remembered.LeavingAdmitted)
 		},
 		want: decided{row: "lost", state: removing, step: leaving.StepLose}},
 	{name: "its time has not come", away: day - time.Second, spoil: withinADay,

@@ -14,11 +14,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 func TestDeclareLost(t *testing.T) {
@@ -32,7 +32,7 @@ func TestDeclareLost(t *testing.T) {
 		{name: "connected by now", spoil: func(w *clustertest.World) { w.Node("n01").Status = linstor.StatusConnected }},
 		{name: "another node of that name", spoil: func(w *clustertest.World) { w.Node("n01").UUID = "other" }},
 		{name: "the word was taken back",
-			spoil: func(w *clustertest.World) { delete(w.Node("n01").Properties, memory.DeclareLost) }},
+			spoil: func(w *clustertest.World) { delete(w.Node("n01").Properties, remembered.DeclareLost) }},
 		{name: "gone already", spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01") }},
 		{name: "the last copy by now", spoil: func(w *clustertest.World) { w.Spread("a@n01 -", "a@n02 Outdated") },
 			fails: "last up-to-date copy"},
@@ -42,7 +42,7 @@ func TestDeclareLost(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.GoneWorld(t, v1alpha1.NodesRemove, 2*time.Hour)
-			w.Node("n01").Properties[memory.DeclareLost] = "h-1"
+			w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
 			in, r := w.Input()
 			if err := leaving.Leave(t.Context(), in); err != nil {
 				t.Fatal(err)
@@ -95,19 +95,19 @@ func TestNoteGone(t *testing.T) {
 	if calls := note(); len(calls) > 0 {
 		t.Errorf("noted already: %v", calls)
 	}
-	delete(w.Node("n01").Properties, memory.GoneSince)
+	delete(w.Node("n01").Properties, remembered.GoneSince)
 	if d := cmp.Diff([]string{"node n01 set gone-since=2026-03-01T12:00:00Z del "}, note()); d != "" {
 		t.Error(d)
 	}
 	props := w.Node("n01").Properties
-	props[memory.GoneSince], props[memory.DeclareLost] = clustertest.Ago(time.Hour), "h-1"
+	props[remembered.GoneSince], props[remembered.DeclareLost] = clustertest.Ago(time.Hour), "h-1"
 	w.Node("n01").Status = linstor.StatusOnline
 	if calls := note(); len(calls) != 1 ||
 		!strings.Contains(calls[0], "gone-since,Aux/storage.linstor.dev/declare-lost") {
 		t.Errorf("it is back: %v", calls)
 	}
 	w = clustertest.GoneWorld(t, v1alpha1.NodesRetain, time.Minute)
-	delete(w.Node("n01").Properties, memory.GoneSince)
+	delete(w.Node("n01").Properties, remembered.GoneSince)
 	if calls := note(); len(calls) > 0 {
 		t.Errorf("retained: %v", calls)
 	}
@@ -133,7 +133,7 @@ func TestNodeGoneHold(t *testing.T) {
 	if d := cmp.Diff([]string{"node n01 set declare-lost=" + holds[0].ID + " del "}, r.Calls); d != "" {
 		t.Error(d)
 	}
-	w.Node("n01").Properties[memory.DeclareLost] = holds[0].ID
+	w.Node("n01").Properties[remembered.DeclareLost] = holds[0].ID
 	in, _ = w.Input()
 	in.Answer = &hold.Answer{Hold: &holds[0], Option: v1alpha1.OptionDeclareLost}
 	if stored, err := phases.KeepAnswer(t.Context(), in); !stored || err != nil {

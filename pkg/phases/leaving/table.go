@@ -12,10 +12,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -47,8 +47,8 @@ func (c *situation) known() bool         { return c.s.Linstor.Known() }
 func (c *situation) copies() bool        { return c.s.Linstor.View.ResourcesKnown }
 func (c *situation) empty() bool         { return len(c.names()) == 0 }
 func (c *situation) names() []string     { return c.on().names }
-func (c *situation) noted() bool         { return c.has(memory.Leaving) }
-func (c *situation) stuck() bool         { return c.has(memory.EvacuateStuck) }
+func (c *situation) noted() bool         { return c.has(remembered.Leaving) }
+func (c *situation) stuck() bool         { return c.has(remembered.EvacuateStuck) }
 func (c *situation) err() error          { return c.s.TaskStates[leaveKey(c.Name)].Err }
 func (c *situation) evicted() bool       { return c.Node.HasFlag(linstor.FlagEvicted) }
 func (c *situation) replaced() bool      { return c.Member != nil && c.Member.Replaced }
@@ -65,7 +65,7 @@ func (c *situation) held() bool {
 
 // givenUp reports whether another machine runs under the node's name, and a human gave the data of the earlier one up.
 func (c *situation) givenUp() bool {
-	return c.Member != nil && lose.GivenUp(c.Member)
+	return c.Member != nil && noderemoval.GivenUp(c.Member)
 }
 
 // again reports whether a node is retained for which something was begun under another policy.
@@ -73,22 +73,22 @@ func (c *situation) again() bool { return c.retains() && marked(c.Node) }
 
 // stuckForLong reports whether the node has waited for too long for what should come by itself.
 func (c *situation) stuckForLong() bool {
-	return c.stuck() && c.s.Now.Sub(c.Noted(memory.EvacuateStuck)) >= c.s.Timing.EvacuationStuck
+	return c.stuck() && c.s.Now.Sub(c.Noted(remembered.EvacuateStuck)) >= c.s.Timing.EvacuationStuck
 }
 
 // deletedAndEmpty reports whether LINSTOR deletes a node that holds nothing and is the machine that LINSTOR means. It
-// must be deleted once more (see lose.DeleteNode), and that is the operator's to do if the first time was.
+// must be deleted once more (see noderemoval.DeleteNode), and that is the operator's to do if the first time was.
 func (c *situation) deletedAndEmpty() bool {
-	return c.Node.HasFlag(linstor.FlagDelete) && c.has(memory.LeavingAdmitted) &&
+	return c.Node.HasFlag(linstor.FlagDelete) && c.has(remembered.LeavingAdmitted) &&
 		c.copies() && c.Node.Impostor() == "" && c.empty()
 }
 
 // due is when the node may leave, if it still does then.
-func (c *situation) due() time.Time { return c.Noted(memory.Leaving).Add(c.s.Timing.Leave) }
+func (c *situation) due() time.Time { return c.Noted(remembered.Leaving).Add(c.s.Timing.Leave) }
 
 // begun reports whether LINSTOR evacuates the node, or got the request to.
 func (c *situation) begun() bool {
-	return c.Node.HasFlag(linstor.FlagEvacuate) || c.has(memory.EvacuateAsked)
+	return c.Node.HasFlag(linstor.FlagEvacuate) || c.has(remembered.EvacuateAsked)
 }
 
 // unflagged reports whether LINSTOR got the request to evacuate the node and does not have the flag.
@@ -227,12 +227,12 @@ var departure = decisiontable.Table[*situation]{
 				return "it holds " + c.on().String() + ": removalPolicy Remove waits until nothing is on it"
 			}}),
 		rule("taken-back", "the evacuation was seen, and somebody took it back in LINSTOR",
-			func(c *situation) bool { return c.unflagged() && c.has(memory.EvacuateSeen) },
+			func(c *situation) bool { return c.unflagged() && c.has(remembered.EvacuateSeen) },
 			outcome{hold: v1alpha1.HoldEvacuationStuck,
 				message: says("somebody took its evacuation back in LINSTOR (linstor node restore)")}),
 		rule("asked", "LINSTOR was asked to evacuate the node and has not begun yet",
 			func(c *situation) bool {
-				return c.unflagged() && c.s.Now.Sub(c.Noted(memory.EvacuateAsked)) < c.s.Timing.EvacuationAnswer
+				return c.unflagged() && c.s.Now.Sub(c.Noted(remembered.EvacuateAsked)) < c.s.Timing.EvacuationAnswer
 			},
 			outcome{state: v1alpha1.LeavingEvacuating,
 				message: says("LINSTOR was asked to evacuate it and has not begun yet")}),
@@ -241,7 +241,7 @@ var departure = decisiontable.Table[*situation]{
 			outcome{state: v1alpha1.LeavingEvacuating, step: StepEvacuate,
 				message: says("LINSTOR did not take up its evacuation; it is asked again")}),
 		rule("begun", "LINSTOR evacuates the node, and that is not noted yet",
-			func(c *situation) bool { return c.has(memory.EvacuateAsked) && !c.has(memory.EvacuateSeen) },
+			func(c *situation) bool { return c.has(remembered.EvacuateAsked) && !c.has(remembered.EvacuateSeen) },
 			outcome{state: v1alpha1.LeavingEvacuating, step: stepConfirm, message: toGo}),
 		rule("moves-again", "LINSTOR moves copies again", func(c *situation) bool { return c.moves() && c.stuck() },
 			outcome{state: v1alpha1.LeavingEvacuating, step: stepMoving, message: toGo}),
@@ -330,7 +330,7 @@ func dueMessage(c *situation) string {
 	return c.consequence("at " + c.due().UTC().Format(time.RFC3339))
 }
 
-func replacedMessage(c *situation) string { return lose.ReplacedProblem(c.s, c.Member).Message }
+func replacedMessage(c *situation) string { return noderemoval.ReplacedProblem(c.s, c.Member).Message }
 
 func errMessage(c *situation) string { return text.OneLine(c.err().Error()) }
 

@@ -13,9 +13,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -76,13 +76,13 @@ func replaced(w *clustertest.World) { w.KubeNode("n01").Status.NodeInfo.SystemUU
 // givenUp is n01 on another machine, with a human's word that the data of the earlier one is gone.
 func givenUp(w *clustertest.World) {
 	replaced(w)
-	w.Node("n01").Properties[memory.MachineReplaced] = "new"
+	w.Node("n01").Properties[remembered.MachineReplaced] = "new"
 }
 
 // standsStill is an evacuation of n01 that stopped some time ago.
 func standsStill(w *clustertest.World, ago time.Duration, copies ...string) {
 	w.Evacuating("n01")
-	note(w, memory.EvacuateStuck, ago)
+	note(w, remembered.EvacuateStuck, ago)
 	w.Spread(copies...)
 }
 
@@ -133,13 +133,13 @@ var leavingScenarios = []struct {
 	{name: "evicted for long",
 		spoil: func(w *clustertest.World) {
 			w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
-			note(w, memory.EvacuateStuck, timing.EvacuationStuck)
+			note(w, remembered.EvacuateStuck, timing.EvacuationStuck)
 		},
 		want: decided{row: "evicted-for-long", hold: stuckHold, message: "evicted"}},
 	{name: "evicted for less long",
 		spoil: func(w *clustertest.World) {
 			w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted}
-			note(w, memory.EvacuateStuck, timing.EvacuationStuck-time.Second)
+			note(w, remembered.EvacuateStuck, timing.EvacuationStuck-time.Second)
 		},
 		want: decided{row: "evicted-noted", message: "evicted"}},
 	{name: "marked for deletion, and LINSTOR refuses it",
@@ -168,22 +168,22 @@ var leavingScenarios = []struct {
 	{name: "long enough ago, and another one has just begun", new: true,
 		spoil: func(w *clustertest.World) {
 			w.Leaves(v1alpha1.NodesEvacuate, "n02")
-			note(w, memory.Leaving, time.Hour)
+			note(w, remembered.Leaving, time.Hour)
 		},
 		want: decided{row: "one-of-many", hold: v1alpha1.HoldTooManyNodesLeaving, message: "2 of 5 nodes leave at once"}},
 	{name: "just begun", new: true, spoil: func(*clustertest.World) {},
 		want: decided{row: "new", step: leaving.StepNote,
 			message: "retired:NoSchedule; removalPolicy Evacuate: LINSTOR begins to move its data in 30s"}},
 	{name: "let go, and not noted",
-		spoil: func(w *clustertest.World) { delete(w.Node("n01").Properties, memory.Leaving) },
+		spoil: func(w *clustertest.World) { delete(w.Node("n01").Properties, remembered.Leaving) },
 		want:  decided{row: "new", step: leaving.StepNote}},
 	{name: "what is noted is refused", new: true,
 		spoil: func(w *clustertest.World) { fails(w, "leave/n01", errors.New("refused")) },
 		want:  decided{row: "new", step: leaving.StepNote, message: "begins to move its data in 30s: refused"}},
 	{name: "short ago", new: true,
-		spoil: func(w *clustertest.World) { note(w, memory.Leaving, timing.Leave-time.Second) },
+		spoil: func(w *clustertest.World) { note(w, remembered.Leaving, timing.Leave-time.Second) },
 		want:  decided{row: "announced", message: "begins to move its data at 2026-03-01T12:00:01Z"}},
-	{name: "long enough ago", new: true, spoil: func(w *clustertest.World) { note(w, memory.Leaving, timing.Leave) },
+	{name: "long enough ago", new: true, spoil: func(w *clustertest.World) { note(w, remembered.Leaving, timing.Leave) },
 		want: decided{row: "due", step: leaving.StepAdmit, message: "at 2026-03-01T12:00:00Z"}},
 
 	{name: "copies not known", spoil: func(w *clustertest.World) { w.Linstor.View.ResourcesKnown = false },
@@ -207,20 +207,20 @@ var leavingScenarios = []struct {
 		want: decided{row: "taken-back", hold: stuckHold, message: "linstor node restore"}},
 	{name: "asked",
 		spoil: func(w *clustertest.World) {
-			note(w, memory.EvacuateAsked, timing.EvacuationAnswer-time.Second)
+			note(w, remembered.EvacuateAsked, timing.EvacuationAnswer-time.Second)
 			w.Spread("a@n01 UpToDate")
 		},
 		want: decided{row: "asked", state: evacuating, message: "has not begun"}},
 	{name: "asked in vain",
 		spoil: func(w *clustertest.World) {
-			note(w, memory.EvacuateAsked, timing.EvacuationAnswer)
+			note(w, remembered.EvacuateAsked, timing.EvacuationAnswer)
 			w.Spread("a@n01 UpToDate")
 		},
 		want: decided{row: "asked-in-vain", state: evacuating, step: leaving.StepEvacuate, message: "asked again"}},
 	{name: "begun",
 		spoil: func(w *clustertest.World) {
 			w.Evacuating("n01")
-			delete(w.Node("n01").Properties, memory.EvacuateSeen)
+			delete(w.Node("n01").Properties, remembered.EvacuateSeen)
 			w.Spread("a@n01 UpToDate EVACUATE", "a@n02 Inconsistent")
 		},
 		want: decided{row: "begun", state: evacuating, step: leaving.StepConfirm, message: "1 copy (a) to go"}},
@@ -283,19 +283,19 @@ var leavingScenarios = []struct {
 	{name: "offline for long",
 		spoil: func(w *clustertest.World) {
 			w.Node("n01").Status = linstor.StatusOffline
-			note(w, memory.EvacuateStuck, timing.EvacuationStuck)
+			note(w, remembered.EvacuateStuck, timing.EvacuationStuck)
 			w.Spread("a@n01 -")
 		},
 		want: decided{row: "offline-for-long", hold: stuckHold, message: "OFFLINE"}},
 	{name: "offline for less long",
 		spoil: func(w *clustertest.World) {
 			w.Node("n01").Status = linstor.StatusOffline
-			note(w, memory.EvacuateStuck, timing.EvacuationStuck-time.Second)
+			note(w, remembered.EvacuateStuck, timing.EvacuationStuck-time.Second)
 			w.Spread("a@n01 -")
 		},
 		want: decided{row: "offline-noted", message: "OFFLINE"}},
 	{name: "back from offline",
-		spoil: func(w *clustertest.World) { note(w, memory.EvacuateStuck, time.Hour); w.Spread("a@n01 UpToDate") },
+		spoil: func(w *clustertest.World) { note(w, remembered.EvacuateStuck, time.Hour); w.Spread("a@n01 UpToDate") },
 		want:  decided{row: "online-again", step: leaving.StepMoving, message: "ONLINE again"}},
 	{name: "a last copy that LINSTOR would drop",
 		spoil: func(w *clustertest.World) { w.Spread("a@n01 Outdated", "b@n01 UpToDate") },

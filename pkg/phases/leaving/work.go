@@ -11,12 +11,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -93,15 +93,15 @@ func queue(in *step.Input, l *cluster.Leaver) {
 	now := in.Snapshot.Now.UTC().Format(time.RFC3339Nano) // a whole second's would let a node go up to a second too early
 	switch l.Leave.Step {
 	case stepNote:
-		mark(in, l, map[string]string{memory.Leaving: now}, nil)
+		mark(in, l, map[string]string{remembered.Leaving: now}, nil)
 	case stepAdmit:
-		mark(in, l, map[string]string{memory.LeavingAdmitted: "few"}, nil)
+		mark(in, l, map[string]string{remembered.LeavingAdmitted: "few"}, nil)
 	case stepConfirm:
-		mark(in, l, map[string]string{memory.EvacuateSeen: now}, nil)
+		mark(in, l, map[string]string{remembered.EvacuateSeen: now}, nil)
 	case stepStuck:
-		mark(in, l, map[string]string{memory.EvacuateStuck: now}, nil)
+		mark(in, l, map[string]string{remembered.EvacuateStuck: now}, nil)
 	case stepMoving:
-		mark(in, l, nil, []string{memory.EvacuateStuck})
+		mark(in, l, nil, []string{remembered.EvacuateStuck})
 	case StepEvacuate:
 		evacuate(in, l)
 	case StepDelete:
@@ -128,12 +128,12 @@ func mark(in *step.Input, l *cluster.Leaver, set map[string]string, del []string
 // before, and LINSTOR's flag, looked up here and now, shows that it has begun. Whether the answer came, or who was
 // restarted meanwhile, does not matter.
 func evacuate(in *step.Input, l *cluster.Leaver) {
-	name, uuid, asked, gone := l.Node.Name, l.Node.UUID, l.Node.Properties[memory.EvacuateAsked], l.Member == nil
+	name, uuid, asked, gone := l.Node.Name, l.Node.UUID, l.Node.Properties[remembered.EvacuateAsked], l.Member == nil
 	in.Ensure(work.Task{Key: leaveKey(l.Name), Input: "evacuate " + asked, Do: func(ctx context.Context) error {
 		n, err := in.API.Node(ctx, name)
 		switch {
 		case err != nil || n.HasFlag(linstor.FlagEvacuate) || n.HasFlag(linstor.FlagEvicted) || n.UUID != uuid ||
-			n.Properties[memory.EvacuateAsked] != asked || n.Properties[memory.LeavingAdmitted] == "":
+			n.Properties[remembered.EvacuateAsked] != asked || n.Properties[remembered.LeavingAdmitted] == "":
 			return err
 		case n.Impostor() != "":
 			return fmt.Errorf("node %s: LINSTOR is connected to %s in its name, and would move what is there",
@@ -145,7 +145,7 @@ func evacuate(in *step.Input, l *cluster.Leaver) {
 			return err
 		}
 		now := in.Snapshot.Now.UTC().Format(time.RFC3339Nano)
-		if err := in.API.SetNodeProperties(ctx, name, map[string]string{memory.EvacuateAsked: now}, nil); err != nil {
+		if err := in.API.SetNodeProperties(ctx, name, map[string]string{remembered.EvacuateAsked: now}, nil); err != nil {
 			return err
 		}
 		call := in.API.EvacuateNode
@@ -186,7 +186,7 @@ func deleteEmpty(in *step.Input, l *cluster.Leaver) {
 			return nil
 		case err != nil:
 			return err
-		case n.UUID != uuid || n.Properties[memory.LeavingAdmitted] == "":
+		case n.UUID != uuid || n.Properties[remembered.LeavingAdmitted] == "":
 			return nil // it came back, or is another one: the next look decides
 		case n.Impostor() != "":
 			return fmt.Errorf("node %s: LINSTOR is connected to %s in its name, and would delete what is there",
@@ -209,7 +209,7 @@ func deleteEmpty(in *step.Input, l *cluster.Leaver) {
 		if err := in.Stands(ctx, l.Name); err != nil {
 			return err
 		}
-		if err := lose.DeleteNode(ctx, in, name); err != nil {
+		if err := noderemoval.DeleteNode(ctx, in, name); err != nil {
 			return err
 		}
 		in.Notify(step.Notice{Reason: "NodeRemoved", Action: name,
@@ -222,8 +222,8 @@ func deleteEmpty(in *step.Input, l *cluster.Leaver) {
 // notes. The properties that keep new copies away are taken back by place.
 func undo(in *step.Input, l *cluster.Leaver) {
 	s := in.Snapshot
-	if has(l, memory.EvacuateAsked) && !has(l, memory.EvacuateSeen) && !l.Node.HasFlag(linstor.FlagEvacuate) &&
-		s.Now.Sub(l.Noted(memory.EvacuateAsked)) < s.Timing.EvacuationAnswer {
+	if has(l, remembered.EvacuateAsked) && !has(l, remembered.EvacuateSeen) && !l.Node.HasFlag(linstor.FlagEvacuate) &&
+		s.Now.Sub(l.Noted(remembered.EvacuateAsked)) < s.Timing.EvacuationAnswer {
 		return // the request may still be on its way; taken back before it came, it would stay
 	}
 	name := l.Node.Name
@@ -232,7 +232,7 @@ func undo(in *step.Input, l *cluster.Leaver) {
 		if err != nil {
 			return err
 		}
-		if n.HasFlag(linstor.FlagEvacuate) && n.Properties[memory.EvacuateAsked] != "" {
+		if n.HasFlag(linstor.FlagEvacuate) && n.Properties[remembered.EvacuateAsked] != "" {
 			if err := in.API.RestoreNode(ctx, name); err != nil {
 				return err
 			}
@@ -284,7 +284,7 @@ func Hold(reason v1alpha1.HoldReason) func(*cluster.Snapshot, hold.NodeFilter) (
 // Keep keeps the answer that the listed nodes may leave although they are many. It is consent for exactly these: nodes
 // that a long hold counts without listing them are asked about anew.
 func Keep(in *step.Input) bool {
-	return keepConsent(in, memory.LeavingAdmitted, func(*cluster.Leaver) bool { return true })
+	return keepConsent(in, remembered.LeavingAdmitted, func(*cluster.Leaver) bool { return true })
 }
 
 // keepConsent writes the hold's id to a property of the nodes that it holds for.
@@ -302,7 +302,7 @@ func keepConsent(in *step.Input, key string, holds func(*cluster.Leaver) bool) b
 func Retry(in *step.Input) bool {
 	in.Tasks.Forget(leaveKey(""))
 	return answerLeavers(in, func(l *cluster.Leaver) (map[string]string, []string, bool) {
-		asked := having(l.Node, memory.EvacuateAsked, memory.EvacuateSeen, memory.EvacuateStuck)
+		asked := having(l.Node, remembered.EvacuateAsked, remembered.EvacuateSeen, remembered.EvacuateStuck)
 		return nil, asked, l.Node.HasFlag(linstor.FlagEvacuate) || l.Member != nil && l.Node.HasFlag(linstor.FlagEvicted)
 	})
 }

@@ -10,10 +10,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // later is LINSTOR's view after something that the snapshot does not know yet.
@@ -44,9 +44,11 @@ func TestEvacuationIsAskedForOnce(t *testing.T) {
 		{"LINSTOR does it already", func(_ *linstor.View, n *linstor.Node) { n.Flags = []string{linstor.FlagEvacuate} },
 			nil},
 		{"another task asked", func(_ *linstor.View, n *linstor.Node) {
-			n.Properties[memory.EvacuateAsked] = clustertest.Ago(time.Second)
+			n.Properties[remembered.EvacuateAsked] = clustertest.Ago(time.Second)
 		}, nil},
-		{"the node came back", func(_ *linstor.View, n *linstor.Node) { delete(n.Properties, memory.LeavingAdmitted) }, nil},
+		{"the node came back", func(_ *linstor.View, n *linstor.Node) {
+			delete(n.Properties, remembered.LeavingAdmitted)
+		}, nil},
 		{"it is another node", func(_ *linstor.View, n *linstor.Node) { n.UUID = "new" }, nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -108,7 +110,7 @@ func TestOfflineNodesAreNotEvacuated(t *testing.T) {
 	}
 	w.Kube.Nodes = w.Kube.Nodes[1:]
 	w.Node("n01").Status = linstor.StatusOffline
-	w.Node("n01").Properties[memory.GoneSince] = clustertest.Ago(time.Minute)
+	w.Node("n01").Properties[remembered.GoneSince] = clustertest.Ago(time.Minute)
 	w.Spread("a@n01 -", "a@n02 UpToDate")
 	in, r = w.Input()
 	if err := clustertest.RunLeave(t, in, r, w.Linstor.View); err != nil || len(r.Calls) != 2 ||
@@ -137,7 +139,7 @@ func TestANodeIsDeletedOnlyWhenItHoldsNothing(t *testing.T) {
 			fails: true},
 		{name: "a snapshot is there", now: func(*linstor.View, *linstor.Node) {}, snaps: []string{"a/s"}, fails: true},
 		{name: "the node came back",
-			now: func(_ *linstor.View, n *linstor.Node) { delete(n.Properties, memory.LeavingAdmitted) }},
+			now: func(_ *linstor.View, n *linstor.Node) { delete(n.Properties, remembered.LeavingAdmitted) }},
 		{name: "it is another node", now: func(_ *linstor.View, n *linstor.Node) { n.UUID = "new" }},
 		{name: "it is gone", now: func(v *linstor.View, _ *linstor.Node) { delete(v.Nodes, "n01") }},
 	} {
@@ -191,9 +193,9 @@ func TestLabelsGoLast(t *testing.T) {
 func TestANodeThatComesBackIsAsBefore(t *testing.T) {
 	w := clustertest.Going(t)
 	w.Evacuating("n01")
-	w.Node("n01").Properties[memory.EvacuateStuck] = clustertest.Ago(time.Minute)
+	w.Node("n01").Properties[remembered.EvacuateStuck] = clustertest.Ago(time.Minute)
 	props := w.Node("n01").Properties
-	props[memory.GoneSince], props[memory.DeclareLost] = clustertest.Ago(time.Hour), "h-1"
+	props[remembered.GoneSince], props[remembered.DeclareLost] = clustertest.Ago(time.Hour), "h-1"
 	w.KubeNode("n01").Spec.Taints = nil
 	in, r := w.Input()
 	if err := clustertest.RunLeave(t, in, r, w.Linstor.View); err != nil {
@@ -208,8 +210,8 @@ func TestANodeThatComesBackIsAsBefore(t *testing.T) {
 	}
 
 	// Somebody else's evacuation is theirs.
-	delete(w.Node("n01").Properties, memory.EvacuateAsked)
-	delete(w.Node("n01").Properties, memory.EvacuateSeen)
+	delete(w.Node("n01").Properties, remembered.EvacuateAsked)
+	delete(w.Node("n01").Properties, remembered.EvacuateSeen)
 	in, r = w.Input()
 	if err := clustertest.RunLeave(t, in, r, w.Linstor.View); err != nil || len(r.Calls) != 1 {
 		t.Errorf("%v %v", err, r.Calls)
@@ -217,12 +219,12 @@ func TestANodeThatComesBackIsAsBefore(t *testing.T) {
 
 	// A request that may still be on its way is waited for.
 	w.Node("n01").Flags = nil
-	w.Node("n01").Properties[memory.EvacuateAsked] = clustertest.Ago(time.Second)
+	w.Node("n01").Properties[remembered.EvacuateAsked] = clustertest.Ago(time.Second)
 	in, r = w.Input()
 	if err := leaving.Leave(t.Context(), in); err != nil || len(r.Queued) > 0 {
 		t.Errorf("%v %v", err, r.Keys())
 	}
-	w.Node("n01").Properties[memory.EvacuateAsked] = clustertest.Ago(time.Hour)
+	w.Node("n01").Properties[remembered.EvacuateAsked] = clustertest.Ago(time.Hour)
 	in, r = w.Input()
 	if err := clustertest.RunLeave(t, in, r, w.Linstor.View); err != nil || len(r.Calls) != 1 {
 		t.Errorf("%v %v", err, r.Calls)
@@ -233,7 +235,7 @@ func TestAnswersAboutLeavingNodes(t *testing.T) {
 	w := clustertest.NewWorld(t, 4)
 	w.Leaves(v1alpha1.NodesEvacuate, "n01", "n02", "n03")
 	for _, n := range []string{"n01", "n02", "n03"} {
-		w.Node(n).Properties[memory.Leaving] = clustertest.Ago(time.Hour)
+		w.Node(n).Properties[remembered.Leaving] = clustertest.Ago(time.Hour)
 	}
 	r0, known := leaving.Hold(v1alpha1.HoldTooManyNodesLeaving)(w.Snapshot(), hold.AnyNode)
 	if !known || r0 == nil || !cmp.Equal(r0.Nodes, []string{"n01", "n02", "n03"}) {
@@ -253,7 +255,8 @@ func TestAnswersAboutLeavingNodes(t *testing.T) {
 		!cmp.Equal(r.Calls, []string{"node n01 set leaving-admitted=" + open.ID + " del "}) {
 		t.Errorf("%v %v", err, r.Calls)
 	}
-	w.Node("n01").Properties[memory.LeavingAdmitted], w.Node("n02").Properties[memory.LeavingAdmitted] = open.ID, open.ID
+	w.Node("n01").Properties[remembered.LeavingAdmitted] = open.ID
+	w.Node("n02").Properties[remembered.LeavingAdmitted] = open.ID
 	in, _ = w.Input()
 	in.Answer = &hold.Answer{Hold: open, Option: v1alpha1.OptionContinue, Nodes: []string{"n01", "n02"}}
 	if !leaving.Keep(in) {
@@ -268,7 +271,7 @@ func TestAnswersAboutLeavingNodes(t *testing.T) {
 func TestRetryOfAStuckEvacuation(t *testing.T) {
 	w := clustertest.Going(t)
 	w.Evacuating("n01")
-	w.Node("n01").Properties[memory.EvacuateStuck] = clustertest.Ago(time.Hour)
+	w.Node("n01").Properties[remembered.EvacuateStuck] = clustertest.Ago(time.Hour)
 	r0, _ := leaving.Hold(v1alpha1.HoldEvacuationStuck)(w.Snapshot(), hold.AnyNode)
 	if r0 == nil || !cmp.Equal(r0.Resources, []string{"a"}) {
 		t.Fatalf("%+v", r0)
@@ -283,7 +286,7 @@ func TestRetryOfAStuckEvacuation(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := []string{"forget leave/", "restore node n01",
-		"node n01 set  del " + memory.EvacuateAsked + "," + memory.EvacuateSeen + "," + memory.EvacuateStuck}
+		"node n01 set  del " + remembered.EvacuateAsked + "," + remembered.EvacuateSeen + "," + remembered.EvacuateStuck}
 	if d := cmp.Diff(want, r.Calls); d != "" {
 		t.Error(d)
 	}

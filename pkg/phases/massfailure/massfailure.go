@@ -15,8 +15,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -174,7 +174,7 @@ func goneFailures(s *cluster.Snapshot) []downNode {
 	var out []downNode
 	for _, g := range s.Gone {
 		l := &cluster.Leaver{Name: g.Name, Node: g.Linstor}
-		since, noted := s.DownSince(g.Name), l.Noted(memory.GoneSince)
+		since, noted := s.DownSince(g.Name), l.Noted(remembered.GoneSince)
 		if !noted.IsZero() && (since.IsZero() || noted.Before(since)) {
 			since = noted
 		}

@@ -15,11 +15,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // podDown makes a satellite's pod not ready, some time ago.
@@ -288,7 +288,7 @@ func TestAFrozenClusterRepairsNoPool(t *testing.T) {
 	for _, frozen := range []bool{false, true} {
 		w := clustertest.NewWorld(t, 5)
 		w.Node("n05").Pools["ssd"].TotalKiB = nil
-		delete(w.Node("n05").Pools["ssd"].Properties, memory.Worked)
+		delete(w.Node("n05").Pools["ssd"].Properties, remembered.Worked)
 		if frozen {
 			w.NodeDown("n01", time.Minute)
 			w.NodeDown("n02", time.Minute)

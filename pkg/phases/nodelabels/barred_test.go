@@ -10,10 +10,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 const unlabelled = "label n02 member=- os=- platform=-"
@@ -130,7 +130,7 @@ func TestALeavingNodeGoesOnAfterTheAnswer(t *testing.T) {
 	if got := clustertest.Labelled(t, w); got != nil {
 		t.Errorf("before the answer: %v", got)
 	}
-	w.Node("n02").Properties[memory.SystemUUID] = "new"
+	w.Node("n02").Properties[remembered.SystemUUID] = "new"
 	if got := clustertest.Labelled(t, w); !slices.Equal(got,
 		[]string{"label n02 member=linstor os=noble platform=generic"}) {
 		t.Errorf("adopted: %v", got)
@@ -144,7 +144,7 @@ func TestALeavingNodeGoesOnAfterTheAnswer(t *testing.T) {
 	}
 
 	w = going()
-	w.Node("n02").Properties[memory.MachineReplaced] = "new"
+	w.Node("n02").Properties[remembered.MachineReplaced] = "new"
 	in, r := w.Input()
 	if l := w.LeaveOf("n02"); l.Hold != "" || !strings.Contains(l.Message, "the node has left") {
 		t.Errorf("given up: %+v", l)

@@ -9,10 +9,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -32,7 +32,8 @@ func consentTo(ds []linstor.Device) string {
 
 // consents are the member's properties that keep consents for an entry.
 func consents(m *cluster.Member, entry string) []string {
-	return slices.DeleteFunc([]string{memory.PoolApprove + entry, memory.PoolRecreate + entry}, func(key string) bool {
+	keys := []string{remembered.PoolApprove + entry, remembered.PoolRecreate + entry}
+	return slices.DeleteFunc(keys, func(key string) bool {
 		return m.Linstor == nil || m.Linstor.Properties[key] == ""
 	})
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -152,7 +152,7 @@ func TestLaterNodesGetAHoldOfTheirOwn(t *testing.T) {
 	w.Cluster.Status.NodeHolds = phases.NodeHolds(w.Snapshot(), false,
 		&hold.Answer{Hold: &first, Option: v1alpha1.OptionApprove})
 	w.Now = w.Now.Add(1)
-	w.Node("n01").Properties[memory.PoolApprove+"hot"] = "serial:S1-n01"
+	w.Node("n01").Properties[remembered.PoolApprove+"hot"] = "serial:S1-n01"
 	if next := holdsBegin(w); len(next) != 1 || next[0].ID != both[1].ID ||
 		!slices.Equal(next[0].Nodes, []string{"n02"}) {
 		t.Errorf("%+v", next)

@@ -12,11 +12,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -36,7 +36,7 @@ func manual(t *testing.T, n int) *clustertest.World {
 
 // approvalScenarios are about a pool whose disks a human must approve.
 func approvalScenarios() []scenario {
-	approved := func(text string) func(*clustertest.World) { return remember(memory.PoolApprove+"hot", text) }
+	approved := func(text string) func(*clustertest.World) { return remember(remembered.PoolApprove+"hot", text) }
 	reason := string(v1alpha1.HoldDeviceApproval)
 	asks := func(disks string) verdict {
 		return verdict{Row: "unapproved", Reason: reason, Hold: v1alpha1.HoldDeviceApproval, Devices: disks, Spare: disks}
@@ -61,10 +61,10 @@ func approvalScenarios() []scenario {
 			w.Cluster.Spec.StoragePools[0].Devices.Optional = true
 			w.Accept()
 		}, want: optional},
-		{name: "an old intent, the disks wiped since", spoil: remember(memory.PoolIntent+"hot", "serial:S1-n01"),
+		{name: "an old intent, the disks wiped since", spoil: remember(remembered.PoolIntent+"hot", "serial:S1-n01"),
 			want: asks("serial:S1-n01")},
 		{name: "an old intent, the volume group still there", spoil: func(w *clustertest.World) {
-			remember(memory.PoolIntent+"hot", "serial:S1-n01")(w)
+			remember(remembered.PoolIntent+"hot", "serial:S1-n01")(w)
 			w.Node("n01").Devices = nil
 		}, want: verdict{Row: "finish", Step: pools.StepFinish}},
 		{name: "a disk known by its path, of another size", spoil: func(w *clustertest.World) {
@@ -96,7 +96,7 @@ func TestApproval(t *testing.T) {
 // The disks are looked up again where they are used: what was not approved is not touched.
 func TestOnlyApprovedDisksAreUsed(t *testing.T) {
 	w := manual(t, 1)
-	w.Node("n01").Properties[memory.PoolApprove+"hot"] = "serial:S1-n01"
+	w.Node("n01").Properties[remembered.PoolApprove+"hot"] = "serial:S1-n01"
 	in, r := w.Input()
 	if err := pools.Link().Work(t.Context(), in); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestApproveKeepsTheListedDisks(t *testing.T) {
 				t.Error(d)
 			}
 			for _, n := range []string{"n01", "n02"} {
-				w.Node(n).Properties[memory.PoolApprove+"hot"] = "serial:S1-" + n
+				w.Node(n).Properties[remembered.PoolApprove+"hot"] = "serial:S1-" + n
 			}
 			in, _ = w.Input()
 			in.Answer = &hold.Answer{Hold: &h, Option: v1alpha1.OptionApprove, Nodes: tc.nodes}
@@ -159,7 +159,7 @@ func TestApproveKeepsTheListedDisks(t *testing.T) {
 // Who says retry takes back a recreate that could not be done.
 func TestRetryTakesAConsentBack(t *testing.T) {
 	w := lost(t)
-	w.Node("n01").Properties[memory.PoolRecreate+"hot"] = "serial:S2"
+	w.Node("n01").Properties[remembered.PoolRecreate+"hot"] = "serial:S2"
 	w.Tasks["pool/n01/hot"] = work.State{Refusals: step.RefusalsThatLast, Err: fmt.Errorf("in use")}
 	h := holdsBegin(w)[0]
 	in, r := w.Input()
@@ -167,7 +167,7 @@ func TestRetryTakesAConsentBack(t *testing.T) {
 	if stored, err := phases.KeepAnswer(t.Context(), in); stored || err != nil || len(r.Queued) != 1 {
 		t.Fatalf("stored %t, %v, %v", stored, err, r.Keys())
 	}
-	delete(w.Node("n01").Properties, memory.PoolRecreate+"hot")
+	delete(w.Node("n01").Properties, remembered.PoolRecreate+"hot")
 	in, r = w.Input()
 	in.Answer = &hold.Answer{Hold: &h, Option: v1alpha1.OptionRetry}
 	if stored, err := phases.KeepAnswer(t.Context(), in); !stored || err != nil || !slices.Contains(r.Calls, "forget ") {

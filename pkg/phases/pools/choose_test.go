@@ -8,8 +8,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // The disks' approval and an intent count, whatever else is said of the disks.
@@ -20,18 +20,18 @@ func TestChosenDisksOfAPool(t *testing.T) {
 		{name: "groups that are unknown, approved", world: hot(s2), spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS=" ?" ZPOOLS=""`, clustertest.Lsblk("sda", "OS", "")+` PTTYPE="gpt"`,
 				clustertest.Lsblk("sdc", "S2", ""))
-			remember(memory.PoolApprove+"hot", "serial:S2")(w)
+			remember(remembered.PoolApprove+"hot", "serial:S2")(w)
 		}, want: verdict{Row: "make", Step: pools.StepDevices, Devices: "serial:S2"}},
 		{name: "a local volume that may be anywhere, approved", world: hot(s1), spoil: func(w *clustertest.World) {
 			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Name: "pv", Path: "/mnt/disk-1", Raw: true}}}
-			remember(memory.PoolApprove+"hot", "serial:S1")(w)
+			remember(remembered.PoolApprove+"hot", "serial:S1")(w)
 		}, want: verdict{Row: "make", Step: pools.StepDevices, Devices: "serial:S1"}},
 		{name: "made, removed, and still there", world: hot(), spoil: func(w *clustertest.World) {
-			intent(memory.PoolIntent)(w)
-			intent(memory.PoolRemoved)(w)
+			intent(remembered.PoolIntent)(w)
+			intent(remembered.PoolRemoved)(w)
 		}, want: verdict{Row: "finish", Step: pools.StepFinish}},
 		{name: "begun by the operator", world: hot(), spoil: func(w *clustertest.World) {
-			intent(memory.PoolIntent)(w)
+			intent(remembered.PoolIntent)(w)
 			w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS=" vg_hot" ZPOOLS=""`,
 				clustertest.Lsblk("sdb", "S1", "LVM2_member")+` IN=" vg_hot"`)
 		}, want: verdict{Row: "finish", Step: pools.StepFinish}},
@@ -51,11 +51,11 @@ func TestChosenDisksOfAPool(t *testing.T) {
 func TestGroupThereWhenThePoolIsMade(t *testing.T) {
 	for name, spoil := range map[string]func(*clustertest.World){
 		"the first time": func(*clustertest.World) {},
-		"begun before":   func(w *clustertest.World) { w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S2" },
+		"begun before":   func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S2" },
 		"lost": func(w *clustertest.World) {
 			w.Register()
 			w.Node("n01").Pools["hot"].TotalKiB = nil
-			w.Node("n01").Properties[memory.PoolRecreate+"hot"] = "serial:S2"
+			w.Node("n01").Properties[remembered.PoolRecreate+"hot"] = "serial:S2"
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

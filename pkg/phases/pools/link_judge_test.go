@@ -15,9 +15,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -120,7 +120,7 @@ func presentScenarios() []scenario {
 		{name: "other case", world: plain, spoil: func(w *clustertest.World) {
 			w.Node("n01").Pools["ssd"].Provider = "lvm_thin"
 		}, want: verdict{Row: "ready", Ready: true}},
-		{name: "a consent is left", world: plain, spoil: remember(memory.PoolApprove+"ssd", "serial:S1"),
+		{name: "a consent is left", world: plain, spoil: remember(remembered.PoolApprove+"ssd", "serial:S1"),
 			want: verdict{Row: "consents-left", Ready: true, Step: pools.StepForget}},
 		{name: "another volume group", world: plain, spoil: func(w *clustertest.World) {
 			w.Node("n01").Pools["ssd"].Backing = "other/thin"
@@ -151,7 +151,7 @@ func presentScenarios() []scenario {
 		}, want: verdict{Row: "not-ours", Reason: missing, Hold: v1alpha1.HoldPoolBackendMissing},
 			says: "which leaves it alone"},
 		{name: "broken and made from disks: never made again", world: hotReady, spoil: func(w *clustertest.World) {
-			delete(w.Node("n01").Pools["hot"].Properties, memory.Worked)
+			delete(w.Node("n01").Pools["hot"].Properties, remembered.Worked)
 			w.Node("n01").Pools["hot"].Errors = []string{"gone"}
 			w.Node("n01").Devices = []linstor.Device{clustertest.SsdDisk("/dev/sdb", "S1")}
 		}, want: verdict{Row: "unusable", Reason: missing, Hold: v1alpha1.HoldPoolBackendMissing}},
@@ -170,9 +170,9 @@ func missingScenarios() []scenario {
 			w.Tasks["pool/n01/ssd"] = work.State{Err: clustertest.Refused(linstor.CodePoolConfiguration)}
 		}, want: verdict{Row: "register", Step: pools.StepRegister, Reason: "PoolBackendMissing"},
 			says: "pool ssd: LINSTOR cannot use thin pool vg/thin"},
-		{name: "the volume group is to be used", world: hot(s1), spoil: remember(memory.PoolUseExisting+"hot", "h-1"),
+		{name: "the volume group is to be used", world: hot(s1), spoil: remember(remembered.PoolUseExisting+"hot", "h-1"),
 			want: verdict{Row: "register", Step: pools.StepRegister}},
-		{name: "done without", world: hot(s1), spoil: remember(memory.PoolSkip+"hot", "h-1"),
+		{name: "done without", world: hot(s1), spoil: remember(remembered.PoolSkip+"hot", "h-1"),
 			want: verdict{Row: "skipped", NotWanted: true}},
 		{name: "a directory that the satellite does not see yet", world: plain, spoil: func(w *clustertest.World) {
 			files := v1alpha1.StoragePoolSpec{Name: "files", FileThin: &v1alpha1.FilePool{Directory: "/srv/files"}}
@@ -211,31 +211,32 @@ func missingScenarios() []scenario {
 			w.InventoryOf("n01", `DISKS="1" UDEV="1" VGS=" vg_hot" ZPOOLS=""`, clustertest.Lsblk("sdc", "S2", ""))
 		}, want: verdict{Row: "group-there", Reason: "DeviceNotEmpty", Hold: v1alpha1.HoldDeviceNotEmpty},
 			says: "does not make a second one of that name from /dev/sdc (serial S2)"},
-		{name: "intent, disk still empty", world: hot(s1), spoil: remember(memory.PoolIntent+"hot", "serial:S1"),
+		{name: "intent, disk still empty", world: hot(s1), spoil: remember(remembered.PoolIntent+"hot", "serial:S1"),
 			want: fromS1},
-		{name: "intent, disk made ready", world: hot(), spoil: remember(memory.PoolIntent+"hot", "serial:S1"), want: finish},
+		{name: "intent, disk made ready", world: hot(),
+			spoil: remember(remembered.PoolIntent+"hot", "serial:S1"), want: finish},
 		{name: "intent for another volume group", world: hot(), spoil: func(w *clustertest.World) {
-			remember(memory.PoolIntent+"hot", "serial:S1")(w)
-			remember(memory.PoolBacking+"hot", "vg_other")(w)
+			remember(remembered.PoolIntent+"hot", "serial:S1")(w)
+			remember(remembered.PoolBacking+"hot", "vg_other")(w)
 			w.Inventory("n01", clustertest.Lsblk("sdb", "S1", "LVM2_member"))
 		}, want: occupied},
 		{name: "intent for this volume group, disk made ready", world: hot(), spoil: func(w *clustertest.World) {
-			remember(memory.PoolIntent+"hot", "serial:S1")(w)
-			remember(memory.PoolBacking+"hot", "vg_hot")(w)
+			remember(remembered.PoolIntent+"hot", "serial:S1")(w)
+			remember(remembered.PoolBacking+"hot", "vg_hot")(w)
 		}, want: finish},
 		{name: "intent, half of the disks made ready", world: hot(s1),
-			spoil: remember(memory.PoolIntent+"hot", "serial:S1,serial:S2"),
+			spoil: remember(remembered.PoolIntent+"hot", "serial:S1,serial:S2"),
 			want: verdict{Row: "half-made", Reason: "StoragePoolsFailed", Hold: v1alpha1.HoldStoragePoolsFailed,
 				Devices: "serial:S1"},
 			says: "making it from serial:S1,serial:S2 stopped half-way"},
 		{name: "intent, one disk ready and one not empty after all", world: hot(s1), spoil: func(w *clustertest.World) {
-			remember(memory.PoolIntent+"hot", "serial:S1,serial:S2")(w)
+			remember(remembered.PoolIntent+"hot", "serial:S1,serial:S2")(w)
 			w.InventoryOf("n01", `DISKS="1" UDEV=""`, clustertest.InventoryLine("sdb", "S1", "xfs", ""))
 		}, want: occupied},
 		{name: "intent, disk made ready, another one is empty", world: hot(clustertest.SsdDisk("/dev/sdc", "S10")),
-			spoil: remember(memory.PoolIntent+"hot", "serial:S1"), want: finish},
+			spoil: remember(remembered.PoolIntent+"hot", "serial:S1"), want: finish},
 		{name: "intent, disk still empty, another one came", world: hot(s1, s2),
-			spoil: remember(memory.PoolIntent+"hot", "serial:S1"),
+			spoil: remember(remembered.PoolIntent+"hot", "serial:S1"),
 			want:  fromS1},
 	}
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // What a task does, step by step, on what LINSTOR says at that moment.
@@ -82,7 +82,7 @@ func TestPoolWork(t *testing.T) {
 			}, fails: "changed"},
 		{name: "devices: another disk came after a crash",
 			w:     hot(clustertest.SsdDisk("/dev/sdb", "S1"), clustertest.SsdDisk("/dev/sdc", "S2")),
-			spoil: func(w *clustertest.World) { w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1" },
+			spoil: func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1" },
 			then: func(r *clustertest.Record) {
 				r.DisksOf["n01"] = []linstor.Device{clustertest.SsdDisk("/dev/sdb", "S1"), clustertest.SsdDisk("/dev/sdc", "S2")}
 			},
@@ -107,16 +107,16 @@ func TestPoolWork(t *testing.T) {
 				r.Fail[device] = errors.New("pvcreate failed")
 			}, want: []string{"node n01 set backing.hot=vg_hot intent.hot=serial:S1 del ", device}, fails: "pvcreate failed"},
 		{name: "finish", w: hot(), spoil: func(w *clustertest.World) {
-			w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1"
+			w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 		}, then: notThere,
 			want: []string{"create pool n01/hot LVM vg_hot"}},
 		{name: "finish: the entry was added again", w: hot(), spoil: func(w *clustertest.World) {
 			props := w.Node("n01").Properties
-			props[memory.PoolIntent+"hot"], props[memory.PoolRemoved+"hot"] = "serial:S1", "serial:S1"
-		}, then: notThere, want: []string{"node n01 set  del " + memory.PoolRemoved + "hot",
+			props[remembered.PoolIntent+"hot"], props[remembered.PoolRemoved+"hot"] = "serial:S1", "serial:S1"
+		}, then: notThere, want: []string{"node n01 set  del " + remembered.PoolRemoved + "hot",
 			"create pool n01/hot LVM vg_hot"}},
 		{name: "finish: still empty after all", w: hot(),
-			spoil: func(w *clustertest.World) { w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1" },
+			spoil: func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1" },
 			then: func(r *clustertest.Record) {
 				r.DisksOf["n01"] = []linstor.Device{clustertest.SsdDisk("/dev/sdb", "S1")}
 			}, fails: "still empty"},

@@ -7,10 +7,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -27,7 +27,7 @@ func brokenPool(p *linstor.Pool) bool {
 }
 
 // lost reports whether the pool is broken and worked before: the volume group is not active, or a disk is gone.
-func (c *situation) lost() bool { return c.broken() && c.Have.Properties[memory.Worked] != "" }
+func (c *situation) lost() bool { return c.broken() && c.Have.Properties[remembered.Worked] != "" }
 
 // lostRows decide about a pool that is lost. Nothing is repaired or made anew there without a human's word.
 var lostRows = []row{
@@ -73,7 +73,7 @@ func (c *situation) spare() *spare {
 
 // mayRecreate reports whether a human has agreed that the lost pool is made anew from the disks that are there now.
 func (c *situation) mayRecreate() bool {
-	consent := c.prop(memory.PoolRecreate)
+	consent := c.prop(remembered.PoolRecreate)
 	return consent != "" && c.lost() && consent == consentTo(c.spare().disks)
 }
 
@@ -140,7 +140,7 @@ func recreatePool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 	}
 	c := disks.Choose(in.Snapshot, p, m, empty)
 	now := c.Devices
-	if word := m.Linstor.Properties[memory.PoolRecreate+p.Entry.Name]; word == "" || consentTo(now) != word {
+	if word := m.Linstor.Properties[remembered.PoolRecreate+p.Entry.Name]; word == "" || consentTo(now) != word {
 		return fmt.Errorf("%s: the empty disks are %q, and %q was approved", not, consentTo(now), word)
 	}
 	if c.GroupThere != "" {

@@ -10,20 +10,20 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
 func properties(p *cluster.MemberPool) map[string]string {
-	want := map[string]string{memory.Entry: p.Entry.Name}
+	want := map[string]string{remembered.Entry: p.Entry.Name}
 	maps.Copy(want, p.Entry.Properties)
 	// A pool is registered with the mark, which costs no write of its own, and loses it if that shows that it does not
 	// work.
-	if p.Have == nil || p.Have.Properties[memory.Worked] != "" || !brokenPool(p.Have) {
-		want[memory.Worked] = "true"
+	if p.Have == nil || p.Have.Properties[remembered.Worked] != "" || !brokenPool(p.Have) {
+		want[remembered.Worked] = "true"
 	}
 	return want
 }
@@ -77,8 +77,8 @@ func registerPool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 	if linstor.IsExists(err) {
 		return nil // the next view shows what it is
 	}
-	if err != nil && want[memory.Worked] != "" {
-		delete(want, memory.Worked)
+	if err != nil && want[remembered.Worked] != "" {
+		delete(want, remembered.Worked)
 		change := linstor.Diff(props, want)
 		// Whatever the trouble was, LINSTOR may have registered the pool before. It stores the change and answers with the
 		// pool's old trouble. If it was not stored, a human is asked about a pool that never worked, which is the safe side.
@@ -186,7 +186,7 @@ func finishFromDevices(ctx context.Context, in *step.Input, m *cluster.Member, p
 	if i := slices.IndexFunc(empty, func(d linstor.Device) bool { return disks.Intended(intent, &d) }); i >= 0 {
 		return fmt.Errorf("pool %s on node %s: disk %s is still empty", p.Entry.Name, m.Name, disks.Name(&empty[i]))
 	}
-	if mark := memory.PoolRemoved + p.Entry.Name; m.Linstor.Properties[mark] != "" {
+	if mark := remembered.PoolRemoved + p.Entry.Name; m.Linstor.Properties[mark] != "" {
 		// Before the pool is there: an operator that dies in between finds a pool that was begun, as it is.
 		if err := in.API.SetNodeProperties(ctx, m.Name, nil, []string{mark}); err != nil {
 			return err
@@ -208,9 +208,12 @@ func madeNow(s *cluster.Snapshot, ds []linstor.Device) *cluster.MadeFrom {
 
 func newIntent(s *cluster.Snapshot, p *cluster.MemberPool, ds []linstor.Device) map[string]string {
 	entry := p.Entry.Name
-	out := map[string]string{memory.PoolIntent + entry: disks.Identities(ds), memory.PoolBacking + entry: p.Backing}
+	out := map[string]string{
+		remembered.PoolIntent + entry:  disks.Identities(ds),
+		remembered.PoolBacking + entry: p.Backing,
+	}
 	if value, err := json.Marshal(madeNow(s, ds)); err == nil { // texts and numbers always encode
-		out[memory.PoolDisks+entry] = string(value)
+		out[remembered.PoolDisks+entry] = string(value)
 	}
 	return out
 }
@@ -218,7 +221,7 @@ func newIntent(s *cluster.Snapshot, p *cluster.MemberPool, ds []linstor.Device) 
 // madeFrom is what the operator made the member's pool from; nil if it did not, or nothing is known about it.
 func madeFrom(m *cluster.Member, p *cluster.MemberPool) *cluster.MadeFrom {
 	var made cluster.MadeFrom
-	value := m.Linstor.Properties[memory.PoolDisks+p.Entry.Name]
+	value := m.Linstor.Properties[remembered.PoolDisks+p.Entry.Name]
 	if disks.Intent(m, p) == "" || value == "" || json.Unmarshal([]byte(value), &made) != nil {
 		return nil
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -26,7 +26,7 @@ func lost(t *testing.T) *clustertest.World {
 	n := w.Node("n01")
 	n.Pools["hot"].TotalKiB, n.Pools["hot"].Errors = nil, []string{"Volume group 'vg_hot' not found"}
 	n.Devices = []linstor.Device{clustertest.SsdDisk("/dev/sdc", "S2")}
-	n.Properties[memory.PoolIntent+"hot"] = "serial:S1"
+	n.Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 	return w
 }
 
@@ -38,7 +38,7 @@ func verified(times int) func(*clustertest.World) {
 
 // lostScenarios are about a pool that worked and whose storage LINSTOR cannot use now.
 func lostScenarios() []scenario {
-	consent := func(text string) func(*clustertest.World) { return remember(memory.PoolRecreate+"hot", text) }
+	consent := func(text string) func(*clustertest.World) { return remember(remembered.PoolRecreate+"hot", text) }
 	maintained := func(w *clustertest.World) {
 		w.KubeNode("n01").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "true"}
 	}
@@ -214,7 +214,7 @@ func TestRecreatePool(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := lost(t)
-			w.Node("n01").Properties[memory.PoolRecreate+"hot"] = "serial:S2"
+			w.Node("n01").Properties[remembered.PoolRecreate+"hot"] = "serial:S2"
 			if tc.spoil != nil {
 				tc.spoil(w)
 			}
@@ -256,7 +256,7 @@ func TestTheMarkOfAPoolThatNeverWorked(t *testing.T) {
 			if err := r.Run(t, "pool/n01/ssd"); !errors.Is(err, fail) {
 				t.Errorf("err = %v", err)
 			}
-			if d := cmp.Diff([]string{"create pool n01/ssd LVM_THIN vg/thin", "pool n01/ssd set  del " + memory.Worked},
+			if d := cmp.Diff([]string{"create pool n01/ssd LVM_THIN vg/thin", "pool n01/ssd set  del " + remembered.Worked},
 				r.Calls); d != "" {
 				t.Error(d)
 			}
@@ -267,7 +267,7 @@ func TestTheMarkOfAPoolThatNeverWorked(t *testing.T) {
 // A pool that an older operator made, or that was there before, gets its mark once it is seen to work, and not before.
 func TestTheMarkOfAnExistingPool(t *testing.T) {
 	w := clustertest.NeverWorked(t)
-	if p := w.Snapshot().Members[0].Pools[0]; p.Step != pools.StepModify || p.Change.Set[memory.Worked] != "true" {
+	if p := w.Snapshot().Members[0].Pools[0]; p.Step != pools.StepModify || p.Change.Set[remembered.Worked] != "true" {
 		t.Errorf("step %q, change %+v", p.Step, p.Change)
 	}
 	w.Node("n01").Pools["ssd"].TotalKiB = nil
@@ -279,7 +279,7 @@ func TestTheMarkOfAnExistingPool(t *testing.T) {
 func TestAConsentCountsOnce(t *testing.T) {
 	w := lost(t)
 	w.Register()
-	w.Node("n01").Properties[memory.PoolRecreate+"hot"] = "serial:S2"
+	w.Node("n01").Properties[remembered.PoolRecreate+"hot"] = "serial:S2"
 	in, r := w.Input()
 	if m := in.Snapshot.Members[0]; m.State != v1alpha1.NodeOnline || m.Pools[0].Step != pools.StepForget {
 		t.Fatalf("%s, step %q", m.State, m.Pools[0].Step)
@@ -290,7 +290,7 @@ func TestAConsentCountsOnce(t *testing.T) {
 	if err := r.Run(t, "pool/n01/hot"); err != nil {
 		t.Error(err)
 	}
-	if d := cmp.Diff([]string{"node n01 set  del " + memory.PoolRecreate + "hot"}, r.Calls); d != "" {
+	if d := cmp.Diff([]string{"node n01 set  del " + remembered.PoolRecreate + "hot"}, r.Calls); d != "" {
 		t.Error(d)
 	}
 }
@@ -338,7 +338,7 @@ func TestDisksAreTold(t *testing.T) {
 		!made.At.Equal(clustertest.Begin) {
 		t.Errorf("made from %+v", made)
 	}
-	w.Node("n01").Properties[memory.PoolBacking+"hot"] = "vg_other"
+	w.Node("n01").Properties[remembered.PoolBacking+"hot"] = "vg_other"
 	if made := w.Snapshot().Members[0].Pools[0].Made; made != nil {
 		t.Errorf("another group's disks: %+v", made)
 	}
@@ -354,7 +354,7 @@ func TestManyDisksFitIntoAProperty(t *testing.T) {
 			WWN: "eui." + strings.Repeat("0", 32), SizeBytes: 1 << 50})
 	}
 	if got := len(pools.NewIntent(in.Snapshot, in.Snapshot.Members[0].Pools[0],
-		many)[memory.PoolDisks+"hot"]); got > 4096 {
+		many)[remembered.PoolDisks+"hot"]); got > 4096 {
 		t.Errorf("%d characters", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -26,7 +26,7 @@ func (e *poolInUseError) Error() string { return "it is still used by " + e.By }
 func findOldPools(s *cluster.Facts, m *cluster.Member) {
 	for _, have := range m.Linstor.Pools {
 		wanted := func(p *cluster.MemberPool) bool { return strings.EqualFold(p.Name, have.Name) }
-		if have.Properties[memory.Entry] != "" && !slices.ContainsFunc(m.Pools, wanted) {
+		if have.Properties[remembered.Entry] != "" && !slices.ContainsFunc(m.Pools, wanted) {
 			m.OldPools = append(m.OldPools, have)
 		}
 	}
@@ -58,7 +58,7 @@ func removeOldPools(in *step.Input, m *cluster.Member) {
 		return
 	}
 	for _, have := range m.OldPools {
-		input := text.Digest([]any{have.Backing, have.Properties[memory.Entry]})
+		input := text.Digest([]any{have.Backing, have.Properties[remembered.Entry]})
 		in.Ensure(work.Task{Key: oldPoolKey(m, have), Input: input, Do: func(ctx context.Context) error {
 			return removeOldPool(ctx, in, m, have)
 		}})
@@ -70,7 +70,7 @@ func removeOldPools(in *step.Input, m *cluster.Member) {
 // snapshot uses.
 func removeOldPool(ctx context.Context, in *step.Input, m *cluster.Member, have *linstor.Pool) error {
 	now, err := in.API.Pool(ctx, m.Name, have.Name)
-	if linstor.IsNotFound(err) || err == nil && now.Properties[memory.Entry] == "" {
+	if linstor.IsNotFound(err) || err == nil && now.Properties[remembered.Entry] == "" {
 		return nil // gone, or somebody has taken it over
 	}
 	if err != nil {
@@ -82,7 +82,7 @@ func removeOldPool(ctx context.Context, in *step.Input, m *cluster.Member, have 
 	if err := in.Stands(ctx, m.Name); err != nil {
 		return err
 	}
-	if err := forgetMaking(ctx, in, m, now.Properties[memory.Entry]); err != nil {
+	if err := forgetMaking(ctx, in, m, now.Properties[remembered.Entry]); err != nil {
 		return err
 	}
 	err = in.API.DeletePool(ctx, m.Name, have.Name)
@@ -103,8 +103,9 @@ func removeOldPool(ctx context.Context, in *step.Input, m *cluster.Member, have 
 // second one of its name.
 func forgetMaking(ctx context.Context, in *step.Input, m *cluster.Member, entry string) error {
 	var set map[string]string
-	if intent := m.Linstor.Properties[memory.PoolIntent+entry]; intent != m.Linstor.Properties[memory.PoolRemoved+entry] {
-		set = map[string]string{memory.PoolRemoved + entry: intent}
+	props := m.Linstor.Properties
+	if intent := props[remembered.PoolIntent+entry]; intent != props[remembered.PoolRemoved+entry] {
+		set = map[string]string{remembered.PoolRemoved + entry: intent}
 	}
 	old := consents(m, entry)
 	if len(set)+len(old) == 0 {

@@ -12,9 +12,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -27,7 +27,7 @@ func TestOldPools(t *testing.T) {
 	}{
 		{name: "an entry is gone", want: []string{"oldpool/n01/hot", "oldpool/n02/hot"}},
 		{name: "somebody else's",
-			spoil: func(w *clustertest.World) { delete(w.Node("n01").Pools["hot"].Properties, memory.Entry) },
+			spoil: func(w *clustertest.World) { delete(w.Node("n01").Pools["hot"].Properties, remembered.Entry) },
 			want:  []string{"oldpool/n02/hot"}},
 		{name: "another entry has the pool", spoil: func(w *clustertest.World) {
 			e := clustertest.OnDevices("other", "S*")
@@ -82,7 +82,7 @@ func TestOldPools(t *testing.T) {
 
 func TestRemoveOldPool(t *testing.T) {
 	const remove = "delete pool n01/hot"
-	mine := &linstor.Pool{Name: "hot", Properties: map[string]string{memory.Entry: "hot"}}
+	mine := &linstor.Pool{Name: "hot", Properties: map[string]string{remembered.Entry: "hot"}}
 	for _, tc := range []struct {
 		name  string
 		spoil func(*clustertest.World)
@@ -109,17 +109,17 @@ func TestRemoveOldPool(t *testing.T) {
 			then: func(r *clustertest.Record) { r.Fail[remove] = clustertest.Refused(linstor.CodeInUse) },
 			want: []string{remove}, fails: "volumes or snapshots"},
 		{name: "with a consent",
-			spoil: func(w *clustertest.World) { w.Node("n01").Properties[memory.PoolApprove+"hot"] = "serial:S1" },
-			want:  []string{"node n01 set  del " + memory.PoolApprove + "hot", remove}},
+			spoil: func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolApprove+"hot"] = "serial:S1" },
+			want:  []string{"node n01 set  del " + remembered.PoolApprove + "hot", remove}},
 		{name: "made from disks",
-			spoil: func(w *clustertest.World) { w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1" },
+			spoil: func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1" },
 			want:  []string{"node n01 set removed.hot=serial:S1 del ", remove}},
 		{name: "made from disks, and tried before", spoil: func(w *clustertest.World) {
 			props := w.Node("n01").Properties
-			props[memory.PoolIntent+"hot"], props[memory.PoolRemoved+"hot"] = "serial:S1", "serial:S1"
+			props[remembered.PoolIntent+"hot"], props[remembered.PoolRemoved+"hot"] = "serial:S1", "serial:S1"
 		}, want: []string{remove}},
 		{name: "the mark is not stored",
-			spoil: func(w *clustertest.World) { w.Node("n01").Properties[memory.PoolIntent+"hot"] = "serial:S1" },
+			spoil: func(w *clustertest.World) { w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1" },
 			then: func(r *clustertest.Record) {
 				r.Fail["node n01 set removed.hot=serial:S1 del "] = errors.New("no database")
 			},
@@ -156,7 +156,7 @@ func TestPoolsThatGoAreNamed(t *testing.T) {
 	var told []step.Notice
 	in.Announce = func(n step.Notice) { told = append(told, n) }
 	for _, name := range []string{"fast", "tank"} {
-		r.Pools["n01/"+name] = &linstor.Pool{Name: name, Properties: map[string]string{memory.Entry: name}}
+		r.Pools["n01/"+name] = &linstor.Pool{Name: name, Properties: map[string]string{remembered.Entry: name}}
 		if err := pools.RemoveOldPool(t.Context(), in, in.Snapshot.Members[0], r.Pools["n01/"+name]); err != nil {
 			t.Fatal(err)
 		}

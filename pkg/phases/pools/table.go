@@ -10,10 +10,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -57,7 +57,7 @@ func (c *situation) table() *decisiontable.Table[*situation] {
 
 // ours reports whether the operator registered the pool, on a group that is there by itself.
 func (c *situation) ours() bool {
-	return c.Entry.Devices == nil && c.Have.Properties[memory.Entry] != ""
+	return c.Entry.Devices == nil && c.Have.Properties[remembered.Entry] != ""
 }
 
 func (c *situation) change() linstor.Change {
@@ -172,7 +172,7 @@ var absence = decisiontable.Table[*situation]{
 	Title: "LINSTOR does not have the pool",
 	Intro: "For each pool of a registered member that LINSTOR does not have.",
 	Rows: []row{
-		rule("skipped", "a human answered `skip`", func(c *situation) bool { return c.prop(memory.PoolSkip) != "" },
+		rule("skipped", "a human answered `skip`", func(c *situation) bool { return c.prop(remembered.PoolSkip) != "" },
 			outcome{notWanted: true, also: func(c *situation) { c.Skipped = true }}),
 		rule("not-mounted", "the satellite's pod does not have the pool's directory",
 			func(c *situation) bool { return !mountsPool(c.m, c.MemberPool) },
@@ -180,7 +180,7 @@ var absence = decisiontable.Table[*situation]{
 				return c.says("the satellite does not see the directory %s before its restart", c.Backing)
 			}}),
 		rule("register", "its group is there by itself, or a human answered `use-existing`",
-			func(c *situation) bool { return c.Entry.Devices == nil || c.prop(memory.PoolUseExisting) != "" },
+			func(c *situation) bool { return c.Entry.Devices == nil || c.prop(remembered.PoolUseExisting) != "" },
 			outcome{step: stepRegister, problem: registerProblem}),
 		rule("disks-unlisted", "LINSTOR cannot list the node's disks",
 			func(c *situation) bool { return c.devicesErr() != nil },

@@ -14,9 +14,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -58,7 +58,7 @@ func workRegistration(_ context.Context, in *step.Input) error {
 	}
 	for _, m := range s.Members {
 		if m.Replaced {
-			lose.ReplaceMachine(in, m)
+			noderemoval.ReplaceMachine(in, m)
 			continue
 		}
 		treat(in, m)
@@ -100,7 +100,7 @@ func (r *Registration) empty() bool {
 // Digest identifies what is written. The time of a change is no part of it: each look would be another task.
 func (r *Registration) Digest() string {
 	set := maps.Clone(r.Props.Set)
-	delete(set, memory.PreferredSince)
+	delete(set, remembered.PreferredSince)
 	return text.Digest([]any{r.Create, r.Add, r.Modify, r.Remove, set, r.Props.Delete})
 }
 
@@ -234,12 +234,12 @@ func NodeProperties(s *cluster.Snapshot, m, next *cluster.Member, want []linstor
 		}
 	}
 	props[linstor.PropNodeUID] = string(m.Node.UID) // a node that joined anew on the same machine has another
-	if machine := cmp.Or(m.Property(memory.SystemUUID), m.Node.Status.NodeInfo.SystemUUID); machine != "" {
-		props[memory.SystemUUID] = machine
+	if machine := cmp.Or(m.Property(remembered.SystemUUID), m.Node.Status.NodeInfo.SystemUUID); machine != "" {
+		props[remembered.SystemUUID] = machine
 	}
 	if names := ownInterfaces(m, want); len(names) > 0 {
 		slices.Sort(names) // an interface that cannot be used for a while must not change the note
-		props[memory.Interfaces] = strings.Join(names, ",")
+		props[remembered.Interfaces] = strings.Join(names, ",")
 	}
 	setPreferred(s, m, next, want, props)
 	switchedOff(m.Linstor, props)
@@ -253,7 +253,7 @@ func ownInterfaces(m *cluster.Member, want []linstor.Interface) []string {
 	for _, w := range want[1:] {
 		names = append(names, w.Name)
 	}
-	for _, name := range strings.Split(m.Property(memory.Interfaces), ",") {
+	for _, name := range strings.Split(m.Property(remembered.Interfaces), ",") {
 		same := func(other string) bool { return strings.EqualFold(other, name) }
 		if name != "" && !slices.ContainsFunc(names, same) && m.Linstor.Interface(name) != nil {
 			names = append(names, name)

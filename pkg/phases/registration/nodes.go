@@ -8,8 +8,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -145,7 +145,7 @@ func reconnect(in *step.Input, m *cluster.Member) {
 }
 
 func restoredLately(s *cluster.Facts, m *cluster.Member) bool {
-	return s.Now.Sub(memory.Time(m.Property(memory.Restored))) < restoreAgain
+	return s.Now.Sub(remembered.Time(m.Property(remembered.Restored))) < restoreAgain
 }
 
 // EvictedProblem explains an evicted node; nil if it is none.
@@ -192,6 +192,7 @@ func restore(in *step.Input, m *cluster.Member) {
 		in.Notify(step.Notice{Reason: "NodeRestored", Action: "Restore " + name, Note: fmt.Sprintf(
 			"LINSTOR had evicted node %s; node and satellite are ready again, so it was restored. Its copies come back "+
 				"beside those made elsewhere meanwhile", name)})
-		return in.API.SetNodeProperties(ctx, name, map[string]string{memory.Restored: memory.Stamp(in.Snapshot.Now)}, nil)
+		return in.API.SetNodeProperties(ctx, name,
+			map[string]string{remembered.Restored: remembered.Stamp(in.Snapshot.Now)}, nil)
 	}})
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -161,14 +161,14 @@ func TestRestore(t *testing.T) {
 	}
 
 	// Evicted again soon after: somebody means it.
-	n.Properties[memory.Restored] = clustertest.Begin.Add(-10 * time.Minute).Format(time.RFC3339)
+	n.Properties[remembered.Restored] = clustertest.Begin.Add(-10 * time.Minute).Format(time.RFC3339)
 	in, r = w.Input()
 	registration.Treat(in, in.Snapshot.MemberByName("n02"))
 	if p := in.Snapshot.MemberByName("n02").Problem; len(r.Queued) > 0 || p.Hold != v1alpha1.HoldNodeRegistrationFailed ||
 		!strings.Contains(p.Message, "linstor node restore n02") {
 		t.Errorf("tasks %v, problem %+v", r.Keys(), p)
 	}
-	n.Properties[memory.Restored] = clustertest.Begin.Add(-2 * time.Hour).Format(time.RFC3339)
+	n.Properties[remembered.Restored] = clustertest.Begin.Add(-2 * time.Hour).Format(time.RFC3339)
 	in, r = w.Input()
 	if registration.Treat(in, in.Snapshot.MemberByName("n02")); len(r.Queued) != 1 {
 		t.Errorf("long after: tasks %v", r.Keys())
@@ -177,7 +177,7 @@ func TestRestore(t *testing.T) {
 
 func TestSwitching(t *testing.T) {
 	const p = "AutoplaceTarget"
-	before := memory.Before + p
+	before := remembered.Before + p
 	for _, tc := range []struct {
 		name             string
 		have             map[string]string
@@ -301,9 +301,9 @@ func TestSwitchedOffPropertiesAreNotTheSpecs(t *testing.T) {
 	w.Register()
 	n := w.Node("n01")
 	w.KubeNode("n01").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: ""}
-	n.Properties[linstor.PropAutoplace], n.Properties[memory.Before+linstor.PropAutoplace] = "false", "true"
-	n.Properties[registration.PropAllowEviction], n.Properties[memory.Before+registration.PropAllowEviction] = "false",
-		registration.WasUnset
+	n.Properties[linstor.PropAutoplace], n.Properties[remembered.Before+linstor.PropAutoplace] = "false", "true"
+	n.Properties[registration.PropAllowEviction] = "false"
+	n.Properties[remembered.Before+registration.PropAllowEviction] = registration.WasUnset
 	in, r := w.Input()
 	if err := registration.Link().Work(t.Context(), in); err != nil || len(r.Queued) > 0 {
 		t.Errorf("during: %v, tasks %v", err, r.Keys())
@@ -317,8 +317,8 @@ func TestSwitchedOffPropertiesAreNotTheSpecs(t *testing.T) {
 	if err := r.Run(t, "placement/n01"); err != nil {
 		t.Fatal(err)
 	}
-	want := "node n01 set AutoplaceTarget=true del " + memory.Before + linstor.PropAutoplace + "," +
-		registration.PropAllowEviction + "," + memory.Before + registration.PropAllowEviction
+	want := "node n01 set AutoplaceTarget=true del " + remembered.Before + linstor.PropAutoplace + "," +
+		registration.PropAllowEviction + "," + remembered.Before + registration.PropAllowEviction
 	if d := cmp.Diff([]string{want}, r.Calls); d != "" || len(r.Queued) != 1 {
 		t.Errorf("tasks %v: %s", r.Keys(), d)
 	}

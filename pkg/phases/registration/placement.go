@@ -7,8 +7,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -17,7 +17,7 @@ import (
 const (
 	// propAllowEviction set to false keeps LINSTOR from evicting the node while it is offline.
 	propAllowEviction = "DrbdOptions/AutoEvictAllowEviction"
-	// WasUnset is the value of memory.Before for a property that was not there.
+	// WasUnset is the value of remembered.Before for a property that was not there.
 	WasUnset = "unset"
 )
 
@@ -31,7 +31,7 @@ type switchOff struct {
 
 // switches are the properties that are switched off while a node is cordoned, under maintenance or leaving.
 func switches(s *cluster.Facts, m *cluster.Member) []switchOff {
-	leaves := !m.Selected && s.RemovalPolicy() != v1alpha1.NodesRetain && m.Property(memory.LeavingAdmitted) != ""
+	leaves := !m.Selected && s.RemovalPolicy() != v1alpha1.NodesRetain && m.Property(remembered.LeavingAdmitted) != ""
 	return []switchOff{
 		{property: linstor.PropAutoplace, wanted: leaves || m.Maintenance || m.Selected && m.Node.Spec.Unschedulable,
 			override: leaves || m.Maintenance},
@@ -52,7 +52,7 @@ func switching(have map[string]string, wishes []switchOff) linstor.Change {
 }
 
 func (w switchOff) write(have map[string]string, c *linstor.Change) {
-	note := memory.Before + w.property
+	note := remembered.Before + w.property
 	value, set := have[w.property]
 	before, held := have[note]
 	off := isFalse(value)
@@ -148,7 +148,7 @@ func switchedOff(n *linstor.Node, props map[string]string) {
 		return
 	}
 	for key := range props {
-		if _, held := n.Properties[memory.Before+key]; held {
+		if _, held := n.Properties[remembered.Before+key]; held {
 			if value, set := n.Properties[key]; set {
 				props[key] = value
 			} else {

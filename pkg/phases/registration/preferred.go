@@ -10,8 +10,8 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -121,18 +121,18 @@ func judgeLinks(s *cluster.Snapshot, p *cluster.Preferences, first *cluster.Memb
 }
 
 func preferredSince(m *cluster.Member) time.Time {
-	return memory.Time(m.Property(memory.PreferredSince))
+	return remembered.Time(m.Property(remembered.PreferredSince))
 }
 
 // setPreferred adds the properties of the preferred interface: the wanted one if it may change now.
 func setPreferred(s *cluster.Snapshot, m, next *cluster.Member, want []linstor.Interface, props map[string]string) {
 	name := preferred(&s.Facts, m, want)
-	have, since := m.Property(PropPrefNic), m.Property(memory.PreferredSince)
+	have, since := m.Property(PropPrefNic), m.Property(remembered.PreferredSince)
 	switch {
 	case name == have, m.Linstor == nil:
 	case !slices.Contains(s.Preferences.Pending, m): // it replicates nothing
 	case m == next:
-		since = memory.Stamp(s.Now.Truncate(max(s.Timing.LinkSettled/3, time.Second)))
+		since = remembered.Stamp(s.Now.Truncate(max(s.Timing.LinkSettled/3, time.Second)))
 	default:
 		name = have
 	}
@@ -140,14 +140,14 @@ func setPreferred(s *cluster.Snapshot, m, next *cluster.Member, want []linstor.I
 		props[PropPrefNic] = name
 	}
 	if since != "" {
-		props[memory.PreferredSince] = since
+		props[remembered.PreferredSince] = since
 	}
 }
 
 // movesLinks reports whether the node's DRBD connections would move without its turn: no volume was seen.
 func (r *Registration) movesLinks() bool {
 	_, set := r.Props.Set[PropPrefNic]
-	_, noted := r.Props.Set[memory.PreferredSince]
+	_, noted := r.Props.Set[remembered.PreferredSince]
 	return !noted && (set || slices.Contains(r.Props.Delete, PropPrefNic))
 }
 

@@ -15,8 +15,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -28,7 +28,7 @@ func TestThePreferredInterfaceChangesNodeByNode(t *testing.T) {
 	}
 	w.Prefer(true)
 	w.Linstor.View.ResourcesKnown = false
-	if got := w.Changed(); len(got) > 0 || !judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+	if got := w.Changed(); len(got) > 0 || !snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Errorf("without a look at the connections: %v", got)
 	}
 	w.Linstor.View.ResourcesKnown = true
@@ -43,7 +43,7 @@ func TestThePreferredInterfaceChangesNodeByNode(t *testing.T) {
 		t.Error(d)
 	}
 	if e := registration.Link().Judge(w.Snapshot()); e.State != cluster.Satisfied ||
-		strings.Contains(e.Message, "preferred") || judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+		strings.Contains(e.Message, "preferred") || snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Errorf("in the end: %+v", e)
 	}
 }
@@ -174,11 +174,11 @@ func TestConnectionsOfDeadNodesAreNotAskedFor(t *testing.T) {
 	for _, n := range []string{"n02", "n03"} {
 		w.Node(n).Properties[registration.PropPrefNic] = "storage"
 	}
-	if !judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+	if !snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Error("n01 is to change, and nobody looks at its connections")
 	}
 	w.Node("n01").Status = linstor.StatusOffline
-	if judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+	if snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Error("n01 is dead")
 	}
 }
@@ -189,7 +189,7 @@ func TestWithoutVolumesAllChangeAtOnce(t *testing.T) {
 	w.Linstor.View.Volumes, w.Linstor.View.Resources, w.Linstor.View.ResourcesKnown = 0, nil, false
 	w.Prefer(true)
 	if got := w.Changed(); !slices.Equal(got, []string{"n01", "n02", "n03"}) ||
-		judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+		snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Errorf("%v", got)
 	}
 }

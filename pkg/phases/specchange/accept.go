@@ -12,7 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -99,7 +99,7 @@ func refusePools(s *cluster.Snapshot) *cluster.HoldRequest {
 	release, _ := s.Catalogue.Release(s.WantedVersion())
 	f := s.Facts
 	f.Target = NewTarget("", cluster.WorkingSpec(s.Cluster, s.WantedVersion()), release, s.Cluster)
-	members := judge.With(f, nil).Members
+	members := snapshot.With(f, nil).Members
 	for _, reason := range []v1alpha1.HoldReason{v1alpha1.HoldPoolConflict, v1alpha1.HoldUnsupportedChange} {
 		h := &cluster.HoldRequest{Reason: reason}
 		for _, m := range members {

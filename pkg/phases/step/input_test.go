@@ -17,12 +17,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -41,7 +41,7 @@ var destructions = []struct {
 		leaveTask, "delete node n01", true},
 	{"lose", func(t *testing.T) *clustertest.World {
 		w := clustertest.GoneWorld(t, v1alpha1.NodesRemove, 2*time.Hour)
-		w.Node("n01").Properties[memory.DeclareLost] = "h-1"
+		w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
 		return w
 	}, leaveTask, "lose node n01", true},
 	{"forget", func(t *testing.T) *clustertest.World {
@@ -53,7 +53,7 @@ var destructions = []struct {
 		"label n01 member=- os=- platform=-", true},
 	{"remove a pool", func(t *testing.T) *clustertest.World { return clustertest.WithoutEntry(t, 2) },
 		func(t *testing.T, in *step.Input, r *clustertest.Record) error {
-			r.Pools["n01/hot"] = &linstor.Pool{Name: "hot", Properties: map[string]string{memory.Entry: "hot"}}
+			r.Pools["n01/hot"] = &linstor.Pool{Name: "hot", Properties: map[string]string{remembered.Entry: "hot"}}
 			return poolTask(t, in, r, "oldpool/n01/hot")
 		}, "delete pool n01/hot", true},
 	{"use a disk", func(t *testing.T) *clustertest.World {

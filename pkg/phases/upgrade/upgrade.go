@@ -9,7 +9,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
@@ -17,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // Judge finds the step: before the claim names the new version nothing has happened; from then on no old controller
@@ -92,7 +92,7 @@ func Keep(ctx context.Context, in *step.Input) (bool, error) {
 func crossEdge(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	claim := s.Upgrade.Claim
-	claim.UpgradeTo, claim.UpgradeSince, claim.BackupRead = s.Upgrade.To, memory.Stamp(s.Now), ""
+	claim.UpgradeTo, claim.UpgradeSince, claim.BackupRead = s.Upgrade.To, remembered.Stamp(s.Now), ""
 	return in.ApplyClaim(ctx, claim)
 }
 

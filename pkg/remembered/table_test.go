@@ -1,4 +1,4 @@
-package memory_test
+package remembered_test
 
 import (
 	"go/ast"
@@ -12,7 +12,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -20,7 +20,7 @@ import (
 func listed(t *testing.T) (all map[string]bool) {
 	t.Helper()
 	all = map[string]bool{}
-	for _, p := range memory.Places() {
+	for _, p := range remembered.Places() {
 		here := map[string]bool{}
 		for _, i := range p.Items {
 			for _, key := range strings.Split(i.Key, ", ") {
@@ -138,14 +138,14 @@ func TestFieldsOfTheStatusThatAreReadAreListed(t *testing.T) {
 }
 
 func TestThePageIsMadeFromTheTable(t *testing.T) {
-	have, err := os.ReadFile("../../docs/memory.md")
+	have, err := os.ReadFile("../../docs/remembered.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(have) != memory.Markdown() {
-		t.Error("docs/memory.md is out of date: run `make generate`")
+	if string(have) != remembered.Markdown() {
+		t.Error("docs/remembered.md is out of date: run `make generate`")
 	}
-	for i, line := range strings.Split(memory.Markdown(), "\n") {
+	for i, line := range strings.Split(remembered.Markdown(), "\n") {
 		if len(line) > 119 {
 			t.Errorf("line %d has %d characters", i+1, len(line))
 		}

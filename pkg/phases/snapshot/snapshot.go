@@ -1,6 +1,7 @@
-// Package judge makes a cluster.Snapshot of cluster.Facts: each node's state, its worst trouble, the evidence of each
-// link, health, and what has to wait. It runs once for each reconcile, in the order of With, and writes nothing.
-package judge
+// Package snapshot judges: it makes a cluster.Snapshot of cluster.Facts, with each node's state and its worst trouble,
+// the evidence of each link, health, and what has to wait. It runs once for each reconcile, in the order of With, and
+// writes nothing.
+package snapshot
 
 import (
 	"cmp"

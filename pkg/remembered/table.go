@@ -1,4 +1,4 @@
-package memory
+package remembered
 
 import (
 	"fmt"
@@ -181,10 +181,11 @@ func statusItems() []Item {
 // Markdown is the page about all of it.
 func Markdown() string {
 	var b strings.Builder
-	b.WriteString("# What is remembered where\n\nThis page is made from the tables of pkg/memory. The operator keeps " +
-		"nothing of importance in its own process: it can be\n" +
-		"killed between any two writes, and goes on from what is here. What it does keep there, such as since when a node " +
-		"has\nbeen down, is listed last: it begins anew with the process, which makes it wait longer or try once more.\n")
+	b.WriteString("# What is remembered where\n\n" +
+		"This page is made from the tables of pkg/remembered. The operator keeps nothing of importance in its own\n" +
+		"process: it can be killed between any two writes, and goes on from what is here. What it does keep there, such\n" +
+		"as since when a node has been down, is listed last: it begins anew with the process, which makes it wait longer\n" +
+		"or try once more.\n")
 	for _, p := range Places() {
 		fmt.Fprintf(&b, "\n## %s\n\n%s\n", p.Name, p.Why)
 		for _, i := range p.Items {

@@ -1,4 +1,4 @@
-package lose
+package noderemoval
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -21,7 +21,7 @@ import (
 // of the earlier one is gone.
 func GivenUp(m *cluster.Member) bool {
 	return m.Replaced &&
-		strings.EqualFold(m.Linstor.Properties[memory.MachineReplaced], m.Node.Status.NodeInfo.SystemUUID)
+		strings.EqualFold(m.Linstor.Properties[remembered.MachineReplaced], m.Node.Status.NodeInfo.SystemUUID)
 }
 
 // AsksAboutMachine reports whether a hold about machines lists the one on which the member runs now. Other holds are
@@ -41,7 +41,7 @@ func ReplacedProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		p.Hold = reason
 		p.Message = fmt.Sprintf("another machine (systemUUID %s) runs under this name; %s was registered. "+
 			"Were the disks moved, or is the data gone?",
-			m.Node.Status.NodeInfo.SystemUUID, m.Linstor.Properties[memory.SystemUUID])
+			m.Node.Status.NodeInfo.SystemUUID, m.Linstor.Properties[remembered.SystemUUID])
 		return p
 	}
 	p.Message = "LINSTOR forgets the earlier machine" + afterwards(m)
@@ -85,9 +85,9 @@ func KeepReplaced(in *step.Input) bool {
 		switch adopt := in.Answer.Option == v1alpha1.OptionAdopt; {
 		case !m.Replaced || !AsksAboutMachine(in.Answer.Hold, m):
 		case adopt:
-			return map[string]string{memory.SystemUUID: id, linstor.PropNodeUID: string(m.Node.UID)}, nil
+			return map[string]string{remembered.SystemUUID: id, linstor.PropNodeUID: string(m.Node.UID)}, nil
 		case !GivenUp(m):
-			return map[string]string{memory.MachineReplaced: id}, nil
+			return map[string]string{remembered.MachineReplaced: id}, nil
 		}
 		return nil, nil
 	})
@@ -104,7 +104,7 @@ func ReplaceMachine(in *step.Input, m *cluster.Member) {
 	name, id, then := m.Name, m.Node.Status.NodeInfo.SystemUUID, afterwards(m)
 	in.Ensure(work.Task{Key: replaceKey(m), Input: id, Do: func(ctx context.Context) error {
 		n, err := in.API.Node(ctx, name)
-		if linstor.IsNotFound(err) || err == nil && !strings.EqualFold(n.Properties[memory.MachineReplaced], id) {
+		if linstor.IsNotFound(err) || err == nil && !strings.EqualFold(n.Properties[remembered.MachineReplaced], id) {
 			return nil // gone already, or taken back
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-package judge_test
+package snapshot_test
 
 import (
 	"strings"

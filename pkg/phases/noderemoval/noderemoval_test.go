@@ -1,4 +1,4 @@
-package lose_test
+package noderemoval_test
 
 import (
 	"errors"
@@ -13,11 +13,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 func TestMachineReplaced(t *testing.T) {
@@ -34,7 +34,7 @@ func TestMachineReplaced(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 3)
 			w.KubeNode("n02").Status.NodeInfo.SystemUUID = tc.is
-			w.Node("n02").Properties[memory.SystemUUID] = tc.was
+			w.Node("n02").Properties[remembered.SystemUUID] = tc.was
 			m := w.Snapshot().MemberByName("n02")
 			if m.Replaced != tc.want || (m.State == v1alpha1.NodeHeld) != tc.want {
 				t.Errorf("replaced %t, state %s", m.Replaced, m.State)
@@ -98,8 +98,8 @@ func TestAReplacedMachineIsLeftAlone(t *testing.T) {
 
 func TestAnswersToMachineReplaced(t *testing.T) {
 	for option, want := range map[string]map[string]string{
-		v1alpha1.OptionAdopt:   {memory.SystemUUID: "new", linstor.PropNodeUID: "another"},
-		v1alpha1.OptionReplace: {memory.MachineReplaced: "new"},
+		v1alpha1.OptionAdopt:   {remembered.SystemUUID: "new", linstor.PropNodeUID: "another"},
+		v1alpha1.OptionReplace: {remembered.MachineReplaced: "new"},
 	} {
 		t.Run(option, func(t *testing.T) {
 			w := clustertest.ReplacedWorld(t)
@@ -183,11 +183,11 @@ func TestReplaceMachine(t *testing.T) {
 			fails: "n01 still has a DRBD connection"},
 		{name: "in use", copies: []string{"a@n01 UpToDate", "a@n02 -"}, used: true, fails: "in use"},
 		{name: "taken back meanwhile",
-			spoil: func(w *clustertest.World) { w.Node("n02").Properties[memory.MachineReplaced] = "other" }},
+			spoil: func(w *clustertest.World) { w.Node("n02").Properties[remembered.MachineReplaced] = "other" }},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.ReplacedWorld(t)
-			w.Node("n02").Properties[memory.MachineReplaced] = "new"
+			w.Node("n02").Properties[remembered.MachineReplaced] = "new"
 			in, r := w.Input()
 			if p := in.Snapshot.MemberByName("n02").Problem; p.Hold != "" || !strings.Contains(p.Message, "registered anew") {
 				t.Errorf("problem %+v", p)
@@ -231,11 +231,11 @@ func TestReplaceMachine(t *testing.T) {
 func TestWhenAMachineIsNotForgotten(t *testing.T) {
 	for name, spoil := range map[string]func(*clustertest.World){
 		"the word is about another machine": func(w *clustertest.World) {
-			w.Node("n02").Properties[memory.MachineReplaced] = "an older one"
+			w.Node("n02").Properties[remembered.MachineReplaced] = "an older one"
 		},
 		"no word": func(w *clustertest.World) {
 			delete(w.Node("n02").Properties,
-				memory.MachineReplaced)
+				remembered.MachineReplaced)
 		},
 		"frozen": func(w *clustertest.World) { w.NodeDown("n01", 0); w.NodeDown("n03", 0) },
 		"maintenance": func(w *clustertest.World) {
@@ -244,7 +244,7 @@ func TestWhenAMachineIsNotForgotten(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clustertest.ReplacedWorld(t)
-			w.Node("n02").Properties[memory.MachineReplaced] = "new"
+			w.Node("n02").Properties[remembered.MachineReplaced] = "new"
 			spoil(w)
 			in, r := w.Input()
 			if err := registration.Link().Work(t.Context(), in); err != nil {
@@ -261,7 +261,7 @@ func TestWhenAMachineIsNotForgotten(t *testing.T) {
 func TestReplacedMachinesAreAskedApart(t *testing.T) {
 	w := clustertest.NewWorld(t, 3)
 	replace := func(name string) {
-		w.Node(name).Properties[memory.SystemUUID] = "old-" + name
+		w.Node(name).Properties[remembered.SystemUUID] = "old-" + name
 		w.KubeNode(name).Status.NodeInfo.SystemUUID = "new-" + name
 	}
 	look := func() []v1alpha1.Hold {

@@ -1,7 +1,7 @@
-// Package lose takes nodes out of LINSTOR: it gives up machines that are gone or were replaced, after the spec or a
-// human said so, and never where the last good copy of a volume may go with them; and it deletes nodes that hold
+// Package noderemoval takes nodes out of LINSTOR: it gives up machines that are gone or were replaced, after the spec
+// or a human said so, and never where the last good copy of a volume may go with them; and it deletes nodes that hold
 // nothing.
-package lose
+package noderemoval
 
 import (
 	"context"

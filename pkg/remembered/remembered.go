@@ -1,9 +1,9 @@
-// Package memory names what the operator remembers outside of itself, and says of each thing where it is, who may
+// Package remembered names what the operator remembers outside of itself, and says of each thing where it is, who may
 // write it and when it goes. A process that is killed between any two writes goes on from what is kept here. What one
 // process knows alone begins anew with the next, which makes it wait longer or try once more.
 //
-// Those who decide read and write what it names. The page docs/memory.md is made from its tables.
-package memory
+// Those who decide read and write what it names. The page docs/remembered.md is made from its tables.
+package remembered
 
 import (
 	"time"

@@ -1,4 +1,4 @@
-package judge
+package snapshot
 
 import (
 	"cmp"
@@ -16,8 +16,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/lose"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
@@ -39,7 +39,7 @@ func problemOf(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		p, _ := registration.AddressProblem(m) // the other node with its address waits for this one
 		return p
 	case !m.Counts() && m.Replaced: // nobody knows what is on it, wherever it goes
-		return lose.ReplacedProblem(s, m)
+		return noderemoval.ReplacedProblem(s, m)
 	case !m.Counts():
 		return nil
 	}
@@ -58,7 +58,7 @@ func troubleOn(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		return &cluster.Problem{Reason: address.ReasonLinstorUnknown,
 			Message: "the node joins when LINSTOR answers: only LINSTOR knows whether its address is recorded for another node"}
 	case m.Replaced:
-		return lose.ReplacedProblem(s, m)
+		return noderemoval.ReplacedProblem(s, m)
 	case address.ImpostorProblem(m.Linstor) != nil:
 		return address.ImpostorProblem(m.Linstor)
 	case registration.EvictedProblem(&s.Facts, m) != nil:

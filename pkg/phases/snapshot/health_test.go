@@ -1,4 +1,4 @@
-package judge_test
+package snapshot_test
 
 import (
 	"strings"
@@ -12,8 +12,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
 // A satellite that was replaced a moment ago does not make the cluster Degraded, and does not make a Degraded one
@@ -102,13 +102,13 @@ func TestVolumesWithoutDRBD(t *testing.T) {
 		}, []string{"a cannot be moved by LINSTOR", "the last copy of a, b"}, "nothing"},
 		{"during one", func(w *clustertest.World) {
 			w.Evacuating("n01")
-			w.Node("n01").Properties[memory.EvacuateStuck] = clustertest.Ago(time.Hour)
+			w.Node("n01").Properties[remembered.EvacuateStuck] = clustertest.Ago(time.Hour)
 		}, []string{"a cannot be moved by LINSTOR"}, "finds no place"},
 		{"of a machine that is gone", func(w *clustertest.World) {
 			clustertest.Dies(w, "n01")
 			w.Leaves(v1alpha1.NodesRemove)
-			w.Node("n01").Properties[memory.GoneSince] = clustertest.Ago(time.Hour)
-			w.Node("n01").Properties[memory.DeclareLost] = "h-1"
+			w.Node("n01").Properties[remembered.GoneSince] = clustertest.Ago(time.Hour)
+			w.Node("n01").Properties[remembered.DeclareLost] = "h-1"
 		}, []string{"bring the machine back, or delete them"}, "copy the data"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
