@@ -28,7 +28,7 @@ var areas = map[string][]string{
 	"pkg/phases/massfailure":  {"massfailure"},
 	"pkg/phases/module":       {"secureboot", "platforms"},
 	"pkg/phases/nodelabels":   {"nodes", "refused_node"},
-	"pkg/phases/podtrouble":   {"not_created", "controller"},
+	"pkg/phases/poddiagnosis": {"not_created", "controller"},
 	"pkg/phases/pools":        {"pools*", "devices"},
 	"pkg/phases/registration": {"nodes", "network", "address_taken"},
 	"pkg/phases/replica":      {"leaving", "volumes"},

@@ -15,7 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -68,7 +68,7 @@ func FuzzContainerMessage(f *testing.F) {
 		pod := &corev1.Pod{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{
 			{Name: resources.WaitForModuleContainer, State: ended, LastTerminationState: ended, RestartCount: restarts},
 		}}}
-		trouble := podtrouble.Of(pod)
+		trouble := poddiagnosis.Of(pod)
 		if (trouble != nil) != (code != 0) {
 			t.Fatalf("exit code %d: %v", code, trouble)
 		}

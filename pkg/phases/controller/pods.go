@@ -13,7 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -102,7 +102,7 @@ func PodMessage(s *cluster.Facts) string {
 func podTrouble(s *cluster.Facts) string {
 	current, _ := livePods(s)
 	for _, p := range current {
-		if t := podtrouble.Of(p); t != nil {
+		if t := poddiagnosis.Of(p); t != nil {
 			return t.String()
 		}
 		for _, c := range p.Status.Conditions {
@@ -174,7 +174,7 @@ func endingPods(s *cluster.Facts) string {
 func Trouble(s *cluster.Facts) *cluster.HoldRequest {
 	current, older := livePods(s)
 	for _, p := range current {
-		t := podtrouble.Of(p)
+		t := poddiagnosis.Of(p)
 		if t == nil || !t.Lasting {
 			continue
 		}

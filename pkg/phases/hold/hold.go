@@ -1,7 +1,11 @@
 // Package hold is the model of a hold: what is asked of a human, its text, devices and limits, and an answer to it.
 //
-// Which holds are open, and what each answer does and stores, is in package phases (questions_and_answers.go); what is
-// known of each reason beside that, in package holdkind.
+// Which holds are open, and what each answer does, is in package phases (questions_and_answers.go); what is known of
+// each reason beside that, in package holdkind.
+//
+// What an answer stores lies beside what the hold is about, as a property of the LINSTOR node in most cases: approve
+// stores the disks that the human agreed to as Aux/storage.linstor.dev/approve.POOL (pools/approve.go). All of it is
+// listed in pkg/remembered/table.go, by the name of the answer.
 package hold
 
 import (

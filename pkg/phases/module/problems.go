@@ -11,7 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -29,7 +29,7 @@ func Problem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		return &cluster.Problem{Reason: string(v1alpha1.HoldSigningKeyUnusable), Hold: v1alpha1.HoldSigningKeyUnusable,
 			Message: trouble}
 	}
-	t := podtrouble.Of(m.LoaderPod)
+	t := poddiagnosis.Of(m.LoaderPod)
 	if t == nil {
 		return nil
 	}
@@ -62,7 +62,7 @@ var loaderFailures = []struct {
 }
 
 // LoaderProblem explains a failing module loader.
-func LoaderProblem(t *podtrouble.Trouble, q platform.Profile) *cluster.Problem {
+func LoaderProblem(t *poddiagnosis.Trouble, q platform.Profile) *cluster.Problem {
 	p := &cluster.Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Message: t.String()}
 	for _, f := range loaderFailures {
 		if f.pattern.MatchString(t.Message) {

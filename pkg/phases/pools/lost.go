@@ -26,6 +26,9 @@ func brokenPool(p *linstor.Pool) bool {
 	return len(p.Errors) > 0 || p.TotalKiB == nil || *p.TotalKiB == 0
 }
 
+// broken reports whether LINSTOR cannot use the pool's storage although its node is ONLINE.
+func (c *situation) broken() bool { return brokenPool(c.Have) && c.m.Online }
+
 // lost reports whether the pool is broken and worked before: the volume group is not active, or a disk is gone.
 func (c *situation) lost() bool { return c.broken() && c.Have.Properties[remembered.Worked] != "" }
 

@@ -44,9 +44,6 @@ func (c *situation) choice() *disks.Choice {
 	return c.chosen
 }
 
-// broken reports whether LINSTOR cannot use the pool's storage although its node is ONLINE.
-func (c *situation) broken() bool { return brokenPool(c.Have) && c.m.Online }
-
 // table is the one that decides about the pool.
 func (c *situation) table() *decisiontable.Table[*situation] {
 	if c.Have == nil {

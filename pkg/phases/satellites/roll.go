@@ -12,7 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -183,7 +183,7 @@ func restarts(s *cluster.Facts, m *cluster.Member) bool {
 	if !s.WasReady() || p == nil || !m.WasOnline || !m.NodeReady || m.Replaced {
 		return false
 	}
-	t := podtrouble.Of(p)
+	t := poddiagnosis.Of(p)
 	if s.Now.Sub(restartedAt(p)) >= s.Timing.Straggler || t != nil && t.Lasting {
 		return false
 	}

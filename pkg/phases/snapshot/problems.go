@@ -18,7 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -51,7 +51,7 @@ func problemOf(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 
 // troubleOn is what hinders a member that is not Online; nil if nothing is known to.
 func troubleOn(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
-	switch failing := podtrouble.Of(m.SatellitePod); {
+	switch failing := poddiagnosis.Of(m.SatellitePod); {
 	case m.AddressTaken != nil:
 		return m.AddressTaken
 	case address.Unverified(&s.Facts, m):

@@ -11,7 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -44,7 +44,7 @@ func TestLoaderProblem(t *testing.T) {
 		{"", v1alpha1.HoldKernelModuleFailed, "CrashLoopBackOff"},
 	} {
 		for _, lasting := range []bool{false, true} {
-			p := module.LoaderProblem(&podtrouble.Trouble{Container: "drbd-module-loader", Reason: "CrashLoopBackOff",
+			p := module.LoaderProblem(&poddiagnosis.Trouble{Container: "drbd-module-loader", Reason: "CrashLoopBackOff",
 				Message: tc.message, Lasting: lasting},
 				platform.ProfileOf(v1alpha1.PlatformGeneric))
 			if p.Reason != string(tc.reason) || !strings.Contains(p.Message, tc.explain) ||
@@ -114,7 +114,7 @@ func TestTroubleOf(t *testing.T) {
 				{Status: corev1.PodStatus{InitContainerStatuses: []corev1.ContainerStatus{tc.status},
 					ContainerStatuses: []corev1.ContainerStatus{{Name: "ok", State: running}}}},
 			} {
-				got := podtrouble.Of(p)
+				got := poddiagnosis.Of(p)
 				if got == nil {
 					if tc.want != "" {
 						t.Errorf("no trouble, want %q", tc.want)
@@ -125,13 +125,13 @@ func TestTroubleOf(t *testing.T) {
 					t.Errorf("got %q lasting %t, want %q %t", got, got.Lasting, want, tc.lasting)
 				}
 				p.DeletionTimestamp = clustertest.At(clustertest.Begin)
-				if podtrouble.Of(p) != nil {
+				if poddiagnosis.Of(p) != nil {
 					t.Error("a pod that is being deleted is in trouble")
 				}
 			}
 		})
 	}
-	if podtrouble.Of(nil) != nil {
+	if poddiagnosis.Of(nil) != nil {
 		t.Error("no pod is in trouble")
 	}
 }

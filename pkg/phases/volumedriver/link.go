@@ -16,7 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -184,7 +184,7 @@ func (p parts) differs(s *cluster.Snapshot) string {
 // controllerTrouble says why no pod of the driver's controller is available; "" if that is not known.
 func controllerTrouble(f *cluster.Facts) string {
 	for _, p := range f.Kube.Pods[v1alpha1.ComponentDriver] {
-		if t := podtrouble.Of(p); t != nil {
+		if t := poddiagnosis.Of(p); t != nil {
 			return t.String()
 		}
 	}

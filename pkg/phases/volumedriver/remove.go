@@ -10,7 +10,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/podtrouble"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
@@ -118,7 +118,7 @@ func lackingKey(f *cluster.Facts, m *cluster.Member, n cluster.DriverNode) strin
 
 // Problem is what hinders the driver on a member; nil if nothing is known to.
 func Problem(m *cluster.Member) *cluster.Problem {
-	failing := podtrouble.Of(m.DriverPod)
+	failing := poddiagnosis.Of(m.DriverPod)
 	if failing == nil {
 		return nil
 	}

@@ -1,5 +1,5 @@
-// Package podtrouble finds out why a pod does not run.
-package podtrouble
+// Package poddiagnosis finds out why a pod does not run.
+package poddiagnosis
 
 import (
 	"cmp"
