@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/gobin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -53,9 +54,13 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")
 	}
-	d.say("Building the control plane's binaries, unless they are there (six minutes or more, once) …")
+	d.say("Building the control plane's and the CSI sidecars' binaries, unless they are there (ten minutes or more, " +
+		"once) …")
 	bin, err := kubebin.Ensure(ctx, kubebin.Options{Log: d.out})
 	if err != nil {
+		return err
+	}
+	if _, err := csibin.Ensure(ctx, csibin.Options{Log: d.out}); err != nil {
 		return err
 	}
 	if err := d.prepare(); err != nil {
@@ -64,7 +69,7 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	nodes := play.nodes()
 	d.say("Starting etcd, API server, controller manager, scheduler and %d simulated nodes …", len(nodes))
 	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: nodes,
-		PodStart: 1500 * time.Millisecond})
+		PodStart: 1500 * time.Millisecond, VolumeDriver: true})
 	if err != nil {
 		return err
 	}

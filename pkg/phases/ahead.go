@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 )
 
 // ahead begins the work of later links while the last of these is waited for, so that the pods of all of them start at
@@ -22,6 +23,8 @@ import (
 //   - The controller and the satellites are started. Satellites wait for the kernel module by themselves. None is
 //     restarted. Where LINSTOR knows nodes already, satellites wait until it answers: it may have a node's address
 //     for another one.
+//   - The CSI driver's pods are started on the nodes. Each waits until LINSTOR has its node ONLINE, and that takes no
+//     longer then than it has to: the driver's images are there.
 //   - New nodes are registered one by one when they have module and satellite, once the controller has its properties.
 //   - New pools are made on each node as soon as it is registered: LINSTOR takes one write after the other, and would
 //     have nothing to do while the last nodes are waited for. Pools that LINSTOR has already are left as they are.
@@ -47,10 +50,8 @@ func ahead(ctx context.Context, in *step.Input, links []step.Link) error {
 			return err
 		}
 	}
-	if later(fsm.Satellites) && in.Snapshot.NeverUsed() {
-		if _, err := satellites.Apply(ctx, in); err != nil {
-			return err
-		}
+	if err := startOnNodes(ctx, in, later); err != nil {
+		return err
 	}
 	if !in.Snapshot.Evidence[fsm.Controller].OK() {
 		return nil
@@ -60,6 +61,22 @@ func ahead(ctx context.Context, in *step.Input, links []step.Link) error {
 	}
 	if later(fsm.StoragePools) {
 		pools.MakeNew(in)
+	}
+	return nil
+}
+
+// startOnNodes starts the pods of later links that run on each node.
+func startOnNodes(ctx context.Context, in *step.Input, later func(fsm.State) bool) error {
+	if !in.Snapshot.NeverUsed() {
+		return nil
+	}
+	if later(fsm.Satellites) {
+		if _, err := satellites.Apply(ctx, in); err != nil {
+			return err
+		}
+	}
+	if later(fsm.VolumeDriver) {
+		return volumedriver.StartNodes(ctx, in)
 	}
 	return nil
 }

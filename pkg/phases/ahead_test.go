@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -33,7 +37,25 @@ func undeploy(w *clustertest.World) {
 	}
 }
 
+// wantDriver makes the accepted spec one with the CSI driver, which is not there yet.
+func wantDriver(w *clustertest.World, topologyKeys ...string) {
+	w.Cluster.Spec.Volumes = volumespec.VolumesSpec{TopologyKeys: topologyKeys,
+		Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged}}
+	w.Accept()
+}
+
+// inZones has the driver wanted with zones, n01 not registered yet, and n02 registered without its zone.
+func inZones(w *clustertest.World) {
+	wantDriver(w, "zone")
+	for _, n := range w.Kube.Nodes {
+		n.Labels["zone"] = "a"
+	}
+	w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
+	delete(w.Linstor.View.Nodes, "n01")
+}
+
 func TestWorkAhead(t *testing.T) {
+	driverNodes := []string{"apply CSIDriver/linstor.csi.linbit.com", "apply DaemonSet/linstor-csi-node"}
 	workloads := []string{"apply ConfigMap/linstor-controller-config", "apply Service/linstor-controller",
 		"apply Deployment/linstor-controller",
 		"apply ConfigMap/linstor-satellite-config", "apply DaemonSet/linstor-satellite"}
@@ -70,6 +92,22 @@ func TestWorkAhead(t *testing.T) {
 			waiting(w)
 			undeploy(w)
 		}, calls: workloads},
+		{name: "the driver's pods start beside the satellites", phase: v1alpha1.PhaseKernelModule,
+			spoil: func(w *clustertest.World) {
+				waiting(w)
+				wantDriver(w)
+				undeploy(w)
+			}, calls: append(slices.Clone(workloads), driverNodes...)},
+		{name: "not while LINSTOR has a node without its zone", phase: v1alpha1.PhaseSatellites, spoil: inZones},
+		{name: "once it has the zone", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
+			inZones(w)
+			w.Node("n02").Properties[linstor.TopologyPrefix+"zone"] = "a"
+		}, calls: driverNodes},
+		{name: "not beside somebody else's driver", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
+			waiting(w)
+			wantDriver(w)
+			w.Kube.Driver.Object = &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: resources.DriverName}}
+		}},
 		{name: "satellites beside the controller", phase: v1alpha1.PhaseController, spoil: undeploy, calls: workloads},
 		{name: "no satellite is restarted", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)

@@ -20,7 +20,7 @@ import (
 // floorNamespace is where the same DaemonSets run alone.
 const floorNamespace = "floor"
 
-// floor is the time that the operator's DaemonSets need without it: both created at once, on the same nodes, until all
+// floor is the time that the operator's DaemonSets need without it: all created at once, on the same nodes, until all
 // their pods are ready. They are removed afterwards.
 func (b *bench) floor(ctx context.Context) error {
 	c := b.cluster.Client()
@@ -73,7 +73,8 @@ func floorSets() []*appsv1.DaemonSet {
 	p := resources.Params{Cluster: v1alpha1.ClusterName, Spec: &v1alpha1.StorageClusterSpec{}, Release: release}
 	loader := known.LoaderFor("")
 	generic := platform.ProfileOf(v1alpha1.PlatformGeneric)
-	out := []*appsv1.DaemonSet{resources.ModuleLoader(p, generic, loader), resources.Satellite(p, generic)}
+	out := []*appsv1.DaemonSet{resources.ModuleLoader(p, generic, loader), resources.Satellite(p, generic),
+		resources.DriverNode(p, generic)}
 	for _, ds := range out {
 		const label = "floor"
 		ds.ObjectMeta = metav1.ObjectMeta{Name: ds.Name, Namespace: floorNamespace}

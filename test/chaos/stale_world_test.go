@@ -104,12 +104,18 @@ func (w *staleWorld) ready() error {
 	return nil
 }
 
-// atRest waits until the world is as it was at first.
+// atRest waits until the world is as it was at first. Ready does not say that every satellite is connected: one that
+// was replaced a moment ago counts as online, and takes no volume yet.
 func (w *staleWorld) atRest() {
 	w.T.Helper()
 	w.EventuallyEvery(lookEvery, "the world is as before", func() error {
 		if err := w.ready(); err != nil {
 			return err
+		}
+		for name, n := range w.View().Nodes {
+			if !n.Online() {
+				return fmt.Errorf("node %s is not ONLINE in LINSTOR", name)
+			}
 		}
 		if diff := cmp.Diff(w.rest, worldState(w.Env)); diff != "" {
 			return errors.New(diff)

@@ -22,7 +22,7 @@ kernelModule: {mode: Auto}
 nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}
 platform: Auto
 suspend: false
-volumes: {driver: {mode: None}}
+volumes: {driver: {mode: Managed}}
 `
 
 func TestDefaults(t *testing.T) {
@@ -87,7 +87,7 @@ func TestDefaults(t *testing.T) {
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, platform: Auto, suspend: false, " +
-		"volumes: {driver: {mode: None}}}"
+		"volumes: {driver: {mode: Managed}}}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
@@ -119,7 +119,7 @@ func TestGoTypes(t *testing.T) {
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
 		Platform:       v1alpha1.PlatformAuto,
 		KernelModule:   v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
-		Volumes:        volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverNone}},
+		Volumes:        volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged}},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
 	}

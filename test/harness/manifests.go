@@ -2,6 +2,7 @@ package harness
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
@@ -35,8 +36,12 @@ func Nodes(n int) []simcluster.NodeSpec {
 	return out
 }
 
-// Manifest is a StorageCluster manifest with the given spec, indented by two blanks.
+// Manifest is a StorageCluster manifest with the given spec, indented by two blanks. Without a section volumes in it
+// the operator runs no CSI driver: most tests are about what comes before, and would have one more pod on each node.
 func Manifest(spec string) string {
+	if !strings.Contains("\n"+spec, "\n  volumes:") {
+		spec = "  volumes: {driver: {mode: None}}\n" + strings.TrimPrefix(spec, "\n")
+	}
 	return "apiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\nspec:\n" + spec
 }
 

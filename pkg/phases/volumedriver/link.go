@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -69,9 +71,9 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Asks(foreignMessage(f), *cluster.Request(v1alpha1.HoldForeignDriverFound, "%s", foreignMessage(f)))
 	}
 	want := wanted(s)
-	if what := want.differs(s); what != "" {
+	if undone := want.undone(s); undone != "" {
 		return cluster.Evidence{State: cluster.Missing, Reason: "DriverMissing", Total: s.Counted(), Lost: true,
-			Message: what + " is missing, was changed, or is to go"}
+			Message: undone}
 	}
 	e := step.PerMember(s, func(m *cluster.Member) bool { return m.PoolsOK }, driverThrough)
 	e = step.Describe(e, "DriverRunning", "StartingDriver", "nodes have the CSI driver")
@@ -117,14 +119,38 @@ func workDriver(ctx context.Context, in *step.Input) error {
 	case !runs(f):
 		return remove(ctx, in)
 	}
-	want, k := wanted(in.Snapshot), &f.Kube
-	errs := []error{step.ApplyIfDiffers(ctx, in, k.Driver.Object, want.driver)}
-	for _, ds := range want.nodes {
+	want := wanted(in.Snapshot)
+	return errors.Join(want.applyNodes(ctx, in),
+		step.ApplyIfDiffers(ctx, in, f.Kube.Deployments[want.controller.Name], want.controller),
+		storageclass.Work(ctx, in))
+}
+
+func (p parts) applyNodes(ctx context.Context, in *step.Input) error {
+	errs := []error{step.ApplyIfDiffers(ctx, in, in.Snapshot.Kube.Driver.Object, p.driver)}
+	for _, ds := range p.nodes {
 		errs = append(errs, in.ApplyDaemonSet(ctx, ds)) // one platform's does not keep the others from theirs
 	}
-	errs = append(errs, step.ApplyIfDiffers(ctx, in, k.Deployments[want.controller.Name], want.controller),
-		storageclass.Work(ctx, in))
 	return errors.Join(errs...)
+}
+
+// StartNodes starts the driver's pods on the nodes before the link's turn. They wait until LINSTOR has their node
+// ONLINE, and know its zones from then on: a node is registered with them. Where LINSTOR has a node without them, a
+// driver that starts now would register without its zones, and not look again (linstor-csi 1.12, NodeGetInfo).
+func StartNodes(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	if !Wanted(&s.Facts) || foreign(&s.Facts) || slices.ContainsFunc(s.Members, lacksZone(s)) {
+		return nil
+	}
+	return wanted(s).applyNodes(ctx, in)
+}
+
+// lacksZone finds members that LINSTOR has without a zone that their Node has.
+func lacksZone(s *cluster.Snapshot) func(*cluster.Member) bool {
+	return func(m *cluster.Member) bool {
+		return m.Linstor != nil && slices.ContainsFunc(s.Target.Spec.Volumes.TopologyKeys, func(key string) bool {
+			return m.Linstor.Properties[linstor.TopologyPrefix+key] != m.Node.Labels[key]
+		})
+	}
 }
 
 // StopOnForeignData stops the driver's controller while LINSTOR runs on another database than this cluster's: it takes
@@ -161,24 +187,31 @@ func wanted(s *cluster.Snapshot) parts {
 	return out
 }
 
-// differs names the first object that is not as wanted; "" if all are.
-func (p parts) differs(s *cluster.Snapshot) string {
-	f := &s.Facts
-	if !step.Matches(f.Kube.Driver.Object, p.driver) {
-		return "CSIDriver " + p.driver.Name
+// undone says which object is not as wanted, the first of them; "" if all are.
+func (p parts) undone(s *cluster.Snapshot) string {
+	k := &s.Kube
+	if d := k.Driver.Object; !step.Matches(d, p.driver) {
+		return notYet("CSIDriver "+p.driver.Name, d != nil)
 	}
 	for _, ds := range p.nodes {
-		if !step.Matches(f.Kube.DaemonSets[ds.Name], ds) {
-			return "DaemonSet " + ds.Name
+		if have := k.DaemonSets[ds.Name]; !step.Matches(have, ds) {
+			return notYet("DaemonSet "+ds.Name, have != nil)
 		}
 	}
-	if !step.Matches(f.Kube.Deployments[p.controller.Name], p.controller) {
-		return "Deployment " + p.controller.Name
+	if have := k.Deployments[p.controller.Name]; !step.Matches(have, p.controller) {
+		return notYet("Deployment "+p.controller.Name, have != nil)
 	}
 	if c := storageclass.Pending(s); c != nil {
-		return "StorageClass " + c.Name
+		return notYet("StorageClass "+c.Name, c.Live != nil)
 	}
 	return ""
+}
+
+func notYet(what string, there bool) string {
+	if there {
+		return what + " is not as the spec wants it: it is being changed"
+	}
+	return what + " is not there: it is being made"
 }
 
 // controllerTrouble says why no pod of the driver's controller is available; "" if that is not known.

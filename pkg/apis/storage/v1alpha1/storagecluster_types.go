@@ -97,8 +97,8 @@ type StorageClusterSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.pool) ? x.pool : x.name).lowerAscii() == (has(y.pool) ? y.pool : y.name).lowerAscii()))",message="storagePools: two entries make the same LINSTOR pool on all nodes (names are compared without case): give them nodeSelectors that do not overlap, or different names"
 	// +kubebuilder:validation:XValidation:rule="self.all(x, !(!has(x.nodeSelector) || x.nodeSelector.size() == 0) || self.exists_one(y, (!has(y.nodeSelector) || y.nodeSelector.size() == 0) && (has(x.lvm) ? 'vg ' + x.lvm.volumeGroup : has(x.lvmThin) ? 'thin ' + x.lvmThin.volumeGroup + '/' + x.lvmThin.thinPool : has(x.zfs) ? 'zpool ' + x.zfs.zpool : has(x.zfsThin) ? 'zpool ' + x.zfsThin.zpool : has(x.file) ? 'directory ' + x.file.directory : has(x.fileThin) ? 'directory ' + x.fileThin.directory : x.name) == (has(y.lvm) ? 'vg ' + y.lvm.volumeGroup : has(y.lvmThin) ? 'thin ' + y.lvmThin.volumeGroup + '/' + y.lvmThin.thinPool : has(y.zfs) ? 'zpool ' + y.zfs.zpool : has(y.zfsThin) ? 'zpool ' + y.zfsThin.zpool : has(y.file) ? 'directory ' + y.file.directory : has(y.fileThin) ? 'directory ' + y.fileThin.directory : y.name)))",message="storagePools: two entries are on one volume group, thin pool, zpool or directory on all nodes, and LINSTOR would count its free space twice: give them nodeSelectors that do not overlap, or remove one"
 	StoragePools []StoragePoolSpec `json:"storagePools,omitempty"`
-	// volumes says how pods get volumes from the pools. Default: the operator runs no CSI driver and makes no StorageClass.
-	// Example: {driver: {mode: Managed}, storageClasses: [{name: replicated, default: true}]}.
+	// volumes says how pods get volumes from the pools. Default: the operator runs LINSTOR's CSI driver, and makes no
+	// StorageClass. Example: {storageClasses: [{name: replicated, default: true}]}.
 	// +optional
 	// +kubebuilder:default={}
 	Volumes volumespec.VolumesSpec `json:"volumes,omitzero"`

@@ -12,7 +12,7 @@ import corev1 "k8s.io/api/core/v1"
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.storageClasses) || self.storageClasses.size() == 0 || (has(self.driver) && has(self.driver.mode) && self.driver.mode == 'Managed')",message="storageClasses: the operator makes StorageClasses only for a driver that it runs: set volumes.driver.mode to Managed, or write StorageClass objects yourself",fieldPath=.storageClasses
 type VolumesSpec struct {
-	// driver is LINSTOR's CSI driver. Default: {mode: None}. Example: {mode: Managed}.
+	// driver is LINSTOR's CSI driver. Default: {mode: Managed}. Example: {mode: None}.
 	// +optional
 	// +kubebuilder:default={}
 	Driver VolumeDriverSpec `json:"driver,omitzero"`
@@ -42,9 +42,9 @@ type VolumesSpec struct {
 // VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
 type VolumeDriverSpec struct {
 	// mode is None: the operator runs no driver, and leaves one that somebody else runs alone; or Managed: the operator runs it on
-	// all members. Its own driver is kept while PersistentVolumes of it exist. Default: None. Example: Managed.
+	// all members. Its own driver is kept while PersistentVolumes of it exist. Default: Managed. Example: None.
 	// +optional
-	// +kubebuilder:default=None
+	// +kubebuilder:default=Managed
 	Mode VolumeDriverMode `json:"mode,omitempty"`
 	// kubeletDirectory is the kubelet's root directory on the nodes (its flag --root-dir): with another one no node can use the
 	// driver. An absolute path of up to 255 characters, without "..". Default: that of MicroK8s or k0s on such nodes, else
