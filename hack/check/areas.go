@@ -30,7 +30,7 @@ var areas = map[string][]string{
 	"pkg/phases/nodelabels":   {"nodes", "refused_node"},
 	"pkg/phases/poddiagnosis": {"not_created", "controller"},
 	"pkg/phases/pools":        {"pools*", "devices"},
-	"pkg/phases/registration": {"nodes", "network", "address_taken"},
+	"pkg/phases/registration": {"nodes", "network", "address_taken", "fresh_node"},
 	"pkg/phases/replica":      {"leaving", "volumes"},
 	"pkg/phases/satellites":   {"roll", "satellite_resources", "platforms"},
 	"pkg/phases/specchange":   {"spec"},

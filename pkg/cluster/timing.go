@@ -21,6 +21,8 @@ type Timing struct {
 	Join time.Duration
 	// LinkSettled is how long DRBD may take to connect over another interface before that is judged. Default 30s.
 	LinkSettled time.Duration
+	// DriverLearns is how long a node takes no volumes that is registered beside a CSI driver that runs. Default 90s.
+	DriverLearns time.Duration
 	// LossNoticed is how long LINSTOR may go on to report a satellite as ONLINE that has stopped. Default 3s.
 	LossNoticed time.Duration
 	// Escalate is how long database or controller may be away from a running cluster before it is a hold. Default 15m.
@@ -60,6 +62,7 @@ func DefaultTiming() Timing {
 		HealthRegained:    60 * time.Second,
 		Join:              15 * time.Minute,
 		LinkSettled:       30 * time.Second,
+		DriverLearns:      90 * time.Second,
 		LossNoticed:       3 * time.Second,
 		Escalate:          15 * time.Minute,
 		PollWorking:       2 * time.Second,

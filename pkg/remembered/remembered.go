@@ -31,6 +31,9 @@ const (
 	// with the property, so that neither is there without the other.
 	Before   = linstor.AuxPrefix + "before."
 	Restored = linstor.AuxPrefix + "restored"
+	// Fresh is when a node was registered beside a CSI driver that runs. While it is there LINSTOR places nothing on the
+	// node.
+	Fresh = linstor.AuxPrefix + "fresh"
 	// MachineReplaced keeps a human's word that the data of a node is gone with its machine. Its value is the new
 	// machine's systemUUID: the word is about no other machine.
 	MachineReplaced = linstor.AuxPrefix + "machine-replaced"

@@ -69,6 +69,8 @@ func nodeItems() []Item {
 		{PreferredSince, "when the interface that DRBD replicates over changed", "registration", node},
 		{Before, "what a property was before the operator set it to false", "registration", "when the property is put back"},
 		{Restored, "when the node was last restored after an eviction", "registration", node},
+		{Fresh, "when the node was registered beside a CSI driver that does not know it yet", "registration",
+			"after a minute and a half"},
 		{MachineReplaced, "that the data of the first machine is given up, and for which machine",
 			"`replace` for MachineReplaced", node},
 		{Leaving, "since when the node leaves", "leaving", "when it comes back"},

@@ -134,7 +134,7 @@ func Fast() cluster.Timing {
 		t.Deadlines[s] = Slow(45 * time.Second)
 	}
 	t.Straggler, t.HealthLost, t.HealthRegained = 3*time.Second, time.Second, time.Second
-	t.Join, t.Escalate = 10*time.Second, 4*time.Second
+	t.Join, t.Escalate, t.DriverLearns = 10*time.Second, 4*time.Second, 2*time.Second
 	t.TaintLasts, t.Leave, t.EvacuationAnswer, t.EvacuationStuck, t.NodeGone = 200*time.Millisecond, time.Second,
 		3*time.Second, 3*time.Second, 3*time.Second
 	t.PollWorking, t.PollSteady, t.Safety, t.Capacity = 150*time.Millisecond, 400*time.Millisecond, time.Second,

@@ -101,7 +101,14 @@ func (r *Registration) empty() bool {
 func (r *Registration) Digest() string {
 	set := maps.Clone(r.Props.Set)
 	delete(set, remembered.PreferredSince)
-	return text.Digest([]any{r.Create, r.Add, r.Modify, r.Remove, set, r.Props.Delete})
+	node := r.Create
+	if node != nil {
+		timeless := *node
+		timeless.Properties = maps.Clone(node.Properties)
+		delete(timeless.Properties, remembered.Fresh)
+		node = &timeless
+	}
+	return text.Digest([]any{node, r.Add, r.Modify, r.Remove, set, r.Props.Delete})
 }
 
 // register brings one member's registration in line, as one background task.
@@ -196,8 +203,9 @@ func registrationWith(s *cluster.Snapshot, m, next *cluster.Member) Registration
 	if m.Linstor == nil {
 		// PrefNic names an interface, which must exist before: it follows in a second write.
 		delete(props, PropPrefNic)
-		return Registration{Create: &linstor.NodeSpec{Name: m.Name, Interfaces: want,
-			Properties: linstor.Diff(nil, props).Set}}
+		set := linstor.Diff(nil, props).Set
+		maps.Copy(set, untilDriverKnows(s, props))
+		return Registration{Create: &linstor.NodeSpec{Name: m.Name, Interfaces: want, Properties: set}}
 	}
 	var r Registration
 	for _, w := range want {

@@ -9,6 +9,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -32,11 +33,35 @@ type switchOff struct {
 // switches are the properties that are switched off while a node is cordoned, under maintenance or leaving.
 func switches(s *cluster.Facts, m *cluster.Member) []switchOff {
 	leaves := !m.Selected && s.RemovalPolicy() != v1alpha1.NodesRetain && m.Property(remembered.LeavingAdmitted) != ""
+	cordoned, fresh := m.Selected && m.Node.Spec.Unschedulable, unknownToDriver(s, m)
 	return []switchOff{
-		{property: linstor.PropAutoplace, wanted: leaves || m.Maintenance || m.Selected && m.Node.Spec.Unschedulable,
-			override: leaves || m.Maintenance},
+		{property: linstor.PropAutoplace, wanted: leaves || m.Maintenance || cordoned || fresh,
+			override: leaves || m.Maintenance || fresh},
 		{property: propAllowEviction, wanted: m.Maintenance, override: true},
 	}
+}
+
+// untilDriverKnows are the properties with which a node is registered beside a CSI driver that runs, so that nothing is
+// placed on it at first: the driver keeps its list of nodes for a minute. It makes a volume on a node that is not in the
+// list into a PersistentVolume that every node may use (linstor-csi 1.11, seen); where DRBD is not beneath it, a pod on
+// another node gets an empty volume then.
+func untilDriverKnows(s *cluster.Snapshot, props map[string]string) map[string]string {
+	if d := s.Kube.Deployments[resources.DriverControllerName]; d == nil || d.Status.Replicas == 0 {
+		return nil
+	}
+	c := switching(props, []switchOff{{property: linstor.PropAutoplace, wanted: true, override: true}})
+	if c.Set != nil {
+		c.Set[remembered.Fresh] = remembered.Stamp(s.Now)
+	}
+	return c.Set
+}
+
+// unknownToDriver reports whether a node was registered so lately that a CSI driver may not know it. A clock that was
+// set back does not keep it closed for longer.
+func unknownToDriver(s *cluster.Facts, m *cluster.Member) bool {
+	since := remembered.Time(m.Property(remembered.Fresh))
+	age := s.Now.Sub(since)
+	return !since.IsZero() && age >= 0 && age < s.Timing.DriverLearns
 }
 
 // switching is what is to be written so that the properties are as wished.
@@ -122,8 +147,16 @@ func NoteTopology(s *cluster.Snapshot, m *cluster.Member) {
 // be written is worked out once more on the node as it is then: a look that is a little old could take the operator's
 // own value for the user's, and keep it for ever.
 func place(in *step.Input, m *cluster.Member) {
-	wishes := switches(&in.Snapshot.Facts, m)
-	c := switching(m.Linstor.Properties, wishes)
+	f := &in.Snapshot.Facts
+	wishes, young := switches(f, m), unknownToDriver(f, m)
+	change := func(have map[string]string) linstor.Change {
+		c := switching(have, wishes)
+		if have[remembered.Fresh] != "" && !young {
+			c.Delete = append(c.Delete, remembered.Fresh)
+		}
+		return c
+	}
+	c := change(m.Linstor.Properties)
 	if c.Empty() {
 		return
 	}
@@ -133,7 +166,7 @@ func place(in *step.Input, m *cluster.Member) {
 		if err != nil {
 			return err
 		}
-		c := switching(n.Properties, wishes)
+		c := change(n.Properties)
 		if c.Empty() {
 			return nil
 		}

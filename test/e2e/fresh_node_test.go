@@ -1,0 +1,57 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+// TestANewNodeTakesNoVolumesAtFirst: the CSI driver does not know a node at once that is registered beside it, and
+// would make volumes on it that every node may use.
+func TestANewNodeTakesNoVolumesAtFirst(t *testing.T) {
+	e := start(t, harness.Nodes(2))
+	e.Timing.DriverLearns = 3 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest(driven))
+	e.driverSays(metav1.ConditionTrue, "DriverRunning", "2 of 2 nodes")
+	e.AddNode(nodeSpec(3, nil))
+	e.driverSays(metav1.ConditionTrue, "DriverRunning", "3 of 3 nodes")
+	e.Eventually("n3 is open", func() error {
+		n, err := e.LinstorNode("n3")
+		if err != nil {
+			return err
+		}
+		for _, key := range []string{linstor.PropAutoplace, remembered.Before + linstor.PropAutoplace, remembered.Fresh} {
+			if value, set := n.Properties[key]; set {
+				return fmt.Errorf("%s is %s", key, value)
+			}
+		}
+		return nil
+	})
+	var closed, opened time.Time
+	for _, w := range e.Sim.World().Writes() {
+		switch body := string(w.Body); {
+		case w.Method == http.MethodPost && w.Path == "/v1/nodes" && strings.Contains(body, `"n3"`):
+			if !strings.Contains(body, `"`+linstor.PropAutoplace+`":"false"`) {
+				t.Errorf("n3 is registered with %s", body)
+			}
+			closed = w.Time
+		case w.Method == http.MethodPost && w.Path == "/v1/nodes" && strings.Contains(body, remembered.Fresh):
+			t.Errorf("a node is registered closed while no driver runs: %s", body)
+		case w.Method == http.MethodPut && w.Path == "/v1/nodes/n3" && strings.Contains(body, remembered.Fresh):
+			opened = w.Time
+		}
+	}
+	// What is remembered has whole seconds.
+	if closed.IsZero() || opened.Sub(closed) < e.Timing.DriverLearns-time.Second {
+		t.Errorf("n3 was registered at %s, and opened at %s", closed, opened)
+	}
+}
