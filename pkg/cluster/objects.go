@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -29,6 +30,8 @@ type Kube struct {
 	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
 	LocalVolumes map[string][]LocalVolume
 	Driver       Driver
+	// Optional are the APIs that not every Kubernetes serves.
+	Optional optional.APIs
 }
 
 // Driver is what Kubernetes knows of LINSTOR's CSI driver.

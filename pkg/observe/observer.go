@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -53,10 +54,12 @@ type TaskStates interface {
 // Kubernetes events does not become a burst of requests to LINSTOR.
 type Observer struct {
 	// Reader reads from the cache.
-	Reader    client.Reader
-	Linstor   Viewer
-	Prober    Prober
-	Tasks     TaskStates
+	Reader  client.Reader
+	Linstor Viewer
+	Prober  Prober
+	Tasks   TaskStates
+	// Discovery finds optional APIs; without it nothing is known of them.
+	Discovery Discovery
 	Catalogue *catalogue.Catalogue
 	Timing    cluster.Timing
 	Clock     clock.PassiveClock
@@ -78,6 +81,7 @@ type Observer struct {
 	probe      cluster.Database
 	probeAt    time.Time
 	probed     string
+	optional   optionalMemory
 }
 
 // Invalidate makes the next snapshot look at LINSTOR anew, because a write to it has ended.
@@ -102,6 +106,7 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	if err := o.kubernetes(ctx, f); err != nil {
 		return nil, err
 	}
+	o.optional.look(ctx, o.Discovery, optional.Groups(), f)
 	if cm := f.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -178,9 +179,14 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	if err != nil {
 		return fmt.Errorf("build the LINSTOR client: %w", err)
 	}
+	found, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("build the client for discovery: %w", err)
+	}
 	wake := make(chan event.GenericEvent, 1)
 	observer := &observe.Observer{
 		Reader: mgr.GetClient(), Linstor: api, Prober: database.New(mgr.GetAPIReader()),
+		Discovery: kube.Discovery{Client: found},
 		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version,
 	}
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
