@@ -249,6 +249,9 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 			"unavailable": float64(v.Unavailable),
 		})
 	}
+	ready := meta.FindStatusCondition(c.Status.Conditions, conditions.SnapshotsReady)
+	r.Metrics.SnapshotsAvailable(ready != nil && ready.Status == metav1.ConditionTrue &&
+		ready.Reason == conditions.ReasonAsExpected)
 	if in.Snapshot.Linstor.Known() { // else what it said last stays
 		full := map[string]float64{}
 		for _, p := range pools.Full(in.Snapshot) {

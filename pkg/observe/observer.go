@@ -60,6 +60,8 @@ type Observer struct {
 	Tasks   TaskStates
 	// Discovery finds optional APIs; without it nothing is known of them.
 	Discovery Discovery
+	// Watches end with the definitions of optional APIs; nil where there are none.
+	Watches   Watches
 	Catalogue *catalogue.Catalogue
 	Timing    cluster.Timing
 	Clock     clock.PassiveClock
@@ -82,6 +84,8 @@ type Observer struct {
 	probeAt    time.Time
 	probed     string
 	optional   optionalMemory
+	// watchesSnapshots is true if the cache may watch kinds of the API of snapshots.
+	watchesSnapshots bool
 }
 
 // Invalidate makes the next snapshot look at LINSTOR anew, because a write to it has ended.
@@ -117,6 +121,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	}
 	redactSecrets(&f.Kube, specs...)
 	if err := o.driver(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := o.snapshots(ctx, f); err != nil {
 		return nil, err
 	}
 	if err := o.volumes(ctx, f); err != nil {

@@ -21,8 +21,8 @@ type Discovery interface {
 // LINSTOR.
 const discoverWithin = 3 * time.Second
 
-// optionalMemory is what the last look for optional APIs has found, and when it was taken. A watch on definitions would
-// find out at once; it needs the right to read all of them.
+// optionalMemory is what the last look for optional APIs has found, and when it was taken. A watch on definitions
+// would find out at once; it needs the right to read all of them.
 type optionalMemory struct {
 	apis optional.APIs
 	at   time.Time

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
@@ -83,7 +84,8 @@ type Options struct {
 // Scheme knows all types that the operator uses.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, snapshotv1.AddToScheme,
+		v1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
 		}
@@ -136,7 +138,7 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{v1alpha1.WorkloadNamespace: {}},
-			DefaultTransform:  cache.TransformStripManagedFields(),
+			DefaultTransform:  slimOthers,
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod},
 				&corev1.Secret{}: {Transform: slimSecret}, &corev1.PersistentVolume{}: {Transform: slimVolume},
@@ -186,7 +188,7 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	wake := make(chan event.GenericEvent, 1)
 	observer := &observe.Observer{
 		Reader: mgr.GetClient(), Linstor: api, Prober: database.New(mgr.GetAPIReader()),
-		Discovery: kube.Discovery{Client: found},
+		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(),
 		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version,
 	}
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,

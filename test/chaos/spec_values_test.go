@@ -233,6 +233,7 @@ var goodValues = map[string][]any{
 	"volumes.topologyKeys": {list("example.com/rack"),
 		list("example.com/zone", "example.com/rack")},
 	"volumes.topologyKeys[]":                  {"example.com/rack"},
+	"volumes.snapshots.className":             {"nightly"},
 	"volumes.storageClasses":                  {tree(`[{name: other}]`)},
 	"volumes.storageClasses[].name":           {"renamed"},
 	"volumes.storageClasses[].mountOptions":   {list("nodiratime")},

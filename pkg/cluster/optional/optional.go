@@ -21,8 +21,12 @@ const (
 // Monitoring is Prometheus Operator's API.
 var Monitoring = schema.GroupVersion{Group: "monitoring.coreos.com", Version: "v1"}
 
+// Snapshots is Kubernetes' API of snapshots of volumes, which is no part of Kubernetes itself: its definitions come
+// with external-snapshotter.
+var Snapshots = schema.GroupVersion{Group: "snapshot.storage.k8s.io", Version: "v1"}
+
 // Groups are the groups' versions that the operator has a use for. It looks for no others.
-func Groups() []schema.GroupVersion { return []schema.GroupVersion{Monitoring} }
+func Groups() []schema.GroupVersion { return []schema.GroupVersion{Monitoring, Snapshots} }
 
 // APIs are the kinds that the API server serves, by group and version: none for one that it does not serve. About one
 // that is missing here the API server did not answer. The zero value knows nothing.
