@@ -249,9 +249,7 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 			"unavailable": float64(v.Unavailable),
 		})
 	}
-	ready := meta.FindStatusCondition(c.Status.Conditions, conditions.SnapshotsReady)
-	r.Metrics.SnapshotsAvailable(ready != nil && ready.Status == metav1.ConditionTrue &&
-		ready.Reason == conditions.ReasonAsExpected)
+	r.Metrics.SnapshotsAvailable(snapshotsAvailable(&c.Status))
 	if in.Snapshot.Linstor.Known() { // else what it said last stays
 		full := map[string]float64{}
 		for _, p := range pools.Full(in.Snapshot) {
@@ -269,6 +267,12 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 		}
 		r.Metrics.Classes.Replace(classes)
 	}
+}
+
+// snapshotsAvailable reports whether volumes can be snapshotted. The condition is True as well if nobody wants that.
+func snapshotsAvailable(st *v1alpha1.StorageClusterStatus) bool {
+	c := meta.FindStatusCondition(st.Conditions, conditions.SnapshotsReady)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == conditions.ReasonAsExpected
 }
 
 // Ready is a check of the operator's readiness: it fails while the cluster cannot be looked at, since nothing is

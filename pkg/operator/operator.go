@@ -139,6 +139,8 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{v1alpha1.WorkloadNamespace: {}},
 			DefaultTransform:  slimOthers,
+			// of optional APIs whose definitions were removed
+			DefaultWatchErrorHandler: failedWatch,
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod},
 				&corev1.Secret{}: {Transform: slimSecret}, &corev1.PersistentVolume{}: {Transform: slimVolume},

@@ -54,8 +54,8 @@ func snapshotsReady(s *cluster.Snapshot) verdict {
 	}
 }
 
-// sumUpSnapshotClasses says what is wrong with the class that is wanted, "" if nothing is, and lists what else is to be
-// said.
+// sumUpSnapshotClasses says what is wrong with the class that is wanted, "" if nothing is, and lists what else is to
+// be said.
 func sumUpSnapshotClasses(all []*cluster.SnapshotClass) (reason, message string, notes []string) {
 	for _, c := range all {
 		if c.Reason != "" {

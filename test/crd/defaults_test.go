@@ -41,12 +41,12 @@ func TestDefaults(t *testing.T) {
 		},
 		"nothing given is touched": {
 			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, snapshots: {mode: Off, className: nightly, default: false, " +
+				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
 			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, snapshots: {mode: Off, className: nightly, default: false, " +
+				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",

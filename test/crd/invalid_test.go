@@ -159,6 +159,8 @@ var invalidSpecs = []invalid{
 	{"topology key of the driver", `volumes: {topologyKeys: [linbit.com/hostname]}`, "spec.volumes.topologyKeys",
 		"the driver's own key"},
 	{"mode of snapshots", `volumes: {snapshots: {mode: Always}}`, "spec.volumes.snapshots.mode", `"Auto", "Off"`},
+	{"mode of snapshots without quotes, which is a boolean in YAML", `volumes: {snapshots: {mode: Off}}`,
+		"spec.volumes.snapshots.mode", "must be of type string"},
 	{"class of snapshots with capitals", `volumes: {snapshots: {className: Nightly}}`,
 		"spec.volumes.snapshots.className", "should match"},
 	{"class of snapshots with a long name", `volumes: {snapshots: {className: ` + long(64) + `}}`,

@@ -76,7 +76,7 @@ const (
 type VolumeSnapshotsSpec struct {
 	// mode is Auto: where Kubernetes serves snapshot.storage.k8s.io/v1, the driver takes snapshots, and the operator makes one
 	// VolumeSnapshotClass; or Off: no new snapshots, and no VolumeSnapshotClass. What existing snapshots need stays as long as
-	// there are any. Default: Auto. Example: Off.
+	// there are any. YAML takes Off without quotes for a boolean. Default: Auto. Example: "Off".
 	// +optional
 	// +kubebuilder:default=Auto
 	Mode VolumeSnapshotsMode `json:"mode,omitempty"`
