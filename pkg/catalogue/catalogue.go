@@ -56,6 +56,7 @@ type DriverImages struct {
 	Provisioner   string `json:"provisioner"`
 	Attacher      string `json:"attacher"`
 	Resizer       string `json:"resizer"`
+	Snapshotter   string `json:"snapshotter"`
 	Registrar     string `json:"registrar"`
 	LivenessProbe string `json:"livenessProbe"`
 }
@@ -63,7 +64,8 @@ type DriverImages struct {
 func (d DriverImages) check() error {
 	return errors.Join(checkImage("driver.driver", d.Driver), checkImage("driver.provisioner", d.Provisioner),
 		checkImage("driver.attacher", d.Attacher), checkImage("driver.resizer", d.Resizer),
-		checkImage("driver.registrar", d.Registrar), checkImage("driver.livenessProbe", d.LivenessProbe))
+		checkImage("driver.snapshotter", d.Snapshotter), checkImage("driver.registrar", d.Registrar),
+		checkImage("driver.livenessProbe", d.LivenessProbe))
 }
 
 // CanUpgradeFrom reports whether a cluster that runs version from can be moved to this release. Neither a downgrade

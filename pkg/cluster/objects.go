@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strings"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -29,6 +31,8 @@ type Kube struct {
 	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
 	LocalVolumes map[string][]LocalVolume
 	Driver       Driver
+	// Optional are the APIs that not every Kubernetes serves.
+	Optional optional.APIs
 }
 
 // Driver is what Kubernetes knows of LINSTOR's CSI driver.
@@ -44,24 +48,59 @@ type Driver struct {
 	ByClass map[string]int
 	// Classes are the StorageClasses of this driver and of others.
 	Classes map[string]*storagev1.StorageClass
+	// Snapshots count the VolumeSnapshotContents of the driver; none while Kubernetes does not serve them.
+	Snapshots Used
+	// SnapshotClasses are the VolumeSnapshotClasses of this driver and of others.
+	SnapshotClasses map[string]*snapshotv1.VolumeSnapshotClass
+}
+
+// MostUsers bounds how many of the objects that need the CSI driver are named.
+const MostUsers = 3
+
+// Used counts objects of the CSI driver that need it until they are gone.
+type Used struct {
+	Count int
+	// Names are the first of them.
+	Names []string
+	// ByClass counts them by their class.
+	ByClass map[string]int
+}
+
+// Add counts an object.
+func (u *Used) Add(name, class string) {
+	u.Count++
+	u.ByClass[class]++
+	u.Names = append(u.Names, name)
+}
+
+// Few keeps the first few names, once all objects are counted.
+func (u *Used) Few() {
+	slices.Sort(u.Names)
+	u.Names = u.Names[:min(len(u.Names), MostUsers)]
 }
 
 // StorageClass is a StorageClass that the spec asks for, or that is left of an entry.
-type StorageClass struct {
+type StorageClass = Class[*storagev1.StorageClass]
+
+// SnapshotClass is the VolumeSnapshotClass that the spec asks for, or one that is left of an earlier spec.
+type SnapshotClass = Class[*snapshotv1.VolumeSnapshotClass]
+
+// Class is a class of the CSI driver, of the kind T.
+type Class[T client.Object] struct {
 	Name string
 	// Want is what it shall be, nil for none; Live is what is there, nil for nothing.
-	Want, Live *storagev1.StorageClass
+	Want, Live T
 	Do         ClassAction
-	// Reason says why nobody gets a volume of it, as one word, and Message in full; "" if nothing is known to hinder.
+	// Reason says why nobody gets what it promises, as one word, and Message in full; "" if nothing is known to hinder.
 	Reason, Message string
 	// Note is worth knowing although it hinders nobody.
 	Note string
 }
 
-// ClassAction is what is to be done about a StorageClass.
+// ClassAction is what is to be done about a class.
 type ClassAction string
 
-// Actions on StorageClasses.
+// Actions on classes.
 const (
 	ClassLeave  ClassAction = "" // as it is
 	ClassApply  ClassAction = "apply"

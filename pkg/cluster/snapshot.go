@@ -69,6 +69,8 @@ type Snapshot struct {
 	Upgrade *Upgrade
 	// Classes are the StorageClasses of the spec, and those of ours that it has no more.
 	Classes []*StorageClass
+	// SnapshotClasses are the VolumeSnapshotClass of the spec, and those of ours that it has no more.
+	SnapshotClasses []*SnapshotClass
 	// Wwns are the nodes that have a disk of a WWN, in lower case.
 	Wwns map[string][]string
 }

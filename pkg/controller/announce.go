@@ -249,6 +249,7 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 			"unavailable": float64(v.Unavailable),
 		})
 	}
+	r.Metrics.SnapshotsAvailable(snapshotsAvailable(&c.Status))
 	if in.Snapshot.Linstor.Known() { // else what it said last stays
 		full := map[string]float64{}
 		for _, p := range pools.Full(in.Snapshot) {
@@ -266,6 +267,12 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 		}
 		r.Metrics.Classes.Replace(classes)
 	}
+}
+
+// snapshotsAvailable reports whether volumes can be snapshotted. The condition is True as well if nobody wants that.
+func snapshotsAvailable(st *v1alpha1.StorageClusterStatus) bool {
+	c := meta.FindStatusCondition(st.Conditions, conditions.SnapshotsReady)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == conditions.ReasonAsExpected
 }
 
 // Ready is a check of the operator's readiness: it fails while the cluster cannot be looked at, since nothing is

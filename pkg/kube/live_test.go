@@ -1,16 +1,23 @@
 package kube
 
 import (
+	"context"
 	"maps"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
@@ -28,6 +35,50 @@ func TestLiveVolumes(t *testing.T) {
 	volumes, err := l.Volumes(t.Context(), "d")
 	if err != nil || !maps.Equal(volumes, map[string]string{"pv-1": "fast"}) {
 		t.Errorf("volumes %v, %v", volumes, err)
+	}
+}
+
+// TestLiveSnapshots: where Kubernetes does not serve snapshots there are none, and any other failure is one.
+func TestLiveSnapshots(t *testing.T) {
+	content := func(name, driver string) *snapshotv1.VolumeSnapshotContent {
+		return &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: driver, VolumeSnapshotClassName: ptr.To("nightly")}}
+	}
+	class := &snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "nightly",
+		Labels: map[string]string{v1alpha1.LabelCluster: "linstor"}}}
+	for _, tc := range []struct {
+		name    string
+		err     error
+		want    map[string]string
+		objects int
+		fails   bool
+	}{
+		{"served", nil, map[string]string{"s-1": "nightly"}, 1, false},
+		{"never served", &meta.NoKindMatchError{}, nil, 0, false},
+		{"not served any more", apierrors.NewNotFound(schema.GroupResource{}, ""), nil, 0, false},
+		{"no answer", apierrors.NewServiceUnavailable("not now"), nil, 0, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			l := Live{newClient(t, interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch,
+				list client.ObjectList, opts ...client.ListOption) error {
+				kind, err := c.GroupVersionKindFor(list)
+				if err == nil && kind.Group == snapshotv1.GroupName && tc.err != nil {
+					err = tc.err
+				}
+				if err != nil {
+					return err
+				}
+				return c.List(ctx, list, opts...)
+			}}, content("s-1", "d"), content("s-2", "other"), class)}
+			got, err := l.SnapshotContents(t.Context(), "d")
+			if !maps.Equal(got, tc.want) || (err != nil) != tc.fails {
+				t.Errorf("%v, %v", got, err)
+			}
+			objects, err := l.Labelled(t.Context(), "linstor")
+			if len(objects) != tc.objects || (err != nil) != tc.fails {
+				t.Errorf("%v, %v", objects, err)
+			}
+		})
 	}
 }
 

@@ -7,12 +7,16 @@ import (
 	"slices"
 	"strings"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -158,6 +162,27 @@ func (l Live) Volumes(ctx context.Context, driver string) (map[string]string, er
 	return classes, nil
 }
 
+// SnapshotContents are the VolumeSnapshotContents of a CSI driver as they are now, by name, with the
+// VolumeSnapshotClass of each; none where Kubernetes does not serve them.
+func (l Live) SnapshotContents(ctx context.Context, driver string) (map[string]string, error) {
+	var list snapshotv1.VolumeSnapshotContentList
+	if err := l.Client.List(ctx, &list); NotServed(err) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("look for VolumeSnapshotContents past the cache: %w", err)
+	}
+	classes := map[string]string{}
+	for i := range list.Items {
+		if spec := &list.Items[i].Spec; spec.Driver == driver {
+			classes[list.Items[i].Name] = ptr.Deref(spec.VolumeSnapshotClassName, "")
+		}
+	}
+	return classes, nil
+}
+
+// NotServed reports whether a list failed because the API server does not serve the kind, or not any more.
+func NotServed(err error) bool { return meta.IsNoMatchError(err) || apierrors.IsNotFound(err) }
+
 // labelled are the kinds that carry the cluster's label.
 var labelled = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"}, {Group: "apps", Version: "v1", Kind: "Deployment"},
@@ -190,6 +215,10 @@ func (l Live) Labelled(ctx context.Context, cluster string) ([]metav1.PartialObj
 		if err := look(storagev1.SchemeGroupVersion.WithKind(kind), ours); err != nil {
 			return nil, err
 		}
+	}
+	err := look(snapshotv1.SchemeGroupVersion.WithKind("VolumeSnapshotClass"), ours)
+	if err != nil && !NotServed(err) {
+		return nil, err
 	}
 	return out, look(corev1.SchemeGroupVersion.WithKind("Node"), client.MatchingLabels{v1alpha1.LabelMember: cluster})
 }

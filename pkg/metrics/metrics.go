@@ -27,7 +27,7 @@ type Metrics struct {
 	Classes                                  *GaugeSet
 	transitions, outcomes, illegal, requests *prometheus.CounterVec
 	phaseDuration, requestSeconds            *prometheus.HistogramVec
-	unobserved                               *prometheus.GaugeVec
+	unobserved, snapshots                    *prometheus.GaugeVec
 }
 
 // phaseBuckets reach from a phase that had nothing to do to one that a cluster rests in for weeks.
@@ -67,6 +67,8 @@ func New() *Metrics {
 		Classes: newGaugeSet("storagecluster_storageclass_satisfiable",
 			"1 for a StorageClass of the spec that is there and that today's nodes and pools can take volumes of, else 0.",
 			"class"),
+		snapshots: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_snapshots_available",
+			Help: "1 while volumes can be snapshotted, as the condition SnapshotsReady says, else 0."}, nil),
 		requests: newCounters("storagecluster_linstor_requests_total",
 			"Requests to the LINSTOR API by operation and HTTP status; code \"error\" stands for no answer.", "operation",
 			"code"),
@@ -80,7 +82,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
 		m.PoolsFull, m.Volumes, m.Classes,
-		m.unobserved, m.requests, m.requestSeconds,
+		m.unobserved, m.snapshots, m.requests, m.requestSeconds,
 	}
 }
 
@@ -131,6 +133,15 @@ func (m *Metrics) ObservationFailed(failed bool) {
 	m.unobserved.WithLabelValues().Set(value)
 }
 
+// SnapshotsAvailable notes whether volumes can be snapshotted.
+func (m *Metrics) SnapshotsAvailable(available bool) {
+	value := 0.0
+	if available {
+		value = 1
+	}
+	m.snapshots.WithLabelValues().Set(value)
+}
+
 // LinstorRequest counts a request to LINSTOR: op is a fixed name for its kind, never a path; code is the HTTP status,
 // or "error" when there was no answer; d is how long it took. Its signature is that of the LINSTOR client's observer.
 func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
@@ -144,7 +155,8 @@ func (m *Metrics) Forget() {
 		m.Classes} {
 		s.Replace(nil)
 	}
-	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal} {
+	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal,
+		m.snapshots} {
 		v.Reset()
 	}
 }

@@ -28,6 +28,7 @@ func registered(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.PoolCapacity.Replace(map[string]float64{"ssd": 1 << 40})
 	m.PoolFree.Replace(map[string]float64{"ssd": 1 << 39})
 	m.PoolsFull.Replace(map[string]float64{"ssd": 1})
+	m.SnapshotsAvailable(true)
 	m.LinstorRequest("list nodes", "200", 20*time.Millisecond)
 	return m, reg
 }
@@ -93,6 +94,7 @@ func TestEveryMetricIsServedAndWellNamed(t *testing.T) {
 		"storagecluster_pool_capacity_bytes",
 		"storagecluster_pool_free_bytes",
 		"storagecluster_pools_nearly_full",
+		"storagecluster_snapshots_available",
 		"storagecluster_transitions_total",
 	}
 	if diff := cmp.Diff(want, series(t, reg)); diff != "" {
@@ -126,6 +128,15 @@ func TestPhaseIsOneHot(t *testing.T) {
 			compare(t, reg, head+test.want, "storagecluster_phase")
 		})
 	}
+}
+
+func TestSnapshotsAvailable(t *testing.T) {
+	m, reg := registered(t)
+	const head = "# HELP storagecluster_snapshots_available 1 while volumes can be snapshotted, as the condition " +
+		"SnapshotsReady says, else 0.\n# TYPE storagecluster_snapshots_available gauge\nstoragecluster_snapshots_available "
+	compare(t, reg, head+"1\n", "storagecluster_snapshots_available")
+	m.SnapshotsAvailable(false)
+	compare(t, reg, head+"0\n", "storagecluster_snapshots_available")
 }
 
 func TestGaugesReplaceTheirSeries(t *testing.T) {

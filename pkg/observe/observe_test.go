@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -71,7 +72,8 @@ type bench struct {
 func newBench(t *testing.T, spec v1alpha1.StorageClusterSpec, f interceptor.Funcs, objects ...client.Object) *bench {
 	t.Helper()
 	s := runtime.NewScheme()
-	if err := errors.Join(clientgoscheme.AddToScheme(s), v1alpha1.AddToScheme(s)); err != nil {
+	if err := errors.Join(clientgoscheme.AddToScheme(s), snapshotv1.AddToScheme(s),
+		v1alpha1.AddToScheme(s)); err != nil {
 		t.Fatal(err)
 	}
 	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor", Generation: 1}, Spec: spec}

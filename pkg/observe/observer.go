@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -53,10 +54,14 @@ type TaskStates interface {
 // Kubernetes events does not become a burst of requests to LINSTOR.
 type Observer struct {
 	// Reader reads from the cache.
-	Reader    client.Reader
-	Linstor   Viewer
-	Prober    Prober
-	Tasks     TaskStates
+	Reader  client.Reader
+	Linstor Viewer
+	Prober  Prober
+	Tasks   TaskStates
+	// Discovery finds optional APIs; without it nothing is known of them.
+	Discovery Discovery
+	// Watches end with the definitions of optional APIs; nil where there are none.
+	Watches   Watches
 	Catalogue *catalogue.Catalogue
 	Timing    cluster.Timing
 	Clock     clock.PassiveClock
@@ -78,6 +83,9 @@ type Observer struct {
 	probe      cluster.Database
 	probeAt    time.Time
 	probed     string
+	optional   optionalMemory
+	// watchesSnapshots is true if the cache may watch kinds of the API of snapshots.
+	watchesSnapshots bool
 }
 
 // Invalidate makes the next snapshot look at LINSTOR anew, because a write to it has ended.
@@ -102,6 +110,7 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	if err := o.kubernetes(ctx, f); err != nil {
 		return nil, err
 	}
+	o.optional.look(ctx, o.Discovery, optional.Groups(), f)
 	if cm := f.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)
 	}
@@ -112,6 +121,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	}
 	redactSecrets(&f.Kube, specs...)
 	if err := o.driver(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := o.snapshots(ctx, f); err != nil {
 		return nil, err
 	}
 	if err := o.volumes(ctx, f); err != nil {

@@ -78,9 +78,6 @@ func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
 	return out
 }
 
-// mostVolumeNames bounds how many PersistentVolumes are named.
-const mostVolumeNames = 3
-
 // driverVolumes counts the CSI driver's, and names the first.
 func driverVolumes(d *cluster.Driver, all []corev1.PersistentVolume) {
 	d.ByClass = map[string]int{}
@@ -92,7 +89,7 @@ func driverVolumes(d *cluster.Driver, all []corev1.PersistentVolume) {
 		}
 	}
 	slices.Sort(d.VolumeNames)
-	d.VolumeNames = d.VolumeNames[:min(len(d.VolumeNames), mostVolumeNames)]
+	d.VolumeNames = d.VolumeNames[:min(len(d.VolumeNames), cluster.MostUsers)]
 }
 
 // driver reads whose the CSIDriver is and what StorageClasses there are, and which kubelets have the driver where the

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -82,7 +84,8 @@ type Options struct {
 // Scheme knows all types that the operator uses.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, snapshotv1.AddToScheme,
+		v1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			return nil, fmt.Errorf("build the scheme: %w", err)
 		}
@@ -135,7 +138,9 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		Scheme: scheme,
 		Cache: cache.Options{
 			DefaultNamespaces: map[string]cache.Config{v1alpha1.WorkloadNamespace: {}},
-			DefaultTransform:  cache.TransformStripManagedFields(),
+			DefaultTransform:  slimOthers,
+			// of optional APIs whose definitions were removed
+			DefaultWatchErrorHandler: failedWatch,
 			ByObject: map[client.Object]cache.ByObject{
 				&corev1.Node{}: {Transform: slimNode}, &corev1.Pod{}: {Transform: slimPod},
 				&corev1.Secret{}: {Transform: slimSecret}, &corev1.PersistentVolume{}: {Transform: slimVolume},
@@ -178,9 +183,14 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	if err != nil {
 		return fmt.Errorf("build the LINSTOR client: %w", err)
 	}
+	found, err := discovery.NewDiscoveryClientForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
+	if err != nil {
+		return fmt.Errorf("build the client for discovery: %w", err)
+	}
 	wake := make(chan event.GenericEvent, 1)
 	observer := &observe.Observer{
 		Reader: mgr.GetClient(), Linstor: api, Prober: database.New(mgr.GetAPIReader()),
+		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(),
 		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version,
 	}
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,

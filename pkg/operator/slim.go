@@ -3,8 +3,10 @@ package operator
 import (
 	"unique"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -88,6 +90,21 @@ func slimVolume(o any) (any, error) {
 		share(&slim.Spec.CSI.Driver)
 		share(&slim.Spec.StorageClassName)
 	}
+	return slim, nil
+}
+
+// slimOthers drops who manages the fields of all other objects. Of a VolumeSnapshotContent it keeps what is read:
+// whose it is, and its class. It is no kind of its own in the cache's options, because those must be served at the
+// start.
+func slimOthers(o any) (any, error) {
+	c, ok := o.(*snapshotv1.VolumeSnapshotContent)
+	if !ok {
+		return cache.TransformStripManagedFields()(o)
+	}
+	slim := &snapshotv1.VolumeSnapshotContent{TypeMeta: c.TypeMeta, ObjectMeta: metav1.ObjectMeta{
+		Name: c.Name, UID: c.UID, ResourceVersion: c.ResourceVersion, DeletionTimestamp: c.DeletionTimestamp}}
+	slim.Spec.Driver, slim.Spec.VolumeSnapshotClassName = c.Spec.Driver, c.Spec.VolumeSnapshotClassName
+	share(&slim.Spec.Driver)
 	return slim, nil
 }
 

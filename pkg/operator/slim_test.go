@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -97,6 +98,24 @@ func TestSlimSecretDropsBackupsOnly(t *testing.T) {
 		if d := cmp.Diff([]metav1.ManagedFieldsEntry{{Time: &written}, {}}, s.ManagedFields); d != "" {
 			t.Errorf("%s: managed fields: %s", kind, d)
 		}
+	}
+}
+
+func TestSlimOthersKeepsWhatIsReadOfSnapshots(t *testing.T) {
+	class := "nightly"
+	meta := metav1.ObjectMeta{Name: "s", UID: "u", ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "x"}}}
+	got, err := slimOthers(&snapshotv1.VolumeSnapshotContent{ObjectMeta: meta, Spec: snapshotv1.VolumeSnapshotContentSpec{
+		Driver: "d", VolumeSnapshotClassName: &class, VolumeSnapshotRef: corev1.ObjectReference{Name: "of"}},
+		Status: &snapshotv1.VolumeSnapshotContentStatus{}})
+	want := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "u"},
+		Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: "d", VolumeSnapshotClassName: &class}}
+	if d := cmp.Diff(any(want), got); d != "" || err != nil {
+		t.Error(d, err)
+	}
+	other, err := slimOthers(&corev1.ConfigMap{ObjectMeta: meta, Data: map[string]string{"a": "b"}})
+	kept := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "s", UID: "u"}, Data: map[string]string{"a": "b"}}
+	if d := cmp.Diff(any(kept), other); d != "" || err != nil {
+		t.Error(d, err)
 	}
 }
 

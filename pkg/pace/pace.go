@@ -21,6 +21,8 @@
 //	look at LINSTOR, at rest        15s                   PollSteady          trouble must be seen soon
 //	look at LINSTOR, after a write  10 looks, to 500ms    PollWorking         looks take a tenth of the time
 //	look at all copies or disks     1m                    Safety              long lists; lsblk on every satellite
+//	look for optional APIs          1m                    Safety              they come with definitions of others
+//	the same, after no answer       15s                   PollSteady          trouble with the API server is short
 //	look into unclaimed database    2s                    PollWorking         it may come, or be emptied
 //	progress of a working phase     as pkg/fsm says       Deadlines           then a human is asked
 //	last nodes of a phase           2m                    Straggler           they are listed, and the phase goes on

@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -62,6 +63,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	if !ok {
 		return step.Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
 	}
+	snapshotclass.Ensure(in)
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in))
 	o := h(ctx, in)
 	if failed != nil && o.Kind == step.KindWait {

@@ -11,7 +11,7 @@
 //	step                             what links and handlers are given, and how a handler ends
 //	disks, address, massfailure,     rules of disks, of addresses, of nodes that fail together, of copies,
 //	replica, nodelabels, lose,       of the labels that bring a node its pods, of nodes that are declared lost, of
-//	storageclass                     what StorageClasses ask for
+//	storageclass, snapshotclass      what StorageClasses ask for, and whether volumes can be snapshotted
 //	module, database, controller,    the links of the chain: they never import each other
 //	satellites, registration, pools,
 //	volumedriver

@@ -35,7 +35,8 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 			Reactor:    "drbd-reactor:v9.9.9",
 			Driver: catalogue.DriverImages{Driver: "piraeus-csi:v9.9.9", Provisioner: "csi-provisioner:v9.9.9",
 				Attacher: "csi-attacher:v9.9.9", Resizer: "csi-resizer:v9.9.9",
-				Registrar: "csi-node-driver-registrar:v9.9.9", LivenessProbe: "livenessprobe:v9.9.9"},
+				Snapshotter: "csi-snapshotter:v9.9.9", Registrar: "csi-node-driver-registrar:v9.9.9",
+				LivenessProbe: "livenessprobe:v9.9.9"},
 		},
 	}
 }
@@ -117,8 +118,10 @@ func goldens() map[string]client.Object {
 		"csi-driver":              resources.CSIDriver(plain),
 		"storage-class":           resources.StorageClass(plain, &volumespec.StorageClassSpec{Name: "replicated"}, false),
 		"storage-class-full":      resources.StorageClass(full, fullClass(), true),
-		"csi-controller":          resources.DriverController(plain, true),
-		"csi-controller-full":     resources.DriverController(full, false),
+		"csi-controller":          resources.DriverController(plain, true, false),
+		"csi-controller-full":     resources.DriverController(full, false, true),
+		"snapshot-class":          resources.SnapshotClass(plain, true),
+		"snapshot-class-full":     resources.SnapshotClass(full, false),
 		"csi-node":                resources.DriverNode(plain, generic),
 		"csi-node-full":           resources.DriverNode(full, platform.ProfileOf(v1alpha1.PlatformMicroK8s)),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),

@@ -70,6 +70,8 @@ func TestOperatorRights(t *testing.T) {
 			"authentication.k8s.io/tokenreviews: create",
 			"authorization.k8s.io/subjectaccessreviews: create",
 			"internal.linstor.linbit.com/nodes: list",
+			"snapshot.storage.k8s.io/volumesnapshotclasses: list,watch,create,patch,delete",
+			"snapshot.storage.k8s.io/volumesnapshotcontents: list,watch",
 			"storage.k8s.io/csidrivers: create,patch,delete of " + resources.DriverName,
 			"storage.k8s.io/csidrivers: list,watch",
 			"storage.k8s.io/csinodes: list,watch",

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -30,7 +31,7 @@ func TestEveryObject(t *testing.T) {
 			}
 			everywhere := false
 			switch o.(type) {
-			case *storagev1.CSIDriver, *storagev1.StorageClass:
+			case *storagev1.CSIDriver, *storagev1.StorageClass, *snapshotv1.VolumeSnapshotClass:
 				everywhere = true
 			}
 			if o.GetNamespace() != v1alpha1.WorkloadNamespace && !everywhere {
@@ -297,7 +298,7 @@ func TestSpecHash(t *testing.T) {
 		"loader":          func(p resources.Params) metav1.Object { return resources.ModuleLoader(p, generic, noble) },
 		"satellite":       func(p resources.Params) metav1.Object { return resources.Satellite(p, generic) },
 		"controller":      func(p resources.Params) metav1.Object { return resources.Controller(p, "x") },
-		"driver":          func(p resources.Params) metav1.Object { return resources.DriverController(p, true) },
+		"driver":          func(p resources.Params) metav1.Object { return resources.DriverController(p, true, true) },
 		"driver on nodes": func(p resources.Params) metav1.Object { return resources.DriverNode(p, generic) },
 	} {
 		a, b, c := build(params(full)), build(params(full)), build(params(less))

@@ -64,8 +64,9 @@ func CSIDriver(p Params) *storagev1.CSIDriver {
 
 // DriverController is the Deployment of the driver's controller with the sidecars that turn claims, attachments and
 // resizes into calls of it. With running false it has no pods: a driver that looks at another LINSTOR's data, or at
-// none, takes the deletion of a volume that is not there for done.
-func DriverController(p Params, running bool) *appsv1.Deployment {
+// none, takes the deletion of a volume that is not there for done. With snapshots true it has the sidecar for
+// them, which can do nothing but fail where Kubernetes does not serve their API.
+func DriverController(p Params, running, snapshots bool) *appsv1.Deployment {
 	replicas := int32(1)
 	if !running {
 		replicas = 0
@@ -87,6 +88,10 @@ func DriverController(p Params, running bool) *appsv1.Deployment {
 		sidecar(p, "csi-resizer", images.Resizer, append([]string{driverTimeout, "--workers=10",
 			"--handle-volume-inuse-error=false"}, election...)...),
 		livenessSidecar(p),
+	}
+	if snapshots {
+		pod.Containers = append(pod.Containers, sidecar(p, DriverSnapshotterContainer, images.Snapshotter,
+			append([]string{driverTimeout, "--worker-threads=10"}, election...)...))
 	}
 	pod.Volumes = []corev1.Volume{emptyDir("socket")}
 	match := selector(p.Cluster, v1alpha1.ComponentDriver)

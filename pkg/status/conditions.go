@@ -45,6 +45,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.PoolsNearlyFull:           nearlyFull(st, s),
 		conditions.VolumesHealthy:            volumesHealthy(s),
 		conditions.StorageClassesReady:       classesReady(s),
+		conditions.SnapshotsReady:            snapshotsReady(s),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)

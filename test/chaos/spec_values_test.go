@@ -151,6 +151,7 @@ volumes:
   - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,
      allowVolumeExpansion: true, reclaimPolicy: Delete, volumeBindingMode: WaitForFirstConsumer,
      mountOptions: [noatime], parameters: {fsOpts: "-m 1"}}
+  snapshots: {mode: Auto, className: linstor-snapshots, default: true, deletionPolicy: Delete}
 ` + small
 
 // small is for bases in which another section is looked at.
@@ -233,6 +234,7 @@ var goodValues = map[string][]any{
 	"volumes.topologyKeys": {list("example.com/rack"),
 		list("example.com/zone", "example.com/rack")},
 	"volumes.topologyKeys[]":                  {"example.com/rack"},
+	"volumes.snapshots.className":             {"nightly"},
 	"volumes.storageClasses":                  {tree(`[{name: other}]`)},
 	"volumes.storageClasses[].name":           {"renamed"},
 	"volumes.storageClasses[].mountOptions":   {list("nodiratime")},

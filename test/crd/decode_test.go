@@ -27,6 +27,7 @@ volumes:
   - {name: fast, storagePools: [ssd], replicas: 3, remoteAccess: ReplicasOnly, fsType: xfs, default: true,
      allowVolumeExpansion: false, reclaimPolicy: Retain, volumeBindingMode: Immediate, mountOptions: [noatime],
      parameters: {layerList: drbd luks storage}}
+  snapshots: {mode: Auto, className: nightly, default: false, deletionPolicy: Retain}
 suspend: false
 platform: Generic
 deletionPolicy: Retain

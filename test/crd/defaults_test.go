@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -22,7 +23,9 @@ kernelModule: {mode: Auto}
 nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}
 platform: Auto
 suspend: false
-volumes: {driver: {mode: Managed}}
+volumes:
+  driver: {mode: Managed}
+  snapshots: {mode: Auto, className: linstor-snapshots, default: true, deletionPolicy: Delete}
 `
 
 func TestDefaults(t *testing.T) {
@@ -30,18 +33,21 @@ func TestDefaults(t *testing.T) {
 		"no spec":    {"", defaults},
 		"empty spec": {"{}", defaults},
 		"empty sections": {
-			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, volumes: {driver: {}}}", defaults,
+			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, volumes: {driver: {}, snapshots: {}}}",
+			defaults,
 		},
 		"null sections": {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
 			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
-				"kubeletDirectory: /a}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
+				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
+				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
 			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
-				"kubeletDirectory: /a}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
+				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
+				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
 		},
@@ -87,7 +93,8 @@ func TestDefaults(t *testing.T) {
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, platform: Auto, suspend: false, " +
-		"volumes: {driver: {mode: Managed}}}"
+		"volumes: {driver: {mode: Managed}, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
+		"deletionPolicy: Delete}}}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
@@ -117,9 +124,11 @@ func TestGoTypes(t *testing.T) {
 		Images: v1alpha1.ImagesSpec{Registry: "quay.io/piraeusdatastore"},
 		Nodes: v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkHost},
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
-		Platform:       v1alpha1.PlatformAuto,
-		KernelModule:   v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
-		Volumes:        volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged}},
+		Platform:     v1alpha1.PlatformAuto,
+		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
+		Volumes: volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
+			Snapshots: volumespec.VolumeSnapshotsSpec{Mode: volumespec.SnapshotsAuto, Default: ptr.To(true),
+				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -51,13 +52,16 @@ func run(m *testing.M) (int, error) {
 		return 0, err
 	}
 	defer cluster.Stop()
+	if err := simcluster.InstallSnapshotAPI(ctx, cluster); err != nil {
+		return 0, err
+	}
 	if err := cluster.ApplyFile(ctx, "../../deploy/crds", "../../deploy/operator.yaml",
 		"../../deploy/protection.yaml"); err != nil {
 		return 0, err
 	}
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{scheme.AddToScheme, v1alpha1.AddToScheme,
-		apiextensionsv1.AddToScheme} {
+		apiextensionsv1.AddToScheme, snapshotv1.AddToScheme} {
 		if err := add(s); err != nil {
 			return 0, err
 		}

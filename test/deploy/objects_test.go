@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -68,7 +69,8 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.Controller(p, "0123456789abcdef"),
 		resources.CSIDriver(p),
 		resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated", MountOptions: []string{"noatime"}}, true),
-		resources.DriverController(p, true),
+		resources.SnapshotClass(p, true),
+		resources.DriverController(p, true, true),
 		resources.DriverNode(p, generic),
 		resources.DriverNode(p, talos),
 		resources.Revision(v1alpha1.ClusterName, 1, &spec),
@@ -147,6 +149,8 @@ func keeps(want, live client.Object) bool {
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*corev1.Service).Spec)
 	case *storagev1.StorageClass:
 		return step.Matches(live.(*storagev1.StorageClass), want)
+	case *snapshotv1.VolumeSnapshotClass:
+		return step.Matches(live.(*snapshotv1.VolumeSnapshotClass), want)
 	case *storagev1.CSIDriver:
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*storagev1.CSIDriver).Spec)
 	case *corev1.ConfigMap:

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -197,6 +198,8 @@ func TestOperatorOnDrivers(t *testing.T) {
 	for _, other := range []client.Object{
 		&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: resources.DriverName}},
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: resources.DriverName},
+		&snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "nightly"}, Driver: resources.DriverName,
+			DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete},
 	} {
 		if err := admin.Create(ctx, other); err != nil {
 			t.Fatal(err)

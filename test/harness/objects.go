@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -42,8 +43,21 @@ func (a *Administrator) Owned() []string {
 			out = append(out, kind+"/"+name)
 		}
 	}
+	for _, o := range a.snapshotClasses() {
+		out = append(out, "VolumeSnapshotClass/"+o.Name)
+	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// snapshotClasses are the operator's VolumeSnapshotClasses; none where Kubernetes does not serve them.
+func (a *Administrator) snapshotClasses() []metav1.ObjectMeta {
+	a.T.Helper()
+	if err := a.Client().List(a.Ctx, &snapshotv1.VolumeSnapshotClassList{}); meta.IsNoMatchError(err) ||
+		apierrors.IsNotFound(err) {
+		return nil
+	}
+	return a.Objects(&snapshotv1.VolumeSnapshotClassList{})
 }
 
 // Objects lists the operator's objects of one kind.

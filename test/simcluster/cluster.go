@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -194,7 +195,7 @@ func (c *Cluster) connect(context.Context) error {
 	}
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiextensionsv1.AddToScheme(scheme),
-		v1alpha1.AddToScheme(scheme)); err != nil {
+		snapshotv1.AddToScheme(scheme), v1alpha1.AddToScheme(scheme)); err != nil {
 		return fmt.Errorf("build the client's scheme: %w", err)
 	}
 	if c.client, err = client.New(c.config, client.Options{Scheme: scheme}); err != nil {
@@ -253,8 +254,8 @@ func (c *Cluster) Stop() {
 // AdminConfig may do everything. It is a copy.
 func (c *Cluster) AdminConfig() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Client is the administrator's; it knows Kubernetes' own kinds, CustomResourceDefinitions included, and takes
-// unstructured objects for the rest. It reads from the API server, not from a cache.
+// Client is the administrator's; it knows Kubernetes' own kinds, CustomResourceDefinitions and snapshots included, and
+// takes unstructured objects for the rest. It reads from the API server, not from a cache.
 func (c *Cluster) Client() client.Client { return c.client }
 
 // Kubeconfig is the path of the administrator's kubeconfig file.

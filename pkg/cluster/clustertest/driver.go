@@ -4,9 +4,12 @@ import (
 	"context"
 	"maps"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -17,7 +20,7 @@ func RunDriver(w *World) {
 	w.Cluster.Spec.Volumes.Driver.Mode = volumespec.DriverManaged
 	w.Accept()
 	p := w.Snapshot().SatelliteParams()
-	controller := resources.DriverController(p, true)
+	controller := resources.DriverController(p, true, false)
 	controller.Status.AvailableReplicas = 1
 	w.Kube.Deployments[controller.Name] = controller
 	nodes := resources.DriverNode(p, platform.ProfileOf(v1alpha1.PlatformGeneric))
@@ -36,6 +39,38 @@ func (f *fakeLive) Volumes(context.Context, string) (map[string]string, error) {
 		all = map[string]string{}
 	}
 	for _, name := range f.Kube.Driver.VolumeNames {
+		all[name] = ""
+	}
+	return all, nil
+}
+
+// ServeSnapshots lets Kubernetes serve the API of snapshots.
+func ServeSnapshots(w *World) {
+	kinds := []string{"VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"}
+	w.Kube.Optional = optional.APIs{optional.Snapshots: kinds}
+	w.Kube.Driver.SnapshotClasses = map[string]*snapshotv1.VolumeSnapshotClass{}
+}
+
+// RunSnapshotter is RunDriver where the API of snapshots is served, and all that the spec wants of it is there.
+func RunSnapshotter(w *World) {
+	w.T.Helper()
+	RunDriver(w)
+	ServeSnapshots(w)
+	p := w.Snapshot().SatelliteParams()
+	controller := resources.DriverController(p, true, true)
+	controller.Status.Replicas, controller.Status.UpdatedReplicas, controller.Status.AvailableReplicas = 1, 1, 1
+	w.Kube.Deployments[controller.Name] = controller
+	class := resources.SnapshotClass(p, true)
+	w.Kube.Driver.SnapshotClasses[class.Name] = class
+}
+
+// SnapshotContents are the VolumeSnapshotContents of the view, and those that came since.
+func (f *fakeLive) SnapshotContents(context.Context, string) (map[string]string, error) {
+	all := maps.Clone(f.NewContents)
+	if all == nil {
+		all = map[string]string{}
+	}
+	for _, name := range f.Kube.Driver.Snapshots.Names {
 		all[name] = ""
 	}
 	return all, nil

@@ -136,6 +136,8 @@ type fakeLive struct {
 	Left []metav1.PartialObjectMetadata
 	// NewVolumes are PersistentVolumes of the CSI driver that the cache does not show yet, with their StorageClasses.
 	NewVolumes map[string]string
+	// NewContents are such VolumeSnapshotContents, with their VolumeSnapshotClasses.
+	NewContents map[string]string
 }
 
 func (f *fakeLive) Cluster(context.Context, string) (*v1alpha1.StorageCluster, error) {

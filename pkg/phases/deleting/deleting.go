@@ -120,6 +120,10 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 	case v != nil:
 		message := fmt.Sprintf("%s (%s): delete them first; until then nothing is removed",
 			text.Amount(v.Volumes, "volume exists", "volumes exist"), text.QuoteList(v.VolumeNames))
+		if n := s.Kube.Driver.Snapshots; n.Count > 0 { // LINSTOR keeps the volume of a snapshot, whose claim may be gone
+			message += fmt.Sprintf("; %s left (%s)", text.Amount(n.Count, "VolumeSnapshotContent is",
+				"VolumeSnapshotContents are"), text.Listed(n.Names, n.Count))
+		}
 		return step.Wait(conditions.ReasonVolumesExist, message+h.keepRunning(ctx, in), s.Timing.PollWorking), true
 	default:
 		message := "it is not known whether volumes exist"
@@ -135,8 +139,8 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 	}
 }
 
-// driven keeps the cluster running while PersistentVolumes need the CSI driver. LINSTOR has no volumes then, but only
-// the driver can take leave of what Kubernetes still has of them.
+// driven keeps the cluster running while PersistentVolumes or snapshots need the CSI driver. LINSTOR has no volumes
+// then, but only the driver can take leave of what Kubernetes still has of them.
 func (h Handler) driven(ctx context.Context, in *step.Input, claim resources.ClaimData) (o step.Outcome, ends bool) {
 	if claim.RemoveUnverified {
 		return step.Outcome{}, false

@@ -108,20 +108,22 @@ func TestTheDriverGoesFirst(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		volumes map[string]string // that came since the view
+		taken   map[string]string // snapshots that did
 		waived  bool
 		why     string
 		calls   []string
 	}{
-		{"the controller", nil, false, "RemovingWorkloads", []string{first}},
-		{"a volume made just now", map[string]string{"pv-1": "fast"}, false, "VolumesExist", nil},
-		{"a human said continue", map[string]string{"pv-1": "fast"}, true, "RemovingWorkloads", []string{first}},
+		{"the controller", nil, nil, false, "RemovingWorkloads", []string{first}},
+		{"a volume made just now", map[string]string{"pv-1": "fast"}, nil, false, "VolumesExist", nil},
+		{"a snapshot taken just now", nil, map[string]string{"s-1": "fast"}, false, "VolumesExist", nil},
+		{"a human said continue", map[string]string{"pv-1": "fast"}, nil, true, "RemovingWorkloads", []string{first}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.DeletedWorld(t, 2)
 			clustertest.RunDriver(w)
 			w.Claim(func(c *resources.ClaimData) { c.RemoveUnverified = tc.waived })
 			in, r := w.Input()
-			r.Live.NewVolumes = tc.volumes
+			r.Live.NewVolumes, r.Live.NewContents = tc.volumes, tc.taken
 			if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != tc.why {
 				t.Errorf("%s %s (%s)", o.Kind, o.Reason, o.Message)
 			}

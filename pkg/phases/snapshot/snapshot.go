@@ -27,6 +27,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -52,6 +53,7 @@ func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	}
 	s.Roll = satellites.JudgeRoll(s)
 	s.Classes = storageclass.Judge(s)
+	s.SnapshotClasses = snapshotclass.Judge(s)
 	for _, l := range chain {
 		s.Evidence[l.State] = l.Judge(s)
 	}

@@ -151,12 +151,27 @@ func volumeFields() []Field {
 		{"volumes.storageClasses[].allowVolumeExpansion", ClassAtNextAssess, driver, "claims may grow, or not any more"},
 		{"volumes.storageClasses[].mountOptions[]", ClassAtNextAssess, driver, "new volumes are mounted with them"},
 	}
+	fields = append(fields, snapshotFields(driver)...)
 	for _, fixed := range []string{"storagePools[]", "replicas", "remoteAccess", "fsType", "reclaimPolicy",
 		"volumeBindingMode", "parameters"} {
 		fields = append(fields, Field{"volumes.storageClasses[]." + fixed, ClassRefused, driver,
 			"CEL refuses it, as Kubernetes does: add an entry with another name"})
 	}
 	return fields
+}
+
+// snapshotFields are those about snapshots. The link waits for none of what they say but the pods.
+func snapshotFields(driver []fsm.State) []Field {
+	return []Field{
+		{"volumes.snapshots.mode", ClassRolling, driver, "the CSI driver's controller is restarted with csi-snapshotter, " +
+			"or without it once there are no snapshots"},
+		{"volumes.snapshots.className", ClassAtNextAssess, nil, "a VolumeSnapshotClass of that name is made; that of " +
+			"before goes once no snapshot is of it"},
+		{"volumes.snapshots.default", ClassAtNextAssess, nil, "the VolumeSnapshotClass becomes the driver's default, " +
+			"unless another one is, or is it no longer"},
+		{"volumes.snapshots.deletionPolicy", ClassAtNextAssess, nil, "snapshots that are taken from now on are kept in " +
+			"LINSTOR when they are deleted, or are not"},
+	}
 }
 
 // Working reports whether the phase is one of the chain's: work has begun that can be finished.

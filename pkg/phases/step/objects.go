@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"strings"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -31,6 +33,9 @@ func Matches[T client.Object](live, want T) bool {
 		data = equality.Semantic.DeepEqual(w.Data, any(live).(*corev1.Secret).Data)
 	case *storagev1.StorageClass:
 		data = sameClass(w, any(live).(*storagev1.StorageClass))
+	case *snapshotv1.VolumeSnapshotClass:
+		o := any(live).(*snapshotv1.VolumeSnapshotClass)
+		data = w.Driver == o.Driver && w.DeletionPolicy == o.DeletionPolicy && maps.Equal(w.Parameters, o.Parameters)
 	case *appsv1.ControllerRevision: // its name is the hash of its data
 	case *appsv1.DaemonSet, *appsv1.Deployment, *corev1.Service, *storagev1.CSIDriver:
 		return drift.Fits(live, want)

@@ -24,6 +24,9 @@ type Live interface {
 	Labelled(ctx context.Context, cluster string) ([]metav1.PartialObjectMetadata, error)
 	// Volumes are the PersistentVolumes of a CSI driver, by name, with the StorageClass of each.
 	Volumes(ctx context.Context, driver string) (map[string]string, error)
+	// SnapshotContents are the VolumeSnapshotContents of a CSI driver, by name, with the VolumeSnapshotClass of each;
+	// none where Kubernetes does not serve them.
+	SnapshotContents(ctx context.Context, driver string) (map[string]string, error)
 }
 
 // ErrOutdated ends a destructive step that was decided on what is no longer so. The next look decides anew.

@@ -19,11 +19,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
-	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Link is the link that runs the CSI driver where the spec wants that.
@@ -51,9 +51,12 @@ func Wanted(f *cluster.Facts) bool {
 // There reports whether anything of the operator's driver is there.
 func There(f *cluster.Facts) bool { return len(objects(f)) > 0 }
 
-// kept reports whether the driver runs only because volumes need it. It is asked of each member: without volumes, as
-// where there never was a driver, it does not look for the objects.
-func kept(f *cluster.Facts) bool { return !Wanted(f) && f.Kube.Driver.Volumes > 0 && There(f) }
+// kept reports whether the driver runs only because volumes or snapshots need it. It is asked of each member: without
+// any, as where there never was a driver, it does not look for the objects.
+func kept(f *cluster.Facts) bool {
+	d := &f.Kube.Driver
+	return !Wanted(f) && (d.Volumes > 0 || d.Snapshots.Count > 0) && There(f)
+}
 
 // runs reports whether the driver is to be there.
 func runs(f *cluster.Facts) bool { return Wanted(f) || kept(f) }
@@ -66,7 +69,7 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 			"spec.volumes.driver.mode is None: the operator runs no CSI driver")
 	case !runs(f):
 		return cluster.Evidence{State: cluster.Missing, Reason: "RemovingDriver", Lost: true,
-			Message: "no PersistentVolume needs the CSI driver any more: it is being removed"}
+			Message: "no PersistentVolume and no snapshot needs the CSI driver any more: it is being removed"}
 	case foreign(f):
 		return cluster.Asks(foreignMessage(f), *cluster.Request(v1alpha1.HoldForeignDriverFound, "%s", foreignMessage(f)))
 	}
@@ -85,9 +88,7 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 		}
 	}
 	if kept(f) {
-		e.Message += fmt.Sprintf("; it stays although spec.volumes.driver.mode is None, because %s of it (%s)",
-			text.Amount(f.Kube.Driver.Volumes, "PersistentVolume is", "PersistentVolumes are"),
-			text.Listed(f.Kube.Driver.VolumeNames, f.Kube.Driver.Volumes))
+		e.Message += "; it stays although spec.volumes.driver.mode is None, because " + users(&f.Kube.Driver)
 	}
 	for _, ds := range want.nodes {
 		e.Message += step.ForeignNote("DaemonSet", f.Kube.DaemonSets[ds.Name], ds)
@@ -178,7 +179,8 @@ type parts struct {
 
 func wanted(s *cluster.Snapshot) parts {
 	p := s.SatelliteParams() // the driver follows when all satellites run the new version
-	out := parts{driver: resources.CSIDriver(p), controller: resources.DriverController(p, s.Linstor.Foreign == nil)}
+	out := parts{driver: resources.CSIDriver(p), controller: resources.DriverController(p, s.Linstor.Foreign == nil,
+		snapshotclass.Sidecar(&s.Facts))}
 	for _, q := range platform.Profiles() {
 		if s.Kube.DaemonSets[q.DriverName()] != nil || nodelabels.Uses(s, q) {
 			out.nodes = append(out.nodes, resources.DriverNode(p, q))

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -54,6 +55,16 @@ func TestLink(t *testing.T) {
 		}, missing, []string{"apply " + object, "apply " + nodes, "apply " + controller}},
 		{"no Deployment", func(w *clustertest.World) { delete(w.Kube.Deployments, resources.DriverControllerName) },
 			missing, []string{"apply " + controller}},
+		{"snapshots can be taken by now", func(w *clustertest.World) { clustertest.ServeSnapshots(w) }, missing,
+			[]string{"apply " + controller}},
+		{"snapshots cannot be taken any more", func(w *clustertest.World) {
+			clustertest.RunSnapshotter(w)
+			w.Kube.Optional = optional.APIs{optional.Snapshots: nil}
+		}, missing, []string{"apply " + controller}},
+		{"the class of snapshots is missing: no matter of the link", func(w *clustertest.World) {
+			clustertest.RunSnapshotter(w)
+			clear(w.Kube.Driver.SnapshotClasses)
+		}, cluster.Evidence{State: cluster.Satisfied, Reason: "DriverRunning"}, nil},
 		{"somebody changed how it is attached", func(w *clustertest.World) {
 			*w.Kube.Driver.Object.Spec.PodInfoOnMount = false
 		}, missing, []string{"apply " + object}},
@@ -95,11 +106,20 @@ func TestLink(t *testing.T) {
 			cluster.Evidence{State: cluster.Satisfied, Reason: "DriverRunning",
 				Message: "it stays although spec.volumes.driver.mode is None, because 2 PersistentVolumes are of it (pv-1, pv-2)"},
 			nil},
+		{"not wanted, and needed by a snapshot", func(w *clustertest.World) {
+			unwanted(w, "pv-1")
+			w.Kube.Driver.Snapshots = cluster.Used{Count: 2, Names: []string{"s-1", "s-2"}}
+		}, cluster.Evidence{State: cluster.Satisfied, Reason: "DriverRunning", Message: "because 1 PersistentVolume is of " +
+			"it (pv-1), and 2 VolumeSnapshotContents are of it (s-1, s-2)"}, nil},
 		{"not wanted, needed, and changed", func(w *clustertest.World) {
 			unwanted(w, "pv-1")
 			*w.Kube.Driver.Object.Spec.PodInfoOnMount = false
 		}, missing, []string{"apply " + object}},
-		{"not wanted: the controller goes first", func(w *clustertest.World) { unwanted(w) },
+		{"not wanted: the class of snapshots goes first", func(w *clustertest.World) {
+			clustertest.RunSnapshotter(w)
+			unwanted(w)
+		}, removing, []string{"delete VolumeSnapshotClass/linstor-snapshots"}},
+		{"not wanted: then the controller", func(w *clustertest.World) { unwanted(w) },
 			removing, []string{"delete " + controller}},
 		{"not wanted: then the nodes", func(w *clustertest.World) {
 			unwanted(w)
@@ -141,6 +161,10 @@ func TestAVolumeMadeJustNowKeepsTheDriver(t *testing.T) {
 	if err := volumedriver.Link().Work(t.Context(), in); err != nil || len(r.Calls) > 0 {
 		t.Errorf("%v, calls %v", err, r.Calls)
 	}
+	r.Live.NewVolumes, r.Live.NewContents = nil, map[string]string{"s-1": "linstor-snapshots"}
+	if err := volumedriver.Link().Work(t.Context(), in); err != nil || len(r.Calls) > 0 {
+		t.Errorf("a snapshot: %v, calls %v", err, r.Calls)
+	}
 }
 
 // TestTheDriverStopsOnForeignData: else it would take the deletion of volumes that LINSTOR does not know for done.
@@ -157,7 +181,7 @@ func TestTheDriverStopsOnForeignData(t *testing.T) {
 		{"another database, and it is stopped already", func(w *clustertest.World) {
 			w.Linstor.View = &linstor.View{LocalID: "other"}
 			w.Kube.Deployments[resources.DriverControllerName] = resources.DriverController(
-				w.Snapshot().SatelliteParams(), false)
+				w.Snapshot().SatelliteParams(), false, false)
 		}, nil},
 		{"suspended", func(w *clustertest.World) {
 			w.Linstor.View.LocalID = "other"

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,13 +19,19 @@ import (
 )
 
 // objects are those of the operator's driver that are there, in the order in which they go: what claims ask for
-// volumes with, who makes volumes, who mounts them, and last what tells Kubernetes how to take them off a node.
+// volumes with and snapshots are taken with, who makes volumes, who mounts them, and last what tells Kubernetes how to
+// take them off a node.
 func objects(f *cluster.Facts) [][]client.Object {
 	ours := func(o client.Object) bool { return cluster.Ours(f.Cluster.Name, o) }
 	var out [][]client.Object
 	var classes []client.Object
 	for _, name := range slices.Sorted(maps.Keys(f.Kube.Driver.Classes)) {
 		if c := f.Kube.Driver.Classes[name]; ours(c) {
+			classes = append(classes, c)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Kube.Driver.SnapshotClasses)) {
+		if c := f.Kube.Driver.SnapshotClasses[name]; ours(c) {
 			classes = append(classes, c)
 		}
 	}
@@ -57,27 +64,51 @@ func First(f *cluster.Facts) []client.Object {
 	return nil
 }
 
-// Needs says which PersistentVolumes need the operator's driver; "" if none does, or if there is no driver. Where the
-// cache shows none the API server is asked: without the driver a volume that was made just now could neither be
-// mounted nor unmounted nor deleted.
+// Needs says which PersistentVolumes and snapshots need the operator's driver; "" if none does, or if there is no
+// driver. Where the cache shows none the API server is asked: without the driver a volume that was made just now could
+// neither be mounted nor unmounted nor deleted, and a VolumeSnapshotContent would keep its finalizers for ever.
 func Needs(ctx context.Context, in *step.Input) (string, error) {
 	f := &in.Snapshot.Facts
 	if !There(f) {
 		return "", nil
 	}
-	n, names := f.Kube.Driver.Volumes, f.Kube.Driver.VolumeNames
-	if n == 0 {
+	d := f.Kube.Driver
+	if d.Volumes == 0 && d.Snapshots.Count == 0 {
 		volumes, err := in.Live.Volumes(ctx, resources.DriverName)
 		if err != nil {
 			return "", fmt.Errorf("look for volumes before the CSI driver is removed: %w", err)
 		}
-		n, names = len(volumes), slices.Sorted(maps.Keys(volumes))
+		contents, err := in.Live.SnapshotContents(ctx, resources.DriverName)
+		if err != nil {
+			return "", fmt.Errorf("look for snapshots before the CSI driver is removed: %w", err)
+		}
+		d.Volumes, d.VolumeNames = len(volumes), firstOf(volumes)
+		d.Snapshots = cluster.Used{Count: len(contents), Names: firstOf(contents)}
 	}
-	if n == 0 {
+	if d.Volumes == 0 && d.Snapshots.Count == 0 {
 		return "", nil
 	}
-	return fmt.Sprintf("%s the CSI driver (%s)", text.Amount(n, "PersistentVolume needs", "PersistentVolumes need"),
-		text.Listed(names[:min(n, 3)], n)), nil
+	return "the CSI driver is needed, because " + users(&d), nil
+}
+
+// firstOf are the first few names, sorted.
+func firstOf(all map[string]string) []string {
+	names := slices.Sorted(maps.Keys(all))
+	return names[:min(len(names), cluster.MostUsers)]
+}
+
+// users says which PersistentVolumes and VolumeSnapshotContents are of the driver.
+func users(d *cluster.Driver) string {
+	var out []string
+	if n := d.Volumes; n > 0 {
+		out = append(out, fmt.Sprintf("%s of it (%s)", text.Amount(n, "PersistentVolume is", "PersistentVolumes are"),
+			text.Listed(d.VolumeNames, n)))
+	}
+	if n := d.Snapshots.Count; n > 0 {
+		out = append(out, fmt.Sprintf("%s of it (%s)", text.Amount(n, "VolumeSnapshotContent is",
+			"VolumeSnapshotContents are"), text.Listed(d.Snapshots.Names, n)))
+	}
+	return strings.Join(out, ", and ")
 }
 
 // remove takes away a driver that nobody needs, one kind of object after the other.

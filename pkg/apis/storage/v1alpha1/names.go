@@ -45,4 +45,6 @@ const (
 	ComponentDriverNode = "csi-node"
 	// ComponentStorageClass is a StorageClass of the driver.
 	ComponentStorageClass = "storage-class"
+	// ComponentSnapshotClass is the VolumeSnapshotClass of the driver.
+	ComponentSnapshotClass = "volume-snapshot-class"
 )

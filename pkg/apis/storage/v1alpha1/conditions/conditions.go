@@ -28,6 +28,8 @@ const (
 
 	// StorageClassesReady is True while the StorageClasses of the spec are there and LINSTOR could place volumes of each.
 	StorageClassesReady = "StorageClassesReady"
+	// SnapshotsReady is True while volumes can be snapshotted, or nobody wants that.
+	SnapshotsReady = "SnapshotsReady"
 
 	// One condition for each link of the chain.
 
@@ -45,7 +47,7 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
-		StorageClassesReady,
+		StorageClassesReady, SnapshotsReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady,
 	}

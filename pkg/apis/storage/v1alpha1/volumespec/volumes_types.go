@@ -37,6 +37,11 @@ type VolumesSpec struct {
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.filter(c, has(c.default) && c.default).size() <= 1",message="storageClasses: only one of them can be the default: remove default from the others"
 	StorageClasses []StorageClassSpec `json:"storageClasses,omitempty"`
+	// snapshots says how volumes can be snapshotted. They need the driver's mode Managed; with mode None nothing comes of them.
+	// Default: {mode: Auto}. Example: {className: nightly, deletionPolicy: Retain}.
+	// +optional
+	// +kubebuilder:default={}
+	Snapshots VolumeSnapshotsSpec `json:"snapshots,omitzero"`
 }
 
 // VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
@@ -65,6 +70,61 @@ const (
 	DriverNone VolumeDriverMode = "None"
 	// DriverManaged: the operator runs it.
 	DriverManaged VolumeDriverMode = "Managed"
+)
+
+// VolumeSnapshotsSpec says how volumes of the driver can be snapshotted.
+type VolumeSnapshotsSpec struct {
+	// mode is Auto: where Kubernetes serves snapshot.storage.k8s.io/v1, the driver takes snapshots, and the operator makes one
+	// VolumeSnapshotClass; or Off: no new snapshots, and no VolumeSnapshotClass. What existing snapshots need stays as long as
+	// there are any. YAML takes Off without quotes for a boolean. Default: Auto. Example: "Off".
+	// +optional
+	// +kubebuilder:default=Auto
+	Mode VolumeSnapshotsMode `json:"mode,omitempty"`
+	// className is the name of the VolumeSnapshotClass: up to 63 lower-case letters, digits and '-'. One that somebody else made is
+	// never changed. With another name the class of before goes once no snapshot is of it. Default: linstor-snapshots.
+	// Example: nightly.
+	// +optional
+	// +kubebuilder:default=linstor-snapshots
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`
+	ClassName string `json:"className,omitempty"`
+	// default marks the class as the one for VolumeSnapshots that name none. It counts for volumes of this driver alone, and the class
+	// is not marked as long as another class of the driver is. Default: true. Example: false.
+	// +optional
+	// +kubebuilder:default=true
+	Default *bool `json:"default,omitempty"`
+	// deletionPolicy says what becomes of a snapshot in LINSTOR whose VolumeSnapshot is deleted: Delete or Retain. It is about
+	// snapshots that are taken from now on. Default: Delete. Example: Retain.
+	// +optional
+	// +kubebuilder:default=Delete
+	DeletionPolicy SnapshotDeletionPolicy `json:"deletionPolicy,omitempty"`
+}
+
+// DefaultSnapshotClass is the name of the VolumeSnapshotClass unless the spec gives another one.
+const DefaultSnapshotClass = "linstor-snapshots"
+
+// VolumeSnapshotsMode says whether volumes can be snapshotted.
+// +kubebuilder:validation:Enum=Auto;Off
+type VolumeSnapshotsMode string
+
+// Modes of snapshots.
+const (
+	// SnapshotsAuto: where Kubernetes serves the snapshot API.
+	SnapshotsAuto VolumeSnapshotsMode = "Auto"
+	// SnapshotsOff: never.
+	SnapshotsOff VolumeSnapshotsMode = "Off"
+)
+
+// SnapshotDeletionPolicy says what becomes of a snapshot whose VolumeSnapshot is deleted.
+// +kubebuilder:validation:Enum=Delete;Retain
+type SnapshotDeletionPolicy string
+
+// Deletion policies of snapshots.
+const (
+	// SnapshotsDelete: LINSTOR deletes it.
+	SnapshotsDelete SnapshotDeletionPolicy = "Delete"
+	// SnapshotsRetain: it stays in LINSTOR.
+	SnapshotsRetain SnapshotDeletionPolicy = "Retain"
 )
 
 // StorageClassSpec is a StorageClass of LINSTOR's CSI driver. Kubernetes lets only default, allowVolumeExpansion and

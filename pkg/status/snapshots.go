@@ -1,0 +1,69 @@
+package status
+
+import (
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+const noSnapshotAPI = "Kubernetes does not serve snapshot.storage.k8s.io/v1: install the CustomResourceDefinitions " +
+	"and the snapshot controller of github.com/kubernetes-csi/external-snapshotter, or set spec.volumes.snapshots.mode " +
+	"to Off; the operator finds out by itself"
+
+// snapshotsReady is the condition SnapshotsReady. While the API server does not say whether it serves snapshots, what
+// was said last stays.
+func snapshotsReady(s *cluster.Snapshot) verdict {
+	if s.Target == nil {
+		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+	}
+	bad, why, notes := sumUpSnapshotClasses(s.SnapshotClasses)
+	api, wanted := snapshotclass.API(&s.Facts), snapshotclass.Wanted(&s.Facts)
+	with := func(words string) string {
+		return strings.Join(append([]string{words}, first(notes, mostClasses)...), "; ")
+	}
+	switch before := written(s, conditions.SnapshotsReady); {
+	case !wanted && s.Target.Spec.Volumes.Driver.Mode != volumespec.DriverManaged:
+		return yes("NotWanted", with("the operator runs no CSI driver"))
+	case !wanted:
+		if n := s.Kube.Driver.Snapshots.Count; n > 0 {
+			notes = append(notes, "csi-snapshotter stays for the snapshots that there are: "+
+				text.Listed(s.Kube.Driver.Snapshots.Names, n))
+		}
+		return yes("NotWanted", with("spec.volumes.snapshots.mode is Off"))
+	case api == optional.Absent:
+		return no(snapshotclass.ReasonNoAPI, noSnapshotAPI)
+	case api == optional.Unknown && before.status != "" && before.status != metav1.ConditionUnknown:
+		return before
+	case api == optional.Unknown:
+		return unknown(conditions.ReasonUnknown, "the API server does not say whether it serves snapshot.storage.k8s.io/v1")
+	case bad != "":
+		return no(bad, with(why))
+	case len(s.SnapshotClasses) == 0, !snapshotclass.Runs(&s.Facts):
+		return no(snapshotclass.ReasonStarting, with("csi-snapshotter does not run yet in all pods of the CSI driver's "+
+			"controller"))
+	default:
+		return yes(conditions.ReasonAsExpected, with("VolumeSnapshotClass "+s.SnapshotClasses[0].Name+" is there, and the "+
+			"CSI driver takes snapshots"))
+	}
+}
+
+// sumUpSnapshotClasses says what is wrong with the class that is wanted, "" if nothing is, and lists what else is to
+// be said.
+func sumUpSnapshotClasses(all []*cluster.SnapshotClass) (reason, message string, notes []string) {
+	for _, c := range all {
+		if c.Reason != "" {
+			reason, message = c.Reason, c.Message
+		}
+		if c.Note != "" {
+			notes = append(notes, c.Note)
+		}
+	}
+	return reason, message, notes
+}
