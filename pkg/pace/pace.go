@@ -31,7 +31,7 @@
 //	node that has just joined       15m                   Join                it is no trouble yet
 //	controller or database away     15m                   Escalate            then a human is asked
 //	DRBD on another interface       30s                   LinkSettled         its connections are not judged yet
-//	node beside a driver that runs  90s                   DriverLearns        the driver does not know the node yet
+//	node beside a driver that runs  1m30s                 DriverLearns        the driver does not know the node yet
 //	satellite that has stopped      3s                    LossNoticed         LINSTOR still calls it ONLINE
 //	taint before a node leaves      10m                   TaintLasts          most taints go away by themselves
 //	node before it leaves           30s                   Leave               one edit removes nodes one by one
