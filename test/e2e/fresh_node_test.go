@@ -36,22 +36,28 @@ func TestANewNodeTakesNoVolumesAtFirst(t *testing.T) {
 		}
 		return nil
 	})
-	var closed, opened time.Time
-	for _, w := range e.Sim.World().Writes() {
-		switch body := string(w.Body); {
-		case w.Method == http.MethodPost && w.Path == "/v1/nodes" && strings.Contains(body, `"n3"`):
-			if !strings.Contains(body, `"`+linstor.PropAutoplace+`":"false"`) {
-				t.Errorf("n3 is registered with %s", body)
-			}
-			closed = w.Time
-		case w.Method == http.MethodPost && w.Path == "/v1/nodes" && strings.Contains(body, remembered.Fresh):
-			t.Errorf("a node is registered closed while no driver runs: %s", body)
-		case w.Method == http.MethodPut && w.Path == "/v1/nodes/n3" && strings.Contains(body, remembered.Fresh):
-			opened = w.Time
-		}
-	}
+	closed, opened := whenFresh(e)
 	// What is remembered has whole seconds.
 	if closed.IsZero() || opened.Sub(closed) < e.Timing.DriverLearns-time.Second {
 		t.Errorf("n3 was registered at %s, and opened at %s", closed, opened)
 	}
+}
+
+// whenFresh finds when n3 was registered, and when it was opened. It checks that n3 alone was registered closed.
+func whenFresh(e *env) (closed, opened time.Time) {
+	e.T.Helper()
+	for _, w := range e.Sim.World().Writes() {
+		switch body := string(w.Body); {
+		case w.Method == http.MethodPost && w.Path == "/v1/nodes" && strings.Contains(body, `"n3"`):
+			if !strings.Contains(body, `"`+linstor.PropAutoplace+`":"false"`) {
+				e.T.Errorf("n3 is registered with %s", body)
+			}
+			closed = w.Time
+		case w.Method == http.MethodPost && w.Path == "/v1/nodes" && strings.Contains(body, remembered.Fresh):
+			e.T.Errorf("a node is registered closed while no driver runs: %s", body)
+		case w.Method == http.MethodPut && w.Path == "/v1/nodes/n3" && strings.Contains(body, remembered.Fresh):
+			opened = w.Time
+		}
+	}
+	return closed, opened
 }

@@ -20,7 +20,8 @@ const beforeAutoplace = remembered.Before + linstor.PropAutoplace
 func TestANodeIsRegisteredClosedBesideADriver(t *testing.T) {
 	running := func(pods int32) func(*clustertest.World) {
 		return func(w *clustertest.World) {
-			w.Kube.Deployments[resources.DriverControllerName] = &appsv1.Deployment{Status: appsv1.DeploymentStatus{Replicas: pods}}
+			d := &appsv1.Deployment{Status: appsv1.DeploymentStatus{Replicas: pods}}
+			w.Kube.Deployments[resources.DriverControllerName] = d
 		}
 	}
 	closed := func(before string) map[string]string {
@@ -69,7 +70,7 @@ func TestANodeIsRegisteredClosedBesideADriver(t *testing.T) {
 
 // It is opened again after a minute and a half, and what the spec or somebody else says of it holds again.
 func TestANodeIsOpenedOnceTheDriverKnowsIt(t *testing.T) {
-	const opened = "node n01 set  del AutoplaceTarget,before.AutoplaceTarget,fresh"
+	const opened = "node n01 set  del AutoplaceTarget," + beforeAutoplace + "," + remembered.Fresh
 	for _, tc := range []struct {
 		name  string
 		after time.Duration
@@ -82,10 +83,10 @@ func TestANodeIsOpenedOnceTheDriverKnowsIt(t *testing.T) {
 		{name: "no time at all", after: time.Second, want: opened, spoil: func(w *clustertest.World) {
 			w.Node("n01").Properties[remembered.Fresh] = "yes"
 		}},
-		{name: "cordoned meanwhile", after: 2 * time.Minute, want: "node n01 set  del fresh", spoil: func(w *clustertest.World) {
-			w.KubeNode("n01").Spec.Unschedulable = true
-		}},
-		{name: "somebody opened it", after: 2 * time.Minute, want: "node n01 set  del before.AutoplaceTarget,fresh",
+		{name: "cordoned meanwhile", after: 2 * time.Minute, want: "node n01 set  del " + remembered.Fresh,
+			spoil: func(w *clustertest.World) { w.KubeNode("n01").Spec.Unschedulable = true }},
+		{name: "somebody opened it", after: 2 * time.Minute,
+			want:  "node n01 set  del " + beforeAutoplace + "," + remembered.Fresh,
 			spoil: func(w *clustertest.World) { w.Node("n01").Properties[linstor.PropAutoplace] = "true" }},
 		{name: "somebody opened it too early", after: time.Second, want: "node n01 set AutoplaceTarget=false del ",
 			spoil: func(w *clustertest.World) { w.Node("n01").Properties[linstor.PropAutoplace] = "true" }},

@@ -41,10 +41,10 @@ func switches(s *cluster.Facts, m *cluster.Member) []switchOff {
 	}
 }
 
-// untilDriverKnows are the properties with which a node is registered beside a CSI driver that runs, so that nothing is
-// placed on it at first: the driver keeps its list of nodes for a minute. It makes a volume on a node that is not in the
-// list into a PersistentVolume that every node may use (linstor-csi 1.11, seen); where DRBD is not beneath it, a pod on
-// another node gets an empty volume then.
+// untilDriverKnows are the properties with which a node is registered beside a CSI driver that runs, so that nothing
+// is placed on it at first: the driver keeps its list of nodes for a minute. It makes a volume on a node that is not
+// in the list into a PersistentVolume that every node may use (linstor-csi 1.11, seen); where DRBD is not beneath it,
+// a pod on another node gets an empty volume then.
 func untilDriverKnows(s *cluster.Snapshot, props map[string]string) map[string]string {
 	if d := s.Kube.Deployments[resources.DriverControllerName]; d == nil || d.Status.Replicas == 0 {
 		return nil
