@@ -68,7 +68,7 @@ LINSTOR_LATENCY ?= 0s
 IDLE ?= 3m
 
 # What "make generate" writes.
-GENERATED := pkg/apis deploy/crds docs/state-diagrams docs/remembered.md docs/api-reference.md
+GENERATED := pkg/apis deploy/crds deploy/monitoring docs/state-diagrams docs/remembered.md docs/api-reference.md
 GO_DIRS := cmd docs hack pkg test
 
 ##@ Everyday
@@ -95,15 +95,21 @@ check: $(LINT)/golangci-lint ## Check what the change since BASE=main can break,
 
 .PHONY: test
 test: $(TESTSUM)/gotestsum ## Run all tests. The first run builds a control plane (some minutes). SHUFFLE=n repeats an order.
-	@$(steps) test-unit test-e2e
+	@$(steps) test-unit test-alerts test-e2e
 
 .PHONY: ci
 ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the work tree.
-	@$(steps) verify lint test-unit test-e2e race-short
+	@$(steps) verify lint test-unit test-alerts test-e2e race-short
 
 .PHONY: test-unit
 test-unit: $(TESTSUM)/gotestsum kube ## Run the tests that need no cluster, the seeds of the fuzz functions included.
 	$(call gotest,test-unit) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
+
+# A module of its own, because of all that comes with Prometheus; see test/alerts/doc.go.
+.PHONY: test-alerts
+test-alerts: ## Test alerts and dashboard with Prometheus' own engine. The first run builds it (a minute or two).
+	$(GO) -C test/alerts vet .
+	$(GO) -C test/alerts test $(TESTFLAGS) .
 
 .PHONY: test-e2e
 test-e2e: $(TESTSUM)/gotestsum kube csi ## Run the tests on the simulated cluster. RUN=TestInstall for some
@@ -155,7 +161,7 @@ bench-all: ## Measure the operator in all the runs of docs/performance.md, an ho
 ##@ Code
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, what is remembered, API reference.
+generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, what is remembered, alerts, API reference.
 	$(TOOLS)/controller-gen object paths=./pkg/apis/...
 	$(TOOLS)/controller-gen crd paths=./pkg/apis/... output:crd:dir=deploy/crds
 	$(GO) run ./cmd/diagrams

@@ -13,12 +13,12 @@ import (
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
-	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/monitoring"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 )
 
 // otherRunbooks are pages that are about no reason.
-var otherRunbooks = []string{"README.md", "remove-everything.md"}
+var otherRunbooks = []string{"README.md", "remove-everything.md", "alerts"}
 
 func read(t *testing.T, path string) string {
 	t.Helper()
@@ -164,54 +164,46 @@ func TestValuesAreDescribed(t *testing.T) {
 	}
 }
 
-// unknownPhases are those that an expression selects and the table does not have.
-func unknownPhases(expression string) []string {
-	selected := regexp.MustCompile(`phase=~?"([^"]+)"`).FindStringSubmatch(expression)
-	if selected == nil {
-		return nil
-	}
-	return slices.DeleteFunc(strings.Split(selected[1], "|"), func(phase string) bool {
-		return slices.ContainsFunc(fsm.Cluster().States, func(s fsm.StateInfo) bool { return string(s.State) == phase })
-	})
-}
-
-// TestMonitoringSamples: the samples are YAML, their alerts ask for metrics and phases that exist, and lead to pages
-// that exist.
-func TestMonitoringSamples(t *testing.T) {
-	const pages = "https://github.com/linstor-dev/storagecluster-operator/blob/main/docs/"
-	dir := filepath.Join(root, "deploy", "samples", "monitoring")
-	scrape, rules := read(t, filepath.Join(dir, "scrape.yaml")), read(t, filepath.Join(dir, "rules.yaml"))
-	for _, text := range strings.Split(scrape+"\n---\n"+rules, "\n---\n") {
-		var object struct{ Kind string }
-		if err := yaml.Unmarshal([]byte(text), &object); err != nil || object.Kind == "" {
-			t.Errorf("%v in %s", err, text)
-		}
-	}
-	metrics := read(t, filepath.Join(root, "pkg", "metrics", "metrics.go"))
-	page := read(t, filepath.Join("how-to", "monitoring.md"))
-	for _, m := range regexp.MustCompile(`expr: .*`).FindAllString(rules, -1) {
-		for _, name := range regexp.MustCompile(`storagecluster_[a-z_]+`).FindAllString(m, -1) {
-			if !strings.Contains(metrics, `"`+name+`"`) {
-				t.Errorf("%s: there is no metric %s", m, name)
+// TestEveryAlertHasItsPage: each alert has a page with the four sections and a row in the index, and each page an
+// alert.
+func TestEveryAlertHasItsPage(t *testing.T) {
+	dir := filepath.Join(runbooks, "alerts")
+	index := read(t, filepath.Join(dir, "README.md"))
+	sections := []string{"Meaning", "Impact", "Diagnosis", "Mitigation"}
+	known := []string{"README.md"}
+	for _, g := range monitoring.Groups() {
+		for i := range g.Alerts {
+			a := &g.Alerts[i]
+			known = append(known, a.Name+".md")
+			page := read(t, filepath.Join(dir, a.Name+".md"))
+			if !strings.HasPrefix(page, "# "+a.Name+"\n") {
+				t.Errorf("%s: the page's title is another one", a.Name)
+			}
+			if diff := cmp.Diff(sections, headings(page, "## ")); diff != "" {
+				t.Errorf("%s: sections (-want +got):\n%s", a.Name, diff)
+			}
+			for _, h := range sections {
+				if strings.TrimSpace(section(page, h)) == "" {
+					t.Errorf("%s: section %q is empty", a.Name, h)
+				}
+			}
+			row := fmt.Sprintf("| [%s](%s.md) | %s | %s | ", a.Name, a.Name, a.Severity, monitoring.Duration(a.For))
+			if !strings.Contains(index, row) {
+				t.Errorf("the index lacks the row %s", row)
+			}
+			path := "docs/runbooks/alerts/" + a.Name + ".md"
+			if url := a.Runbook(); !strings.HasSuffix(url, "/blob/main/"+path) {
+				t.Errorf("%s leads to %s, and its page is %s", a.Name, url, path)
 			}
 		}
-		for _, phase := range unknownPhases(m) {
-			t.Errorf("%s: there is no phase %s", m, phase)
-		}
 	}
-	for _, m := range regexp.MustCompile(`alert: (\S+)`).FindAllStringSubmatch(rules, -1) {
-		if !strings.Contains(page, "`"+m[1]+"`") {
-			t.Errorf("how-to/monitoring.md does not name the alert %s", m[1])
-		}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
 	}
-	urls := regexp.MustCompile(`runbook_url: "?([^"\s]+)`).FindAllStringSubmatch(rules, -1)
-	if len(urls) != strings.Count(rules, "- alert:") {
-		t.Errorf("%d alerts have a page of %d", len(urls), strings.Count(rules, "- alert:"))
-	}
-	for _, m := range urls {
-		target, ours := strings.CutPrefix(m[1], pages)
-		if why := broken(t, "README.md", target); !ours || why != "" {
-			t.Errorf("%s: %s", m[1], why)
+	for _, e := range entries {
+		if !slices.Contains(known, e.Name()) {
+			t.Errorf("%s/%s is about an alert that the code does not have", dir, e.Name())
 		}
 	}
 }

@@ -1,5 +1,5 @@
-// Command diagrams writes the pages of docs that are made from tables: the state diagrams and what is remembered
-// where.
+// Command diagrams writes what is made from tables: the state diagrams, the page about what is remembered where, and
+// alerts and dashboard.
 package main
 
 import (
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -16,7 +17,7 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", "docs", "folder to write to")
+	dir := flag.String("dir", ".", "the repository")
 	flag.Parse()
 	for name, page := range pages() {
 		if err := os.WriteFile(filepath.Join(*dir, name), []byte(page), 0o644); err != nil {
@@ -26,13 +27,16 @@ func main() {
 	}
 }
 
-// pages are what is written, by its path below docs.
+// pages are what is written, by its path in the repository.
 func pages() map[string]string {
 	return map[string]string{
-		"state-diagrams/cluster.md": fsm.Cluster().Markdown("The states of a StorageCluster"),
-		"state-diagrams/leaving.md": leaving.Markdown(),
-		"state-diagrams/pool.md":    pools.Markdown(),
-		"state-diagrams/upgrade.md": upgrade.Markdown(),
-		"remembered.md":             remembered.Markdown(),
+		"docs/state-diagrams/cluster.md": fsm.Cluster().Markdown("The states of a StorageCluster"),
+		"docs/state-diagrams/leaving.md": leaving.Markdown(),
+		"docs/state-diagrams/pool.md":    pools.Markdown(),
+		"docs/state-diagrams/upgrade.md": upgrade.Markdown(),
+		"docs/remembered.md":             remembered.Markdown(),
+
+		"deploy/monitoring/rules.yaml":     monitoring.RulesFile(),
+		"deploy/monitoring/dashboard.yaml": monitoring.DashboardConfigMap(),
 	}
 }

@@ -10,12 +10,12 @@ import (
 // TestPages fails when a table was changed without the page that is made from it.
 func TestPages(t *testing.T) {
 	for name, want := range pages() {
-		have, err := os.ReadFile("../../docs/" + name)
+		have, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := cmp.Diff(want, string(have)); d != "" {
-			t.Errorf("docs/%s is out of date; run `make generate`: %s", name, d)
+			t.Errorf("%s is out of date; run `make generate`: %s", name, d)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -33,7 +34,24 @@ type Kube struct {
 	Driver       Driver
 	// Optional are the APIs that not every Kubernetes serves.
 	Optional optional.APIs
+	Canary   Canary
+	// Monitors are Prometheus Operator's objects in linstor-storage, whoever's, if MonitorsKnown.
+	Monitors      []*unstructured.Unstructured
+	MonitorsKnown bool
 }
+
+// Canary is what is there of volumes that are tried, by name: a claim and its pod have the same.
+type Canary struct {
+	Claims map[string]*corev1.PersistentVolumeClaim
+	Pods   map[string]*corev1.Pod
+	// Volumes are the PersistentVolumes of such claims, of claims that are gone as well.
+	Volumes map[string]string
+	// Warnings are what Kubernetes warns of, the newest first, once a try takes long.
+	Warnings map[string][]Warning
+}
+
+// Warning is an Event that warns.
+type Warning struct{ Reason, Message string }
 
 // Driver is what Kubernetes knows of LINSTOR's CSI driver.
 type Driver struct {
@@ -41,11 +59,8 @@ type Driver struct {
 	Object *storagev1.CSIDriver
 	// Nodes are the names that kubelets have the driver under, by Node; nil while nobody wants to know.
 	Nodes map[string]DriverNode
-	// Volumes counts the PersistentVolumes of the driver, VolumeNames are the first of them.
-	Volumes     int
-	VolumeNames []string
-	// ByClass counts them by StorageClass.
-	ByClass map[string]int
+	// Volumes count the PersistentVolumes of the driver.
+	Volumes Used
 	// Classes are the StorageClasses of this driver and of others.
 	Classes map[string]*storagev1.StorageClass
 	// Snapshots count the VolumeSnapshotContents of the driver; none while Kubernetes does not serve them.
@@ -54,8 +69,11 @@ type Driver struct {
 	SnapshotClasses map[string]*snapshotv1.VolumeSnapshotClass
 }
 
-// MostUsers bounds how many of the objects that need the CSI driver are named.
-const MostUsers = 3
+// InUse reports whether volumes or snapshots need the driver.
+func (d *Driver) InUse() bool { return d.Volumes.Count+d.Snapshots.Count > 0 }
+
+// mostUsers bounds how many of the objects that need the CSI driver are named.
+const mostUsers = 3
 
 // Used counts objects of the CSI driver that need it until they are gone.
 type Used struct {
@@ -66,17 +84,16 @@ type Used struct {
 	ByClass map[string]int
 }
 
-// Add counts an object.
-func (u *Used) Add(name, class string) {
-	u.Count++
-	u.ByClass[class]++
-	u.Names = append(u.Names, name)
-}
-
-// Few keeps the first few names, once all objects are counted.
-func (u *Used) Few() {
+// CountUsed counts objects, which are given with the class of each by their names.
+func CountUsed(classes map[string]string) Used {
+	u := Used{Count: len(classes), ByClass: map[string]int{}}
+	for name, class := range classes {
+		u.ByClass[class]++
+		u.Names = append(u.Names, name)
+	}
 	slices.Sort(u.Names)
-	u.Names = u.Names[:min(len(u.Names), MostUsers)]
+	u.Names = u.Names[:min(len(u.Names), mostUsers)]
+	return u
 }
 
 // StorageClass is a StorageClass that the spec asks for, or that is left of an entry.

@@ -26,6 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/status"
 )
@@ -65,6 +66,7 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 		r.event(after, warning, string(h.Reason), h.ID, note(h.Message, wayOut(h)))
 	}
 	r.announceFull(before, after)
+	r.announceCanary(before, after)
 	r.announceLeave(ctx, before, after, in.Snapshot)
 	if before.Status.Message != after.Status.Message && in.Transition == nil {
 		log.FromContext(ctx).V(1).Info("waiting", "phase", after.Status.Phase, "reason", in.Outcome.Reason,
@@ -243,13 +245,10 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 	}
 	r.Metrics.PoolCapacity.Replace(capacity)
 	r.Metrics.PoolFree.Replace(free)
-	if v := c.Status.Volumes; v != nil {
-		r.Metrics.Volumes.Replace(map[string]float64{
-			"healthy": float64(v.Healthy), "resyncing": float64(v.Resyncing), "degraded": float64(v.Degraded),
-			"unavailable": float64(v.Unavailable),
-		})
-	}
+	r.measureCanary(c)
 	r.Metrics.SnapshotsAvailable(snapshotsAvailable(&c.Status))
+	r.Metrics.Serves(meta.IsStatusConditionTrue(c.Status.Conditions, conditions.Ready), in.Snapshot.Linstor.Known())
+	r.measureVolumes(c, in.Snapshot)
 	if in.Snapshot.Linstor.Known() { // else what it said last stays
 		full := map[string]float64{}
 		for _, p := range pools.Full(in.Snapshot) {
@@ -273,6 +272,25 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 func snapshotsAvailable(st *v1alpha1.StorageClusterStatus) bool {
 	c := meta.FindStatusCondition(st.Conditions, conditions.SnapshotsReady)
 	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == conditions.ReasonAsExpected
+}
+
+// measureVolumes says how well volumes are. What is not known stays as it was seen last.
+func (r *Reconciler) measureVolumes(c *v1alpha1.StorageCluster, s *cluster.Snapshot) {
+	if volumes, known := replica.Volumes(&s.Facts); known {
+		single := 0
+		for i := range volumes {
+			if v := &volumes[i]; v.Copies > 1 && v.Good == 1 {
+				single++
+			}
+		}
+		r.Metrics.LastCopies(single)
+	}
+	if v := c.Status.Volumes; v != nil {
+		r.Metrics.Volumes.Replace(map[string]float64{
+			"healthy": float64(v.Healthy), "resyncing": float64(v.Resyncing), "degraded": float64(v.Degraded),
+			"unavailable": float64(v.Unavailable),
+		})
+	}
 }
 
 // Ready is a check of the operator's readiness: it fails while the cluster cannot be looked at, since nothing is

@@ -290,6 +290,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, wake <-chan event.GenericEvent) err
 		Watches(&corev1.Service{}, one, builder.WithPredicates(labelled)).
 		Watches(&corev1.ConfigMap{}, one, builder.WithPredicates(labelled)).
 		Watches(&corev1.Secret{}, one).
+		Watches(&corev1.PersistentVolumeClaim{}, one, builder.WithPredicates(labelled)).
 		WatchesRawSource(source.Channel(wake, one)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 1, SkipNameValidation: &skipValidation,
 			RateLimiter: pace.BackOff(r.Observer.Timing)}).
@@ -303,6 +304,7 @@ func ownChanges() predicate.Predicate {
 		return a.GetGeneration() != b.GetGeneration() ||
 			(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
 			a.GetAnnotations()[v1alpha1.AnnotationResume] != b.GetAnnotations()[v1alpha1.AnnotationResume] ||
+			a.GetAnnotations()[v1alpha1.AnnotationCanary] != b.GetAnnotations()[v1alpha1.AnnotationCanary] ||
 			!reflect.DeepEqual(a.GetFinalizers(), b.GetFinalizers())
 	}}
 }

@@ -16,6 +16,7 @@ const (
 	NodeRegistration  State = "NodeRegistration"
 	StoragePools      State = "StoragePools"
 	VolumeDriver      State = "VolumeDriver"
+	Canary            State = "Canary"
 	Upgrading         State = "Upgrading"
 	Ready             State = "Ready"
 	Degraded          State = "Degraded"
@@ -34,6 +35,7 @@ const (
 	NodesMissing      Event = "NodesMissing"
 	PoolsMissing      Event = "PoolsMissing"
 	DriverMissing     Event = "DriverMissing"
+	CanaryMissing     Event = "CanaryMissing"
 	Converged         Event = "Converged"
 	ConvergedDegraded Event = "ConvergedDegraded"
 	Advanced          Event = "Advanced"
@@ -50,11 +52,12 @@ const (
 
 // Chain lists the working states in the order in which a new cluster goes through them.
 func Chain() []State {
-	return []State{KernelModule, Database, Controller, Satellites, NodeRegistration, StoragePools, VolumeDriver}
+	return []State{KernelModule, Database, Controller, Satellites, NodeRegistration, StoragePools, VolumeDriver,
+		Canary}
 }
 
 // optional are the states of the chain that not every cluster needs. Only Assessing leads there.
-var optional = []State{VolumeDriver}
+var optional = []State{VolumeDriver, Canary}
 
 // Cluster is the state machine of a StorageCluster.
 func Cluster() *Table {
@@ -68,6 +71,7 @@ func Cluster() *Table {
 		{NodeRegistration, 15 * time.Minute, "Each member is registered in LINSTOR and ONLINE."},
 		{StoragePools, 20 * time.Minute, "Each member gets its storage pools."},
 		{VolumeDriver, 15 * time.Minute, "The CSI driver is started on each member, where the operator runs it."},
+		{Canary, 5 * time.Minute, "A volume of each StorageClass is tried, before the cluster is Ready for the first time."},
 		{Upgrading, 30 * time.Minute,
 			"Another LINSTOR version: prechecks, where it waits, and at last asks a human, while one fails; then the " +
 				"controller with its database, satellites, verification."},
@@ -90,6 +94,7 @@ func Cluster() *Table {
 	add(Assessing, NodesMissing, NodeRegistration, "first link that is not satisfied: registered nodes")
 	add(Assessing, PoolsMissing, StoragePools, "first link that is not satisfied: the storage pools")
 	add(Assessing, DriverMissing, VolumeDriver, "first link that is not satisfied: the CSI driver")
+	add(Assessing, CanaryMissing, Canary, "first link that is not satisfied: a volume that was written and read back")
 	add(Assessing, Converged, Ready, "all links are satisfied on all members")
 	add(Assessing, ConvergedDegraded, Degraded, "all links are satisfied on minReady members at least, not on all")
 

@@ -93,6 +93,8 @@ func TestLive(t *testing.T) {
 		WithObjects(&v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor"}}, ours, foreign,
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", Labels: member}},
 			&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n2"}},
+			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "p",
+				Labels: ours.Labels}},
 			&storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: "d", Labels: ours.Labels}}).
 		Build()}
 	if c, err := l.Cluster(t.Context(), "linstor"); err != nil || c == nil || c.Name != "linstor" {
@@ -116,7 +118,7 @@ func TestLive(t *testing.T) {
 		names = append(names, o.Kind+" "+o.Name)
 	}
 	slices.Sort(names)
-	if d := cmp.Diff([]string{"CSIDriver d", "ConfigMap c", "Node n1"}, names); d != "" {
+	if d := cmp.Diff([]string{"CSIDriver d", "ConfigMap c", "Node n1", "PersistentVolumeClaim p"}, names); d != "" {
 		t.Error(d)
 	}
 }

@@ -187,7 +187,7 @@ func NotServed(err error) bool { return meta.IsNoMatchError(err) || apierrors.Is
 var labelled = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"}, {Group: "apps", Version: "v1", Kind: "Deployment"},
 	{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, {Version: "v1", Kind: "Service"},
-	{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"},
+	{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "PersistentVolumeClaim"},
 }
 
 // Labelled are the cluster's objects as they are now, without pods, and the Nodes that are its members.

@@ -84,6 +84,9 @@ func (w *Writer) apply(ctx context.Context, u *unstructured.Unstructured) (*unst
 // markAdmitted notes on an object that a mutating policy has changed what came of it, so that it is not applied for
 // ever; see drift.AnnotationAdmitted.
 func (w *Writer) markAdmitted(ctx context.Context, o client.Object, u, returned *unstructured.Unstructured) error {
+	if _, untyped := o.(*unstructured.Unstructured); untyped {
+		return nil // package drift knows none of these
+	}
 	typed, ok := reflect.New(reflect.TypeOf(o).Elem()).Interface().(client.Object)
 	if !ok || returned.GetUID() == "" {
 		return nil
@@ -128,8 +131,8 @@ func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 }
 
 // DeletePod deletes the pod that was seen. Only a restart of satellites does so (pkg/phases/satellites/restart.go): a
-// pod that is deleted at the wrong moment stops replication. All other pods go with what they were made from, or with
-// the label of their Node.
+// pod that is deleted at the wrong moment stops replication; and whoever made a pod by itself to try a volume
+// (pkg/phases/canary). All other pods go with what they were made from, or with the label of their Node.
 func (w *Writer) DeletePod(ctx context.Context, p *corev1.Pod) error { return w.delete(ctx, p) }
 
 func (w *Writer) delete(ctx context.Context, o client.Object) error {

@@ -99,6 +99,8 @@ type ViewOptions struct {
 	Devices bool
 	// Resources lists all copies of all volumes. The answer grows with the number of volumes.
 	Resources bool
+	// Volumes are names of volumes that are looked for, a few at most.
+	Volumes []string
 }
 
 // ResourceQuery selects resources: those on one of Nodes whose definition is one of Names. Empty means all.

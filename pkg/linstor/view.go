@@ -22,6 +22,8 @@ type View struct {
 	// Volumes is the number of resource definitions; VolumeNames are the first of them, at most 10.
 	Volumes     int
 	VolumeNames []string
+	// Sought are the volumes that were looked for, Found those of them that there are.
+	Sought, Found []string
 	// Resources are all copies of volumes, if ResourcesKnown.
 	Resources      []Resource
 	ResourcesKnown bool
@@ -38,6 +40,11 @@ func (v *View) Pool(node, pool string) *Pool {
 		return n.Pools[strings.ToLower(pool)]
 	}
 	return nil
+}
+
+// Gone reports whether a volume was looked for and is not there.
+func (v *View) Gone(volume string) bool {
+	return slices.Contains(v.Sought, volume) && !slices.Contains(v.Found, volume)
 }
 
 // SetResources puts copies of volumes into the view. What an impostor says of the copies that it was sent is not known

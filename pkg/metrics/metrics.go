@@ -24,10 +24,14 @@ type Metrics struct {
 	// PoolCapacity and PoolFree are bytes over all nodes by pool, PoolsFull the nodes on which a pool is nearly full.
 	PoolCapacity, PoolFree, PoolsFull *GaugeSet
 	// Classes is 1 for each StorageClass that LINSTOR could place volumes of, by name, and 0 for the others.
-	Classes                                  *GaugeSet
+	Classes *GaugeSet
+	// CanarySuccess is 1 for each StorageClass whose last try passed, and 0 for one that failed, by name; CanaryTime is
+	// when a try of it passed last, in seconds since 1970.
+	CanarySuccess, CanaryTime                *GaugeSet
 	transitions, outcomes, illegal, requests *prometheus.CounterVec
 	phaseDuration, requestSeconds            *prometheus.HistogramVec
 	unobserved, snapshots                    *prometheus.GaugeVec
+	ready, answers, lastCopy                 *prometheus.GaugeVec
 }
 
 // phaseBuckets reach from a phase that had nothing to do to one that a cluster rests in for weeks.
@@ -60,8 +64,14 @@ func New() *Metrics {
 			"Free space of a storage pool over all nodes, as last written to the status.", "pool"),
 		PoolsFull: newGaugeSet("storagecluster_pools_nearly_full",
 			"Nodes on which a storage pool is fuller than its warnUsedPercent.", "pool"),
-		unobserved: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_observation_failed",
-			Help: "1 while the operator cannot look at the cluster, and so does nothing."}, nil),
+		unobserved: newGauge("storagecluster_observation_failed",
+			"1 while the operator cannot look at the cluster, and so does nothing."),
+		ready: newGauge("storagecluster_ready",
+			"1 while the condition Ready is True, else 0."),
+		answers: newGauge("storagecluster_linstor_answers",
+			"1 while LINSTOR's API answers and is that of this cluster, else 0."),
+		lastCopy: newGauge("storagecluster_volumes_last_copy",
+			"Volumes with several copies of which a single one is up to date."),
 		Volumes: newGaugeSet("storagecluster_volumes",
 			"Volumes by how well they are, as last written to the status.", "state"),
 		Classes: newGaugeSet("storagecluster_storageclass_satisfiable",
@@ -69,6 +79,11 @@ func New() *Metrics {
 			"class"),
 		snapshots: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_snapshots_available",
 			Help: "1 while volumes can be snapshotted, as the condition SnapshotsReady says, else 0."}, nil),
+		CanarySuccess: newGaugeSet("storagecluster_canary_success",
+			"1 for a StorageClass of which a volume was written and read back when it was tried last, 0 if that failed.",
+			"class"),
+		CanaryTime: newGaugeSet("storagecluster_canary_last_success_timestamp_seconds",
+			"When a volume of the StorageClass was written and read back last.", "class"),
 		requests: newCounters("storagecluster_linstor_requests_total",
 			"Requests to the LINSTOR API by operation and HTTP status; code \"error\" stands for no answer.", "operation",
 			"code"),
@@ -81,8 +96,8 @@ func New() *Metrics {
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
-		m.PoolsFull, m.Volumes, m.Classes,
-		m.unobserved, m.snapshots, m.requests, m.requestSeconds,
+		m.PoolsFull, m.Volumes, m.Classes, m.CanarySuccess, m.CanaryTime,
+		m.unobserved, m.snapshots, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
 	}
 }
 
@@ -125,22 +140,27 @@ func (m *Metrics) Outcome(phase, outcome string) { m.outcomes.WithLabelValues(ph
 func (m *Metrics) Illegal(state, event string) { m.illegal.WithLabelValues(state, event).Inc() }
 
 // ObservationFailed notes whether the last look at the cluster failed.
-func (m *Metrics) ObservationFailed(failed bool) {
+func (m *Metrics) ObservationFailed(failed bool) { set(m.unobserved, failed) }
+
+// Serves notes whether the condition Ready is True, and whether LINSTOR's API answers.
+func (m *Metrics) Serves(ready, answers bool) {
+	set(m.ready, ready)
+	set(m.answers, answers)
+}
+
+// LastCopies notes how many volumes with several copies have a single one that is up to date.
+func (m *Metrics) LastCopies(volumes int) { m.lastCopy.WithLabelValues().Set(float64(volumes)) }
+
+func set(g *prometheus.GaugeVec, is bool) {
 	value := 0.0
-	if failed {
+	if is {
 		value = 1
 	}
-	m.unobserved.WithLabelValues().Set(value)
+	g.WithLabelValues().Set(value)
 }
 
 // SnapshotsAvailable notes whether volumes can be snapshotted.
-func (m *Metrics) SnapshotsAvailable(available bool) {
-	value := 0.0
-	if available {
-		value = 1
-	}
-	m.snapshots.WithLabelValues().Set(value)
-}
+func (m *Metrics) SnapshotsAvailable(available bool) { set(m.snapshots, available) }
 
 // LinstorRequest counts a request to LINSTOR: op is a fixed name for its kind, never a path; code is the HTTP status,
 // or "error" when there was no answer; d is how long it took. Its signature is that of the LINSTOR client's observer.
@@ -152,13 +172,18 @@ func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
 // Forget drops all series of the object, once it is gone. The requests to LINSTOR are the operator's own, and stay.
 func (m *Metrics) Forget() {
 	for _, s := range []*GaugeSet{m.phase, m.Hold, m.Members, m.PoolCapacity, m.PoolFree, m.PoolsFull, m.Volumes,
-		m.Classes} {
+		m.Classes, m.CanarySuccess, m.CanaryTime} {
 		s.Replace(nil)
 	}
-	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal,
-		m.snapshots} {
+	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.snapshots, m.ready,
+		m.answers, m.lastCopy} {
 		v.Reset()
 	}
+}
+
+// newGauge is a gauge without labels that has no series before it is set.
+func newGauge(name, help string) *prometheus.GaugeVec {
+	return prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: name, Help: help}, nil)
 }
 
 func newCounters(name, help string, labels ...string) *prometheus.CounterVec {

@@ -29,6 +29,8 @@ func registered(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.PoolFree.Replace(map[string]float64{"ssd": 1 << 39})
 	m.PoolsFull.Replace(map[string]float64{"ssd": 1})
 	m.SnapshotsAvailable(true)
+	m.Serves(true, false)
+	m.LastCopies(2)
 	m.LinstorRequest("list nodes", "200", 20*time.Millisecond)
 	return m, reg
 }
@@ -85,6 +87,7 @@ func TestEveryMetricIsServedAndWellNamed(t *testing.T) {
 	want := []string{
 		"storagecluster_hold_active",
 		"storagecluster_illegal_transitions_total",
+		"storagecluster_linstor_answers",
 		"storagecluster_linstor_request_duration_seconds",
 		"storagecluster_linstor_requests_total",
 		"storagecluster_members",
@@ -94,8 +97,10 @@ func TestEveryMetricIsServedAndWellNamed(t *testing.T) {
 		"storagecluster_pool_capacity_bytes",
 		"storagecluster_pool_free_bytes",
 		"storagecluster_pools_nearly_full",
+		"storagecluster_ready",
 		"storagecluster_snapshots_available",
 		"storagecluster_transitions_total",
+		"storagecluster_volumes_last_copy",
 	}
 	if diff := cmp.Diff(want, series(t, reg)); diff != "" {
 		t.Errorf("served metrics (-want +got):\n%s", diff)

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -11,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
@@ -26,11 +28,12 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	}
 	devices := f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
 	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
+	leaving := o.leaving(f)
 	if o.enough(f, devices, copies) {
 		return o.last
 	}
 	began := o.Clock.Now()
-	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies})
+	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies, Volumes: leaving})
 	o.looks = pace.Looks{At: f.Now, Took: o.Clock.Now().Sub(began)}
 	if err != nil && o.last.Err != nil && linstor.IsUnreachable(err) && linstor.IsUnreachable(o.last.Err) {
 		// Which of the view's requests fails first, and from which port it came, is chance: with it, the status would be
@@ -48,6 +51,15 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	}
 	o.last, o.devices = cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down}, devices
 	return o.last
+}
+
+// leaving are the volumes that LINSTOR is to have no longer. If the last look did not seek them, another follows.
+func (o *Observer) leaving(f *cluster.Facts) []string {
+	volumes := canary.Leaving(f)
+	if o.last.View != nil && !slices.Equal(o.last.View.Sought, volumes) {
+		o.looks.Dirty = true
+	}
+	return volumes
 }
 
 // enough reports whether the last look still serves, for what is to be seen.

@@ -58,10 +58,15 @@ type Observer struct {
 	Linstor Viewer
 	Prober  Prober
 	Tasks   TaskStates
-	// Discovery finds optional APIs; without it nothing is known of them.
+	// Events reads Events from the API server: a cache of them would hold all of the namespace's for a few that are read
+	// once in a while. nil: none are read.
+	Events client.Reader
+	// Discovery finds optional APIs; without it there are none.
 	Discovery Discovery
 	// Watches end with the definitions of optional APIs; nil where there are none.
-	Watches   Watches
+	Watches Watches
+	// Live reads past the cache what optional APIs have.
+	Live      client.Reader
 	Catalogue *catalogue.Catalogue
 	Timing    cluster.Timing
 	Clock     clock.PassiveClock
@@ -86,6 +91,8 @@ type Observer struct {
 	optional   optionalMemory
 	// watchesSnapshots is true if the cache may watch kinds of the API of snapshots.
 	watchesSnapshots bool
+	warnings         warningMemory
+	monitored        monitorMemory
 }
 
 // Invalidate makes the next snapshot look at LINSTOR anew, because a write to it has ended.
@@ -111,6 +118,7 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		return nil, err
 	}
 	o.optional.look(ctx, o.Discovery, optional.Groups(), f)
+	o.monitors(ctx, f)
 	if cm := f.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)
 	}
@@ -127,6 +135,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		return nil, err
 	}
 	if err := o.volumes(ctx, f); err != nil {
+		return nil, err
+	}
+	if err := o.canary(ctx, f); err != nil {
 		return nil, err
 	}
 	f.PassphraseDiffers = o.passphrase.Differs(f)
@@ -200,6 +211,11 @@ func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 		component := p.Labels[v1alpha1.LabelComponent]
 		switch {
 		case !cluster.Ours(owner, p):
+		case component == v1alpha1.ComponentCanary:
+			if k.Canary.Pods == nil {
+				k.Canary.Pods = map[string]*corev1.Pod{}
+			}
+			k.Canary.Pods[p.Name] = p
 		case component == v1alpha1.ComponentController:
 			k.ControllerPods = append(k.ControllerPods, p)
 		case p.Spec.NodeName != "":

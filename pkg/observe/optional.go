@@ -37,11 +37,15 @@ func (m *optionalMemory) look(ctx context.Context, d Discovery, groups []schema.
 	if m.failed {
 		lasts = f.Timing.PollSteady
 	}
-	if d != nil && (m.at.IsZero() || f.Now.Sub(m.at) >= lasts) {
+	if m.at.IsZero() || f.Now.Sub(m.at) >= lasts {
 		ctx, cancel := context.WithTimeout(ctx, discoverWithin)
 		defer cancel()
 		m.apis, m.at, m.failed = optional.APIs{}, f.Now, false
 		for _, gv := range groups {
+			if d == nil {
+				m.apis[gv] = nil
+				continue
+			}
 			kinds, err := d.Kinds(ctx, gv)
 			if err != nil {
 				log.FromContext(ctx).Info("the API server does not say what it serves", "error", err.Error())

@@ -14,20 +14,20 @@ import (
 
 // apiServer serves kinds, or fails, and counts how often it is asked.
 type apiServer struct {
-	served map[schema.GroupVersion][]string
+	served map[string][]string // kinds by group and version
 	errs   map[schema.GroupVersion]error
 	asked  int
 }
 
 func (a *apiServer) Kinds(_ context.Context, gv schema.GroupVersion) ([]string, error) {
 	a.asked++
-	return a.served[gv], a.errs[gv]
+	return a.served[gv.String()], a.errs[gv]
 }
 
 func TestOptionalAPIs(t *testing.T) {
 	one, other := schema.GroupVersion{Group: "one", Version: "v1"}, schema.GroupVersion{Group: "other", Version: "v1"}
 	groups := []schema.GroupVersion{one, other}
-	api := &apiServer{served: map[schema.GroupVersion][]string{other: {"B"}}, errs: map[schema.GroupVersion]error{}}
+	api := &apiServer{served: map[string][]string{other.String(): {"B"}}, errs: map[schema.GroupVersion]error{}}
 	var m optionalMemory
 	now, timing := time.Unix(1000, 0), cluster.DefaultTiming()
 	look := func(after time.Duration, asked int, wantOne, wantOther optional.State) {
@@ -45,7 +45,7 @@ func TestOptionalAPIs(t *testing.T) {
 	look(0, 2, optional.Absent, optional.Served)
 
 	// A definition that was installed is seen at the next look that is due.
-	api.served[one] = []string{"A"}
+	api.served[one.String()] = []string{"A"}
 	look(timing.Safety-time.Second, 0, optional.Absent, optional.Served)
 	look(time.Second, 2, optional.Served, optional.Served)
 
@@ -57,6 +57,6 @@ func TestOptionalAPIs(t *testing.T) {
 	look(time.Second, 2, optional.Served, optional.Served)
 
 	// One that was removed.
-	delete(api.served, one)
+	delete(api.served, one.String())
 	look(timing.Safety, 2, optional.Absent, optional.Served)
 }

@@ -39,14 +39,13 @@ func (o *Observer) snapshots(ctx context.Context, f *cluster.Facts) error {
 	if ok, err := o.listSnapshots(ctx, f, &contents); !ok || err != nil {
 		return err
 	}
-	used := &f.Kube.Driver.Snapshots
-	used.ByClass = map[string]int{}
+	used := map[string]string{}
 	for i := range contents.Items {
 		if c := &contents.Items[i]; c.Spec.Driver == resources.DriverName {
-			used.Add(c.Name, ptr.Deref(c.Spec.VolumeSnapshotClassName, ""))
+			used[c.Name] = ptr.Deref(c.Spec.VolumeSnapshotClassName, "")
 		}
 	}
-	used.Few()
+	f.Kube.Driver.Snapshots = cluster.CountUsed(used)
 	return nil
 }
 

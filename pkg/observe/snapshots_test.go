@@ -77,7 +77,7 @@ func TestSnapshots(t *testing.T) {
 				}
 				return c.List(ctx, l, opts...)
 			}}, objects...)
-			b.Discovery = &apiServer{served: map[schema.GroupVersion][]string{optional.Snapshots: tc.served},
+			b.Discovery = &apiServer{served: map[string][]string{optional.Snapshots.String(): tc.served},
 				errs: map[schema.GroupVersion]error{optional.Snapshots: tc.asked}}
 			s, err := b.Observe(t.Context(), b.c)
 			if tc.fails {
@@ -105,13 +105,13 @@ func TestSnapshots(t *testing.T) {
 // TestWatchesEndWithTheAPI once, and not where there never were any.
 func TestWatchesEndWithTheAPI(t *testing.T) {
 	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
-	served := map[schema.GroupVersion][]string{}
+	served := map[string][]string{}
 	b.Discovery = &apiServer{served: served}
 	var watches endedWatches
 	b.Watches = &watches
 	look := func(kinds ...string) {
 		t.Helper()
-		served[optional.Snapshots] = kinds
+		served[optional.Snapshots.String()] = kinds
 		b.clock.SetTime(b.clock.Now().Add(b.Timing.Safety))
 		b.observe()
 	}
@@ -138,8 +138,8 @@ func TestAListThatDoesNotCome(t *testing.T) {
 			}
 			return c.List(ctx, l, opts...)
 		}})
-		b.Discovery = &apiServer{served: map[schema.GroupVersion][]string{
-			optional.Snapshots: {"VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"}}}
+		b.Discovery = &apiServer{served: map[string][]string{
+			optional.Snapshots.String(): {"VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"}}}
 		if got := snapshotclass.API(&b.observe().Facts); got != optional.Unknown {
 			t.Errorf("the API is %q", got)
 		}

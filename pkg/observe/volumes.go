@@ -32,7 +32,7 @@ func (o *Observer) volumes(ctx context.Context, f *cluster.Facts) error {
 		localVolumes(f, list.Items)
 	}
 	if driver {
-		driverVolumes(&f.Kube.Driver, list.Items)
+		driverVolumes(&f.Kube, list.Items)
 	}
 	return nil
 }
@@ -78,18 +78,16 @@ func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
 	return out
 }
 
-// driverVolumes counts the CSI driver's, and names the first.
-func driverVolumes(d *cluster.Driver, all []corev1.PersistentVolume) {
-	d.ByClass = map[string]int{}
+// driverVolumes counts the CSI driver's, and names the first and those that the operator tries.
+func driverVolumes(k *cluster.Kube, all []corev1.PersistentVolume) {
+	classes := map[string]string{}
 	for i := range all {
 		if csi := all[i].Spec.CSI; csi != nil && csi.Driver == resources.DriverName {
-			d.Volumes++
-			d.ByClass[all[i].Spec.StorageClassName]++
-			d.VolumeNames = append(d.VolumeNames, all[i].Name)
+			classes[all[i].Name] = all[i].Spec.StorageClassName
+			triedVolume(&k.Canary, &all[i])
 		}
 	}
-	slices.Sort(d.VolumeNames)
-	d.VolumeNames = d.VolumeNames[:min(len(d.VolumeNames), cluster.MostUsers)]
+	k.Driver.Volumes = cluster.CountUsed(classes)
 }
 
 // driver reads whose the CSIDriver is and what StorageClasses there are, and which kubelets have the driver where the

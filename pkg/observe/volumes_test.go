@@ -38,7 +38,7 @@ func TestDriver(t *testing.T) {
 		objects = append(objects, volume(fmt.Sprintf("pv-%d", i), resources.DriverName))
 	}
 	all := cluster.Driver{Nodes: map[string]cluster.DriverNode{"n1": {NodeID: "n1", TopologyKeys: []string{"host"}}},
-		Volumes: 5, VolumeNames: []string{"pv-0", "pv-1", "pv-2"}, ByClass: map[string]int{"fast": 5}}
+		Volumes: cluster.Used{Count: 5, Names: []string{"pv-0", "pv-1", "pv-2"}, ByClass: map[string]int{"fast": 5}}}
 	object := func(labels map[string]string) client.Object {
 		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: resources.DriverName, Labels: labels}}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/discovery"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -43,6 +44,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -161,6 +163,12 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		RetryPeriod:                   &retry,
 		NewClient: func(cfg *rest.Config, co client.Options) (client.Client, error) {
 			co.Cache.Unstructured = true // StorageClusters, see kube.Decoding
+			for _, kind := range monitors.Kinds() {
+				// The definition may go, and a cache of its objects would look for them for ever.
+				u := &unstructured.Unstructured{}
+				u.SetGroupVersionKind(monitors.Kind(kind))
+				co.Cache.DisableFor = append(co.Cache.DisableFor, u)
+			}
 			c, err := client.NewWithWatch(cfg, co)
 			if err != nil || o.WrapClient == nil {
 				return c, err
@@ -190,8 +198,8 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	wake := make(chan event.GenericEvent, 1)
 	observer := &observe.Observer{
 		Reader: mgr.GetClient(), Linstor: api, Prober: database.New(mgr.GetAPIReader()),
-		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(),
-		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version,
+		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(), Live: mgr.GetAPIReader(),
+		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version, Events: mgr.GetAPIReader(),
 	}
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
 		Notify: func() {

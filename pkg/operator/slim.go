@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -60,7 +61,7 @@ func slimPod(o any) (any, error) {
 		}
 	}
 	slim.Status = corev1.PodStatus{
-		Phase: p.Status.Phase, PodIP: p.Status.PodIP,
+		Phase: p.Status.Phase, Reason: p.Status.Reason, PodIP: p.Status.PodIP,
 		InitContainerStatuses: slimStatuses(p.Status.InitContainerStatuses),
 		ContainerStatuses:     slimStatuses(p.Status.ContainerStatuses),
 	}
@@ -89,6 +90,9 @@ func slimVolume(o any) (any, error) {
 		slim.Spec.StorageClassName = v.Spec.StorageClassName
 		share(&slim.Spec.CSI.Driver)
 		share(&slim.Spec.StorageClassName)
+		if ref := v.Spec.ClaimRef; ref != nil && ref.Namespace == v1alpha1.WorkloadNamespace {
+			slim.Spec.ClaimRef = &corev1.ObjectReference{Namespace: ref.Namespace, Name: ref.Name}
+		}
 	}
 	return slim, nil
 }

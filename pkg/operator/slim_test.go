@@ -134,6 +134,7 @@ func TestSlimVolumeKeepsWhatIsRead(t *testing.T) {
 			corev1.PersistentVolumeSpec{StorageClassName: "c", PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}}},
 	} {
+		tc.full.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "somebody's"}
 		got, err := slimVolume(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u",
 			Annotations: map[string]string{"a": "b"}}, Spec: tc.full})
 		if err != nil {
@@ -143,6 +144,14 @@ func TestSlimVolumeKeepsWhatIsRead(t *testing.T) {
 		if d := cmp.Diff(want, got); d != "" {
 			t.Error(d)
 		}
+	}
+	ours := &corev1.PersistentVolume{Spec: corev1.PersistentVolumeSpec{
+		ClaimRef:               &corev1.ObjectReference{Namespace: "linstor-storage", Name: "c", UID: "u"},
+		PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}}}
+	got, err := slimVolume(ours)
+	v, ok := got.(*corev1.PersistentVolume)
+	if err != nil || !ok || v.Spec.ClaimRef == nil || v.Spec.ClaimRef.Name != "c" {
+		t.Errorf("a claim of the operator's: %+v %v", got, err)
 	}
 	if other, err := slimVolume("no volume"); err != nil || other != "no volume" {
 		t.Errorf("%v %v", other, err)

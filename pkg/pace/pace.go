@@ -23,6 +23,7 @@
 //	look at all copies or disks     1m                    Safety              long lists; lsblk on every satellite
 //	look for optional APIs          1m                    Safety              they come with definitions of others
 //	the same, after no answer       15s                   PollSteady          trouble with the API server is short
+//	look at monitors and rules      15s                   PollSteady          nobody waits for them
 //	look into unclaimed database    2s                    PollWorking         it may come, or be emptied
 //	progress of a working phase     as pkg/fsm says       Deadlines           then a human is asked
 //	last nodes of a phase           2m                    Straggler           they are listed, and the phase goes on

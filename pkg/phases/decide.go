@@ -11,10 +11,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
@@ -31,7 +33,7 @@ import (
 // Links is the chain in its order.
 func Links() []step.Link {
 	return []step.Link{module.Link(), database.Link(), controller.Link(), satellites.Link(), registration.Link(),
-		pools.Link(), volumedriver.Link()}
+		pools.Link(), volumedriver.Link(), canary.Link()}
 }
 
 // Judge makes the snapshot of facts, with the evidence of all links.
@@ -66,6 +68,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	snapshotclass.Ensure(in)
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in))
 	o := h(ctx, in)
+	keepMonitors(ctx, in, state)
 	if failed != nil && o.Kind == step.KindWait {
 		o = step.Fail(failed)
 	}
@@ -82,6 +85,13 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 				text.OneLine(o.Message)))
 	}
 	return o
+}
+
+// keepMonitors keeps what Prometheus Operator is given, but where nothing is changed, or all goes.
+func keepMonitors(ctx context.Context, in *step.Input, state fsm.State) {
+	if in.Snapshot.Target != nil && state != fsm.Deleting && state != fsm.HumanIntervention {
+		monitoring.Work(ctx, in)
+	}
 }
 
 // Overdue is the hold for a state that has gone on for longer than its deadline; nil if it may go on.

@@ -14,7 +14,7 @@
 //	storageclass, snapshotclass      what StorageClasses ask for, and whether volumes can be snapshotted
 //	module, database, controller,    the links of the chain: they never import each other
 //	satellites, registration, pools,
-//	volumedriver
+//	volumedriver, canary
 //	leaving, upgrade                 nodes that leave, LINSTOR's upgrade
 //	judge                            what the facts mean, in one order
 //	specchange, deleting             changes of the spec, the end of a cluster

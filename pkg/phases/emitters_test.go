@@ -68,6 +68,7 @@ func TestStatesArePhases(t *testing.T) {
 		v1alpha1.PhasePending, v1alpha1.PhaseAssessing, v1alpha1.PhaseKernelModule, v1alpha1.PhaseDatabase,
 		v1alpha1.PhaseController,
 		v1alpha1.PhaseSatellites, v1alpha1.PhaseNodeRegistration, v1alpha1.PhaseStoragePools, v1alpha1.PhaseVolumeDriver,
+		v1alpha1.PhaseCanary,
 		v1alpha1.PhaseUpgrading,
 		v1alpha1.PhaseReady, v1alpha1.PhaseDegraded,
 		v1alpha1.PhaseHumanIntervention, v1alpha1.PhaseDeleting,

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
@@ -197,10 +198,11 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 }
 
 // PollUnfinished is when a steady state looks again: soon while a member is on its way in LINSTOR, or satellites are
-// restarted, or preferred interfaces change: the next step waits for what LINSTOR says of the last one. A node that is
-// down would keep the operator busy for nothing.
+// restarted, preferred interfaces change, or a volume is tried: the next step waits for what LINSTOR says of the last
+// one. A node that is down would keep the operator busy for nothing.
 func PollUnfinished(s *cluster.Snapshot) time.Duration {
 	underWay := s.Linstor.Known() && (snapshot.Rolling(&s.Facts) || s.Preferences.Next != nil || s.Preferences.Settling ||
+		s.Evidence[fsm.Canary].Reason == canary.ReasonRunning ||
 		s.Count(func(m *cluster.Member) bool { return onItsWay(m.State) }) > 0)
 	return pace.Poll(s.Timing, underWay)
 }
@@ -210,7 +212,8 @@ func onItsWay(n v1alpha1.NodeState) bool {
 	return n == v1alpha1.NodeRegistering || n == v1alpha1.NodeCreatingPools || n == v1alpha1.NodeStartingDriver
 }
 
-// Unfinished reports whether any member was on its way in LINSTOR when the status was written.
+// Unfinished reports whether any member was on its way in LINSTOR, or a volume was tried, when the status was written.
 func Unfinished(st *v1alpha1.StorageClusterStatus) bool {
-	return slices.ContainsFunc(st.Nodes.States, func(c v1alpha1.NodeStateCount) bool { return onItsWay(c.State) })
+	return canary.Running(st) || slices.ContainsFunc(st.Nodes.States,
+		func(c v1alpha1.NodeStateCount) bool { return onItsWay(c.State) })
 }

@@ -6,14 +6,17 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
@@ -92,6 +95,15 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 	v1alpha1.HoldForeignDriverFound: func(w *clustertest.World) {
 		clustertest.RunDriver(w)
 		clear(w.Kube.Driver.Object.Labels)
+	},
+	v1alpha1.HoldCanaryFailed: func(w *clustertest.World) {
+		clustertest.RunClasses(w, volumespec.StorageClassSpec{Name: "fast"})
+		w.Phase(v1alpha1.PhaseCanary, 0)
+		w.Cluster.Status.Canary = canary.Status(w.Snapshot(), nil)
+		w.Phase(v1alpha1.PhaseHumanIntervention, 0)
+		_, pod := clustertest.PutCanary(w, "fast", "pvc-1", corev1.PodFailed)
+		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
 	},
 	v1alpha1.HoldMachineReplaced: func(w *clustertest.World) {
 		w.KubeNode("n01").Status.NodeInfo.SystemUUID = "new"

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
@@ -127,6 +128,9 @@ func clusterQuestions() []question {
 		{Reason: v1alpha1.HoldUpgradeStuck, Cleared: upgradeGoesOn, Keep: skipChecks},
 		{Reason: v1alpha1.HoldBackupTooOld, Keep: keepers{v1alpha1.OptionBackupConfirmed: upgrade.Keep},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool { return upgrade.TakesUpgradeBack(s) }},
+		// The status is where its answers are kept: the write that lets the hold go notes them (canary.Status).
+		{Reason: v1alpha1.HoldCanaryFailed, Cleared: canary.Cleared,
+			Keep: keepers{v1alpha1.OptionSkip: background(func(*step.Input) bool { return true })}},
 		{Reason: v1alpha1.HoldNoMatchingNodes, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
 			return in.Snapshot.Staying() > 0, true
 		}},

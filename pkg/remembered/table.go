@@ -40,6 +40,8 @@ func Places() []Place {
 		}},
 		{"Annotations that people write", "The operator only takes one away that it has followed.", []Item{
 			{v1alpha1.AnnotationResume, "the answer to a hold, on the StorageCluster", "people", "when it is carried out"},
+			{v1alpha1.AnnotationCanary, "that volumes are to be tried anew, on the StorageCluster; each value counts once",
+				"people", "when people take it away"},
 			{v1alpha1.AnnotationMaintenance, "that a node will be down, on the Node", "people",
 				"when people take it away"},
 		}},
@@ -175,6 +177,8 @@ func statusItems() []Item {
 			"when they have left"},
 		{"pools.ready, pools.wanted", "whether disks are worth a look", whole, "never"},
 		{"volumes", "that LINSTOR may have volumes, although it does not answer", whole, "never"},
+		{"canary", "which volumes were tried, and how far a try is: it is noted before its claim is made, and before that " +
+			"goes", whole, "with the StorageClass, or with spec.volumes.canary: Off"},
 		{"upgrade", "how far an upgrade was", whole, "with the upgrade"},
 		{"firstReady", "that the cluster was Ready once", whole, "never"},
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -90,6 +91,9 @@ func fullClass() *volumespec.StorageClassSpec {
 			"property.linstor.csi.linbit.com/DrbdOptions/auto-quorum": "suspend-io"}}
 }
 
+// named is a StorageClass of which only the name is given.
+func named(name string) *volumespec.StorageClassSpec { return &volumespec.StorageClassSpec{Name: name} }
+
 // goldens are all objects, by the name of their file.
 func goldens() map[string]client.Object {
 	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
@@ -116,12 +120,16 @@ func goldens() map[string]client.Object {
 		"controller-config-full":  resources.ControllerConfig(full, access),
 		"controller-service":      resources.ControllerService(plain),
 		"csi-driver":              resources.CSIDriver(plain),
-		"storage-class":           resources.StorageClass(plain, &volumespec.StorageClassSpec{Name: "replicated"}, false),
+		"storage-class":           resources.StorageClass(plain, named("replicated"), false),
 		"storage-class-full":      resources.StorageClass(full, fullClass(), true),
 		"csi-controller":          resources.DriverController(plain, true, false),
 		"csi-controller-full":     resources.DriverController(full, false, true),
 		"snapshot-class":          resources.SnapshotClass(plain, true),
 		"snapshot-class-full":     resources.SnapshotClass(full, false),
+		"canary-claim":            canary.Claim(plain, resources.StorageClass(plain, named("fast"), true)),
+		"canary-claim-xfs":        canary.Claim(full, resources.StorageClass(full, fullClass(), true)),
+		"canary-pod":              canary.Pod(plain, "fast"),
+		"canary-pod-full":         canary.Pod(full, "fast"),
 		"csi-node":                resources.DriverNode(plain, generic),
 		"csi-node-full":           resources.DriverNode(full, platform.ProfileOf(v1alpha1.PlatformMicroK8s)),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),

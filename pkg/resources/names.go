@@ -119,6 +119,9 @@ func (p Params) pullSecrets() []corev1.LocalObjectReference {
 	return out
 }
 
+// Labels are what all objects of a component carry.
+func Labels(cluster, component string) map[string]string { return labels(cluster, component) }
+
 func labels(cluster, component string) map[string]string {
 	return map[string]string{
 		"app.kubernetes.io/name":       "linstor",

@@ -80,8 +80,12 @@ func TestOperatorRights(t *testing.T) {
 			"storage.linstor.dev/storageclusters: list,watch,patch",
 		},
 		v1alpha1.WorkloadNamespace: {
-			"/configmaps: " + all, "/pods: list,watch,delete", "/secrets: " + all, "/services: " + all,
+			"/configmaps: " + all, "/events: list", "/persistentvolumeclaims: " + all, "/pods: " + all, "/secrets: " + all,
+			"/services: " + all,
 			"apps/controllerrevisions: " + all, "apps/daemonsets: " + all, "apps/deployments: " + all,
+			"monitoring.coreos.com/podmonitors: get,list,create,patch,delete",
+			"monitoring.coreos.com/prometheusrules: get,list,create,patch,delete",
+			"monitoring.coreos.com/servicemonitors: get,list,create,patch,delete",
 		},
 		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
 		"default":                  {"events.k8s.io/events: create,patch"},

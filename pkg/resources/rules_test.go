@@ -203,7 +203,7 @@ func TestOneController(t *testing.T) {
 // TestCredentialsStayInSecrets looks for the password and its user everywhere but in the Secret.
 func TestCredentialsStayInSecrets(t *testing.T) {
 	p := params(fullSpec())
-	access := connection.Settings{URL: connection.URL(&p.Spec.Database), User: "canary-user", Password: "canary-password"}
+	access := connection.Settings{URL: connection.URL(&p.Spec.Database), User: "tracer-user", Password: "tracer-password"}
 	if _, ok := resources.ControllerConfig(p, access).(*corev1.Secret); !ok {
 		t.Fatal("configuration with credentials is not a Secret")
 	}
@@ -215,7 +215,7 @@ func TestCredentialsStayInSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if bytes.Contains(text, []byte("canary")) || strings.Contains(string(text), "password: example") {
+		if bytes.Contains(text, []byte("tracer")) || strings.Contains(string(text), "password: example") {
 			t.Errorf("%s holds credentials", name)
 		}
 	}

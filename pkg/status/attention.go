@@ -98,7 +98,7 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
 	case full != nil && full.Status == metav1.ConditionTrue:
 		return notice{short: full.Message}
 	}
-	later := cmp.Or(classNotice(st), leavingNotice(n, retained), notice{rollout.Short, rollout.Message})
+	later := cmp.Or(canaryNotice(st), classNotice(st), leavingNotice(n, retained), notice{rollout.Short, rollout.Message})
 	if later.short == "" && s.Cluster.Spec.Suspend {
 		later.short = "suspended"
 		if s.SpecPending() {

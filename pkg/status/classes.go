@@ -6,6 +6,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -60,4 +61,28 @@ func sumUpClasses(all []*cluster.StorageClass) (reason string, bad, notes []stri
 		}
 	}
 	return reason, bad, notes, wanted
+}
+
+// monitoringReady is the condition MonitoringReady. The objects are looked at now and then; between, what was seen
+// last stays.
+func monitoringReady(in Input) verdict {
+	s := in.Snapshot
+	if s.Target == nil {
+		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+	}
+	if why := in.Failures.Aside(conditions.MonitoringReady); why != "" {
+		return no(monitoring.ReasonRefused, why)
+	}
+	switch j := monitoring.Judge(&s.Facts); j.State {
+	case cluster.Satisfied:
+		return yes(j.Reason, j.Message)
+	case cluster.Unknown:
+		if before := written(s, conditions.MonitoringReady); before.status != "" &&
+			before.reason != conditions.ReasonNotChecked && before.reason != conditions.ReasonObservationFailed {
+			return before
+		}
+		return unknown(j.Reason, j.Message)
+	default:
+		return no(j.Reason, j.Message)
+	}
 }

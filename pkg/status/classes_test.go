@@ -1,6 +1,7 @@
 package status
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -11,8 +12,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 )
 
 func TestClassesReady(t *testing.T) {
@@ -66,4 +71,33 @@ func TestClassesReady(t *testing.T) {
 			t.Errorf("what was said last is gone: %+v", v)
 		}
 	})
+}
+
+// TestMonitoringReady: what was seen last stays between two looks, and what Kubernetes refuses is told.
+func TestMonitoringReady(t *testing.T) {
+	s := judged(t, v1alpha1.PhaseReady, 2)
+	if v := monitoringReady(Input{Snapshot: s}); v.status != metav1.ConditionUnknown {
+		t.Errorf("before the first look: %+v", v)
+	}
+	s.Kube.Optional = optional.APIs{optional.Monitoring: monitors.Kinds()}
+	s.Kube.Monitors, s.Kube.MonitorsKnown = monitors.Objects(s.Cluster.Name, &s.Cluster.Spec.Monitoring), true
+	v := monitoringReady(Input{Snapshot: s})
+	if v.status != metav1.ConditionTrue || v.reason != conditions.ReasonAsExpected {
+		t.Errorf("all is there: %+v", v)
+	}
+	v.set(&s.Cluster.Status, conditions.MonitoringReady, 1, begin)
+	s.Kube.MonitorsKnown = false
+	if again := monitoringReady(Input{Snapshot: s}); again != v {
+		t.Errorf("between two looks: %+v, want %+v", again, v)
+	}
+	in := &step.Input{Failures: &step.Failures{}}
+	in.FailedAside(conditions.MonitoringReady, errors.New("a webhook refuses it"))
+	if v := monitoringReady(Input{Snapshot: s, Failures: in.Failures}); v.status != metav1.ConditionFalse ||
+		v.reason != monitoring.ReasonRefused || v.message != "a webhook refuses it" {
+		t.Errorf("refused: %+v", v)
+	}
+	s.Target = nil
+	if v := monitoringReady(Input{Snapshot: s}); v.reason != conditions.ReasonNotChecked {
+		t.Errorf("before the spec is accepted: %+v", v)
+	}
 }

@@ -46,10 +46,12 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.VolumesHealthy:            volumesHealthy(s),
 		conditions.StorageClassesReady:       classesReady(s),
 		conditions.SnapshotsReady:            snapshotsReady(s),
+		conditions.MonitoringReady:           monitoringReady(in),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)
 	}
+	verdicts[conditions.CanaryPassed] = canaryPassed(st, s)
 	for _, kind := range conditions.Types() {
 		verdicts[kind].set(st, kind, s.Cluster.Generation, s.Now)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -58,6 +59,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 	projectModule(st, s)
 	projectVolumes(st, s)
 	projectUpgrade(st, in)
+	st.Canary = canary.Status(s, in.Released)
 	projectProgress(st, in)
 	if st.FirstReady == nil && s.WasReady() {
 		st.FirstReady = &metav1.Time{Time: s.Now} // the status is from before this was noted
@@ -261,6 +263,11 @@ func (b budget) apply(st *v1alpha1.StorageClusterStatus) {
 	if h := st.Hold; h != nil {
 		h.Message = truncateBytes(h.Message, b.text)
 		b.shorten(h)
+	}
+	if c := st.Canary; c != nil {
+		for i := range c.Classes {
+			c.Classes[i].Message = truncateBytes(c.Classes[i].Message, b.text)
+		}
 	}
 	st.Message = truncateBytes(st.Message, b.text)
 }

@@ -38,7 +38,8 @@ func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
 		"SatellitesReady": "Unknown",
 		"NodesRegistered": "Unknown", "StoragePoolsReady": "Unknown", "MassFailure": "Unknown", "PoolsNearlyFull": "Unknown",
 		"VolumesHealthy": "Unknown", "VolumeDriverReady": "Unknown", "StorageClassesReady": "Unknown",
-		"SnapshotsReady": "Unknown",
+		"SnapshotsReady": "Unknown", "CanaryPassed": "Unknown",
+		"MonitoringReady": "Unknown",
 	}
 	got := map[string]metav1.ConditionStatus{}
 	for i, c := range st.Conditions {

@@ -74,7 +74,7 @@ func lookAtObjects(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]
 		"CSIDriver": &storagev1.CSIDriverList{}, "StorageClass": &storagev1.StorageClassList{},
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
 		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
-		"ControllerRevision": &appsv1.ControllerRevisionList{},
+		"ControllerRevision": &appsv1.ControllerRevisionList{}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaimList{},
 	} {
 		err := e.Client().List(e.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace),
 			client.HasLabels{v1alpha1.LabelCluster})
@@ -180,7 +180,7 @@ func plain(o any) map[string]any {
 var unequal = []string{
 	"uid", "uuid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink",
 	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress",
-	"updated", "history", "target",
+	"updated", "history", "target", "passed", "request", v1alpha1.AnnotationCanary,
 	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }

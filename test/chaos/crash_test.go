@@ -21,7 +21,7 @@ import (
 // deleted more often than there.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	for _, s := range scenarios() {
+	for _, s := range append(scenarios(), canaryScenario()) {
 		every := bounded[s.name]
 		switch {
 		case full() && s.slow:
@@ -53,7 +53,7 @@ func TestCrash(t *testing.T) {
 
 // bounded says which scenarios run in every test run, and at which of their writes the operator dies: every n-th, in
 // one of the three ways.
-var bounded = map[string]int{"install": 6, "members": 5, "resume": 5}
+var bounded = map[string]int{"install": 6, "members": 5, "resume": 5, "canary": 3}
 
 // maxFailures ends a scenario: after each failure it goes on with a new cluster.
 const maxFailures = 8

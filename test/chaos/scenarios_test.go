@@ -31,6 +31,8 @@ type scenario struct {
 	nodes int
 	// slow: the operator itself waits in it, between one node and the next.
 	slow bool
+	// driver makes pods of LINSTOR's CSI driver work.
+	driver bool
 	// tune changes the harness's timing; nil for nothing.
 	tune func(*cluster.Timing)
 	// begin brings the new cluster to where the first step begins, while an operator runs; nil for nothing.
@@ -53,7 +55,11 @@ type step struct {
 // start brings up the scenario's cluster. The caller runs the operator and then calls begin, if there is one.
 func (s *scenario) start(t *testing.T) *harness.Env {
 	t.Helper()
-	e := harness.StartAlone(t, harness.Nodes(s.nodes))
+	start := harness.StartAlone
+	if s.driver {
+		start = harness.StartAloneWithDriver
+	}
+	e := start(t, harness.Nodes(s.nodes))
 	e.Lease = time.Minute // the machine may be busy, and an operator that is stopped gives it back
 	if s.tune != nil {
 		s.tune(&e.Timing)
@@ -219,7 +225,10 @@ func changeScenario() scenario {
     zfsThin: {zpool: tank}
   controller:
     properties: {Aux/example.com/a: b}
-  volumes: {driver: {mode: Managed}, storageClasses: [{name: fast, default: true}, {name: wide, replicas: 3}]}
+  volumes:
+    driver: {mode: Managed}
+    canary: "Off"
+    storageClasses: [{name: fast, default: true}, {name: wide, replicas: 3}]
   nodes:
     minReady: 2
     properties: {Aux/example.com/c: d}

@@ -124,6 +124,7 @@ nodes:
   satellite: {resources: {requests: {memory: 512Mi}, limits: {memory: 2Gi}}}
 platform: Generic
 kernelModule: {mode: Auto, signingKeySecret: mok}
+monitoring: {mode: Auto, interval: 30s, labels: {release: prometheus}}
 database: {}
 controller:
   properties: {Aux/example.com/team: storage}
@@ -146,6 +147,7 @@ storagePools:
 const driver = `
 volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
+  canary: "Off"
   topologyKeys: [example.com/zone]
   storageClasses:
   - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,
@@ -178,6 +180,9 @@ storagePools:
 // numbers do.
 var goodValues = map[string][]any{
 	"version":              {"1.35.3"},
+	"monitoring.labels":    {tree(`{release: other}`)},
+	"monitoring.labels{}":  {"other"},
+	"monitoring.interval":  {"1m"},
 	"images.registry":      {"registry.example.com:5000/other"},
 	"images.pullSecrets":   list("mirror-pull", "other-pull"),
 	"images.pullSecrets[]": {"other-pull"},
@@ -231,6 +236,7 @@ var goodValues = map[string][]any{
 	"storagePools[].devices.match[].path":           {"/dev/sdb"},
 	"database.etcd.endpoints":                       nil,
 	"database.etcd.endpoints[]":                     nil,
+	"volumes.canary":                                nil,
 	"volumes.topologyKeys": {list("example.com/rack"),
 		list("example.com/zone", "example.com/rack")},
 	"volumes.topologyKeys[]":                  {"example.com/rack"},
@@ -256,6 +262,7 @@ var noGoodValue = map[string]string{
 	"storagePools[].file.directory": "volumes live in it", "storagePools[].fileThin.directory": "volumes live in it",
 	"database.etcd.endpoints":                 "there is one etcd in the tests",
 	"database.etcd.endpoints[]":               "there is one etcd in the tests",
+	"volumes.canary":                          "no pod gets a volume in these tests",
 	"volumes.driver.kubeletDirectory":         "the kubelets of the tests look in one directory",
 	"volumes.storageClasses[].storagePools":   "Kubernetes lets it not change",
 	"volumes.storageClasses[].storagePools[]": "Kubernetes lets it not change",

@@ -22,6 +22,7 @@ version: 1.35.3
 images: {registry: quay.io/x, pullSecrets: [a]}
 volumes:
   driver: {mode: Managed, kubeletDirectory: /a}
+  canary: "Off"
   topologyKeys: [topology.kubernetes.io/zone]
   storageClasses:
   - {name: fast, storagePools: [ssd], replicas: 3, remoteAccess: ReplicasOnly, fsType: xfs, default: true,
@@ -29,6 +30,7 @@ volumes:
      parameters: {layerList: drbd luks storage}}
   snapshots: {mode: Auto, className: nightly, default: false, deletionPolicy: Retain}
 suspend: false
+monitoring: {mode: None, interval: 1m, labels: {release: prometheus}}
 platform: Generic
 deletionPolicy: Retain
 kernelModule: {mode: Auto, signingKeySecret: key}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -20,10 +21,12 @@ database: {}
 deletionPolicy: Retain
 images: {registry: quay.io/piraeusdatastore}
 kernelModule: {mode: Auto}
+monitoring: {mode: Auto, interval: 30s}
 nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}
 platform: Auto
 suspend: false
 volumes:
+  canary: Auto
   driver: {mode: Managed}
   snapshots: {mode: Auto, className: linstor-snapshots, default: true, deletionPolicy: Delete}
 `
@@ -33,23 +36,23 @@ func TestDefaults(t *testing.T) {
 		"no spec":    {"", defaults},
 		"empty spec": {"{}", defaults},
 		"empty sections": {
-			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, volumes: {driver: {}, snapshots: {}}}",
-			defaults,
+			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, monitoring: {}, " +
+				"volumes: {driver: {}, snapshots: {}}}", defaults,
 		},
 		"null sections": {
-			"{images: null, nodes: null, suspend: null, deletionPolicy: null, volumes: null}", defaults,
+			"{images: null, nodes: null, suspend: null, deletionPolicy: null, monitoring: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
+			"{images: {registry: a.example.com}, volumes: {canary: 'Off', driver: {mode: Managed, " +
 				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
-				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
-			"{images: {registry: a.example.com}, volumes: {driver: {mode: Managed, " +
+				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
+			"{images: {registry: a.example.com}, volumes: {canary: 'Off', driver: {mode: Managed, " +
 				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
-				"true, deletionPolicy: Delete, database: {kubernetes: {}}}",
+				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
@@ -92,9 +95,9 @@ func TestDefaults(t *testing.T) {
 // rest ends the text of a wanted spec with the defaults of the sections that a case does not look at.
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
-		"Auto}, platform: Auto, suspend: false, " +
-		"volumes: {driver: {mode: Managed}, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
-		"deletionPolicy: Delete}}}"
+		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
+		"volumes: {canary: Auto, driver: {mode: Managed}, snapshots: {mode: Auto, className: linstor-snapshots, " +
+		"default: true, deletionPolicy: Delete}}}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
@@ -126,9 +129,12 @@ func TestGoTypes(t *testing.T) {
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
 		Platform:     v1alpha1.PlatformAuto,
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
-		Volumes: volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
+		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto,
+			Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
 			Snapshots: volumespec.VolumeSnapshotsSpec{Mode: volumespec.SnapshotsAuto, Default: ptr.To(true),
 				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},
+		Monitoring: monitoringspec.MonitoringSpec{Mode: monitoringspec.MonitoringAuto,
+			Interval: "30s"},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
 	}

@@ -32,6 +32,8 @@ func largestSpec() string {
 		"volumes: {driver: {mode: Managed, kubeletDirectory: /" + long(254) + "}, topologyKeys: [" +
 		numbered(long(198)+"%d", 8) + "], storageClasses: [" +
 		numbered(class, 32) + "]}\n" +
+		"monitoring: {interval: 120s, labels: {" +
+		numbered(long(200)+".example.com/"+long(61)+"%d: "+long(63), 16) + "}}\n" +
 		"images: {registry: " + long(255) + ", pullSecrets: [" + numbered(long(251)+"%d", 10) + "]}\n" +
 		"nodes: {" + selector + ", " + properties + ", minReady: 100%, tolerations: [" +
 		numbered("{key: k%d, operator: Exists}", 32) +

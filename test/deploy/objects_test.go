@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -70,6 +71,8 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.CSIDriver(p),
 		resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated", MountOptions: []string{"noatime"}}, true),
 		resources.SnapshotClass(p, true),
+		canary.Claim(p, resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated"}, false)),
+		canary.Pod(p, "replicated"),
 		resources.DriverController(p, true, true),
 		resources.DriverNode(p, generic),
 		resources.DriverNode(p, talos),
@@ -96,14 +99,24 @@ func TestObjectsApply(t *testing.T) {
 						cmp.Diff(want, first))
 				}
 				again := applied(t, want)
-				// Workloads get another resourceVersion from their controllers as well, but only we change their generation.
-				if first.GetGeneration() != again.GetGeneration() ||
-					first.GetGeneration() == 0 && first.GetResourceVersion() != again.GetResourceVersion() {
+				if changed(first, again) {
 					t.Errorf("applying %T %s again changes it", o, o.GetName())
 				}
 			}
 		})
 	}
+}
+
+// changed reports whether an object was changed between two looks. Workloads get another resourceVersion from their
+// controllers as well, but only we change their generation; claims have none, and a status that changes by itself.
+func changed(first, again client.Object) bool {
+	if claim, ok := first.(*corev1.PersistentVolumeClaim); ok {
+		now, ok := again.(*corev1.PersistentVolumeClaim)
+		return !ok || !equality.Semantic.DeepEqual(claim.Spec, now.Spec) ||
+			!equality.Semantic.DeepEqual(claim.Labels, now.Labels)
+	}
+	return first.GetGeneration() != again.GetGeneration() ||
+		first.GetGeneration() == 0 && first.GetResourceVersion() != again.GetResourceVersion()
 }
 
 func applied(t *testing.T, o client.Object) client.Object {
@@ -133,6 +146,12 @@ func applied(t *testing.T, o client.Object) client.Object {
 	return out
 }
 
+// keepsPod compares what a pod is made of. Kubernetes adds tolerations of its own.
+func keepsPod(want, live corev1.PodSpec) bool {
+	want.Tolerations = nil
+	return equality.Semantic.DeepDerivative(want, live)
+}
+
 // keeps reports whether every field that the builder set has its value in the live object.
 func keeps(want, live client.Object) bool {
 	if !equality.Semantic.DeepDerivative(want.GetLabels(), live.GetLabels()) ||
@@ -140,6 +159,10 @@ func keeps(want, live client.Object) bool {
 		len(live.GetOwnerReferences()) != 0 {
 		return false
 	}
+	return keepsSpec(want, live) || keepsData(want, live)
+}
+
+func keepsSpec(want, live client.Object) bool {
 	switch want := want.(type) {
 	case *appsv1.DaemonSet:
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*appsv1.DaemonSet).Spec)
@@ -153,6 +176,17 @@ func keeps(want, live client.Object) bool {
 		return step.Matches(live.(*snapshotv1.VolumeSnapshotClass), want)
 	case *storagev1.CSIDriver:
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*storagev1.CSIDriver).Spec)
+	case *corev1.PersistentVolumeClaim:
+		return equality.Semantic.DeepDerivative(want.Spec, live.(*corev1.PersistentVolumeClaim).Spec)
+	case *corev1.Pod:
+		return keepsPod(want.Spec, live.(*corev1.Pod).Spec)
+	default:
+		return false
+	}
+}
+
+func keepsData(want, live client.Object) bool {
+	switch want := want.(type) {
 	case *corev1.ConfigMap:
 		return equality.Semantic.DeepEqual(want.Data, live.(*corev1.ConfigMap).Data)
 	case *corev1.Secret:

@@ -16,7 +16,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 )
 
 // refused reports whether an admission policy, not RBAC, said no.
@@ -75,7 +77,7 @@ func TestExpressionsHaveTypes(t *testing.T) {
 			t.Errorf("policy %s, %s: %s", p.Name, w.FieldRef, w.Warning)
 		}
 	}
-	if checked != 6 {
+	if checked != 7 {
 		t.Errorf("%d policies", checked)
 	}
 }
@@ -208,6 +210,66 @@ func TestOperatorOnDrivers(t *testing.T) {
 		if err := operator.Delete(ctx, other); !refused(err) || !strings.Contains(err.Error(), "hand it over") {
 			t.Errorf("deleting somebody else's %T: %v", other, err)
 		}
+	}
+}
+
+// canaryPod is a pod as the operator makes it to try a volume.
+func canaryPod(t *testing.T, change func(*corev1.Pod)) *corev1.Pod {
+	t.Helper()
+	release, _ := catalogue.Embedded().Release(catalogue.Embedded().Newest())
+	p := canary.Pod(resources.Params{Cluster: v1alpha1.ClusterName, Spec: &v1alpha1.StorageClusterSpec{},
+		Release: release}, "fast")
+	change(p)
+	return p
+}
+
+// TestOperatorOnPods: the operator makes no pods but those that try volumes, and deletes only its own.
+func TestOperatorOnPods(t *testing.T) {
+	ctx := t.Context()
+	for _, tc := range []struct {
+		name   string
+		change func(*corev1.Pod)
+		want   string // the refusal; "" if allowed
+	}{
+		{"as it is built", func(*corev1.Pod) {}, ""},
+		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "component=canary"},
+		{"a satellite", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentSatellite },
+			"component=canary"},
+		{"as the controller", func(p *corev1.Pod) { p.Spec.ServiceAccountName = resources.ControllerName },
+			"ServiceAccount linstor-canary"},
+		{"with a token", func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil }, "without its token"},
+		{"with a disk of the host", func(p *corev1.Pod) {
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
+		}, "without privileges"},
+		{"on the host's network", func(p *corev1.Pod) { p.Spec.HostNetwork = true }, "without privileges"},
+		{"that may gain privileges", func(p *corev1.Pod) { p.Spec.Containers[0].SecurityContext = nil },
+			"without privileges"},
+	} {
+		err := operator.Create(ctx, canaryPod(t, tc.change), client.DryRunAll)
+		switch {
+		case tc.want == "" && err != nil:
+			t.Errorf("%s: refused: %v", tc.name, err)
+		case tc.want != "" && (!refused(err) || !strings.Contains(err.Error(), tc.want)):
+			t.Errorf("%s: error is %v, want a refusal that names %q", tc.name, err, tc.want)
+		}
+	}
+	theirs := canaryPod(t, func(p *corev1.Pod) { p.Labels = nil })
+	if err := admin.Create(ctx, theirs); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = admin.Delete(context.WithoutCancel(ctx), theirs) })
+	if err := operator.Delete(ctx, theirs); !refused(err) {
+		t.Errorf("deleting somebody else's pod: %v", err)
+	}
+}
+
+// TestACanaryIsRestricted: the namespace of the operator itself, which asks for the level restricted, would admit it.
+func TestACanaryIsRestricted(t *testing.T) {
+	p := canaryPod(t, func(p *corev1.Pod) {
+		p.Namespace, p.Spec.ServiceAccountName = v1alpha1.OperatorNamespace, operatorName
+	})
+	if err := admin.Create(t.Context(), p, client.DryRunAll); err != nil {
+		t.Error(err)
 	}
 }
 

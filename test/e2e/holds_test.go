@@ -36,6 +36,7 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldStoragePoolsFailed:       holdStoragePoolsFailed,
 	v1alpha1.HoldVolumeDriverFailed:       holdVolumeDriverFailed,
 	v1alpha1.HoldForeignDriverFound:       holdForeignDriverFound,
+	v1alpha1.HoldCanaryFailed:             holdCanaryFailed,
 	v1alpha1.HoldNoMatchingNodes:          holdNoMatchingNodes,
 	v1alpha1.HoldMassFailure:              holdMassFailure,
 	v1alpha1.HoldSecureBootKeyMissing:     holdSecureBootKeyMissing,

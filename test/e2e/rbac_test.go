@@ -159,9 +159,10 @@ const walkPools = `
 // walk takes a StorageCluster through its life.
 func walk(t *testing.T) *env {
 	t.Helper()
-	e := start(t, harness.Nodes(3))
+	e := newEnv(harness.StartWithDriver(t, harness.Nodes(3)))
 	e.Apply(linstorNodesDefinition) // as an earlier LINSTOR leaves it behind
 	installSnapshots(e)
+	e.Apply(monitorDefinitions())
 	e.Sim.World().Machine("n3").SetSignature("S4EV3", "ext4")
 	e.Run()
 	e.Apply(harness.Manifest(walkPools))

@@ -28,6 +28,8 @@ type sample struct {
 	machine func(i int, n *simcluster.NodeSpec)
 	// prepare changes the manifest where it names what is the reader's own, and makes what has to be there before.
 	prepare func(e *env, manifest string) string
+	// volumes is true if it has StorageClasses, of each of which a volume is tried.
+	volumes bool
 	// pools are what each node has in the end: "name provider backing" in order.
 	pools map[string][]string
 	check func(e *env)
@@ -45,7 +47,7 @@ func withVolumeGroup(_ int, n *simcluster.NodeSpec) {
 
 func samples() map[string]sample {
 	return map[string]sample{
-		"storagecluster.yaml":   {machine: withVolumeGroup, pools: onAll("ssd LVM_THIN vg_ssd/thin")},
+		"storagecluster.yaml":   {machine: withVolumeGroup, pools: onAll("ssd LVM_THIN vg_ssd/thin"), volumes: true},
 		"file.yaml":             {pools: onAll("file FILE_THIN /var/lib/linstor-pools/thin")},
 		"lvm-thin-devices.yaml": {pools: onAll("ssd LVM_THIN vg_ssd/thin")},
 		"zfs.yaml": {
@@ -113,7 +115,11 @@ func (s sample) run(t *testing.T, manifest string) {
 			s.machine(i, &ns[i])
 		}
 	}
-	e := start(t, ns)
+	begin := harness.Start
+	if s.volumes {
+		begin = harness.StartWithDriver
+	}
+	e := newEnv(begin(t, ns))
 	e.Timing.Straggler = time.Minute // Ready is of all nodes
 	if s.prepare != nil {
 		manifest = s.prepare(e, manifest)

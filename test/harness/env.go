@@ -162,6 +162,12 @@ func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 func StartWithDriver(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
 	t.Parallel()
+	return StartAloneWithDriver(t, ns)
+}
+
+// StartAloneWithDriver is StartWithDriver for a test that runs beside others already, or must not.
+func StartAloneWithDriver(t *testing.T, ns []simcluster.NodeSpec) *Env {
+	t.Helper()
 	return startWith(t, simcluster.Options{Nodes: ns, VolumeDriver: true})
 }
 

@@ -29,7 +29,7 @@ func (a *Administrator) Owned() []string {
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
 		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
 		"ControllerRevision": &appsv1.ControllerRevisionList{}, "CSIDriver": &storagev1.CSIDriverList{},
-		"StorageClass": &storagev1.StorageClassList{},
+		"StorageClass": &storagev1.StorageClassList{}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaimList{},
 	} {
 		for _, o := range a.Objects(list) {
 			name := o.Name

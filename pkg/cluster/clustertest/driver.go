@@ -21,7 +21,7 @@ func RunDriver(w *World) {
 	w.Accept()
 	p := w.Snapshot().SatelliteParams()
 	controller := resources.DriverController(p, true, false)
-	controller.Status.AvailableReplicas = 1
+	controller.Status.AvailableReplicas, controller.Status.UpdatedReplicas = 1, 1
 	w.Kube.Deployments[controller.Name] = controller
 	nodes := resources.DriverNode(p, platform.ProfileOf(v1alpha1.PlatformGeneric))
 	w.Kube.DaemonSets[nodes.Name] = nodes
@@ -34,14 +34,16 @@ func RunDriver(w *World) {
 
 // Volumes are the PersistentVolumes of the view, and those that came since.
 func (f *fakeLive) Volumes(context.Context, string) (map[string]string, error) {
-	all := maps.Clone(f.NewVolumes)
-	if all == nil {
-		all = map[string]string{}
-	}
-	for _, name := range f.Kube.Driver.VolumeNames {
+	return withSeen(f.NewVolumes, f.Kube.Driver.Volumes), nil
+}
+
+func withSeen(fresh map[string]string, seen cluster.Used) map[string]string {
+	all := map[string]string{}
+	maps.Copy(all, fresh)
+	for _, name := range seen.Names {
 		all[name] = ""
 	}
-	return all, nil
+	return all
 }
 
 // ServeSnapshots lets Kubernetes serve the API of snapshots.
@@ -66,12 +68,5 @@ func RunSnapshotter(w *World) {
 
 // SnapshotContents are the VolumeSnapshotContents of the view, and those that came since.
 func (f *fakeLive) SnapshotContents(context.Context, string) (map[string]string, error) {
-	all := maps.Clone(f.NewContents)
-	if all == nil {
-		all = map[string]string{}
-	}
-	for _, name := range f.Kube.Driver.Snapshots.Names {
-		all[name] = ""
-	}
-	return all, nil
+	return withSeen(f.NewContents, f.Kube.Driver.Snapshots), nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -83,6 +84,7 @@ func NewWorld(t testing.TB, n int) *World {
 				Spec: &v1alpha1.StorageClusterSpec{}}})).Set,
 		}},
 	}
+	w.Kube.Optional = optional.APIs{optional.Monitoring: nil}
 	for i := 1; i <= n; i++ {
 		w.Kube.Nodes = append(w.Kube.Nodes, NewNode(fmt.Sprintf("n%02d", i)))
 	}

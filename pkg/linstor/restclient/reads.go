@@ -125,6 +125,9 @@ func (c *client) View(ctx context.Context, want linstor.ViewOptions) (*linstor.V
 			return
 		})
 	}
+	if v.Sought = want.Volumes; len(v.Sought) > 0 {
+		required = append(required, func() (err error) { v.Found, err = c.definitions(ctx, v.Sought); return })
+	}
 	errs := make([]error, len(required))
 	var wg sync.WaitGroup
 	for i, look := range required {
@@ -254,16 +257,28 @@ func (c *client) devices(ctx context.Context) (map[string][]linstor.Device, erro
 	return devices, nil
 }
 
+// definitions are those of the resource definitions that are there.
+func (c *client) definitions(ctx context.Context, names []string) ([]string, error) {
+	o := read("volume_find", "look for volumes")
+	o.objects, o.query = names, url.Values{"resource_definitions": names}
+	found, err := list(ctx, c, o, path("resource-definitions"), definitionName)
+	// The filter is LINSTOR's; a server that does not know it answers with all.
+	return slices.DeleteFunc(found, func(name string) bool { return !slices.Contains(names, name) }), err
+}
+
+// wireDefinition is what is read of a resource definition.
+type wireDefinition struct {
+	Name string `json:"name"`
+}
+
+func definitionName(w *wireDefinition) (string, error) { return w.Name, nil }
+
 // volumes counts the resource definitions and names the first. A cluster with few needs one short request; with many,
 // a second one counts them without listing them.
 func (c *client) volumes(ctx context.Context) (int, []string, error) {
 	o := read("volume_list", "list volumes")
 	o.query = url.Values{"limit": {strconv.Itoa(maxVolumeNames + 1)}, "offset": {"0"}}
-	names, err := list(ctx, c, o, path("resource-definitions"), func(w *struct {
-		Name string `json:"name"`
-	}) (string, error) {
-		return w.Name, nil
-	})
+	names, err := list(ctx, c, o, path("resource-definitions"), definitionName)
 	if err != nil || len(names) <= maxVolumeNames {
 		return len(names), names, err
 	}

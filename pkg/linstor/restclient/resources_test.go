@@ -92,6 +92,21 @@ func TestResources(t *testing.T) {
 	}
 }
 
+// TestVolumesAreSought: of those that nobody has sought it is not known whether they are gone.
+func TestVolumesAreSought(t *testing.T) {
+	s := newStage(t)
+	s.controller()
+	s.satellite()
+	s.must(s.CreateNode(t.Context(), n1))
+	s.must(s.CreatePool(t.Context(), thin))
+	s.must(s.world.Volumes().Create("pvc-1", 1<<20, "ssd", "n1"))
+	v, err := s.View(t.Context(), linstor.ViewOptions{Volumes: []string{"pvc-1", "pvc-9"}})
+	s.must(err)
+	if v.Gone("pvc-1") || !v.Gone("pvc-9") || v.Gone("pvc-2") {
+		t.Errorf("sought %v, found %v", v.Sought, v.Found)
+	}
+}
+
 func TestEvacuateAndLose(t *testing.T) {
 	s := newStage(t)
 	s.controller()

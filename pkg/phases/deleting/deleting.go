@@ -3,6 +3,7 @@
 package deleting
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -45,7 +47,8 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 		}
 		in.AnswerKept = true
 	}
-	if err := s.ClaimErr; err != nil {
+	tried, err := canary.Remove(ctx, in)
+	if err := cmp.Or(s.ClaimErr, err); err != nil {
 		return step.Fail(err)
 	}
 	claim, _ := s.Claim()
@@ -55,7 +58,7 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 			return o
 		}
 	}
-	if o, ends := h.driven(ctx, in, claim); ends {
+	if o, ends := h.driven(ctx, in, claim, tried); ends {
 		return o
 	}
 	// What was begun before must not make a pool or change a node behind the deletion's back.
@@ -139,9 +142,11 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 	}
 }
 
-// driven keeps the cluster running while PersistentVolumes or snapshots need the CSI driver. LINSTOR has no volumes
-// then, but only the driver can take leave of what Kubernetes still has of them.
-func (h Handler) driven(ctx context.Context, in *step.Input, claim resources.ClaimData) (o step.Outcome, ends bool) {
+// driven keeps the cluster running while PersistentVolumes, snapshots, or what is left of volumes that were tried need
+// the CSI driver. LINSTOR has no volumes then, but only the driver can take leave of what Kubernetes still has of
+// them.
+func (h Handler) driven(ctx context.Context, in *step.Input, claim resources.ClaimData,
+	tried string) (o step.Outcome, ends bool) {
 	if claim.RemoveUnverified {
 		return step.Outcome{}, false
 	}
@@ -149,6 +154,9 @@ func (h Handler) driven(ctx context.Context, in *step.Input, claim resources.Cla
 	switch {
 	case err != nil:
 		return step.Fail(err), true
+	case tried != "":
+		message := tried + " of a volume that was tried is being removed" + h.keepRunning(ctx, in)
+		return step.Wait(conditions.ReasonVolumesExist, message, in.Snapshot.Timing.PollWorking), true
 	case needs == "":
 		return step.Outcome{}, false
 	}

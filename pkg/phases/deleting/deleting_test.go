@@ -12,13 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 )
 
 // remove plays the API server: what was deleted goes, with its pods, and a claim that was written is there.
@@ -134,6 +137,24 @@ func TestTheDriverGoesFirst(t *testing.T) {
 	}
 }
 
+// TestWhatTriedAVolumeGoesFirst, and the driver that its volume needs waits for it, unless a human waits no longer.
+func TestWhatTriedAVolumeGoesFirst(t *testing.T) {
+	for waived, why := range map[bool]string{false: "VolumesExist", true: "RemovingWorkloads"} {
+		w := clustertest.DeletedWorld(t, 2)
+		clustertest.RunClasses(w, volumespec.StorageClassSpec{Name: "fast"})
+		clustertest.PutCanary(w, "fast", "", corev1.PodPending)
+		w.Claim(func(c *resources.ClaimData) { c.RemoveUnverified = waived })
+		in, r := w.Input()
+		if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != why {
+			t.Errorf("waived %t: %s %s (%s)", waived, o.Kind, o.Reason, o.Message)
+		}
+		want := []string{"delete Pod/linstor-canary-fast", "delete PersistentVolumeClaim/linstor-canary-fast"}
+		if d := cmp.Diff(want, r.Calls[:2]); d != "" || slices.Contains(r.Calls, "delete StorageClass/fast") != waived {
+			t.Errorf("waived %t: calls %v", waived, r.Calls)
+		}
+	}
+}
+
 func TestNothingGoesWhileVolumesMayExist(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
@@ -233,7 +254,8 @@ func TestDeletionLeavesAClaimThatSomebodyMade(t *testing.T) {
 	w := clustertest.DeletedWorld(t, 1)
 	w.Cluster.Spec.DeletionPolicy = v1alpha1.DeletionDelete
 	claim := w.Kube.ConfigMaps[resources.ClaimName]
-	w.Kube, w.Linstor = cluster.Kube{ConfigMaps: map[string]*corev1.ConfigMap{claim.Name: claim}}, cluster.Linstor{}
+	w.Kube = cluster.Kube{ConfigMaps: map[string]*corev1.ConfigMap{claim.Name: claim}, Optional: w.Kube.Optional}
+	w.Linstor = cluster.Linstor{}
 	claim.Labels = nil
 	in, r := w.Input()
 	if o := phases.Decide(t.Context(), in); o.Kind != step.KindDone || len(r.Calls) > 0 {
@@ -339,5 +361,22 @@ func TestDeletionTakesLabelsOffTheOthers(t *testing.T) {
 	err := deleting.RemoveLabels(t.Context(), in)
 	if err == nil || !strings.Contains(err.Error(), "node n01") || len(r.Calls) != 3 {
 		t.Errorf("%v, calls %v", err, r.Calls)
+	}
+}
+
+// TestDeletionTakesWhatPrometheusOperatorWasGiven: objects of ours go first, and what cannot be looked at is waited
+// for.
+func TestDeletionTakesWhatPrometheusOperatorWasGiven(t *testing.T) {
+	w := clustertest.DeletedWorld(t, 1)
+	w.Kube.Optional = optional.APIs{optional.Monitoring: monitors.Kinds()}
+	in, r := w.Input()
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || len(r.Calls) > 0 {
+		t.Errorf("%s %s: %v, although nobody looked", o.Kind, o.Message, r.Calls)
+	}
+	w.Kube.Monitors, w.Kube.MonitorsKnown = monitors.Objects(w.Cluster.Name, &w.Cluster.Spec.Monitoring)[3:], true
+	in, r = w.Input()
+	phases.Decide(t.Context(), in)
+	if diff := cmp.Diff([]string{"delete Unstructured/storagecluster"}, r.Calls); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }

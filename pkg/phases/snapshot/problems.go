@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
@@ -215,6 +216,9 @@ func judgeHealth(s *cluster.Snapshot) cluster.Health {
 	})
 	if bad > 0 {
 		return ill(conditions.ReasonNodesMissing, s.MissingMembers())
+	}
+	if e := s.Evidence[fsm.Canary]; e.Reason == canary.ReasonFailed && e.OK() {
+		return ill(e.Reason, e.Message)
 	}
 	return cluster.Health{Reason: conditions.ReasonAsExpected, Message: s.OnlineMessage()}
 }

@@ -116,7 +116,7 @@ func Fields() []Field {
 		{"database.etcd.endpoints[]", rolling, database, "the controller is restarted; they must be the same etcd"},
 		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
 	}
-	fields = append(fields, volumeFields()...)
+	fields = append(append(fields, monitoringFields()...), volumeFields()...)
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
@@ -135,21 +135,32 @@ func Fields() []Field {
 	return fields
 }
 
+// monitoringFields are those about Prometheus Operator, for which nothing waits.
+func monitoringFields() []Field {
+	return []Field{
+		{"monitoring.mode", ClassImmediate, nil, "objects for Prometheus Operator are made, or removed"},
+		{"monitoring.labels", ClassImmediate, nil, "these objects get other labels"},
+		{"monitoring.interval", ClassImmediate, nil, "Prometheus scrapes more or less often"},
+	}
+}
+
 // volumeFields are those about the CSI driver and its StorageClasses.
 func volumeFields() []Field {
-	driver := states(fsm.VolumeDriver)
+	driver, classes := states(fsm.VolumeDriver), states(fsm.VolumeDriver, fsm.Canary)
 	fields := []Field{
-		{"volumes.driver.mode", ClassAtNextAssess, driver,
+		{"volumes.canary", ClassAtNextAssess, states(fsm.Canary),
+			"volumes are tried from now on, or not any more; what is left of a try goes"},
+		{"volumes.driver.mode", ClassAtNextAssess, classes,
 			"the CSI driver is started, or removed once no PersistentVolume needs it"},
 		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes are restarted"},
 		{"volumes.topologyKeys[]", ClassRolling, states(fsm.NodeRegistration, fsm.VolumeDriver),
 			"nodes get the labels as properties in LINSTOR; the CSI driver's pods on the nodes are restarted"},
-		{"volumes.storageClasses[].name", ClassAtNextAssess, driver, "an entry more is a new StorageClass; that of an " +
+		{"volumes.storageClasses[].name", ClassAtNextAssess, classes, "an entry more is a new StorageClass; that of an " +
 			"entry less goes once no PersistentVolume is of it"},
-		{"volumes.storageClasses[].default", ClassAtNextAssess, driver, "the StorageClass becomes the default, unless " +
+		{"volumes.storageClasses[].default", ClassAtNextAssess, classes, "the StorageClass becomes the default, unless " +
 			"another one is, or is it no longer"},
-		{"volumes.storageClasses[].allowVolumeExpansion", ClassAtNextAssess, driver, "claims may grow, or not any more"},
-		{"volumes.storageClasses[].mountOptions[]", ClassAtNextAssess, driver, "new volumes are mounted with them"},
+		{"volumes.storageClasses[].allowVolumeExpansion", ClassAtNextAssess, classes, "claims may grow, or not any more"},
+		{"volumes.storageClasses[].mountOptions[]", ClassAtNextAssess, classes, "new volumes are mounted with them"},
 	}
 	fields = append(fields, snapshotFields(driver)...)
 	for _, fixed := range []string{"storagePools[]", "replicas", "remoteAccess", "fsType", "reclaimPolicy",

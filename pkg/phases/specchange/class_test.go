@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -90,6 +91,8 @@ func set(t *testing.T, v reflect.Value) {
 		*x = v1alpha1.ResourceAmounts{corev1.ResourceCPU: resource.MustParse("1")}
 	case *map[string]volumespec.ParameterValue:
 		*x = map[string]volumespec.ParameterValue{"k": "v"}
+	case *map[string]monitoringspec.LabelValue:
+		*x = map[string]monitoringspec.LabelValue{"k": "v"}
 	case *map[string]string:
 		*x = map[string]string{"k": "v"}
 	default:

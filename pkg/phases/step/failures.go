@@ -16,11 +16,13 @@ const (
 	ReasonNotRestarted = "SatelliteNotRestarted"
 )
 
-// Failures are the writes about single nodes that failed in one reconcile. They stop nothing else: a policy that
-// refuses the patch of one Node must not keep the others from being registered or watched. The status shows them.
+// Failures are the writes about single nodes that failed in one reconcile, and those that nothing waits for. They stop
+// nothing else: a policy that refuses the patch of one Node must not keep the others from being registered or watched.
+// The status shows them.
 type Failures struct {
-	mu   sync.Mutex
-	list []nodeFailure
+	mu    sync.Mutex
+	list  []nodeFailure
+	aside map[string]string
 }
 
 type nodeFailure struct {
@@ -54,4 +56,27 @@ func (in *Input) FailedOn(node, reason string, err error) error {
 			nodeFailure{node, cluster.Problem{Reason: reason, Message: text.OneLine(err.Error())}})
 	}
 	return nil
+}
+
+// FailedAside keeps a failure of what nothing waits for. It is told in a condition, and is no failure of the step.
+func (in *Input) FailedAside(condition string, err error) {
+	if in.Failures == nil {
+		return
+	}
+	in.Failures.mu.Lock()
+	defer in.Failures.mu.Unlock()
+	if in.Failures.aside == nil {
+		in.Failures.aside = map[string]string{}
+	}
+	in.Failures.aside[condition] = text.OneLine(err.Error())
+}
+
+// Aside is what failed aside and is told in a condition; "" if nothing did. It may be called on nil.
+func (f *Failures) Aside(condition string) string {
+	if f == nil {
+		return ""
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.aside[condition]
 }

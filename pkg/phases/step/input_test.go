@@ -169,7 +169,7 @@ func TestDeletionEndsWhenTheAPIServerHasNothingLeft(t *testing.T) {
 		t.Run(tc.kind+" "+string(tc.policy)+" "+tc.cached, func(t *testing.T) {
 			w := clustertest.DeletedWorld(t, 1)
 			w.Cluster.Spec.DeletionPolicy = tc.policy
-			w.Kube = cluster.Kube{}
+			w.Kube = cluster.Kube{Optional: w.Kube.Optional}
 			w.Linstor = cluster.Linstor{}
 			if tc.cached != "" {
 				claim := resources.Claim(w.Cluster.Name, resources.ClaimData{Backend: "k8s", ReleasedBy: "earlier"})

@@ -84,7 +84,7 @@ func ours(s *cluster.Snapshot, c *storagev1.StorageClass) bool {
 
 // judgeEntry compares a StorageClass with its entry.
 func judgeEntry(s *cluster.Snapshot, c *cluster.StorageClass) {
-	volumes := s.Kube.Driver.ByClass[c.Name]
+	volumes := s.Kube.Driver.Volumes.ByClass[c.Name]
 	switch {
 	case c.Live == nil:
 		c.Do = cluster.ClassApply
@@ -115,7 +115,7 @@ func inUse(name string, volumes int) string {
 // leftOver is a StorageClass whose entry was removed.
 func leftOver(s *cluster.Snapshot, live *storagev1.StorageClass) *cluster.StorageClass {
 	c := &cluster.StorageClass{Name: live.Name, Live: live, Do: cluster.ClassRemove}
-	if n := s.Kube.Driver.ByClass[live.Name]; n > 0 {
+	if n := s.Kube.Driver.Volumes.ByClass[live.Name]; n > 0 {
 		c.Do = cluster.ClassLeave
 		c.Note = fmt.Sprintf("StorageClass %s stays although the spec has it no more, because %s of it", live.Name,
 			text.Amount(n, "PersistentVolume is", "PersistentVolumes are"))
@@ -185,7 +185,7 @@ func exchange(ctx context.Context, in *step.Input, c *cluster.StorageClass) erro
 func Refuse(s *cluster.Snapshot, spec *volumespec.VolumesSpec, p resources.Params) string {
 	for i := range spec.StorageClasses {
 		e := &spec.StorageClasses[i]
-		live, n := s.Kube.Driver.Classes[e.Name], s.Kube.Driver.ByClass[e.Name]
+		live, n := s.Kube.Driver.Classes[e.Name], s.Kube.Driver.Volumes.ByClass[e.Name]
 		if live != nil && n > 0 && ours(s, live) && resources.ClassFixedDiffers(live, resources.StorageClass(p, e, false)) {
 			return fmt.Sprintf("spec.volumes.storageClasses[%s]: %s", e.Name, inUse(e.Name, n))
 		}

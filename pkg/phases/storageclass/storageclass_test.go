@@ -24,7 +24,7 @@ func worldWith(t *testing.T, entries ...volumespec.StorageClassSpec) *clustertes
 	w := clustertest.NewWorld(t, 3)
 	clustertest.RunDriver(w)
 	ask(w, entries...)
-	w.Kube.Driver.ByClass = map[string]int{}
+	w.Kube.Driver.Volumes.ByClass = map[string]int{}
 	w.Kube.Driver.Classes = map[string]*storagev1.StorageClass{}
 	for i := range entries {
 		w.Kube.Driver.Classes[entries[i].Name] = build(w, &entries[i])
@@ -84,11 +84,11 @@ func TestClasses(t *testing.T) {
 			storageclass.ReasonMaking, "", []string{remove, apply}},
 		{"other parameters, a volume made just now", three, func(w *clustertest.World) {
 			w.Kube.Driver.Classes["fast"] = build(w, &fast)
-			w.Kube.Driver.VolumeNames = []string{"other"}
+			w.Kube.Driver.Volumes.Names = []string{"other"}
 		}, storageclass.ReasonMaking, "", nil},
 		{"other parameters, in use", three, func(w *clustertest.World) {
 			w.Kube.Driver.Classes["fast"] = build(w, &fast)
-			w.Kube.Driver.ByClass["fast"] = 2
+			w.Kube.Driver.Volumes.ByClass["fast"] = 2
 		}, storageclass.ReasonInUse, "2 PersistentVolumes are of it", nil},
 		{"somebody else's", fast, func(w *clustertest.World) { w.Kube.Driver.Classes["fast"] = somebodys("fast", false) },
 			storageclass.ReasonForeign, "storage.linstor.dev/cluster=linstor", nil},
@@ -134,7 +134,7 @@ func TestAClassWithoutAnEntry(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			w := worldWith(t, volumespec.StorageClassSpec{Name: "fast"})
 			w.Kube.Driver.Classes["theirs"] = somebodys("theirs", false)
-			w.Kube.Driver.ByClass["fast"] = tc.volumes
+			w.Kube.Driver.Volumes.ByClass["fast"] = tc.volumes
 			ask(w)
 			in, r := w.Input()
 			if n := len(in.Snapshot.Classes); n != 1 {
@@ -253,7 +253,7 @@ func TestAnEntryThatComesBack(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := worldWith(t, volumespec.StorageClassSpec{Name: "fast", Replicas: 2})
-			w.Kube.Driver.ByClass["fast"] = tc.volumes
+			w.Kube.Driver.Volumes.ByClass["fast"] = tc.volumes
 			ask(w)
 			s := w.Snapshot()
 			back := &volumespec.VolumesSpec{StorageClasses: []volumespec.StorageClassSpec{

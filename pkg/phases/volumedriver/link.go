@@ -54,8 +54,7 @@ func There(f *cluster.Facts) bool { return len(objects(f)) > 0 }
 // kept reports whether the driver runs only because volumes or snapshots need it. It is asked of each member: without
 // any, as where there never was a driver, it does not look for the objects.
 func kept(f *cluster.Facts) bool {
-	d := &f.Kube.Driver
-	return !Wanted(f) && (d.Volumes > 0 || d.Snapshots.Count > 0) && There(f)
+	return !Wanted(f) && f.Kube.Driver.InUse() && There(f)
 }
 
 // runs reports whether the driver is to be there.

@@ -28,7 +28,7 @@ const (
 func unwanted(w *clustertest.World, volumes ...string) {
 	w.Cluster.Spec.Volumes.Driver.Mode = volumespec.DriverNone
 	w.Accept()
-	w.Kube.Driver.Volumes, w.Kube.Driver.VolumeNames = len(volumes), volumes
+	w.Kube.Driver.Volumes = cluster.Used{Count: len(volumes), Names: volumes}
 }
 
 func foreign(w *clustertest.World) {

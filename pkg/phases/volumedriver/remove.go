@@ -73,7 +73,7 @@ func Needs(ctx context.Context, in *step.Input) (string, error) {
 		return "", nil
 	}
 	d := f.Kube.Driver
-	if d.Volumes == 0 && d.Snapshots.Count == 0 {
+	if !d.InUse() {
 		volumes, err := in.Live.Volumes(ctx, resources.DriverName)
 		if err != nil {
 			return "", fmt.Errorf("look for volumes before the CSI driver is removed: %w", err)
@@ -82,32 +82,24 @@ func Needs(ctx context.Context, in *step.Input) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("look for snapshots before the CSI driver is removed: %w", err)
 		}
-		d.Volumes, d.VolumeNames = len(volumes), firstOf(volumes)
-		d.Snapshots = cluster.Used{Count: len(contents), Names: firstOf(contents)}
+		d.Volumes, d.Snapshots = cluster.CountUsed(volumes), cluster.CountUsed(contents)
 	}
-	if d.Volumes == 0 && d.Snapshots.Count == 0 {
+	if !d.InUse() {
 		return "", nil
 	}
 	return "the CSI driver is needed, because " + users(&d), nil
 }
 
-// firstOf are the first few names, sorted.
-func firstOf(all map[string]string) []string {
-	names := slices.Sorted(maps.Keys(all))
-	return names[:min(len(names), cluster.MostUsers)]
-}
-
 // users says which PersistentVolumes and VolumeSnapshotContents are of the driver.
 func users(d *cluster.Driver) string {
 	var out []string
-	if n := d.Volumes; n > 0 {
-		out = append(out, fmt.Sprintf("%s of it (%s)", text.Amount(n, "PersistentVolume is", "PersistentVolumes are"),
-			text.Listed(d.VolumeNames, n)))
+	add := func(u cluster.Used, one, many string) {
+		if u.Count > 0 {
+			out = append(out, fmt.Sprintf("%s of it (%s)", text.Amount(u.Count, one, many), text.Listed(u.Names, u.Count)))
+		}
 	}
-	if n := d.Snapshots.Count; n > 0 {
-		out = append(out, fmt.Sprintf("%s of it (%s)", text.Amount(n, "VolumeSnapshotContent is",
-			"VolumeSnapshotContents are"), text.Listed(d.Snapshots.Names, n)))
-	}
+	add(d.Volumes, "PersistentVolume is", "PersistentVolumes are")
+	add(d.Snapshots, "VolumeSnapshotContent is", "VolumeSnapshotContents are")
 	return strings.Join(out, ", and ")
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -54,11 +55,42 @@ func (d storage) mountsClaims(ctx context.Context, run *podRun, pod *corev1.Pod)
 			if why := err.Error(); why != run.mountError {
 				run.mountError = why
 				d.logf("pod %s: volume %s: %v", run.key, v.Name, err)
+				d.warnOfMount(ctx, pod, err)
 			}
 			return false
 		}
 	}
 	return true
+}
+
+// mountError is the driver's error about a volume that is attached.
+type mountError struct {
+	pv  string
+	err error
+}
+
+func (e mountError) Error() string {
+	return fmt.Sprintf("MountVolume.SetUp failed for volume %q : %v", e.pv, e.err)
+}
+
+// warnOfMount makes the Event with which a kubelet says that a driver does not mount a volume. Of one that is not
+// attached yet it says nothing for two minutes.
+func (d storage) warnOfMount(ctx context.Context, pod *corev1.Pod, cause error) {
+	var failed mountError
+	if !errors.As(cause, &failed) {
+		return
+	}
+	now := metav1.Now()
+	_, err := d.client.CoreV1().Events(pod.Namespace).Create(ctx, &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: pod.Name + "."},
+		InvolvedObject: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name,
+			UID: pod.UID},
+		Type: corev1.EventTypeWarning, Reason: "FailedMount", Message: failed.Error(), Count: 1,
+		FirstTimestamp: now, LastTimestamp: now, Source: corev1.EventSource{Component: "kubelet", Host: pod.Spec.NodeName},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		d.logf("pod %s/%s: tell of a mount that failed: %v", pod.Namespace, pod.Name, err)
+	}
 }
 
 func (d storage) mountClaim(ctx context.Context, run *podRun, pod *corev1.Pod, v *corev1.Volume) error {
@@ -105,7 +137,7 @@ func (d storage) mountClaim(ctx context.Context, run *podRun, pod *corev1.Pod, v
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("mount: %w", err)
+		return mountError{pv.Name, err}
 	}
 	run.claims, run.mountError = append(run.claims, m), ""
 	return nil

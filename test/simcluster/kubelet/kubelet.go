@@ -17,6 +17,7 @@
 // writes them, see VolumeIO, and
 //
 //	linstor-csi           runs package csidriver
+//	canary                runs a script that writes to a volume and reads it back, see shell
 //	csi-provisioner, csi-attacher, csi-resizer, csi-snapshotter
 //	                      are the real programs
 package kubelet

@@ -35,6 +35,8 @@ const (
 	HoldVolumeDriverFailed HoldReason = "VolumeDriverFailed"
 	// HoldForeignDriverFound: somebody else runs LINSTOR's CSI driver.
 	HoldForeignDriverFound HoldReason = "ForeignDriverFound"
+	// HoldCanaryFailed: a volume cannot be made, attached, mounted, used or removed.
+	HoldCanaryFailed HoldReason = "CanaryFailed"
 	// HoldNoMatchingNodes: spec.nodes selects no node.
 	HoldNoMatchingNodes HoldReason = "NoMatchingNodes"
 	// HoldMassFailure: many nodes failed at once, and a deletion waits for a human to look.

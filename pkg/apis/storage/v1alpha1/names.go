@@ -25,6 +25,8 @@ const (
 	// gets no new copies, is not evicted, raises no alarm, and nothing destructive is done about it. Removing it ends the
 	// maintenance.
 	AnnotationMaintenance = Prefix + "maintenance"
+	// AnnotationCanary on the StorageCluster asks for volumes to be tried anew, once for each value that it is given.
+	AnnotationCanary = Prefix + "canary"
 	// LabelPlatform names the platform profile of a Node, in lower case; its satellite's DaemonSet selects on it.
 	LabelPlatform = Prefix + "platform"
 	// OperatorNamespace is where the operator itself runs (Pod Security level restricted).
@@ -47,4 +49,6 @@ const (
 	ComponentStorageClass = "storage-class"
 	// ComponentSnapshotClass is the VolumeSnapshotClass of the driver.
 	ComponentSnapshotClass = "volume-snapshot-class"
+	// ComponentCanary is a claim that is tried, and its pod.
+	ComponentCanary = "canary"
 )

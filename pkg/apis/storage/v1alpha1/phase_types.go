@@ -23,6 +23,8 @@ const (
 	PhaseStoragePools Phase = "StoragePools"
 	// PhaseVolumeDriver: starts the CSI driver, if spec.volumes.driver.mode is Managed.
 	PhaseVolumeDriver Phase = "VolumeDriver"
+	// PhaseCanary: tries a volume of the StorageClasses, before the cluster is Ready for the first time.
+	PhaseCanary Phase = "Canary"
 	// PhaseUpgrading: moves the cluster to another LINSTOR version; status.upgrade says how far it is.
 	PhaseUpgrading Phase = "Upgrading"
 	// PhaseReady: all that the spec asks for is there.

@@ -3,6 +3,8 @@ package v1alpha1
 import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
 // StorageClusterStatus is what the operator saw and does. It holds counts and examples, never an entry per node, and stays
@@ -70,6 +72,9 @@ type StorageClusterStatus struct {
 	// volumes counts LINSTOR's volumes (resource definitions) by how well they are; absent before the first look.
 	// +optional
 	Volumes *VolumesStatus `json:"volumes,omitempty"`
+	// canary is what came of trying volumes, if spec.volumes asks for that.
+	// +optional
+	Canary *volumespec.CanaryStatus `json:"canary,omitempty"`
 	// conditions are the contract for programs. All are present from the first write on.
 	// +optional
 	// +listType=map

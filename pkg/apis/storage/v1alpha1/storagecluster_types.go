@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -102,6 +103,11 @@ type StorageClusterSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Volumes volumespec.VolumesSpec `json:"volumes,omitzero"`
+	// monitoring says what the operator makes for Prometheus Operator. Default: monitors and alerts, where its definitions are.
+	// Example: {labels: {release: kube-prometheus-stack}}.
+	// +optional
+	// +kubebuilder:default={}
+	Monitoring monitoringspec.MonitoringSpec `json:"monitoring,omitzero"`
 	// deletionPolicy says what happens when this object is deleted. Retain removes the workloads and leaves LINSTOR's
 	// database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR, and lets the next cluster use
 	// another database. Neither removes volume groups, zpools or LINSTOR's own CustomResourceDefinitions, and neither removes

@@ -31,6 +31,10 @@ const (
 	// SnapshotsReady is True while volumes can be snapshotted, or nobody wants that.
 	SnapshotsReady = "SnapshotsReady"
 
+	// MonitoringReady is True while Prometheus Operator has what spec.monitoring asks for, or nothing is to be made for
+	// it. Nothing else depends on it.
+	MonitoringReady = "MonitoringReady"
+
 	// One condition for each link of the chain.
 
 	KernelModuleLoaded = "KernelModuleLoaded"
@@ -40,6 +44,7 @@ const (
 	NodesRegistered    = "NodesRegistered"
 	StoragePoolsReady  = "StoragePoolsReady"
 	VolumeDriverReady  = "VolumeDriverReady"
+	CanaryPassed       = "CanaryPassed"
 )
 
 // Types lists all types of conditions, in the order in which they are shown.
@@ -47,9 +52,9 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
-		StorageClassesReady, SnapshotsReady,
+		StorageClassesReady, SnapshotsReady, MonitoringReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
-		NodesRegistered, StoragePoolsReady, VolumeDriverReady,
+		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}
 }
 

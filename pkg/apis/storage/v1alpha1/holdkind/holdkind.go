@@ -96,6 +96,10 @@ var kinds = []Kind{
 	{Reason: v1alpha1.HoldStoragePoolsFailed, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldVolumeDriverFailed, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldForeignDriverFound, Class: Clearing, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldCanaryFailed, Class: Clearing, Maintains: true, Options: options{
+		option(v1alpha1.OptionRetry, "deletes the claim and the pod of the try, and tries again"),
+		option(v1alpha1.OptionSkip, "goes on without it until LINSTOR, its driver or the StorageClass changes"),
+	}},
 	{Reason: v1alpha1.HoldNoMatchingNodes, Class: Clearing, Options: options{retry}},
 	{Reason: v1alpha1.HoldMassFailure, Class: Clearing, Scope: ScopeNodes, Growth: GrowsAnew, Options: options{
 		option(v1alpha1.OptionContinue, "goes on as the spec says although these nodes are down"),

@@ -42,6 +42,12 @@ type VolumesSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Snapshots VolumeSnapshotsSpec `json:"snapshots,omitzero"`
+	// canary is Auto: before the cluster is Ready for the first time, a pod of the operator's writes to a small volume of the default
+	// StorageClass, and of two more at most, and reads it back; so again when LINSTOR, its driver or such a StorageClass has changed,
+	// and on request; or Off: no volume is tried. In YAML, "Off" needs its quotes. Default: Auto. Example: "Off".
+	// +optional
+	// +kubebuilder:default=Auto
+	Canary CanaryMode `json:"canary,omitempty"`
 }
 
 // VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.

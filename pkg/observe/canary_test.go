@@ -1,0 +1,102 @@
+package observe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
+)
+
+// eventReader is the API server's list of Events.
+type eventReader struct {
+	client.Reader
+	events []corev1.Event
+	lists  int
+}
+
+func (r *eventReader) List(_ context.Context, list client.ObjectList, opts ...client.ListOption) error {
+	r.lists++
+	var o client.ListOptions
+	o.ApplyOptions(opts)
+	about := fields.Set{"involvedObject.name": canary.Name("fast"), "type": corev1.EventTypeWarning}
+	if o.Namespace != v1alpha1.WorkloadNamespace || !o.FieldSelector.Matches(about) ||
+		len(o.FieldSelector.Requirements()) != len(about) {
+		return fmt.Errorf("list in %q by %s", o.Namespace, o.FieldSelector)
+	}
+	list.(*corev1.EventList).Items = slices.Clone(r.events)
+	return nil
+}
+
+// TestCanary: claims, pods and volumes of tries are seen, those of others are not; what Kubernetes warns of is read
+// once a try takes long.
+func TestCanary(t *testing.T) {
+	name := canary.Name("fast")
+	mine := map[string]string{v1alpha1.LabelCluster: v1alpha1.ClusterName,
+		v1alpha1.LabelComponent: v1alpha1.ComponentCanary}
+	about := metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: name, Labels: mine, UID: "claim-uid"}
+	foreign := metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "other"}
+	volume := func(name, namespace, claim string) client.Object {
+		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		pv.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: resources.DriverName}
+		pv.Spec.ClaimRef = &corev1.ObjectReference{Namespace: namespace, Name: claim}
+		return pv
+	}
+	pod := &corev1.Pod{ObjectMeta: about, Spec: corev1.PodSpec{NodeName: "n1"}}
+	pod.UID = "pod-uid"
+	warning := func(uid types.UID, reason string, at time.Time) corev1.Event {
+		return corev1.Event{InvolvedObject: corev1.ObjectReference{Name: name, UID: uid}, Reason: reason,
+			LastTimestamp: metav1.NewTime(at)}
+	}
+	for _, tc := range []struct {
+		name  string
+		age   time.Duration
+		want  map[string][]cluster.Warning
+		lists int
+	}{
+		{"it has just begun", time.Second, nil, 0},
+		{"it takes long", time.Minute, map[string][]cluster.Warning{
+			name: {{Reason: "FailedMount"}, {Reason: "ProvisioningFailed"}}}, 1},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			now := time.Unix(1000, 0)
+			b := newBench(t, v1alpha1.StorageClusterSpec{Volumes: volumespec.VolumesSpec{
+				Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged}}}, interceptor.Funcs{},
+				&corev1.PersistentVolumeClaim{ObjectMeta: about}, &corev1.PersistentVolumeClaim{ObjectMeta: foreign}, pod,
+				volume("pvc-1", v1alpha1.WorkloadNamespace, name), volume("pvc-2", "default", name))
+			events := &eventReader{events: []corev1.Event{warning("claim-uid", "ProvisioningFailed", now.Add(-time.Hour)),
+				warning("pod-uid", "FailedMount", now), warning("an earlier pod", "FailedScheduling", now)}}
+			b.Events = events
+			b.c.Status.Canary = &volumespec.CanaryStatus{Classes: []volumespec.CanaryClass{{Name: "fast",
+				Result: volumespec.CanaryRunning, Since: metav1.NewTime(b.clock.Now().Add(-tc.age))}}}
+			b.observe()
+			got := b.observe().Kube.Canary
+			if events.lists != tc.lists {
+				t.Errorf("the API server was asked %d times", events.lists)
+			}
+			if len(got.Claims) != 1 || got.Claims[name] == nil || len(got.Pods) != 1 || got.Pods[name] == nil {
+				t.Errorf("claims %v, pods %v", got.Claims, got.Pods)
+			}
+			if d := cmp.Diff(map[string]string{name: "pvc-1"}, got.Volumes); d != "" {
+				t.Error(d)
+			}
+			if d := cmp.Diff(tc.want, got.Warnings); d != "" {
+				t.Error(d)
+			}
+		})
+	}
+}

@@ -1,0 +1,184 @@
+package canary
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	objects "github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// Link is the link that tries volumes where the spec wants that.
+func Link() step.Link {
+	return step.Link{State: fsm.Canary, Missing: fsm.CanaryMissing, Condition: conditions.CanaryPassed,
+		Hold: v1alpha1.HoldCanaryFailed, ClearsOn: []v1alpha1.HoldReason{v1alpha1.HoldCanaryFailed},
+		Judge: judge, Work: work}
+}
+
+// Reasons of the link's evidence.
+const (
+	// ReasonNotWanted: the spec does not ask for a try, and ReasonNoClass: no StorageClass can be tried.
+	ReasonNotWanted = "NotWanted"
+	ReasonNoClass   = "NoStorageClass"
+	// ReasonPassed: all tries passed.
+	ReasonPassed = "CanaryPassed"
+	// ReasonFailed: a try failed.
+	ReasonFailed = string(v1alpha1.HoldCanaryFailed)
+	// ReasonSkipped: a human went on without a try.
+	ReasonSkipped = "CanarySkipped"
+	// ReasonRunning: a try goes on or is about to begin, and ReasonPutOff: it waits for something else.
+	ReasonRunning = "CanaryRunning"
+	ReasonPutOff  = "CanaryPutOff"
+)
+
+// judge is the evidence of the link. A cluster that was Ready once is not held up: a try that goes on leaves it as it
+// is, and one that failed makes it Degraded.
+func judge(s *cluster.Snapshot) cluster.Evidence {
+	if why := notWanted(&s.Facts); why != "" {
+		return cluster.Satisfied.Because(ReasonNotWanted, why)
+	}
+	all := tries(s)
+	e := cluster.Evidence{State: cluster.Satisfied, Reason: ReasonPassed, Total: len(all)}
+	by := map[volumespec.CanaryResult][]*try{}
+	for _, t := range all {
+		by[t.result] = append(by[t.result], t)
+	}
+	passed, skipped := by[volumespec.CanaryPassed], by[volumespec.CanarySkipped]
+	e.Done = len(passed) + len(skipped)
+	failed := by[volumespec.CanaryFailed]
+	unfinished := append(by[volumespec.CanaryRunning], by[""]...)
+	switch hinders := putOff(s); {
+	case len(all) == 0:
+		return cluster.Satisfied.Because(ReasonNoClass,
+			"there is no StorageClass in spec.volumes.storageClasses that volumes can be made of and removed")
+	case len(failed) > 0:
+		e.State, e.Reason, e.Message = cluster.Enough, ReasonFailed, failed[0].String()
+		if !s.WasReady() {
+			e.State, e.Hold = cluster.Failed, cluster.Request(v1alpha1.HoldCanaryFailed, "%s", heldMessage(failed))
+		}
+	case len(unfinished) > 0:
+		e.Reason, e.Message = ReasonRunning, unfinished[0].String()
+		if hinders != "" && len(by[""]) > 0 {
+			e.Reason, e.Message = ReasonPutOff, "volumes are tried later: "+hinders
+		}
+		// A full pool is a cluster that somebody has to look after, and no reason not to call it Ready.
+		if !s.WasReady() && hinders != poolsAreFull {
+			e.State = cluster.Missing
+		}
+	case len(skipped) > 0:
+		e.Reason, e.Message = ReasonSkipped, "a human went on although no volume could be used: "+skipped[0].String()
+	default:
+		e.Message = fmt.Sprintf("a pod wrote to a volume and read it back, of %s: %s",
+			text.Amount(len(passed), "StorageClass", "StorageClasses"), text.QuoteList(names(passed)))
+	}
+	return e
+}
+
+// heldMessage says what failed, and where to look if there is anything.
+func heldMessage(failed []*try) string {
+	first, message := failed[0], failed[0].String()
+	if n := len(failed) - 1; n > 0 {
+		message += fmt.Sprintf(" (and %d more)", n)
+	}
+	if first.claim != nil || first.pod != nil {
+		message += fmt.Sprintf(". Its claim and pod are left for a look: kubectl -n %s describe pvc,pod %s",
+			v1alpha1.WorkloadNamespace, objects.Name(first.class.Name))
+	}
+	return message
+}
+
+func names(all []*try) []string {
+	var out []string
+	for _, t := range all {
+		out = append(out, t.class.Name)
+	}
+	return out
+}
+
+// work makes what a try needs that is noted in the status, and removes everything else.
+func work(ctx context.Context, in *step.Input) error {
+	s, kept := in.Snapshot, map[string]bool{}
+	if s.Target == nil || s.Cluster.DeletionTimestamp != nil || notWanted(&s.Facts) != "" {
+		_, err := Remove(ctx, in)
+		return err
+	}
+	var errs []error
+	for _, t := range tries(s) {
+		if !t.goesOn() {
+			continue
+		}
+		kept[objects.Name(t.class.Name)] = true
+		errs = append(errs, t.make(ctx, in))
+	}
+	return errors.Join(append(errs, remove(ctx, in, kept))...)
+}
+
+// make makes the claim and the pod, if they are not there. A pod that was evicted goes first.
+func (t *try) make(ctx context.Context, in *step.Input) error {
+	p := in.Snapshot.SatelliteParams()
+	if t.claim == nil {
+		if err := in.Writer.Apply(ctx, objects.Claim(p, t.class.Want)); err != nil {
+			return err
+		}
+	}
+	switch {
+	case t.pod == nil:
+		return in.Writer.Apply(ctx, objects.Pod(p, t.class.Name))
+	case spoiled(t.pod) && t.pod.DeletionTimestamp == nil:
+		return in.Writer.DeletePod(ctx, t.pod)
+	default:
+		return nil
+	}
+}
+
+// Remove removes all claims and pods of tries, and names the first that is still there; "" if there is none.
+func Remove(ctx context.Context, in *step.Input) (left string, err error) {
+	c := &in.Snapshot.Kube.Canary
+	if claims := slices.Sorted(maps.Keys(c.Claims)); len(claims) > 0 {
+		left = "PersistentVolumeClaim " + claims[0]
+	}
+	if pods := slices.Sorted(maps.Keys(c.Pods)); len(pods) > 0 {
+		left = "Pod " + pods[0]
+	}
+	return left, remove(ctx, in, nil)
+}
+
+// remove removes the claims and pods that are not kept: what an earlier try has left, or one that has ended.
+func remove(ctx context.Context, in *step.Input, kept map[string]bool) error {
+	s := in.Snapshot
+	var pods []*corev1.Pod
+	for name, p := range s.Kube.Canary.Pods {
+		if !kept[name] && p.DeletionTimestamp == nil {
+			pods = append(pods, p)
+		}
+	}
+	var claims []client.Object
+	for name, c := range s.Kube.Canary.Claims {
+		if !kept[name] && c.DeletionTimestamp == nil {
+			claims = append(claims, c)
+		}
+	}
+	if len(pods)+len(claims) == 0 {
+		return nil
+	}
+	if err := in.Stands(ctx); err != nil {
+		return step.IgnoreOutdated(err)
+	}
+	var errs []error
+	for _, p := range pods {
+		errs = append(errs, in.Writer.DeletePod(ctx, p))
+	}
+	return errors.Join(append(errs, in.Delete(ctx, claims))...)
+}

@@ -1,0 +1,86 @@
+// Package canary builds the claim and the pod with which a volume of a StorageClass is tried.
+package canary
+
+import (
+	_ "embed"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+const (
+	// ServiceAccount is that of the pods. It has no token in them, and no rights but the one to run as nobody in
+	// particular where OpenShift asks for that.
+	ServiceAccount = "linstor-canary"
+	// Container is the one of the pods.
+	Container = "canary"
+	// file is what the pod writes and reads.
+	file = "/volume/canary"
+	// user is who writes it: no user of the image, and not root.
+	user = 65532
+)
+
+// Script writes a file, and compares what it reads back past the page cache, which would have it all the same if the
+// device had nothing.
+//
+//go:embed canary.sh
+var Script string
+
+// Name is the name of a StorageClass's claim and of its pod: a second one of the two can never be there.
+func Name(class string) string { return "linstor-canary-" + class }
+
+// Claim asks for the smallest volume that the StorageClass's file system can be made on: XFS wants 300 MiB (xfsprogs
+// 5.19, mkfs.xfs), ext4 is content with 8 MiB.
+func Claim(p resources.Params, class *storagev1.StorageClass) *corev1.PersistentVolumeClaim {
+	size := resource.MustParse("8Mi")
+	if class.Parameters["csi.storage.k8s.io/fstype"] == "xfs" {
+		size = resource.MustParse("300Mi")
+	}
+	return &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: resources.ObjectMeta(p, Name(class.Name), v1alpha1.ComponentCanary),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			StorageClassName: ptr.To(class.Name),
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			VolumeMode:       ptr.To(corev1.PersistentVolumeFilesystem),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: size}},
+		},
+	}
+}
+
+// Pod runs the script on the volume of the claim. It is as Pod Security's level restricted wants it, although its
+// namespace does not ask for that.
+func Pod(p resources.Params, class string) *corev1.Pod {
+	pod := resources.ToolsPod(p, Container)
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.ServiceAccountName = ServiceAccount
+	pod.AutomountServiceAccountToken, pod.EnableServiceLinks = ptr.To(false), ptr.To(false)
+	pod.NodeSelector = map[string]string{v1alpha1.LabelMember: p.Cluster}
+	pod.SecurityContext = &corev1.PodSecurityContext{
+		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(user)), RunAsGroup: ptr.To(int64(user)),
+		FSGroup:        ptr.To(int64(user)), // the root of a new file system is root's
+		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+	}
+	c := &pod.Containers[0]
+	c.Command = []string{"/bin/sh", "-c", Script, Container, file}
+	c.Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("16Mi")},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")},
+	}
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
+	pod.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{
+		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: Name(class)}}}}
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: resources.ObjectMeta(p, Name(class), v1alpha1.ComponentCanary),
+		Spec:       pod,
+	}
+}
