@@ -178,7 +178,7 @@ func statusItems() []Item {
 		{"pools.ready, pools.wanted", "whether disks are worth a look", whole, "never"},
 		{"volumes", "that LINSTOR may have volumes, although it does not answer", whole, "never"},
 		{"canary", "which volumes were tried, and how far a try is: it is noted before its claim is made, and before that " +
-			"goes", whole, "with the StorageClass, or with spec.volumes.canary: Off"},
+			"goes", whole, "with the StorageClass, or with spec.volumes.canary: None"},
 		{"upgrade", "how far an upgrade was", whole, "with the upgrade"},
 		{"firstReady", "that the cluster was Ready once", whole, "never"},
 	}

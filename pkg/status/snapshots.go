@@ -36,7 +36,7 @@ func snapshotsReady(s *cluster.Snapshot) verdict {
 			notes = append(notes, "csi-snapshotter stays for the snapshots that there are: "+
 				text.Listed(s.Kube.Driver.Snapshots.Names, n))
 		}
-		return yes("NotWanted", with("spec.volumes.snapshots.mode is Off"))
+		return yes("NotWanted", with("spec.volumes.snapshots.mode is None"))
 	case api == optional.Absent:
 		return no(snapshotclass.ReasonNoAPI, noSnapshotAPI)
 	case api == optional.Unknown && before.status != "" && before.status != metav1.ConditionUnknown:

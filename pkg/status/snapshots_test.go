@@ -26,7 +26,7 @@ func TestSnapshotsReady(t *testing.T) {
 		}
 	}
 	off := func(s *cluster.Snapshot) {
-		s.Target.Spec.Volumes.Snapshots.Mode, s.SnapshotClasses = volumespec.SnapshotsOff, nil
+		s.Target.Spec.Volumes.Snapshots.Mode, s.SnapshotClasses = volumespec.SnapshotsNone, nil
 	}
 	for _, tc := range []struct {
 		name   string
@@ -43,7 +43,7 @@ func TestSnapshotsReady(t *testing.T) {
 			"not accepted"},
 		{"no driver", func(s *cluster.Snapshot) { s.Target.Spec.Volumes.Driver.Mode = volumespec.DriverNone },
 			metav1.ConditionTrue, "NotWanted", "the operator runs no CSI driver"},
-		{"off", off, metav1.ConditionTrue, "NotWanted", "mode is Off"},
+		{"off", off, metav1.ConditionTrue, "NotWanted", "mode is None"},
 		{"off, and there are some", func(s *cluster.Snapshot) {
 			off(s)
 			s.Kube.Driver.Snapshots = cluster.Used{Count: 4, Names: []string{"a", "b", "c"}}

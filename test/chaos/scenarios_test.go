@@ -227,7 +227,7 @@ func changeScenario() scenario {
     properties: {Aux/example.com/a: b}
   volumes:
     driver: {mode: Managed}
-    canary: "Off"
+    canary: None
     storageClasses: [{name: fast, default: true}, {name: wide, replicas: 3}]
   nodes:
     minReady: 2

@@ -147,7 +147,7 @@ storagePools:
 const driver = `
 volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
-  canary: "Off"
+  canary: None
   topologyKeys: [example.com/zone]
   storageClasses:
   - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,

@@ -22,7 +22,7 @@ version: 1.35.3
 images: {registry: quay.io/x, pullSecrets: [a]}
 volumes:
   driver: {mode: Managed, kubeletDirectory: /a}
-  canary: "Off"
+  canary: None
   topologyKeys: [topology.kubernetes.io/zone]
   storageClasses:
   - {name: fast, storagePools: [ssd], replicas: 3, remoteAccess: ReplicasOnly, fsType: xfs, default: true,

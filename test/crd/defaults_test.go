@@ -43,13 +43,13 @@ func TestDefaults(t *testing.T) {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null, monitoring: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, volumes: {canary: 'Off', driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
+			"{images: {registry: a.example.com}, volumes: {canary: None, driver: {mode: Managed, " +
+				"kubeletDirectory: /a}, snapshots: {mode: None, className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
-			"{images: {registry: a.example.com}, volumes: {canary: 'Off', driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, snapshots: {mode: 'Off', className: nightly, default: false, " +
+			"{images: {registry: a.example.com}, volumes: {canary: None, driver: {mode: Managed, " +
+				"kubeletDirectory: /a}, snapshots: {mode: None, className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",

@@ -201,8 +201,8 @@ func TestSnapshot(t *testing.T) {
 	}
 
 	content := ptr.Deref(s.Status.BoundVolumeSnapshotContentName, "none")
-	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsOff }))
-	snapshotsSay(e.env, "NotWanted", "mode is Off", "VolumeSnapshotClass linstor-snapshots stays",
+	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsNone }))
+	snapshotsSay(e.env, "NotWanted", "mode is None", "VolumeSnapshotClass linstor-snapshots stays",
 		"csi-snapshotter stays for the snapshots that there are: "+content)
 	snapshotter(e.env, true)
 	for _, claim := range []*corev1.PersistentVolumeClaim{c, again} {
@@ -255,8 +255,8 @@ func TestSnapshotClass(t *testing.T) {
 	remove(e, snapshotClassOf("hourly", ""))
 	snapshotClassWith(e, "hourly", "", snapshotv1.VolumeSnapshotContentRetain)
 
-	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsOff }))
-	snapshotsSay(e, "NotWanted", "mode is Off")
+	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsNone }))
+	snapshotsSay(e, "NotWanted", "mode is None")
 	noSnapshotClass(e, "hourly")
 	snapshotter(e, false)
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsAuto }))

@@ -87,7 +87,7 @@ func TestStorageClasses(t *testing.T) {
 	e.Apply(harness.Manifest(`
   volumes:
     driver: {mode: Managed}
-    canary: "Off"
+    canary: None
     storageClasses:
     - {name: fast, storagePools: [ssd], default: true}
     - {name: wide, storagePools: [ssd], replicas: 5}
@@ -138,7 +138,7 @@ func TestAClassThatVolumesAreOf(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(`
-  volumes: {driver: {mode: Managed}, canary: "Off", storageClasses: [{name: fast, replicas: 2}]}
+  volumes: {driver: {mode: Managed}, canary: None, storageClasses: [{name: fast, replicas: 2}]}
 ` + harness.ThinPool))
 	e.classesSay(conditions.ReasonAsExpected)
 	volume := volumeOf("pv-1", "fast")

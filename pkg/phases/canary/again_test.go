@@ -42,7 +42,7 @@ func TestWhatIsNotWanted(t *testing.T) {
 		change func(*volumespec.VolumesSpec)
 		reason string
 	}{
-		{"Off", func(v *volumespec.VolumesSpec) { v.Canary = volumespec.CanaryOff }, canary.ReasonNotWanted},
+		{"None", func(v *volumespec.VolumesSpec) { v.Canary = volumespec.CanaryNone }, canary.ReasonNotWanted},
 		{"no driver", func(v *volumespec.VolumesSpec) { v.Driver.Mode = volumespec.DriverNone }, canary.ReasonNotWanted},
 		{"no class", func(v *volumespec.VolumesSpec) { v.StorageClasses = nil }, canary.ReasonNoClass},
 	} {

@@ -53,8 +53,8 @@ func notWanted(f *cluster.Facts) string {
 	switch v := &f.Target.Spec.Volumes; {
 	case v.Driver.Mode != volumespec.DriverManaged:
 		return "spec.volumes.driver.mode is None: the operator runs no CSI driver"
-	case v.Canary == volumespec.CanaryOff:
-		return "spec.volumes.canary is Off"
+	case v.Canary == volumespec.CanaryNone:
+		return "spec.volumes.canary is None"
 	default:
 		return ""
 	}

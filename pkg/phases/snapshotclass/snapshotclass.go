@@ -49,7 +49,7 @@ func Wanted(f *cluster.Facts) bool {
 		return false
 	}
 	v := &f.Target.Spec.Volumes
-	return v.Driver.Mode == volumespec.DriverManaged && v.Snapshots.Mode != volumespec.SnapshotsOff
+	return v.Driver.Mode == volumespec.DriverManaged && v.Snapshots.Mode != volumespec.SnapshotsNone
 }
 
 // Sidecar reports whether the driver's controller is to run csi-snapshotter. It stays as long as there are snapshots:

@@ -41,7 +41,7 @@ func spec(change func(*volumespec.VolumeSnapshotsSpec)) func(*clustertest.World)
 	}
 }
 
-func off(s *volumespec.VolumeSnapshotsSpec) { s.Mode = volumespec.SnapshotsOff }
+func off(s *volumespec.VolumeSnapshotsSpec) { s.Mode = volumespec.SnapshotsNone }
 
 func snapshots(w *clustertest.World, class string, names ...string) {
 	w.Kube.Driver.Snapshots = cluster.Used{Count: len(names), Names: names, ByClass: map[string]int{class: len(names)}}

@@ -3,15 +3,15 @@ package volumespec
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // CanaryMode says whether the operator tries volumes.
-// +kubebuilder:validation:Enum=Auto;Off
+// +kubebuilder:validation:Enum=Auto;None
 type CanaryMode string
 
 // Modes of the canary.
 const (
 	// CanaryAuto: before the cluster is Ready for the first time, after a change that volumes depend on, and on request.
 	CanaryAuto CanaryMode = "Auto"
-	// CanaryOff: never.
-	CanaryOff CanaryMode = "Off"
+	// CanaryNone: never.
+	CanaryNone CanaryMode = "None"
 )
 
 // CanaryResult is what came of a try.

@@ -44,7 +44,7 @@ type VolumesSpec struct {
 	Snapshots VolumeSnapshotsSpec `json:"snapshots,omitzero"`
 	// canary is Auto: before the cluster is Ready for the first time, a pod of the operator's writes to a small volume of the default
 	// StorageClass, and of two more at most, and reads it back; so again when LINSTOR, its driver or such a StorageClass has changed,
-	// and on request; or Off: no volume is tried. In YAML, "Off" needs its quotes. Default: Auto. Example: "Off".
+	// and on request; or None: no volume is tried. Default: Auto. Example: None.
 	// +optional
 	// +kubebuilder:default=Auto
 	Canary CanaryMode `json:"canary,omitempty"`
@@ -81,8 +81,8 @@ const (
 // VolumeSnapshotsSpec says how volumes of the driver can be snapshotted.
 type VolumeSnapshotsSpec struct {
 	// mode is Auto: where Kubernetes serves snapshot.storage.k8s.io/v1, the driver takes snapshots, and the operator makes one
-	// VolumeSnapshotClass; or Off: no new snapshots, and no VolumeSnapshotClass. What existing snapshots need stays as long as
-	// there are any. YAML takes Off without quotes for a boolean. Default: Auto. Example: "Off".
+	// VolumeSnapshotClass; or None: no new snapshots, and no VolumeSnapshotClass. What existing snapshots need stays as long as
+	// there are any. Default: Auto. Example: None.
 	// +optional
 	// +kubebuilder:default=Auto
 	Mode VolumeSnapshotsMode `json:"mode,omitempty"`
@@ -110,15 +110,15 @@ type VolumeSnapshotsSpec struct {
 const DefaultSnapshotClass = "linstor-snapshots"
 
 // VolumeSnapshotsMode says whether volumes can be snapshotted.
-// +kubebuilder:validation:Enum=Auto;Off
+// +kubebuilder:validation:Enum=Auto;None
 type VolumeSnapshotsMode string
 
 // Modes of snapshots.
 const (
 	// SnapshotsAuto: where Kubernetes serves the snapshot API.
 	SnapshotsAuto VolumeSnapshotsMode = "Auto"
-	// SnapshotsOff: never.
-	SnapshotsOff VolumeSnapshotsMode = "Off"
+	// SnapshotsNone: never.
+	SnapshotsNone VolumeSnapshotsMode = "None"
 )
 
 // SnapshotDeletionPolicy says what becomes of a snapshot whose VolumeSnapshot is deleted.
