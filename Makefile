@@ -82,7 +82,7 @@ help: ## Show the targets.
 # Ctrl-C ends the demo well, and make with it: bash -m gives it the terminal and a process group of its own, so that make does
 # not get the signal. Without a second command bash would become the program and do neither.
 .PHONY: demo
-demo: ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=human-intervention|node-loss|upgrade|evacuate
+demo: ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=… shows more (docs/tutorial.md)
 	@echo 'Compiling the demo (two or three minutes the first time) …'
 	@$(GO) build -o .cache/bin/demo ./cmd/demo
 	@export DEMO_EXIT='$(DEMO_EXIT)' SCENARIO='$(SCENARIO)'; \

@@ -49,7 +49,8 @@ const sample = "deploy/samples/storagecluster.yaml"
 func (d *demo) run(ctx context.Context, scenario string) error {
 	play, ok := scenarios[scenario]
 	if !ok {
-		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention, node-loss, upgrade and evacuate", scenario)
+		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention, node-loss, upgrade, evacuate, volumes "+
+			"and failover", scenario)
 	}
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")

@@ -21,6 +21,8 @@ var scenarios = map[string]scenario{
 	"node-loss":          nodeLoss,
 	"upgrade":            upgrade,
 	"evacuate":           evacuate,
+	"volumes":            volumes,
+	"failover":           failover,
 }
 
 func empty(int) string { return "" }
@@ -34,11 +36,14 @@ func (d *demo) install(ctx context.Context) error {
 	return err
 }
 
-// install walks from nothing to Ready.
+// install walks from nothing to a pod with a volume.
 var install = scenario{
 	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
 	run: func(ctx context.Context, d *demo) error {
 		if err := d.install(ctx); err != nil {
+			return err
+		}
+		if err := d.startApplication(ctx); err != nil {
 			return err
 		}
 		return d.show(ctx)

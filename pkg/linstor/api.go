@@ -101,6 +101,8 @@ type ViewOptions struct {
 	Resources bool
 	// Volumes are names of volumes that are looked for, a few at most.
 	Volumes []string
+	// Groups are names of resource groups that are looked for.
+	Groups []string
 }
 
 // ResourceQuery selects resources: those on one of Nodes whose definition is one of Names. Empty means all.

@@ -44,7 +44,7 @@ func (c Change) Empty() bool { return len(c.Set) == 0 && len(c.Delete) == 0 }
 func Diff(have, want map[string]string) Change {
 	var change Change
 	set := func(k, v string) {
-		if old, present := have[k]; present && sameValue(k, old, v) {
+		if old, present := have[k]; present && SameValue(k, old, v) {
 			return // most calls find nothing to change, and there are some for each node in each reconcile
 		}
 		if change.Set == nil {
@@ -88,10 +88,13 @@ func ownedKeys(have map[string]string) []string {
 	return slices.Compact(keys)
 }
 
-// sameValue compares two values of a key the way LINSTOR stores them. It keeps free-form values (Aux/) as they are.
-func sameValue(key, a, b string) bool {
+// SameValue compares two values of a key the way LINSTOR stores them. It keeps free-form values (Aux/) as they are.
+func SameValue(key, a, b string) bool {
 	return a == b || !strings.HasPrefix(key, "Aux/") && truth(a) != "" && truth(a) == truth(b)
 }
+
+// IsFalse reports whether LINSTOR takes a property's value for false: "false" or "no", in any case of letters.
+func IsFalse(value string) bool { return truth(value) == "false" }
 
 // truth reads the words that LINSTOR takes for booleans; "" for any other.
 func truth(v string) string {

@@ -120,7 +120,7 @@ func TestDiffConverges(t *testing.T) {
 			}
 			managed := 0
 			for k, v := range want {
-				if !sameValue(k, have[k], v) {
+				if !SameValue(k, have[k], v) {
 					t.Fatalf("%s = %q, want %q", k, have[k], v)
 				}
 				managed++

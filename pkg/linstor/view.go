@@ -24,11 +24,19 @@ type View struct {
 	VolumeNames []string
 	// Sought are the volumes that were looked for, Found those of them that there are.
 	Sought, Found []string
+	// Groups are the resource groups that were looked for and are there, by name.
+	Groups map[string]*ResourceGroup
 	// Resources are all copies of volumes, if ResourcesKnown.
 	Resources      []Resource
 	ResourcesKnown bool
 	// DevicesErr is set when the devices were wanted and could not be read; no node's devices are known then.
 	DevicesErr error
+}
+
+// ResourceGroup has what the volumes that are made from it share.
+type ResourceGroup struct {
+	Name       string
+	Properties map[string]string
 }
 
 // Node looks a node up, whatever the case of its name; nil if there is none.

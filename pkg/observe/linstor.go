@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 )
 
 // linstor is LINSTOR's view, at most as old as the phase allows.
@@ -33,7 +34,8 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		return o.last
 	}
 	began := o.Clock.Now()
-	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies, Volumes: leaving})
+	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies, Volumes: leaving,
+		Groups: storageclass.Groups(f)})
 	o.looks = pace.Looks{At: f.Now, Took: o.Clock.Now().Sub(began)}
 	if err != nil && o.last.Err != nil && linstor.IsUnreachable(err) && linstor.IsUnreachable(o.last.Err) {
 		// Which of the view's requests fails first, and from which port it came, is chance: with it, the status would be

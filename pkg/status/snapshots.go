@@ -15,7 +15,7 @@ import (
 
 const noSnapshotAPI = "Kubernetes does not serve snapshot.storage.k8s.io/v1: install the CustomResourceDefinitions " +
 	"and the snapshot controller of github.com/kubernetes-csi/external-snapshotter, or set spec.volumes.snapshots.mode " +
-	"to Off; the operator finds out by itself"
+	"to None; the operator finds out by itself"
 
 // snapshotsReady is the condition SnapshotsReady. While the API server does not say whether it serves snapshots, what
 // was said last stays.

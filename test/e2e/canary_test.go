@@ -144,6 +144,42 @@ func TestCanary(t *testing.T) {
 	})
 }
 
+// TestCanaryAfterAnUpgrade: another version of LINSTOR is tried as a new cluster is, and a volume of before stays.
+func TestCanaryAfterAnUpgrade(t *testing.T) {
+	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Run()
+	e.Apply(harness.Manifest("  version: " + oldVersion + tried))
+	before := targets(&canarySays(e, v1alpha1.PhaseReady, metav1.ConditionTrue, canary.ReasonPassed).Status)
+	claim := e.claim("data", "fast", "64Mi")
+	e.writes("writer", claim.Name, "hello")
+	e.Update(setVersion(newVersion))
+	e.upgraded(3)
+	e.WaitStatus("the classes passed with LINSTOR "+newVersion, func(s *v1alpha1.StorageClusterStatus) bool {
+		passed, now := passedAt(&v1alpha1.StorageCluster{Status: *s}), targets(s)
+		return s.Phase == v1alpha1.PhaseReady && len(passed) == 2 && now["fast"] != before["fast"] &&
+			now["local"] != before["local"]
+	})
+	if left := canaryObjects(e); len(left) > 0 {
+		t.Errorf("left in Kubernetes: %v", left)
+	}
+	if got := e.reads("reader", claim.Name, "/data/greeting"); got != "hello" {
+		t.Errorf("the pod read %q", got)
+	}
+}
+
+// targets are the fingerprints of what was tried of each class.
+func targets(s *v1alpha1.StorageClusterStatus) map[string]string {
+	out := map[string]string{}
+	if s.Canary != nil {
+		for _, c := range s.Canary.Classes {
+			out[c.Name] = c.Target
+		}
+	}
+	return out
+}
+
 // TestCanaryAfterReady: one that fails later makes the cluster Degraded, and asks nobody. It passes when its pod is
 // deleted after the cause was removed.
 func TestCanaryAfterReady(t *testing.T) {

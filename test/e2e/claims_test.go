@@ -155,16 +155,7 @@ func (e claimEnv) bound(c *corev1.PersistentVolumeClaim) *corev1.PersistentVolum
 // linstorHas reports whether LINSTOR knows an object.
 func (e claimEnv) linstorHas(path string) bool {
 	e.T.Helper()
-	req, err := http.NewRequestWithContext(e.Ctx, http.MethodGet, e.Sim.LinstorURL()+"/v1/"+path, nil)
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	return resp.StatusCode == http.StatusOK
+	return e.LinstorRequest(http.MethodGet, "/v1/"+path, "") == http.StatusOK
 }
 
 // TestClaim goes through the life of a volume, from the claim to the last trace of it, with Kubernetes' own sidecars

@@ -163,7 +163,7 @@ func TestRecreateWaitsForTheCopies(t *testing.T) {
 	if w := e.destructive("n2"); len(w) > 0 {
 		t.Errorf("with a copy in the pool: %v", w)
 	}
-	e.linstorDelete("/v1/resource-definitions/pvc-1/resources/n2")
+	e.LinstorWrite(http.MethodDelete, "/v1/resource-definitions/pvc-1/resources/n2", "")
 	e.Resume(h, v1alpha1.OptionRecreate)
 	e.noToken()
 	e.ready("3/3", "3/3")

@@ -129,7 +129,7 @@ func TestPoolInUseStays(t *testing.T) {
 		t.Errorf("%d deletions of pools with volumes in them were tried", n)
 	}
 	// The copy on n1 goes; its snapshot is left.
-	e.linstorDelete("/v1/resource-definitions/pvc-1/resources/n1")
+	e.LinstorWrite(http.MethodDelete, "/v1/resource-definitions/pvc-1/resources/n1", "")
 	e.Eventually("the snapshot is told", func() error {
 		if p := problem(e.Get(), "PoolInUse"); p == nil || !slices.Contains(p.Nodes, "n1") || e.poolDeletes("n1") == 0 {
 			return fmt.Errorf("problems %+v, %d deletions tried", e.Get().Status.Nodes.Problems, e.poolDeletes("n1"))
@@ -154,23 +154,6 @@ func TestPoolInUseStays(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// linstorDelete is what an administrator does with LINSTOR's client.
-func (e poolEnv) linstorDelete(path string) {
-	e.T.Helper()
-	req, err := http.NewRequestWithContext(e.Ctx, http.MethodDelete, e.Sim.LinstorURL()+path, nil)
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		e.T.Fatal(err)
-	}
-	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusOK {
-		e.T.Fatalf("DELETE %s: %s", path, resp.Status)
-	}
 }
 
 // TestPoolLeavesANode: a node that no longer matches an entry loses its empty pool; the others keep theirs.
@@ -201,7 +184,7 @@ func TestPoolsOfOthersStay(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(twoPools))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	e.LinstorPost("/v1/nodes/n1/storage-pools",
+	e.LinstorWrite(http.MethodPost, "/v1/nodes/n1/storage-pools",
 		`{"storage_pool_name":"theirs","provider_kind":"ZFS","props":{"StorDriver/StorPoolName":"tank"}}`)
 	patchNode(e, "n2", func(n *corev1.Node) {
 		n.Spec.Taints = append(n.Spec.Taints, corev1.Taint{Key: "example.com/out", Effect: corev1.TaintEffectNoSchedule})

@@ -145,10 +145,10 @@ func (e claimEnv) taken(name string) *snapshotv1.VolumeSnapshot {
 	return s
 }
 
-// reads is what a pod reads from a claim's volume.
-func (e claimEnv) reads(pod, claim string) string {
+// reads is what a pod reads from a file in a claim's volume.
+func (e claimEnv) reads(pod, claim, file string) string {
 	e.T.Helper()
-	p := e.pod(pod, claim, "", "read /data/greeting")
+	p := e.pod(pod, claim, "", "read "+file)
 	e.phase(p, corev1.PodSucceeded)
 	got := said(p)
 	remove(e.env, p)
@@ -193,10 +193,10 @@ func TestSnapshot(t *testing.T) {
 	documented(e.env, "PersistentVolumeClaim")
 	again := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data-restored"}}
 	copied := e.bound(again)
-	if got := e.reads("reader", again.Name); got != "hello" {
+	if got := e.reads("reader", again.Name, "/data/greeting"); got != "hello" {
 		t.Errorf("the pod read %q from the restored volume", got)
 	}
-	if got := e.reads("reader", c.Name); got != "changed" {
+	if got := e.reads("reader", c.Name, "/data/greeting"); got != "changed" {
 		t.Errorf("the pod read %q from the volume", got)
 	}
 

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -167,4 +168,43 @@ func TestAClassThatVolumesAreOf(t *testing.T) {
 	remove(e, volume)
 	noClass(e, "fast")
 	e.classesSay("NotWanted", "is empty")
+}
+
+// TestAChangedResourceGroup: a property that somebody changed in LINSTOR stops the driver from making volumes. The
+// condition has the words to set it back with, after which the claim that waits is bound.
+func TestAChangedResourceGroup(t *testing.T) {
+	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e.Run()
+	e.Apply(harness.Manifest(`
+  volumes:
+    driver: {mode: Managed}
+    canary: None
+    storageClasses:
+    - name: fast
+      storagePools: [ssd]
+      volumeBindingMode: Immediate
+      parameters: {property.linstor.csi.linbit.com/DrbdOptions/Resource/on-no-quorum: suspend-io}
+` + harness.ThinPool))
+	e.classesSay(conditions.ReasonAsExpected)
+	e.bound(e.claim("before", "fast", "64Mi"))
+	set := func(value string) {
+		e.LinstorWrite(http.MethodPut, "/v1/resource-groups/fast",
+			fmt.Sprintf(`{"override_props":{"DrbdOptions/Resource/on-no-quorum":%q}}`, value))
+	}
+	set("io-error")
+	st := e.classesSay(storageclass.ReasonGroupDiffers, `is "io-error", and the class says "suspend-io"`,
+		"linstor resource-group set-property fast DrbdOptions/Resource/on-no-quorum suspend-io").Status
+	if !strings.HasPrefix(st.Attention, "StorageClass fast: ") {
+		t.Errorf("ATTENTION is %q", st.Attention)
+	}
+	waits := e.claim("waits", "fast", "64Mi")
+	e.Eventually("the driver refuses the claim", func() error {
+		if said := e.eventsOf(waits.Name); !strings.Contains(said, "on-no-quorum") {
+			return fmt.Errorf("its events are: %s", said)
+		}
+		return nil
+	})
+	set("suspend-io")
+	e.classesSay(conditions.ReasonAsExpected)
+	e.bound(waits)
 }

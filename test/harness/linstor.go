@@ -44,10 +44,10 @@ func (a *Administrator) LinstorNode(name string) (*linstor.Node, error) {
 	return nil, fmt.Errorf("LINSTOR has no node %s", name)
 }
 
-// LinstorPost is what an administrator does with LINSTOR's client.
-func (a *Administrator) LinstorPost(path, body string) {
+// LinstorRequest sends a request as LINSTOR's client does, and returns the status of the answer.
+func (a *Administrator) LinstorRequest(method, path, body string) int {
 	a.T.Helper()
-	req, err := http.NewRequestWithContext(a.Ctx, http.MethodPost, a.Sim.LinstorURL()+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(a.Ctx, method, a.Sim.LinstorURL()+path, strings.NewReader(body))
 	if err != nil {
 		a.T.Fatal(err)
 	}
@@ -57,8 +57,14 @@ func (a *Administrator) LinstorPost(path, body string) {
 		a.T.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if resp.StatusCode != http.StatusCreated {
-		a.T.Fatalf("POST %s: %s", path, resp.Status)
+	return resp.StatusCode
+}
+
+// LinstorWrite sends a request that LINSTOR must carry out.
+func (a *Administrator) LinstorWrite(method, path, body string) {
+	a.T.Helper()
+	if status := a.LinstorRequest(method, path, body); status/100 != 2 {
+		a.T.Fatalf("%s %s: HTTP %d", method, path, status)
 	}
 }
 

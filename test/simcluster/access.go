@@ -57,5 +57,8 @@ func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
 		return stdout.String(), fmt.Errorf("kubectl %s: %w: %s", strings.Join(args, " "), err,
 			strings.TrimSpace(stderr.String()))
 	}
+	if stdout.Len() == 0 {
+		return stderr.String(), nil // "No resources found"
+	}
 	return stdout.String(), nil
 }

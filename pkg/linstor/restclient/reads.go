@@ -128,6 +128,9 @@ func (c *client) View(ctx context.Context, want linstor.ViewOptions) (*linstor.V
 	if v.Sought = want.Volumes; len(v.Sought) > 0 {
 		required = append(required, func() (err error) { v.Found, err = c.definitions(ctx, v.Sought); return })
 	}
+	if len(want.Groups) > 0 {
+		required = append(required, func() (err error) { v.Groups, err = c.groups(ctx, want.Groups); return })
+	}
 	errs := make([]error, len(required))
 	var wg sync.WaitGroup
 	for i, look := range required {
@@ -264,6 +267,26 @@ func (c *client) definitions(ctx context.Context, names []string) ([]string, err
 	found, err := list(ctx, c, o, path("resource-definitions"), definitionName)
 	// The filter is LINSTOR's; a server that does not know it answers with all.
 	return slices.DeleteFunc(found, func(name string) bool { return !slices.Contains(names, name) }), err
+}
+
+// groups are those of the named resource groups that there are.
+func (c *client) groups(ctx context.Context, names []string) (map[string]*linstor.ResourceGroup, error) {
+	o := read("resource_group_list", "list resource groups")
+	o.objects, o.query = names, url.Values{"resource_groups": names}
+	all, err := list(ctx, c, o, path("resource-groups"), func(w *struct {
+		Name  string            `json:"name"`
+		Props map[string]string `json:"props"`
+	}) (*linstor.ResourceGroup, error) {
+		return &linstor.ResourceGroup{Name: w.Name, Properties: withoutSecrets(w.Props)},
+			named("a resource group without a name", w.Name)
+	})
+	out := make(map[string]*linstor.ResourceGroup, len(names))
+	for _, g := range all {
+		if slices.Contains(names, g.Name) { // the filter is LINSTOR's; a server that does not know it answers with all
+			out[g.Name] = g
+		}
+	}
+	return out, err
 }
 
 // wireDefinition is what is read of a resource definition.

@@ -358,3 +358,34 @@ func TestEmptyDevicesOfAnOfflineNode(t *testing.T) {
 		t.Error("an empty list counted although the node's state is unknown")
 	}
 }
+
+// TestGroupsAreSought: the properties of those that are looked for are in the view, and nothing of the others.
+func TestGroupsAreSought(t *testing.T) {
+	const all = `[{"name":"DfltRscGrp","select_filter":{"place_count":2}},` +
+		`{"name":"fast","props":{"DrbdOptions/Resource/on-no-quorum":"io-error"},"select_filter":{"place_count":2}}]`
+	var asked string
+	c := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		body := `[]`
+		switch r.URL.Path {
+		case "/v1/resource-groups":
+			body, asked = all, r.URL.RawQuery
+		case "/v1/controller/version":
+			body = `{"version":"1.34.0"}`
+		case "/v1/controller/properties":
+			body = `{}`
+		}
+		_, _ = fmt.Fprint(w, body)
+	})
+	v, err := c.View(t.Context(), linstor.ViewOptions{Groups: []string{"fast", "slow"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if asked != "resource_groups=fast&resource_groups=slow" {
+		t.Errorf("the query is %q", asked)
+	}
+	want := map[string]*linstor.ResourceGroup{"fast": {Name: "fast",
+		Properties: map[string]string{"DrbdOptions/Resource/on-no-quorum": "io-error"}}}
+	if diff := cmp.Diff(want, v.Groups); diff != "" {
+		t.Error(diff)
+	}
+}

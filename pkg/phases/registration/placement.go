@@ -80,7 +80,7 @@ func (w switchOff) write(have map[string]string, c *linstor.Change) {
 	note := remembered.Before + w.property
 	value, set := have[w.property]
 	before, held := have[note]
-	off := isFalse(value)
+	off := linstor.IsFalse(value)
 	switch {
 	case !w.wanted && !held:
 	// a value of somebody else stays theirs unless it has to give way
@@ -102,12 +102,9 @@ func (w switchOff) write(have map[string]string, c *linstor.Change) {
 	}
 }
 
-// isFalse reports whether LINSTOR takes a property's value for false.
-func isFalse(v string) bool { return strings.EqualFold(v, "false") || strings.EqualFold(v, "no") }
-
 // Placed reports whether LINSTOR may place new copies on a member, and why it could not be kept from that.
 func Placed(s *cluster.Facts, m *cluster.Member) (placed bool, err error) {
-	return !isFalse(m.Property(linstor.PropAutoplace)), s.TaskStates[placementKey(m.Name)].Err
+	return !linstor.IsFalse(m.Property(linstor.PropAutoplace)), s.TaskStates[placementKey(m.Name)].Err
 }
 
 // placementKey is the task that switches properties of a node.

@@ -114,7 +114,7 @@ func unfitNode(n *linstor.Node, pools, layers []string) string {
 		return "leaving"
 	case !n.Online():
 		return "not ONLINE"
-	case strings.EqualFold(n.Properties[linstor.PropAutoplace], "false"):
+	case linstor.IsFalse(n.Properties[linstor.PropAutoplace]):
 		return "closed for new copies (" + linstor.PropAutoplace + ")"
 	}
 	if len(layers) == 0 {

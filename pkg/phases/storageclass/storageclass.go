@@ -29,6 +29,8 @@ const (
 	ReasonInUse = "StorageClassInUse"
 	// ReasonUnsatisfiable: the nodes and pools of today cannot take a volume of it.
 	ReasonUnsatisfiable = "Unsatisfiable"
+	// ReasonGroupDiffers: its resource group in LINSTOR has another value of a property than the spec.
+	ReasonGroupDiffers = "ResourceGroupDiffers"
 	// ReasonMaking: it is being made.
 	ReasonMaking = "MakingStorageClass"
 )
@@ -52,6 +54,8 @@ func Judge(s *cluster.Snapshot) []*cluster.StorageClass {
 		if c.Reason == "" || c.Reason == ReasonMaking {
 			if why := shortage(s, nodes, e); why != "" {
 				c.Reason, c.Message = ReasonUnsatisfiable, why
+			} else if why := groupDiffers(s, c.Want); why != "" {
+				c.Reason, c.Message = ReasonGroupDiffers, why
 			}
 		}
 		out = append(out, c)

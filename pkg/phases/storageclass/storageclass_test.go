@@ -2,6 +2,7 @@ package storageclass_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -192,6 +193,9 @@ func TestShortage(t *testing.T) {
 		{"a node is closed", fast, func(w *clustertest.World) {
 			node(w, "n02").Properties[linstor.PropAutoplace] = "false"
 		}, []string{"closed for new copies (AutoplaceTarget): n02"}},
+		{"a node is closed with LINSTOR's other word", fast, func(w *clustertest.World) {
+			node(w, "n02").Properties[linstor.PropAutoplace] = "No"
+		}, []string{"closed for new copies (AutoplaceTarget): n02"}},
 		{"a pool is broken", fast, func(w *clustertest.World) {
 			for _, p := range node(w, "n02").Pools {
 				p.Errors = []string{"no such volume group"}
@@ -235,6 +239,49 @@ func TestShortage(t *testing.T) {
 				if !strings.Contains(c.Message, words) {
 					t.Errorf("%q lacks %q", c.Message, words)
 				}
+			}
+		})
+	}
+}
+
+// TestAChangedGroup: the driver makes no volume of a class whose resource group has another value of a property.
+func TestAChangedGroup(t *testing.T) {
+	const quorum = "DrbdOptions/Resource/on-no-quorum"
+	for _, tc := range []struct {
+		name   string
+		groups map[string]*linstor.ResourceGroup
+		words  []string
+	}{
+		{"not there yet", nil, nil},
+		{"without the property", map[string]*linstor.ResourceGroup{"fast": {Name: "fast"}}, nil},
+		{"as the class says", map[string]*linstor.ResourceGroup{"fast": {Name: "fast",
+			Properties: map[string]string{quorum: "suspend-io", "DrbdOptions/Net/protocol": "C"}}}, nil},
+		{"changed", map[string]*linstor.ResourceGroup{"fast": {Name: "fast",
+			Properties: map[string]string{quorum: "io-error"}}},
+			[]string{quorum + ` of the resource group fast is "io-error", and the class says "suspend-io"`,
+				"linstor resource-group set-property fast DrbdOptions/Resource/on-no-quorum suspend-io"}},
+		{"what LINSTOR keeps otherwise", map[string]*linstor.ResourceGroup{"fast": {Name: "fast",
+			Properties: map[string]string{"DrbdOptions/Net/tls": "yes"}}}, []string{`LINSTOR keeps "True"`, `says "yes"`}},
+		{"another group", map[string]*linstor.ResourceGroup{"slow": {Name: "slow",
+			Properties: map[string]string{quorum: "io-error"}}}, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := worldWith(t, volumespec.StorageClassSpec{Name: "fast", Replicas: 2,
+				Parameters: map[string]volumespec.ParameterValue{
+					"property.linstor.csi.linbit.com/" + quorum:           "suspend-io",
+					"property.linstor.csi.linbit.com/DrbdOptions/Net/tls": "True"}})
+			w.Linstor.View.Groups = tc.groups
+			c := w.Snapshot().Classes[0]
+			if (c.Reason == storageclass.ReasonGroupDiffers) != (len(tc.words) > 0) || len(tc.words) == 0 && c.Reason != "" {
+				t.Errorf("%s: %s", c.Reason, c.Message)
+			}
+			for _, words := range tc.words {
+				if !strings.Contains(c.Message, words) {
+					t.Errorf("%q lacks %q", c.Message, words)
+				}
+			}
+			if got := storageclass.Groups(&w.Snapshot().Facts); !slices.Equal(got, []string{"fast"}) {
+				t.Errorf("the groups looked for are %v", got)
 			}
 		})
 	}

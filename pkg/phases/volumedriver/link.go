@@ -136,6 +136,9 @@ func (p parts) applyNodes(ctx context.Context, in *step.Input) error {
 // StartNodes starts the driver's pods on the nodes before the link's turn. They wait until LINSTOR has their node
 // ONLINE, and know its zones from then on: a node is registered with them. Where LINSTOR has a node without them, a
 // driver that starts now would register without its zones, and not look again (linstor-csi 1.12, NodeGetInfo).
+//
+// The driver's controller is not started ahead. It keeps LINSTOR's list of nodes for a minute, so that it would not
+// know those that are registered after its start; each would have to be closed for volumes until it does.
 func StartNodes(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	if !Wanted(&s.Facts) || foreign(&s.Facts) || slices.ContainsFunc(s.Members, lacksZone(s)) {

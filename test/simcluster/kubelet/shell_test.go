@@ -74,8 +74,39 @@ func TestScript(t *testing.T) {
 			}
 		})
 	}
-	other := &corev1.Container{Command: []string{"sleep", "1"}}
+	other := &corev1.Container{Command: []string{"/bin/sh", "-c"}}
 	if state := storageOf(&Driver{}).beginScript(&podRun{}, other).state(); state.exit.code != 127 {
 		t.Errorf("another command: %+v", state)
+	}
+}
+
+// TestApplicationScript: the script of the sample application adds a line with its pod's name and goes on; one that
+// looks shows all lines in its termination log.
+func TestApplicationScript(t *testing.T) {
+	var kept disk
+	d := &Driver{opts: Options{CSI: &CSI{Disks: &kept}, Log: io.Discard},
+		plugins: plugins{mounts: map[string]*csidriver.Records{}}}
+	mount := csidriver.Mount{Volume: "v", Device: "/dev/x", Target: "/target"}
+	if err := storageOf(d).mountsOn("n1").Mount(mount); err != nil {
+		t.Fatal(err)
+	}
+	run := func(pod string, script string) taskState {
+		c := &corev1.Container{Command: []string{"/bin/sh", "-c"}, Args: []string{script},
+			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: "/data"}}}
+		r := &podRun{key: "default/" + pod, node: "n1", claims: []claimMount{{volume: "data", target: "/target"}}}
+		if !isScript(r, c) {
+			t.Fatalf("%v is no script", c.Command)
+		}
+		return storageOf(d).beginScript(r, c).state()
+	}
+	const write = "set -eu\necho \"written by $HOSTNAME\" >> /data/log\nsync\nexec sleep infinity\n"
+	for _, pod := range []string{"one", "two"} {
+		if state := run(pod, write); !state.ready || state.ended {
+			t.Errorf("%s: %+v", pod, state)
+		}
+	}
+	state := run("three", "set -eu\ncat /data/log > /dev/termination-log\n")
+	if want := "written by one\nwritten by two\n"; !state.ended || state.exit.code != 0 || state.exit.words != want {
+		t.Errorf("%+v, want the words %q", state, want)
 	}
 }

@@ -32,7 +32,7 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 			return storageOf(d).beginProcess(ctx, run, pod, c)
 		case len(c.Command) == 1 && c.Command[0] == VolumeIO:
 			return storageOf(d).beginVolumeIO(run, c), nil
-		case c.Name == Canary:
+		case isScript(run, c):
 			return storageOf(d).beginScript(run, c), nil
 		}
 	}

@@ -1,0 +1,133 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// Manifests of an application that uses a volume.
+const (
+	applicationFile = "deploy/samples/volumes/application.yaml"
+	snapshotFile    = "deploy/samples/volumes/snapshot.yaml"
+	restoredFile    = "deploy/samples/volumes/restored.yaml"
+)
+
+// inDefault is an object of the applications.
+func inDefault(name string) client.ObjectKey {
+	return client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: name}
+}
+
+// until waits for something of the applications. An error of done is why it is not so yet.
+func (d *demo) until(ctx context.Context, what string, done func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := done(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
+		case <-tick.C:
+		}
+	}
+}
+
+// startApplication applies the application and waits until it has written to its volume.
+func (d *demo) startApplication(ctx context.Context) error {
+	d.say("\nAn application asks for a volume, and writes to it:")
+	if err := d.kubectl(ctx, "apply", "-f", applicationFile); err != nil {
+		return err
+	}
+	if _, err := d.runningOn(ctx); err != nil {
+		return err
+	}
+	return d.kubectl(ctx, "get", "persistentvolumeclaims,pods", "-o", "wide")
+}
+
+// runningOn waits until the application runs on a node that is none of these, and returns its pod.
+func (d *demo) runningOn(ctx context.Context, but ...string) (pod corev1.Pod, err error) {
+	err = d.until(ctx, "the application runs", func(ctx context.Context) error {
+		var pods corev1.PodList
+		if err := d.cluster.Client().List(ctx, &pods, client.InNamespace(corev1.NamespaceDefault),
+			client.MatchingLabels{"app": "application"}); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+			})
+			if ready && p.DeletionTimestamp == nil && !slices.Contains(but, p.Spec.NodeName) {
+				pod = *p
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d pods is ready", len(pods.Items))
+	})
+	return pod, err
+}
+
+// grow gives the application's volume more room while it runs.
+func (d *demo) grow(ctx context.Context, size string) error {
+	if err := d.kubectl(ctx, "patch", "persistentvolumeclaim", "data", "-p",
+		fmt.Sprintf(`{"spec":{"resources":{"requests":{"storage":%q}}}}`, size)); err != nil {
+		return err
+	}
+	if err := d.until(ctx, "the claim has "+size, func(ctx context.Context) error {
+		var c corev1.PersistentVolumeClaim
+		if err := d.cluster.Client().Get(ctx, inDefault("data"), &c); err != nil {
+			return err
+		}
+		if have := c.Status.Capacity[corev1.ResourceStorage]; have.Cmp(resource.MustParse(size)) != 0 {
+			return fmt.Errorf("it has %s", have.String())
+		}
+		return nil
+	}); err != nil {
+		return err
+	}
+	return d.kubectl(ctx, "get", "persistentvolumeclaim", "data")
+}
+
+// noVolumes waits until Kubernetes has no PersistentVolume any more.
+func (d *demo) noVolumes(ctx context.Context) error {
+	return d.until(ctx, "the volumes are gone", func(ctx context.Context) error {
+		var list corev1.PersistentVolumeList
+		if err := d.cluster.Client().List(ctx, &list); err != nil {
+			return err
+		}
+		if n := len(list.Items); n > 0 {
+			return fmt.Errorf("%d are there", n)
+		}
+		return nil
+	})
+}
+
+// controllerNode is the node that LINSTOR's controller runs on.
+func (d *demo) controllerNode(ctx context.Context, deployment client.ObjectKey) (string, error) {
+	var dep appsv1.Deployment
+	if err := d.cluster.Client().Get(ctx, deployment, &dep); err != nil {
+		return "", err
+	}
+	var pods corev1.PodList
+	if err := d.cluster.Client().List(ctx, &pods, client.InNamespace(deployment.Namespace),
+		client.MatchingLabels(dep.Spec.Selector.MatchLabels)); err != nil {
+		return "", err
+	}
+	for i := range pods.Items {
+		if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+			return p.Spec.NodeName, nil
+		}
+	}
+	return "", fmt.Errorf("none of %d pods of %s runs", len(pods.Items), deployment)
+}

@@ -1,0 +1,81 @@
+package chaos
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+)
+
+// canaryScenario: volumes are tried on request, with a CSI driver that works.
+func canaryScenario() scenario {
+	turn, asked := 0, ""
+	tried := func(e *harness.Env) error {
+		st := e.Get().Status.Canary
+		if st == nil || len(st.Classes) != 2 || turn > 0 && st.Request == asked {
+			return fmt.Errorf("canary is %+v", st)
+		}
+		for _, c := range st.Classes {
+			if c.Result != volumespec.CanaryPassed {
+				return fmt.Errorf("%s: %s %s: %s", c.Name, c.Result, c.Step, c.Message)
+			}
+		}
+		return ready("2/2", "2/2")(e)
+	}
+	return scenario{
+		name: "canary", nodes: 2, driver: true,
+		begin: func(e *harness.Env) {
+			apply(harness.ThinPool + `
+  volumes: {driver: {mode: Managed}, storageClasses: [{name: fast, default: true}, {name: one, replicas: 1}]}
+`)(e)
+			e.Eventually("Ready", func() error { return tried(e) })
+		},
+		steps: []step{{name: "try", done: tried, do: func(e *harness.Env) {
+			turn++
+			if st := e.Get().Status.Canary; st != nil {
+				asked = st.Request
+			}
+			e.Annotate(v1alpha1.AnnotationCanary, fmt.Sprint(turn))
+		}}},
+	}
+}
+
+// snapshotsScenario: where Kubernetes serves the API of snapshots, nobody is to take any, and then somebody is again.
+func snapshotsScenario() scenario {
+	set := func(mode volumespec.VolumeSnapshotsMode) func(*harness.Env) {
+		return apply(harness.ThinPool + fmt.Sprintf(`
+  volumes: {driver: {mode: Managed}, canary: None, snapshots: {mode: %s}}
+`, mode))
+	}
+	says := func(reason string, class bool) func(*harness.Env) error {
+		return func(e *harness.Env) error {
+			if got := harness.Condition(e.Get(), conditions.SnapshotsReady); got != "True/"+reason {
+				return fmt.Errorf("SnapshotsReady is %s", got)
+			}
+			const name = "VolumeSnapshotClass/" + volumespec.DefaultSnapshotClass
+			if owned := e.Owned(); slices.Contains(owned, name) != class {
+				return fmt.Errorf("the operator has %v", owned)
+			}
+			return ready("2/2", "2/2")(e)
+		}
+	}
+	taken := says(conditions.ReasonAsExpected, true)
+	return scenario{
+		name: "snapshots", nodes: 2,
+		begin: func(e *harness.Env) {
+			if err := simcluster.InstallSnapshotAPI(e.Ctx, e.Sim); err != nil {
+				e.T.Fatal(err)
+			}
+			set(volumespec.SnapshotsAuto)(e)
+			e.Eventually("Ready", func() error { return taken(e) })
+		},
+		steps: []step{
+			{name: "none", do: set(volumespec.SnapshotsNone), done: says("NotWanted", false)},
+			{name: "auto", do: set(volumespec.SnapshotsAuto), done: taken},
+		},
+	}
+}
