@@ -7,6 +7,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +30,8 @@ type Kube struct {
 	// Pods are those of our components, by component and node name.
 	Pods           map[string]map[string]*corev1.Pod
 	ControllerPods []*corev1.Pod
+	// Budgets are our PodDisruptionBudgets, by name.
+	Budgets map[string]*policyv1.PodDisruptionBudget
 	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
 	LocalVolumes map[string][]LocalVolume
 	Driver       Driver

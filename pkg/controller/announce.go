@@ -67,6 +67,7 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 	}
 	r.announceFull(before, after)
 	r.announceCanary(before, after)
+	r.announceDrains(before, after)
 	r.announceLeave(ctx, before, after, in.Snapshot)
 	if before.Status.Message != after.Status.Message && in.Transition == nil {
 		log.FromContext(ctx).V(1).Info("waiting", "phase", after.Status.Phase, "reason", in.Outcome.Reason,

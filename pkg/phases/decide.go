@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
@@ -66,6 +67,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
 	}
 	snapshotclass.Ensure(in)
+	drainguard.Ensure(in)
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in))
 	o := h(ctx, in)
 	keepMonitors(ctx, in, state)

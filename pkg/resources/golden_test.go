@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -130,6 +131,9 @@ func goldens() map[string]client.Object {
 		"canary-claim-xfs":        canary.Claim(full, resources.StorageClass(full, fullClass(), true)),
 		"canary-pod":              canary.Pod(plain, "fast"),
 		"canary-pod-full":         canary.Pod(full, "fast"),
+		"drain-guard":             drainguard.Pod(plain, "an-owner", drainguard.Guard{Node: "n1"}),
+		"drain-guard-refused":     drainguard.Pod(full, "an-owner", drainguard.Guard{Node: "n1", Why: "why", Seen: "a-pod"}),
+		"drain-guard-budget":      drainguard.Budget(plain, drainguard.Allowed, 2),
 		"csi-node":                resources.DriverNode(plain, generic),
 		"csi-node-full":           resources.DriverNode(full, platform.ProfileOf(v1alpha1.PlatformMicroK8s)),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),

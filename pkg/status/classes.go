@@ -6,6 +6,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -61,6 +62,18 @@ func sumUpClasses(all []*cluster.StorageClass) (reason string, bad, notes []stri
 		}
 	}
 	return reason, bad, notes, wanted
+}
+
+// drainGuardReady is the condition DrainGuardReady.
+func drainGuardReady(s *cluster.Snapshot) verdict {
+	if s.Target == nil {
+		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+	}
+	ready, reason, message := drainguard.Condition(s)
+	if !ready {
+		return no(reason, message)
+	}
+	return yes(reason, message)
 }
 
 // monitoringReady is the condition MonitoringReady. The objects are looked at now and then; between, what was seen

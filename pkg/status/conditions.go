@@ -46,6 +46,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.VolumesHealthy:            volumesHealthy(s),
 		conditions.StorageClassesReady:       classesReady(s),
 		conditions.SnapshotsReady:            snapshotsReady(s),
+		conditions.DrainGuardReady:           drainGuardReady(s),
 		conditions.MonitoringReady:           monitoringReady(in),
 	}
 	for _, l := range phases.Links() {

@@ -148,6 +148,7 @@ const driver = `
 volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
   canary: None
+  drainGuard: Auto
   topologyKeys: [example.com/zone]
   storageClasses:
   - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,

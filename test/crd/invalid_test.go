@@ -169,6 +169,7 @@ var invalidSpecs = []invalid{
 		"spec.volumes.driver.kubeletDirectory", "absolute path"},
 
 	{"canary mode", `volumes: {canary: Always}`, "spec.volumes.canary", `"Auto", "None"`},
+	{"drain guard", `volumes: {drainGuard: Always}`, "spec.volumes.drainGuard", `"None", "Auto"`},
 	{"topology key that is no label", `volumes: {topologyKeys: ["a b"]}`, "spec.volumes.topologyKeys", "should match"},
 	{"topology key of the driver", `volumes: {topologyKeys: [linbit.com/hostname]}`, "spec.volumes.topologyKeys",
 		"the driver's own key"},

@@ -208,6 +208,8 @@ func (d storage) unmount(ctx context.Context, run *podRun) error {
 
 // reportInUse writes into the Node's status which volumes its pods use or wait for: none of them is detached.
 func (d storage) reportInUse(ctx context.Context, node string) error {
+	d.plugins.reporting.Lock()
+	defer d.plugins.reporting.Unlock()
 	d.mu.Lock()
 	inUse := []corev1.UniqueVolumeName{}
 	for _, run := range d.runs {

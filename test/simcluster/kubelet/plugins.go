@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/container-storage-interface/spec/lib/go/csi"
@@ -62,6 +63,9 @@ type plugins struct {
 	dir     string                        // of sockets, kubeconfigs and logs
 	mounts  map[string]*csidriver.Records // by node; they outlive the driver's pods
 	sockets map[string]map[string]string  // of registered drivers, by node and name
+	// reporting is held from the look at what is in use to the end of the write that says it. An older list that is
+	// written last would keep a volume attached that nobody uses any more.
+	reporting sync.Mutex
 }
 
 // storage is the part of a driver that is about volumes.

@@ -31,6 +31,10 @@ const (
 	// SnapshotsReady is True while volumes can be snapshotted, or nobody wants that.
 	SnapshotsReady = "SnapshotsReady"
 
+	// DrainGuardReady is True while drains of nodes that volumes need are held back, or nobody wants that. Nothing else
+	// depends on it.
+	DrainGuardReady = "DrainGuardReady"
+
 	// MonitoringReady is True while Prometheus Operator has what spec.monitoring asks for, or nothing is to be made for
 	// it. Nothing else depends on it.
 	MonitoringReady = "MonitoringReady"
@@ -52,7 +56,7 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
-		StorageClassesReady, SnapshotsReady, MonitoringReady,
+		StorageClassesReady, SnapshotsReady, DrainGuardReady, MonitoringReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}

@@ -48,7 +48,25 @@ type VolumesSpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	Canary CanaryMode `json:"canary,omitempty"`
+	// drainGuard is Auto: nodes are drained one at a time, and none while another is down, copies are brought up to date, or it has
+	// the last good copy of a volume that others need; kubectl drain and whatever else evicts pods waits. It needs two nodes. Or
+	// None: drains are not held back. Default: None. Example: Auto.
+	// +optional
+	// +kubebuilder:default=None
+	DrainGuard DrainGuardMode `json:"drainGuard,omitempty"`
 }
+
+// DrainGuardMode says whether drains of nodes are held back.
+// +kubebuilder:validation:Enum=None;Auto
+type DrainGuardMode string
+
+// Modes of the drain guard.
+const (
+	// DrainGuardNone: never.
+	DrainGuardNone DrainGuardMode = "None"
+	// DrainGuardAuto: while volumes could not do without the node.
+	DrainGuardAuto DrainGuardMode = "Auto"
+)
 
 // VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
 type VolumeDriverSpec struct {
