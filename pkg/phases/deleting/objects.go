@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -25,7 +26,8 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	if !known {
 		return removing(s, "it is not known what Prometheus Operator was given")
 	}
-	for _, objects := range [][]client.Object{watched, volumedriver.First(&s.Facts), satelliteObjects(s),
+	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts),
+		volumedriver.First(&s.Facts), satelliteObjects(s),
 		controllerAndLoaders(s), configuration(s)} {
 		if len(objects) == 0 {
 			continue

@@ -51,4 +51,6 @@ const (
 	ComponentSnapshotClass = "volume-snapshot-class"
 	// ComponentCanary is a claim that is tried, and its pod.
 	ComponentCanary = "canary"
+	// ComponentHighAvailability is the high-availability controller's part on each node.
+	ComponentHighAvailability = "high-availability"
 )

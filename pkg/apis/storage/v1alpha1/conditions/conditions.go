@@ -34,6 +34,9 @@ const (
 	// MonitoringReady is True while Prometheus Operator has what spec.monitoring asks for, or nothing is to be made for
 	// it. Nothing else depends on it.
 	MonitoringReady = "MonitoringReady"
+	// HighAvailabilityReady is True while the high-availability controller runs on all members, or has nothing to do.
+	// Nothing else depends on it.
+	HighAvailabilityReady = "HighAvailabilityReady"
 
 	// One condition for each link of the chain.
 
@@ -52,7 +55,7 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
-		StorageClassesReady, SnapshotsReady, MonitoringReady,
+		StorageClassesReady, SnapshotsReady, MonitoringReady, HighAvailabilityReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}
