@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -38,6 +39,7 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 				Attacher: "csi-attacher:v9.9.9", Resizer: "csi-resizer:v9.9.9",
 				Snapshotter: "csi-snapshotter:v9.9.9", Registrar: "csi-node-driver-registrar:v9.9.9",
 				LivenessProbe: "livenessprobe:v9.9.9"},
+			HighAvailability: "piraeus-ha-controller:v9.9.9",
 		},
 	}
 }
@@ -132,6 +134,8 @@ func goldens() map[string]client.Object {
 		"canary-pod-full":         canary.Pod(full, "fast"),
 		"csi-node":                resources.DriverNode(plain, generic),
 		"csi-node-full":           resources.DriverNode(full, platform.ProfileOf(v1alpha1.PlatformMicroK8s)),
+		"ha-controller":           highavailability.DaemonSet(plain),
+		"ha-controller-full":      highavailability.DaemonSet(full),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,

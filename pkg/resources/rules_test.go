@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 )
 
 // TestEveryObject checks what the package promises of all objects.
@@ -78,7 +79,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 15 {
+	if len(out) != 17 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out
@@ -149,7 +150,8 @@ func TestEveryPod(t *testing.T) {
 
 // TestPrivilege lists the containers that may harm their node. All others drop every capability.
 func TestPrivilege(t *testing.T) {
-	mayHarm := []string{resources.SatelliteContainer, resources.DeviceInventoryContainer, resources.ModuleLoaderContainer}
+	mayHarm := []string{resources.SatelliteContainer, resources.DeviceInventoryContainer, resources.ModuleLoaderContainer,
+		highavailability.Container}
 	for name, w := range pods(t) {
 		for _, c := range containers(w.template.Spec) {
 			sc := c.SecurityContext
