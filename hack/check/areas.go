@@ -40,6 +40,8 @@ var areas = map[string][]string{
 	"pkg/phases/snapshotclass": {"snapshots"},
 	"pkg/phases/canary":        {"canary"},
 	"pkg/phases/monitoring":    {"monitoring"},
+	"pkg/phases/drainguard":    {"drainguard"},
+	"pkg/resources/drainguard": {"drainguard"},
 	"pkg/monitoring":           {"monitoring"},
 	"pkg/resources/monitors":   {"monitoring"},
 	"pkg/resources/canary":     {"canary"},

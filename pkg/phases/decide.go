@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
@@ -69,6 +70,9 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in))
 	o := h(ctx, in)
 	keepMonitors(ctx, in, state)
+	if state != fsm.Deleting { // which removes them, or keeps them up as long as there are volumes
+		drainguard.Work(ctx, in)
+	}
 	if failed != nil && o.Kind == step.KindWait {
 		o = step.Fail(failed)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -24,6 +25,15 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	watched, known := monitoring.Left(&s.Facts)
 	if !known {
 		return removing(s, "it is not known what Prometheus Operator was given")
+	}
+	if drainguard.Left(&s.Facts) {
+		if err := in.Stands(ctx); err != nil {
+			return notNow(s, err)
+		}
+		if err := drainguard.Remove(ctx, in); err != nil {
+			return step.Fail(err)
+		}
+		return removing(s, "the drain guards are being removed")
 	}
 	for _, objects := range [][]client.Object{watched, volumedriver.First(&s.Facts), satelliteObjects(s),
 		controllerAndLoaders(s), configuration(s)} {

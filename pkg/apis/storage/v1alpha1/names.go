@@ -51,4 +51,6 @@ const (
 	ComponentSnapshotClass = "volume-snapshot-class"
 	// ComponentCanary is a claim that is tried, and its pod.
 	ComponentCanary = "canary"
+	// ComponentDrainGuard is a pod that keeps a node from being drained, and the PodDisruptionBudget of all of them.
+	ComponentDrainGuard = "drain-guard"
 )

@@ -35,6 +35,10 @@ const (
 	// it. Nothing else depends on it.
 	MonitoringReady = "MonitoringReady"
 
+	// DrainGuardReady is True while each node that is to be guarded has its drain guard, or none is wanted. Nothing else
+	// depends on it.
+	DrainGuardReady = "DrainGuardReady"
+
 	// One condition for each link of the chain.
 
 	KernelModuleLoaded = "KernelModuleLoaded"
@@ -52,7 +56,7 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
-		StorageClassesReady, SnapshotsReady, MonitoringReady,
+		StorageClassesReady, SnapshotsReady, MonitoringReady, DrainGuardReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}

@@ -48,6 +48,12 @@ type VolumesSpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	Canary CanaryMode `json:"canary,omitempty"`
+	// drainGuard is Auto: a pod on each node keeps the eviction API from draining it while that would take the last healthy copy of a
+	// volume, while another node is drained or down, or while a copy elsewhere is not up to date; or None: nodes are drained at any
+	// time. Default: Auto. Example: None.
+	// +optional
+	// +kubebuilder:default=Auto
+	DrainGuard DrainGuardMode `json:"drainGuard,omitempty"`
 }
 
 // VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
