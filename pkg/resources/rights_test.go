@@ -86,6 +86,7 @@ func TestOperatorRights(t *testing.T) {
 			"monitoring.coreos.com/podmonitors: get,list,create,patch,delete",
 			"monitoring.coreos.com/prometheusrules: get,list,create,patch,delete",
 			"monitoring.coreos.com/servicemonitors: get,list,create,patch,delete",
+			"policy/poddisruptionbudgets: " + all,
 		},
 		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
 		"default":                  {"events.k8s.io/events: create,patch"},

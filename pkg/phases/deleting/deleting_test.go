@@ -109,12 +109,14 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 func TestDrainGuardsGoFirst(t *testing.T) {
 	w := clustertest.DeletedWorld(t, 2)
 	w.Cluster.Spec.Volumes.DrainGuard = ""
+	w.Cluster.Status.FirstReady = clustertest.At(w.Now)
 	w.Guard()
 	in, r := w.Input()
 	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != "RemovingWorkloads" {
 		t.Errorf("%s %s (%s)", o.Kind, o.Reason, o.Message)
 	}
-	want := []string{"delete Pod/drain-guard-n01", "delete Pod/drain-guard-n02", "delete PodDisruptionBudget/linstor-drain-guard"}
+	want := []string{"delete Pod/drain-guard-n01", "delete Pod/drain-guard-n02",
+		"delete PodDisruptionBudget/linstor-drain-guard"}
 	if d := cmp.Diff(want, slices.Sorted(slices.Values(r.Calls))); d != "" {
 		t.Error(d)
 	}
