@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,7 +19,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
-	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // evictGuard asks the eviction API once for a node's guard, as "kubectl drain" does.
@@ -93,6 +93,15 @@ func refused(e *env, node string) {
 	})
 }
 
+// waitDrains waits until the condition says that of the nodes that are cordoned.
+func waitDrains(e *env, words string) {
+	e.T.Helper()
+	e.WaitStatus("DrainGuardReady says "+words, func(s *v1alpha1.StorageClusterStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, conditions.DrainGuardReady)
+		return c != nil && strings.Contains(c.Message, words)
+	})
+}
+
 // TestNodesAreDrainedOneByOne on a real eviction API: nobody without the operator's word, and one node at a time.
 func TestNodesAreDrainedOneByOne(t *testing.T) {
 	e := installed(t, 3, selectedPool)
@@ -103,10 +112,8 @@ func TestNodesAreDrainedOneByOne(t *testing.T) {
 	drainNode(e, "n1")
 	cordonNode(e, "n2", true)
 	refused(e, "n2")
-	c := e.WaitStatus("the refusal is told", func(*v1alpha1.StorageClusterStatus) bool {
-		return strings.Contains(harness.Condition(e.Get(), conditions.DrainGuardReady), "n2: node n1")
-	})
-	if c.Status.Phase != v1alpha1.PhaseReady {
+	waitDrains(e, "n2: node n1")
+	if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady {
 		t.Errorf("phase %s", c.Status.Phase)
 	}
 	waitGuards(e, "n2", "n3") // that of n1 is not made again while it is cordoned
@@ -129,16 +136,10 @@ func TestLastCopiesKeepTheirNode(t *testing.T) {
 	volumes.SetInUse("pvc-one", "n1", true)
 	volumes.SetDiskState("pvc-two", "n2", "Outdated")
 	cordonNode(e, "n1", true)
-	said := func(words string) {
-		t.Helper()
-		e.WaitStatus("DrainGuardReady says "+words, func(*v1alpha1.StorageClusterStatus) bool {
-			return strings.Contains(harness.Condition(e.Get(), conditions.DrainGuardReady), words)
-		})
-	}
-	said("n1: it has the last healthy copy of 2 volumes: pvc-one, pvc-two")
+	waitDrains(e, "n1: it has the last healthy copy of 2 volumes: pvc-one, pvc-two")
 	refused(e, "n1")
 	volumes.SetDiskState("pvc-two", "n2", "UpToDate")
-	said("n1: it has the last healthy copy of 1 volume: pvc-one")
+	waitDrains(e, "n1: it has the last healthy copy of 1 volume: pvc-one")
 	refused(e, "n1")
 	volumes.SetInUse("pvc-one", "n1", false) // its pod was evicted
 	drainNode(e, "n1")
