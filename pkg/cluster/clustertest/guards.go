@@ -10,7 +10,7 @@ import (
 )
 
 // Guard makes the drain guards of the nodes that are there, and their PodDisruptionBudget, as they are at rest.
-func (w *World) Guard() {
+func Guard(w *World) {
 	w.Kube.DrainBudget = nil
 	delete(w.Kube.Pods, v1alpha1.ComponentDrainGuard)
 	j := drainguard.Judge(w.Snapshot())
@@ -20,28 +20,28 @@ func (w *World) Guard() {
 	for _, node := range j.Missing {
 		w.PutPod(v1alpha1.ComponentDrainGuard, node, w.ReadyPod(v1alpha1.ComponentDrainGuard, node))
 	}
-	w.Free()
+	FreeGuards(w)
 }
 
 // Unguard turns the drain guard off, and takes away what was made for it.
-func (w *World) Unguard() {
+func Unguard(w *World) {
 	w.Cluster.Spec.Volumes.DrainGuard = volumespec.DrainGuardNone
-	w.Guard()
+	Guard(w)
 }
 
-// Free makes the PodDisruptionBudget of the guards that are there, which lets those of these nodes be evicted.
-func (w *World) Free(nodes ...string) {
+// FreeGuards makes the PodDisruptionBudget of the guards that are there, which lets those of these nodes be evicted.
+func FreeGuards(w *World, nodes ...string) {
 	slices.Sort(nodes)
 	s := w.Snapshot()
 	w.Kube.DrainBudget = guards.Budget(s.SatelliteParams(), len(s.Members), nodes, "")
 }
 
 // Cordon cordons nodes.
-func (w *World) Cordon(nodes ...string) {
+func Cordon(w *World, nodes ...string) {
 	for _, node := range nodes {
 		w.KubeNode(node).Spec.Unschedulable = true
 	}
 }
 
 // Drained takes the guard of a node away.
-func (w *World) Drained(node string) { delete(w.Kube.Pods[v1alpha1.ComponentDrainGuard], node) }
+func Drained(w *World, node string) { delete(w.Kube.Pods[v1alpha1.ComponentDrainGuard], node) }

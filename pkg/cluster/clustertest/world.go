@@ -143,7 +143,7 @@ func (w *World) Settle() {
 	}
 	w.Kube.ControllerPods = []*corev1.Pod{w.ReadyPod(v1alpha1.ComponentController, "n01")}
 	w.Register()
-	w.Guard()
+	Guard(w)
 }
 
 // Accept makes the spec the accepted one.

@@ -110,7 +110,7 @@ func TestDrainGuardsGoFirst(t *testing.T) {
 	w := clustertest.DeletedWorld(t, 2)
 	w.Cluster.Spec.Volumes.DrainGuard = ""
 	w.Cluster.Status.FirstReady = clustertest.At(w.Now)
-	w.Guard()
+	clustertest.Guard(w)
 	in, r := w.Input()
 	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != "RemovingWorkloads" {
 		t.Errorf("%s %s (%s)", o.Kind, o.Reason, o.Message)

@@ -41,7 +41,7 @@ func offline(node string) func(*clustertest.World) {
 }
 
 func cordon(nodes ...string) func(*clustertest.World) {
-	return func(w *clustertest.World) { w.Cordon(nodes...) }
+	return func(w *clustertest.World) { clustertest.Cordon(w, nodes...) }
 }
 
 func notReady(node string) func(*clustertest.World) {
@@ -49,11 +49,11 @@ func notReady(node string) func(*clustertest.World) {
 }
 
 func drained(node string) func(*clustertest.World) {
-	return func(w *clustertest.World) { w.Drained(node) }
+	return func(w *clustertest.World) { clustertest.Drained(w, node) }
 }
 
 func free(nodes ...string) func(*clustertest.World) {
-	return func(w *clustertest.World) { w.Free(nodes...) }
+	return func(w *clustertest.World) { clustertest.FreeGuards(w, nodes...) }
 }
 
 func inUse(volume, node string, used *bool) func(*clustertest.World) {
@@ -208,7 +208,7 @@ func TestWork(t *testing.T) {
 // TestTheWordIsGivenOnAFreshLook: what LINSTOR says now counts, not the view.
 func TestTheWordIsGivenOnAFreshLook(t *testing.T) {
 	w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
-	w.Cordon("n01")
+	clustertest.Cordon(w, "n01")
 	in, r := w.Input()
 	now := *w.Linstor.View
 	now.Resources = clustertest.CopiesOf("a@n01 UpToDate", "a@n02 Outdated")
@@ -231,7 +231,7 @@ func TestTheWordIsGivenOnAFreshLook(t *testing.T) {
 // TestALookThatFailsGivesNoWord: then nothing is written, and the condition says why.
 func TestALookThatFailsGivesNoWord(t *testing.T) {
 	w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
-	w.Cordon("n01")
+	clustertest.Cordon(w, "n01")
 	in, r := w.Input()
 	in.Failures = &step.Failures{}
 	r.Fail["view"] = errors.New("no answer")
