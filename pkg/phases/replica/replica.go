@@ -86,9 +86,9 @@ func LastReplicasOn(s *cluster.Snapshot, node string) []string {
 	return lastReplicas(s, v, node)
 }
 
-// Stranded names the volumes that a node may not go down for, even for a while: their last good copy is on it. One with
-// a single copy by design counts only while it is in use, or might be: it can do nothing without the node anyway. Of a
-// volume without DRBD nobody knows whether it is used: only pods on the node can, and those go with it.
+// Stranded names the volumes that a node may not go down for, even for a while: their last good copy is on it. One
+// with a single copy by design counts only while it is in use, or might be: it can do nothing without the node anyway.
+// Of a volume without DRBD nobody knows whether it is used: only pods on the node can, and those go with it.
 func Stranded(s *cluster.Snapshot, v *linstor.View, node string) []string {
 	copies, idle := map[string]int{}, map[string]bool{}
 	for i := range v.Resources {

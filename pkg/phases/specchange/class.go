@@ -148,8 +148,8 @@ func monitoringFields() []Field {
 func volumeFields() []Field {
 	driver, classes := states(fsm.VolumeDriver), states(fsm.VolumeDriver, fsm.Canary)
 	fields := []Field{
-		{"volumes.drainGuard", ClassImmediate, nil, "nodes are guarded against being drained at the wrong time, or not any " +
-			"more"},
+		{"volumes.drainGuard", ClassImmediate, nil, "nodes are guarded against being drained at the wrong time, or not " +
+			"any more"},
 		{"volumes.canary", ClassAtNextAssess, states(fsm.Canary),
 			"volumes are tried from now on, or not any more; what is left of a try goes"},
 		{"volumes.driver.mode", ClassAtNextAssess, classes,

@@ -56,8 +56,8 @@ func PodName(node string) string { return Name + "-" + NodeKey(node) }
 // that tolerates everything looks to some tools like one that a drain leaves alone, as a DaemonSet's.
 //
 // The StorageCluster is its controller: "kubectl drain" refuses pods without one (kubectl pkg/drain,
-// unreplicatedFilter) and leaves alone those of DaemonSets. This is the only ownerReference that the operator sets. Whatever the garbage
-// collector makes of it harms nothing: a guard that it takes is made anew, or is wanted no more.
+// unreplicatedFilter) and leaves alone those of DaemonSets. This is the only ownerReference that the operator sets.
+// Whatever the garbage collector makes of it harms nothing: a guard that it takes is made anew, or is wanted no more.
 func Pod(p resources.Params, owner *v1alpha1.StorageCluster, node string) *corev1.Pod {
 	spec := resources.ToolsPod(p, container)
 	spec.NodeName = node
@@ -90,8 +90,8 @@ func Pod(p resources.Params, owner *v1alpha1.StorageCluster, node string) *corev
 
 // Budget lets the pods of the free nodes be evicted, which it does not select, and none of the others: it asks for as
 // many healthy pods as there are or shall be in all, which is what guards says. A whole number, because for a
-// percentage the disruption controller would look for the scale of the pods' controller, which a StorageCluster has not
-// (kube-controller-manager, getExpectedPodCount).
+// percentage the disruption controller would look for the scale of the pods' controller, which a StorageCluster has
+// not (kube-controller-manager, getExpectedPodCount).
 func Budget(p resources.Params, guards int, free []string, refused string) *policyv1.PodDisruptionBudget {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{
 		v1alpha1.LabelCluster: p.Cluster, v1alpha1.LabelComponent: v1alpha1.ComponentDrainGuard}}
