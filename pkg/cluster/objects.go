@@ -30,8 +30,6 @@ type Kube struct {
 	// Pods are those of our components, by component and node name.
 	Pods           map[string]map[string]*corev1.Pod
 	ControllerPods []*corev1.Pod
-	// Budgets are our PodDisruptionBudgets, by name.
-	Budgets map[string]*policyv1.PodDisruptionBudget
 	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
 	LocalVolumes map[string][]LocalVolume
 	Driver       Driver
@@ -41,6 +39,8 @@ type Kube struct {
 	// Monitors are Prometheus Operator's objects in linstor-storage, whoever's, if MonitorsKnown.
 	Monitors      []*unstructured.Unstructured
 	MonitorsKnown bool
+	// DrainBudget is the PodDisruptionBudget of the drain guards, whoever's; nil if there is none.
+	DrainBudget *policyv1.PodDisruptionBudget
 }
 
 // Canary is what is there of volumes that are tried, by name: a claim and its pod have the same.

@@ -12,7 +12,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -129,6 +128,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		specs = append(specs, f.Target.Spec) // what runs may still have the Secrets of before
 	}
 	redactSecrets(&f.Kube, specs...)
+	if err := o.drainBudget(ctx, f); err != nil {
+		return nil, err
+	}
 	if err := o.driver(ctx, f); err != nil {
 		return nil, err
 	}
@@ -171,14 +173,12 @@ func (o *Observer) kubernetes(ctx context.Context, f *cluster.Facts) error {
 	var configMaps corev1.ConfigMapList
 	var secrets corev1.SecretList
 	var revisions appsv1.ControllerRevisionList
-	var budgets policyv1.PodDisruptionBudgetList
 	for _, l := range []struct {
 		list client.ObjectList
 		opts []client.ListOption
 	}{
 		{&nodes, everywhere}, {&podList, ours}, {&daemonSets, ours}, {&deployments, ours}, {&services, ours},
 		{&configMaps, ours}, {&secrets, ours}, {&revisions, slices.Concat(ours, []client.ListOption{revision})},
-		{&budgets, slices.Concat(ours, []client.ListOption{client.MatchingLabels{v1alpha1.LabelCluster: f.Cluster.Name}})},
 	} {
 		if err := o.Reader.List(ctx, l.list, l.opts...); err != nil {
 			return fmt.Errorf("list %T: %w", l.list, err)
@@ -193,7 +193,6 @@ func (o *Observer) kubernetes(ctx context.Context, f *cluster.Facts) error {
 	k.ConfigMaps = byName(configMaps.Items, func(o *corev1.ConfigMap) string { return o.Name })
 	k.Secrets = byName(secrets.Items, func(o *corev1.Secret) string { return o.Name })
 	k.Revisions = byName(revisions.Items, func(o *appsv1.ControllerRevision) string { return o.Name })
-	k.Budgets = byName(budgets.Items, func(o *policyv1.PodDisruptionBudget) string { return o.Name })
 	sortPods(k, podList.Items, f.Cluster.Name)
 	return nil
 }

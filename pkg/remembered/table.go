@@ -7,7 +7,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
 )
 
@@ -143,10 +142,6 @@ func objectItems() []Item {
 		{resources.AnnotationSigningKeyVersion, "the key that a module loader signs with", "module", "with the pod"},
 		{resources.AnnotationTopologyKeys, "the keys that a node's CSI driver was started with", "volumedriver",
 			"with the pod"},
-		{drainguard.LabelDrain, "whether a node may be drained, as the copies of volumes were seen last", "drainguard",
-			object},
-		{drainguard.AnnotationWhy, "why a node must not be drained, as the copies of volumes were seen last", "drainguard",
-			"when the node may be drained again"},
 		{drift.AnnotationAdmitted, "what a policy of the Kubernetes cluster made of a workload or Service",
 			"the writer of objects", "when it is applied again"},
 	}

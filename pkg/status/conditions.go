@@ -46,8 +46,9 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.VolumesHealthy:            volumesHealthy(s),
 		conditions.StorageClassesReady:       classesReady(s),
 		conditions.SnapshotsReady:            snapshotsReady(s),
-		conditions.DrainGuardReady:           drainGuardReady(s),
 		conditions.MonitoringReady:           monitoringReady(in),
+		conditions.HighAvailabilityReady:     highAvailabilityReady(in),
+		conditions.DrainGuardReady:           drainGuardReady(in),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)

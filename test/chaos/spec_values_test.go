@@ -149,6 +149,7 @@ volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
   canary: None
   drainGuard: Auto
+  highAvailability: Auto
   topologyKeys: [example.com/zone]
   storageClasses:
   - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -27,11 +27,17 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	if !known {
 		return removing(s, "it is not known what Prometheus Operator was given")
 	}
-	budgets, guards := drainguard.Left(&s.Facts)
-	if len(budgets)+len(guards) > 0 {
-		return removeGuards(ctx, in, budgets, guards)
+	if drainguard.Left(&s.Facts) {
+		if err := in.Stands(ctx); err != nil {
+			return notNow(s, err)
+		}
+		if err := drainguard.Remove(ctx, in); err != nil {
+			return step.Fail(err)
+		}
+		return removing(s, "the drain guards are being removed")
 	}
-	for _, objects := range [][]client.Object{watched, volumedriver.First(&s.Facts), satelliteObjects(s),
+	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts),
+		volumedriver.First(&s.Facts), satelliteObjects(s),
 		controllerAndLoaders(s), configuration(s)} {
 		if len(objects) == 0 {
 			continue
@@ -54,21 +60,6 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 		return o
 	}
 	return nothingLeft(ctx, in)
-}
-
-// removeGuards removes what holds back drains: nothing does any more.
-func removeGuards(ctx context.Context, in *step.Input, budgets []client.Object, guards []*corev1.Pod) step.Outcome {
-	if err := in.Stands(ctx); err != nil {
-		return notNow(in.Snapshot, err)
-	}
-	errs := []error{in.Delete(ctx, budgets)}
-	for _, p := range guards {
-		errs = append(errs, in.Writer.DeletePod(ctx, p))
-	}
-	if err := errors.Join(errs...); err != nil {
-		return step.Fail(err)
-	}
-	return removing(in.Snapshot, "the guards that hold back drains are being removed")
 }
 
 func removing(s *cluster.Snapshot, message string) step.Outcome {

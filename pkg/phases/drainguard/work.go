@@ -4,178 +4,212 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	objects "github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
-	"github.com/linstor-dev/storagecluster-operator/pkg/text"
-	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 )
 
-// taskKey is the background task that writes guards and budgets. It is one task: its writes have an order.
-const taskKey = "drain-guard"
+// Reasons of the condition DrainGuardReady, beside the common ones, and of Events.
+const (
+	// ReasonNotWanted: there are to be no guards.
+	ReasonNotWanted = "NotWanted"
+	// ReasonMaking: guards are being made.
+	ReasonMaking = "MakingDrainGuards"
+	// ReasonFailed: Kubernetes refuses what is written, or the PodDisruptionBudget is somebody else's.
+	ReasonFailed = "DrainGuardFailed"
+	// ReasonRefused: a node is cordoned that may not be drained now. It is an Event's reason as well.
+	ReasonRefused = "DrainRefused"
+	// ReasonAllowed is that of an Event: a node may be drained now.
+	ReasonAllowed = "DrainAllowed"
+)
 
-// changes are what is to be written, in the order in which it is: what makes drains rarer comes first, so that at no
-// moment two nodes could be drained, or one that must not be.
-type changes struct {
-	tighter, looser []*policyv1.PodDisruptionBudget
-	refused, made   []objects.Guard
-	gone            []*corev1.Pod
-	budgets         []client.Object
-}
+// atOnce is how many guards one step makes or removes: each is a request, and other work waits meanwhile. What comes
+// of them wakes the next step.
+const atOnce = 50
 
-func (c *changes) empty() bool {
-	return len(c.tighter)+len(c.looser)+len(c.refused)+len(c.made)+len(c.gone)+len(c.budgets) == 0
-}
-
-// undone reports whether anything is to be written.
-func (v *verdict) undone(s *cluster.Snapshot) bool {
-	c := v.changes(s)
-	return !c.empty()
-}
-
-// changes compares what is there with what is to be.
-func (v *verdict) changes(s *cluster.Snapshot) (c changes) {
-	if v.off != "" {
-		for _, name := range slices.Sorted(maps.Keys(s.Kube.Budgets)) {
-			c.budgets = append(c.budgets, s.Kube.Budgets[name])
-		}
-	} else {
-		p := s.SatelliteParams()
-		for _, want := range []*policyv1.PodDisruptionBudget{objects.Budget(p, objects.Refused, objects.Never),
-			objects.Budget(p, objects.Allowed, v.least())} {
-			have, least := s.Kube.Budgets[want.Name], want.Spec.MinAvailable.IntVal
-			switch {
-			case have == nil || have.Spec.MinAvailable == nil || have.Spec.MinAvailable.IntVal < least:
-				c.tighter = append(c.tighter, want)
-			case have.Spec.MinAvailable.IntVal > least:
-				c.looser = append(c.looser, want)
-			}
-		}
-		c.guards(s, v)
-	}
-	for _, node := range slices.Sorted(maps.Keys(s.Kube.Pods[objects.Component])) {
-		p := guardOf(s, node)
-		if _, stays := v.guards[node]; p.DeletionTimestamp == nil && (!stays || ended(p)) {
-			c.gone = append(c.gone, p)
-		}
-	}
-	return c
-}
-
-// guards are those that are to be made or changed.
-func (c *changes) guards(s *cluster.Snapshot, v *verdict) {
-	params := s.SatelliteParams()
-	for _, node := range slices.Sorted(maps.Keys(v.guards)) {
-		g, p := v.guards[node], guardOf(s, node)
-		switch {
-		case v.away[node] != "" || p != nil && (p.DeletionTimestamp != nil || ended(p)):
-		case p != nil && p.Labels[objects.LabelDrain] == g.Drain() && p.Annotations[objects.AnnotationWhy] == g.Why:
-		case p != nil && p.Annotations[resources.AnnotationSpecHash] !=
-			objects.Pod(params, s.Cluster.UID, g).Annotations[resources.AnnotationSpecHash]:
-			// An earlier operator made it. Kubernetes lets hardly anything of a pod change, so that another one follows.
-			c.gone = append(c.gone, p)
-		case g.Why != "":
-			c.refused = append(c.refused, g)
-		default:
-			c.made = append(c.made, g)
-		}
+// Work makes the guards and their PodDisruptionBudget as judged. The budget comes first: a guard that nobody counts
+// yet would let another one go.
+func Work(ctx context.Context, in *step.Input) {
+	if err := ensure(ctx, in); err != nil && !errors.Is(err, context.Canceled) && !apierrors.IsConflict(err) {
+		in.FailedAside(conditions.DrainGuardReady, err)
 	}
 }
 
-// ended reports whether a guard runs no more for good: its kubelet has refused or evicted it.
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
-}
-
-// Ensure makes and removes guards and budgets in the background. Nothing is changed while the cluster is suspended.
-func Ensure(in *step.Input) {
+func ensure(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
-	if s.Target == nil || s.Cluster.Spec.Suspend || s.Cluster.DeletionTimestamp != nil {
-		return
+	j := Judge(s)
+	switch {
+	case j.Off != "":
+		return Remove(ctx, in)
+	case j.Unknown:
+		return nil
 	}
-	v := judge(s)
-	c := v.changes(s)
-	if c.empty() {
-		return
-	}
-	in.Ensure(work.Task{Key: taskKey, Input: text.Digest(c.words()),
-		Do: func(ctx context.Context) error { return c.write(ctx, in) }})
-}
-
-// words tell changes from others.
-func (c *changes) words() []any {
-	var out []any
-	for _, b := range slices.Concat(c.tighter, c.looser) {
-		out = append(out, b.Name, b.Spec.MinAvailable)
-	}
-	for _, p := range c.gone {
-		out = append(out, p.UID)
-	}
-	for _, b := range c.budgets {
-		out = append(out, b.GetUID())
-	}
-	return append(out, c.refused, c.made)
-}
-
-func (c *changes) write(ctx context.Context, in *step.Input) error {
-	p, owner := in.Snapshot.SatelliteParams(), in.Snapshot.Cluster.UID
-	for _, b := range c.tighter {
-		if err := in.Writer.Apply(ctx, b); err != nil {
-			return err
-		}
-	}
-	var errs []error
-	for _, g := range slices.Concat(c.refused, c.made) {
-		// One node's guard that Kubernetes refuses does not keep the others from theirs.
-		err := in.Writer.Apply(ctx, objects.Pod(p, owner, g))
-		if err != nil && !apierrors.IsConflict(err) { // it was evicted meanwhile
-			errs = append(errs, fmt.Errorf("the guard of %s: %w", g.Node, err))
-		}
-	}
-	if len(c.gone)+len(c.budgets) > 0 {
-		errs = append(errs, c.remove(ctx, in))
-	}
-	if err := errors.Join(errs...); err != nil {
+	if err := ensureBudget(ctx, in, &j); err != nil {
 		return err
 	}
-	for _, b := range c.looser {
-		if err := in.Writer.Apply(ctx, b); err != nil {
+	if err := removeOthers(ctx, in, &j); err != nil {
+		return err
+	}
+	free := drainguard.Free(s.Kube.DrainBudget)
+	for i, node := range j.Missing {
+		if i == atOnce {
+			return nil
+		}
+		if slices.Contains(free, drainguard.NodeKey(node)) {
+			continue // it would stand for nothing until the cache shows that the budget counts it again
+		}
+		if err := in.Writer.Apply(ctx, drainguard.Pod(s.SatelliteParams(), s.Cluster, node)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// remove takes budgets away before guards: a guard without a budget hinders nobody.
-func (c *changes) remove(ctx context.Context, in *step.Input) error {
-	if err := in.Stands(ctx); err != nil {
+// ensureBudget makes the PodDisruptionBudget as judged. Before it lets a node go that it did not before, LINSTOR is
+// looked at once more.
+func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
+	s := in.Snapshot
+	live := s.Kube.DrainBudget
+	guards := max(len(j.Guarded), len(Guards(&s.Facts)))
+	if s.Linstor.View == nil && live != nil && live.Spec.MinAvailable != nil {
+		guards = max(guards, live.Spec.MinAvailable.IntValue()) // who is drained has no guard, and is not known meanwhile
+	}
+	want := drainguard.Budget(s.SatelliteParams(), guards, j.Free, refusals(j))
+	if drainguard.Fits(live, want) {
+		return nil
+	}
+	if granted := newlyFree(live, j); len(granted) > 0 {
+		if err := confirm(ctx, in, j, granted); err != nil {
+			return err
+		}
+		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, refusals(j))
+	}
+	if live != nil {
+		want.ResourceVersion = live.ResourceVersion
+	}
+	if err := in.Writer.Apply(ctx, want); err != nil {
 		return err
 	}
-	errs := []error{in.Delete(ctx, c.budgets)}
-	for _, pod := range c.gone {
-		errs = append(errs, in.Writer.DeletePod(ctx, pod))
+	announce(in, live, j)
+	return nil
+}
+
+func newlyFree(live *policyv1.PodDisruptionBudget, j *Judgement) []string {
+	before := drainguard.Free(live)
+	return slices.DeleteFunc(slices.Clone(j.Free), func(node string) bool {
+		return slices.Contains(before, drainguard.NodeKey(node))
+	})
+}
+
+// confirm takes back the word that LINSTOR, asked now, would not let be given: the view may be a quarter of a minute
+// old, and a copy that was good then may be lost.
+func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string) error {
+	s := in.Snapshot
+	v, err := in.LookNow(ctx)
+	if err != nil {
+		return fmt.Errorf("look at LINSTOR before a node may be drained: %w", err)
+	}
+	copies, err := in.API.Resources(ctx, linstor.ResourceQuery{})
+	if err != nil {
+		return fmt.Errorf("look at the copies of volumes before a node may be drained: %w", err)
+	}
+	v.SetResources(copies)
+	for _, node := range granted {
+		m := s.MemberByName(node)
+		if m == nil || down(v, m) {
+			continue
+		}
+		if why := Refuse(s, v, m, j.Drained); why != "" {
+			j.Free = slices.DeleteFunc(j.Free, func(n string) bool { return n == node })
+			j.Refused = append(j.Refused, Refusal{node, why})
+		}
+	}
+	return nil
+}
+
+// refusals is what the PodDisruptionBudget says of nodes that may not be drained.
+func refusals(j *Judgement) string {
+	var out []string
+	for _, r := range j.Refused {
+		out = append(out, r.String())
+	}
+	return strings.Join(first(out, mostNamed), "; ")
+}
+
+func first(lines []string, most int) []string {
+	if more := len(lines) - most; more > 0 {
+		return append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// announce makes Events of what has changed for nodes that are cordoned. What the PodDisruptionBudget says is what was
+// announced last, so that nobody is told twice.
+func announce(in *step.Input, live *policyv1.PodDisruptionBudget, j *Judgement) {
+	for _, node := range newlyFree(live, j) {
+		in.Notify(step.Notice{Reason: ReasonAllowed, Action: node, Note: fmt.Sprintf("node %s may be drained now", node)})
+	}
+	said := ""
+	if live != nil {
+		said = live.Annotations[drainguard.AnnotationRefused]
+	}
+	for _, r := range j.Refused {
+		if !strings.Contains(said, r.String()) {
+			in.Notify(step.Notice{Warning: true, Reason: ReasonRefused, Action: r.Node,
+				Note: fmt.Sprintf("node %s may not be drained now: %s", r.Node, r.Why)})
+		}
+	}
+}
+
+// removeOthers removes guards of nodes that are to have none, and those that have ended: their names are taken.
+func removeOthers(ctx context.Context, in *step.Input, j *Judgement) error {
+	var goes []*corev1.Pod
+	for node, p := range Guards(&in.Snapshot.Facts) {
+		if p.DeletionTimestamp == nil && (!slices.Contains(j.Guarded, node) || !stands(p)) {
+			goes = append(goes, p)
+		}
+	}
+	return removePods(ctx, in, goes)
+}
+
+func removePods(ctx context.Context, in *step.Input, pods []*corev1.Pod) error {
+	var errs []error
+	for _, p := range pods[:min(len(pods), atOnce)] {
+		if p.DeletionTimestamp == nil {
+			errs = append(errs, in.Writer.DeleteGuard(ctx, p))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-// Left are the budgets and guards that a deletion has to remove.
-func Left(f *cluster.Facts) (budgets []client.Object, guards []*corev1.Pod) {
-	for _, name := range slices.Sorted(maps.Keys(f.Kube.Budgets)) {
-		budgets = append(budgets, f.Kube.Budgets[name])
+// Remove removes all guards, and the PodDisruptionBudget first: then nothing keeps anybody from anything.
+func Remove(ctx context.Context, in *step.Input) error {
+	f := &in.Snapshot.Facts
+	var errs []error
+	if b := f.Kube.DrainBudget; b != nil && cluster.Ours(f.Cluster.Name, b) {
+		errs = append(errs, in.Delete(ctx, []client.Object{b}))
 	}
-	for _, node := range slices.Sorted(maps.Keys(f.Kube.Pods[objects.Component])) {
-		if p := f.Kube.Pods[objects.Component][node]; p.DeletionTimestamp == nil {
-			guards = append(guards, p)
+	var goes []*corev1.Pod
+	for _, p := range Guards(f) {
+		if p.DeletionTimestamp == nil {
+			goes = append(goes, p)
 		}
 	}
-	return budgets, guards
+	return errors.Join(append(errs, removePods(ctx, in, goes))...)
+}
+
+// Left reports whether anything is left of what Remove removes.
+func Left(f *cluster.Facts) bool {
+	b := f.Kube.DrainBudget
+	return len(Guards(f)) > 0 || b != nil && cluster.Ours(f.Cluster.Name, b)
 }

@@ -34,85 +34,28 @@ func (e *LastReplicaError) Error() string {
 // and the copy on the node counts as possibly the good one unless it is known to be none. Somebody who has one copy
 // only, in whatever state, may still recover data from it.
 func lastReplicas(s *cluster.Snapshot, v *linstor.View, node string) []string {
+	good, elsewhere := map[string]bool{}, map[string]bool{} // volumes with a good copy, or any, on another node
+	var here []*linstor.Resource
+	for i := range v.Resources {
+		r := &v.Resources[i]
+		key := strings.ToLower(r.Name)
+		switch {
+		case !r.Diskful:
+		case strings.EqualFold(r.Node, node):
+			here = append(here, r)
+		default:
+			elsewhere[key] = true
+			good[key] = good[key] || goodCopy(s, v, r)
+		}
+	}
 	var out []string
-	for _, c := range volumesOf(s, v) {
-		for _, r := range c.diskful {
-			if strings.EqualFold(r.Node, node) && c.last(r) {
-				out = append(out, r.Name)
-			}
+	for _, r := range here {
+		if key := strings.ToLower(r.Name); !good[key] && (!worthless(r) || !elsewhere[key]) {
+			out = append(out, r.Name)
 		}
 	}
 	slices.Sort(out)
 	return out
-}
-
-// copies are those of one volume.
-type copies struct {
-	diskful []*linstor.Resource
-	// good are the nodes with a good copy, in lower case.
-	good map[string]bool
-	// inUse is true if the volume is opened on any node, with a copy or without.
-	inUse bool
-}
-
-// volumesOf are the copies of all volumes of a view.
-func volumesOf(s *cluster.Snapshot, v *linstor.View) map[string]*copies {
-	out := map[string]*copies{}
-	for i := range v.Resources {
-		r := &v.Resources[i]
-		key := strings.ToLower(r.Name)
-		c := out[key]
-		if c == nil {
-			c = &copies{good: map[string]bool{}}
-			out[key] = c
-		}
-		c.inUse = c.inUse || r.InUse != nil && *r.InUse
-		if !r.Diskful {
-			continue
-		}
-		c.diskful = append(c.diskful, r)
-		if goodCopy(s, v, r) {
-			c.good[strings.ToLower(r.Node)] = true
-		}
-	}
-	return out
-}
-
-// last reports whether the volume might have no good copy any more if the node of this one went.
-func (c *copies) last(r *linstor.Resource) bool {
-	elsewhere := len(c.good)
-	if c.good[strings.ToLower(r.Node)] {
-		elsewhere--
-	}
-	return elsewhere == 0 && (!worthless(r) || c.only(r))
-}
-
-// only reports whether no other node has a copy, in whatever state.
-func (c *copies) only(r *linstor.Resource) bool {
-	return !slices.ContainsFunc(c.diskful, func(o *linstor.Resource) bool { return !strings.EqualFold(o.Node, r.Node) })
-}
-
-// NeededOn names the volumes that could not be used while a node is away, by lower-case node name, sorted: those whose
-// last good copy is on it. One that has a single copy by design counts while it is in use, also from another node; of
-// one without DRBD nobody says that. known is false where the view does not say.
-func NeededOn(s *cluster.Snapshot) (needed map[string][]string, known bool) {
-	v := s.Linstor.View
-	if v == nil || !v.ResourcesKnown && v.Volumes > 0 {
-		return nil, false
-	}
-	needed = map[string][]string{}
-	for _, c := range volumesOf(s, v) {
-		for _, r := range c.diskful {
-			if c.last(r) && (!c.only(r) || c.inUse) {
-				key := strings.ToLower(r.Node)
-				needed[key] = append(needed[key], r.Name)
-			}
-		}
-	}
-	for _, names := range needed {
-		slices.Sort(names)
-	}
-	return needed, true
 }
 
 // goodCopy reports whether a copy can carry the volume alone: up to date, not going itself, and on a node that is
@@ -141,6 +84,28 @@ func LastReplicasOn(s *cluster.Snapshot, node string) []string {
 		return nil
 	}
 	return lastReplicas(s, v, node)
+}
+
+// Stranded names the volumes that a node may not go down for, even for a while: their last good copy is on it. One
+// with a single copy by design counts only while it is in use, or might be: it can do nothing without the node anyway.
+// Of a volume without DRBD nobody knows whether it is used: only pods on the node can, and those go with it.
+func Stranded(s *cluster.Snapshot, v *linstor.View, node string) []string {
+	copies, idle := map[string]int{}, map[string]bool{}
+	for i := range v.Resources {
+		r := &v.Resources[i]
+		key := strings.ToLower(r.Name)
+		if r.Diskful {
+			copies[key]++
+		}
+		unused := r.Local || r.InUse != nil && !*r.InUse
+		if before, seen := idle[key]; !seen || before {
+			idle[key] = unused
+		}
+	}
+	return slices.DeleteFunc(lastReplicas(s, v, node), func(name string) bool {
+		key := strings.ToLower(name)
+		return copies[key] == 1 && idle[key]
+	})
 }
 
 // CheckLastReplicas checks in LINSTOR itself, past every cache, whether the last good copy of a volume would go with
