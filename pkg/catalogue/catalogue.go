@@ -7,6 +7,7 @@
 package catalogue
 
 import (
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -47,6 +48,9 @@ type Release struct {
 	// Driver are the images of the CSI driver that goes with the release. One that a ConfigMap leaves out is that of the
 	// newest release that is compiled in.
 	Driver DriverImages `json:"driver,omitzero"`
+	// HighAvailability is the image of the high-availability controller that goes with the release. One that a ConfigMap
+	// leaves out is that of the newest release that is compiled in.
+	HighAvailability string `json:"highAvailability,omitempty"`
 }
 
 // DriverImages are the images of the CSI driver and of the programs of Kubernetes' storage project that run beside it:
@@ -66,6 +70,17 @@ func (d DriverImages) check() error {
 		checkImage("driver.attacher", d.Attacher), checkImage("driver.resizer", d.Resizer),
 		checkImage("driver.snapshotter", d.Snapshotter), checkImage("driver.registrar", d.Registrar),
 		checkImage("driver.livenessProbe", d.LivenessProbe))
+}
+
+// fillFrom gives a release what its entry may leave out, as the newest of others has it.
+func (r *Release) fillFrom(others []Release) {
+	if len(others) == 0 {
+		return
+	}
+	r.HighAvailability = cmp.Or(r.HighAvailability, others[0].HighAvailability)
+	if r.Driver == (DriverImages{}) {
+		r.Driver = others[0].Driver
+	}
 }
 
 // CanUpgradeFrom reports whether a cluster that runs version from can be moved to this release. Neither a downgrade
@@ -223,9 +238,7 @@ func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
 	}
 	out.releases = slices.Clone(f.Releases)
 	for i := range out.releases {
-		if r := &out.releases[i]; r.Driver == (DriverImages{}) && len(c.releases) > 0 {
-			r.Driver = c.releases[0].Driver
-		}
+		out.releases[i].fillFrom(c.releases)
 	}
 	for _, r := range c.releases {
 		if !slices.ContainsFunc(f.Releases, func(n Release) bool { return n.Version == r.Version }) {
@@ -284,6 +297,9 @@ func (r Release) check() error {
 	errs = append(errs, checkImage("controller", r.Controller), checkImage("satellite", r.Satellite))
 	if r.Reactor != "" {
 		errs = append(errs, checkImage("reactor", r.Reactor))
+	}
+	if r.HighAvailability != "" {
+		errs = append(errs, checkImage("highAvailability", r.HighAvailability))
 	}
 	if r.Driver != (DriverImages{}) {
 		errs = append(errs, r.Driver.check())

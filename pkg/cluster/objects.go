@@ -7,6 +7,7 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,6 +39,8 @@ type Kube struct {
 	// Monitors are Prometheus Operator's objects in linstor-storage, whoever's, if MonitorsKnown.
 	Monitors      []*unstructured.Unstructured
 	MonitorsKnown bool
+	// DrainBudget is the PodDisruptionBudget of the drain guards, whoever's; nil if there is none.
+	DrainBudget *policyv1.PodDisruptionBudget
 }
 
 // Canary is what is there of volumes that are tried, by name: a claim and its pod have the same.

@@ -247,6 +247,7 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 	r.Metrics.PoolFree.Replace(free)
 	r.measureCanary(c)
 	r.Metrics.SnapshotsAvailable(snapshotsAvailable(&c.Status))
+	r.Metrics.HighAvailability(highAvailability(&c.Status))
 	r.Metrics.Serves(meta.IsStatusConditionTrue(c.Status.Conditions, conditions.Ready), in.Snapshot.Linstor.Known())
 	r.measureVolumes(c, in.Snapshot)
 	if in.Snapshot.Linstor.Known() { // else what it said last stays
@@ -371,4 +372,10 @@ func (r *Reconciler) unreadableStatus(bad *kube.UndecodableError) (*unstructured
 	}
 	after.Object["status"] = content
 	return after, nil
+}
+
+// highAvailability reports whether the high-availability controller runs on all members.
+func highAvailability(st *v1alpha1.StorageClusterStatus) bool {
+	c := meta.FindStatusCondition(st.Conditions, conditions.HighAvailabilityReady)
+	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == conditions.ReasonAsExpected
 }

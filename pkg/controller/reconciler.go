@@ -10,6 +10,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -291,6 +292,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, wake <-chan event.GenericEvent) err
 		Watches(&corev1.ConfigMap{}, one, builder.WithPredicates(labelled)).
 		Watches(&corev1.Secret{}, one).
 		Watches(&corev1.PersistentVolumeClaim{}, one, builder.WithPredicates(labelled)).
+		Watches(&policyv1.PodDisruptionBudget{}, one, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		WatchesRawSource(source.Channel(wake, one)).
 		WithOptions(ctrlcontroller.Options{MaxConcurrentReconciles: 1, SkipNameValidation: &skipValidation,
 			RateLimiter: pace.BackOff(r.Observer.Timing)}).

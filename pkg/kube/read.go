@@ -188,6 +188,7 @@ var labelled = []schema.GroupVersionKind{
 	{Group: "apps", Version: "v1", Kind: "DaemonSet"}, {Group: "apps", Version: "v1", Kind: "Deployment"},
 	{Group: "apps", Version: "v1", Kind: "ControllerRevision"}, {Version: "v1", Kind: "Service"},
 	{Version: "v1", Kind: "ConfigMap"}, {Version: "v1", Kind: "Secret"}, {Version: "v1", Kind: "PersistentVolumeClaim"},
+	{Group: "policy", Version: "v1", Kind: "PodDisruptionBudget"},
 }
 
 // Labelled are the cluster's objects as they are now, without pods, and the Nodes that are its members.

@@ -125,7 +125,7 @@ func (w *Writer) replaceLists(ctx context.Context, live client.Object, want *uns
 // pods: [Writer.DeletePod] shows who deletes those.
 func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 	if _, pod := o.(*corev1.Pod); pod {
-		return fmt.Errorf("delete Pod %s/%s: pods are deleted by DeletePod alone", o.GetNamespace(), o.GetName())
+		return fmt.Errorf("delete Pod %s/%s: pods are deleted by DeletePod or DeleteGuard", o.GetNamespace(), o.GetName())
 	}
 	return w.delete(ctx, o)
 }
@@ -134,6 +134,14 @@ func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 // pod that is deleted at the wrong moment stops replication; and whoever made a pod by itself to try a volume
 // (pkg/phases/canary). All other pods go with what they were made from, or with the label of their Node.
 func (w *Writer) DeletePod(ctx context.Context, p *corev1.Pod) error { return w.delete(ctx, p) }
+
+// DeleteGuard deletes the drain guard that was seen (pkg/phases/drainguard), and no other pod.
+func (w *Writer) DeleteGuard(ctx context.Context, p *corev1.Pod) error {
+	if p.Labels[v1alpha1.LabelComponent] != v1alpha1.ComponentDrainGuard {
+		return fmt.Errorf("delete Pod %s/%s: it is no drain guard", p.Namespace, p.Name)
+	}
+	return w.delete(ctx, p)
+}
 
 func (w *Writer) delete(ctx context.Context, o client.Object) error {
 	if err := w.before(ctx, o); err != nil {

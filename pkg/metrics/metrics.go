@@ -30,7 +30,7 @@ type Metrics struct {
 	CanarySuccess, CanaryTime                *GaugeSet
 	transitions, outcomes, illegal, requests *prometheus.CounterVec
 	phaseDuration, requestSeconds            *prometheus.HistogramVec
-	unobserved, snapshots                    *prometheus.GaugeVec
+	unobserved, snapshots, highAvailability  *prometheus.GaugeVec
 	ready, answers, lastCopy                 *prometheus.GaugeVec
 }
 
@@ -79,6 +79,9 @@ func New() *Metrics {
 			"class"),
 		snapshots: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_snapshots_available",
 			Help: "1 while volumes can be snapshotted, as the condition SnapshotsReady says, else 0."}, nil),
+		highAvailability: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_high_availability",
+			Help: "1 while the high-availability controller runs on all members, as the condition HighAvailabilityReady " +
+				"says, else 0."}, nil),
 		CanarySuccess: newGaugeSet("storagecluster_canary_success",
 			"1 for a StorageClass of which a volume was written and read back when it was tried last, 0 if that failed.",
 			"class"),
@@ -97,7 +100,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
 		m.PoolsFull, m.Volumes, m.Classes, m.CanarySuccess, m.CanaryTime,
-		m.unobserved, m.snapshots, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
+		m.unobserved, m.snapshots, m.highAvailability, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
 	}
 }
 
@@ -162,6 +165,9 @@ func set(g *prometheus.GaugeVec, is bool) {
 // SnapshotsAvailable notes whether volumes can be snapshotted.
 func (m *Metrics) SnapshotsAvailable(available bool) { set(m.snapshots, available) }
 
+// HighAvailability notes whether the high-availability controller runs on all members.
+func (m *Metrics) HighAvailability(runs bool) { set(m.highAvailability, runs) }
+
 // LinstorRequest counts a request to LINSTOR: op is a fixed name for its kind, never a path; code is the HTTP status,
 // or "error" when there was no answer; d is how long it took. Its signature is that of the LINSTOR client's observer.
 func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
@@ -175,7 +181,8 @@ func (m *Metrics) Forget() {
 		m.Classes, m.CanarySuccess, m.CanaryTime} {
 		s.Replace(nil)
 	}
-	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.snapshots, m.ready,
+	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.snapshots,
+		m.highAvailability, m.ready,
 		m.answers, m.lastCopy} {
 		v.Reset()
 	}

@@ -29,6 +29,7 @@ func registered(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.PoolFree.Replace(map[string]float64{"ssd": 1 << 39})
 	m.PoolsFull.Replace(map[string]float64{"ssd": 1})
 	m.SnapshotsAvailable(true)
+	m.HighAvailability(true)
 	m.Serves(true, false)
 	m.LastCopies(2)
 	m.LinstorRequest("list nodes", "200", 20*time.Millisecond)
@@ -85,6 +86,7 @@ func TestEveryCollectorIsRegistered(t *testing.T) {
 func TestEveryMetricIsServedAndWellNamed(t *testing.T) {
 	_, reg := registered(t)
 	want := []string{
+		"storagecluster_high_availability",
 		"storagecluster_hold_active",
 		"storagecluster_illegal_transitions_total",
 		"storagecluster_linstor_answers",
@@ -142,6 +144,16 @@ func TestSnapshotsAvailable(t *testing.T) {
 	compare(t, reg, head+"1\n", "storagecluster_snapshots_available")
 	m.SnapshotsAvailable(false)
 	compare(t, reg, head+"0\n", "storagecluster_snapshots_available")
+}
+
+func TestHighAvailability(t *testing.T) {
+	m, reg := registered(t)
+	const head = "# HELP storagecluster_high_availability 1 while the high-availability controller runs on all members, " +
+		"as the condition HighAvailabilityReady says, else 0.\n# TYPE storagecluster_high_availability gauge\n" +
+		"storagecluster_high_availability "
+	compare(t, reg, head+"1\n", "storagecluster_high_availability")
+	m.HighAvailability(false)
+	compare(t, reg, head+"0\n", "storagecluster_high_availability")
 }
 
 func TestGaugesReplaceTheirSeries(t *testing.T) {

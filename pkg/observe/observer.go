@@ -128,6 +128,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		specs = append(specs, f.Target.Spec) // what runs may still have the Secrets of before
 	}
 	redactSecrets(&f.Kube, specs...)
+	if err := o.drainBudget(ctx, f); err != nil {
+		return nil, err
+	}
 	if err := o.driver(ctx, f); err != nil {
 		return nil, err
 	}

@@ -14,6 +14,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
@@ -68,7 +70,10 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	snapshotclass.Ensure(in)
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in))
 	o := h(ctx, in)
-	keepMonitors(ctx, in, state)
+	keepAside(ctx, in, state)
+	if state != fsm.Deleting { // which removes them, or keeps them up as long as there are volumes
+		drainguard.Work(ctx, in)
+	}
 	if failed != nil && o.Kind == step.KindWait {
 		o = step.Fail(failed)
 	}
@@ -87,10 +92,11 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	return o
 }
 
-// keepMonitors keeps what Prometheus Operator is given, but where nothing is changed, or all goes.
-func keepMonitors(ctx context.Context, in *step.Input, state fsm.State) {
+// keepAside keeps what no phase waits for, but where nothing is changed, or all goes.
+func keepAside(ctx context.Context, in *step.Input, state fsm.State) {
 	if in.Snapshot.Target != nil && state != fsm.Deleting && state != fsm.HumanIntervention {
 		monitoring.Work(ctx, in)
+		highavailability.Work(ctx, in)
 	}
 }
 

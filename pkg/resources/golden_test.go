@@ -4,11 +4,13 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -19,10 +21,17 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.yaml instead of comparing with it")
+
+// theCluster owns the drain guards.
+func theCluster() *v1alpha1.StorageCluster {
+	return &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "cluster-uid"}}
+}
 
 // params are the builders' parameters for a spec, with images that no change of the embedded catalogue touches.
 func params(spec v1alpha1.StorageClusterSpec) resources.Params {
@@ -38,6 +47,7 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 				Attacher: "csi-attacher:v9.9.9", Resizer: "csi-resizer:v9.9.9",
 				Snapshotter: "csi-snapshotter:v9.9.9", Registrar: "csi-node-driver-registrar:v9.9.9",
 				LivenessProbe: "livenessprobe:v9.9.9"},
+			HighAvailability: "piraeus-ha-controller:v9.9.9",
 		},
 	}
 }
@@ -130,8 +140,14 @@ func goldens() map[string]client.Object {
 		"canary-claim-xfs":        canary.Claim(full, resources.StorageClass(full, fullClass(), true)),
 		"canary-pod":              canary.Pod(plain, "fast"),
 		"canary-pod-full":         canary.Pod(full, "fast"),
+		"drain-guard":             drainguard.Pod(plain, theCluster(), "n01"),
+		"drain-guard-full":        drainguard.Pod(full, theCluster(), strings.Repeat("long-", 20)+"name"),
+		"drain-budget":            drainguard.Budget(plain, 3, nil, ""),
+		"drain-budget-open":       drainguard.Budget(plain, 3, []string{"n02", "n01"}, "n03: node n01 is down"),
 		"csi-node":                resources.DriverNode(plain, generic),
 		"csi-node-full":           resources.DriverNode(full, platform.ProfileOf(v1alpha1.PlatformMicroK8s)),
+		"ha-controller":           highavailability.DaemonSet(plain),
+		"ha-controller-full":      highavailability.DaemonSet(full),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,

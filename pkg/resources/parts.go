@@ -1,13 +1,55 @@
 package resources
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // ObjectMeta is the metadata of an object of a component, for the builders below this package.
 func ObjectMeta(p Params, name, component string) metav1.ObjectMeta {
 	return objectMeta(name, p.Cluster, component)
+}
+
+// MemberDaemonSet runs pods on all members of the cluster, whatever their platform. It is the only DaemonSet of its
+// component. At most a tenth of the pods is replaced at a time.
+func MemberDaemonSet(p Params, component, name string, pod corev1.PodSpec) *appsv1.DaemonSet {
+	ds := daemonSet(p, component, name, v1alpha1.LabelComponent, component, tenthAtATime(), pod)
+	ds.Spec.Template.Spec.NodeSelector = map[string]string{v1alpha1.LabelMember: p.Cluster}
+	return ds
+}
+
+// tenthAtATime is for pods that nothing breaks without while they are replaced.
+func tenthAtATime() appsv1.DaemonSetUpdateStrategy {
+	return appsv1.DaemonSetUpdateStrategy{
+		Type:          appsv1.RollingUpdateDaemonSetStrategyType,
+		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("10%"))},
+	}
+}
+
+// StampTemplate puts the hashes of pods and spec on a complete DaemonSet.
+func StampTemplate(ds *appsv1.DaemonSet) {
+	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: text.Digest(ds.Spec.Template)}
+	stamp(ds, ds.Spec)
+}
+
+// Privileged is for a container with all privileges, whose own files are read-only.
+func Privileged() *corev1.SecurityContext { return privileged() }
+
+// Image is the full name of an image of the catalogue.
+func (p Params) Image(name string) string { return p.image(name) }
+
+// EnvFromField is a variable with a field of the pod.
+func EnvFromField(name, path string) corev1.EnvVar { return envFromField(name, path) }
+
+// Probe runs every period seconds and gives up after that many failures.
+func Probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
+	return probe(handler, period, failures)
 }
 
 // ToolsPod is what a pod with programs of LINSTOR's own image has in common with others: that image is on every member

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 )
 
 // rulesOf are the rules that a ServiceAccount is bound to, by the namespace that they hold in; "" is the whole
@@ -86,6 +87,7 @@ func TestOperatorRights(t *testing.T) {
 			"monitoring.coreos.com/podmonitors: get,list,create,patch,delete",
 			"monitoring.coreos.com/prometheusrules: get,list,create,patch,delete",
 			"monitoring.coreos.com/servicemonitors: get,list,create,patch,delete",
+			"policy/poddisruptionbudgets: " + all,
 		},
 		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
 		"default":                  {"events.k8s.io/events: create,patch"},
@@ -139,6 +141,7 @@ func checkRight(t *testing.T, role, namespace, group, resource string, verbs []s
 		t.Errorf("%s: %s/%s has a wildcard", role, group, resource)
 	case group == rbacv1.GroupName:
 		t.Errorf("%s: has rights on roles and bindings", role)
+	case resource == "pods/eviction" && role == highavailability.Name: // pods on a node that lost its volumes
 	case strings.HasPrefix(resource, "serviceaccounts"), strings.HasPrefix(resource, "pods/"),
 		resource == "nodes/proxy":
 		t.Errorf("%s: has rights on %s", role, resource)
@@ -151,6 +154,29 @@ func checkRight(t *testing.T, role, namespace, group, resource string, verbs []s
 	}
 }
 
+// TestHighAvailabilityRights: the rights on all pods and nodes are those that piraeus-ha-controller 1.3 asks for, and
+// no more.
+func TestHighAvailabilityRights(t *testing.T) {
+	var got []string
+	for _, r := range rulesOf(t, manifest(t), highavailability.Name, v1alpha1.WorkloadNamespace)[""] {
+		for _, resource := range r.Resources {
+			got = append(got, r.APIGroups[0]+"/"+resource+": "+strings.Join(r.Verbs, ","))
+		}
+	}
+	slices.Sort(got)
+	want := []string{
+		"/nodes: get,list,watch,patch,update",
+		"/persistentvolumes: get,list,watch",
+		"/pods/eviction: create",
+		"/pods: get,list,watch,delete",
+		"events.k8s.io/events: create,patch",
+		"storage.k8s.io/volumeattachments: get,list,watch,delete",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("rights (-want +got):\n%s", diff)
+	}
+}
+
 // TestServiceAccounts checks that the builders name ServiceAccounts that exist, that policies name users that exist,
 // and that those without a need for it have no rights and no token.
 func TestServiceAccounts(t *testing.T) {
@@ -158,7 +184,8 @@ func TestServiceAccounts(t *testing.T) {
 	for name, w := range pods(t) {
 		account := find[*corev1.ServiceAccount](t, objects, v1alpha1.WorkloadNamespace, w.template.Spec.ServiceAccountName)
 		rights := rulesOf(t, objects, account.Name, account.Namespace)
-		if account.Name == resources.ControllerName || account.Name == resources.DriverControllerName {
+		if slices.Contains([]string{resources.ControllerName, resources.DriverControllerName, highavailability.Name},
+			account.Name) {
 			if len(rights) == 0 {
 				t.Errorf("%s: ServiceAccount %s has no rights", name, account.Name)
 			}

@@ -20,6 +20,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 )
 
 // TestEveryObject checks what the package promises of all objects.
@@ -37,10 +39,14 @@ func TestEveryObject(t *testing.T) {
 			if o.GetNamespace() != v1alpha1.WorkloadNamespace && !everywhere {
 				t.Errorf("namespace is %q", o.GetNamespace())
 			}
-			if len(o.GetOwnerReferences()) != 0 {
-				t.Error("has an ownerReference: a foreground deletion would take it down past the finalizer")
-			}
 			component := o.GetLabels()[v1alpha1.LabelComponent]
+			// "kubectl drain" refuses pods that nobody controls, and nothing is lost with these.
+			_, pod := o.(*corev1.Pod)
+			guard := pod && component == v1alpha1.ComponentDrainGuard
+			if (len(o.GetOwnerReferences()) != 0) != guard {
+				t.Error("has an ownerReference: a foreground deletion would take it down past the finalizer; or is a drain " +
+					"guard without one")
+			}
 			want := map[string]string{
 				"app.kubernetes.io/name": "linstor", "app.kubernetes.io/instance": "linstor",
 				"app.kubernetes.io/component": component, "app.kubernetes.io/managed-by": "storagecluster-operator",
@@ -49,6 +55,7 @@ func TestEveryObject(t *testing.T) {
 			got := o.GetLabels()
 			delete(got, v1alpha1.LabelOS)
 			delete(got, v1alpha1.LabelPlatform)
+			delete(got, drainguard.LabelNode)
 			if diff := cmp.Diff(want, got); component == "" || diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
@@ -78,7 +85,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 15 {
+	if len(out) != 17 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out
@@ -149,7 +156,8 @@ func TestEveryPod(t *testing.T) {
 
 // TestPrivilege lists the containers that may harm their node. All others drop every capability.
 func TestPrivilege(t *testing.T) {
-	mayHarm := []string{resources.SatelliteContainer, resources.DeviceInventoryContainer, resources.ModuleLoaderContainer}
+	mayHarm := []string{resources.SatelliteContainer, resources.DeviceInventoryContainer, resources.ModuleLoaderContainer,
+		highavailability.Container}
 	for name, w := range pods(t) {
 		for _, c := range containers(w.template.Spec) {
 			sc := c.SecurityContext

@@ -220,11 +220,7 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 		},
 	}
 	// What is mounted stays mounted while the pod is replaced; only new mounts wait.
-	update := appsv1.DaemonSetUpdateStrategy{
-		Type:          appsv1.RollingUpdateDaemonSetStrategyType,
-		RollingUpdate: &appsv1.RollingUpdateDaemonSet{MaxUnavailable: ptr.To(intstr.FromString("10%"))},
-	}
-	ds := daemonSet(p, v1alpha1.ComponentDriverNode, q.DriverName(), v1alpha1.LabelPlatform, q.Key(), update, pod)
+	ds := daemonSet(p, v1alpha1.ComponentDriverNode, q.DriverName(), v1alpha1.LabelPlatform, q.Key(), tenthAtATime(), pod)
 	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: text.Digest(ds.Spec.Template)}
 	if keys := p.Spec.Volumes.TopologyKeys; len(keys) > 0 {
 		// The driver says where its node is only when it registers with the kubelet, once in its pod's life.

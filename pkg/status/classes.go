@@ -6,6 +6,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -85,4 +86,19 @@ func monitoringReady(in Input) verdict {
 	default:
 		return no(j.Reason, j.Message)
 	}
+}
+
+// highAvailabilityReady is the condition HighAvailabilityReady.
+func highAvailabilityReady(in Input) verdict {
+	if in.Snapshot.Target == nil {
+		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
+	}
+	if why := in.Failures.Aside(conditions.HighAvailabilityReady); why != "" {
+		return no(highavailability.ReasonRefused, why)
+	}
+	j := highavailability.Judge(in.Snapshot)
+	if j.State == cluster.Satisfied {
+		return yes(j.Reason, j.Message)
+	}
+	return no(j.Reason, j.Message)
 }

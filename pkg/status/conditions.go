@@ -47,6 +47,8 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.StorageClassesReady:       classesReady(s),
 		conditions.SnapshotsReady:            snapshotsReady(s),
 		conditions.MonitoringReady:           monitoringReady(in),
+		conditions.HighAvailabilityReady:     highAvailabilityReady(in),
+		conditions.DrainGuardReady:           drainGuardReady(in),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)

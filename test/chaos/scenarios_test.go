@@ -228,6 +228,7 @@ func changeScenario() scenario {
   volumes:
     driver: {mode: Managed}
     canary: None
+    drainGuard: Auto
     storageClasses: [{name: fast, default: true}, {name: wide, replicas: 3}]
   nodes:
     minReady: 2

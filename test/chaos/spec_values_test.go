@@ -148,6 +148,8 @@ const driver = `
 volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
   canary: None
+  drainGuard: Auto
+  highAvailability: Auto
   topologyKeys: [example.com/zone]
   storageClasses:
   - {name: fast, storagePools: [thin], replicas: 2, remoteAccess: Anywhere, fsType: ext4, default: true,

@@ -23,6 +23,8 @@ images: {registry: quay.io/x, pullSecrets: [a]}
 volumes:
   driver: {mode: Managed, kubeletDirectory: /a}
   canary: None
+  drainGuard: Auto
+  highAvailability: None
   topologyKeys: [topology.kubernetes.io/zone]
   storageClasses:
   - {name: fast, storagePools: [ssd], replicas: 3, remoteAccess: ReplicasOnly, fsType: xfs, default: true,

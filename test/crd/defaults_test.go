@@ -27,6 +27,8 @@ platform: Auto
 suspend: false
 volumes:
   canary: Auto
+  drainGuard: None
+  highAvailability: Auto
   driver: {mode: Managed}
   snapshots: {mode: Auto, className: linstor-snapshots, default: true, deletionPolicy: Delete}
 `
@@ -43,13 +45,13 @@ func TestDefaults(t *testing.T) {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null, monitoring: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, volumes: {canary: None, driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, snapshots: {mode: None, className: nightly, default: false, " +
+			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: Auto, driver: {mode: Managed, " +
+				"kubeletDirectory: /a}, highAvailability: None, snapshots: {mode: None, className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
-			"{images: {registry: a.example.com}, volumes: {canary: None, driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, snapshots: {mode: None, className: nightly, default: false, " +
+			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: Auto, driver: {mode: Managed, " +
+				"kubeletDirectory: /a}, highAvailability: None, snapshots: {mode: None, className: nightly, default: false, " +
 				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
 				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
 				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
@@ -96,8 +98,8 @@ func TestDefaults(t *testing.T) {
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
-		"volumes: {canary: Auto, driver: {mode: Managed}, snapshots: {mode: Auto, className: linstor-snapshots, " +
-		"default: true, deletionPolicy: Delete}}}"
+		"volumes: {canary: Auto, drainGuard: None, driver: {mode: Managed}, highAvailability: Auto, " +
+		"snapshots: {mode: Auto, className: linstor-snapshots, default: true, deletionPolicy: Delete}}}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
@@ -129,8 +131,9 @@ func TestGoTypes(t *testing.T) {
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
 		Platform:     v1alpha1.PlatformAuto,
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
-		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto,
-			Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
+		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto, DrainGuard: volumespec.DrainGuardNone,
+			HighAvailability: volumespec.HighAvailabilityAuto,
+			Driver:           volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
 			Snapshots: volumespec.VolumeSnapshotsSpec{Mode: volumespec.SnapshotsAuto, Default: ptr.To(true),
 				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},
 		Monitoring: monitoringspec.MonitoringSpec{Mode: monitoringspec.MonitoringAuto,

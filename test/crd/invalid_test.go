@@ -168,6 +168,8 @@ var invalidSpecs = []invalid{
 	{"kubelet directory at the root", `volumes: {driver: {kubeletDirectory: /}}`,
 		"spec.volumes.driver.kubeletDirectory", "absolute path"},
 
+	{"high availability", `volumes: {highAvailability: Always}`, "spec.volumes.highAvailability", `"Auto", "None"`},
+	{"drain guard mode", `volumes: {drainGuard: Always}`, "spec.volumes.drainGuard", `"Auto", "None"`},
 	{"canary mode", `volumes: {canary: Always}`, "spec.volumes.canary", `"Auto", "None"`},
 	{"topology key that is no label", `volumes: {topologyKeys: ["a b"]}`, "spec.volumes.topologyKeys", "should match"},
 	{"topology key of the driver", `volumes: {topologyKeys: [linbit.com/hostname]}`, "spec.volumes.topologyKeys",

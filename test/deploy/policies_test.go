@@ -223,7 +223,7 @@ func canaryPod(t *testing.T, change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// TestOperatorOnPods: the operator makes no pods but those that try volumes, and deletes only its own.
+// TestOperatorOnPods: the operator makes no pods but those that try volumes or guard nodes, and deletes only its own.
 func TestOperatorOnPods(t *testing.T) {
 	ctx := t.Context()
 	for _, tc := range []struct {
@@ -232,9 +232,10 @@ func TestOperatorOnPods(t *testing.T) {
 		want   string // the refusal; "" if allowed
 	}{
 		{"as it is built", func(*corev1.Pod) {}, ""},
-		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "component=canary"},
+		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "canary or drain-guard"},
 		{"a satellite", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentSatellite },
-			"component=canary"},
+			"canary or drain-guard"},
+		{"a drain guard", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentDrainGuard }, ""},
 		{"as the controller", func(p *corev1.Pod) { p.Spec.ServiceAccountName = resources.ControllerName },
 			"ServiceAccount linstor-canary"},
 		{"with a token", func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil }, "without its token"},

@@ -150,7 +150,7 @@ spec:
 `
 
 const walkPools = `
-  volumes: {driver: {mode: Managed}, storageClasses: [{name: fast}]}` + harness.ThinPool + `
+  volumes: {driver: {mode: Managed}, storageClasses: [{name: fast}], drainGuard: Auto}` + harness.ThinPool + `
   - name: fast
     lvmThin: {volumeGroup: vg_new, thinPool: thin}
     devices: {match: [{serial: "S4EV*"}]}

@@ -10,6 +10,7 @@ import (
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,6 +31,7 @@ func (a *Administrator) Owned() []string {
 		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
 		"ControllerRevision": &appsv1.ControllerRevisionList{}, "CSIDriver": &storagev1.CSIDriverList{},
 		"StorageClass": &storagev1.StorageClassList{}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaimList{},
+		"PodDisruptionBudget": &policyv1.PodDisruptionBudgetList{},
 	} {
 		for _, o := range a.Objects(list) {
 			name := o.Name

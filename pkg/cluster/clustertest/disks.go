@@ -93,6 +93,7 @@ func Occupied(t *testing.T, n int) *World {
 // DeletedWorld is a cluster of n nodes without volumes that is being deleted.
 func DeletedWorld(t *testing.T, n int) *World {
 	w := NewWorld(t, n)
+	Unguard(w)
 	w.Cluster.DeletionTimestamp = At(Begin)
 	w.Phase(v1alpha1.PhaseDeleting, 0)
 	w.Cluster.Status.Volumes = &v1alpha1.VolumesStatus{Total: 0}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
@@ -74,7 +75,8 @@ func NewWorld(t testing.TB, n int) *World {
 		T: t, Now: Begin, TaintedFor: time.Hour, Tasks: map[string]work.State{},
 		Cluster: &v1alpha1.StorageCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "cluster-uid", Generation: 1},
-			Spec:       v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{Ssd()}},
+			Spec: v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{Ssd()},
+				Volumes: volumespec.VolumesSpec{DrainGuard: volumespec.DrainGuardAuto}},
 			Status: v1alpha1.StorageClusterStatus{Phase: v1alpha1.PhaseReady, PhaseSince: At(Begin.Add(-time.Hour)),
 				Database: v1alpha1.DatabaseKubernetes},
 		},
@@ -143,6 +145,7 @@ func (w *World) Settle() {
 	}
 	w.Kube.ControllerPods = []*corev1.Pod{w.ReadyPod(v1alpha1.ComponentController, "n01")}
 	w.Register()
+	Guard(w)
 }
 
 // Accept makes the spec the accepted one.

@@ -240,6 +240,8 @@ func TestSelects(t *testing.T) {
 		{"unreachable stays", v1alpha1.NodesSpec{}, tainted(taint(corev1.TaintNodeUnreachable, "", noExecute)), true},
 		{"DRBD's own taint stays", v1alpha1.NodesSpec{}, tainted(taint("drbd.linbit.com/lost-quorum", "", noSchedule)),
 			true},
+		{"DRBD's taint for I/O errors stays", v1alpha1.NodesSpec{},
+			tainted(taint("drbd.linbit.com/force-io-error", "", noSchedule)), true},
 		{"preference is no taint", v1alpha1.NodesSpec{}, tainted(taint("x", "", corev1.TaintEffectPreferNoSchedule)), true},
 		{"Cilium's agent is not there yet", v1alpha1.NodesSpec{},
 			tainted(taint("node.cilium.io/agent-not-ready", "", noExecute)), false},

@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -196,6 +197,7 @@ func (h Handler) keepRunning(ctx context.Context, in *step.Input) string {
 			break // nothing is started for a database that could not be claimed
 		}
 	}
+	drainguard.Work(ctx, in)
 	if err := errors.Join(errs...); err != nil {
 		return "; meanwhile: " + text.OneLine(err.Error())
 	}

@@ -105,6 +105,23 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 	}
 }
 
+// TestDrainGuardsGoFirst: nobody waits for them any more, and nothing else goes in the same step.
+func TestDrainGuardsGoFirst(t *testing.T) {
+	w := clustertest.DeletedWorld(t, 2)
+	w.Cluster.Spec.Volumes.DrainGuard = ""
+	w.Cluster.Status.FirstReady = clustertest.At(w.Now)
+	clustertest.Guard(w)
+	in, r := w.Input()
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != "RemovingWorkloads" {
+		t.Errorf("%s %s (%s)", o.Kind, o.Reason, o.Message)
+	}
+	want := []string{"delete Pod/drain-guard-n01", "delete Pod/drain-guard-n02",
+		"delete PodDisruptionBudget/linstor-drain-guard"}
+	if d := cmp.Diff(want, slices.Sorted(slices.Values(r.Calls))); d != "" {
+		t.Error(d)
+	}
+}
+
 // TestTheDriverGoesFirst: who makes volumes before who mounts them, and none of it while a PersistentVolume is left.
 func TestTheDriverGoesFirst(t *testing.T) {
 	const first = "delete Deployment/linstor-csi-controller"

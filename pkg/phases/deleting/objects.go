@@ -11,6 +11,8 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -25,7 +27,17 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	if !known {
 		return removing(s, "it is not known what Prometheus Operator was given")
 	}
-	for _, objects := range [][]client.Object{watched, volumedriver.First(&s.Facts), satelliteObjects(s),
+	if drainguard.Left(&s.Facts) {
+		if err := in.Stands(ctx); err != nil {
+			return notNow(s, err)
+		}
+		if err := drainguard.Remove(ctx, in); err != nil {
+			return step.Fail(err)
+		}
+		return removing(s, "the drain guards are being removed")
+	}
+	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts),
+		volumedriver.First(&s.Facts), satelliteObjects(s),
 		controllerAndLoaders(s), configuration(s)} {
 		if len(objects) == 0 {
 			continue

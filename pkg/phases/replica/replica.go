@@ -86,6 +86,28 @@ func LastReplicasOn(s *cluster.Snapshot, node string) []string {
 	return lastReplicas(s, v, node)
 }
 
+// Stranded names the volumes that a node may not go down for, even for a while: their last good copy is on it. One
+// with a single copy by design counts only while it is in use, or might be: it can do nothing without the node anyway.
+// Of a volume without DRBD nobody knows whether it is used: only pods on the node can, and those go with it.
+func Stranded(s *cluster.Snapshot, v *linstor.View, node string) []string {
+	copies, idle := map[string]int{}, map[string]bool{}
+	for i := range v.Resources {
+		r := &v.Resources[i]
+		key := strings.ToLower(r.Name)
+		if r.Diskful {
+			copies[key]++
+		}
+		unused := r.Local || r.InUse != nil && !*r.InUse
+		if before, seen := idle[key]; !seen || before {
+			idle[key] = unused
+		}
+	}
+	return slices.DeleteFunc(lastReplicas(s, v, node), func(name string) bool {
+		key := strings.ToLower(name)
+		return copies[key] == 1 && idle[key]
+	})
+}
+
 // CheckLastReplicas checks in LINSTOR itself, past every cache, whether the last good copy of a volume would go with
 // the node: then it returns a *LastReplicaError. To be called in the task that is about to take the node away.
 func CheckLastReplicas(ctx context.Context, in *step.Input, node string) error {

@@ -148,8 +148,12 @@ func monitoringFields() []Field {
 func volumeFields() []Field {
 	driver, classes := states(fsm.VolumeDriver), states(fsm.VolumeDriver, fsm.Canary)
 	fields := []Field{
+		{"volumes.drainGuard", ClassImmediate, nil, "nodes are guarded against being drained at the wrong time, or not " +
+			"any more"},
 		{"volumes.canary", ClassAtNextAssess, states(fsm.Canary),
 			"volumes are tried from now on, or not any more; what is left of a try goes"},
+		{"volumes.highAvailability", ClassAtNextAssess, nil,
+			"the high-availability controller is started where it helps, or removed"},
 		{"volumes.driver.mode", ClassAtNextAssess, classes,
 			"the CSI driver is started, or removed once no PersistentVolume needs it"},
 		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes are restarted"},

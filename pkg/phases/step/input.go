@@ -45,6 +45,8 @@ type Writer interface {
 	// DeletePod does the same for a pod. Only the restart of satellites may call it, and who tries volumes, for its own
 	// pods.
 	DeletePod(ctx context.Context, p *corev1.Pod) error
+	// DeleteGuard does the same for a drain guard, and refuses every other pod.
+	DeleteGuard(ctx context.Context, p *corev1.Pod) error
 	// LabelNode sets labels on a Node; a nil value removes one.
 	LabelNode(ctx context.Context, n *corev1.Node, labels map[string]*string) error
 }

@@ -51,4 +51,8 @@ const (
 	ComponentSnapshotClass = "volume-snapshot-class"
 	// ComponentCanary is a claim that is tried, and its pod.
 	ComponentCanary = "canary"
+	// ComponentHighAvailability is the high-availability controller's part on each node.
+	ComponentHighAvailability = "high-availability"
+	// ComponentDrainGuard is a pod that keeps a node from being drained, and the PodDisruptionBudget of all of them.
+	ComponentDrainGuard = "drain-guard"
 )

@@ -34,6 +34,13 @@ const (
 	// MonitoringReady is True while Prometheus Operator has what spec.monitoring asks for, or nothing is to be made for
 	// it. Nothing else depends on it.
 	MonitoringReady = "MonitoringReady"
+	// HighAvailabilityReady is True while the high-availability controller runs on all members, or has nothing to do.
+	// Nothing else depends on it.
+	HighAvailabilityReady = "HighAvailabilityReady"
+
+	// DrainGuardReady is True while each node that is to be guarded has its drain guard, or none is wanted. Nothing else
+	// depends on it.
+	DrainGuardReady = "DrainGuardReady"
 
 	// One condition for each link of the chain.
 
@@ -52,7 +59,7 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
-		StorageClassesReady, SnapshotsReady, MonitoringReady,
+		StorageClassesReady, SnapshotsReady, MonitoringReady, HighAvailabilityReady, DrainGuardReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}

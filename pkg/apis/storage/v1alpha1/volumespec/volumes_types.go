@@ -48,7 +48,32 @@ type VolumesSpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	Canary CanaryMode `json:"canary,omitempty"`
+	// highAvailability is Auto: where volumes of the StorageClasses have quorum, the operator runs LINSTOR's high-availability
+	// controller on all members, which takes pods off a node that lost its volumes, within seconds instead of minutes; or None: it does
+	// not run. Volumes have quorum with 2 copies or more, DRBD, and 3 members or more, unless properties turn it off.
+	// Default: Auto. Example: None.
+	// +optional
+	// +kubebuilder:default=Auto
+	HighAvailability HighAvailabilityMode `json:"highAvailability,omitempty"`
+	// drainGuard is Auto: a pod on each node keeps the eviction API from draining it while that would take the last healthy copy of a
+	// volume, while another node is drained or down, or while a copy elsewhere is not up to date; or None: nodes are drained at any
+	// time. Default: None. Example: Auto.
+	// +optional
+	// +kubebuilder:default=None
+	DrainGuard DrainGuardMode `json:"drainGuard,omitempty"`
 }
+
+// HighAvailabilityMode says whether the operator runs LINSTOR's high-availability controller.
+// +kubebuilder:validation:Enum=Auto;None
+type HighAvailabilityMode string
+
+// Modes of the high-availability controller.
+const (
+	// HighAvailabilityAuto: where volumes have quorum.
+	HighAvailabilityAuto HighAvailabilityMode = "Auto"
+	// HighAvailabilityNone: never.
+	HighAvailabilityNone HighAvailabilityMode = "None"
+)
 
 // VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
 type VolumeDriverSpec struct {

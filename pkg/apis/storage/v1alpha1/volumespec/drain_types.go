@@ -1,0 +1,13 @@
+package volumespec
+
+// DrainGuardMode says whether the operator guards nodes against being drained at the wrong time.
+// +kubebuilder:validation:Enum=Auto;None
+type DrainGuardMode string
+
+// Modes of the drain guard.
+const (
+	// DrainGuardAuto: nodes are drained one at a time, and only while every volume keeps an up-to-date copy.
+	DrainGuardAuto DrainGuardMode = "Auto"
+	// DrainGuardNone: nothing is made for it, and what was made goes.
+	DrainGuardNone DrainGuardMode = "None"
+)

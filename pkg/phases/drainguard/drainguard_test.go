@@ -1,0 +1,249 @@
+package drainguard_test
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	guards "github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+)
+
+const (
+	budget = "PodDisruptionBudget/linstor-drain-guard"
+	pod    = "Pod/linstor-drain-guard-"
+)
+
+// world has three nodes and volumes with these copies.
+func world(t *testing.T, copies ...string) *clustertest.World {
+	t.Helper()
+	w := clustertest.NewWorld(t, 3)
+	w.Spread(copies...)
+	w.Linstor.View.Volumes, w.Linstor.View.ResourcesKnown = len(copies), true
+	return w
+}
+
+func offline(node string) func(*clustertest.World) {
+	return func(w *clustertest.World) { w.Node(node).Status = linstor.StatusOffline }
+}
+
+func cordon(nodes ...string) func(*clustertest.World) {
+	return func(w *clustertest.World) { clustertest.Cordon(w, nodes...) }
+}
+
+func notReady(node string) func(*clustertest.World) {
+	return func(w *clustertest.World) { w.KubeNode(node).Status.Conditions[0].Status = corev1.ConditionUnknown }
+}
+
+func drained(node string) func(*clustertest.World) {
+	return func(w *clustertest.World) { clustertest.Drained(w, node) }
+}
+
+func free(nodes ...string) func(*clustertest.World) {
+	return func(w *clustertest.World) { clustertest.FreeGuards(w, nodes...) }
+}
+
+func inUse(volume, node string, used *bool) func(*clustertest.World) {
+	return func(w *clustertest.World) {
+		for i := range w.Linstor.View.Resources {
+			if r := &w.Linstor.View.Resources[i]; r.Name == volume && r.Node == node {
+				r.InUse = used
+			}
+		}
+	}
+}
+
+// TestDrains: who may be drained, and what keeps the others from it.
+func TestDrains(t *testing.T) {
+	two := []string{"a@n01 UpToDate", "a@n02 UpToDate"}
+	for _, c := range []struct {
+		name    string
+		copies  []string
+		change  []func(*clustertest.World)
+		free    []string
+		refused string // of the first refusal: "node: reason"
+	}{
+		{name: "at rest", copies: two},
+		{"all is well", two, []func(*clustertest.World){cordon("n01")}, []string{"n01"}, ""},
+		{"a node without copies", two, []func(*clustertest.World){cordon("n03")}, []string{"n03"}, ""},
+		{"no volumes", nil, []func(*clustertest.World){cordon("n01")}, []string{"n01"}, ""},
+		{"two at once", two, []func(*clustertest.World){cordon("n02", "n03")}, []string{"n02"},
+			"n03: node n02 is being drained"},
+		{"who has the word keeps it", two, []func(*clustertest.World){cordon("n01", "n03"), free("n03")}, []string{"n03"},
+			"n01: node n03 is being drained"},
+		{"another one is drained", two, []func(*clustertest.World){cordon("n01", "n02"), drained("n02")}, nil,
+			"n01: node n02 is being drained or is cordoned"},
+		{"another one is down", two, []func(*clustertest.World){cordon("n01"), offline("n03")}, nil,
+			"n01: node n03 is down"},
+		{"another one's kubelet is down", two, []func(*clustertest.World){cordon("n01"), notReady("n03")}, nil,
+			"n01: node n03 is down"},
+		{"it is down itself", two, []func(*clustertest.World){cordon("n01"), offline("n01"), notReady("n01")},
+			[]string{"n01"}, ""},
+		{"two are down", two, []func(*clustertest.World){cordon("n01", "n02"), offline("n01"), notReady("n01"),
+			offline("n02"), notReady("n02")}, []string{"n01", "n02"}, ""},
+		{"its satellite alone is down", []string{"a@n01 UpToDate"},
+			[]func(*clustertest.World){cordon("n01"), offline("n01")}, nil,
+			"n01: the satellite on n01 is being restarted"},
+		{"the last copy", []string{"a@n01 UpToDate", "a@n02 Outdated"}, []func(*clustertest.World){cordon("n01")}, nil,
+			"n01: it has the last healthy copy of 1 volume: a"},
+		{"the last copy, and nobody uses it", []string{"a@n01 UpToDate", "a@n02 Outdated"},
+			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(false)), inUse("a", "n02", ptr.To(false))}, nil,
+			"n01: it has the last healthy copy of 1 volume: a"},
+		{"a copy elsewhere is behind", []string{"a@n01 UpToDate", "a@n02 UpToDate", "a@n03 Inconsistent"},
+			[]func(*clustertest.World){cordon("n01")}, nil,
+			"n01: n01 holds a copy of volume a, whose copy on n03 is not UpToDate"},
+		{"one copy by design, in use", []string{"a@n01 UpToDate"},
+			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(true))}, nil,
+			"n01: it has the last healthy copy"},
+		{"one copy by design, nobody knows", []string{"a@n01 UpToDate"}, []func(*clustertest.World){cordon("n01")}, nil,
+			"n01: it has the last healthy copy"},
+		{"one copy by design, idle", []string{"a@n01 UpToDate"},
+			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(false))}, []string{"n01"}, ""},
+		{"one copy by design, used over the network", []string{"a@n01 UpToDate", "a@n02 Diskless"},
+			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(false)), inUse("a", "n02", ptr.To(true)),
+				func(w *clustertest.World) { w.Linstor.View.Resources[1].Diskful = false }}, nil,
+			"n01: it has the last healthy copy"},
+		{"many last copies", []string{"a@n01 UpToDate", "b@n01 UpToDate", "c@n01 UpToDate", "d@n01 UpToDate"},
+			[]func(*clustertest.World){cordon("n01")}, nil,
+			"n01: it has the last healthy copy of 4 volumes: a, b, c and 1 more"},
+		{"copies are not known", two, []func(*clustertest.World){cordon("n01"), func(w *clustertest.World) {
+			w.Linstor.View.ResourcesKnown = false
+		}}, nil, "n01: the copies of volumes are being looked at"},
+		{"LINSTOR is silent", two, []func(*clustertest.World){cordon("n01"), free("n01"), func(w *clustertest.World) {
+			w.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no answer")}
+		}}, nil, "n01: LINSTOR does not answer"},
+		{"the word does not outlast what it was given for", two, []func(*clustertest.World){cordon("n01"), free("n01"),
+			offline("n02")}, nil, "n01: node n02 is down"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := world(t, c.copies...)
+			for _, change := range c.change {
+				change(w)
+			}
+			j := drainguard.Judge(w.Snapshot())
+			refused := ""
+			if len(j.Refused) > 0 {
+				refused = j.Refused[0].String()
+			}
+			if d := cmp.Diff(c.free, j.Free); d != "" || !strings.HasPrefix(refused, c.refused) ||
+				(refused == "") != (c.refused == "") {
+				t.Errorf("free (-want +got):\n%srefused %q, want %q", d, refused, c.refused)
+			}
+		})
+	}
+}
+
+// TestWork: what is written, in which order.
+func TestWork(t *testing.T) {
+	none := func(w *clustertest.World) {
+		w.Kube.DrainBudget = nil
+		delete(w.Kube.Pods, v1alpha1.ComponentDrainGuard)
+	}
+	off := func(w *clustertest.World) { w.Cluster.Spec.Volumes.DrainGuard = volumespec.DrainGuardNone }
+	gone := []string{"delete " + budget, "delete Pod/drain-guard-n01", "delete Pod/drain-guard-n02",
+		"delete Pod/drain-guard-n03"}
+	for _, c := range []struct {
+		name   string
+		change []func(*clustertest.World)
+		calls  []string
+	}{
+		{"at rest", nil, nil},
+		{"nothing is there", []func(*clustertest.World){none},
+			[]string{"apply " + budget, "apply " + pod + "n01", "apply " + pod + "n02", "apply " + pod + "n03"}},
+		{"before the first Ready", []func(*clustertest.World){none, func(w *clustertest.World) {
+			w.Phase(v1alpha1.PhaseStoragePools, time.Minute)
+		}}, nil},
+		{"a guard was evicted before the node was cordoned", []func(*clustertest.World){drained("n02")},
+			[]string{"apply " + pod + "n02"}},
+		{"a guard has failed", []func(*clustertest.World){func(w *clustertest.World) {
+			w.Kube.Pods[v1alpha1.ComponentDrainGuard]["n02"].Status.Phase = corev1.PodFailed
+		}}, []string{"delete Pod/drain-guard-n02", "apply " + pod + "n02"}},
+		{"a node is cordoned", []func(*clustertest.World){cordon("n01")}, []string{"apply " + budget}},
+		{"it may be drained already", []func(*clustertest.World){cordon("n01"), free("n01")}, nil},
+		{"it is drained", []func(*clustertest.World){cordon("n01"), drained("n01")}, nil},
+		{"it is back", []func(*clustertest.World){drained("n01"), free("n01")}, []string{"apply " + budget}},
+		{"somebody makes it weaker", []func(*clustertest.World){func(w *clustertest.World) {
+			w.Kube.DrainBudget.Spec.MinAvailable.IntVal = 0
+		}}, []string{"apply " + budget}},
+		{"turned off", []func(*clustertest.World){off}, gone},
+		{"LINSTOR is silent while a node is drained", []func(*clustertest.World){cordon("n01"), drained("n01"),
+			func(w *clustertest.World) { w.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no answer")} }}, nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
+			for _, change := range c.change {
+				change(w)
+			}
+			in, r := w.Input()
+			r.Now = w.Linstor.View
+			in.Failures = &step.Failures{}
+			drainguard.Work(t.Context(), in)
+			calls := slices.Clone(r.Calls)
+			if len(calls) > 1 && strings.HasPrefix(calls[1], "delete Pod") {
+				slices.Sort(calls[1:]) // pods go in any order
+			}
+			if d := cmp.Diff(c.calls, calls); d != "" {
+				t.Errorf("writes (-want +got):\n%s", d)
+			}
+			if why := in.Failures.Aside(conditions.DrainGuardReady); why != "" {
+				t.Error(why)
+			}
+		})
+	}
+}
+
+// TestTheWordIsGivenOnAFreshLook: what LINSTOR says now counts, not the view.
+func TestTheWordIsGivenOnAFreshLook(t *testing.T) {
+	w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
+	clustertest.Cordon(w, "n01")
+	in, r := w.Input()
+	now := *w.Linstor.View
+	now.Resources = clustertest.CopiesOf("a@n01 UpToDate", "a@n02 Outdated")
+	r.Now = &now
+	var told []string
+	in.Announce = func(n step.Notice) { told = append(told, n.Reason+" "+n.Action) }
+	drainguard.Work(t.Context(), in)
+	if len(r.Applied) != 1 {
+		t.Fatalf("writes: %v", r.Calls)
+	}
+	b := r.Applied[0]
+	if why := b.GetAnnotations()[guards.AnnotationRefused]; !strings.Contains(why, "last healthy copy") {
+		t.Errorf("refused: %q", why)
+	}
+	if d := cmp.Diff([]string{"DrainRefused n01"}, told); d != "" {
+		t.Errorf("Events (-want +got):\n%s", d)
+	}
+}
+
+// TestALookThatFailsGivesNoWord: then nothing is written, and the condition says why.
+func TestALookThatFailsGivesNoWord(t *testing.T) {
+	w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
+	clustertest.Cordon(w, "n01")
+	in, r := w.Input()
+	in.Failures = &step.Failures{}
+	r.Fail["view"] = errors.New("no answer")
+	drainguard.Work(t.Context(), in)
+	if why := in.Failures.Aside(conditions.DrainGuardReady); len(r.Calls) > 0 || !strings.Contains(why, "no answer") {
+		t.Errorf("writes %v, told %q", r.Calls, why)
+	}
+}
+
+// TestOneNodeIsNotGuarded: it could never be drained.
+func TestOneNodeIsNotGuarded(t *testing.T) {
+	if j := drainguard.Judge(clustertest.NewWorld(t, 1).Snapshot()); j.Off == "" {
+		t.Errorf("%+v", j)
+	}
+}

@@ -1,0 +1,212 @@
+// Package drainguard keeps nodes from being drained while that would cost a volume its last healthy copy, or while
+// another node is not there: one pod on each member, which the eviction API takes only with the operator's word.
+//
+// All guards are protected by one PodDisruptionBudget. It lets none be evicted but those of the nodes that it leaves
+// out, and that is one node at a time. So the word is given in one write to one object, made only if the object is as
+// it was seen. Nobody has to be quick: what the operator has not looked at, or cannot look at, is closed.
+//
+// It is no link of the chain: nothing waits for it, and what fails here is told in the condition DrainGuardReady
+// alone.
+package drainguard
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// fewest is how many nodes there must be: the only one can never go without harm, and would never be drained.
+const fewest = 2
+
+// Judgement is what is to be of the guards.
+type Judgement struct {
+	// Off says why there are to be none; "" if there are. Unknown: what is there stays as it is.
+	Off     string
+	Unknown bool
+	// Guarded are the members that shall have a guard or may keep theirs, by name.
+	Guarded []string
+	// Missing are those of them that have none and shall get one.
+	Missing []string
+	// Free are the nodes whose guards may be evicted now. Drained are those that are cordoned and whose guards are gone.
+	Free, Drained []string
+	// Refused are the nodes that are cordoned and may not be drained now, with the reason.
+	Refused []Refusal
+}
+
+// Refusal is a node that may not be drained now.
+type Refusal struct{ Node, Why string }
+
+func (r Refusal) String() string { return r.Node + ": " + r.Why }
+
+// Guards are the pods that are there, by node.
+func Guards(f *cluster.Facts) map[string]*corev1.Pod {
+	return f.Kube.Pods[v1alpha1.ComponentDrainGuard]
+}
+
+// Stands reports whether a node has a guard that a drain would have to evict.
+func stands(p *corev1.Pod) bool {
+	return p != nil && p.DeletionTimestamp == nil && p.Status.Phase != corev1.PodSucceeded &&
+		p.Status.Phase != corev1.PodFailed
+}
+
+// Watched reports whether a node is cordoned whose guard is still there: whether it may go depends on the copies of
+// volumes, which are looked at as long as that lasts.
+func Watched(f *cluster.Facts) bool {
+	if Guards(f) == nil {
+		return false
+	}
+	return slices.ContainsFunc(f.Kube.Nodes, func(n *corev1.Node) bool {
+		return n.Spec.Unschedulable && stands(Guards(f)[n.Name])
+	})
+}
+
+// off says why there are to be no guards; "" if there are to be.
+func off(s *cluster.Snapshot) string {
+	switch {
+	case s.Cluster.Spec.Volumes.DrainGuard != volumespec.DrainGuardAuto:
+		return "spec.volumes.drainGuard is None"
+	case s.Target != nil && len(s.Target.Spec.StoragePools) == 0:
+		return "spec.storagePools is empty, so that no node has copies of volumes"
+	default:
+		return ""
+	}
+}
+
+// Judge judges all members. It is pure.
+func Judge(s *cluster.Snapshot) Judgement {
+	j := Judgement{Off: off(s)}
+	if j.Off != "" {
+		return j
+	}
+	v := s.Linstor.View
+	if s.Target == nil || !s.WasReady() || v == nil && Guards(&s.Facts) == nil {
+		j.Unknown = true
+		return j
+	}
+	members := guarded(s)
+	if v != nil && len(members) < fewest {
+		j.Off = "there is one node only, which can never be drained without harm"
+		return j
+	}
+	judgeDrains(s, v, members, &j)
+	return j
+}
+
+// guarded are the members that have a guard or shall have one: those that are registered. One that leaves keeps its
+// guard until it is no longer, and gets no new one.
+func guarded(s *cluster.Snapshot) []*cluster.Member {
+	return s.Where(func(m *cluster.Member) bool {
+		has := Guards(&s.Facts)[m.Name] != nil
+		switch {
+		case m.Node.DeletionTimestamp != nil:
+			return false
+		case s.Linstor.View == nil:
+			return has
+		default:
+			return m.Linstor != nil && (m.Selected || has)
+		}
+	})
+}
+
+func judgeDrains(s *cluster.Snapshot, v *linstor.View, members []*cluster.Member, j *Judgement) {
+	var waiting []*cluster.Member
+	for _, m := range members {
+		j.Guarded = append(j.Guarded, m.Name)
+		there := stands(Guards(&s.Facts)[m.Name])
+		switch {
+		case m.Node.Spec.Unschedulable && there:
+			waiting = append(waiting, m)
+		case m.Node.Spec.Unschedulable:
+			// One that goes with the drain is as good as gone.
+			j.Drained = append(j.Drained, m.Name)
+		case !there && m.Selected && v != nil:
+			j.Missing = append(j.Missing, m.Name)
+		}
+	}
+	// Whoever has the word keeps it, as long as it stands: else two nodes would take it from each other.
+	before := drainguard.Free(s.Kube.DrainBudget)
+	slices.SortStableFunc(waiting, func(a, b *cluster.Member) int {
+		return cmp.Compare(has(before, b), has(before, a))
+	})
+	busy := slices.Clone(j.Drained)
+	for _, m := range waiting {
+		switch why := Refuse(s, v, m, busy); {
+		case down(v, m):
+			j.Free = append(j.Free, m.Name)
+		case why != "":
+			j.Refused = append(j.Refused, Refusal{m.Name, why})
+		default:
+			j.Free, busy = append(j.Free, m.Name), append(busy, m.Name)
+		}
+	}
+	slices.Sort(j.Free)
+	slices.SortFunc(j.Refused, func(a, b Refusal) int { return cmp.Compare(a.Node, b.Node) })
+}
+
+func has(keys []string, m *cluster.Member) int {
+	if slices.Contains(keys, drainguard.NodeKey(m.Name)) {
+		return 1
+	}
+	return 0
+}
+
+// down reports whether a node serves nobody any more, by the word of LINSTOR and of its kubelet: to drain it takes
+// nothing away. A satellite alone that is down says nothing, since DRBD goes on without it.
+func down(v *linstor.View, m *cluster.Member) bool {
+	return v != nil && !m.NodeReady && !replica.Online(v, m.Name)
+}
+
+// Refuse says why a node may not be drained now; "" if it may. busy are the nodes that are drained already, or may be.
+// What is not known counts against it.
+func Refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []string) string {
+	if v == nil {
+		return "LINSTOR does not answer, so that it is not known which copies of volumes are up to date"
+	}
+	for _, other := range busy {
+		if other != m.Name {
+			return fmt.Sprintf("node %s is being drained or is cordoned: uncordon it first", other)
+		}
+	}
+	if s.Upgrade != nil {
+		return "LINSTOR is being upgraded"
+	}
+	for _, other := range s.Members {
+		if other != m && other.Linstor != nil && (!replica.Online(v, other.Name) || !other.NodeReady) {
+			return fmt.Sprintf("node %s is down", other.Name)
+		}
+	}
+	if len(s.Roll.Restarting) > 0 {
+		return fmt.Sprintf("the satellite on %s is being restarted", s.Roll.Restarting[0].Name)
+	}
+	if v.Volumes == 0 {
+		return ""
+	}
+	if !v.ResourcesKnown {
+		return "the copies of volumes are being looked at"
+	}
+	if last := replica.Stranded(s, v, m.Name); len(last) > 0 {
+		return fmt.Sprintf("it has the last healthy copy of %s: %s", text.Amount(len(last), "volume", "volumes"),
+			someOf(last))
+	}
+	return replica.ReplicationNeeds(s, m, nil, v.Resources)
+}
+
+// mostNamed is how many volumes a reason names.
+const mostNamed = 3
+
+func someOf(names []string) string {
+	if more := len(names) - mostNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", text.QuoteList(names[:mostNamed]), more)
+	}
+	return text.QuoteList(names)
+}

@@ -1,0 +1,215 @@
+package drainguard
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+)
+
+// Reasons of the condition DrainGuardReady, beside the common ones, and of Events.
+const (
+	// ReasonNotWanted: there are to be no guards.
+	ReasonNotWanted = "NotWanted"
+	// ReasonMaking: guards are being made.
+	ReasonMaking = "MakingDrainGuards"
+	// ReasonFailed: Kubernetes refuses what is written, or the PodDisruptionBudget is somebody else's.
+	ReasonFailed = "DrainGuardFailed"
+	// ReasonRefused: a node is cordoned that may not be drained now. It is an Event's reason as well.
+	ReasonRefused = "DrainRefused"
+	// ReasonAllowed is that of an Event: a node may be drained now.
+	ReasonAllowed = "DrainAllowed"
+)
+
+// atOnce is how many guards one step makes or removes: each is a request, and other work waits meanwhile. What comes
+// of them wakes the next step.
+const atOnce = 50
+
+// Work makes the guards and their PodDisruptionBudget as judged. The budget comes first: a guard that nobody counts
+// yet would let another one go.
+func Work(ctx context.Context, in *step.Input) {
+	if err := ensure(ctx, in); err != nil && !errors.Is(err, context.Canceled) && !apierrors.IsConflict(err) {
+		in.FailedAside(conditions.DrainGuardReady, err)
+	}
+}
+
+func ensure(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	j := Judge(s)
+	switch {
+	case j.Off != "":
+		return Remove(ctx, in)
+	case j.Unknown:
+		return nil
+	}
+	if err := ensureBudget(ctx, in, &j); err != nil {
+		return err
+	}
+	if err := removeOthers(ctx, in, &j); err != nil {
+		return err
+	}
+	free := drainguard.Free(s.Kube.DrainBudget)
+	for i, node := range j.Missing {
+		if i == atOnce {
+			return nil
+		}
+		if slices.Contains(free, drainguard.NodeKey(node)) {
+			continue // it would stand for nothing until the cache shows that the budget counts it again
+		}
+		if err := in.Writer.Apply(ctx, drainguard.Pod(s.SatelliteParams(), s.Cluster, node)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ensureBudget makes the PodDisruptionBudget as judged. Before it lets a node go that it did not before, LINSTOR is
+// looked at once more.
+func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
+	s := in.Snapshot
+	live := s.Kube.DrainBudget
+	guards := max(len(j.Guarded), len(Guards(&s.Facts)))
+	if s.Linstor.View == nil && live != nil && live.Spec.MinAvailable != nil {
+		guards = max(guards, live.Spec.MinAvailable.IntValue()) // who is drained has no guard, and is not known meanwhile
+	}
+	want := drainguard.Budget(s.SatelliteParams(), guards, j.Free, refusals(j))
+	if drainguard.Fits(live, want) {
+		return nil
+	}
+	if granted := newlyFree(live, j); len(granted) > 0 {
+		if err := confirm(ctx, in, j, granted); err != nil {
+			return err
+		}
+		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, refusals(j))
+	}
+	if live != nil {
+		want.ResourceVersion = live.ResourceVersion
+	}
+	if err := in.Writer.Apply(ctx, want); err != nil {
+		return err
+	}
+	announce(in, live, j)
+	return nil
+}
+
+func newlyFree(live *policyv1.PodDisruptionBudget, j *Judgement) []string {
+	before := drainguard.Free(live)
+	return slices.DeleteFunc(slices.Clone(j.Free), func(node string) bool {
+		return slices.Contains(before, drainguard.NodeKey(node))
+	})
+}
+
+// confirm takes back the word that LINSTOR, asked now, would not let be given: the view may be a quarter of a minute
+// old, and a copy that was good then may be lost.
+func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string) error {
+	s := in.Snapshot
+	v, err := in.LookNow(ctx)
+	if err != nil {
+		return fmt.Errorf("look at LINSTOR before a node may be drained: %w", err)
+	}
+	copies, err := in.API.Resources(ctx, linstor.ResourceQuery{})
+	if err != nil {
+		return fmt.Errorf("look at the copies of volumes before a node may be drained: %w", err)
+	}
+	v.SetResources(copies)
+	for _, node := range granted {
+		m := s.MemberByName(node)
+		if m == nil || down(v, m) {
+			continue
+		}
+		if why := Refuse(s, v, m, j.Drained); why != "" {
+			j.Free = slices.DeleteFunc(j.Free, func(n string) bool { return n == node })
+			j.Refused = append(j.Refused, Refusal{node, why})
+		}
+	}
+	return nil
+}
+
+// refusals is what the PodDisruptionBudget says of nodes that may not be drained.
+func refusals(j *Judgement) string {
+	var out []string
+	for _, r := range j.Refused {
+		out = append(out, r.String())
+	}
+	return strings.Join(first(out, mostNamed), "; ")
+}
+
+func first(lines []string, most int) []string {
+	if more := len(lines) - most; more > 0 {
+		return append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", more))
+	}
+	return lines
+}
+
+// announce makes Events of what has changed for nodes that are cordoned. What the PodDisruptionBudget says is what was
+// announced last, so that nobody is told twice.
+func announce(in *step.Input, live *policyv1.PodDisruptionBudget, j *Judgement) {
+	for _, node := range newlyFree(live, j) {
+		in.Notify(step.Notice{Reason: ReasonAllowed, Action: node, Note: fmt.Sprintf("node %s may be drained now", node)})
+	}
+	said := ""
+	if live != nil {
+		said = live.Annotations[drainguard.AnnotationRefused]
+	}
+	for _, r := range j.Refused {
+		if !strings.Contains(said, r.String()) {
+			in.Notify(step.Notice{Warning: true, Reason: ReasonRefused, Action: r.Node,
+				Note: fmt.Sprintf("node %s may not be drained now: %s", r.Node, r.Why)})
+		}
+	}
+}
+
+// removeOthers removes guards of nodes that are to have none, and those that have ended: their names are taken.
+func removeOthers(ctx context.Context, in *step.Input, j *Judgement) error {
+	var goes []*corev1.Pod
+	for node, p := range Guards(&in.Snapshot.Facts) {
+		if p.DeletionTimestamp == nil && (!slices.Contains(j.Guarded, node) || !stands(p)) {
+			goes = append(goes, p)
+		}
+	}
+	return removePods(ctx, in, goes)
+}
+
+func removePods(ctx context.Context, in *step.Input, pods []*corev1.Pod) error {
+	var errs []error
+	for _, p := range pods[:min(len(pods), atOnce)] {
+		if p.DeletionTimestamp == nil {
+			errs = append(errs, in.Writer.DeleteGuard(ctx, p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Remove removes all guards, and the PodDisruptionBudget first: then nothing keeps anybody from anything.
+func Remove(ctx context.Context, in *step.Input) error {
+	f := &in.Snapshot.Facts
+	var errs []error
+	if b := f.Kube.DrainBudget; b != nil && cluster.Ours(f.Cluster.Name, b) {
+		errs = append(errs, in.Delete(ctx, []client.Object{b}))
+	}
+	var goes []*corev1.Pod
+	for _, p := range Guards(f) {
+		if p.DeletionTimestamp == nil {
+			goes = append(goes, p)
+		}
+	}
+	return errors.Join(append(errs, removePods(ctx, in, goes))...)
+}
+
+// Left reports whether anything is left of what Remove removes.
+func Left(f *cluster.Facts) bool {
+	b := f.Kube.DrainBudget
+	return len(Guards(f)) > 0 || b != nil && cluster.Ours(f.Cluster.Name, b)
+}

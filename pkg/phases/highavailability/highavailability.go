@@ -1,0 +1,180 @@
+// Package highavailability runs LINSTOR's high-availability controller where volumes have quorum: there it can tell
+// that a pod on a node that fell away cannot write any more, and lets another one take over within seconds. It is no
+// link of the chain: nothing waits for it, and what fails here is told in the condition HighAvailabilityReady alone.
+package highavailability
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// Reasons of the condition HighAvailabilityReady, beside the common ones.
+const (
+	// ReasonNotWanted: spec.volumes.highAvailability is None.
+	ReasonNotWanted = "NotWanted"
+	// ReasonNotNeeded: no volume can have quorum.
+	ReasonNotNeeded = "NotNeeded"
+	// ReasonForeign: a DaemonSet of the name is somebody else's.
+	ReasonForeign = "ForeignDaemonSet"
+	// ReasonStarting: it does not run on all members yet, or not any more.
+	ReasonStarting = "StartingHighAvailability"
+	// ReasonRemoving: it is being removed.
+	ReasonRemoving = "RemovingHighAvailability"
+	// ReasonRefused: Kubernetes refuses what is written.
+	ReasonRefused = "Refused"
+)
+
+// fewest is the number of members from which on volumes have quorum: two have copies, and a third breaks the tie.
+const fewest = 3
+
+// Judgement is how far the high-availability controller is.
+type Judgement struct {
+	State           cluster.EvidenceState
+	Reason, Message string
+}
+
+// Judge judges the DaemonSet. It is pure, and for a snapshot with an accepted spec.
+func Judge(s *cluster.Snapshot) Judgement {
+	reason, why := unneeded(s)
+	live := s.Kube.DaemonSets[highavailability.Name]
+	switch {
+	case reason != "" && len(Left(&s.Facts)) > 0:
+		return Judgement{cluster.Missing, ReasonRemoving, "the high-availability controller is being removed: " + why}
+	case reason != "":
+		return Judgement{cluster.Satisfied, reason, why}
+	case live == nil:
+		return Judgement{cluster.Missing, ReasonStarting, "the high-availability controller is not there yet"}
+	case !cluster.Ours(s.Cluster.Name, live):
+		return Judgement{cluster.Failed, ReasonForeign, fmt.Sprintf("somebody else made DaemonSet %s: delete it, or label "+
+			"it %s=%s to hand it over", live.Name, v1alpha1.LabelCluster, s.Cluster.Name)}
+	case !step.Matches(live, highavailability.DaemonSet(s.SatelliteParams())):
+		return Judgement{cluster.Missing, ReasonStarting, "the high-availability controller is being changed"}
+	}
+	want, ready := live.Status.DesiredNumberScheduled, live.Status.NumberReady
+	if live.Status.ObservedGeneration < live.Generation || want == 0 || ready < want {
+		return Judgement{cluster.Missing, ReasonStarting,
+			fmt.Sprintf("the high-availability controller runs on %d of %d members", ready, max(int(want), len(s.Members)))}
+	}
+	return Judgement{cluster.Satisfied, conditions.ReasonAsExpected,
+		"the high-availability controller runs on all members"}
+}
+
+// unneeded says why the high-availability controller is not to run; the reason is "" if it is. Nodes that are down are
+// members all the same: it must not go when it is needed most.
+func unneeded(s *cluster.Snapshot) (reason, why string) {
+	if s.Target.Spec.Volumes.HighAvailability == volumespec.HighAvailabilityNone {
+		return ReasonNotWanted, "spec.volumes.highAvailability is None"
+	}
+	classes := parameters(s)
+	if len(classes) == 0 {
+		return ReasonNotNeeded, "no StorageClass is the operator's: without one it does not know of volumes with quorum"
+	}
+	var no []string
+	for _, name := range slices.Sorted(maps.Keys(classes)) {
+		cause := withoutQuorum(classes[name], s.Target.Spec.Controller.Properties)
+		if cause == "" {
+			no = nil
+			break
+		}
+		no = append(no, name+": "+cause)
+	}
+	switch n := len(s.Members); {
+	case len(no) > 0:
+		return ReasonNotNeeded, "no StorageClass gives volumes quorum, without which it cannot help: " +
+			text.Listed(no, len(no))
+	case n < fewest:
+		return ReasonNotNeeded, fmt.Sprintf("%s: volumes have quorum with %d members or more, and without it cannot be "+
+			"taken over safely", text.Amount(n, "node is a member", "nodes are members"), fewest)
+	default:
+		return "", ""
+	}
+}
+
+// parameters are those of the StorageClasses that volumes are, or will be, of: the entries of the spec, and what stays
+// of others as long as there are volumes of it.
+func parameters(s *cluster.Snapshot) map[string]map[string]string {
+	out := map[string]map[string]string{}
+	for name, c := range s.Kube.Driver.Classes {
+		if cluster.Ours(s.Cluster.Name, c) {
+			out[name] = c.Parameters
+		}
+	}
+	p := s.SatelliteParams()
+	for i := range s.Target.Spec.Volumes.StorageClasses {
+		e := &s.Target.Spec.Volumes.StorageClasses[i]
+		out[e.Name] = resources.StorageClass(p, e, false).Parameters
+	}
+	return out
+}
+
+// withoutQuorum says why volumes of a StorageClass have no quorum; "" if they have. A property of the class counts
+// before the cluster's. LINSTOR gives a volume quorum by itself once it has three copies, or two and a tie-breaker;
+// the high-availability controller looks only at volumes with the option quorum at majority (piraeus-ha-controller
+// 1.3, pkg/agent/reconcile_failover.go).
+func withoutQuorum(class map[string]string, properties map[string]string) string {
+	of := func(key string) string {
+		return strings.ToLower(cmp.Or(class["property."+resources.DriverName+"/"+key], properties[key]))
+	}
+	replicas, _ := strconv.Atoi(class[resources.DriverName+"/placementCount"])
+	layers, given := class[resources.DriverName+"/layerList"]
+	const quorum, auto = "DrbdOptions/Resource/quorum", "DrbdOptions/auto-quorum"
+	const tieBreaker = "DrbdOptions/auto-add-quorum-tiebreaker"
+	switch {
+	case given && !strings.Contains(layers, "drbd"):
+		return "DRBD is not in its layerList"
+	case replicas < 2:
+		return "it has one copy"
+	case of(quorum) != "" && of(quorum) != "majority":
+		return fmt.Sprintf("%s is %s", quorum, of(quorum))
+	case of(quorum) == "" && of(auto) == "disabled":
+		return auto + " is disabled"
+	case of(tieBreaker) == "false" && replicas == 2:
+		return tieBreaker + " is false, and it has two copies"
+	default:
+		return ""
+	}
+}
+
+// Work makes or removes the DaemonSet. An error is for the condition alone. It is not made before there is a CSI
+// driver to make volumes.
+func Work(ctx context.Context, in *step.Input) {
+	s := in.Snapshot
+	var err error
+	live := s.Kube.DaemonSets[highavailability.Name]
+	switch reason, _ := unneeded(s); {
+	case reason != "":
+		err = in.Delete(ctx, Left(&s.Facts))
+	case live == nil && s.Kube.Deployments[resources.DriverControllerName] == nil:
+	case live == nil || cluster.Ours(s.Cluster.Name, live):
+		err = in.ApplyDaemonSet(ctx, highavailability.DaemonSet(s.SatelliteParams()))
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		in.FailedAside(conditions.HighAvailabilityReady, err)
+	}
+}
+
+// Left is what a deletion has to remove. It goes before the CSI driver: nobody should be taken off a node any more when
+// volumes are about to go.
+func Left(f *cluster.Facts) []client.Object {
+	if ds := f.Kube.DaemonSets[highavailability.Name]; ds != nil && cluster.Ours(f.Cluster.Name, ds) {
+		return []client.Object{ds}
+	}
+	return nil
+}

@@ -1,0 +1,52 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// mostDrains is how many nodes a message explains that may not be drained; the others it counts.
+const mostDrains = 3
+
+// drainGuardReady is the condition DrainGuardReady.
+func drainGuardReady(in Input) verdict {
+	s := in.Snapshot
+	if why := in.Failures.Aside(conditions.DrainGuardReady); why != "" {
+		return no(drainguard.ReasonFailed, why)
+	}
+	j := drainguard.Judge(s)
+	switch {
+	case j.Off != "":
+		return yes(drainguard.ReasonNotWanted, j.Off)
+	case j.Unknown:
+		if before := written(s, conditions.DrainGuardReady); before.status != "" {
+			return before
+		}
+		return unknown(conditions.ReasonNotChecked, "guards are made once the cluster was Ready")
+	case len(j.Missing) > 0:
+		return no(drainguard.ReasonMaking, fmt.Sprintf("%d of %s their guard: until then they can be drained at any time",
+			len(j.Missing), text.Amount(len(j.Guarded), "node lacks", "nodes lack")))
+	}
+	var words []string
+	for _, r := range j.Refused {
+		words = append(words, r.String())
+	}
+	if more := len(words) - mostDrains; more > 0 {
+		words = append(words[:mostDrains:mostDrains], fmt.Sprintf("and %d more", more))
+	}
+	if len(j.Refused) > 0 {
+		return yes(drainguard.ReasonRefused, "nodes that may not be drained now: "+strings.Join(words, "; "))
+	}
+	message := text.Amount(len(j.Guarded)-len(j.Drained), "node is guarded", "nodes are guarded")
+	if len(j.Drained) > 0 {
+		message += "; drained: " + text.QuoteList(j.Drained)
+	}
+	if len(j.Free) > 0 {
+		message += "; may be drained now: " + text.QuoteList(j.Free)
+	}
+	return yes(conditions.ReasonAsExpected, message)
+}

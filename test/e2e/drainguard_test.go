@@ -1,0 +1,197 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+)
+
+// guardedPool has guards on its nodes.
+const guardedPool = "  volumes: {driver: {mode: None}, drainGuard: Auto}" + selectedPool
+
+// evictGuard asks the eviction API once for a node's guard, as "kubectl drain" does.
+func evictGuard(e *env, node string) error {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+		Name: drainguard.PodName(node)}}
+	return e.Client().SubResource("eviction").Create(e.Ctx, pod, &policyv1.Eviction{})
+}
+
+func guardOf(e *env, node string) *corev1.Pod {
+	pod := &corev1.Pod{}
+	err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace,
+		Name: drainguard.PodName(node)}, pod)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	return pod
+}
+
+// waitGuards waits until these nodes have guards that run, and no others have one.
+func waitGuards(e *env, nodes ...string) {
+	e.T.Helper()
+	e.Eventually("guards run on "+strings.Join(nodes, ", "), func() error {
+		var pods corev1.PodList
+		if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+			client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentDrainGuard}); err != nil {
+			return err
+		}
+		var have []string
+		for i := range pods.Items {
+			p := &pods.Items[i]
+			if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
+				have = append(have, p.Spec.NodeName)
+			}
+		}
+		slices.Sort(have)
+		if !slices.Equal(have, nodes) || len(pods.Items) != len(nodes) {
+			return fmt.Errorf("%d guards, those that run are on %v", len(pods.Items), have)
+		}
+		return nil
+	})
+}
+
+func cordonNode(e *env, node string, cordoned bool) {
+	e.T.Helper()
+	patchNode(e, node, func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
+}
+
+// drainNode evicts a node's guard as soon as that is let.
+func drainNode(e *env, node string) {
+	e.T.Helper()
+	e.Eventually("node "+node+" is drained", func() error { return evictGuard(e, node) })
+	e.Eventually("the guard of "+node+" is gone", func() error {
+		if guardOf(e, node) != nil {
+			return fmt.Errorf("it is still there")
+		}
+		return nil
+	})
+}
+
+// refused expects that a node's guard is not evicted, for as long as the operator might change its mind.
+func refused(e *env, node string) {
+	e.T.Helper()
+	e.During(3*e.Timing.PollSteady, "node "+node+" is not drained", func() error {
+		if err := evictGuard(e, node); !apierrors.IsTooManyRequests(err) {
+			return fmt.Errorf("the eviction API answered %w", err)
+		}
+		return nil
+	})
+}
+
+// waitDrains waits until the condition says that of the nodes that are cordoned.
+func waitDrains(e *env, words string) {
+	e.T.Helper()
+	e.WaitStatus("DrainGuardReady says "+words, func(s *v1alpha1.StorageClusterStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, conditions.DrainGuardReady)
+		return c != nil && strings.Contains(c.Message, words)
+	})
+}
+
+// TestNodesAreDrainedOneByOne on a real eviction API: nobody without the operator's word, and one node at a time.
+func TestNodesAreDrainedOneByOne(t *testing.T) {
+	e := installed(t, 3, guardedPool)
+	waitGuards(e, "n1", "n2", "n3")
+	refused(e, "n1") // it is not cordoned: whoever evicts the pod alone takes nothing away, but nobody has looked
+
+	cordonNode(e, "n1", true)
+	drainNode(e, "n1")
+	cordonNode(e, "n2", true)
+	refused(e, "n2")
+	waitDrains(e, "n2: node n1")
+	if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady {
+		t.Errorf("phase %s", c.Status.Phase)
+	}
+	waitGuards(e, "n2", "n3") // that of n1 is not made again while it is cordoned
+
+	cordonNode(e, "n1", false)
+	drainNode(e, "n2")
+	waitGuards(e, "n1", "n3")
+	cordonNode(e, "n2", false)
+	waitGuards(e, "n1", "n2", "n3")
+	comeToRest(e)
+}
+
+// TestLastCopiesKeepTheirNode: a node is drained when another one has what its volumes need, and not before.
+func TestLastCopiesKeepTheirNode(t *testing.T) {
+	e := installed(t, 3, guardedPool)
+	waitGuards(e, "n1", "n2", "n3")
+	volume(e, "pvc-two", "n1", "n2")
+	volume(e, "pvc-one", "n1")
+	volumes := e.Sim.World().Volumes()
+	volumes.SetInUse("pvc-one", "n1", true)
+	volumes.SetDiskState("pvc-two", "n2", "Outdated")
+	cordonNode(e, "n1", true)
+	waitDrains(e, "n1: it has the last healthy copy of 2 volumes: pvc-one, pvc-two")
+	refused(e, "n1")
+	volumes.SetDiskState("pvc-two", "n2", "UpToDate")
+	waitDrains(e, "n1: it has the last healthy copy of 1 volume: pvc-one")
+	refused(e, "n1")
+	volumes.SetInUse("pvc-one", "n1", false) // its pod was evicted
+	drainNode(e, "n1")
+}
+
+// TestTwoDrainsAtOnce: of two that begin in the same moment one goes on, and the other waits.
+func TestTwoDrainsAtOnce(t *testing.T) {
+	e := installed(t, 3, guardedPool)
+	waitGuards(e, "n1", "n2", "n3")
+	ctx, stop := context.WithCancel(e.Ctx)
+	defer stop()
+	won := make(chan string, 2)
+	var both sync.WaitGroup
+	for _, node := range []string{"n2", "n3"} {
+		cordonNode(e, node, true)
+		both.Go(func() {
+			for ctx.Err() == nil {
+				if err := evictGuard(e, node); err == nil {
+					won <- node
+					return
+				}
+			}
+		})
+	}
+	first := <-won
+	e.During(3*e.Timing.PollSteady, "the other one waits", func() error {
+		if len(won) > 0 {
+			return fmt.Errorf("%s and another one were drained at once", first)
+		}
+		return nil
+	})
+	stop()
+	both.Wait()
+}
+
+// TestDrainGuardNone: what was made goes, and comes back.
+func TestDrainGuardNone(t *testing.T) {
+	e := installed(t, 2, guardedPool)
+	waitGuards(e, "n1", "n2")
+	mode := func(m volumespec.DrainGuardMode) {
+		e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Volumes.DrainGuard = m })
+	}
+	mode(volumespec.DrainGuardNone)
+	waitGuards(e)
+	var b policyv1.PodDisruptionBudget
+	err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: drainguard.Name}, &b)
+	if !apierrors.IsNotFound(err) {
+		t.Errorf("the PodDisruptionBudget: %v", err)
+	}
+	mode(volumespec.DrainGuardAuto)
+	waitGuards(e, "n1", "n2")
+}
