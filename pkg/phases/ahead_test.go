@@ -39,8 +39,8 @@ func undeploy(w *clustertest.World) {
 
 // wantDriver makes the accepted spec one with the CSI driver, which is not there yet.
 func wantDriver(w *clustertest.World, topologyKeys ...string) {
-	w.Cluster.Spec.Volumes = volumespec.VolumesSpec{TopologyKeys: topologyKeys,
-		Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged}}
+	v := &w.Cluster.Spec.Volumes
+	v.TopologyKeys, v.Driver.Mode = topologyKeys, volumespec.DriverManaged
 	w.Accept()
 }
 

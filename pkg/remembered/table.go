@@ -7,6 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
 )
 
@@ -142,6 +143,10 @@ func objectItems() []Item {
 		{resources.AnnotationSigningKeyVersion, "the key that a module loader signs with", "module", "with the pod"},
 		{resources.AnnotationTopologyKeys, "the keys that a node's CSI driver was started with", "volumedriver",
 			"with the pod"},
+		{drainguard.LabelNode, "which node a drain guard is for; the budget leaves out that of the node that may be drained",
+			"drainguard", object},
+		{drainguard.AnnotationRefused, "which drains were said to be refused, so that nobody is told twice", "drainguard",
+			"when the node may be drained, or is uncordoned"},
 		{drift.AnnotationAdmitted, "what a policy of the Kubernetes cluster made of a workload or Service",
 			"the writer of objects", "when it is applied again"},
 	}

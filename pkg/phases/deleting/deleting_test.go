@@ -108,7 +108,7 @@ func TestDeletionTakesDownInOrder(t *testing.T) {
 // TestDrainGuardsGoFirst: nobody waits for them any more, and nothing else goes in the same step.
 func TestDrainGuardsGoFirst(t *testing.T) {
 	w := clustertest.DeletedWorld(t, 2)
-	w.Cluster.Spec.Volumes.DrainGuard = ""
+	w.Cluster.Spec.Volumes.DrainGuard = volumespec.DrainGuardAuto
 	w.Cluster.Status.FirstReady = clustertest.At(w.Now)
 	clustertest.Guard(w)
 	in, r := w.Input()
