@@ -148,7 +148,8 @@ func TestSnapshotsAvailable(t *testing.T) {
 
 func TestHighAvailability(t *testing.T) {
 	m, reg := registered(t)
-	const head = "# HELP storagecluster_high_availability 1 while the high-availability controller runs on all members, " +
+	const head = "# HELP storagecluster_high_availability 1 while the high-availability controller runs on all " +
+		"members, " +
 		"as the condition HighAvailabilityReady says, else 0.\n# TYPE storagecluster_high_availability gauge\n" +
 		"storagecluster_high_availability "
 	compare(t, reg, head+"1\n", "storagecluster_high_availability")

@@ -170,8 +170,8 @@ func Work(ctx context.Context, in *step.Input) {
 	}
 }
 
-// Left is what a deletion has to remove. It goes before the CSI driver: nobody should be taken off a node any more when
-// volumes are about to go.
+// Left is what a deletion has to remove. It goes before the CSI driver: nobody should be taken off a node any more
+// when volumes are about to go.
 func Left(f *cluster.Facts) []client.Object {
 	if ds := f.Kube.DaemonSets[highavailability.Name]; ds != nil && cluster.Ours(f.Cluster.Name, ds) {
 		return []client.Object{ds}
