@@ -246,8 +246,7 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 	r.Metrics.PoolCapacity.Replace(capacity)
 	r.Metrics.PoolFree.Replace(free)
 	r.measureCanary(c)
-	r.Metrics.SnapshotsAvailable(snapshotsAvailable(&c.Status))
-	r.Metrics.HighAvailability(highAvailability(&c.Status))
+	r.measureConditions(&c.Status)
 	r.Metrics.Serves(meta.IsStatusConditionTrue(c.Status.Conditions, conditions.Ready), in.Snapshot.Linstor.Known())
 	r.measureVolumes(c, in.Snapshot)
 	if in.Snapshot.Linstor.Known() { // else what it said last stays
@@ -269,10 +268,13 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 	}
 }
 
-// snapshotsAvailable reports whether volumes can be snapshotted. The condition is True as well if nobody wants that.
-func snapshotsAvailable(st *v1alpha1.StorageClusterStatus) bool {
-	c := meta.FindStatusCondition(st.Conditions, conditions.SnapshotsReady)
-	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == conditions.ReasonAsExpected
+// measureConditions says what the conditions are, for alerts.
+func (r *Reconciler) measureConditions(st *v1alpha1.StorageClusterStatus) {
+	values := map[string]float64{}
+	for _, c := range st.Conditions {
+		values[c.Type] = map[metav1.ConditionStatus]float64{metav1.ConditionTrue: 1, metav1.ConditionUnknown: -1}[c.Status]
+	}
+	r.Metrics.Conditions.Replace(values)
 }
 
 // measureVolumes says how well volumes are. What is not known stays as it was seen last.
@@ -322,6 +324,7 @@ func (r *Reconciler) unseen(ctx context.Context, c *v1alpha1.StorageCluster, cau
 	r.sees(cause)
 	after := c.DeepCopy()
 	after.Status = *status.Unobserved(c, r.Clock.Now(), cause)
+	r.measureConditions(&after.Status)
 	if !equality.Semantic.DeepEqual(c.Status, after.Status) {
 		if err := r.Writer.PatchStatus(ctx, c.DeepCopy(), after); err != nil {
 			return retryConflict(err)
@@ -372,10 +375,4 @@ func (r *Reconciler) unreadableStatus(bad *kube.UndecodableError) (*unstructured
 	}
 	after.Object["status"] = content
 	return after, nil
-}
-
-// highAvailability reports whether the high-availability controller runs on all members.
-func highAvailability(st *v1alpha1.StorageClusterStatus) bool {
-	c := meta.FindStatusCondition(st.Conditions, conditions.HighAvailabilityReady)
-	return c != nil && c.Status == metav1.ConditionTrue && c.Reason == conditions.ReasonAsExpected
 }

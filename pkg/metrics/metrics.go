@@ -19,6 +19,8 @@ import (
 // Metrics are the operator's collectors. All methods may be called concurrently. Build it with New.
 type Metrics struct {
 	phase *GaugeSet
+	// Conditions are 1 for a condition that is True, 0 for False and -1 for Unknown, by type.
+	Conditions *GaugeSet
 	// Hold are the active holds by reason, Members the member nodes by state, Volumes the volumes by state.
 	Hold, Members, Volumes *GaugeSet
 	// PoolCapacity and PoolFree are bytes over all nodes by pool, PoolsFull the nodes on which a pool is nearly full.
@@ -30,8 +32,7 @@ type Metrics struct {
 	CanarySuccess, CanaryTime                *GaugeSet
 	transitions, outcomes, illegal, requests *prometheus.CounterVec
 	phaseDuration, requestSeconds            *prometheus.HistogramVec
-	unobserved, snapshots, highAvailability  *prometheus.GaugeVec
-	ready, answers, lastCopy                 *prometheus.GaugeVec
+	unobserved, ready, answers, lastCopy     *prometheus.GaugeVec
 }
 
 // phaseBuckets reach from a phase that had nothing to do to one that a cluster rests in for weeks.
@@ -77,11 +78,8 @@ func New() *Metrics {
 		Classes: newGaugeSet("storagecluster_storageclass_satisfiable",
 			"1 for a StorageClass of the spec that is there and that today's nodes and pools can take volumes of, else 0.",
 			"class"),
-		snapshots: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_snapshots_available",
-			Help: "1 while volumes can be snapshotted, as the condition SnapshotsReady says, else 0."}, nil),
-		highAvailability: prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "storagecluster_high_availability",
-			Help: "1 while the high-availability controller runs on all members, as the condition HighAvailabilityReady " +
-				"says, else 0."}, nil),
+		Conditions: newGaugeSet("storagecluster_condition",
+			"Conditions of the StorageCluster: 1 for one that is True, 0 for False, -1 for Unknown.", "type"),
 		CanarySuccess: newGaugeSet("storagecluster_canary_success",
 			"1 for a StorageClass of which a volume was written and read back when it was tried last, 0 if that failed.",
 			"class"),
@@ -100,7 +98,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
 		m.PoolsFull, m.Volumes, m.Classes, m.CanarySuccess, m.CanaryTime,
-		m.unobserved, m.snapshots, m.highAvailability, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
+		m.Conditions, m.unobserved, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
 	}
 }
 
@@ -162,12 +160,6 @@ func set(g *prometheus.GaugeVec, is bool) {
 	g.WithLabelValues().Set(value)
 }
 
-// SnapshotsAvailable notes whether volumes can be snapshotted.
-func (m *Metrics) SnapshotsAvailable(available bool) { set(m.snapshots, available) }
-
-// HighAvailability notes whether the high-availability controller runs on all members.
-func (m *Metrics) HighAvailability(runs bool) { set(m.highAvailability, runs) }
-
 // LinstorRequest counts a request to LINSTOR: op is a fixed name for its kind, never a path; code is the HTTP status,
 // or "error" when there was no answer; d is how long it took. Its signature is that of the LINSTOR client's observer.
 func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
@@ -178,11 +170,10 @@ func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
 // Forget drops all series of the object, once it is gone. The requests to LINSTOR are the operator's own, and stay.
 func (m *Metrics) Forget() {
 	for _, s := range []*GaugeSet{m.phase, m.Hold, m.Members, m.PoolCapacity, m.PoolFree, m.PoolsFull, m.Volumes,
-		m.Classes, m.CanarySuccess, m.CanaryTime} {
+		m.Classes, m.CanarySuccess, m.CanaryTime, m.Conditions} {
 		s.Replace(nil)
 	}
-	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.snapshots,
-		m.highAvailability, m.ready,
+	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.ready,
 		m.answers, m.lastCopy} {
 		v.Reset()
 	}

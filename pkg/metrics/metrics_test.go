@@ -28,8 +28,7 @@ func registered(t *testing.T) (*Metrics, *prometheus.Registry) {
 	m.PoolCapacity.Replace(map[string]float64{"ssd": 1 << 40})
 	m.PoolFree.Replace(map[string]float64{"ssd": 1 << 39})
 	m.PoolsFull.Replace(map[string]float64{"ssd": 1})
-	m.SnapshotsAvailable(true)
-	m.HighAvailability(true)
+	m.Conditions.Replace(map[string]float64{"Ready": 1})
 	m.Serves(true, false)
 	m.LastCopies(2)
 	m.LinstorRequest("list nodes", "200", 20*time.Millisecond)
@@ -86,7 +85,7 @@ func TestEveryCollectorIsRegistered(t *testing.T) {
 func TestEveryMetricIsServedAndWellNamed(t *testing.T) {
 	_, reg := registered(t)
 	want := []string{
-		"storagecluster_high_availability",
+		"storagecluster_condition",
 		"storagecluster_hold_active",
 		"storagecluster_illegal_transitions_total",
 		"storagecluster_linstor_answers",
@@ -100,7 +99,6 @@ func TestEveryMetricIsServedAndWellNamed(t *testing.T) {
 		"storagecluster_pool_free_bytes",
 		"storagecluster_pools_nearly_full",
 		"storagecluster_ready",
-		"storagecluster_snapshots_available",
 		"storagecluster_transitions_total",
 		"storagecluster_volumes_last_copy",
 	}
@@ -135,26 +133,6 @@ func TestPhaseIsOneHot(t *testing.T) {
 			compare(t, reg, head+test.want, "storagecluster_phase")
 		})
 	}
-}
-
-func TestSnapshotsAvailable(t *testing.T) {
-	m, reg := registered(t)
-	const head = "# HELP storagecluster_snapshots_available 1 while volumes can be snapshotted, as the condition " +
-		"SnapshotsReady says, else 0.\n# TYPE storagecluster_snapshots_available gauge\nstoragecluster_snapshots_available "
-	compare(t, reg, head+"1\n", "storagecluster_snapshots_available")
-	m.SnapshotsAvailable(false)
-	compare(t, reg, head+"0\n", "storagecluster_snapshots_available")
-}
-
-func TestHighAvailability(t *testing.T) {
-	m, reg := registered(t)
-	const head = "# HELP storagecluster_high_availability 1 while the high-availability controller runs on all " +
-		"members, " +
-		"as the condition HighAvailabilityReady says, else 0.\n# TYPE storagecluster_high_availability gauge\n" +
-		"storagecluster_high_availability "
-	compare(t, reg, head+"1\n", "storagecluster_high_availability")
-	m.HighAvailability(false)
-	compare(t, reg, head+"0\n", "storagecluster_high_availability")
 }
 
 func TestGaugesReplaceTheirSeries(t *testing.T) {

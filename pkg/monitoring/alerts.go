@@ -4,6 +4,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 )
 
@@ -14,6 +15,12 @@ func atWork() string {
 		names = append(names, string(s))
 	}
 	return strings.Join(append(names, string(fsm.Upgrading), string(fsm.Deleting)), "|")
+}
+
+// helpers matches the conditions of what volumes can do without.
+func helpers() string {
+	return strings.Join([]string{conditions.HighAvailabilityReady, conditions.DrainGuardReady,
+		conditions.MonitoringReady}, "|")
 }
 
 // clusterAlerts are about the operator and the StorageCluster. Only the replica of the operator that works has these
@@ -68,6 +75,13 @@ func clusterAlerts() []Alert {
 		Expr:        `max(storagecluster_linstor_answers) < 1`,
 		Summary:     "LINSTOR's controller does not answer.",
 		Description: "Volumes that are in use go on. None can be made, attached, grown or deleted.",
+	}, {
+		// A node that is down takes its pod of the high-availability controller along, and has alerts of its own.
+		Name: "StorageClusterHelperNotReady", Severity: Warning, For: 30 * time.Minute,
+		Expr: `max by (type) (storagecluster_condition{type=~"` + helpers() + `"}) == 0 unless on () ` +
+			`sum(storagecluster_members{state!~"Online|StartingDriver"}) > 0`,
+		Summary:     "LINSTOR: {{ $labels.type }} has been False for half an hour.",
+		Description: "The condition of the StorageCluster says why. Volumes go on; what the helper does for them is missing.",
 	}, {
 		// One failure is repeated and is no news.
 		Name: "StorageClusterStepsFail", Severity: Warning, For: 15 * time.Minute,

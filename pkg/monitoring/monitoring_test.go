@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
@@ -41,6 +42,7 @@ func TestLabelValuesExist(t *testing.T) {
 		"outcome": {string(step.KindMove), string(step.KindWait), string(step.KindHold), string(step.KindFail),
 			string(step.KindDone)},
 	}
+	values["type"] = conditions.Types()
 	for _, n := range []v1alpha1.NodeState{v1alpha1.NodeOnline, v1alpha1.NodeStartingDriver, v1alpha1.NodeMaintenance,
 		v1alpha1.NodeLeaving} {
 		values["state"] = append(values["state"], string(n))
@@ -48,7 +50,7 @@ func TestLabelValuesExist(t *testing.T) {
 	for _, s := range fsm.Cluster().States {
 		values["phase"] = append(values["phase"], string(s.State))
 	}
-	selector := regexp.MustCompile(`\b(state|outcome|phase)[=!]~?"([^"]*)"`)
+	selector := regexp.MustCompile(`\b(state|outcome|phase|type)[=!]~?"([^"]*)"`)
 	seen := map[string]bool{}
 	for name, expr := range expressions() {
 		for _, m := range selector.FindAllStringSubmatch(expr, -1) {

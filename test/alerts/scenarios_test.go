@@ -147,6 +147,23 @@ var scenarios = map[string]*scenario{
 		as:   []string{`{class="fast"}`},
 		near: []string{`storagecluster_storageclass_satisfiable{pod="a", class="fast"} 0x12 1x40`},
 	},
+	"StorageClusterHelperNotReady": {
+		fires: `storagecluster_condition{pod="a", type="DrainGuardReady"} 0x70
+			 storagecluster_condition{pod="a", type="HighAvailabilityReady"} 1x70
+			 storagecluster_condition{pod="a", type="Ready"} 0x70
+			 storagecluster_members{pod="a", state="Online"} 3x70`,
+		as: []string{`{type="DrainGuardReady"}`},
+		near: []string{
+			`storagecluster_condition{pod="a", type="DrainGuardReady"} 0x25 1x50
+			 storagecluster_members{pod="a", state="Online"} 3x80`,
+			`storagecluster_condition{pod="a", type="MonitoringReady"} -1x70
+			 storagecluster_members{pod="a", state="Online"} 3x80`,
+			// a node is down
+			`storagecluster_condition{pod="a", type="HighAvailabilityReady"} 0x70
+			 storagecluster_members{pod="a", state="Online"} 2x70
+			 storagecluster_members{pod="a", state="Unreachable"} 1x70`,
+		},
+	},
 	"StorageClusterCanaryFailed": {
 		fires: `storagecluster_canary_success{pod="a", class="fast"} 0x40
 			 storagecluster_canary_success{pod="a", class="slow"} 1x40`,

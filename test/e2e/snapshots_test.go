@@ -51,20 +51,25 @@ func snapshotsSay(e *env, reason string, words ...string) {
 	})
 }
 
-// snapshotsAvailable is the metric; it waits until that is as wanted.
-func snapshotsAvailable(e *env, want float64) {
+// snapshotsMeasured waits until the metric of the condition SnapshotsReady has a value.
+func snapshotsMeasured(e *env, want float64) {
 	e.T.Helper()
-	e.Eventually(fmt.Sprintf("storagecluster_snapshots_available is %v", want), func() error {
+	e.Eventually(fmt.Sprintf("storagecluster_condition of SnapshotsReady is %v", want), func() error {
 		families, err := e.Metrics.Gather()
 		if err != nil {
 			return err
 		}
 		for _, f := range families {
-			if f.GetName() == "storagecluster_snapshots_available" && f.GetMetric()[0].GetGauge().GetValue() == want {
-				return nil
+			for _, m := range f.GetMetric() {
+				if f.GetName() == "storagecluster_condition" && m.GetLabel()[0].GetValue() == conditions.SnapshotsReady {
+					if got := m.GetGauge().GetValue(); got != want {
+						return fmt.Errorf("it is %v", got)
+					}
+					return nil
+				}
 			}
 		}
-		return fmt.Errorf("it is not")
+		return fmt.Errorf("there is none")
 	})
 }
 
@@ -171,13 +176,13 @@ func TestSnapshot(t *testing.T) {
 	e := withDriver(t, 3)
 	snapshotsSay(e.env, snapshotclass.ReasonNoAPI, "install the CustomResourceDefinitions and the snapshot controller")
 	snapshotter(e.env, false)
-	snapshotsAvailable(e.env, 0)
+	snapshotsMeasured(e.env, 0)
 	installSnapshots(e.env)
 	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
 		t.Fatal(err)
 	}
 	snapshotsSay(e.env, conditions.ReasonAsExpected, "VolumeSnapshotClass linstor-snapshots is there")
-	snapshotsAvailable(e.env, 1)
+	snapshotsMeasured(e.env, 1)
 	snapshotClassWith(e.env, volumespec.DefaultSnapshotClass, "true", snapshotv1.VolumeSnapshotContentDelete)
 
 	e.class("replicated", storagev1.VolumeBindingImmediate, map[string]string{"placementCount": "2"})
@@ -240,7 +245,7 @@ func TestSnapshotClass(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest("  volumes: {driver: {mode: Managed}, snapshots: {className: nightly}}" + harness.ThinPool))
 	snapshotsSay(e, snapshotclass.ReasonForeign, "set spec.volumes.snapshots.className to another name")
-	snapshotsAvailable(e, 0)
+	snapshotsMeasured(e, 0)
 	snapshotClassWith(e, "nightly", "true", snapshotv1.VolumeSnapshotContentRetain)
 
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.ClassName = "hourly" }))
