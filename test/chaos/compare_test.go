@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -75,6 +76,7 @@ func lookAtObjects(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
 		"ConfigMap": &corev1.ConfigMapList{}, "Secret": &corev1.SecretList{},
 		"ControllerRevision": &appsv1.ControllerRevisionList{}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaimList{},
+		"PodDisruptionBudget": &policyv1.PodDisruptionBudgetList{},
 	} {
 		err := e.Client().List(e.Ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace),
 			client.HasLabels{v1alpha1.LabelCluster})

@@ -21,7 +21,7 @@ import (
 // deleted more often than there.
 func TestCrash(t *testing.T) {
 	t.Parallel()
-	for _, s := range append(scenarios(), canaryScenario(), snapshotsScenario()) {
+	for _, s := range append(scenarios(), canaryScenario(), snapshotsScenario(), drainScenario()) {
 		every := bounded[s.name]
 		switch {
 		case full() && s.slow:

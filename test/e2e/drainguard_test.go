@@ -12,7 +12,6 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -23,13 +22,6 @@ import (
 
 // guardedPool has guards on its nodes.
 const guardedPool = "  volumes: {driver: {mode: None}, drainGuard: Auto}" + selectedPool
-
-// evictGuard asks the eviction API once for a node's guard, as "kubectl drain" does.
-func evictGuard(e *env, node string) error {
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
-		Name: drainguard.PodName(node)}}
-	return e.Client().SubResource("eviction").Create(e.Ctx, pod, &policyv1.Eviction{})
-}
 
 func guardOf(e *env, node string) *corev1.Pod {
 	pod := &corev1.Pod{}
@@ -68,15 +60,10 @@ func waitGuards(e *env, nodes ...string) {
 	})
 }
 
-func cordonNode(e *env, node string, cordoned bool) {
-	e.T.Helper()
-	patchNode(e, node, func(n *corev1.Node) { n.Spec.Unschedulable = cordoned })
-}
-
 // drainNode evicts a node's guard as soon as that is let.
 func drainNode(e *env, node string) {
 	e.T.Helper()
-	e.Eventually("node "+node+" is drained", func() error { return evictGuard(e, node) })
+	e.Eventually("node "+node+" is drained", func() error { return e.EvictGuard(node) })
 	e.Eventually("the guard of "+node+" is gone", func() error {
 		if guardOf(e, node) != nil {
 			return fmt.Errorf("it is still there")
@@ -89,7 +76,7 @@ func drainNode(e *env, node string) {
 func refused(e *env, node string) {
 	e.T.Helper()
 	e.During(3*e.Timing.PollSteady, "node "+node+" is not drained", func() error {
-		if err := evictGuard(e, node); !apierrors.IsTooManyRequests(err) {
+		if err := e.EvictGuard(node); !apierrors.IsTooManyRequests(err) {
 			return fmt.Errorf("the eviction API answered %w", err)
 		}
 		return nil
@@ -111,9 +98,9 @@ func TestNodesAreDrainedOneByOne(t *testing.T) {
 	waitGuards(e, "n1", "n2", "n3")
 	refused(e, "n1") // it is not cordoned: whoever evicts the pod alone takes nothing away, but nobody has looked
 
-	cordonNode(e, "n1", true)
+	e.Cordon("n1", true)
 	drainNode(e, "n1")
-	cordonNode(e, "n2", true)
+	e.Cordon("n2", true)
 	refused(e, "n2")
 	waitDrains(e, "n2: node n1")
 	if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady {
@@ -121,10 +108,10 @@ func TestNodesAreDrainedOneByOne(t *testing.T) {
 	}
 	waitGuards(e, "n2", "n3") // that of n1 is not made again while it is cordoned
 
-	cordonNode(e, "n1", false)
+	e.Cordon("n1", false)
 	drainNode(e, "n2")
 	waitGuards(e, "n1", "n3")
-	cordonNode(e, "n2", false)
+	e.Cordon("n2", false)
 	waitGuards(e, "n1", "n2", "n3")
 	comeToRest(e)
 }
@@ -138,7 +125,7 @@ func TestLastCopiesKeepTheirNode(t *testing.T) {
 	volumes := e.Sim.World().Volumes()
 	volumes.SetInUse("pvc-one", "n1", true)
 	volumes.SetDiskState("pvc-two", "n2", "Outdated")
-	cordonNode(e, "n1", true)
+	e.Cordon("n1", true)
 	waitDrains(e, "n1: it has the last healthy copy of 2 volumes: pvc-one, pvc-two")
 	refused(e, "n1")
 	volumes.SetDiskState("pvc-two", "n2", "UpToDate")
@@ -157,10 +144,10 @@ func TestTwoDrainsAtOnce(t *testing.T) {
 	won := make(chan string, 2)
 	var both sync.WaitGroup
 	for _, node := range []string{"n2", "n3"} {
-		cordonNode(e, node, true)
+		e.Cordon(node, true)
 		both.Go(func() {
 			for ctx.Err() == nil {
-				if err := evictGuard(e, node); err == nil {
+				if err := e.EvictGuard(node); err == nil {
 					won <- node
 					return
 				}

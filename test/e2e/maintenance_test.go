@@ -23,7 +23,7 @@ func TestCordonKeepsNewCopiesAway(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"n1", "n2"} {
-		patchNode(e, name, func(n *corev1.Node) { n.Spec.Unschedulable = true })
+		e.Cordon(name, true)
 	}
 	waitProperty(e, "n1", autoplaceTarget, "false")
 	comeToRest(e)
@@ -31,7 +31,7 @@ func TestCordonKeepsNewCopiesAway(t *testing.T) {
 	// What the operator remembers is not in its memory.
 	e.StopOperator()
 	for _, name := range []string{"n1", "n2"} {
-		patchNode(e, name, func(n *corev1.Node) { n.Spec.Unschedulable = false })
+		e.Cordon(name, false)
 	}
 	e.Run()
 	waitProperty(e, "n1", autoplaceTarget, "")

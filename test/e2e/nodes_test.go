@@ -161,7 +161,7 @@ func TestMembership(t *testing.T) {
 	members("n1", "n2", "n3")
 
 	// A node that is cordoned has its data still.
-	patchNode(e, "n1", func(n *corev1.Node) { n.Spec.Unschedulable = true })
+	e.Cordon("n1", true)
 	// One that the selector no longer picks is leaving: label, satellite and registration stay until its data has left.
 	patchNode(e, "n3", func(n *corev1.Node) { n.Labels["example.com/storage"] = "false" })
 	c := e.WaitStatus("n3 is leaving", func(s *v1alpha1.StorageClusterStatus) bool {
