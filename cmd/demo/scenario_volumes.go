@@ -10,16 +10,10 @@ import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
-
-// outOfService is the taint with which an administrator vouches that a node is off: Kubernetes then takes pods and
-// volumes away from it.
-const outOfService = "node.kubernetes.io/out-of-service"
 
 // volumes is the life of a volume: written, snapshotted, grown, used elsewhere after a node was lost, restored,
 // deleted.
@@ -76,11 +70,7 @@ func (d *demo) loseTheNode(ctx context.Context) error {
 		return err
 	}
 	node := pod.Spec.NodeName
-	d.say("\n%s, where the application runs, loses its power. An administrator has made sure of that, and says so:", node)
-	if err := d.cluster.KillNode(ctx, node); err != nil {
-		return err
-	}
-	if err := d.kubectl(ctx, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute"); err != nil {
+	if err := d.cutPower(ctx, node); err != nil {
 		return err
 	}
 	if _, err := d.runningOn(ctx, node); err != nil {
@@ -165,8 +155,7 @@ var failover = scenario{
 		if err := d.install(ctx); err != nil {
 			return err
 		}
-		node, err := d.controllerNode(ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace,
-			Name: resources.ControllerName})
+		node, err := d.controllerNode(ctx)
 		if err != nil {
 			return err
 		}
@@ -209,12 +198,8 @@ func (d *demo) prefer(ctx context.Context, node string) error {
 
 // measureFailover switches a node off and says how long controller and application are missing.
 func (d *demo) measureFailover(ctx context.Context, node string) error {
-	d.say("\n%s loses its power. An administrator has made sure of that, and says so:", node)
 	lost := time.Now()
-	if err := d.cluster.KillNode(ctx, node); err != nil {
-		return err
-	}
-	if err := d.kubectl(ctx, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute"); err != nil {
+	if err := d.cutPower(ctx, node); err != nil {
 		return err
 	}
 	if err := d.until(ctx, "LINSTOR answers", d.linstorAnswers); err != nil {

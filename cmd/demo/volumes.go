@@ -6,10 +6,13 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 )
 
 // Manifests of an application that uses a volume.
@@ -19,6 +22,10 @@ const (
 	restoredFile    = "deploy/samples/volumes/restored.yaml"
 )
 
+// outOfService is the taint with which an administrator vouches that a node is off: Kubernetes then takes pods and
+// volumes away from it.
+const outOfService = corev1.TaintNodeOutOfService
+
 // inDefault is an object of the applications.
 func inDefault(name string) client.ObjectKey {
 	return client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: name}
@@ -26,21 +33,15 @@ func inDefault(name string) client.ObjectKey {
 
 // until waits for something of the applications. An error of done is why it is not so yet.
 func (d *demo) until(ctx context.Context, what string, done func(ctx context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	tick := time.NewTicker(100 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		err := done(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: not within %s: %w", what, patience, err)
-		case <-tick.C:
-		}
+	var why error
+	if err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, patience, true,
+		func(ctx context.Context) (bool, error) {
+			why = done(ctx)
+			return why == nil, nil
+		}); err != nil {
+		return fmt.Errorf("%s: not within %s: %w", what, patience, why)
 	}
+	return nil
 }
 
 // startApplication applies the application and waits until it has written to its volume.
@@ -65,10 +66,7 @@ func (d *demo) runningOn(ctx context.Context, but ...string) (pod corev1.Pod, er
 		}
 		for i := range pods.Items {
 			p := &pods.Items[i]
-			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-			})
-			if ready && p.DeletionTimestamp == nil && !slices.Contains(but, p.Spec.NodeName) {
+			if cluster.PodReady(p) && !slices.Contains(but, p.Spec.NodeName) {
 				pod = *p
 				return nil
 			}
@@ -114,20 +112,25 @@ func (d *demo) noVolumes(ctx context.Context) error {
 }
 
 // controllerNode is the node that LINSTOR's controller runs on.
-func (d *demo) controllerNode(ctx context.Context, deployment client.ObjectKey) (string, error) {
-	var dep appsv1.Deployment
-	if err := d.cluster.Client().Get(ctx, deployment, &dep); err != nil {
-		return "", err
-	}
+func (d *demo) controllerNode(ctx context.Context) (string, error) {
 	var pods corev1.PodList
-	if err := d.cluster.Client().List(ctx, &pods, client.InNamespace(deployment.Namespace),
-		client.MatchingLabels(dep.Spec.Selector.MatchLabels)); err != nil {
+	if err := d.cluster.Client().List(ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentController}); err != nil {
 		return "", err
 	}
 	for i := range pods.Items {
-		if p := &pods.Items[i]; p.Status.Phase == corev1.PodRunning && p.DeletionTimestamp == nil {
+		if p := &pods.Items[i]; cluster.PodReady(p) {
 			return p.Spec.NodeName, nil
 		}
 	}
-	return "", fmt.Errorf("none of %d pods of %s runs", len(pods.Items), deployment)
+	return "", fmt.Errorf("none of %d pods of LINSTOR's controller is ready", len(pods.Items))
+}
+
+// cutPower switches a node off, for which an administrator vouches.
+func (d *demo) cutPower(ctx context.Context, node string) error {
+	d.say("\n%s, where the application runs, loses its power. An administrator has made sure of that, and says so:", node)
+	if err := d.cluster.KillNode(ctx, node); err != nil {
+		return err
+	}
+	return d.kubectl(ctx, "taint", "node", node, outOfService+"=nodeshutdown:NoExecute")
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
@@ -29,7 +28,7 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		return o.last
 	}
 	devices := f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
-	copies := snapshot.WantsResources(f, o.last.View) || drainguard.Watched(f) || o.copiesDue(f)
+	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
 	leaving := o.leaving(f)
 	if o.enough(f, devices, copies) {
 		return o.last

@@ -52,10 +52,24 @@ func Probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
 	return probe(handler, period, failures)
 }
 
+const (
+	// ToolsServiceAccount is that of such pods as ToolsPod is for. It has no token in them, and no rights but the one to
+	// run as nobody in particular where OpenShift asks for that.
+	ToolsServiceAccount = "linstor-canary"
+	// ToolsUser runs them: no user of the image, and not root.
+	ToolsUser = 65532
+)
+
 // ToolsPod is what a pod with programs of LINSTOR's own image has in common with others: that image is on every member
-// already. It has one container, without a command.
+// already. It has one container, without a command, and is as Pod Security's level restricted wants it, although its
+// namespace does not ask for that.
 func ToolsPod(p Params, container string) corev1.PodSpec {
-	pod := corev1.PodSpec{ImagePullSecrets: p.pullSecrets()}
+	pod := corev1.PodSpec{ImagePullSecrets: p.pullSecrets(), ServiceAccountName: ToolsServiceAccount,
+		AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](ToolsUser), RunAsGroup: ptr.To[int64](ToolsUser),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		}}
 	for i := range p.Spec.Nodes.Tolerations {
 		pod.Tolerations = append(pod.Tolerations, corev1.Toleration(*p.Spec.Nodes.Tolerations[i].DeepCopy()))
 	}

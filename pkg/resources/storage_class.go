@@ -24,6 +24,10 @@ const AnnotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 // with another prefix (linstor-csi 1.12, pkg/volume/parameter.go).
 const parameterPrefix = DriverName + "/"
 
+// PropertyParameter begins the parameters that set a property of the resource group (linstor-csi 1.12,
+// pkg/volume/parameter.go).
+const PropertyParameter = "property." + DriverName + "/"
+
 // StorageClass is the StorageClass of an entry of spec.volumes.storageClasses, marked as the default or not.
 //
 // Its resource group has the class's name: the driver would make one up otherwise, and nobody could tell in LINSTOR

@@ -67,38 +67,36 @@ func sumUpClasses(all []*cluster.StorageClass) (reason string, bad, notes []stri
 // monitoringReady is the condition MonitoringReady. The objects are looked at now and then; between, what was seen
 // last stays.
 func monitoringReady(in Input) verdict {
-	s := in.Snapshot
-	if s.Target == nil {
-		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
-	}
-	if why := in.Failures.Aside(conditions.MonitoringReady); why != "" {
-		return no(monitoring.ReasonRefused, why)
-	}
-	switch j := monitoring.Judge(&s.Facts); j.State {
-	case cluster.Satisfied:
-		return yes(j.Reason, j.Message)
-	case cluster.Unknown:
-		if before := written(s, conditions.MonitoringReady); before.status != "" &&
-			before.reason != conditions.ReasonNotChecked && before.reason != conditions.ReasonObservationFailed {
-			return before
-		}
-		return unknown(j.Reason, j.Message)
-	default:
-		return no(j.Reason, j.Message)
-	}
+	return besides(in, conditions.MonitoringReady, monitoring.ReasonRefused, func(s *cluster.Snapshot) cluster.Evidence {
+		return monitoring.Judge(&s.Facts)
+	})
 }
 
 // highAvailabilityReady is the condition HighAvailabilityReady.
 func highAvailabilityReady(in Input) verdict {
-	if in.Snapshot.Target == nil {
+	return besides(in, conditions.HighAvailabilityReady, highavailability.ReasonRefused, highavailability.Judge)
+}
+
+// besides is the condition of what nothing waits for, by its evidence once a spec is accepted. The reason refused is
+// for a write that failed. While nothing is known, what was said last stays.
+func besides(in Input, kind, refused string, judge func(*cluster.Snapshot) cluster.Evidence) verdict {
+	s := in.Snapshot
+	if s.Target == nil {
 		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
 	}
-	if why := in.Failures.Aside(conditions.HighAvailabilityReady); why != "" {
-		return no(highavailability.ReasonRefused, why)
+	if why := in.Failures.Aside(kind); why != "" {
+		return no(refused, why)
 	}
-	j := highavailability.Judge(in.Snapshot)
-	if j.State == cluster.Satisfied {
-		return yes(j.Reason, j.Message)
+	switch e := judge(s); e.State {
+	case cluster.Satisfied:
+		return yes(e.Reason, e.Message)
+	case cluster.Unknown:
+		if before := written(s, kind); before.status != "" &&
+			before.reason != conditions.ReasonNotChecked && before.reason != conditions.ReasonObservationFailed {
+			return before
+		}
+		return unknown(e.Reason, e.Message)
+	default:
+		return no(e.Reason, e.Message)
 	}
-	return no(j.Reason, j.Message)
 }

@@ -2,15 +2,11 @@ package status
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
-
-// mostDrains is how many nodes a message explains that may not be drained; the others it counts.
-const mostDrains = 3
 
 // drainGuardReady is the condition DrainGuardReady.
 func drainGuardReady(in Input) verdict {
@@ -31,15 +27,8 @@ func drainGuardReady(in Input) verdict {
 		return no(drainguard.ReasonMaking, fmt.Sprintf("%d of %s their guard: until then they can be drained at any time",
 			len(j.Missing), text.Amount(len(j.Guarded), "node lacks", "nodes lack")))
 	}
-	var words []string
-	for _, r := range j.Refused {
-		words = append(words, r.String())
-	}
-	if more := len(words) - mostDrains; more > 0 {
-		words = append(words[:mostDrains:mostDrains], fmt.Sprintf("and %d more", more))
-	}
 	if len(j.Refused) > 0 {
-		return yes(drainguard.ReasonRefused, "nodes that may not be drained now: "+strings.Join(words, "; "))
+		return yes(drainguard.ReasonRefused, "nodes that may not be drained now: "+j.Refusals())
 	}
 	message := text.Amount(len(j.Guarded)-len(j.Drained), "node is guarded", "nodes are guarded")
 	if len(j.Drained) > 0 {

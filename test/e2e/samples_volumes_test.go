@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -15,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -98,10 +98,7 @@ func (e claimEnv) applicationOn(but string) *corev1.Pod {
 		var said []string
 		for i := range list.Items {
 			p := &list.Items[i]
-			ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-				return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-			})
-			if ready && p.DeletionTimestamp == nil && p.Spec.NodeName != but {
+			if cluster.PodReady(p) && p.Spec.NodeName != but {
 				pod = p
 				return nil
 			}

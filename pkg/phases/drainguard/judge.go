@@ -13,6 +13,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -140,7 +141,7 @@ func judgeDrains(s *cluster.Snapshot, v *linstor.View, members []*cluster.Member
 	})
 	busy := slices.Clone(j.Drained)
 	for _, m := range waiting {
-		switch why := Refuse(s, v, m, busy); {
+		switch why := refuse(s, v, m, busy); {
 		case down(v, m):
 			j.Free = append(j.Free, m.Name)
 		case why != "":
@@ -166,9 +167,9 @@ func down(v *linstor.View, m *cluster.Member) bool {
 	return v != nil && !m.NodeReady && !replica.Online(v, m.Name)
 }
 
-// Refuse says why a node may not be drained now; "" if it may. busy are the nodes that are drained already, or may be.
+// refuse says why a node may not be drained now; "" if it may. busy are the nodes that are drained already, or may be.
 // What is not known counts against it.
-func Refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []string) string {
+func refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []string) string {
 	if v == nil {
 		return "LINSTOR does not answer, so that it is not known which copies of volumes are up to date"
 	}
@@ -196,17 +197,22 @@ func Refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []stri
 	}
 	if last := replica.Stranded(s, v, m.Name); len(last) > 0 {
 		return fmt.Sprintf("it has the last healthy copy of %s: %s", text.Amount(len(last), "volume", "volumes"),
-			someOf(last))
+			text.QuoteList(last))
 	}
 	return replica.ReplicationNeeds(s, m, nil, v.Resources)
 }
 
-// mostNamed is how many volumes a reason names.
-const mostNamed = 3
+// mostRefused is how many nodes that may not be drained are explained; the others are counted.
+const mostRefused = 3
 
-func someOf(names []string) string {
-	if more := len(names) - mostNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", text.QuoteList(names[:mostNamed]), more)
+// Refusals says which nodes may not be drained now, and why; "" if there are none.
+func (j *Judgement) Refusals() string {
+	var out []string
+	for _, r := range j.Refused {
+		out = append(out, r.String())
 	}
-	return text.QuoteList(names)
+	if more := len(out) - mostRefused; more > 0 {
+		out = append(out[:mostRefused:mostRefused], fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(out, "; ")
 }

@@ -40,7 +40,7 @@ const atOnce = 50
 // Work makes the guards and their PodDisruptionBudget as judged. The budget comes first: a guard that nobody counts
 // yet would let another one go.
 func Work(ctx context.Context, in *step.Input) {
-	if err := ensure(ctx, in); err != nil && !errors.Is(err, context.Canceled) && !apierrors.IsConflict(err) {
+	if err := ensure(ctx, in); !apierrors.IsConflict(err) {
 		in.FailedAside(conditions.DrainGuardReady, err)
 	}
 }
@@ -84,7 +84,7 @@ func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
 	if s.Linstor.View == nil && live != nil && live.Spec.MinAvailable != nil {
 		guards = max(guards, live.Spec.MinAvailable.IntValue()) // who is drained has no guard, and is not known meanwhile
 	}
-	want := drainguard.Budget(s.SatelliteParams(), guards, j.Free, refusals(j))
+	want := drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
 	if drainguard.Fits(live, want) {
 		return nil
 	}
@@ -92,7 +92,7 @@ func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
 		if err := confirm(ctx, in, j, granted); err != nil {
 			return err
 		}
-		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, refusals(j))
+		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
 	}
 	if live != nil {
 		want.ResourceVersion = live.ResourceVersion
@@ -129,28 +129,12 @@ func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string
 		if m == nil || down(v, m) {
 			continue
 		}
-		if why := Refuse(s, v, m, j.Drained); why != "" {
+		if why := refuse(s, v, m, j.Drained); why != "" {
 			j.Free = slices.DeleteFunc(j.Free, func(n string) bool { return n == node })
 			j.Refused = append(j.Refused, Refusal{node, why})
 		}
 	}
 	return nil
-}
-
-// refusals is what the PodDisruptionBudget says of nodes that may not be drained.
-func refusals(j *Judgement) string {
-	var out []string
-	for _, r := range j.Refused {
-		out = append(out, r.String())
-	}
-	return strings.Join(first(out, mostNamed), "; ")
-}
-
-func first(lines []string, most int) []string {
-	if more := len(lines) - most; more > 0 {
-		return append(slices.Clone(lines[:most]), fmt.Sprintf("and %d more", more))
-	}
-	return lines
 }
 
 // announce makes Events of what has changed for nodes that are cordoned. What the PodDisruptionBudget says is what was

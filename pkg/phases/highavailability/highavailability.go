@@ -6,7 +6,6 @@ package highavailability
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,36 +43,30 @@ const (
 // fewest is the number of members from which on volumes have quorum: two have copies, and a third breaks the tie.
 const fewest = 3
 
-// Judgement is how far the high-availability controller is.
-type Judgement struct {
-	State           cluster.EvidenceState
-	Reason, Message string
-}
-
 // Judge judges the DaemonSet. It is pure, and for a snapshot with an accepted spec.
-func Judge(s *cluster.Snapshot) Judgement {
+func Judge(s *cluster.Snapshot) cluster.Evidence {
 	reason, why := unneeded(s)
 	live := s.Kube.DaemonSets[highavailability.Name]
 	switch {
 	case reason != "" && len(Left(&s.Facts)) > 0:
-		return Judgement{cluster.Missing, ReasonRemoving, "the high-availability controller is being removed: " + why}
+		return cluster.Missing.Because(ReasonRemoving, "the high-availability controller is being removed: "+why)
 	case reason != "":
-		return Judgement{cluster.Satisfied, reason, why}
+		return cluster.Satisfied.Because(reason, why)
 	case live == nil:
-		return Judgement{cluster.Missing, ReasonStarting, "the high-availability controller is not there yet"}
+		return cluster.Missing.Because(ReasonStarting, "the high-availability controller is not there yet")
 	case !cluster.Ours(s.Cluster.Name, live):
-		return Judgement{cluster.Failed, ReasonForeign, fmt.Sprintf("somebody else made DaemonSet %s: delete it, or label "+
-			"it %s=%s to hand it over", live.Name, v1alpha1.LabelCluster, s.Cluster.Name)}
+		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("somebody else made DaemonSet %s: delete it, or label "+
+			"it %s=%s to hand it over", live.Name, v1alpha1.LabelCluster, s.Cluster.Name))
 	case !step.Matches(live, highavailability.DaemonSet(s.SatelliteParams())):
-		return Judgement{cluster.Missing, ReasonStarting, "the high-availability controller is being changed"}
+		return cluster.Missing.Because(ReasonStarting, "the high-availability controller is being changed")
 	}
 	want, ready := live.Status.DesiredNumberScheduled, live.Status.NumberReady
 	if live.Status.ObservedGeneration < live.Generation || want == 0 || ready < want {
-		return Judgement{cluster.Missing, ReasonStarting,
-			fmt.Sprintf("the high-availability controller runs on %d of %d members", ready, max(int(want), len(s.Members)))}
+		return cluster.Missing.Because(ReasonStarting,
+			fmt.Sprintf("the high-availability controller runs on %d of %d members", ready, max(int(want), len(s.Members))))
 	}
-	return Judgement{cluster.Satisfied, conditions.ReasonAsExpected,
-		"the high-availability controller runs on all members"}
+	return cluster.Satisfied.Because(conditions.ReasonAsExpected,
+		"the high-availability controller runs on all members")
 }
 
 // unneeded says why the high-availability controller is not to run; the reason is "" if it is. Nodes that are down are
@@ -130,7 +123,7 @@ func parameters(s *cluster.Snapshot) map[string]map[string]string {
 // 1.3, pkg/agent/reconcile_failover.go).
 func withoutQuorum(class map[string]string, properties map[string]string) string {
 	of := func(key string) string {
-		return strings.ToLower(cmp.Or(class["property."+resources.DriverName+"/"+key], properties[key]))
+		return strings.ToLower(cmp.Or(class[resources.PropertyParameter+key], properties[key]))
 	}
 	replicas, _ := strconv.Atoi(class[resources.DriverName+"/placementCount"])
 	layers, given := class[resources.DriverName+"/layerList"]
@@ -165,9 +158,7 @@ func Work(ctx context.Context, in *step.Input) {
 	case live == nil || cluster.Ours(s.Cluster.Name, live):
 		err = in.ApplyDaemonSet(ctx, highavailability.DaemonSet(s.SatelliteParams()))
 	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		in.FailedAside(conditions.HighAvailabilityReady, err)
-	}
+	in.FailedAside(conditions.HighAvailabilityReady, err)
 }
 
 // Left is what a deletion has to remove. It goes before the CSI driver: nobody should be taken off a node any more

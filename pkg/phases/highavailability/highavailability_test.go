@@ -51,7 +51,7 @@ func class(w *clustertest.World) *volumespec.StorageClassSpec {
 func property(key, value string) func(*clustertest.World) {
 	return func(w *clustertest.World) {
 		class(w).Parameters = map[string]volumespec.ParameterValue{
-			"property." + resources.DriverName + "/" + key: volumespec.ParameterValue(value)}
+			resources.PropertyParameter + key: volumespec.ParameterValue(value)}
 	}
 }
 

@@ -34,13 +34,6 @@ const (
 	ReasonRefused = "Refused"
 )
 
-// Judgement is how far the objects are.
-type Judgement struct {
-	// State is Unknown where they were not looked at, Failed where somebody else's are in the way.
-	State           cluster.EvidenceState
-	Reason, Message string
-}
-
 // API reports whether Kubernetes serves all kinds of Prometheus Operator's that are made.
 func API(f *cluster.Facts) optional.State {
 	return f.Kube.Optional.State(optional.Monitoring, monitors.Kinds()...)
@@ -51,30 +44,31 @@ func wanted(f *cluster.Facts) bool {
 	return f.Cluster.Spec.Monitoring.Mode != monitoringspec.MonitoringNone
 }
 
-// Judge judges the objects. It is pure.
-func Judge(f *cluster.Facts) Judgement {
+// Judge judges the objects. They are Unknown where they were not looked at, and Failed where somebody else's are in the
+// way. It is pure.
+func Judge(f *cluster.Facts) cluster.Evidence {
 	switch served := API(f); {
 	case served == optional.Absent && wanted(f):
-		return Judgement{cluster.Satisfied, ReasonNotServed,
-			"the Kubernetes cluster does not have Prometheus Operator's definitions: nothing is made for it"}
+		return cluster.Satisfied.Because(ReasonNotServed,
+			"the Kubernetes cluster does not have Prometheus Operator's definitions: nothing is made for it")
 	case served == optional.Absent:
-		return Judgement{cluster.Satisfied, ReasonNotWanted, "spec.monitoring.mode is None"}
+		return cluster.Satisfied.Because(ReasonNotWanted, "spec.monitoring.mode is None")
 	case served == optional.Unknown || !f.Kube.MonitorsKnown:
-		return Judgement{cluster.Unknown, conditions.ReasonUnknown, "the objects were not looked at yet"}
+		return cluster.Unknown.Because(conditions.ReasonUnknown, "the objects were not looked at yet")
 	}
 	if foreign := inTheWay(f); wanted(f) && len(foreign) > 0 {
-		return Judgement{cluster.Failed, ReasonForeign, fmt.Sprintf("somebody else made %s: delete them, or label them "+
-			"%s=%s to hand them over", strings.Join(foreign, ", "), v1alpha1.LabelCluster, f.Cluster.Name)}
+		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("somebody else made %s: delete them, or label them "+
+			"%s=%s to hand them over", strings.Join(foreign, ", "), v1alpha1.LabelCluster, f.Cluster.Name))
 	}
 	apply, remove := todo(f)
 	switch {
 	case len(apply)+len(remove) > 0:
-		return Judgement{cluster.Missing, ReasonMaking, "objects are being made, put right or removed"}
+		return cluster.Missing.Because(ReasonMaking, "objects are being made, put right or removed")
 	case !wanted(f):
-		return Judgement{cluster.Satisfied, ReasonNotWanted, "spec.monitoring.mode is None"}
+		return cluster.Satisfied.Because(ReasonNotWanted, "spec.monitoring.mode is None")
 	default:
-		return Judgement{cluster.Satisfied, conditions.ReasonAsExpected,
-			"Prometheus Operator has its monitors and rules in " + v1alpha1.WorkloadNamespace}
+		return cluster.Satisfied.Because(conditions.ReasonAsExpected,
+			"Prometheus Operator has its monitors and rules in "+v1alpha1.WorkloadNamespace)
 	}
 }
 
@@ -133,9 +127,7 @@ func Work(ctx context.Context, in *step.Input) {
 		errs = append(errs, in.Writer.Apply(ctx, o))
 	}
 	errs = append(errs, in.Delete(ctx, remove))
-	if err := errors.Join(errs...); err != nil && !errors.Is(err, context.Canceled) {
-		in.FailedAside(conditions.MonitoringReady, err)
-	}
+	in.FailedAside(conditions.MonitoringReady, errors.Join(errs...))
 }
 
 // Left are the objects that a deletion has to remove. known is false while they could not be looked at: then some may

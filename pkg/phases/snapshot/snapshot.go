@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
@@ -194,7 +195,7 @@ func Deadline(s *cluster.Snapshot, st *v1alpha1.StorageClusterStatus) *metav1.Ti
 func WantsResources(s *cluster.Facts, last *linstor.View) bool {
 	// Under the policy Retain nothing is done about nodes that leave, for as long as they do.
 	removes := s.RemovalPolicy() != v1alpha1.NodesRetain
-	if s.Cluster.Status.Upgrade != nil || removes && s.Cluster.Status.Nodes.LeavingCount > 0 ||
+	if s.Cluster.Status.Upgrade != nil || drainguard.Watched(s) || removes && s.Cluster.Status.Nodes.LeavingCount > 0 ||
 		satellites.OutdatedPods(s, func(p *corev1.Pod) bool { return !p.Spec.HostNetwork }) ||
 		removes && slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool {
 			return n.Labels[v1alpha1.LabelMember] == s.Cluster.Name && !selection.Keeps(s, n)

@@ -1,6 +1,7 @@
 package step
 
 import (
+	"context"
 	"errors"
 	"sync"
 
@@ -58,9 +59,10 @@ func (in *Input) FailedOn(node, reason string, err error) error {
 	return nil
 }
 
-// FailedAside keeps a failure of what nothing waits for. It is told in a condition, and is no failure of the step.
+// FailedAside keeps a failure of what nothing waits for. It is told in a condition, and is no failure of the step. That
+// the operator stops is none, nor is nil.
 func (in *Input) FailedAside(condition string, err error) {
-	if in.Failures == nil {
+	if in.Failures == nil || err == nil || errors.Is(err, context.Canceled) {
 		return
 	}
 	in.Failures.mu.Lock()

@@ -40,7 +40,7 @@ func groupDiffers(s *cluster.Snapshot, want *storagev1.StorageClass) string {
 		return ""
 	}
 	for _, key := range slices.Sorted(maps.Keys(want.Parameters)) {
-		property, ok := strings.CutPrefix(key, "property."+resources.DriverName+"/")
+		property, ok := strings.CutPrefix(key, resources.PropertyParameter)
 		have, there := g.Properties[property]
 		says := want.Parameters[key]
 		switch {

@@ -15,15 +15,10 @@ import (
 )
 
 const (
-	// ServiceAccount is that of the pods. It has no token in them, and no rights but the one to run as nobody in
-	// particular where OpenShift asks for that.
-	ServiceAccount = "linstor-canary"
 	// Container is the one of the pods.
 	Container = "canary"
 	// file is what the pod writes and reads.
 	file = "/volume/canary"
-	// user is who writes it: no user of the image, and not root.
-	user = 65532
 )
 
 // Script writes a file, and compares what it reads back past the page cache, which would have it all the same if the
@@ -55,19 +50,12 @@ func Claim(p resources.Params, class *storagev1.StorageClass) *corev1.Persistent
 	}
 }
 
-// Pod runs the script on the volume of the claim. It is as Pod Security's level restricted wants it, although its
-// namespace does not ask for that.
+// Pod runs the script on the volume of the claim.
 func Pod(p resources.Params, class string) *corev1.Pod {
 	pod := resources.ToolsPod(p, Container)
 	pod.RestartPolicy = corev1.RestartPolicyNever
-	pod.ServiceAccountName = ServiceAccount
-	pod.AutomountServiceAccountToken, pod.EnableServiceLinks = ptr.To(false), ptr.To(false)
 	pod.NodeSelector = map[string]string{v1alpha1.LabelMember: p.Cluster}
-	pod.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(user)), RunAsGroup: ptr.To(int64(user)),
-		FSGroup:        ptr.To(int64(user)), // the root of a new file system is root's
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
+	pod.SecurityContext.FSGroup = ptr.To[int64](resources.ToolsUser) // the root of a new file system is root's
 	c := &pod.Containers[0]
 	c.Command = []string{"/bin/sh", "-c", Script, Container, file}
 	c.Resources = corev1.ResourceRequirements{

@@ -16,7 +16,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -29,8 +28,6 @@ const (
 	AnnotationRefused = v1alpha1.Prefix + "drains-refused"
 	// container is the one of the pods.
 	container = "drain-guard"
-	// user runs it: no user of the image, and not root.
-	user = 65532
 	// longestLabel bounds the value of a label.
 	longestLabel = 63
 )
@@ -62,14 +59,8 @@ func Pod(p resources.Params, owner *v1alpha1.StorageCluster, node string) *corev
 	spec := resources.ToolsPod(p, container)
 	spec.NodeName = node
 	spec.PriorityClassName = "system-node-critical" // else the kubelet would evict it first when memory is short
-	spec.ServiceAccountName = canary.ServiceAccount // which has no rights, and whose token is not in the pod
-	spec.AutomountServiceAccountToken, spec.EnableServiceLinks = ptr.To(false), ptr.To(false)
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](1)
 	spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
-	spec.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To(int64(user)), RunAsGroup: ptr.To(int64(user)),
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
 	c := &spec.Containers[0]
 	c.Command = []string{"/bin/sh", "-c", script}
 	c.Resources = corev1.ResourceRequirements{
