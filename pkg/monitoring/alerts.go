@@ -81,7 +81,7 @@ func clusterAlerts() []Alert {
 		Expr: `max by (type) (storagecluster_condition{type=~"` + helpers() + `"}) == 0 unless on () ` +
 			`sum(storagecluster_members{state!~"Online|StartingDriver"}) > 0`,
 		Summary:     "LINSTOR: {{ $labels.type }} has been False for half an hour.",
-		Description: "The condition of the StorageCluster says why. Volumes go on; what the helper does for them is missing.",
+		Description: "The condition of the StorageCluster says why. Volumes go on without the helper.",
 	}, {
 		// One failure is repeated and is no news.
 		Name: "StorageClusterStepsFail", Severity: Warning, For: 15 * time.Minute,

@@ -21,7 +21,8 @@ import (
 func drainScenario() scenario {
 	set := func(mode string) func(*harness.Env) {
 		return apply(harness.ThinPool + fmt.Sprintf(`
-  volumes: {driver: {mode: Managed}, canary: None, storageClasses: [{name: fast}], highAvailability: %[1]s, drainGuard: %[1]s}
+  volumes: {driver: {mode: Managed}, canary: None, storageClasses: [{name: fast}],
+    highAvailability: %[1]s, drainGuard: %[1]s}
 `, mode))
 	}
 	guarded := guards("True/"+conditions.ReasonAsExpected, "n1", "n2", "n3")

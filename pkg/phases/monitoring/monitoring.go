@@ -44,8 +44,8 @@ func wanted(f *cluster.Facts) bool {
 	return f.Cluster.Spec.Monitoring.Mode != monitoringspec.MonitoringNone
 }
 
-// Judge judges the objects. They are Unknown where they were not looked at, and Failed where somebody else's are in the
-// way. It is pure.
+// Judge judges the objects. They are Unknown where they were not looked at, and Failed where somebody else's are in
+// the way. It is pure.
 func Judge(f *cluster.Facts) cluster.Evidence {
 	switch served := API(f); {
 	case served == optional.Absent && wanted(f):

@@ -59,8 +59,8 @@ func (in *Input) FailedOn(node, reason string, err error) error {
 	return nil
 }
 
-// FailedAside keeps a failure of what nothing waits for. It is told in a condition, and is no failure of the step. That
-// the operator stops is none, nor is nil.
+// FailedAside keeps a failure of what nothing waits for. It is told in a condition, and is no failure of the step.
+// That the operator stops is none, nor is nil.
 func (in *Input) FailedAside(condition string, err error) {
 	if in.Failures == nil || err == nil || errors.Is(err, context.Canceled) {
 		return
