@@ -51,6 +51,9 @@ type Release struct {
 	// HighAvailability is the image of the high-availability controller that goes with the release. One that a ConfigMap
 	// leaves out is that of the newest release that is compiled in.
 	HighAvailability string `json:"highAvailability,omitempty"`
+	// ShutdownGuard is the image of drbd-shutdown-guard. A release that a ConfigMap gives none runs without it: satellites
+	// wait for each of their images.
+	ShutdownGuard string `json:"shutdownGuard,omitempty"`
 }
 
 // DriverImages are the images of the CSI driver and of the programs of Kubernetes' storage project that run beside it:
@@ -300,6 +303,9 @@ func (r Release) check() error {
 	}
 	if r.HighAvailability != "" {
 		errs = append(errs, checkImage("highAvailability", r.HighAvailability))
+	}
+	if r.ShutdownGuard != "" {
+		errs = append(errs, checkImage("shutdownGuard", r.ShutdownGuard))
 	}
 	if r.Driver != (DriverImages{}) {
 		errs = append(errs, r.Driver.check())

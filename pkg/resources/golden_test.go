@@ -48,6 +48,7 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 				Snapshotter: "csi-snapshotter:v9.9.9", Registrar: "csi-node-driver-registrar:v9.9.9",
 				LivenessProbe: "livenessprobe:v9.9.9"},
 			HighAvailability: "piraeus-ha-controller:v9.9.9",
+			ShutdownGuard:    "drbd-shutdown-guard:v9.9.9",
 		},
 	}
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/shutdownguard"
 )
 
 // TestEveryObject checks what the package promises of all objects.
@@ -157,7 +158,7 @@ func TestEveryPod(t *testing.T) {
 // TestPrivilege lists the containers that may harm their node. All others drop every capability.
 func TestPrivilege(t *testing.T) {
 	mayHarm := []string{resources.SatelliteContainer, resources.DeviceInventoryContainer, resources.ModuleLoaderContainer,
-		highavailability.Container}
+		highavailability.Container, shutdownguard.Name}
 	for name, w := range pods(t) {
 		for _, c := range containers(w.template.Spec) {
 			sc := c.SecurityContext

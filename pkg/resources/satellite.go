@@ -14,7 +14,9 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/shutdownguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -68,6 +70,11 @@ func Satellite(p Params, q platform.Profile) *appsv1.DaemonSet {
 	if p.Release.Reactor != "" {
 		pod.Containers = append(pod.Containers, reactorContainer(p))
 		pod.Volumes = append(pod.Volumes, configFile("reactor-config", reactorConfigKey))
+	}
+	if q.Systemd && p.Release.ShutdownGuard != "" && p.Spec.Volumes.ShutdownGuard != volumespec.ShutdownGuardNone {
+		guard, volumes := shutdownguard.Container(p.image(p.Release.ShutdownGuard))
+		pod.InitContainers = append(pod.InitContainers, guard)
+		pod.Volumes = append(pod.Volumes, volumes...)
 	}
 	if p.hostNetwork() {
 		// DRBD's connections live in the network namespace that they were made in. In the host's they outlive the pod, so

@@ -9,7 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/shutdownguard"
 )
 
 // TestSatelliteResources: the spec counts as it is, and what it does not speak of gets a request, so that no satellite
@@ -48,6 +51,35 @@ func TestSatelliteResources(t *testing.T) {
 			}
 			if !maps.EqualFunc(before, tc.requests, func(a, b resource.Quantity) bool { return a.Equal(b) }) {
 				t.Errorf("the builder changed the spec: %v", tc.requests)
+			}
+		})
+	}
+}
+
+// TestShutdownGuard: satellites bring the unit of systemd to hosts that run it, unless nobody wants it or the release
+// has no image.
+func TestShutdownGuard(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		platform platform.Profile
+		mode     volumespec.ShutdownGuardMode
+		image    string
+		want     bool
+	}{
+		{"systemd", generic, volumespec.ShutdownGuardAuto, "drbd-shutdown-guard:v1", true},
+		{"a spec from before there was one", generic, "", "drbd-shutdown-guard:v1", true},
+		{"None", generic, volumespec.ShutdownGuardNone, "drbd-shutdown-guard:v1", false},
+		{"no systemd", platform.ProfileOf(v1alpha1.PlatformTalos), volumespec.ShutdownGuardAuto, "drbd-shutdown-guard:v1",
+			false},
+		{"no image", generic, volumespec.ShutdownGuardAuto, "", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			p := params(v1alpha1.StorageClusterSpec{Volumes: volumespec.VolumesSpec{ShutdownGuard: tc.mode}})
+			p.Release.ShutdownGuard = tc.image
+			inits := resources.Satellite(p, tc.platform).Spec.Template.Spec.InitContainers
+			last := inits[len(inits)-1].Name // after those without which there is no satellite
+			if got := last == shutdownguard.Name; got != tc.want {
+				t.Errorf("the last init container is %s", last)
 			}
 		})
 	}

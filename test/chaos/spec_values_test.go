@@ -149,6 +149,7 @@ volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
   canary: None
   drainGuard: Auto
+  shutdownGuard: Auto
   highAvailability: Auto
   topologyKeys: [example.com/zone]
   storageClasses:

@@ -24,6 +24,7 @@ volumes:
   driver: {mode: Managed, kubeletDirectory: /a}
   canary: None
   drainGuard: Auto
+  shutdownGuard: None
   highAvailability: None
   topologyKeys: [topology.kubernetes.io/zone]
   storageClasses:

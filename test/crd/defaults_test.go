@@ -28,6 +28,7 @@ suspend: false
 volumes:
   canary: Auto
   drainGuard: None
+  shutdownGuard: Auto
   highAvailability: Auto
   driver: {mode: Managed}
   snapshots: {mode: Auto, className: linstor-snapshots, default: true, deletionPolicy: Delete}
@@ -46,15 +47,15 @@ func TestDefaults(t *testing.T) {
 		},
 		"nothing given is touched": {
 			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: Auto, driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, highAvailability: None, snapshots: {mode: None, className: nightly, default: false, " +
-				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
-				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
-				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
+				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
+				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
+				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
+				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
 			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: Auto, driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, highAvailability: None, snapshots: {mode: None, className: nightly, default: false, " +
-				"deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, " +
-				"maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: " +
-				"true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
+				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
+				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
+				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
+				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
@@ -99,7 +100,8 @@ func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
 		"volumes: {canary: Auto, drainGuard: None, driver: {mode: Managed}, highAvailability: Auto, " +
-		"snapshots: {mode: Auto, className: linstor-snapshots, default: true, deletionPolicy: Delete}}}"
+		"shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
+		"deletionPolicy: Delete}}}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
@@ -132,7 +134,7 @@ func TestGoTypes(t *testing.T) {
 		Platform:     v1alpha1.PlatformAuto,
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
 		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto, DrainGuard: volumespec.DrainGuardNone,
-			HighAvailability: volumespec.HighAvailabilityAuto,
+			HighAvailability: volumespec.HighAvailabilityAuto, ShutdownGuard: volumespec.ShutdownGuardAuto,
 			Driver:           volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
 			Snapshots: volumespec.VolumeSnapshotsSpec{Mode: volumespec.SnapshotsAuto, Default: ptr.To(true),
 				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},

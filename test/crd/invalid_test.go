@@ -169,6 +169,7 @@ var invalidSpecs = []invalid{
 		"spec.volumes.driver.kubeletDirectory", "absolute path"},
 
 	{"high availability", `volumes: {highAvailability: Always}`, "spec.volumes.highAvailability", `"Auto", "None"`},
+	{"shutdown guard mode", `volumes: {shutdownGuard: "Off"}`, "spec.volumes.shutdownGuard", `"Auto", "None"`},
 	{"drain guard mode", `volumes: {drainGuard: Always}`, "spec.volumes.drainGuard", `"Auto", "None"`},
 	{"canary mode", `volumes: {canary: Always}`, "spec.volumes.canary", `"Auto", "None"`},
 	{"topology key that is no label", `volumes: {topologyKeys: ["a b"]}`, "spec.volumes.topologyKeys", "should match"},

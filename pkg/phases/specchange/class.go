@@ -150,6 +150,8 @@ func volumeFields() []Field {
 	fields := []Field{
 		{"volumes.drainGuard", ClassImmediate, nil, "nodes are guarded against being drained at the wrong time, or not " +
 			"any more"},
+		{"volumes.shutdownGuard", ClassRolling, states(fsm.Satellites),
+			"satellites are restarted, with the guard or without it"},
 		{"volumes.canary", ClassAtNextAssess, states(fsm.Canary),
 			"volumes are tried from now on, or not any more; what is left of a try goes"},
 		{"volumes.highAvailability", ClassAtNextAssess, nil,

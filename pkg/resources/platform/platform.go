@@ -22,6 +22,8 @@ type Profile struct {
 	LVMDir string
 	// KubeletDir is the kubelet's root directory, unless the spec names another one.
 	KubeletDir string
+	// Systemd reports whether the host runs systemd, which Talos does not.
+	Systemd bool
 	// Sources reports whether the host keeps kernel headers in /usr/src. Where it does not, the loader takes what the
 	// build link in /lib/modules leads to, or what is in its image.
 	Sources bool
@@ -52,21 +54,23 @@ const kubelet = "/var/lib/kubelet"
 
 // profiles are all platforms. The first is the one for nodes that no other fits.
 var profiles = []Profile{
-	{Platform: v1alpha1.PlatformGeneric, LVMDir: "/etc/lvm", KubeletDir: kubelet, Sources: true, Hint: hintGeneric},
+	{Platform: v1alpha1.PlatformGeneric, LVMDir: "/etc/lvm", KubeletDir: kubelet, Systemd: true, Sources: true,
+		Hint: hintGeneric},
 	// /etc is read-only, there are no headers, and the kernel refuses modules that its own build did not sign
 	// (docs/how-to/talos.md; talos.dev, System Extensions).
 	{Platform: v1alpha1.PlatformTalos, LVMDir: "/var/etc/lvm", KubeletDir: kubelet, OwnModules: true, Hint: hintTalos},
 	// /usr is read-only and has no src (docs/how-to/flatcar.md). LINBIT has a recipe for a loader (LINBIT/drbd,
 	// docker/Dockerfile.flatcar), Piraeus publishes no image of it.
-	{Platform: v1alpha1.PlatformFlatcar, LVMDir: "/etc/lvm", KubeletDir: kubelet, KnownLoaders: true, Hint: hintFlatcar},
+	{Platform: v1alpha1.PlatformFlatcar, LVMDir: "/etc/lvm", KubeletDir: kubelet, Systemd: true, KnownLoaders: true,
+		Hint: hintFlatcar},
 	// The loader is privileged as in docs/how-to/openshift.md. The host has no headers; they are in the release's Driver
 	// Toolkit image only.
-	{Platform: v1alpha1.PlatformOpenShift, LVMDir: "/etc/lvm", KubeletDir: kubelet, PrivilegedLoader: true,
+	{Platform: v1alpha1.PlatformOpenShift, LVMDir: "/etc/lvm", KubeletDir: kubelet, Systemd: true, PrivilegedLoader: true,
 		Hint: hintOpenShift},
-	{Platform: v1alpha1.PlatformK0s, LVMDir: "/etc/lvm", KubeletDir: "/var/lib/k0s/kubelet", Sources: true,
-		Hint: hintGeneric},
-	{Platform: v1alpha1.PlatformMicroK8s, LVMDir: "/etc/lvm", KubeletDir: "/var/snap/microk8s/common/var/lib/kubelet",
+	{Platform: v1alpha1.PlatformK0s, LVMDir: "/etc/lvm", KubeletDir: "/var/lib/k0s/kubelet", Systemd: true,
 		Sources: true, Hint: hintGeneric},
+	{Platform: v1alpha1.PlatformMicroK8s, LVMDir: "/etc/lvm", KubeletDir: "/var/snap/microk8s/common/var/lib/kubelet",
+		Systemd: true, Sources: true, Hint: hintGeneric},
 }
 
 // Profiles are all platforms' profiles.

@@ -61,6 +61,11 @@ type VolumesSpec struct {
 	// +optional
 	// +kubebuilder:default=None
 	DrainGuard DrainGuardMode `json:"drainGuard,omitempty"`
+	// shutdownGuard is Auto: on hosts with systemd, satellites leave a unit that makes DRBD let go of suspended volumes when the host
+	// shuts down, which could not end otherwise; or None: for hosts without systemd. Default: Auto. Example: None.
+	// +optional
+	// +kubebuilder:default=Auto
+	ShutdownGuard ShutdownGuardMode `json:"shutdownGuard,omitempty"`
 }
 
 // HighAvailabilityMode says whether the operator runs LINSTOR's high-availability controller.
