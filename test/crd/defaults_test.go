@@ -27,7 +27,7 @@ platform: Auto
 suspend: false
 volumes:
   canary: Auto
-  drainGuard: None
+  drainGuard: Auto
   shutdownGuard: Auto
   highAvailability: Auto
   driver: {mode: Managed}
@@ -46,12 +46,12 @@ func TestDefaults(t *testing.T) {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null, monitoring: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: Auto, driver: {mode: Managed, " +
+			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: None, driver: {mode: Managed, " +
 				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
 				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
 				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
-			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: Auto, driver: {mode: Managed, " +
+			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: None, driver: {mode: Managed, " +
 				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
 				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
@@ -99,7 +99,7 @@ func TestDefaults(t *testing.T) {
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
-		"volumes: {canary: Auto, drainGuard: None, driver: {mode: Managed}, highAvailability: Auto, " +
+		"volumes: {canary: Auto, drainGuard: Auto, driver: {mode: Managed}, highAvailability: Auto, " +
 		"shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
 		"deletionPolicy: Delete}}}"
 }
@@ -133,7 +133,7 @@ func TestGoTypes(t *testing.T) {
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
 		Platform:     v1alpha1.PlatformAuto,
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
-		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto, DrainGuard: volumespec.DrainGuardNone,
+		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto, DrainGuard: volumespec.DrainGuardAuto,
 			HighAvailability: volumespec.HighAvailabilityAuto, ShutdownGuard: volumespec.ShutdownGuardAuto,
 			Driver:           volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
 			Snapshots: volumespec.VolumeSnapshotsSpec{Mode: volumespec.SnapshotsAuto, Default: ptr.To(true),

@@ -74,7 +74,7 @@ func Watched(f *cluster.Facts) bool {
 // off says why there are to be no guards; "" if there are to be.
 func off(s *cluster.Snapshot) string {
 	switch {
-	case s.Cluster.Spec.Volumes.DrainGuard != volumespec.DrainGuardAuto:
+	case s.Cluster.Spec.Volumes.DrainGuard == volumespec.DrainGuardNone:
 		return "spec.volumes.drainGuard is None"
 	case s.Target != nil && len(s.Target.Spec.StoragePools) == 0:
 		return "spec.storagePools is empty, so that no node has copies of volumes"

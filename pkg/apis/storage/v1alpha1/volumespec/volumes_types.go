@@ -57,9 +57,9 @@ type VolumesSpec struct {
 	HighAvailability HighAvailabilityMode `json:"highAvailability,omitempty"`
 	// drainGuard is Auto: a pod on each node keeps the eviction API from draining it while that would take the last healthy copy of a
 	// volume, while another node is drained or down, or while a copy elsewhere is not up to date; or None: nodes are drained at any
-	// time. Default: None. Example: Auto.
+	// time. Default: Auto. Example: None.
 	// +optional
-	// +kubebuilder:default=None
+	// +kubebuilder:default=Auto
 	DrainGuard DrainGuardMode `json:"drainGuard,omitempty"`
 	// shutdownGuard is Auto: on hosts with systemd, satellites leave a unit that makes DRBD let go of suspended volumes when the host
 	// shuts down, which could not end otherwise; or None: for hosts without systemd. Default: Auto. Example: None.
