@@ -51,6 +51,9 @@ type Release struct {
 	// HighAvailability is the image of the high-availability controller that goes with the release. One that a ConfigMap
 	// leaves out is that of the newest release that is compiled in.
 	HighAvailability string `json:"highAvailability,omitempty"`
+	// Affinity is the image of the affinity controller that goes with the release. One that a ConfigMap leaves out is that
+	// of the newest release that is compiled in.
+	Affinity string `json:"affinity,omitempty"`
 	// ShutdownGuard is the image of drbd-shutdown-guard. A release that a ConfigMap gives none runs without it: satellites
 	// wait for each of their images.
 	ShutdownGuard string `json:"shutdownGuard,omitempty"`
@@ -81,6 +84,7 @@ func (r *Release) fillFrom(others []Release) {
 		return
 	}
 	r.HighAvailability = cmp.Or(r.HighAvailability, others[0].HighAvailability)
+	r.Affinity = cmp.Or(r.Affinity, others[0].Affinity)
 	if r.Driver == (DriverImages{}) {
 		r.Driver = others[0].Driver
 	}
@@ -303,6 +307,9 @@ func (r Release) check() error {
 	}
 	if r.HighAvailability != "" {
 		errs = append(errs, checkImage("highAvailability", r.HighAvailability))
+	}
+	if r.Affinity != "" {
+		errs = append(errs, checkImage("affinity", r.Affinity))
 	}
 	if r.ShutdownGuard != "" {
 		errs = append(errs, checkImage("shutdownGuard", r.ShutdownGuard))

@@ -20,7 +20,7 @@ func atWork() string {
 // helpers matches the conditions of what volumes can do without.
 func helpers() string {
 	return strings.Join([]string{conditions.HighAvailabilityReady, conditions.DrainGuardReady,
-		conditions.MonitoringReady}, "|")
+		conditions.AffinityReady, conditions.MonitoringReady}, "|")
 }
 
 // clusterAlerts are about the operator and the StorageCluster. Only the replica of the operator that works has these

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
@@ -68,7 +69,8 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
 	}
 	snapshotclass.Ensure(in)
-	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in))
+	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in),
+		affinity.StopOnForeignData(ctx, in))
 	o := h(ctx, in)
 	keepAside(ctx, in, state)
 	if state != fsm.Deleting { // which removes them, or keeps them up as long as there are volumes
@@ -97,6 +99,7 @@ func keepAside(ctx context.Context, in *step.Input, state fsm.State) {
 	if in.Snapshot.Target != nil && state != fsm.Deleting && state != fsm.HumanIntervention {
 		monitoring.Work(ctx, in)
 		highavailability.Work(ctx, in)
+		affinity.Work(ctx, in)
 	}
 }
 

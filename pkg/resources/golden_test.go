@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
@@ -48,6 +49,7 @@ func params(spec v1alpha1.StorageClusterSpec) resources.Params {
 				Snapshotter: "csi-snapshotter:v9.9.9", Registrar: "csi-node-driver-registrar:v9.9.9",
 				LivenessProbe: "livenessprobe:v9.9.9"},
 			HighAvailability: "piraeus-ha-controller:v9.9.9",
+			Affinity:         "linstor-affinity-controller:v9.9.9",
 			ShutdownGuard:    "drbd-shutdown-guard:v9.9.9",
 		},
 	}
@@ -149,6 +151,8 @@ func goldens() map[string]client.Object {
 		"csi-node-full":           resources.DriverNode(full, platform.ProfileOf(v1alpha1.PlatformMicroK8s)),
 		"ha-controller":           highavailability.DaemonSet(plain),
 		"ha-controller-full":      highavailability.DaemonSet(full),
+		"affinity-controller":     affinity.Deployment(plain, true),
+		"affinity-controller-off": affinity.Deployment(full, false),
 		"revision":                resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,

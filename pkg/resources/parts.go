@@ -24,6 +24,28 @@ func MemberDaemonSet(p Params, component, name string, pod corev1.PodSpec) *apps
 	return ds
 }
 
+// WorkloadDeployment runs one pod beside LINSTOR's controller, or none; while it is exchanged there may be two. The
+// pod's ServiceAccount has the name of the Deployment.
+func WorkloadDeployment(p Params, component, name string, running bool, pod corev1.PodSpec) *appsv1.Deployment {
+	common := deploymentPod(p, name)
+	common.Containers, common.Volumes, common.SecurityContext = pod.Containers, pod.Volumes, pod.SecurityContext
+	d := &appsv1.Deployment{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
+		ObjectMeta: objectMeta(name, p.Cluster, component),
+		Spec: appsv1.DeploymentSpec{
+			Replicas: ptr.To[int32](0),
+			Selector: &metav1.LabelSelector{MatchLabels: selector(p.Cluster, component)},
+			Strategy: rolling(1, 0),
+			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(p.Cluster, component)}, Spec: common},
+		},
+	}
+	if running {
+		*d.Spec.Replicas = 1
+	}
+	stamp(d, d.Spec)
+	return d
+}
+
 // tenthAtATime is for pods that nothing breaks without while they are replaced.
 func tenthAtATime() appsv1.DaemonSetUpdateStrategy {
 	return appsv1.DaemonSetUpdateStrategy{
@@ -37,6 +59,9 @@ func StampTemplate(ds *appsv1.DaemonSet) {
 	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: text.Digest(ds.Spec.Template)}
 	stamp(ds, ds.Spec)
 }
+
+// Restricted is for a container without any privilege.
+func Restricted() *corev1.SecurityContext { return restricted() }
 
 // Privileged is for a container with all privileges, whose own files are read-only.
 func Privileged() *corev1.SecurityContext { return privileged() }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 )
 
@@ -154,16 +155,34 @@ func checkRight(t *testing.T, role, namespace, group, resource string, verbs []s
 	}
 }
 
+// everywhere are the rights that a ServiceAccount of the workloads has in the whole cluster.
+func everywhere(t *testing.T, account string) []string {
+	t.Helper()
+	var out []string
+	for _, r := range rulesOf(t, manifest(t), account, v1alpha1.WorkloadNamespace)[""] {
+		for _, resource := range r.Resources {
+			out = append(out, r.APIGroups[0]+"/"+resource+": "+strings.Join(r.Verbs, ","))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// TestAffinityRights: they are those that linstor-affinity-controller 1.5 asks for, and no more.
+func TestAffinityRights(t *testing.T) {
+	want := []string{
+		"/persistentvolumes: get,list,watch,create,update,patch,delete",
+		"events.k8s.io/events: create,patch",
+		"storage.k8s.io/storageclasses: get",
+	}
+	if diff := cmp.Diff(want, everywhere(t, affinity.Name)); diff != "" {
+		t.Errorf("rights (-want +got):\n%s", diff)
+	}
+}
+
 // TestHighAvailabilityRights: the rights on all pods and nodes are those that piraeus-ha-controller 1.3 asks for, and
 // no more.
 func TestHighAvailabilityRights(t *testing.T) {
-	var got []string
-	for _, r := range rulesOf(t, manifest(t), highavailability.Name, v1alpha1.WorkloadNamespace)[""] {
-		for _, resource := range r.Resources {
-			got = append(got, r.APIGroups[0]+"/"+resource+": "+strings.Join(r.Verbs, ","))
-		}
-	}
-	slices.Sort(got)
 	want := []string{
 		"/nodes: get,list,watch,patch,update",
 		"/persistentvolumes: get,list,watch",
@@ -172,7 +191,7 @@ func TestHighAvailabilityRights(t *testing.T) {
 		"events.k8s.io/events: create,patch",
 		"storage.k8s.io/volumeattachments: get,list,watch,delete",
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, everywhere(t, highavailability.Name)); diff != "" {
 		t.Errorf("rights (-want +got):\n%s", diff)
 	}
 }
@@ -184,8 +203,8 @@ func TestServiceAccounts(t *testing.T) {
 	for name, w := range pods(t) {
 		account := find[*corev1.ServiceAccount](t, objects, v1alpha1.WorkloadNamespace, w.template.Spec.ServiceAccountName)
 		rights := rulesOf(t, objects, account.Name, account.Namespace)
-		if slices.Contains([]string{resources.ControllerName, resources.DriverControllerName, highavailability.Name},
-			account.Name) {
+		if slices.Contains([]string{resources.ControllerName, resources.DriverControllerName, highavailability.Name,
+			affinity.Name}, account.Name) {
 			if len(rights) == 0 {
 				t.Errorf("%s: ServiceAccount %s has no rights", name, account.Name)
 			}

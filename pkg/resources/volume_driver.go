@@ -67,16 +67,11 @@ func CSIDriver(p Params) *storagev1.CSIDriver {
 // none, takes the deletion of a volume that is not there for done. With snapshots true it has the sidecar for
 // them, which can do nothing but fail where Kubernetes does not serve their API.
 func DriverController(p Params, running, snapshots bool) *appsv1.Deployment {
-	replicas := int32(1)
-	if !running {
-		replicas = 0
-	}
 	election := []string{"--leader-election", "--leader-election-namespace=$(NAMESPACE)"}
 	images := p.Release.Driver
-	pod := deploymentPod(p, DriverControllerName)
-	pod.SecurityContext = &corev1.PodSecurityContext{
+	pod := corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
+	}}
 	pod.Containers = []corev1.Container{
 		driverContainer(p, restricted()),
 		sidecar(p, "csi-provisioner", images.Provisioner, append([]string{driverTimeout, "--worker-threads=10",
@@ -94,22 +89,8 @@ func DriverController(p Params, running, snapshots bool) *appsv1.Deployment {
 			append([]string{driverTimeout, "--worker-threads=10"}, election...)...))
 	}
 	pod.Volumes = []corev1.Volume{emptyDir("socket")}
-	match := selector(p.Cluster, v1alpha1.ComponentDriver)
-	d := &appsv1.Deployment{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
-		ObjectMeta: objectMeta(DriverControllerName, p.Cluster, v1alpha1.ComponentDriver),
-		Spec: appsv1.DeploymentSpec{
-			Replicas: ptr.To(replicas),
-			Selector: &metav1.LabelSelector{MatchLabels: match},
-			// The sidecars take turns by Leases of their own, and the driver keeps nothing: two may run at a time.
-			Strategy: rolling(1, 0),
-			Template: corev1.PodTemplateSpec{
-				ObjectMeta: metav1.ObjectMeta{Labels: labels(p.Cluster, v1alpha1.ComponentDriver)}, Spec: pod,
-			},
-		},
-	}
-	stamp(d, d.Spec)
-	return d
+	// The sidecars take turns by Leases of their own, and the driver keeps nothing: two may run at a time.
+	return WorkloadDeployment(p, v1alpha1.ComponentDriver, DriverControllerName, running, pod)
 }
 
 // driverContainer is the driver. Both of its halves answer all calls; who calls makes the difference.
@@ -122,7 +103,7 @@ func driverContainer(p Params, security *corev1.SecurityContext) corev1.Containe
 			// LINSTOR's properties with this prefix become topology keys; pools do not.
 			"--property-namespace=Aux/topology", "--label-by-storage-pool=false",
 		},
-		Env:             []corev1.EnvVar{linstorEndpoint()},
+		Env:             []corev1.EnvVar{LinstorEndpoint()},
 		SecurityContext: security,
 		LivenessProbe:   healthz(driverHealthPort),
 		VolumeMounts:    []corev1.VolumeMount{mount("socket", driverSocketDir)},
@@ -131,7 +112,8 @@ func driverContainer(p Params, security *corev1.SecurityContext) corev1.Containe
 	}
 }
 
-func linstorEndpoint() corev1.EnvVar {
+// LinstorEndpoint is the variable in which golinstor, the client of LINBIT's programs, finds LINSTOR.
+func LinstorEndpoint() corev1.EnvVar {
 	return corev1.EnvVar{Name: "LS_CONTROLLERS", Value: fmt.Sprintf("http://%s.%s.svc:%d", ControllerName,
 		v1alpha1.WorkloadNamespace, ControllerPort)}
 }
@@ -199,7 +181,7 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 		Name: "wait-for-satellite", Image: p.image(p.Release.Driver.Driver),
 		// The driver ends where LINSTOR does not know its node, as after a reboot that brings up all at once.
 		Command:         []string{"/linstor-wait-until", "satellite-online", "$(KUBE_NODE_NAME)"},
-		Env:             []corev1.EnvVar{linstorEndpoint(), envFromField("KUBE_NODE_NAME", "spec.nodeName")},
+		Env:             []corev1.EnvVar{LinstorEndpoint(), envFromField("KUBE_NODE_NAME", "spec.nodeName")},
 		SecurityContext: restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	pod := corev1.PodSpec{

@@ -6,6 +6,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
@@ -75,6 +76,11 @@ func monitoringReady(in Input) verdict {
 // highAvailabilityReady is the condition HighAvailabilityReady.
 func highAvailabilityReady(in Input) verdict {
 	return besides(in, conditions.HighAvailabilityReady, highavailability.ReasonRefused, highavailability.Judge)
+}
+
+// affinityReady is the condition AffinityReady.
+func affinityReady(in Input) verdict {
+	return besides(in, conditions.AffinityReady, affinity.ReasonRefused, affinity.Judge)
 }
 
 // besides is the condition of what nothing waits for, by its evidence once a spec is accepted. The reason refused is

@@ -49,6 +49,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.MonitoringReady:           monitoringReady(in),
 		conditions.HighAvailabilityReady:     highAvailabilityReady(in),
 		conditions.DrainGuardReady:           drainGuardReady(in),
+		conditions.AffinityReady:             affinityReady(in),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)

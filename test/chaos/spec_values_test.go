@@ -150,6 +150,7 @@ volumes:
   canary: None
   drainGuard: Auto
   shutdownGuard: Auto
+  affinityController: Auto
   highAvailability: Auto
   topologyKeys: [example.com/zone]
   storageClasses:

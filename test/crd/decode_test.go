@@ -25,6 +25,7 @@ volumes:
   canary: None
   drainGuard: Auto
   shutdownGuard: None
+  affinityController: Auto
   highAvailability: None
   topologyKeys: [topology.kubernetes.io/zone]
   storageClasses:

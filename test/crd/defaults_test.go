@@ -26,6 +26,7 @@ nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 
 platform: Auto
 suspend: false
 volumes:
+  affinityController: None
   canary: Auto
   drainGuard: Auto
   shutdownGuard: Auto
@@ -46,12 +47,12 @@ func TestDefaults(t *testing.T) {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null, monitoring: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: None, driver: {mode: Managed, " +
+			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, driver: {mode: Managed, " +
 				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
 				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
 				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
-			"{images: {registry: a.example.com}, volumes: {canary: None, drainGuard: None, driver: {mode: Managed, " +
+			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, driver: {mode: Managed, " +
 				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
 				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
@@ -99,7 +100,7 @@ func TestDefaults(t *testing.T) {
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
-		"volumes: {canary: Auto, drainGuard: Auto, driver: {mode: Managed}, highAvailability: Auto, " +
+		"volumes: {affinityController: None, canary: Auto, drainGuard: Auto, driver: {mode: Managed}, highAvailability: Auto, " +
 		"shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
 		"deletionPolicy: Delete}}}"
 }
@@ -135,6 +136,7 @@ func TestGoTypes(t *testing.T) {
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},
 		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto, DrainGuard: volumespec.DrainGuardAuto,
 			HighAvailability: volumespec.HighAvailabilityAuto, ShutdownGuard: volumespec.ShutdownGuardAuto,
+			AffinityController: volumespec.AffinityNone,
 			Driver:           volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
 			Snapshots: volumespec.VolumeSnapshotsSpec{Mode: volumespec.SnapshotsAuto, Default: ptr.To(true),
 				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},

@@ -169,6 +169,8 @@ var invalidSpecs = []invalid{
 		"spec.volumes.driver.kubeletDirectory", "absolute path"},
 
 	{"high availability", `volumes: {highAvailability: Always}`, "spec.volumes.highAvailability", `"Auto", "None"`},
+	{"affinity controller mode", `volumes: {affinityController: Always}`, "spec.volumes.affinityController",
+		`"Auto", "None"`},
 	{"shutdown guard mode", `volumes: {shutdownGuard: "Off"}`, "spec.volumes.shutdownGuard", `"Auto", "None"`},
 	{"drain guard mode", `volumes: {drainGuard: Always}`, "spec.volumes.drainGuard", `"Auto", "None"`},
 	{"canary mode", `volumes: {canary: Always}`, "spec.volumes.canary", `"Auto", "None"`},

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
@@ -36,7 +37,7 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 		}
 		return removing(s, "the drain guards are being removed")
 	}
-	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts),
+	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts), affinity.Left(&s.Facts),
 		volumedriver.First(&s.Facts), satelliteObjects(s),
 		controllerAndLoaders(s), configuration(s)} {
 		if len(objects) == 0 {

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -75,7 +76,7 @@ func unneeded(s *cluster.Snapshot) (reason, why string) {
 	if s.Target.Spec.Volumes.HighAvailability == volumespec.HighAvailabilityNone {
 		return ReasonNotWanted, "spec.volumes.highAvailability is None"
 	}
-	classes := parameters(s)
+	classes := storageclass.Parameters(s)
 	if len(classes) == 0 {
 		return ReasonNotNeeded, "no StorageClass is the operator's: without one it does not know of volumes with quorum"
 	}
@@ -98,23 +99,6 @@ func unneeded(s *cluster.Snapshot) (reason, why string) {
 	default:
 		return "", ""
 	}
-}
-
-// parameters are those of the StorageClasses that volumes are, or will be, of: the entries of the spec, and what stays
-// of others as long as there are volumes of it.
-func parameters(s *cluster.Snapshot) map[string]map[string]string {
-	out := map[string]map[string]string{}
-	for name, c := range s.Kube.Driver.Classes {
-		if cluster.Ours(s.Cluster.Name, c) {
-			out[name] = c.Parameters
-		}
-	}
-	p := s.SatelliteParams()
-	for i := range s.Target.Spec.Volumes.StorageClasses {
-		e := &s.Target.Spec.Volumes.StorageClasses[i]
-		out[e.Name] = resources.StorageClass(p, e, false).Parameters
-	}
-	return out
 }
 
 // withoutQuorum says why volumes of a StorageClass have no quorum; "" if they have. A property of the class counts

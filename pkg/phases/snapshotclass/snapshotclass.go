@@ -75,8 +75,7 @@ func hasSidecar(pod *corev1.PodSpec) bool {
 // Runs reports whether csi-snapshotter runs: all pods of the driver's controller have it, and are available.
 func Runs(f *cluster.Facts) bool {
 	d := f.Kube.Deployments[resources.DriverControllerName]
-	return d != nil && hasSidecar(&d.Spec.Template.Spec) && d.Status.ObservedGeneration >= d.Generation &&
-		d.Status.AvailableReplicas > 0 && d.Status.UpdatedReplicas == d.Status.Replicas && d.Status.UnavailableReplicas == 0
+	return d != nil && hasSidecar(&d.Spec.Template.Spec) && step.RolledOut(d)
 }
 
 // Judge judges the VolumeSnapshotClass of the accepted spec, and then the operator's that the spec has no more. None

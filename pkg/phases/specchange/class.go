@@ -156,6 +156,7 @@ func volumeFields() []Field {
 			"volumes are tried from now on, or not any more; what is left of a try goes"},
 		{"volumes.highAvailability", ClassAtNextAssess, nil,
 			"the high-availability controller is started where it helps, or removed"},
+		{"volumes.affinityController", ClassAtNextAssess, nil, "the affinity controller is started where it helps, or removed"},
 		{"volumes.driver.mode", ClassAtNextAssess, classes,
 			"the CSI driver is started, or removed once no PersistentVolume needs it"},
 		{"volumes.driver.kubeletDirectory", ClassRolling, driver, "the CSI driver's pods on the nodes are restarted"},

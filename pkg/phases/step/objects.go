@@ -94,6 +94,13 @@ func (in *Input) ApplyClaim(ctx context.Context, data resources.ClaimData) error
 	return in.Writer.Apply(ctx, cm)
 }
 
+// RolledOut reports whether all pods of a Deployment are of its present template, and available.
+func RolledOut(d *appsv1.Deployment) bool {
+	st := &d.Status
+	return st.ObservedGeneration >= d.Generation && st.AvailableReplicas > 0 && st.UpdatedReplicas == st.Replicas &&
+		st.UnavailableReplicas == 0
+}
+
 // ForeignNote says, as the end of a message, which fields of a live object a mutating policy has set; "" if none.
 func ForeignNote[T client.Object](kind string, live, want T) string {
 	if !present(live) {

@@ -53,6 +53,8 @@ const (
 	ComponentCanary = "canary"
 	// ComponentHighAvailability is the high-availability controller's part on each node.
 	ComponentHighAvailability = "high-availability"
+	// ComponentAffinity is the affinity controller.
+	ComponentAffinity = "affinity"
 	// ComponentDrainGuard is a pod that keeps a node from being drained, and the PodDisruptionBudget of all of them.
 	ComponentDrainGuard = "drain-guard"
 )

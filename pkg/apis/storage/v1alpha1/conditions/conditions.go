@@ -38,6 +38,9 @@ const (
 	// Nothing else depends on it.
 	HighAvailabilityReady = "HighAvailabilityReady"
 
+	// AffinityReady is True while the affinity controller runs, or has nothing to do. Nothing else depends on it.
+	AffinityReady = "AffinityReady"
+
 	// DrainGuardReady is True while each node that is to be guarded has its drain guard, or none is wanted. Nothing else
 	// depends on it.
 	DrainGuardReady = "DrainGuardReady"
@@ -59,7 +62,7 @@ func Types() []string {
 	return []string{
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
-		StorageClassesReady, SnapshotsReady, MonitoringReady, HighAvailabilityReady, DrainGuardReady,
+		StorageClassesReady, SnapshotsReady, MonitoringReady, HighAvailabilityReady, DrainGuardReady, AffinityReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}

@@ -66,6 +66,12 @@ type VolumesSpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	ShutdownGuard ShutdownGuardMode `json:"shutdownGuard,omitempty"`
+	// affinityController is Auto: where a StorageClass lets pods use volumes only where their copies are, the operator runs LINSTOR's
+	// affinity controller, which follows copies that move by replacing PersistentVolumes; or None: after such a move, pods
+	// wait for the nodes where the copies were. Its right to delete PersistentVolumes is large. Default: None. Example: Auto.
+	// +optional
+	// +kubebuilder:default=None
+	AffinityController AffinityMode `json:"affinityController,omitempty"`
 }
 
 // HighAvailabilityMode says whether the operator runs LINSTOR's high-availability controller.
@@ -78,6 +84,18 @@ const (
 	HighAvailabilityAuto HighAvailabilityMode = "Auto"
 	// HighAvailabilityNone: never.
 	HighAvailabilityNone HighAvailabilityMode = "None"
+)
+
+// AffinityMode says whether the operator runs LINSTOR's affinity controller.
+// +kubebuilder:validation:Enum=Auto;None
+type AffinityMode string
+
+// Modes of the affinity controller.
+const (
+	// AffinityAuto: where PersistentVolumes are bound to nodes.
+	AffinityAuto AffinityMode = "Auto"
+	// AffinityNone: never.
+	AffinityNone AffinityMode = "None"
 )
 
 // VolumeDriverSpec says who runs LINSTOR's CSI driver, linstor.csi.linbit.com.
