@@ -137,7 +137,7 @@ func TestGoTypes(t *testing.T) {
 		Volumes: volumespec.VolumesSpec{Canary: volumespec.CanaryAuto, DrainGuard: volumespec.DrainGuardAuto,
 			HighAvailability: volumespec.HighAvailabilityAuto, ShutdownGuard: volumespec.ShutdownGuardAuto,
 			AffinityController: volumespec.AffinityNone,
-			Driver:           volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
+			Driver:             volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged},
 			Snapshots: volumespec.VolumeSnapshotsSpec{Mode: volumespec.SnapshotsAuto, Default: ptr.To(true),
 				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},
 		Monitoring: monitoringspec.MonitoringSpec{Mode: monitoringspec.MonitoringAuto,

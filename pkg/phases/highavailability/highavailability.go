@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -52,7 +53,7 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	case reason != "" && len(Left(&s.Facts)) > 0:
 		return cluster.Missing.Because(ReasonRemoving, "the high-availability controller is being removed: "+why)
 	case reason != "":
-		return cluster.Satisfied.Because(reason, why)
+		return cluster.Satisfied.Because(reason, why+taintsLeft(s))
 	case live == nil:
 		return cluster.Missing.Because(ReasonStarting, "the high-availability controller is not there yet")
 	case !cluster.Ours(s.Cluster.Name, live):
@@ -68,6 +69,27 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	}
 	return cluster.Satisfied.Because(conditions.ReasonAsExpected,
 		"the high-availability controller runs on all members")
+}
+
+// taints are those that the controller puts on nodes, and takes away only as long as it runs
+// (piraeus-ha-controller 1.3, pkg/metadata).
+var taints = []string{"drbd.linbit.com/lost-quorum", "drbd.linbit.com/force-io-error"}
+
+// taintsLeft says which nodes still have its taints although it does not run: no new pods come there, and the operator
+// has no right to take them away. It is "" or the end of a message.
+func taintsLeft(s *cluster.Snapshot) string {
+	var nodes []string
+	for _, n := range s.Kube.Nodes {
+		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(taints, t.Key) }) {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	if len(nodes) == 0 {
+		return ""
+	}
+	slices.Sort(nodes)
+	return fmt.Sprintf("; its taints are still on %s: unless another one runs, remove them with \"kubectl taint node NODE "+
+		"%s- %s-\"", text.QuoteList(nodes), taints[0], taints[1])
 }
 
 // unneeded says why the high-availability controller is not to run; the reason is "" if it is. Nodes that are down are

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -109,6 +110,10 @@ func TestHighAvailability(t *testing.T) {
 			run(w, 3)
 			w.Kube.DaemonSets[built.Name].Labels = nil
 		}, state: cluster.Satisfied, reason: highavailability.ReasonNotWanted},
+		"None, and taints are left": {nodes: 3, spec: none, live: func(w *clustertest.World) {
+			w.KubeNode("n02").Spec.Taints = []corev1.Taint{{Key: "drbd.linbit.com/lost-quorum",
+				Effect: corev1.TaintEffectNoSchedule}, {Key: "example.com/other"}}
+		}, state: cluster.Satisfied, reason: highavailability.ReasonNotWanted, says: "still on n02: unless"},
 		"two nodes": {nodes: 2, state: cluster.Satisfied, reason: notNeeded, says: "2 nodes are members"},
 		"two nodes are left": {nodes: 2, live: there, state: cluster.Missing, reason: highavailability.ReasonRemoving,
 			says: "2 nodes", calls: []string{remove}},
