@@ -6,7 +6,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -27,10 +26,7 @@ func TestAffinityController(t *testing.T) {
   volumes: {canary: None, storageClasses: [{name: local, remoteAccess: ReplicasOnly}]}` + harness.ThinPool))
 	says := func(reason string, there bool) {
 		t.Helper()
-		e.WaitStatus("AffinityReady is "+reason, func(s *v1alpha1.StorageClusterStatus) bool {
-			c := meta.FindStatusCondition(s.Conditions, conditions.AffinityReady)
-			return s.Phase == v1alpha1.PhaseReady && c != nil && c.Reason == reason
-		})
+		e.says(conditions.AffinityReady, reason)
 		var d appsv1.Deployment
 		err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: built.Name}, &d)
 		if there && (err != nil || d.Status.AvailableReplicas != 1) || !there && !apierrors.IsNotFound(err) {

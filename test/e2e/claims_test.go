@@ -29,7 +29,7 @@ func withDriver(t *testing.T, nodes int) claimEnv {
 	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(nodes)))}
 	e.Run()
 	e.Apply(harness.Manifest(driven))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", fmt.Sprintf("%d of %d nodes", nodes, nodes))
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", fmt.Sprintf("%d of %d nodes", nodes, nodes))
 	return e
 }
 

@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -21,9 +19,9 @@ func TestANewNodeTakesNoVolumesAtFirst(t *testing.T) {
 	e.Timing.DriverLearns = 3 * time.Second
 	e.Run()
 	e.Apply(harness.Manifest(driven))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "2 of 2 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
 	e.AddNode(nodeSpec(3, nil))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "3 of 3 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "3 of 3 nodes")
 	e.Eventually("n3 is open", func() error {
 		n, err := e.LinstorNode("n3")
 		if err != nil {

@@ -8,7 +8,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -24,10 +23,7 @@ import (
 // Ready, and for the pods that go with it.
 func availabilitySays(e *env, reason, says string, pods int) {
 	e.T.Helper()
-	e.WaitStatus("HighAvailabilityReady is "+reason, func(s *v1alpha1.StorageClusterStatus) bool {
-		c := meta.FindStatusCondition(s.Conditions, conditions.HighAvailabilityReady)
-		return s.Phase == v1alpha1.PhaseReady && c != nil && c.Reason == reason && strings.Contains(c.Message, says)
-	})
+	e.says(conditions.HighAvailabilityReady, reason, says)
 	e.Eventually(fmt.Sprintf("%d pods of the high-availability controller", pods), func() error {
 		var list corev1.PodList
 		if err := e.Client().List(e.Ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace),

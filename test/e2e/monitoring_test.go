@@ -75,28 +75,20 @@ func monitorsNow(e *env) []unstructured.Unstructured {
 	return out
 }
 
-func monitoringSays(e *env, reason string) {
-	e.T.Helper()
-	e.WaitStatus("MonitoringReady is "+reason, func(s *v1alpha1.StorageClusterStatus) bool {
-		c := meta.FindStatusCondition(s.Conditions, conditions.MonitoringReady)
-		return s.Phase == v1alpha1.PhaseReady && c != nil && c.Reason == reason
-	})
-}
-
 // TestMonitoring: without Prometheus Operator nothing is made for it; once its definitions are there, which somebody
 // installs while the operator runs, its objects follow the spec; what somebody else made is left alone.
 func TestMonitoring(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	monitoringSays(e, monitoring.ReasonNotServed)
+	e.says(conditions.MonitoringReady, monitoring.ReasonNotServed)
 	monitorsAre(e)
 
 	e.Apply(monitorDefinitions())
 	all := []string{"ServiceMonitor/storagecluster-operator", "ServiceMonitor/linstor-controller",
 		"PodMonitor/linstor-satellite", "PrometheusRule/storagecluster"}
 	monitorsAre(e, all...)
-	monitoringSays(e, conditions.ReasonAsExpected)
+	e.says(conditions.MonitoringReady, conditions.ReasonAsExpected)
 
 	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.Monitoring.Labels = map[string]monitoringspec.LabelValue{"release": "prometheus"}
@@ -109,7 +101,7 @@ func TestMonitoring(t *testing.T) {
 		}
 		return nil
 	})
-	monitoringSays(e, conditions.ReasonAsExpected)
+	e.says(conditions.MonitoringReady, conditions.ReasonAsExpected)
 
 	for _, o := range monitorsNow(e) {
 		if err := e.Client().Delete(e.Ctx, &o); err != nil {
@@ -123,7 +115,7 @@ func TestMonitoring(t *testing.T) {
 	}
 	off(monitoringspec.MonitoringNone)
 	monitorsAre(e)
-	monitoringSays(e, monitoring.ReasonNotWanted)
+	e.says(conditions.MonitoringReady, monitoring.ReasonNotWanted)
 
 	foreign := &unstructured.Unstructured{}
 	foreign.SetGroupVersionKind(monitors.Kind("PrometheusRule"))
@@ -131,7 +123,7 @@ func TestMonitoring(t *testing.T) {
 	foreign.SetName(monitors.RulesName)
 	create(e, foreign)
 	off(monitoringspec.MonitoringAuto)
-	monitoringSays(e, monitoring.ReasonForeign)
+	e.says(conditions.MonitoringReady, monitoring.ReasonForeign)
 	monitorsAre(e, all...)
 
 	e.Remove()
@@ -149,7 +141,7 @@ func TestMonitoringWithoutDefinitions(t *testing.T) {
 	e.Apply(monitorDefinitions())
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	monitoringSays(e, conditions.ReasonAsExpected)
+	e.says(conditions.MonitoringReady, conditions.ReasonAsExpected)
 
 	var definitions []*unstructured.Unstructured
 	for _, plural := range []string{"servicemonitors", "podmonitors", "prometheusrules"} {
@@ -162,12 +154,12 @@ func TestMonitoringWithoutDefinitions(t *testing.T) {
 		}
 		definitions = append(definitions, u)
 	}
-	monitoringSays(e, monitoring.ReasonNotServed)
+	e.says(conditions.MonitoringReady, monitoring.ReasonNotServed)
 	for _, u := range definitions {
 		gone(e, u) // it is served no more before it is gone, and would take what is applied then along
 	}
 	e.Apply(monitorDefinitions())
-	monitoringSays(e, conditions.ReasonAsExpected)
+	e.says(conditions.MonitoringReady, conditions.ReasonAsExpected)
 	monitorsAre(e, "ServiceMonitor/storagecluster-operator", "ServiceMonitor/linstor-controller",
 		"PodMonitor/linstor-satellite", "PrometheusRule/storagecluster")
 }

@@ -3,11 +3,13 @@ package e2e
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -170,4 +172,16 @@ func TestNothingIsWrittenAtRest(t *testing.T) {
 			t.Errorf("%s %s at rest, want bulk lists only", r.Method, r.Path)
 		}
 	}
+}
+
+// says waits for a condition with "Reason" or "Status/Reason", and words in its message, in the phase Ready.
+func (e *env) says(kind, want string, words ...string) *v1alpha1.StorageCluster {
+	e.T.Helper()
+	return e.WaitStatus(kind+" is "+want, func(s *v1alpha1.StorageClusterStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, kind)
+		if s.Phase != v1alpha1.PhaseReady || c == nil || c.Reason != want && string(c.Status)+"/"+c.Reason != want {
+			return false
+		}
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(c.Message, w) })
+	})
 }

@@ -44,7 +44,7 @@ func TestSamplesOfVolumes(t *testing.T) {
 	e.Run()
 	e.Apply(sampleText(t, "storagecluster.yaml"))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	snapshotsSay(e.env, conditions.ReasonAsExpected)
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected)
 
 	e.Apply(sampleText(t, "volumes", "application.yaml"))
 	first := e.applicationOn("")

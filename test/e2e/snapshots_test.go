@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,23 +31,6 @@ func installSnapshots(e *env) {
 	if err := simcluster.InstallSnapshotAPI(e.Ctx, e.Sim); err != nil {
 		e.T.Fatal(err)
 	}
-}
-
-// snapshotsSay waits for the condition SnapshotsReady with a reason, and words in its message, in the phase Ready.
-func snapshotsSay(e *env, reason string, words ...string) {
-	e.T.Helper()
-	e.WaitStatus("SnapshotsReady is "+reason, func(s *v1alpha1.StorageClusterStatus) bool {
-		c := meta.FindStatusCondition(s.Conditions, conditions.SnapshotsReady)
-		if s.Phase != v1alpha1.PhaseReady || c.Reason != reason {
-			return false
-		}
-		for _, w := range words {
-			if !strings.Contains(c.Message, w) {
-				return false
-			}
-		}
-		return true
-	})
 }
 
 // snapshotsMeasured waits until the metric of the condition SnapshotsReady has a value.
@@ -174,14 +156,14 @@ func (e claimEnv) writes(pod, claim, text string) {
 // runs, a snapshot is taken and restored, and the driver stays until it is gone.
 func TestSnapshot(t *testing.T) {
 	e := withDriver(t, 3)
-	snapshotsSay(e.env, snapshotclass.ReasonNoAPI, "install the CustomResourceDefinitions and the snapshot controller")
+	e.says(conditions.SnapshotsReady, snapshotclass.ReasonNoAPI, "install the CustomResourceDefinitions and the snapshot controller")
 	snapshotter(e.env, false)
 	snapshotsMeasured(e.env, 0)
 	installSnapshots(e.env)
 	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
 		t.Fatal(err)
 	}
-	snapshotsSay(e.env, conditions.ReasonAsExpected, "VolumeSnapshotClass linstor-snapshots is there")
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "VolumeSnapshotClass linstor-snapshots is there")
 	snapshotsMeasured(e.env, 1)
 	snapshotClassWith(e.env, volumespec.DefaultSnapshotClass, "true", snapshotv1.VolumeSnapshotContentDelete)
 
@@ -207,7 +189,7 @@ func TestSnapshot(t *testing.T) {
 
 	content := ptr.Deref(s.Status.BoundVolumeSnapshotContentName, "none")
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsNone }))
-	snapshotsSay(e.env, "NotWanted", "mode is None", "VolumeSnapshotClass linstor-snapshots stays",
+	e.says(conditions.SnapshotsReady, "NotWanted", "mode is None", "VolumeSnapshotClass linstor-snapshots stays",
 		"csi-snapshotter stays for the snapshots that there are: "+content)
 	snapshotter(e.env, true)
 	for _, claim := range []*corev1.PersistentVolumeClaim{c, again} {
@@ -216,12 +198,12 @@ func TestSnapshot(t *testing.T) {
 	gone(e.env, pv)
 	gone(e.env, copied)
 	e.Update(setDriver(volumespec.DriverNone))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "because 1 VolumeSnapshotContent is of it ("+content+")")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "because 1 VolumeSnapshotContent is of it ("+content+")")
 	remove(e.env, s)
 	gone(e.env, &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: content}})
 	e.nothingLeft(pv.Spec.CSI.VolumeHandle, "replicated")
 	e.nothingLeft(copied.Spec.CSI.VolumeHandle, "replicated")
-	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
+	e.says(conditions.VolumeDriverReady, "True/"+volumedriver.ReasonNotWanted, "mode is None")
 	if got := e.driverObjects(); len(got) > 0 {
 		t.Errorf("left of a driver that nobody needs: %v", got)
 	}
@@ -244,12 +226,12 @@ func TestSnapshotClass(t *testing.T) {
 	create(e, theirs)
 	e.Run()
 	e.Apply(harness.Manifest("  volumes: {driver: {mode: Managed}, snapshots: {className: nightly}}" + harness.ThinPool))
-	snapshotsSay(e, snapshotclass.ReasonForeign, "set spec.volumes.snapshots.className to another name")
+	e.says(conditions.SnapshotsReady, snapshotclass.ReasonForeign, "set spec.volumes.snapshots.className to another name")
 	snapshotsMeasured(e, 0)
 	snapshotClassWith(e, "nightly", "true", snapshotv1.VolumeSnapshotContentRetain)
 
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.ClassName = "hourly" }))
-	snapshotsSay(e, conditions.ReasonAsExpected, "VolumeSnapshotClass nightly is the driver's default already")
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "VolumeSnapshotClass nightly is the driver's default already")
 	snapshotClassWith(e, "hourly", "", snapshotv1.VolumeSnapshotContentDelete)
 	remove(e, theirs)
 	snapshotClassWith(e, "hourly", "true", snapshotv1.VolumeSnapshotContentDelete)
@@ -261,18 +243,18 @@ func TestSnapshotClass(t *testing.T) {
 	snapshotClassWith(e, "hourly", "", snapshotv1.VolumeSnapshotContentRetain)
 
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsNone }))
-	snapshotsSay(e, "NotWanted", "mode is None")
+	e.says(conditions.SnapshotsReady, "NotWanted", "mode is None")
 	noSnapshotClass(e, "hourly")
 	snapshotter(e, false)
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.Mode = volumespec.SnapshotsAuto }))
-	snapshotsSay(e, conditions.ReasonAsExpected)
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected)
 	snapshotter(e, true)
 	for _, name := range simcluster.SnapshotDefinitions() {
 		remove(e, &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: name}})
 	}
-	snapshotsSay(e, snapshotclass.ReasonNoAPI)
+	e.says(conditions.SnapshotsReady, snapshotclass.ReasonNoAPI)
 	snapshotter(e, false)
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "2 of 2 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
 }
 
 // TestADeletionWaitsForSnapshots: the driver alone can take leave of a VolumeSnapshotContent, also of one whose volume
@@ -282,7 +264,7 @@ func TestADeletionWaitsForSnapshots(t *testing.T) {
 	installSnapshots(e)
 	e.Run()
 	e.Apply(harness.Manifest(driven))
-	snapshotsSay(e, conditions.ReasonAsExpected)
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected)
 	content := &snapshotv1.VolumeSnapshotContent{ObjectMeta: metav1.ObjectMeta{Name: "kept"},
 		Spec: snapshotv1.VolumeSnapshotContentSpec{Driver: resources.DriverName,
 			DeletionPolicy:    snapshotv1.VolumeSnapshotContentRetain,

@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -21,23 +20,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
-
-// classesSay waits for the condition StorageClassesReady with a reason, and words in its message, in the phase Ready.
-func (e *env) classesSay(reason string, words ...string) *v1alpha1.StorageCluster {
-	e.T.Helper()
-	return e.WaitStatus("StorageClassesReady is "+reason, func(s *v1alpha1.StorageClusterStatus) bool {
-		c := meta.FindStatusCondition(s.Conditions, conditions.StorageClassesReady)
-		if s.Phase != v1alpha1.PhaseReady || c.Reason != reason {
-			return false
-		}
-		for _, w := range words {
-			if !strings.Contains(c.Message, w) {
-				return false
-			}
-		}
-		return true
-	})
-}
 
 func liveClass(e *env, name string) (*storagev1.StorageClass, error) {
 	c := &storagev1.StorageClass{}
@@ -94,7 +76,7 @@ func TestStorageClasses(t *testing.T) {
     - {name: wide, storagePools: [ssd], replicas: 5}
     - {name: old}
 ` + harness.ThinPool))
-	st := e.classesSay(storageclass.ReasonUnsatisfiable, "old: a StorageClass of the name is there",
+	st := e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable, "old: a StorageClass of the name is there",
 		"wide: 5 replicas need as many nodes, and 3 nodes can take one (n1, n2, n3)", "old is the default already").Status
 	if !strings.HasPrefix(st.Attention, "StorageClass wide: ") {
 		t.Errorf("ATTENTION is %q", st.Attention)
@@ -116,7 +98,7 @@ func TestStorageClasses(t *testing.T) {
 	noClass(e, "wide")
 	noClass(e, "old")
 	e.classWith("fast", "the default", isDefault("true"))
-	e.classesSay(conditions.ReasonAsExpected, "1 StorageClass is there")
+	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected, "1 StorageClass is there")
 
 	live, err := liveClass(e, "fast")
 	if err != nil {
@@ -131,7 +113,7 @@ func TestStorageClasses(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.classWith("fast", "back", isDefault("true"))
-	e.classesSay(conditions.ReasonAsExpected)
+	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected)
 }
 
 // TestAClassThatVolumesAreOf stays when its entry goes, and does not come back as another one.
@@ -141,11 +123,11 @@ func TestAClassThatVolumesAreOf(t *testing.T) {
 	e.Apply(harness.Manifest(`
   volumes: {driver: {mode: Managed}, canary: None, storageClasses: [{name: fast, replicas: 2}]}
 ` + harness.ThinPool))
-	e.classesSay(conditions.ReasonAsExpected)
+	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected)
 	volume := volumeOf("pv-1", "fast")
 	create(e, volume)
 	e.Update(setClasses())
-	e.classesSay("NotWanted",
+	e.says(conditions.StorageClassesReady, "NotWanted",
 		"StorageClass fast stays although the spec has it no more, because 1 PersistentVolume is of it")
 	uid := func() string {
 		c, err := liveClass(e, "fast")
@@ -161,13 +143,13 @@ func TestAClassThatVolumesAreOf(t *testing.T) {
 		t.Errorf("the hold says %q", h.Message)
 	}
 	e.Update(setClasses())
-	e.classesSay("NotWanted")
+	e.says(conditions.StorageClassesReady, "NotWanted")
 	if uid() != before {
 		t.Error("the StorageClass was made anew under its volume")
 	}
 	remove(e, volume)
 	noClass(e, "fast")
-	e.classesSay("NotWanted", "is empty")
+	e.says(conditions.StorageClassesReady, "NotWanted", "is empty")
 }
 
 // TestAChangedResourceGroup: a property that somebody changed in LINSTOR stops the driver from making volumes. The
@@ -185,14 +167,14 @@ func TestAChangedResourceGroup(t *testing.T) {
       volumeBindingMode: Immediate
       parameters: {property.linstor.csi.linbit.com/DrbdOptions/Resource/on-no-quorum: suspend-io}
 ` + harness.ThinPool))
-	e.classesSay(conditions.ReasonAsExpected)
+	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected)
 	e.bound(e.claim("before", "fast", "64Mi"))
 	set := func(value string) {
 		e.LinstorWrite(http.MethodPut, "/v1/resource-groups/fast",
 			fmt.Sprintf(`{"override_props":{"DrbdOptions/Resource/on-no-quorum":%q}}`, value))
 	}
 	set("io-error")
-	st := e.classesSay(storageclass.ReasonGroupDiffers, `is "io-error", and the class says "suspend-io"`,
+	st := e.says(conditions.StorageClassesReady, storageclass.ReasonGroupDiffers, `is "io-error", and the class says "suspend-io"`,
 		"linstor resource-group set-property fast DrbdOptions/Resource/on-no-quorum suspend-io").Status
 	if !strings.HasPrefix(st.Attention, "StorageClass fast: ") {
 		t.Errorf("ATTENTION is %q", st.Attention)
@@ -205,6 +187,6 @@ func TestAChangedResourceGroup(t *testing.T) {
 		return nil
 	})
 	set("suspend-io")
-	e.classesSay(conditions.ReasonAsExpected)
+	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected)
 	e.bound(waits)
 }

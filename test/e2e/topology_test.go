@@ -8,7 +8,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
@@ -60,8 +59,8 @@ func TestZones(t *testing.T) {
     storageClasses:
     - {name: zones, storagePools: [ssd], parameters: {replicasOnDifferent: topology.kubernetes.io/zone}}
 ` + harness.ThinPool))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "3 of 3 nodes")
-	e.classesSay(conditions.ReasonAsExpected)
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "3 of 3 nodes")
+	e.says(conditions.StorageClassesReady, conditions.ReasonAsExpected)
 	for node, zone := range map[string]string{"n1": "a", "n2": "a", "n3": "b"} {
 		e.knownIn(node, zone)
 	}
@@ -89,5 +88,5 @@ func TestZones(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.knownIn("n3", "a")
-	e.classesSay(storageclass.ReasonUnsatisfiable, `the 3 nodes that can take one have "a" (3)`)
+	e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable, `the 3 nodes that can take one have "a" (3)`)
 }

@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -27,16 +26,6 @@ const driven = "  volumes: {driver: {mode: Managed}}" + harness.ThinPool
 func (e *env) driverObjects() []string {
 	e.T.Helper()
 	return slices.DeleteFunc(e.Owned(), func(o string) bool { return !strings.Contains(o, "csi") })
-}
-
-// driverSays waits for the condition VolumeDriverReady with a reason, and words in its message, in the phase Ready.
-func (e *env) driverSays(status metav1.ConditionStatus, reason, words string) {
-	e.T.Helper()
-	e.WaitStatus("VolumeDriverReady is "+reason, func(s *v1alpha1.StorageClusterStatus) bool {
-		c := meta.FindStatusCondition(s.Conditions, conditions.VolumeDriverReady)
-		return s.Phase == v1alpha1.PhaseReady && c.Status == status && c.Reason == reason &&
-			strings.Contains(c.Message, words)
-	})
 }
 
 func setDriver(mode volumespec.VolumeDriverMode) func(*v1alpha1.StorageCluster) {
@@ -66,24 +55,24 @@ func TestVolumeDriver(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
+	e.says(conditions.VolumeDriverReady, "True/"+volumedriver.ReasonNotWanted, "mode is None")
 	if got := e.driverObjects(); len(got) > 0 {
 		t.Errorf("objects of a driver that nobody wants: %v", got)
 	}
 	e.Update(setDriver(volumespec.DriverManaged))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "3 of 3 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "3 of 3 nodes")
 	if got := e.kubeletsWithDriver(); len(got) != 3 {
 		t.Errorf("kubelets with the driver: %v", got)
 	}
 	volume := volumeOf("pv-1", "")
 	create(e, volume)
 	e.Update(setDriver(volumespec.DriverNone))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "1 PersistentVolume is of it (pv-1)")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "1 PersistentVolume is of it (pv-1)")
 	if got := e.driverObjects(); len(got) != 3 {
 		t.Errorf("left of a driver that a volume needs: %v", got)
 	}
 	remove(e, volume)
-	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
+	e.says(conditions.VolumeDriverReady, "True/"+volumedriver.ReasonNotWanted, "mode is None")
 	if got := e.driverObjects(); len(got) > 0 {
 		t.Errorf("left of a driver that nobody needs: %v", got)
 	}
@@ -98,7 +87,7 @@ func TestVolumeDriverFromTheBeginning(t *testing.T) {
 	e := start(t, harness.Nodes(2))
 	e.Run()
 	e.Apply(harness.Manifest(driven))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "2 of 2 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
 	if err := e.Client().Delete(e.Ctx, &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{
 		Name: resources.DriverName}}); err != nil {
 		t.Fatal(err)
@@ -107,7 +96,7 @@ func TestVolumeDriverFromTheBeginning(t *testing.T) {
 		return e.Client().Get(e.Ctx, client.ObjectKey{Name: resources.DriverName}, &storagev1.CSIDriver{})
 	})
 	e.AddNode(nodeSpec(3, nil))
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "3 of 3 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "3 of 3 nodes")
 	e.Remove()
 	e.WaitGone()
 	if got := e.driverObjects(); len(got) > 0 {
@@ -129,7 +118,7 @@ func holdVolumeDriverFailed(t *testing.T) {
 		e.Sim.Faults().SetCrash(resources.DriverRegistrarContainer, n, "")
 	}
 	e.ended(h, fsm.Cleared)
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "3 of 3 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "3 of 3 nodes")
 }
 
 // holdForeignDriverFound: another installation's driver is left alone until it is handed over.
@@ -148,7 +137,7 @@ func holdForeignDriverFound(t *testing.T) {
 	}
 	e.retriedInVain(h)
 	e.Update(setDriver(volumespec.DriverNone))
-	e.driverSays(metav1.ConditionTrue, volumedriver.ReasonNotWanted, "mode is None")
+	e.says(conditions.VolumeDriverReady, "True/"+volumedriver.ReasonNotWanted, "mode is None")
 	e.Update(setDriver(volumespec.DriverManaged))
 	h = e.held(v1alpha1.HoldForeignDriverFound, "managed by Helm")
 	patch := client.RawPatch("application/merge-patch+json",
@@ -157,7 +146,7 @@ func holdForeignDriverFound(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.ended(h, fsm.Cleared)
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "2 of 2 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
 }
 
 // TestVolumeDriverWhereNoKubeletLooks: the driver's pods run, and no kubelet has it, until the directory is the
@@ -178,7 +167,7 @@ func TestVolumeDriverWhereNoKubeletLooks(t *testing.T) {
 			strings.Contains(s.Nodes.Problems[i].Message, "spec.volumes.driver.kubeletDirectory")
 	})
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Volumes.Driver.KubeletDirectory = "/data/kubelet" })
-	e.driverSays(metav1.ConditionTrue, "DriverRunning", "2 of 2 nodes")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
 }
 
 // driverReplicas are how many pods the driver's controller is to have.
