@@ -145,9 +145,9 @@ func databaseContainer(p Params, name, program string) corev1.Container {
 			{Name: "K8S_AWAIT_ELECTION_NAME", Value: ControllerName},
 			{Name: "K8S_AWAIT_ELECTION_LOCK_NAME", Value: ControllerLease},
 			{Name: "K8S_AWAIT_ELECTION_LOCK_NAMESPACE", Value: v1alpha1.WorkloadNamespace},
-			envFromField("K8S_AWAIT_ELECTION_IDENTITY", "metadata.name"),
+			EnvFromField("K8S_AWAIT_ELECTION_IDENTITY", "metadata.name"),
 		},
-		SecurityContext: restricted(),
+		SecurityContext: Restricted(),
 		VolumeMounts: []corev1.VolumeMount{
 			mountReadOnly("linstor-config", "/etc/linstor"),
 			mount("log", "/var/log/linstor-controller"),
@@ -163,7 +163,7 @@ func databaseContainer(p Params, name, program string) corev1.Container {
 // healthProbe gets LINSTOR's /health every period seconds, and gives up after that many failures.
 func healthProbe(period, failures int32) *corev1.Probe {
 	get := &corev1.HTTPGetAction{Path: "/health", Port: intstr.FromString("api")}
-	return probe(corev1.ProbeHandler{HTTPGet: get}, period, failures)
+	return Probe(corev1.ProbeHandler{HTTPGet: get}, period, failures)
 }
 
 // ControllerService is where LINSTOR's API is reached in the cluster.

@@ -114,7 +114,7 @@ func loaderContainer(p Params, q platform.Profile, l catalogue.Loader) (corev1.C
 		SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t", Level: "s0"},
 	}
 	if q.PrivilegedLoader {
-		security = privileged()
+		security = Privileged()
 	}
 	return corev1.Container{
 		Name:            ModuleLoaderContainer,
@@ -138,6 +138,6 @@ func loadedContainer(p Params, l catalogue.Loader) corev1.Container {
 			corev1.ResourceCPU:    resource.MustParse("1m"),
 			corev1.ResourceMemory: resource.MustParse("8Mi"),
 		}},
-		SecurityContext: restricted(),
+		SecurityContext: Restricted(),
 	}
 }

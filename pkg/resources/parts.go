@@ -60,22 +60,8 @@ func StampTemplate(ds *appsv1.DaemonSet) {
 	stamp(ds, ds.Spec)
 }
 
-// Restricted is for a container without any privilege.
-func Restricted() *corev1.SecurityContext { return restricted() }
-
-// Privileged is for a container with all privileges, whose own files are read-only.
-func Privileged() *corev1.SecurityContext { return privileged() }
-
 // Image is the full name of an image of the catalogue.
 func (p Params) Image(name string) string { return p.image(name) }
-
-// EnvFromField is a variable with a field of the pod.
-func EnvFromField(name, path string) corev1.EnvVar { return envFromField(name, path) }
-
-// Probe runs every period seconds and gives up after that many failures.
-func Probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
-	return probe(handler, period, failures)
-}
 
 const (
 	// ToolsServiceAccount is that of such pods as ToolsPod is for. It has no token in them, and no rights but the one to
@@ -100,7 +86,7 @@ func ToolsPod(p Params, container string) corev1.PodSpec {
 	}
 	pod.Containers = []corev1.Container{{
 		Name: container, Image: p.image(p.Release.Satellite), ImagePullPolicy: corev1.PullIfNotPresent,
-		SecurityContext: restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		SecurityContext: Restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}}
 	return pod
 }

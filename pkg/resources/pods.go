@@ -15,11 +15,13 @@ import (
 // controller and satellites stay open.
 const javaOptions = "-Djdk.tls.acknowledgeCloseNotify=true"
 
-func privileged() *corev1.SecurityContext {
+// Privileged is for a container with all privileges, whose own files are read-only.
+func Privileged() *corev1.SecurityContext {
 	return &corev1.SecurityContext{Privileged: ptr.To(true), ReadOnlyRootFilesystem: ptr.To(true)}
 }
 
-func restricted() *corev1.SecurityContext {
+// Restricted is for a container without any privilege.
+func Restricted() *corev1.SecurityContext {
 	return &corev1.SecurityContext{
 		AllowPrivilegeEscalation: ptr.To(false),
 		ReadOnlyRootFilesystem:   ptr.To(true),
@@ -86,7 +88,8 @@ func mountReadOnly(volume, path string) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: volume, MountPath: path, ReadOnly: true}
 }
 
-func envFromField(name, path string) corev1.EnvVar {
+// EnvFromField is a variable with a field of the pod.
+func EnvFromField(name, path string) corev1.EnvVar {
 	from := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	return corev1.EnvVar{Name: name, ValueFrom: from}
 }
@@ -99,9 +102,9 @@ func requirements(of *v1alpha1.Resources) corev1.ResourceRequirements {
 	}
 }
 
-// probe runs every period seconds and gives up after that many failures. All of its numbers are set: one that is left
+// Probe runs every period seconds and gives up after that many failures. All of its numbers are set: one that is left
 // at zero could not be told from the default that the API server puts in its place.
-func probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
+func Probe(handler corev1.ProbeHandler, period, failures int32) *corev1.Probe {
 	return &corev1.Probe{
 		ProbeHandler: handler, PeriodSeconds: period, TimeoutSeconds: 5, SuccessThreshold: 1, FailureThreshold: failures,
 	}

@@ -86,7 +86,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 17 {
+	if len(out) != 19 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out

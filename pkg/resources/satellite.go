@@ -134,7 +134,7 @@ func waitForModule(p Params) corev1.Container {
 		Name:                     WaitForModuleContainer,
 		Image:                    p.image(p.Release.Satellite),
 		Command:                  []string{"/bin/sh", "-c", waitScript},
-		SecurityContext:          restricted(),
+		SecurityContext:          Restricted(),
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 }
@@ -144,7 +144,7 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 	env := []corev1.EnvVar{
 		{Name: "JAVA_OPTS", Value: javaOptions},
 		// drbdadm finds the node's own section of a resource file by the host name, so LINSTOR's image sets it.
-		envFromField("LB_FORCE_NODE_NAME", "spec.nodeName"),
+		EnvFromField("LB_FORCE_NODE_NAME", "spec.nodeName"),
 	}
 	volumes := []corev1.Volume{
 		configFile("config", satelliteConfigKey),
@@ -187,8 +187,8 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 		Args:            []string{"startSatellite"},
 		Env:             env,
 		Ports:           []corev1.ContainerPort{p.nodePort("linstor", SatellitePort)},
-		ReadinessProbe:  probe(corev1.ProbeHandler{TCPSocket: listens}, 5, 3),
-		SecurityContext: privileged(),
+		ReadinessProbe:  Probe(corev1.ProbeHandler{TCPSocket: listens}, 5, 3),
+		SecurityContext: Privileged(),
 		VolumeMounts:    mounts,
 		// A satellite that exits says why on its output.
 		TerminationMessagePath:   terminationLog,
@@ -226,7 +226,7 @@ func reactorContainer(p Params) corev1.Container {
 		Name:            ReactorContainer,
 		Image:           p.image(p.Release.Reactor),
 		Ports:           []corev1.ContainerPort{p.nodePort("prometheus", ReactorPort)},
-		SecurityContext: restricted(),
+		SecurityContext: Restricted(),
 		VolumeMounts:    []corev1.VolumeMount{mountReadOnly("reactor-config", "/etc/drbd-reactor.d")},
 	}
 }
@@ -281,7 +281,7 @@ func deviceInventory(p Params) corev1.Container {
 		Name:                   DeviceInventoryContainer,
 		Image:                  p.image(p.Release.Satellite),
 		Command:                []string{"/bin/sh", "-c", inventoryScript},
-		SecurityContext:        privileged(),
+		SecurityContext:        Privileged(),
 		VolumeMounts:           []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mountReadOnly("run-udev", "/run/udev")},
 		TerminationMessagePath: terminationLog,
 	}

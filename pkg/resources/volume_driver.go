@@ -73,7 +73,7 @@ func DriverController(p Params, running, snapshots bool) *appsv1.Deployment {
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}}
 	pod.Containers = []corev1.Container{
-		driverContainer(p, restricted()),
+		driverContainer(p, Restricted()),
 		sidecar(p, "csi-provisioner", images.Provisioner, append([]string{driverTimeout, "--worker-threads=10",
 			"--default-fstype=ext4", "--extra-create-metadata", "--enable-capacity", "--capacity-ownerref-level=2",
 		}, election...)...),
@@ -119,7 +119,7 @@ func LinstorEndpoint() corev1.EnvVar {
 }
 
 func healthz(port int32) *corev1.Probe {
-	p := probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+	p := Probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 		Path: "/healthz", Port: intstr.FromInt32(port), Scheme: corev1.URISchemeHTTP}}, 10, 5)
 	p.InitialDelaySeconds = 5
 	return p
@@ -132,9 +132,9 @@ func sidecar(p Params, name, image string, args ...string) corev1.Container {
 		Image: p.sidecarImage(image),
 		Args:  append([]string{"--csi-address=" + driverSocket}, args...),
 		Env: []corev1.EnvVar{
-			envFromField("NAMESPACE", "metadata.namespace"), envFromField("POD_NAME", "metadata.name"),
+			EnvFromField("NAMESPACE", "metadata.namespace"), EnvFromField("POD_NAME", "metadata.name"),
 		},
-		SecurityContext:          restricted(),
+		SecurityContext:          Restricted(),
 		VolumeMounts:             []corev1.VolumeMount{mount("socket", driverSocketDir)},
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
@@ -165,10 +165,10 @@ func (p Params) KubeletDirectory(q platform.Profile) string {
 func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 	kubelet := p.KubeletDirectory(q)
 	plugin := kubelet + "/plugins/" + DriverName
-	driver := driverContainer(p, privileged())
+	driver := driverContainer(p, Privileged())
 	driver.TerminationMessagePath = terminationLog
 	driver.Args = append(driver.Args, "--node=$(KUBE_NODE_NAME)")
-	driver.Env = append(driver.Env, envFromField("KUBE_NODE_NAME", "spec.nodeName"))
+	driver.Env = append(driver.Env, EnvFromField("KUBE_NODE_NAME", "spec.nodeName"))
 	pods := mount("kubelet", kubelet)
 	pods.MountPropagation = ptr.To(corev1.MountPropagationBidirectional)
 	driver.VolumeMounts = append(driver.VolumeMounts, pods, mount("dev", "/dev"), mountReadOnly("sys", "/sys"),
@@ -181,8 +181,8 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 		Name: "wait-for-satellite", Image: p.image(p.Release.Driver.Driver),
 		// The driver ends where LINSTOR does not know its node, as after a reboot that brings up all at once.
 		Command:         []string{"/linstor-wait-until", "satellite-online", "$(KUBE_NODE_NAME)"},
-		Env:             []corev1.EnvVar{LinstorEndpoint(), envFromField("KUBE_NODE_NAME", "spec.nodeName")},
-		SecurityContext: restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
+		Env:             []corev1.EnvVar{LinstorEndpoint(), EnvFromField("KUBE_NODE_NAME", "spec.nodeName")},
+		SecurityContext: Restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	pod := corev1.PodSpec{
 		ServiceAccountName: DriverNodeName,

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
