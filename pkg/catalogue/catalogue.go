@@ -51,11 +51,11 @@ type Release struct {
 	// HighAvailability is the image of the high-availability controller that goes with the release. One that a ConfigMap
 	// leaves out is that of the newest release that is compiled in.
 	HighAvailability string `json:"highAvailability,omitempty"`
-	// Affinity is the image of the affinity controller that goes with the release. One that a ConfigMap leaves out is that
-	// of the newest release that is compiled in.
+	// Affinity is the image of the affinity controller that goes with the release. One that a ConfigMap leaves out is
+	// that of the newest release that is compiled in.
 	Affinity string `json:"affinity,omitempty"`
-	// ShutdownGuard is the image of drbd-shutdown-guard. A release that a ConfigMap gives none runs without it: satellites
-	// wait for each of their images.
+	// ShutdownGuard is the image of drbd-shutdown-guard. A release that a ConfigMap gives none runs without it:
+	// satellites wait for each of their images.
 	ShutdownGuard string `json:"shutdownGuard,omitempty"`
 }
 

@@ -39,7 +39,8 @@ func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
 		"NodesRegistered": "Unknown", "StoragePoolsReady": "Unknown", "MassFailure": "Unknown", "PoolsNearlyFull": "Unknown",
 		"VolumesHealthy": "Unknown", "VolumeDriverReady": "Unknown", "StorageClassesReady": "Unknown",
 		"SnapshotsReady": "Unknown", "CanaryPassed": "Unknown",
-		"MonitoringReady": "Unknown", "HighAvailabilityReady": "Unknown", "DrainGuardReady": "True",
+		"MonitoringReady": "Unknown", "HighAvailabilityReady": "Unknown", "DrainGuardReady": "Unknown",
+		"AffinityReady": "Unknown",
 	}
 	got := map[string]metav1.ConditionStatus{}
 	for i, c := range st.Conditions {

@@ -47,16 +47,18 @@ func TestDefaults(t *testing.T) {
 			"{images: null, nodes: null, suspend: null, deletionPolicy: null, monitoring: null, volumes: null}", defaults,
 		},
 		"nothing given is touched": {
-			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
+			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, " +
+				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
 				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
-				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
-			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, driver: {mode: Managed, " +
-				"kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
+				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: " +
+				"{mode: None, interval: 1m}}",
+			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, " +
+				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
 				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
-				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
+				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: " +
+				"{mode: None, interval: 1m}}",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
@@ -100,8 +102,8 @@ func TestDefaults(t *testing.T) {
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
-		"volumes: {affinityController: None, canary: Auto, drainGuard: Auto, driver: {mode: Managed}, highAvailability: Auto, " +
-		"shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
+		"volumes: {affinityController: None, canary: Auto, drainGuard: Auto, driver: {mode: Managed}, " +
+		"highAvailability: Auto, shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
 		"deletionPolicy: Delete}}}"
 }
 

@@ -156,7 +156,8 @@ func (e claimEnv) writes(pod, claim, text string) {
 // runs, a snapshot is taken and restored, and the driver stays until it is gone.
 func TestSnapshot(t *testing.T) {
 	e := withDriver(t, 3)
-	e.says(conditions.SnapshotsReady, snapshotclass.ReasonNoAPI, "install the CustomResourceDefinitions and the snapshot controller")
+	e.says(conditions.SnapshotsReady, snapshotclass.ReasonNoAPI,
+		"install the CustomResourceDefinitions and the snapshot controller")
 	snapshotter(e.env, false)
 	snapshotsMeasured(e.env, 0)
 	installSnapshots(e.env)
@@ -231,7 +232,8 @@ func TestSnapshotClass(t *testing.T) {
 	snapshotClassWith(e, "nightly", "true", snapshotv1.VolumeSnapshotContentRetain)
 
 	e.Update(setSnapshots(func(v *volumespec.VolumeSnapshotsSpec) { v.ClassName = "hourly" }))
-	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "VolumeSnapshotClass nightly is the driver's default already")
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected,
+		"VolumeSnapshotClass nightly is the driver's default already")
 	snapshotClassWith(e, "hourly", "", snapshotv1.VolumeSnapshotContentDelete)
 	remove(e, theirs)
 	snapshotClassWith(e, "hourly", "true", snapshotv1.VolumeSnapshotContentDelete)

@@ -76,7 +76,8 @@ func TestStorageClasses(t *testing.T) {
     - {name: wide, storagePools: [ssd], replicas: 5}
     - {name: old}
 ` + harness.ThinPool))
-	st := e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable, "old: a StorageClass of the name is there",
+	st := e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable,
+		"old: a StorageClass of the name is there",
 		"wide: 5 replicas need as many nodes, and 3 nodes can take one (n1, n2, n3)", "old is the default already").Status
 	if !strings.HasPrefix(st.Attention, "StorageClass wide: ") {
 		t.Errorf("ATTENTION is %q", st.Attention)
@@ -174,7 +175,8 @@ func TestAChangedResourceGroup(t *testing.T) {
 			fmt.Sprintf(`{"override_props":{"DrbdOptions/Resource/on-no-quorum":%q}}`, value))
 	}
 	set("io-error")
-	st := e.says(conditions.StorageClassesReady, storageclass.ReasonGroupDiffers, `is "io-error", and the class says "suspend-io"`,
+	st := e.says(conditions.StorageClassesReady, storageclass.ReasonGroupDiffers,
+		`is "io-error", and the class says "suspend-io"`,
 		"linstor resource-group set-property fast DrbdOptions/Resource/on-no-quorum suspend-io").Status
 	if !strings.HasPrefix(st.Attention, "StorageClass fast: ") {
 		t.Errorf("ATTENTION is %q", st.Attention)

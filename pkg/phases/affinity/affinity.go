@@ -96,8 +96,8 @@ func Work(ctx context.Context, in *step.Input) {
 	in.FailedAside(conditions.AffinityReady, err)
 }
 
-// StopOnForeignData stops the controller while LINSTOR runs on another database than this cluster's, in every phase: it
-// would bind volumes to the nodes that another LINSTOR, or an old one, names. Work starts it again.
+// StopOnForeignData stops the controller while LINSTOR runs on another database than this cluster's, in every phase:
+// it would bind volumes to the nodes that another LINSTOR, or an old one, names. Work starts it again.
 func StopOnForeignData(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	if s.Linstor.Foreign == nil || s.Target == nil || s.Cluster.Spec.Suspend || len(Left(&s.Facts)) == 0 {

@@ -60,8 +60,9 @@ func TestAffinityController(t *testing.T) {
 	}{
 		"nothing is there": {state: cluster.Missing, reason: affinity.ReasonStarting, says: "not there",
 			calls: []string{apply}},
-		"it runs":  {live: there, state: cluster.Satisfied, reason: conditions.ReasonAsExpected, says: "runs"},
-		"it began": {live: func(w *clustertest.World) { run(w, 0) }, state: cluster.Missing, reason: affinity.ReasonStarting},
+		"it runs": {live: there, state: cluster.Satisfied, reason: conditions.ReasonAsExpected, says: "runs"},
+		"it began": {live: func(w *clustertest.World) { run(w, 0) }, state: cluster.Missing,
+			reason: affinity.ReasonStarting},
 		"it was changed": {live: func(w *clustertest.World) {
 			run(w, 1)
 			w.Kube.Deployments[built.Name].Spec.Template.Spec.Containers[0].Image = "example.com/other:v1"

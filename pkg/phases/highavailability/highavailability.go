@@ -88,8 +88,8 @@ func taintsLeft(s *cluster.Snapshot) string {
 		return ""
 	}
 	slices.Sort(nodes)
-	return fmt.Sprintf("; its taints are still on %s: unless another one runs, remove them with \"kubectl taint node NODE "+
-		"%s- %s-\"", text.QuoteList(nodes), taints[0], taints[1])
+	return fmt.Sprintf("; its taints are still on %s: unless another one runs, remove them with \"kubectl taint node "+
+		"NODE %s- %s-\"", text.QuoteList(nodes), taints[0], taints[1])
 }
 
 // unneeded says why the high-availability controller is not to run; the reason is "" if it is. Nodes that are down are

@@ -21,9 +21,10 @@ const (
 	healthPort = 8000
 )
 
-// Deployment runs the affinity controller, in one pod or, while LINSTOR's database is in doubt, in none: it writes into
-// PersistentVolumes what LINSTOR says of the copies' nodes. Its settings are its defaults, but for the prefix of
-// topology properties, which is that of the CSI driver (piraeus-operator 2.11, pkg/resources/cluster/affinity-controller).
+// Deployment runs the affinity controller, in one pod or, while LINSTOR's database is in doubt, in none: it writes
+// into PersistentVolumes what LINSTOR says of the copies' nodes. Its settings are its defaults, but for the prefix of
+// topology properties, which is that of the CSI driver (piraeus-operator 2.11,
+// pkg/resources/cluster/affinity-controller).
 func Deployment(p resources.Params, running bool) *appsv1.Deployment {
 	health := corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
 		Path: "/healthz", Port: intstr.FromInt32(healthPort), Scheme: corev1.URISchemeHTTP}}

@@ -18,7 +18,7 @@ func TestScript(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			file := filepath.Join(t.TempDir(), "guard")
-			if err := os.WriteFile(file, []byte("#!/bin/sh\n"+tc.does+"\n"), 0o700); err != nil { //nolint:gosec // it is run
+			if err := os.WriteFile(file, []byte("#!/bin/sh\n"+tc.does+"\n"), 0o700); err != nil {
 				t.Fatal(err)
 			}
 			c, _ := Container("image:v1")
