@@ -48,14 +48,14 @@ func TestDefaults(t *testing.T) {
 		},
 		"nothing given is touched": {
 			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, " +
-				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
-				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
+				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, " +
+				"snapshots: {mode: None, className: nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
 				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: " +
 				"{mode: None, interval: 1m}}",
 			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, " +
-				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, snapshots: {mode: None, className: " +
-				"nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
+				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, " +
+				"snapshots: {mode: None, className: nightly, default: false, deletionPolicy: Retain}}, platform: Talos, nodes: {network: {mode: Pod}, " +
 				"removalPolicy: Evacuate, maxConcurrentEvacuations: 2, lostAfter: 24h}, kernelModule: {mode: Compile, " +
 				"signingKeySecret: key}, suspend: true, deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: " +
 				"{mode: None, interval: 1m}}",
@@ -103,8 +103,8 @@ func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
 		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
 		"volumes: {affinityController: None, canary: Auto, drainGuard: Auto, driver: {mode: Managed}, " +
-		"highAvailability: Auto, shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, default: true, " +
-		"deletionPolicy: Delete}}}"
+		"highAvailability: Auto, shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, " +
+		"default: true, deletionPolicy: Delete}}}"
 }
 
 // TestGoTypes: what the Go types write for unset fields (empty structs, no empty texts) is as good as an absent field,
