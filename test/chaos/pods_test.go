@@ -31,8 +31,8 @@ var breakages = []struct {
 	do    func(*machines, string) (mend func() error, err error)
 }{
 	{"init container failed", func(m *machines, n string) (func() error, error) {
-		container := []string{kubelet.ModuleLoader, kubelet.WaitForModule, kubelet.Inventory,
-			kubelet.RunMigration}[m.rng.IntN(4)]
+		container := []string{kubelet.ModuleLoader, kubelet.WaitForModule, kubelet.Inventory, kubelet.ShutdownGuard,
+			kubelet.RunMigration}[m.rng.IntN(5)]
 		return m.crash(container, n, true)
 	}},
 	{"container failed", func(m *machines, n string) (func() error, error) {

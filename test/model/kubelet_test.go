@@ -181,6 +181,8 @@ func (k *kubelets) begin(run *pod, p *corev1.Pod, spec *corev1.Container, c *con
 		return kubelet.WaitEnds(spec, machine.ModuleVersion()), machine.ModuleVersion()
 	case kubelet.Inventory:
 		return true, machine.Inventory()
+	case kubelet.ShutdownGuard:
+		return true, ""
 	case kubelet.Satellite:
 		config := kubelet.SatelliteOf(spec, run.node.name, run.ip)
 		process, err := k.world.StartSatellite(run.node.machine, sim.SatelliteConfig(config))

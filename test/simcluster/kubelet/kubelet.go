@@ -5,6 +5,7 @@
 //	drbd-module-loader    (init) loads the DRBD module of the version in its image's tag, or fails as told
 //	wait-for-module       (init) ends when the machine's module is loaded, and tells its version;
 //	                      LB_MODULE_OPTIONAL=yes: at once
+//	drbd-shutdown-guard   (init) ends at once, as if systemd had taken its unit
 //	linstor-satellite     runs a satellite of the version in its image's tag
 //	run-migration         (init) migrates LINSTOR's database to the version in its image's tag, after a
 //	                      backup into Secrets
@@ -46,6 +47,7 @@ const (
 	Satellite     = "linstor-satellite"
 	RunMigration  = "run-migration"
 	Controller    = "linstor-controller"
+	ShutdownGuard = "drbd-shutdown-guard"
 	WaitForNode   = "wait-for-satellite"
 	Registrar     = "csi-node-driver-registrar"
 )

@@ -47,6 +47,8 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 		return beginRegistrar(ctx, d, run, c)
 	case Inventory:
 		return endedTask{exit{words: d.opts.Machines.Inventory(run.node)}}, nil
+	case ShutdownGuard:
+		return endedTask{}, nil
 	case Satellite:
 		return d.beginSatellite(run, c), nil
 	case RunMigration, Controller:
