@@ -200,7 +200,11 @@ func TestHighAvailabilityRights(t *testing.T) {
 // and that those without a need for it have no rights and no token.
 func TestServiceAccounts(t *testing.T) {
 	objects := manifest(t)
+	allowed := find[*admissionv1.ValidatingAdmissionPolicy](t, objects, "", "storagecluster-operator-workloads")
 	for name, w := range pods(t) {
+		if !strings.Contains(allowed.Spec.Validations[0].Expression, "'"+w.template.Spec.ServiceAccountName+"'") {
+			t.Errorf("%s: the policy %s does not let it start", name, allowed.Name)
+		}
 		account := find[*corev1.ServiceAccount](t, objects, v1alpha1.WorkloadNamespace, w.template.Spec.ServiceAccountName)
 		rights := rulesOf(t, objects, account.Name, account.Namespace)
 		if slices.Contains([]string{resources.ControllerName, resources.DriverControllerName, highavailability.Name,

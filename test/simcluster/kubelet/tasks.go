@@ -25,15 +25,8 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 		return endedTask{exit{code: 1, message: message}}, nil
 	}
 	if d.opts.CSI != nil {
-		switch {
-		case c.Name == VolumeDriver:
-			return storageOf(d).beginVolumeDriver(ctx, run, pod, c)
-		case realPrograms[c.Name]:
-			return storageOf(d).beginProcess(ctx, run, pod, c)
-		case len(c.Command) == 1 && c.Command[0] == VolumeIO:
-			return storageOf(d).beginVolumeIO(run, c), nil
-		case isScript(run, c):
-			return storageOf(d).beginScript(run, c), nil
+		if t, err := storageOf(d).begin(ctx, run, pod, c); t != nil || err != nil {
+			return t, err
 		}
 	}
 	switch c.Name {
@@ -55,6 +48,22 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 		return d.beginController(ctx, run, pod, c)
 	default:
 		return idleTask{}, nil
+	}
+}
+
+// begin starts a program that has to do with volumes; nil for any other.
+func (d storage) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	switch {
+	case c.Name == VolumeDriver:
+		return d.beginVolumeDriver(ctx, run, pod, c)
+	case realPrograms[c.Name]:
+		return d.beginProcess(ctx, run, pod, c)
+	case len(c.Command) == 1 && c.Command[0] == VolumeIO:
+		return d.beginVolumeIO(run, c), nil
+	case isScript(run, c):
+		return d.beginScript(run, c), nil
+	default:
+		return nil, nil
 	}
 }
 
