@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -100,6 +101,10 @@ func (w *staleWorld) ready() error {
 		return fmt.Errorf("%s, generation %d of %d, nodes %s, pools %s, holds %+v, leaving %+v, problems %+v: %s", s.Phase,
 			s.AcceptedGeneration, c.Generation,
 			s.Nodes.Summary, s.Pools.Summary, s.NodeHolds, s.Nodes.Leaving, s.Nodes.Problems, s.Message)
+	}
+	// Guards are made once a cluster is Ready.
+	if got := harness.Condition(c, conditions.DrainGuardReady); got != "True/"+conditions.ReasonAsExpected {
+		return fmt.Errorf("DrainGuardReady is %s", got)
 	}
 	return nil
 }
