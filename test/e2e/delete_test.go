@@ -200,7 +200,7 @@ func TestDeletionWithVolumesAndNoClaim(t *testing.T) {
 	e.LetDelete()
 	e.StopOperator()
 	in := client.InNamespace(v1alpha1.WorkloadNamespace)
-	for _, o := range []client.Object{&appsv1.DaemonSet{}, &appsv1.Deployment{}} {
+	for _, o := range []client.Object{&appsv1.DaemonSet{}, &appsv1.Deployment{}, &corev1.Pod{}} {
 		if err := e.Client().DeleteAllOf(e.Ctx, o, in); err != nil {
 			t.Fatal(err)
 		}
