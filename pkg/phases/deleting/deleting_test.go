@@ -122,6 +122,26 @@ func TestDrainGuardsGoFirst(t *testing.T) {
 	}
 }
 
+// TestAGuardOnADeadNode is never taken away by its kubelet: the deletion goes on without it.
+func TestAGuardOnADeadNode(t *testing.T) {
+	w := clustertest.DeletedWorld(t, 2)
+	w.Cluster.Status.FirstReady = clustertest.At(w.Now)
+	clustertest.Guard(w)
+	w.Kube.DrainBudget = nil
+	for _, p := range w.Kube.Pods[v1alpha1.ComponentDrainGuard] {
+		p.DeletionTimestamp = clustertest.At(w.Now)
+	}
+	in, r := w.Input()
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || len(r.Calls) == 0 {
+		t.Errorf("%s %s (%s), calls %v", o.Kind, o.Reason, o.Message, r.Calls)
+	}
+	for _, call := range r.Calls {
+		if strings.Contains(call, "drain-guard") {
+			t.Errorf("it is removed again: %s", call)
+		}
+	}
+}
+
 // TestTheDriverGoesFirst: who makes volumes before who mounts them, and none of it while a PersistentVolume is left.
 func TestTheDriverGoesFirst(t *testing.T) {
 	const first = "delete Deployment/linstor-csi-controller"

@@ -192,8 +192,14 @@ func Remove(ctx context.Context, in *step.Input) error {
 	return errors.Join(append(errs, removePods(ctx, in, goes))...)
 }
 
-// Left reports whether anything is left of what Remove removes.
+// Left reports whether Remove has anything to remove. A guard that is on its way is not waited for here: on a node that
+// is dead, nobody would ever take it away.
 func Left(f *cluster.Facts) bool {
+	for _, p := range Guards(f) {
+		if p.DeletionTimestamp == nil {
+			return true
+		}
+	}
 	b := f.Kube.DrainBudget
-	return len(Guards(f)) > 0 || b != nil && cluster.Ours(f.Cluster.Name, b)
+	return b != nil && cluster.Ours(f.Cluster.Name, b)
 }
