@@ -192,8 +192,8 @@ func Remove(ctx context.Context, in *step.Input) error {
 	return errors.Join(append(errs, removePods(ctx, in, goes))...)
 }
 
-// Left reports whether Remove has anything to remove. A guard that is on its way is not waited for here: on a node that
-// is dead, nobody would ever take it away.
+// Left reports whether Remove has anything to remove. A guard that is already being deleted does not count: on a dead
+// node its deletion never ends, and the deletion of the cluster must not wait for it.
 func Left(f *cluster.Facts) bool {
 	for _, p := range Guards(f) {
 		if p.DeletionTimestamp == nil {
