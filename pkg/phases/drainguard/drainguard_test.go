@@ -241,6 +241,21 @@ func TestALookThatFailsGivesNoWord(t *testing.T) {
 	}
 }
 
+// TestNoGuardForAnotherStorageCluster: Kubernetes deletes a pod whose owner is gone, and it would be made again and
+// again by an operator whose cache lags behind.
+func TestNoGuardForAnotherStorageCluster(t *testing.T) {
+	w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
+	drained("n02")(w)
+	in, r := w.Input()
+	in.Failures = &step.Failures{}
+	r.Live.Object = r.Live.Object.DeepCopy()
+	r.Live.Object.UID = "another"
+	drainguard.Work(t.Context(), in)
+	if why := in.Failures.Aside(conditions.DrainGuardReady); len(r.Calls) > 0 || why != "" {
+		t.Errorf("writes %v, told %q", r.Calls, why)
+	}
+}
+
 // TestOneNodeIsNotGuarded: it could never be drained.
 func TestOneNodeIsNotGuarded(t *testing.T) {
 	if j := drainguard.Judge(clustertest.NewWorld(t, 1).Snapshot()); j.Off == "" {

@@ -61,14 +61,24 @@ func ensure(ctx context.Context, in *step.Input) error {
 		return err
 	}
 	free := drainguard.Free(s.Kube.DrainBudget)
-	for i, node := range j.Missing {
-		if i == atOnce {
-			return nil
-		}
-		if slices.Contains(free, drainguard.NodeKey(node)) {
-			continue // it would stand for nothing until the cache shows that the budget counts it again
-		}
-		if err := in.Writer.Apply(ctx, drainguard.Pod(s.SatelliteParams(), s.Cluster, node)); err != nil {
+	missing := slices.DeleteFunc(slices.Clone(j.Missing), func(node string) bool {
+		// It would stand for nothing until the cache shows that the budget counts it again.
+		return slices.Contains(free, drainguard.NodeKey(node))
+	})
+	return makeGuards(ctx, in, missing[:min(len(missing), atOnce)])
+}
+
+// makeGuards makes guards, which the StorageCluster owns. Where that is another one by now, Kubernetes would delete them
+// again and again, as often as they are made by a cache that has not heard of it.
+func makeGuards(ctx context.Context, in *step.Input, nodes []string) error {
+	if len(nodes) == 0 {
+		return nil
+	}
+	if err := in.Stands(ctx); err != nil {
+		return step.IgnoreOutdated(err)
+	}
+	for _, node := range nodes {
+		if err := in.Writer.Apply(ctx, drainguard.Pod(in.Snapshot.SatelliteParams(), in.Snapshot.Cluster, node)); err != nil {
 			return err
 		}
 	}
