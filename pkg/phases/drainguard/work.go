@@ -68,8 +68,8 @@ func ensure(ctx context.Context, in *step.Input) error {
 	return makeGuards(ctx, in, missing[:min(len(missing), atOnce)])
 }
 
-// makeGuards makes guards, which the StorageCluster owns. Where that is another one by now, Kubernetes would delete them
-// again and again, as often as they are made by a cache that has not heard of it.
+// makeGuards makes guards, which the StorageCluster owns. Where that is another one by now, Kubernetes deletes them,
+// and an operator whose cache lags behind would make them again and again.
 func makeGuards(ctx context.Context, in *step.Input, nodes []string) error {
 	if len(nodes) == 0 {
 		return nil
@@ -77,8 +77,9 @@ func makeGuards(ctx context.Context, in *step.Input, nodes []string) error {
 	if err := in.Stands(ctx); err != nil {
 		return step.IgnoreOutdated(err)
 	}
+	s := in.Snapshot
 	for _, node := range nodes {
-		if err := in.Writer.Apply(ctx, drainguard.Pod(in.Snapshot.SatelliteParams(), in.Snapshot.Cluster, node)); err != nil {
+		if err := in.Writer.Apply(ctx, drainguard.Pod(s.SatelliteParams(), s.Cluster, node)); err != nil {
 			return err
 		}
 	}
