@@ -49,6 +49,8 @@ type Canary struct {
 	Pods   map[string]*corev1.Pod
 	// Volumes are the PersistentVolumes of such claims, of claims that are gone as well.
 	Volumes map[string]string
+	// Snapshots are those of such claims. They are read while there is a claim.
+	Snapshots map[string]*snapshotv1.VolumeSnapshot
 	// Warnings are what Kubernetes warns of, the newest first, once a try takes long.
 	Warnings map[string][]Warning
 }

@@ -3,6 +3,7 @@ package controller
 import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 )
 
 // Reasons of Events about volumes that are tried.
@@ -11,7 +12,7 @@ const (
 	reasonCanaryFailed = string(v1alpha1.HoldCanaryFailed)
 )
 
-// announceCanary tells of each try that has passed, or failed.
+// announceCanary makes an Event of each try that has passed, or failed, and of each snapshot that could not be taken.
 func (r *Reconciler) announceCanary(before, after *v1alpha1.StorageCluster) {
 	was := map[string]*volumespec.CanaryClass{}
 	for _, c := range canaryClasses(before) {
@@ -19,6 +20,9 @@ func (r *Reconciler) announceCanary(before, after *v1alpha1.StorageCluster) {
 	}
 	for _, c := range canaryClasses(after) {
 		last := was[c.Name]
+		if why := canary.SnapshotFailure(c); why != "" && (last == nil || canary.SnapshotFailure(last) == "") {
+			r.event(after, warning, canary.ReasonSnapshotFailed, c.Name, why)
+		}
 		if last != nil && last.Result == c.Result && last.Passed.Equal(c.Passed) {
 			continue
 		}

@@ -25,6 +25,8 @@ func TestEachTryThatEndsIsAnEvent(t *testing.T) {
 	again := with(volumespec.CanaryClass{Result: volumespec.CanaryPassed, Passed: at(2)})
 	failed := with(volumespec.CanaryClass{Result: volumespec.CanaryFailed, Step: volumespec.CanaryMount,
 		Message: "no device"})
+	noSnapshot := with(volumespec.CanaryClass{Result: volumespec.CanaryRunning,
+		Snapshot: &volumespec.CanarySnapshotResult{Result: volumespec.CanaryFailed, Message: "timed out"}})
 	const good = "event Normal CanaryPassed fast: a pod wrote to a volume of StorageClass fast and read it back; " +
 		"nothing is left of it"
 	for _, tc := range []struct {
@@ -39,6 +41,9 @@ func TestEachTryThatEndsIsAnEvent(t *testing.T) {
 		{"it fails", running, failed,
 			[]string{"event Warning CanaryFailed fast Mount: StorageClass fast: Mount: no device"}},
 		{"it has failed", failed, failed, nil},
+		{"no snapshot can be taken", running, noSnapshot, []string{"event Warning CanarySnapshotFailed fast: no snapshot " +
+			"could be taken of a volume of StorageClass fast: timed out"}},
+		{"none could be taken", noSnapshot, noSnapshot, nil},
 	} {
 		b := newBench(t, tc.after)
 		b.log = nil

@@ -195,6 +195,8 @@ type Pool struct {
 	// Backing is the storage behind it (StorDriver/StorPoolName): "vg", "vg/thin", "zpool", "/directory".
 	Backing    string
 	Properties map[string]string
+	// SupportsSnapshots reports whether volumes in it can have snapshots, which depends on the provider alone.
+	SupportsSnapshots bool
 	// FreeKiB and TotalKiB are nil while unknown: the node is not ONLINE, or its satellite cannot measure it.
 	FreeKiB, TotalKiB *int64
 	// Errors are what the satellite reports. LINSTOR reports none for thick pools: there, an unknown capacity on an

@@ -2,13 +2,16 @@ package observe
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 )
@@ -96,6 +100,57 @@ func TestCanary(t *testing.T) {
 			}
 			if d := cmp.Diff(tc.want, got.Warnings); d != "" {
 				t.Error(d)
+			}
+		})
+	}
+}
+
+// TestCanarySnapshots: they are read past the cache, and only while there is a claim that one may be of.
+func TestCanarySnapshots(t *testing.T) {
+	kinds := []string{"VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"}
+	mine := metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: canary.Name("fast"), Labels: map[string]string{
+		v1alpha1.LabelCluster: v1alpha1.ClusterName, v1alpha1.LabelComponent: v1alpha1.ComponentCanary}}
+	other := mine
+	other.Name, other.Labels = "somebodys", nil
+	for _, tc := range []struct {
+		name   string
+		served []string
+		claim  bool
+		listed error
+		want   int
+		lists  int
+		fails  bool
+	}{
+		{"a claim", kinds, true, nil, 1, 1, false},
+		{"no claim", kinds, false, nil, 0, 0, false},
+		{"no API", nil, true, nil, 0, 0, false},
+		{"the API is gone since", kinds, true, &meta.NoKindMatchError{}, 0, 1, false},
+		{"the list fails", kinds, true, errors.New("a fault"), 0, 1, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			objects := []client.Object{&snapshotv1.VolumeSnapshot{ObjectMeta: mine}, &snapshotv1.VolumeSnapshot{ObjectMeta: other}}
+			if tc.claim {
+				objects = append(objects, &corev1.PersistentVolumeClaim{ObjectMeta: mine})
+			}
+			lists := 0
+			b := newBench(t, v1alpha1.StorageClusterSpec{Volumes: volumespec.VolumesSpec{
+				Driver: volumespec.VolumeDriverSpec{Mode: volumespec.DriverManaged}}}, interceptor.Funcs{
+				List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+					if _, of := l.(*snapshotv1.VolumeSnapshotList); of {
+						if lists++; tc.listed != nil {
+							return tc.listed
+						}
+					}
+					return c.List(ctx, l, opts...)
+				}}, objects...)
+			b.Live = b.Reader
+			b.Discovery = &apiServer{served: map[string][]string{optional.Snapshots.String(): tc.served}}
+			s, err := b.Observe(t.Context(), b.c)
+			if (err != nil) != tc.fails || lists != tc.lists {
+				t.Fatalf("%v, %d lists", err, lists)
+			}
+			if err == nil && len(s.Kube.Canary.Snapshots) != tc.want {
+				t.Errorf("snapshots %v", s.Kube.Canary.Snapshots)
 			}
 		})
 	}

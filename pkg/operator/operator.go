@@ -162,7 +162,8 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
 		NewClient: func(cfg *rest.Config, co client.Options) (client.Client, error) {
-			co.Cache.Unstructured = true // StorageClusters, see kube.Decoding
+			co.Cache.Unstructured = true                                                    // StorageClusters, see kube.Decoding
+			co.Cache.DisableFor = append(co.Cache.DisableFor, &snapshotv1.VolumeSnapshot{}) // as what follows
 			for _, kind := range monitors.Kinds() {
 				// The definition may go, and a cache of its objects would look for them for ever.
 				u := &unstructured.Unstructured{}

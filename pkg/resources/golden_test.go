@@ -141,6 +141,7 @@ func goldens() map[string]client.Object {
 		"snapshot-class-full":      resources.SnapshotClass(full, false),
 		"canary-claim":             canary.Claim(plain, resources.StorageClass(plain, named("fast"), true)),
 		"canary-claim-xfs":         canary.Claim(full, resources.StorageClass(full, fullClass(), true)),
+		"canary-snapshot":          canary.Snapshot(plain, "fast", "linstor-snapshots"),
 		"canary-pod":               canary.Pod(plain, "fast"),
 		"canary-pod-full":          canary.Pod(full, "fast"),
 		"drain-guard":              drainguard.Pod(plain, theCluster(), "n01"),

@@ -89,6 +89,7 @@ func TestOperatorRights(t *testing.T) {
 			"monitoring.coreos.com/prometheusrules: get,list,create,patch,delete",
 			"monitoring.coreos.com/servicemonitors: get,list,create,patch,delete",
 			"policy/poddisruptionbudgets: " + all,
+			"snapshot.storage.k8s.io/volumesnapshots: get,list,create,patch,delete",
 		},
 		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
 		"default":                  {"events.k8s.io/events: create,patch"},

@@ -24,6 +24,9 @@ const AnnotationDefaultClass = "storageclass.kubernetes.io/is-default-class"
 // with another prefix (linstor-csi 1.12, pkg/volume/parameter.go).
 const parameterPrefix = DriverName + "/"
 
+// ParameterPools names the storage pools that volumes may lie in, with blanks between; without it LINSTOR picks any.
+const ParameterPools = parameterPrefix + "storagePool"
+
 // PropertyParameter begins the parameters that set a property of the resource group (linstor-csi 1.12,
 // pkg/volume/parameter.go).
 const PropertyParameter = "property." + DriverName + "/"
@@ -61,7 +64,7 @@ func parameters(e *volumespec.StorageClassSpec) map[string]string {
 		"csi.storage.k8s.io/fstype":                 string(cmp.Or(e.FSType, volumespec.FSExt4)),
 	}
 	if len(e.StoragePools) > 0 {
-		out[parameterPrefix+"storagePool"] = strings.Join(e.StoragePools, " ")
+		out[ParameterPools] = strings.Join(e.StoragePools, " ")
 	}
 	for key, value := range e.Parameters {
 		if !strings.Contains(key, "/") {

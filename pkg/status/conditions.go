@@ -45,7 +45,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.PoolsNearlyFull:           nearlyFull(st, s),
 		conditions.VolumesHealthy:            volumesHealthy(s),
 		conditions.StorageClassesReady:       classesReady(s),
-		conditions.SnapshotsReady:            snapshotsReady(s),
+		conditions.SnapshotsReady:            snapshotsReady(st, s),
 		conditions.MonitoringReady:           monitoringReady(in),
 		conditions.HighAvailabilityReady:     highAvailabilityReady(in),
 		conditions.DrainGuardReady:           drainGuardReady(in),

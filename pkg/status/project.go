@@ -267,6 +267,9 @@ func (b budget) apply(st *v1alpha1.StorageClusterStatus) {
 	if c := st.Canary; c != nil {
 		for i := range c.Classes {
 			c.Classes[i].Message = truncateBytes(c.Classes[i].Message, b.text)
+			if v := c.Classes[i].Snapshot; v != nil {
+				v.Message = truncateBytes(v.Message, b.text)
+			}
 		}
 	}
 	st.Message = truncateBytes(st.Message, b.text)

@@ -5,10 +5,12 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -19,7 +21,7 @@ const noSnapshotAPI = "Kubernetes does not serve snapshot.storage.k8s.io/v1: ins
 
 // snapshotsReady is the condition SnapshotsReady. While the API server does not say whether it serves snapshots, what
 // was said last stays.
-func snapshotsReady(s *cluster.Snapshot) verdict {
+func snapshotsReady(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	if s.Target == nil {
 		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
 	}
@@ -28,6 +30,7 @@ func snapshotsReady(s *cluster.Snapshot) verdict {
 	with := func(words string) string {
 		return strings.Join(append([]string{words}, first(notes, mostClasses)...), "; ")
 	}
+	trouble := canary.SnapshotTrouble(st)
 	switch before := written(s, conditions.SnapshotsReady); {
 	case !wanted && s.Target.Spec.Volumes.Driver.Mode != volumespec.DriverManaged:
 		return yes("NotWanted", with("the operator runs no CSI driver"))
@@ -48,6 +51,8 @@ func snapshotsReady(s *cluster.Snapshot) verdict {
 	case len(s.SnapshotClasses) == 0, !snapshotclass.Runs(&s.Facts):
 		return no(snapshotclass.ReasonStarting, with("csi-snapshotter does not run yet in all pods of the CSI driver's "+
 			"controller"))
+	case trouble != "":
+		return no(canary.ReasonSnapshotFailed, with(trouble))
 	default:
 		return yes(conditions.ReasonAsExpected, with("VolumeSnapshotClass "+s.SnapshotClasses[0].Name+" is there, and the "+
 			"CSI driver takes snapshots"))

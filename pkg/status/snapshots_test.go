@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -37,6 +38,10 @@ func TestSnapshotsReady(t *testing.T) {
 	}{
 		{"all is there", func(*cluster.Snapshot) {}, metav1.ConditionTrue, conditions.ReasonAsExpected,
 			"VolumeSnapshotClass nightly is there, and the CSI driver takes snapshots"},
+		{"none could be taken", func(s *cluster.Snapshot) {
+			s.Cluster.Status.Canary = &volumespec.CanaryStatus{Classes: []volumespec.CanaryClass{{Name: "fast",
+				Snapshot: &volumespec.CanarySnapshotResult{Result: volumespec.CanaryFailed, Message: "timed out"}}}}
+		}, metav1.ConditionFalse, canary.ReasonSnapshotFailed, "of StorageClass fast: timed out; when that is mended"},
 		{"a note", func(s *cluster.Snapshot) { s.SnapshotClasses[0].Note = "old is the default" }, metav1.ConditionTrue,
 			conditions.ReasonAsExpected, "takes snapshots; old is the default"},
 		{"no spec", func(s *cluster.Snapshot) { s.Target = nil }, metav1.ConditionUnknown, conditions.ReasonNotChecked,
@@ -74,7 +79,7 @@ func TestSnapshotsReady(t *testing.T) {
 			s.Kube.Deployments = map[string]*appsv1.Deployment{d.Name: d}
 			s.SnapshotClasses = []*cluster.SnapshotClass{{Name: "nightly"}}
 			tc.change(s)
-			v := snapshotsReady(s)
+			v := snapshotsReady(&s.Cluster.Status, s)
 			if v.status != tc.status || v.reason != tc.reason || !strings.Contains(v.message, tc.words) {
 				t.Errorf("%+v", v)
 			}

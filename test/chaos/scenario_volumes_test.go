@@ -11,7 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
-// canaryScenario: volumes are tried on request, with a CSI driver that works.
+// canaryScenario: volumes are tried on request, with a CSI driver that works and takes snapshots.
 func canaryScenario() scenario {
 	turn, asked := 0, ""
 	tried := func(e *harness.Env) error {
@@ -23,12 +23,21 @@ func canaryScenario() scenario {
 			if c.Result != volumespec.CanaryPassed {
 				return fmt.Errorf("%s: %s %s: %s", c.Name, c.Result, c.Step, c.Message)
 			}
+			if v := c.Snapshot; v == nil || v.Result != volumespec.CanaryPassed {
+				return fmt.Errorf("%s: its snapshot is %+v", c.Name, v)
+			}
 		}
 		return ready("2/2", "2/2")(e)
 	}
 	return scenario{
 		name: "canary", nodes: 2, driver: true,
 		begin: func(e *harness.Env) {
+			if err := simcluster.InstallSnapshotAPI(e.Ctx, e.Sim); err != nil {
+				e.T.Fatal(err)
+			}
+			if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
+				e.T.Fatal(err)
+			}
 			apply(harness.ThinPool + `
   volumes: {driver: {mode: Managed}, storageClasses: [{name: fast, default: true}, {name: one, replicas: 1}]}
 `)(e)

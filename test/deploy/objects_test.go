@@ -73,6 +73,7 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.SnapshotClass(p, true),
 		canary.Claim(p, resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated"}, false)),
 		canary.Pod(p, "replicated"),
+		canary.Snapshot(p, "replicated", "linstor-snapshots"),
 		resources.DriverController(p, true, true),
 		resources.DriverNode(p, generic),
 		resources.DriverNode(p, talos),
@@ -174,6 +175,8 @@ func keepsSpec(want, live client.Object) bool {
 		return step.Matches(live.(*storagev1.StorageClass), want)
 	case *snapshotv1.VolumeSnapshotClass:
 		return step.Matches(live.(*snapshotv1.VolumeSnapshotClass), want)
+	case *snapshotv1.VolumeSnapshot:
+		return equality.Semantic.DeepDerivative(want.Spec, live.(*snapshotv1.VolumeSnapshot).Spec)
 	case *storagev1.CSIDriver:
 		return equality.Semantic.DeepDerivative(want.Spec, live.(*storagev1.CSIDriver).Spec)
 	case *corev1.PersistentVolumeClaim:

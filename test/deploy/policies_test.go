@@ -202,6 +202,9 @@ func TestOperatorOnDrivers(t *testing.T) {
 		&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "standard"}, Provisioner: resources.DriverName},
 		&snapshotv1.VolumeSnapshotClass{ObjectMeta: metav1.ObjectMeta{Name: "nightly"}, Driver: resources.DriverName,
 			DeletionPolicy: snapshotv1.VolumeSnapshotContentDelete},
+		&snapshotv1.VolumeSnapshot{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "mine"},
+			Spec: snapshotv1.VolumeSnapshotSpec{Source: snapshotv1.VolumeSnapshotSource{
+				PersistentVolumeClaimName: ptr.To("mine")}}},
 	} {
 		if err := admin.Create(ctx, other); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,9 @@ import (
 	"testing"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -19,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	objects "github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -299,4 +302,39 @@ func TestCanaryGoesOn(t *testing.T) {
 	}
 	canarySays(e, v1alpha1.PhaseReady, metav1.ConditionTrue, canary.ReasonPassed)
 	noTrace(e)
+}
+
+// TestCanarySnapshot: a cluster without a snapshot controller is Ready, and says what it lacks; with one, a snapshot is
+// taken of each class's volume, of which nothing is left.
+func TestCanarySnapshot(t *testing.T) {
+	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e.Timing.Deadlines[fsm.Canary] = harness.Slow(40 * time.Second)
+	installSnapshots(e.env)
+	e.Run()
+	e.Apply(harness.Manifest(tried))
+	canarySays(e, v1alpha1.PhaseReady, metav1.ConditionTrue, canary.ReasonPassed)
+	e.says(conditions.SnapshotsReady, canary.ReasonSnapshotFailed, "does the snapshot controller")
+	e.WaitEvent(canary.ReasonSnapshotFailed, "StorageClass fast")
+	noTrace(e)
+
+	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
+		t.Fatal(err)
+	}
+	e.Annotate(v1alpha1.AnnotationCanary, "again")
+	e.WaitStatus("a snapshot of each class's volume was taken", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Canary != nil && len(s.Canary.Classes) == 2 &&
+			!slices.ContainsFunc(s.Canary.Classes, func(c volumespec.CanaryClass) bool {
+				return c.Result != volumespec.CanaryPassed || c.Snapshot == nil || c.Snapshot.Result != volumespec.CanaryPassed
+			})
+	})
+	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "the CSI driver takes snapshots")
+	noTrace(e)
+	for _, list := range []client.ObjectList{&snapshotv1.VolumeSnapshotList{}, &snapshotv1.VolumeSnapshotContentList{}} {
+		if err := e.Client().List(e.Ctx, list); err != nil {
+			t.Fatal(err)
+		}
+		if n := meta.LenList(list); n > 0 {
+			t.Errorf("left are %d of %T", n, list)
+		}
+	}
 }

@@ -162,6 +162,9 @@ func walk(t *testing.T) *env {
 	e := newEnv(harness.StartWithDriver(t, harness.Nodes(3)))
 	e.Apply(linstorNodesDefinition) // as an earlier LINSTOR leaves it behind
 	installSnapshots(e)
+	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
+		t.Fatal(err)
+	}
 	e.Apply(monitorDefinitions())
 	e.Sim.World().Machine("n3").SetSignature("S4EV3", "ext4")
 	e.Run()

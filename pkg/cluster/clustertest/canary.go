@@ -1,6 +1,7 @@
 package clustertest
 
 import (
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 
@@ -22,7 +23,8 @@ func RunClasses(w *World, entries ...volumespec.StorageClassSpec) {
 		w.Kube.Driver.Classes[class.Name] = class
 	}
 	w.Kube.Canary = cluster.Canary{Claims: map[string]*corev1.PersistentVolumeClaim{}, Pods: map[string]*corev1.Pod{},
-		Volumes: map[string]string{}, Warnings: map[string][]cluster.Warning{}}
+		Volumes: map[string]string{}, Warnings: map[string][]cluster.Warning{},
+		Snapshots: map[string]*snapshotv1.VolumeSnapshot{}}
 }
 
 // PutCanary makes the claim and the pod of a try. With a volume the claim is Bound to it.
@@ -37,4 +39,12 @@ func PutCanary(w *World, class, volume string, phase corev1.PodPhase) (*corev1.P
 	pod.Status.Phase = phase
 	w.Kube.Canary.Claims[claim.Name], w.Kube.Canary.Pods[pod.Name] = claim, pod
 	return claim, pod
+}
+
+// PutCanarySnapshot makes the snapshot of a try, which nobody has taken up yet.
+func PutCanarySnapshot(w *World, class string) *snapshotv1.VolumeSnapshot {
+	w.T.Helper()
+	v := canary.Snapshot(w.Snapshot().SatelliteParams(), class, volumespec.DefaultSnapshotClass)
+	w.Kube.Canary.Snapshots[v.Name] = v
+	return v
 }

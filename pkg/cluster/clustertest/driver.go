@@ -57,7 +57,18 @@ func ServeSnapshots(w *World) {
 func RunSnapshotter(w *World) {
 	w.T.Helper()
 	RunDriver(w)
+	AddSnapshotter(w)
+}
+
+// AddSnapshotter makes a driver that runs one that takes snapshots, of volumes in any pool.
+func AddSnapshotter(w *World) {
+	w.T.Helper()
 	ServeSnapshots(w)
+	for _, n := range w.Linstor.View.Nodes {
+		for _, p := range n.Pools {
+			p.SupportsSnapshots = true
+		}
+	}
 	p := w.Snapshot().SatelliteParams()
 	controller := resources.DriverController(p, true, true)
 	controller.Status.Replicas, controller.Status.UpdatedReplicas, controller.Status.AvailableReplicas = 1, 1, 1

@@ -63,12 +63,14 @@ type wirePool struct {
 	Free     *int64            `json:"free_capacity"`
 	Total    *int64            `json:"total_capacity"`
 	Reports  []entry           `json:"reports"`
+	Snaps    bool              `json:"supports_snapshots"`
 }
 
 func (w *wirePool) pool() *linstor.Pool {
 	p := &linstor.Pool{
 		Name: w.Name, Node: w.Node, Provider: strings.ToUpper(w.Provider),
 		Backing: w.Props[backingProperty], Properties: withoutSecrets(w.Props),
+		SupportsSnapshots: w.Snaps,
 	}
 	// A satellite that could not query its storage reports zeros.
 	if w.Total != nil && *w.Total > 0 {

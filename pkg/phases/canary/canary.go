@@ -2,10 +2,13 @@
 // volume and reads it back: a claim that is Bound proves nothing, since LINSTOR keeps a volume that it could make no
 // device for, and the driver takes it for complete (linstor-csi 1.12, CreateVolume of a name that exists).
 //
-// A try goes through Provision, Attach, Mount, WriteAndRead and CleanUp. It is noted in status.canary before its claim
-// and pod are made, and CleanUp is noted there before they go. So an operator that is killed at any point goes on from
-// the status and from what is there. A try that failed leaves claim and pod for a look; where the pod succeeds after
-// all, the try goes on.
+// A try goes through Provision, Attach, Mount, WriteAndRead, Snapshot and CleanUp. It is noted in status.canary before its
+// claim and pod are made, Snapshot before the snapshot is, and CleanUp before they go. So an operator that is killed at
+// any point goes on from the status and from what is there. A try that failed leaves claim and pod for a look; where the
+// pod succeeds after all, the try goes on.
+//
+// A snapshot is taken where that is possible. One that fails is told by the condition SnapshotsReady, and keeps nobody
+// from using volumes: the try passes all the same.
 package canary
 
 import (
@@ -14,6 +17,7 @@ import (
 	"slices"
 	"time"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -46,6 +50,9 @@ type try struct {
 	volume string
 	claim  *corev1.PersistentVolumeClaim
 	pod    *corev1.Pod
+	// snapshot is what is there of one, and taken what came of it; nil while that is open, or if none was to be taken.
+	snapshot *snapshotv1.VolumeSnapshot
+	taken    *volumespec.CanarySnapshotResult
 }
 
 // notWanted says why no volume is tried; "" if the accepted spec asks for it.
@@ -69,7 +76,7 @@ func tries(s *cluster.Snapshot) []*try {
 		}
 		name := objects.Name(c.Name)
 		t := &try{class: c, target: target(s, c.Want), last: lastOf(&s.Cluster.Status, c.Name),
-			claim: s.Kube.Canary.Claims[name], pod: s.Kube.Canary.Pods[name]}
+			claim: s.Kube.Canary.Claims[name], pod: s.Kube.Canary.Pods[name], snapshot: s.Kube.Canary.Snapshots[name]}
 		begun := t.last != nil && t.last.Target == t.target
 		if begun || c.Reason == "" && c.Do == cluster.ClassLeave {
 			out = append(out, t)
@@ -124,14 +131,15 @@ func target(s *cluster.Snapshot, c *storagev1.StorageClass) string {
 
 // judge finds out how far the try is. A try of something else, such as an older version, is none.
 func (t *try) judge(s *cluster.Snapshot) {
-	if t.last == nil || t.last.Target != t.target {
+	if t.last == nil || t.last.Target != t.target || t.snapshotDue(s) {
 		t.step, t.message = volumespec.CanaryProvision, "it is about to be tried"
-		if t.claim != nil || t.pod != nil {
+		if t.there() {
 			t.message = "what an earlier try has left goes first: " + t.left(s)
 		}
 		return
 	}
 	t.result, t.step, t.message, t.volume = t.last.Result, t.last.Step, t.last.Message, t.last.Volume
+	t.taken = t.last.Snapshot
 	if t.result == volumespec.CanaryPassed || t.result == volumespec.CanarySkipped {
 		return
 	}
@@ -144,7 +152,7 @@ func (t *try) judge(s *cluster.Snapshot) {
 		t.result = volumespec.CanaryPassed
 	case exited(t.pod):
 		t.result = volumespec.CanaryFailed
-	case t.step == volumespec.CanaryCleanUp && t.last.Step != volumespec.CanaryCleanUp:
+	case t.step == volumespec.CanarySnapshot, t.step == volumespec.CanaryCleanUp && t.last.Step != t.step:
 		t.result = volumespec.CanaryRunning
 	case hindrance(s) != "": // its time does not count, and what was said of it stays
 	case t.late(s):
@@ -154,7 +162,10 @@ func (t *try) judge(s *cluster.Snapshot) {
 	}
 }
 
-// age is how long the try has gone on. Time in which the cluster was suspended before does not count.
+// there reports whether a claim, a pod or a snapshot is there.
+func (t *try) there() bool { return t.claim != nil || t.pod != nil || t.snapshot != nil }
+
+// age is how long the try has gone on, or the step Snapshot or CleanUp, which have a time of their own. Time in which the cluster was suspended before does not count.
 func age(f *cluster.Facts, c *volumespec.CanaryClass) time.Duration {
 	begin := c.Since.Time
 	if c := meta.FindStatusCondition(f.Cluster.Status.Conditions, conditions.Suspended); c != nil &&

@@ -41,6 +41,9 @@ const (
 	// ReasonRunning: a try goes on or is about to begin, and ReasonPutOff: it waits for something else.
 	ReasonRunning = "CanaryRunning"
 	ReasonPutOff  = "CanaryPutOff"
+	// ReasonSnapshotFailed is that of the condition SnapshotsReady and of an Event: the volume of a try could be used, and
+	// no snapshot could be taken of it.
+	ReasonSnapshotFailed = "CanarySnapshotFailed"
 )
 
 // judge is the evidence of the link. A cluster that was Ready once is not held up: a try that goes on leaves it as it
@@ -109,7 +112,7 @@ func names(all []*try) []string {
 
 // work makes what a try needs that is noted in the status, and removes everything else.
 func work(ctx context.Context, in *step.Input) error {
-	s, kept := in.Snapshot, map[string]bool{}
+	s, kept := in.Snapshot, map[string]*try{}
 	if s.Target == nil || s.Cluster.DeletionTimestamp != nil || notWanted(&s.Facts) != "" {
 		_, err := Remove(ctx, in)
 		return err
@@ -119,13 +122,14 @@ func work(ctx context.Context, in *step.Input) error {
 		if !t.goesOn() {
 			continue
 		}
-		kept[objects.Name(t.class.Name)] = true
+		kept[objects.Name(t.class.Name)] = t
 		errs = append(errs, t.make(ctx, in))
 	}
 	return errors.Join(append(errs, remove(ctx, in, kept))...)
 }
 
-// make makes the claim and the pod, if they are not there. A pod that was evicted goes first.
+// make makes the claim and the pod, if they are not there, and the snapshot when its time has come. A pod that was
+// evicted goes first.
 func (t *try) make(ctx context.Context, in *step.Input) error {
 	p := in.Snapshot.SatelliteParams()
 	if t.claim == nil {
@@ -138,12 +142,15 @@ func (t *try) make(ctx context.Context, in *step.Input) error {
 		return in.Writer.Apply(ctx, objects.Pod(p, t.class.Name))
 	case spoiled(t.pod) && t.pod.DeletionTimestamp == nil:
 		return in.Writer.DeletePod(ctx, t.pod)
-	default:
-		return nil
+	case t.step == volumespec.CanarySnapshot && t.last.Step == t.step && t.snapshot == nil:
+		if class := t.snapshotClass(in.Snapshot); class != "" {
+			return in.Writer.Apply(ctx, objects.Snapshot(p, t.class.Name, class))
+		}
 	}
+	return nil
 }
 
-// Remove removes all claims and pods of tries, and names the first that is still there; "" if there is none.
+// Remove removes everything that tries have made, and names the first that is still there; "" if there is nothing.
 func Remove(ctx context.Context, in *step.Input) (left string, err error) {
 	c := &in.Snapshot.Kube.Canary
 	if claims := slices.Sorted(maps.Keys(c.Claims)); len(claims) > 0 {
@@ -155,22 +162,28 @@ func Remove(ctx context.Context, in *step.Input) (left string, err error) {
 	return left, remove(ctx, in, nil)
 }
 
-// remove removes the claims and pods that are not kept: what an earlier try has left, or one that has ended.
-func remove(ctx context.Context, in *step.Input, kept map[string]bool) error {
-	s := in.Snapshot
+// remove removes what is of no try that is kept: what an earlier one has left, or one that has ended. A snapshot goes
+// before its claim: as long as it is there, LINSTOR keeps the volume.
+func remove(ctx context.Context, in *step.Input, kept map[string]*try) error {
+	c := &in.Snapshot.Kube.Canary
 	var pods []*corev1.Pod
-	for name, p := range s.Kube.Canary.Pods {
-		if !kept[name] && p.DeletionTimestamp == nil {
+	for name, p := range c.Pods {
+		if kept[name] == nil && p.DeletionTimestamp == nil {
 			pods = append(pods, p)
 		}
 	}
-	var claims []client.Object
-	for name, c := range s.Kube.Canary.Claims {
-		if !kept[name] && c.DeletionTimestamp == nil {
-			claims = append(claims, c)
+	var others []client.Object
+	for name, v := range c.Snapshots {
+		if t := kept[name]; (t == nil || t.outlived()) && v.DeletionTimestamp == nil {
+			others = append(others, v)
 		}
 	}
-	if len(pods)+len(claims) == 0 {
+	for name, claim := range c.Claims {
+		if kept[name] == nil && c.Snapshots[name] == nil && claim.DeletionTimestamp == nil {
+			others = append(others, claim)
+		}
+	}
+	if len(pods)+len(others) == 0 {
 		return nil
 	}
 	if err := in.Stands(ctx); err != nil {
@@ -180,5 +193,5 @@ func remove(ctx context.Context, in *step.Input, kept map[string]bool) error {
 	for _, p := range pods {
 		errs = append(errs, in.Writer.DeletePod(ctx, p))
 	}
-	return errors.Join(append(errs, in.Delete(ctx, claims))...)
+	return errors.Join(append(errs, in.Delete(ctx, others))...)
 }

@@ -24,8 +24,14 @@ const (
 // place is the step that the try is at, with what it waits for. No step: nothing is left to be done.
 func (t *try) place(s *cluster.Snapshot) (volumespec.CanaryStep, string) {
 	warnings := s.Kube.Canary.Warnings[objects.Name(t.class.Name)]
+	written := t.pod != nil && t.pod.Status.Phase == corev1.PodSucceeded
+	if written && t.last.Step != volumespec.CanaryCleanUp {
+		if waits := t.judgeSnapshot(s); waits != "" {
+			return volumespec.CanarySnapshot, waits
+		}
+	}
 	switch {
-	case t.last.Step == volumespec.CanaryCleanUp, t.pod != nil && t.pod.Status.Phase == corev1.PodSucceeded:
+	case t.last.Step == volumespec.CanaryCleanUp, written:
 		if left := t.left(s); left != "" {
 			return volumespec.CanaryCleanUp, left + " is being removed"
 		}
@@ -82,6 +88,8 @@ func (t *try) left(s *cluster.Snapshot) string {
 	switch name := objects.Name(t.class.Name); {
 	case t.pod != nil:
 		return fmt.Sprintf("Pod %s/%s", v1alpha1.WorkloadNamespace, name)
+	case t.snapshot != nil:
+		return fmt.Sprintf("VolumeSnapshot %s/%s", v1alpha1.WorkloadNamespace, name)
 	case t.claim != nil:
 		return fmt.Sprintf("PersistentVolumeClaim %s/%s", v1alpha1.WorkloadNamespace, name)
 	case s.Kube.Canary.Volumes[name] != "":

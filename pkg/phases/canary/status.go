@@ -48,7 +48,7 @@ func (t *try) note(s *cluster.Snapshot, answer string) *volumespec.CanaryClass {
 		return t.fresh(s, volumespec.CanarySkipped, t.step, t.message)
 	case answer == v1alpha1.OptionRetry && !over:
 		return t.forgotten()
-	case t.result == "" && putOff(s) == "" && t.claim == nil && t.pod == nil:
+	case t.result == "" && putOff(s) == "" && !t.there():
 		return t.fresh(s, volumespec.CanaryRunning, volumespec.CanaryProvision, "")
 	case t.result == "":
 		return t.last.DeepCopy()
@@ -79,11 +79,11 @@ func (t *try) forgotten() *volumespec.CanaryClass {
 	return c
 }
 
-// noteProgress is a try that goes on, or has ended. The step CleanUp has a time of its own.
+// noteProgress is a try that goes on, or has ended. The steps Snapshot and CleanUp have a time of their own.
 func (t *try) noteProgress(now metav1.Time) *volumespec.CanaryClass {
 	c := t.last.DeepCopy()
-	c.Result, c.Step, c.Message, c.Volume = t.result, t.step, t.message, t.volume
-	if c.Step == volumespec.CanaryCleanUp && t.last.Step != volumespec.CanaryCleanUp {
+	c.Result, c.Step, c.Message, c.Volume, c.Snapshot = t.result, t.step, t.message, t.volume, t.taken.DeepCopy()
+	if (c.Step == volumespec.CanarySnapshot || c.Step == volumespec.CanaryCleanUp) && t.last.Step != c.Step {
 		c.Since = now
 	}
 	if t.result == volumespec.CanaryPassed && t.last.Result != volumespec.CanaryPassed {

@@ -1,9 +1,10 @@
-// Package canary builds the claim and the pod with which a volume of a StorageClass is tried.
+// Package canary builds the claim and the pod with which a volume of a StorageClass is tried, and the snapshot of it.
 package canary
 
 import (
 	_ "embed"
 
+	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,7 +28,7 @@ const (
 //go:embed canary.sh
 var Script string
 
-// Name is the name of a StorageClass's claim and of its pod: a second one of the two can never be there.
+// Name is the name of a StorageClass's claim, of its pod and of its snapshot: a second one of each can never be there.
 func Name(class string) string { return "linstor-canary-" + class }
 
 // Claim asks for the smallest volume that the StorageClass's file system can be made on: XFS wants 300 MiB (xfsprogs
@@ -70,5 +71,17 @@ func Pod(p resources.Params, class string) *corev1.Pod {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: resources.ObjectMeta(p, Name(class), v1alpha1.ComponentCanary),
 		Spec:       pod,
+	}
+}
+
+// Snapshot is of the volume of a StorageClass's claim.
+func Snapshot(p resources.Params, class, snapshotClass string) *snapshotv1.VolumeSnapshot {
+	return &snapshotv1.VolumeSnapshot{
+		TypeMeta:   metav1.TypeMeta{APIVersion: snapshotv1.SchemeGroupVersion.String(), Kind: "VolumeSnapshot"},
+		ObjectMeta: resources.ObjectMeta(p, Name(class), v1alpha1.ComponentCanary),
+		Spec: snapshotv1.VolumeSnapshotSpec{
+			Source:                  snapshotv1.VolumeSnapshotSource{PersistentVolumeClaimName: ptr.To(Name(class))},
+			VolumeSnapshotClassName: ptr.To(snapshotClass),
+		},
 	}
 }

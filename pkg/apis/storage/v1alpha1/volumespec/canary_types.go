@@ -42,7 +42,9 @@ const (
 	CanaryMount CanaryStep = "Mount"
 	// CanaryWriteAndRead: the pod writes to it and reads that back.
 	CanaryWriteAndRead CanaryStep = "WriteAndRead"
-	// CanaryCleanUp: pod, claim, PersistentVolume and LINSTOR's volume go.
+	// CanarySnapshot: a snapshot of the volume is taken, where that is possible.
+	CanarySnapshot CanaryStep = "Snapshot"
+	// CanaryCleanUp: snapshot, pod, claim, PersistentVolume and LINSTOR's volume go.
 	CanaryCleanUp CanaryStep = "CleanUp"
 )
 
@@ -64,7 +66,8 @@ type CanaryClass struct {
 	Name string `json:"name"`
 	// result is what came of the try: Running, Passed, Failed or Skipped.
 	Result CanaryResult `json:"result"`
-	// step is what is being done, or what failed: Provision, Attach, Mount, WriteAndRead or CleanUp. A try that passed has none.
+	// step is what is being done, or what failed: Provision, Attach, Mount, WriteAndRead, Snapshot or CleanUp. A try that
+	// passed has none.
 	// +optional
 	Step CanaryStep `json:"step,omitempty"`
 	// since is when the try began.
@@ -78,7 +81,20 @@ type CanaryClass struct {
 	// volume is the PersistentVolume of the try, which has the same name in LINSTOR.
 	// +optional
 	Volume string `json:"volume,omitempty"`
+	// snapshot is what came of taking a snapshot of the volume. It is absent where none can be taken: the API of snapshots is
+	// not served, the spec wants no VolumeSnapshotClass or one that keeps snapshots, or a pool has no snapshots.
+	// +optional
+	Snapshot *CanarySnapshotResult `json:"snapshot,omitempty"`
 	// target is a fingerprint of what was tried: the StorageClass, and the versions of LINSTOR and its driver. With another one the
 	// StorageClass is tried again.
 	Target string `json:"target"`
+}
+
+// CanarySnapshotResult is what came of taking a snapshot. It does not keep a cluster from being Ready.
+type CanarySnapshotResult struct {
+	// result is Passed: the snapshot could be used; or Failed: it could not within a fifth of the time that a try has.
+	Result CanaryResult `json:"result"`
+	// message says why it failed.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
