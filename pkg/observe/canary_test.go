@@ -128,7 +128,8 @@ func TestCanarySnapshots(t *testing.T) {
 		{"the list fails", kinds, true, errors.New("a fault"), 0, 1, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			objects := []client.Object{&snapshotv1.VolumeSnapshot{ObjectMeta: mine}, &snapshotv1.VolumeSnapshot{ObjectMeta: other}}
+			objects := []client.Object{&snapshotv1.VolumeSnapshot{ObjectMeta: mine},
+				&snapshotv1.VolumeSnapshot{ObjectMeta: other}}
 			if tc.claim {
 				objects = append(objects, &corev1.PersistentVolumeClaim{ObjectMeta: mine})
 			}

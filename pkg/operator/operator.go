@@ -162,10 +162,10 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 		RenewDeadline:                 &renew,
 		RetryPeriod:                   &retry,
 		NewClient: func(cfg *rest.Config, co client.Options) (client.Client, error) {
-			co.Cache.Unstructured = true                                                    // StorageClusters, see kube.Decoding
-			co.Cache.DisableFor = append(co.Cache.DisableFor, &snapshotv1.VolumeSnapshot{}) // as what follows
+			co.Cache.Unstructured = true // StorageClusters, see kube.Decoding
+			// The definition may go, and a cache of its objects would look for them for ever.
+			co.Cache.DisableFor = append(co.Cache.DisableFor, &snapshotv1.VolumeSnapshot{})
 			for _, kind := range monitors.Kinds() {
-				// The definition may go, and a cache of its objects would look for them for ever.
 				u := &unstructured.Unstructured{}
 				u.SetGroupVersionKind(monitors.Kind(kind))
 				co.Cache.DisableFor = append(co.Cache.DisableFor, u)

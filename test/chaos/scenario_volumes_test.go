@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
@@ -12,16 +13,25 @@ import (
 )
 
 // canaryScenario: volumes are tried on request, with a CSI driver that works and takes snapshots.
+//
+// Each request is the time it is made at: the scenario is gone through on several clusters at a time, and what passed
+// before the request stays in the status until another try begins.
 func canaryScenario() scenario {
-	turn, asked := 0, ""
 	tried := func(e *harness.Env) error {
-		st := e.Get().Status.Canary
-		if st == nil || len(st.Classes) != 2 || turn > 0 && st.Request == asked {
+		c := e.Get()
+		st, asked := c.Status.Canary, time.Time{}
+		if text := c.Annotations[v1alpha1.AnnotationCanary]; text != "" {
+			var err error
+			if asked, err = time.Parse(time.RFC3339, text); err != nil {
+				return err
+			}
+		}
+		if st == nil || len(st.Classes) != 2 {
 			return fmt.Errorf("canary is %+v", st)
 		}
 		for _, c := range st.Classes {
-			if c.Result != volumespec.CanaryPassed {
-				return fmt.Errorf("%s: %s %s: %s", c.Name, c.Result, c.Step, c.Message)
+			if c.Result != volumespec.CanaryPassed || !c.Passed.After(asked) {
+				return fmt.Errorf("%s: %s %s: %s, last passed %s", c.Name, c.Result, c.Step, c.Message, c.Passed)
 			}
 			if v := c.Snapshot; v == nil || v.Result != volumespec.CanaryPassed {
 				return fmt.Errorf("%s: its snapshot is %+v", c.Name, v)
@@ -44,11 +54,7 @@ func canaryScenario() scenario {
 			e.Eventually("Ready", func() error { return tried(e) })
 		},
 		steps: []step{{name: "try", done: tried, do: func(e *harness.Env) {
-			turn++
-			if st := e.Get().Status.Canary; st != nil {
-				asked = st.Request
-			}
-			e.Annotate(v1alpha1.AnnotationCanary, fmt.Sprint(turn))
+			e.Annotate(v1alpha1.AnnotationCanary, time.Now().UTC().Format(time.RFC3339))
 		}}},
 	}
 }

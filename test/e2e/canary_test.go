@@ -304,8 +304,8 @@ func TestCanaryGoesOn(t *testing.T) {
 	noTrace(e)
 }
 
-// TestCanarySnapshot: a cluster without a snapshot controller is Ready, and says what it lacks; with one, a snapshot is
-// taken of each class's volume, of which nothing is left.
+// TestCanarySnapshot: a cluster without a snapshot controller is Ready, and says what it lacks; with one, a snapshot
+// is taken of each class's volume, of which nothing is left.
 func TestCanarySnapshot(t *testing.T) {
 	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
 	e.Timing.Deadlines[fsm.Canary] = harness.Slow(40 * time.Second)

@@ -2,10 +2,10 @@
 // volume and reads it back: a claim that is Bound proves nothing, since LINSTOR keeps a volume that it could make no
 // device for, and the driver takes it for complete (linstor-csi 1.12, CreateVolume of a name that exists).
 //
-// A try goes through Provision, Attach, Mount, WriteAndRead, Snapshot and CleanUp. It is noted in status.canary before its
-// claim and pod are made, Snapshot before the snapshot is, and CleanUp before they go. So an operator that is killed at
-// any point goes on from the status and from what is there. A try that failed leaves claim and pod for a look; where the
-// pod succeeds after all, the try goes on.
+// A try goes through Provision, Attach, Mount, WriteAndRead, Snapshot and CleanUp. It is noted in status.canary before
+// its claim and pod are made, Snapshot before the snapshot is, and CleanUp before they go. So an operator that is
+// killed at any point goes on from the status and from what is there. A try that failed leaves claim and pod for a
+// look; where the pod succeeds after all, the try goes on.
 //
 // A snapshot is taken where that is possible. One that fails is told by the condition SnapshotsReady, and keeps nobody
 // from using volumes: the try passes all the same.
@@ -165,7 +165,8 @@ func (t *try) judge(s *cluster.Snapshot) {
 // there reports whether a claim, a pod or a snapshot is there.
 func (t *try) there() bool { return t.claim != nil || t.pod != nil || t.snapshot != nil }
 
-// age is how long the try has gone on, or the step Snapshot or CleanUp, which have a time of their own. Time in which the cluster was suspended before does not count.
+// age is how long the try has gone on, or the step Snapshot or CleanUp, which have a time of their own. Time in which
+// the cluster was suspended before does not count.
 func age(f *cluster.Facts, c *volumespec.CanaryClass) time.Duration {
 	begin := c.Since.Time
 	if c := meta.FindStatusCondition(f.Cluster.Status.Conditions, conditions.Suspended); c != nil &&

@@ -41,8 +41,8 @@ const (
 	// ReasonRunning: a try goes on or is about to begin, and ReasonPutOff: it waits for something else.
 	ReasonRunning = "CanaryRunning"
 	ReasonPutOff  = "CanaryPutOff"
-	// ReasonSnapshotFailed is that of the condition SnapshotsReady and of an Event: the volume of a try could be used, and
-	// no snapshot could be taken of it.
+	// ReasonSnapshotFailed is that of the condition SnapshotsReady and of an Event: the volume of a try could be used,
+	// and no snapshot could be taken of it.
 	ReasonSnapshotFailed = "CanarySnapshotFailed"
 )
 

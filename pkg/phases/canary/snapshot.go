@@ -17,8 +17,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// snapshotShare is the part of a try's time that a snapshot may take: a fifth. A cluster whose snapshots do not work is
-// Ready all the same, a little later; the rest of the time is left for the removal.
+// snapshotShare is the part of a try's time that a snapshot may take: a fifth. A cluster whose snapshots do not work
+// is Ready all the same, a little later; the rest of the time is left for the removal.
 const snapshotShare = 5
 
 // snapshotClass is the VolumeSnapshotClass that a snapshot of the volume is taken of; "" if none can be taken, or one
