@@ -2,6 +2,8 @@
 package main
 
 import (
+	"bufio"
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -14,6 +16,7 @@ import (
 	"go.uber.org/zap/zapcore"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
@@ -25,6 +28,7 @@ type settings struct {
 	level       zapcore.Level
 	catalogue   string
 	showVersion bool
+	export      string
 }
 
 // version is set when the binary is built.
@@ -50,6 +54,9 @@ func run() error {
 	if s.showVersion {
 		fmt.Println(version)
 		return nil
+	}
+	if s.export != "" {
+		return verifyExport(s.export)
 	}
 	o := s.options
 	zc := zap.NewProductionConfig()
@@ -94,11 +101,32 @@ func loadCatalogue(path string) (*catalogue.Catalogue, error) {
 	return c.Extend(text)
 }
 
+// verifyExport prints what is in an export of LINSTOR's database, if it is whole.
+func verifyExport(path string) error {
+	file := os.Stdin
+	if path != "-" {
+		var err error
+		if file, err = os.Open(path); err != nil {
+			return err
+		}
+		defer func() { _ = file.Close() }()
+	}
+	summary, err := export.Read(bufio.NewReader(file))
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	fmt.Println(summary)
+	fmt.Println("of the cluster with Cluster/LocalID", cmp.Or(summary.LocalID, "(none)"))
+	return nil
+}
+
 // bindFlags makes all flags. docs/installation.md describes them, and a test compares.
 func bindFlags(fs *flag.FlagSet, s *settings) {
 	o := &s.options
 	wait := func(d *time.Duration, name, usage string) { fs.DurationVar(d, name, *d, usage) }
 	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
+	fs.StringVar(&s.export, "verify-export", "",
+		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")
 	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 for none")

@@ -1,0 +1,178 @@
+// Package export reads exports of LINSTOR's database, to find out whether one is whole and whose data it holds. An
+// export is what "linstor-database export-db" and POST /v1/controller/database/export write (LINSTOR 1.33 and 1.34 or
+// newer): one JSON object with all tables. It holds the encrypted master key and keys of volumes, so that none of its
+// values may be shown.
+//
+// Nothing here says that LINSTOR would start on an export: rows can be missing in it that LINSTOR expects, as after a
+// crash in the middle of a write. It says what is in it, for a comparison with what LINSTOR had.
+package export
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Summary is what an export holds.
+type Summary struct {
+	// Linstor is the version of LINSTOR that wrote the export. An older LINSTOR does not read it.
+	Linstor string
+	// Taken is when it was written.
+	Taken time.Time
+	// From is the kind of the database: k8s, etcd, or sql/ and the kind of the server.
+	From string
+	// LocalID is the identity of the cluster whose data it is; "" if the export has none.
+	LocalID string
+	// Tables is how many tables the export has, and Rows how many rows there are in all.
+	Tables, Rows int
+	// Nodes and so on are LINSTOR's objects. Snapshots lie in the tables of resources and volumes as well, and are
+	// counted apart: Snapshots are definitions, however many nodes have a copy.
+	Nodes, StoragePools, ResourceDefinitions, Resources, Volumes, Snapshots int
+}
+
+// String is the summary in one line.
+func (s *Summary) String() string {
+	return fmt.Sprintf("export of LINSTOR %s from %s, %s: %d nodes, %d storage pools, %d resource definitions, "+
+		"%d resources, %d volumes, %d snapshots; %d rows in %d tables", s.Linstor, s.From, s.Taken.UTC().Format(time.RFC3339),
+		s.Nodes, s.StoragePools, s.ResourceDefinitions, s.Resources, s.Volumes, s.Snapshots, s.Rows, s.Tables)
+}
+
+// Read reads an export to its end, a row at a time. An error says what is wrong and where, and repeats no value.
+func Read(r io.Reader) (*Summary, error) {
+	d := &reader{Decoder: json.NewDecoder(r), seen: map[string]bool{}}
+	if err := d.object(d.field); err != nil {
+		return nil, err
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("something follows the export in the file")
+	}
+	for _, field := range []string{"linstor_version", "export_timestamp_ms", "exported_from", "tables"} {
+		if !d.seen[field] {
+			return nil, fmt.Errorf("this is no export of LINSTOR's database: it lacks %s", field)
+		}
+	}
+	for _, table := range slices.Sorted(maps.Keys(required)) {
+		if !d.seen["table "+table] {
+			return nil, fmt.Errorf("the export lacks the table %s", table)
+		}
+	}
+	return &d.Summary, nil
+}
+
+// reader walks through an export.
+type reader struct {
+	*json.Decoder
+	Summary
+	// seen are the fields, and the tables as "table NAME".
+	seen map[string]bool
+}
+
+// field reads a field of the export.
+func (d *reader) field(name string) error {
+	if d.seen[name] {
+		return fmt.Errorf("%s is there twice", name)
+	}
+	d.seen[name] = true
+	switch name {
+	case "linstor_version":
+		return d.value(name, &d.Linstor)
+	case "exported_from":
+		return d.value(name, &d.From)
+	case "export_timestamp_ms":
+		var ms int64
+		err := d.value(name, &ms)
+		d.Taken = time.UnixMilli(ms)
+		return err
+	case "tables":
+		return d.array(name, func(i int) error {
+			t := table{reader: d}
+			err := t.read()
+			switch {
+			case err != nil && t.name != "":
+				return fmt.Errorf("table %d (%s): %w", i+1, t.name, err)
+			case err != nil:
+				return fmt.Errorf("table %d: %w", i+1, err)
+			default:
+				return nil
+			}
+		})
+	default:
+		return d.skip(name)
+	}
+}
+
+// value reads the value of a field. What the decoder says of it could repeat it, and is left out.
+func (d *reader) value(field string, into any) error {
+	err := d.Decode(into)
+	var kind *json.UnmarshalTypeError
+	if errors.As(err, &kind) {
+		return fmt.Errorf("%s is a %s", field, kind.Value)
+	}
+	return broken(err)
+}
+
+func (d *reader) skip(field string) error {
+	var any json.RawMessage
+	return d.value(field, &any)
+}
+
+// object reads an object, field by field.
+func (d *reader) object(field func(name string) error) error {
+	if err := d.delim('{'); err != nil {
+		return err
+	}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return broken(err)
+		}
+		name, _ := t.(string) // a decoder lets nothing else be the name of a field
+		if err := field(name); err != nil {
+			return err
+		}
+	}
+	return d.delim('}')
+}
+
+// array reads an array, element by element.
+func (d *reader) array(name string, element func(i int) error) error {
+	if err := d.delim('['); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	for i := 0; d.More(); i++ {
+		if err := element(i); err != nil {
+			return err
+		}
+	}
+	return d.delim(']')
+}
+
+func (d *reader) delim(want json.Delim) error {
+	t, err := d.Token()
+	if err != nil {
+		return broken(err)
+	}
+	if t != want {
+		return fmt.Errorf("there is something else where %s should be", want)
+	}
+	return nil
+}
+
+// broken is an error of the decoder without what it read.
+func broken(err error) error {
+	var syntax *json.SyntaxError
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the export ends too early")
+	case errors.As(err, &syntax):
+		return fmt.Errorf("byte %d is not JSON", syntax.Offset)
+	default:
+		return err
+	}
+}

@@ -1,0 +1,98 @@
+package export
+
+import (
+	"errors"
+	"fmt"
+)
+
+// row is what is looked at of rows. Columns have the names of the fields of LINSTOR's custom resources (linstor-server
+// 1.34, DbExportPojoMeta.java).
+type row struct {
+	Snapshot string `json:"snapshot_name"`
+	Driver   string `json:"driver_name"`
+	Instance string `json:"props_instance"`
+	Key      string `json:"prop_key"`
+	Value    string `json:"prop_value"`
+}
+
+// table is one that is being read.
+type table struct {
+	*reader
+	name string
+	// described and filled: columns and rows were there.
+	described, filled bool
+	// rows are all of them; snapshots those that belong to a snapshot; diskless the pools that every node has for volumes
+	// without a copy there.
+	rows, snapshots, diskless int
+	localID                   string
+}
+
+// required are the tables that every export has, with what they count.
+var required = map[string]func(*Summary, *table){
+	"NODES":          func(s *Summary, t *table) { s.Nodes = t.rows },
+	"NODE_STOR_POOL": func(s *Summary, t *table) { s.StoragePools = t.rows - t.diskless },
+	"RESOURCE_DEFINITIONS": func(s *Summary, t *table) {
+		s.ResourceDefinitions, s.Snapshots = t.rows-t.snapshots, t.snapshots
+	},
+	"RESOURCES":        func(s *Summary, t *table) { s.Resources = t.rows - t.snapshots },
+	"VOLUMES":          func(s *Summary, t *table) { s.Volumes = t.rows - t.snapshots },
+	"PROPS_CONTAINERS": func(s *Summary, t *table) { s.LocalID = t.localID },
+}
+
+// field reads a field of the table.
+func (t *table) field(name string) error {
+	switch name {
+	case "name":
+		return t.value("its name", &t.name)
+	case "column_description":
+		t.described = true
+		return t.skip(name)
+	case "data":
+		t.filled = true
+		return t.array("its data", t.row)
+	default:
+		return t.skip(name)
+	}
+}
+
+func (t *table) row(i int) error {
+	var r row
+	if err := t.value(fmt.Sprintf("row %d, or a column of it,", i+1), &r); err != nil {
+		return err
+	}
+	t.rows++
+	if r.Snapshot != "" {
+		t.snapshots++
+	}
+	if r.Driver == "DISKLESS" {
+		t.diskless++
+	}
+	if r.Instance == "/CTRL" && r.Key == "Cluster/LocalID" {
+		t.localID = r.Value
+	}
+	return nil
+}
+
+// read reads the table that comes next, and counts what is in it.
+func (t *table) read() error {
+	if err := t.object(t.field); err != nil {
+		return err
+	}
+	switch {
+	case t.name == "":
+		return errors.New("it has no name")
+	case t.seen["table "+t.name]:
+		return fmt.Errorf("%s is there twice", t.name)
+	case !t.described:
+		return fmt.Errorf("%s has no column_description", t.name)
+	case !t.filled:
+		return fmt.Errorf("%s has no data", t.name)
+	}
+	t.seen["table "+t.name] = true
+	t.Tables++
+	t.Rows += t.rows
+	if count := required[t.name]; count != nil {
+		count(&t.Summary, t)
+	}
+	return nil
+}
