@@ -36,9 +36,9 @@ type Summary struct {
 
 // String is the summary in one line.
 func (s *Summary) String() string {
+	taken := s.Taken.UTC().Format(time.RFC3339)
 	return fmt.Sprintf("export of LINSTOR %s from %s, %s: %d nodes, %d storage pools, %d resource definitions, "+
-		"%d resources, %d volumes, %d snapshots; %d rows in %d tables", s.Linstor, s.From, s.Taken.UTC().Format(time.RFC3339),
-		s.Nodes, s.StoragePools, s.ResourceDefinitions, s.Resources, s.Volumes, s.Snapshots, s.Rows, s.Tables)
+		"%d resources, %d volumes, %d snapshots; %d rows in %d tables", s.Linstor, s.From, taken, s.Nodes, s.StoragePools, s.ResourceDefinitions, s.Resources, s.Volumes, s.Snapshots, s.Rows, s.Tables)
 }
 
 // Read reads an export to its end, a row at a time. An error says what is wrong and where, and repeats no value.
@@ -110,14 +110,14 @@ func (d *reader) value(field string, into any) error {
 	err := d.Decode(into)
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return fmt.Errorf("%s is a %s", field, kind.Value)
+		return fmt.Errorf("%s is of the wrong kind: %s", field, kind.Value)
 	}
 	return broken(err)
 }
 
 func (d *reader) skip(field string) error {
-	var any json.RawMessage
-	return d.value(field, &any)
+	var skipped json.RawMessage
+	return d.value(field, &skipped)
 }
 
 // object reads an object, field by field.

@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("summary (-want +got):\n%s", d)
 	}
-	if s := got.String(); !strings.Contains(s, "LINSTOR 1.34.2 from k8s, 2025-11-24T08:00:00Z: 2 nodes, 1 storage pools") ||
+	if s := got.String(); !strings.Contains(s, "1.34.2 from k8s, 2025-11-24T08:00:00Z: 2 nodes, 1 storage pools") ||
 		!strings.HasSuffix(s, "1 snapshots; 13 rows in 7 tables") {
 		t.Error(s)
 	}
@@ -81,29 +81,30 @@ func TestBroken(t *testing.T) {
 		"nothing":              {"", "ends too early"},
 		"no object":            {"[]", "there is something else where { should be"},
 		"another object":       {"{}", "it lacks linstor_version"},
-		"no JSON":              {"{linstor}", "byte 2 is not JSON"},
+		"no JSON":              {"{linstor}", "is not JSON"},
 		"cut short":            {whole[:len(whole)/2], "ends too early"},
 		"cut in the last byte": {whole[:len(whole)-1], "ends too early"},
 		"something follows":    {whole + "{}", "something follows"},
 		"no time":              {small(func(e values) { delete(e, "export_timestamp_ms") }), "lacks export_timestamp_ms"},
 		"a time that is none": {small(func(e values) { e["export_timestamp_ms"] = secret }),
-			"export_timestamp_ms is a string"},
+			"export_timestamp_ms is of the wrong kind: string"},
 		"no tables":          {small(func(e values) { delete(e, "tables") }), "lacks tables"},
 		"tables are none":    {small(func(e values) { e["tables"] = secret }), "tables: there is something else where ["},
 		"a table is none":    {small(func(e values) { e["tables"] = []string{secret} }), "table 1: there is something else"},
 		"a table is missing": {small(func(e values) { e["tables"] = tables()[:6] }), "lacks the table PROPS_CONTAINERS"},
 		"a table twice": {small(func(e values) { e["tables"] = append(tables(), of("NODES")) }),
 			"table 8 (NODES): NODES is there twice"},
-		"a field twice":        {strings.Replace(whole, `"k8s_version"`, `"exported_from"`, 1), "exported_from is there twice"},
+		"a field twice": {strings.Replace(whole, `"k8s_version"`, `"exported_from"`, 1),
+			"exported_from is there twice"},
 		"a table without name": {small(table(0, func(t values) { delete(t, "name") })), "table 1: it has no name"},
 		"a table without rows": {small(table(1, func(t values) { delete(t, "data") })), "NODES has no data"},
 		"a table without columns": {small(table(1, func(t values) { delete(t, "column_description") })),
 			"NODES has no column_description"},
 		"a row is none": {small(table(1, func(t values) { t["data"] = []any{values{"node_name": "N1"}, secret} })),
-			"table 2: row 2, or a column of it, is a string"},
+			"table 2: row 2, or a column of it, is of the wrong kind: string"},
 		"a column is of another kind": {small(table(3, func(t values) {
 			t["data"] = []values{{"snapshot_name": []string{secret}}}
-		})), "table 4: row 1, or a column of it, is a array"},
+		})), "table 4: row 1, or a column of it, is of the wrong kind: array"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(tc.text))
