@@ -38,7 +38,8 @@ type Summary struct {
 func (s *Summary) String() string {
 	taken := s.Taken.UTC().Format(time.RFC3339)
 	return fmt.Sprintf("export of LINSTOR %s from %s, %s: %d nodes, %d storage pools, %d resource definitions, "+
-		"%d resources, %d volumes, %d snapshots; %d rows in %d tables", s.Linstor, s.From, taken, s.Nodes, s.StoragePools, s.ResourceDefinitions, s.Resources, s.Volumes, s.Snapshots, s.Rows, s.Tables)
+		"%d resources, %d volumes, %d snapshots; %d rows in %d tables", s.Linstor, s.From, taken, s.Nodes,
+		s.StoragePools, s.ResourceDefinitions, s.Resources, s.Volumes, s.Snapshots, s.Rows, s.Tables)
 }
 
 // Read reads an export to its end, a row at a time. An error says what is wrong and where, and repeats no value.
