@@ -9,7 +9,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
-	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // canaryScenario: volumes are tried on request, with a CSI driver that works and takes snapshots.
@@ -42,12 +41,8 @@ func canaryScenario() scenario {
 	return scenario{
 		name: "canary", nodes: 2, driver: true,
 		begin: func(e *harness.Env) {
-			if err := simcluster.InstallSnapshotAPI(e.Ctx, e.Sim); err != nil {
-				e.T.Fatal(err)
-			}
-			if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
-				e.T.Fatal(err)
-			}
+			harness.InstallSnapshotAPI(e)
+			harness.RunSnapshotController(e)
 			apply(harness.ThinPool + `
   volumes: {driver: {mode: Managed}, storageClasses: [{name: fast, default: true}, {name: one, replicas: 1}]}
 `)(e)
@@ -82,9 +77,7 @@ func snapshotsScenario() scenario {
 	return scenario{
 		name: "snapshots", nodes: 2,
 		begin: func(e *harness.Env) {
-			if err := simcluster.InstallSnapshotAPI(e.Ctx, e.Sim); err != nil {
-				e.T.Fatal(err)
-			}
+			harness.InstallSnapshotAPI(e)
 			set(volumespec.SnapshotsAuto)(e)
 			e.Eventually("Ready", func() error { return taken(e) })
 		},

@@ -161,10 +161,8 @@ func walk(t *testing.T) *env {
 	t.Helper()
 	e := newEnv(harness.StartWithDriver(t, harness.Nodes(3)))
 	e.Apply(linstorNodesDefinition) // as an earlier LINSTOR leaves it behind
-	installSnapshots(e)
-	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
-		t.Fatal(err)
-	}
+	harness.InstallSnapshotAPI(e.Env)
+	harness.RunSnapshotController(e.Env)
 	e.Apply(monitorDefinitions())
 	e.Sim.World().Machine("n3").SetSignature("S4EV3", "ext4")
 	e.Run()

@@ -37,7 +37,7 @@ func TestSamplesOfVolumes(t *testing.T) {
 		withVolumeGroup(i, &ns[i])
 	}
 	e := claimEnv{newEnv(harness.StartWithDriver(t, ns))}
-	installSnapshots(e.env)
+	harness.InstallSnapshotAPI(e.Env)
 	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
 		t.Fatal(err)
 	}

@@ -26,13 +26,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
-func installSnapshots(e *env) {
-	e.T.Helper()
-	if err := simcluster.InstallSnapshotAPI(e.Ctx, e.Sim); err != nil {
-		e.T.Fatal(err)
-	}
-}
-
 // snapshotsMeasured waits until the metric of the condition SnapshotsReady has a value.
 func snapshotsMeasured(e *env, want float64) {
 	e.T.Helper()
@@ -160,10 +153,8 @@ func TestSnapshot(t *testing.T) {
 		"install the CustomResourceDefinitions and the snapshot controller")
 	snapshotter(e.env, false)
 	snapshotsMeasured(e.env, 0)
-	installSnapshots(e.env)
-	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
-		t.Fatal(err)
-	}
+	harness.InstallSnapshotAPI(e.Env)
+	harness.RunSnapshotController(e.Env)
 	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected, "VolumeSnapshotClass linstor-snapshots is there")
 	snapshotsMeasured(e.env, 1)
 	snapshotClassWith(e.env, volumespec.DefaultSnapshotClass, "true", snapshotv1.VolumeSnapshotContentDelete)
@@ -222,7 +213,7 @@ func snapshotClassOf(name, isDefault string) *snapshotv1.VolumeSnapshotClass {
 // the mode, and with the API.
 func TestSnapshotClass(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	installSnapshots(e)
+	harness.InstallSnapshotAPI(e.Env)
 	theirs := snapshotClassOf("nightly", "true")
 	create(e, theirs)
 	e.Run()
@@ -263,7 +254,7 @@ func TestSnapshotClass(t *testing.T) {
 // LINSTOR has no more.
 func TestADeletionWaitsForSnapshots(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	installSnapshots(e)
+	harness.InstallSnapshotAPI(e.Env)
 	e.Run()
 	e.Apply(harness.Manifest(driven))
 	e.says(conditions.SnapshotsReady, conditions.ReasonAsExpected)

@@ -65,24 +65,31 @@ func (t *try) snapshotDue(s *cluster.Snapshot) bool {
 // judgeSnapshot finds out what came of the snapshot of a volume that was written to, and what it waits for; "" if for
 // nothing more.
 func (t *try) judgeSnapshot(s *cluster.Snapshot) (waits string) {
-	hinders := hindrance(s)
-	switch class := t.snapshotClass(s); {
-	case t.taken != nil:
+	if t.taken != nil {
 		return ""
-	case class == "" && (hinders == "" || t.last.Step != volumespec.CanarySnapshot):
+	}
+	begun, hindered := t.last.Step == volumespec.CanarySnapshot, hindrance(s) != ""
+	switch {
+	case t.snapshotClass(s) == "" && (!begun || !hindered):
 		return ""
-	case t.last.Step != volumespec.CanarySnapshot:
+	case !begun:
 		return "a snapshot is about to be taken"
-	case !t.outlived() && t.snapshot != nil && t.snapshot.Status != nil && ptr.Deref(t.snapshot.Status.ReadyToUse, false):
+	case t.snapshotUsable():
 		t.taken = &volumespec.CanarySnapshotResult{Result: volumespec.CanaryPassed}
 		return ""
 	}
 	waits = snapshotLacks(t.snapshot)
-	if hinders == "" && t.snapshotLate(s) {
+	if !hindered && t.snapshotLate(s) {
 		t.taken = &volumespec.CanarySnapshotResult{Result: volumespec.CanaryFailed, Message: waits}
 		return ""
 	}
 	return waits
+}
+
+// snapshotUsable reports whether there is a snapshot of the try's own claim that can be used.
+func (t *try) snapshotUsable() bool {
+	return t.snapshot != nil && !t.outlived() && t.snapshot.Status != nil &&
+		ptr.Deref(t.snapshot.Status.ReadyToUse, false)
 }
 
 // snapshotLate reports whether the snapshot has had its time, and the phase only as much left as the removal may need.
