@@ -62,6 +62,8 @@ VULNDB ?= https://vuln.go.dev
 # What "make bench" measures.
 NODES ?= 100
 POOLS ?= 1
+CANARY ?= false
+VOLUMES ?= 0
 POD_START ?= 0s
 POD_SPREAD ?= 0s
 LINSTOR_LATENCY ?= 0s
@@ -141,8 +143,8 @@ race-short: ## Run the tests of the packages with goroutines with the race detec
 	CGO_ENABLED=1 $(GO) test -race -timeout $(TEST_TIMEOUT) $(TESTFLAGS) $(RACE_SHORT)
 
 .PHONY: bench
-bench: kube ## Measure the operator. NODES=100 POOLS=1 POD_START=0s POD_SPREAD=0s LINSTOR_LATENCY=0s IDLE=3m; the last line is JSON.
-	@$(GO) run ./test/bench -nodes $(NODES) -pools $(POOLS) -pod-start $(POD_START) -pod-spread $(POD_SPREAD) -linstor-latency $(LINSTOR_LATENCY) -idle $(IDLE)
+bench: kube ## Measure the operator. NODES=100 POOLS=1 CANARY=false VOLUMES=0 POD_START=0s POD_SPREAD=0s LINSTOR_LATENCY=0s IDLE=3m; the last line is JSON.
+	@$(GO) run ./test/bench -nodes $(NODES) -pools $(POOLS) -pod-start $(POD_START) -pod-spread $(POD_SPREAD) -linstor-latency $(LINSTOR_LATENCY) -idle $(IDLE) -canary=$(CANARY) -volumes $(VOLUMES)
 
 # Runs as "make bench" takes them; what they print is kept, so that the table can be made again.
 BENCH_RUNS ?= 3 100 1000 1000,POOLS=3 3,POD_START=30s,POD_SPREAD=10s 100,POD_START=30s,POD_SPREAD=10s 1000,POD_START=30s,POD_SPREAD=10s \

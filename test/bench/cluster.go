@@ -36,6 +36,9 @@ var poolEntries = []string{
 	"{name: tank, zfsThin: {zpool: tank}}",
 }
 
+// class is the StorageClass of which there are volumes, and pool the pool that they lie in.
+const class, pool = "replicated", "ssd"
+
 // operatorUser is who the operator is to the API server.
 const operatorUser = "system:serviceaccount:" + v1alpha1.OperatorNamespace + ":storagecluster-operator"
 
@@ -55,7 +58,7 @@ func start(ctx context.Context, o options) (*bench, error) {
 	}
 	var err error
 	b.cluster, err = simcluster.Start(ctx, simcluster.Options{Nodes: specs, World: b.world, PodStart: o.podStart,
-		PodSpread: o.podSpread, AuditLog: true})
+		PodSpread: o.podSpread, AuditLog: true, VolumeDriver: o.canary})
 	if err != nil {
 		b.world.Close()
 		return nil, err
@@ -64,8 +67,9 @@ func start(ctx context.Context, o options) (*bench, error) {
 		b.stop()
 		return nil, err
 	}
-	b.report = report{Nodes: o.nodes, Pools: o.pools, PodStart: o.podStart.String(), PodSpread: o.podSpread.String(),
-		LinstorLatency: o.latency.String(), Machine: machine()}
+	b.report = report{Nodes: o.nodes, Pools: o.pools, Canary: o.canary, Volumes: o.volumes,
+		PodStart: o.podStart.String(), PodSpread: o.podSpread.String(), LinstorLatency: o.latency.String(),
+		Machine: machine()}
 	return b, nil
 }
 
@@ -114,6 +118,9 @@ func (b *bench) apply(ctx context.Context) error {
 	manifest := "apiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\nspec:\n  " +
 		"storagePools: [" +
 		strings.Join(poolEntries[:b.pools], ", ") + "]\n"
+	if b.canary {
+		manifest += "  volumes: {storageClasses: [{name: " + class + ", storagePools: [" + pool + "], default: true}]}\n"
+	}
 	if err := os.WriteFile(file, []byte(manifest), 0o600); err != nil {
 		return err
 	}

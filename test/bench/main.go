@@ -18,6 +18,8 @@ import (
 // options say what is measured.
 type options struct {
 	nodes, pools int
+	canary       bool
+	volumes      int
 	podStart     time.Duration
 	podSpread    time.Duration
 	latency      time.Duration
@@ -30,6 +32,9 @@ func main() {
 	var o options
 	flag.IntVar(&o.nodes, "nodes", 100, "number of nodes")
 	flag.IntVar(&o.pools, "pools", 1, "storage pools on each node, 1 to 3")
+	flag.BoolVar(&o.canary, "canary", false,
+		"let the CSI driver work, with one StorageClass, a volume of which is tried before the cluster is Ready")
+	flag.IntVar(&o.volumes, "volumes", 0, "volumes with up to three copies each that the cluster at rest has")
 	flag.DurationVar(&o.podStart, "pod-start", 0, "time from a pod's binding to its start, as for an image pull")
 	flag.DurationVar(&o.podSpread, "pod-spread", 0, "what chance adds to that at most")
 	flag.DurationVar(&o.latency, "linstor-latency", 0,
@@ -73,7 +78,10 @@ func measure(ctx context.Context, o options) (*report, error) {
 	for _, part := range []struct {
 		name string
 		run  func(context.Context) error
-	}{{"floor", b.floor}, {"install", b.install}, {"idle", b.idle}, {"join", b.join}, {"death", b.death}} {
+	}{
+		{"floor", b.floor}, {"install", b.install}, {"volumes", b.makeVolumes}, {"idle", b.idle}, {"join", b.join},
+		{"death", b.death},
+	} {
 		began := time.Now()
 		if err := part.run(ctx); err != nil {
 			return nil, errors.Join(fmt.Errorf("%s: %w", part.name, err), b.explain())

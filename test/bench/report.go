@@ -16,20 +16,25 @@ import (
 
 // report is what the last line on standard output holds.
 type report struct {
-	Machine        string `json:"machine"`
-	Nodes          int    `json:"nodes"`
-	Pools          int    `json:"poolsPerNode"`
+	Machine string `json:"machine"`
+	Nodes   int    `json:"nodes"`
+	Pools   int    `json:"poolsPerNode"`
+	// Canary reports whether a volume was tried, and Volumes is how many there are at rest.
+	Canary         bool   `json:"canary"`
+	Volumes        int    `json:"volumes"`
 	PodStart       string `json:"podStart"`
 	PodSpread      string `json:"podSpread"`
 	LinstorLatency string `json:"linstorWriteLatency"`
 	// FloorSeconds is what the same DaemonSets need alone.
 	FloorSeconds float64 `json:"floorSeconds"`
-	RatioToFloor float64 `json:"ratioToFloor"`
-	StatusBytes  int     `json:"statusBytes"`
-	Install      part    `json:"install"`
-	Idle         part    `json:"idle"`
-	Join         part    `json:"join"`
-	Death        part    `json:"death"`
+	// RatioToFloor is that of the installation without CanarySeconds, the time for which a volume was tried.
+	RatioToFloor  float64 `json:"ratioToFloor"`
+	CanarySeconds float64 `json:"canarySeconds"`
+	StatusBytes   int     `json:"statusBytes"`
+	Install       part    `json:"install"`
+	Idle          part    `json:"idle"`
+	Join          part    `json:"join"`
+	Death         part    `json:"death"`
 }
 
 // part is what the operator did in one part of the run. Leases and reviews of access are not counted: they are leader
@@ -45,7 +50,9 @@ type part struct {
 	Linstor       map[string]int `json:"linstor"`
 	LinstorReads  int            `json:"linstorReads"`
 	LinstorWrites int            `json:"linstorWrites"`
-	CPUSeconds    float64        `json:"cpuSeconds"`
+	// LinstorMiB is what LINSTOR answered.
+	LinstorMiB float64 `json:"linstorMiB"`
+	CPUSeconds float64 `json:"cpuSeconds"`
 	// PeakMiB is the operator's largest resident memory since its start.
 	PeakMiB float64 `json:"peakMiB"`
 }
@@ -87,7 +94,9 @@ func (b *bench) since(m mark) (part, error) {
 			p.KubernetesReads[kindOf(e)]++
 		}
 	}
+	answered := 0
 	for _, r := range b.world.Requests()[m.linstor:] {
+		answered += r.Answered
 		p.Linstor[r.Method+" "+pathKind(r)]++
 		if r.Mutating {
 			p.LinstorWrites++
@@ -95,6 +104,7 @@ func (b *bench) since(m mark) (part, error) {
 			p.LinstorReads++
 		}
 	}
+	p.LinstorMiB = round(float64(answered) / (1 << 20))
 	cpu, peak, err := b.usage()
 	p.CPUSeconds, p.PeakMiB = round(cpu-m.cpu), round(peak)
 	return p, err

@@ -15,11 +15,18 @@ var figures = []struct {
 }{
 	{"nodes", func(r *report) string { return fmt.Sprint(r.Nodes) }},
 	{"pools per node", func(r *report) string { return fmt.Sprint(r.Pools) }},
+	{"volumes", func(r *report) string { return fmt.Sprint(r.Volumes) }},
 	{"pods start after / by chance later by", func(r *report) string { return r.PodStart + " / " + r.PodSpread }},
 	{"LINSTOR: each write takes", func(r *report) string { return r.LinstorLatency }},
 	{"floor, s", func(r *report) string { return number(r.FloorSeconds) }},
 	{"from apply to Ready, s", func(r *report) string { return number(r.Install.Seconds) }},
-	{"ratio to the floor", func(r *report) string { return fmt.Sprintf("%.2f", r.RatioToFloor) }},
+	{"of these, a volume is tried, s", func(r *report) string {
+		if !r.Canary {
+			return "none"
+		}
+		return number(r.CanarySeconds)
+	}},
+	{"ratio of the rest to the floor", func(r *report) string { return fmt.Sprintf("%.2f", r.RatioToFloor) }},
 	{"writes to Kubernetes until Ready", func(r *report) string { return fmt.Sprint(r.Install.Writes) }},
 	{"of these, label patches of Nodes",
 		func(r *report) string { return fmt.Sprint(r.Install.KubernetesWrites["patch nodes"]) }},
@@ -39,6 +46,9 @@ var figures = []struct {
 		return fmt.Sprintf("%.0f", perMinute(float64(r.Idle.LinstorReads+r.Idle.LinstorWrites-r.Idle.Linstor["GET /health"]),
 			r))
 	}},
+	{"at rest: MiB from LINSTOR per minute",
+		func(r *report) string { return fmt.Sprintf("%.2f", perMinute(r.Idle.LinstorMiB, r)) }},
+	{"at rest: peak memory, MiB", func(r *report) string { return fmt.Sprintf("%.0f", r.Idle.PeakMiB) }},
 	{"at rest: processor time per minute, s",
 		func(r *report) string { return fmt.Sprintf("%.2f", perMinute(r.Idle.CPUSeconds, r)) }},
 	{"a node joins, s / writes",

@@ -67,7 +67,7 @@ func (w *World) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		answer.dropped = true
 	}
 	w.record(Record{Time: arrived, Method: r.Method, Path: r.URL.Path, Status: answer.status, Body: body,
-		Mutating: mutating(r.Method)}, answer.dropped)
+		Answered: len(answer.body), Mutating: mutating(r.Method)}, answer.dropped)
 	if answer.dropped {
 		panic(http.ErrAbortHandler)
 	}

@@ -75,6 +75,8 @@ type Record struct {
 	Status int
 	// Body is the request's body.
 	Body []byte
+	// Answered is how many bytes the answer's body has.
+	Answered int
 	// Mutating reports whether the request's method can change anything (not GET, HEAD or OPTIONS).
 	Mutating bool
 }
