@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,8 +25,13 @@ func (b *bench) install(ctx context.Context) error {
 		return err
 	}
 	var tried time.Time
+	var phase v1alpha1.Phase
 	err = b.until(ctx, "phase Ready", func(s *v1alpha1.StorageClusterStatus) bool {
-		if s.Phase == v1alpha1.PhaseCanary && tried.IsZero() {
+		if s.Phase != phase {
+			phase = s.Phase
+			fmt.Fprintf(os.Stderr, "bench: %s after %.1f s\n", phase, time.Since(m.at).Seconds())
+		}
+		if phase == v1alpha1.PhaseCanary && tried.IsZero() {
 			tried = time.Now()
 		}
 		return s.Phase == v1alpha1.PhaseReady && int(s.Nodes.Online) == b.nodes

@@ -22,8 +22,8 @@ const (
 	sideBySide = 16
 )
 
-// makeVolumes makes the volumes of the cluster at rest in LINSTOR and as PersistentVolumes, past the CSI driver: what it
-// costs to make them is not the operator's.
+// makeVolumes makes the volumes of the cluster at rest in LINSTOR and as PersistentVolumes, past the CSI driver: what
+// it costs to make them is not the operator's.
 func (b *bench) makeVolumes(ctx context.Context) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(sideBySide)
