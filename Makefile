@@ -104,7 +104,7 @@ ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the
 	@$(steps) verify lint test-unit test-alerts test-e2e race-short
 
 .PHONY: test-unit
-test-unit: $(TESTSUM)/gotestsum kube ## Run the tests that need no cluster, the seeds of the fuzz functions included.
+test-unit: $(TESTSUM)/gotestsum kube s3 ## Run the tests that need no cluster, the seeds of the fuzz functions included.
 	$(call gotest,test-unit) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 # A module of its own, because of all that comes with Prometheus; see test/alerts/doc.go.
@@ -219,6 +219,10 @@ kube: ## Build the control plane of the tests and the demo into .cache/kube, unl
 .PHONY: csi
 csi: ## Build the CSI sidecars and csi-sanity of the tests into .cache/csi, unless they are there.
 	$(GO) run ./test/simcluster/buildkube -csi
+
+.PHONY: s3
+s3: ## Build the S3 server of the tests into .cache/s3, unless it is there.
+	$(GO) run ./test/simcluster/buildkube -s3
 
 .PHONY: clean
 clean: ## Remove what was built, the tools and the control plane included.

@@ -4,6 +4,7 @@ package main
 import (
 	"bufio"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
@@ -29,6 +31,7 @@ type settings struct {
 	catalogue   string
 	showVersion bool
 	export      string
+	backup      string
 }
 
 // version is set when the binary is built.
@@ -57,6 +60,9 @@ func run() error {
 	}
 	if s.export != "" {
 		return verifyExport(s.export)
+	}
+	if s.backup != "" {
+		return takeBackup(s.backup)
 	}
 	o := s.options
 	zc := zap.NewProductionConfig()
@@ -120,6 +126,19 @@ func verifyExport(path string) error {
 	return nil
 }
 
+// takeBackup takes one backup of LINSTOR's database and prints what it was, as one line of JSON.
+func takeBackup(config string) error {
+	c, err := take.ParseConfig(config, time.Now())
+	if err != nil {
+		return fmt.Errorf("--take-backup: %w", err)
+	}
+	result, err := take.Run(ctrl.SetupSignalHandler(), c)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(os.Stdout).Encode(result)
+}
+
 // bindFlags makes all flags. docs/installation.md describes them, and a test compares.
 func bindFlags(fs *flag.FlagSet, s *settings) {
 	o := &s.options
@@ -127,6 +146,8 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
 	fs.StringVar(&s.export, "verify-export", "",
 		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
+	fs.StringVar(&s.backup, "take-backup", "",
+		"YAML that says where LINSTOR is and where a backup of its database goes; take it, print what it was, and end")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")
 	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 for none")

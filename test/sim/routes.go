@@ -59,6 +59,7 @@ var controllerRoutes = map[string]methods{
 	"/v1/controller/properties/{key...}": {del: deleteControllerProp},
 	"/v1/controller/properties/info":     {get: getControllerPropsInfo},
 	"/v1/controller/database/export":     {post: exportDatabase},
+	"/v1/sos-report/download":            {get: downloadReport},
 	"/v1/encryption/passphrase": {get: getPassphrase, post: createPassphrase, put: modifyPassphrase,
 		patch: enterPassphrase},
 	"/v1/error-reports":                   {get: listErrorReports, patch: deleteErrorReports},

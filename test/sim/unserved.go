@@ -32,7 +32,6 @@ var unservedRoutes = map[string]string{
 	"/v1/schedules":                             "GET POST",
 	"/v1/schedules/{schedule}":                  "PUT DELETE",
 	"/v1/sos-report":                            "GET",
-	"/v1/sos-report/download":                   "GET",
 	"/v1/space-report":                          "GET",
 
 	"/v1/nodes/ebs": "POST",

@@ -20,18 +20,31 @@ import (
 // Summary is what an export holds.
 type Summary struct {
 	// Linstor is the version of LINSTOR that wrote the export. An older LINSTOR does not read it.
-	Linstor string
+	Linstor string `json:"linstor"`
 	// Taken is when it was written.
-	Taken time.Time
+	Taken time.Time `json:"taken"`
 	// From is the kind of the database: k8s, etcd, or sql/ and the kind of the server.
-	From string
+	From string `json:"from"`
 	// LocalID is the identity of the cluster whose data it is; "" if the export has none.
-	LocalID string
+	LocalID string `json:"localID"`
 	// Tables is how many tables the export has, and Rows how many rows there are in all.
-	Tables, Rows int
+	Tables int `json:"tables"`
+	Rows   int `json:"rows"`
 	// Nodes and so on are LINSTOR's objects. Snapshots lie in the tables of resources and volumes as well, and are
 	// counted apart: Snapshots are definitions, however many nodes have a copy.
-	Nodes, StoragePools, ResourceDefinitions, Resources, Volumes, Snapshots int
+	Nodes               int `json:"nodes"`
+	StoragePools        int `json:"storagePools"`
+	ResourceDefinitions int `json:"resourceDefinitions"`
+	Resources           int `json:"resources"`
+	Volumes             int `json:"volumes"`
+	Snapshots           int `json:"snapshots"`
+}
+
+// Equal reports whether two exports, by what was found in them, can be the same.
+func (s *Summary) Equal(o *Summary) bool {
+	x, y := *s, *o
+	x.Taken, y.Taken = time.Time{}, time.Time{} // a time knows its zone, which makes equal ones differ
+	return s.Taken.Equal(o.Taken) && x == y
 }
 
 // String is the summary in one line.

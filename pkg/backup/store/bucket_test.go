@@ -1,0 +1,369 @@
+package store
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/test/s3server"
+)
+
+// localID is the identity of the tests' cluster, and secret a value of its database.
+const localID, secret = "1b1e8c6e-0d7f", "c2VjcmV0IGtleQ=="
+
+// server is one S3 service for all tests, each of which has a bucket of its own.
+var server *s3server.Server
+
+func TestMain(m *testing.M) { os.Exit(s3server.Main(m, &server)) }
+
+// databaseAt is an export that was taken at that minute.
+func databaseAt(minute int) string {
+	var tables []string
+	for _, name := range []string{"NODES", "RESOURCE_DEFINITIONS", "RESOURCES", "NODE_STOR_POOL", "VOLUMES"} {
+		tables = append(tables, fmt.Sprintf(`{"name":%q,"column_description":[],"data":[]}`, name))
+	}
+	tables = append(tables, `{"name":"PROPS_CONTAINERS","column_description":[],"data":[
+		{"props_instance":"/CTRL","prop_key":"Cluster/LocalID","prop_value":"`+localID+`"},
+		{"props_instance":"/CTRL","prop_key":"encrypted/masterkey","prop_value":"`+secret+`"}]}`)
+	return fmt.Sprintf(`{"linstor_version":"1.34.2","export_timestamp_ms":%d,"exported_from":"k8s","tables":[%s]}`,
+		taken(minute).UnixMilli(), strings.Join(tables, ","))
+}
+
+func taken(minute int) time.Time { return time.Date(2026, 11, 25, 8, minute, 0, 0, time.UTC) }
+
+// packed is a backup of that ID, and the file with its compressed export.
+func packed(t *testing.T, id ID, text string) (*Backup, string) {
+	t.Helper()
+	dir := t.TempDir()
+	source, target := filepath.Join(dir, "export.json"), filepath.Join(dir, "export.json.gz")
+	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	backup, err := Pack(id, source, target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return backup, target
+}
+
+// secretWith is a directory with these keys of a Secret.
+func secretWith(t *testing.T, keys map[string]string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for key, value := range keys {
+		if err := os.WriteFile(filepath.Join(dir, key), []byte(value+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+// bucket is an empty bucket of the test's own.
+func bucket(t *testing.T) *Bucket {
+	t.Helper()
+	name := strings.ReplaceAll(strings.ToLower(t.Name()), "/", "-")
+	if err := server.MakeBucket(name); err != nil {
+		t.Fatal(err)
+	}
+	return connect(t, Location{Endpoint: server.Endpoint, Region: server.Region, Bucket: name, Prefix: "/backups/"},
+		server.AccessKey, server.SecretKey)
+}
+
+func connect(t *testing.T, l Location, id, key string) *Bucket {
+	t.Helper()
+	b, err := Connect(l, localID, secretWith(t, map[string]string{AccessKeyID: id, SecretAccessKey: key}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// put stores a backup that was taken at that minute.
+func put(t *testing.T, b *Bucket, id ID, minute int) *Backup {
+	t.Helper()
+	backup, file := packed(t, id, databaseAt(minute))
+	if err := b.Put(t.Context(), backup, file); err != nil {
+		t.Fatal(err)
+	}
+	return backup
+}
+
+func ids(t *testing.T, b *Bucket) []ID {
+	t.Helper()
+	list, err := b.List(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []ID
+	for _, backup := range list {
+		out = append(out, backup.ID)
+	}
+	return out
+}
+
+// files are the names of the cluster's objects.
+func files(t *testing.T, b *Bucket) []string {
+	t.Helper()
+	entries, err := os.ReadDir(server.Path(b.Bucket, "backups/"+localID))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	for _, e := range entries {
+		out = append(out, e.Name())
+	}
+	return out
+}
+
+func TestPutAndRead(t *testing.T) {
+	b := bucket(t)
+	backup := put(t, b, "manual-first", 0)
+	want := []string{"20261125T080000Z-manual-first.json.gz", "20261125T080000Z-manual-first.meta.json"}
+	if d := cmp.Diff(want, files(t, b)); d != "" {
+		t.Errorf("objects (-want +got):\n%s", d)
+	}
+	list, err := b.List(t.Context(), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]Backup{*backup}, list); d != "" {
+		t.Errorf("list (-want +got):\n%s", d)
+	}
+	r, err := b.Open(t.Context(), &list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	if text, err := io.ReadAll(r); err != nil || string(text) != databaseAt(0) {
+		t.Errorf("the export came back as %q, %v", text, err)
+	}
+	meta, err := os.ReadFile(server.Path(b.Bucket, "backups/"+localID+"/"+want[1]))
+	if err != nil || bytes.Contains(meta, []byte(secret)) {
+		t.Errorf("the description is %s, %v", meta, err)
+	}
+}
+
+// TestPutAgain: a backup that was put before, whole or without its description, is finished and changes nothing.
+func TestPutAgain(t *testing.T) {
+	b := bucket(t)
+	put(t, b, "manual-a", 0)
+	meta := server.Path(b.Bucket, "backups/"+localID+"/20261125T080000Z-manual-a.meta.json")
+	if err := os.Remove(meta); err != nil {
+		t.Fatal(err)
+	}
+	if got := ids(t, b); got != nil {
+		t.Errorf("what has no description is listed: %v", got)
+	}
+	put(t, b, "manual-a", 0)
+	put(t, b, "manual-a", 0)
+	if got := ids(t, b); !slices.Equal(got, []ID{"manual-a"}) {
+		t.Errorf("backups: %v", got)
+	}
+}
+
+// TestNothingIsOverwritten: another object under a backup's name stays, and there is no backup then.
+func TestNothingIsOverwritten(t *testing.T) {
+	other := func(text string) []byte {
+		var out bytes.Buffer
+		zip := gzip.NewWriter(&out)
+		_, _ = zip.Write([]byte(text))
+		_ = zip.Close()
+		return out.Bytes()
+	}
+	whole := other(databaseAt(0))
+	for name, there := range map[string][]byte{
+		"text":              []byte("not compressed"),
+		"nothing":           {},
+		"another database":  other(strings.Replace(databaseAt(0), secret, "another", 1)),
+		"half of it":        whole[:len(whole)/2],
+		"one byte wrong":    append(slices.Clone(whole[:len(whole)-3]), 1, 2, 3),
+		"something follows": append(slices.Clone(whole), other("more")...),
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			b := bucket(t)
+			path := server.Path(b.Bucket, "backups/"+localID+"/20261125T080000Z-manual-a.json.gz")
+			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, there, 0o600)); err != nil {
+				t.Fatal(err)
+			}
+			backup, file := packed(t, "manual-a", databaseAt(0))
+			if err := b.Put(t.Context(), backup, file); !errors.Is(err, ErrDiffers) {
+				t.Errorf("Put: %v", err)
+			}
+			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, there) {
+				t.Error("the object was changed", err)
+			}
+			if got := ids(t, b); got != nil {
+				t.Errorf("it is listed as a backup: %v", got)
+			}
+		})
+	}
+}
+
+func TestListAndPrune(t *testing.T) {
+	b := bucket(t)
+	for minute, id := range []ID{"scheduled-1", "manual-1", "scheduled-2", "upgrade-1.34.3", "scheduled-3", "manual-2"} {
+		put(t, b, id, minute)
+	}
+	dir := server.Path(b.Bucket, "backups/"+localID)
+	for name, age := range map[string]time.Duration{
+		"20261125T070000Z-scheduled-0.json.gz": 25 * time.Hour, // nobody finishes it any more
+		"20261125T090000Z-scheduled-9.json.gz": time.Hour,      // somebody may
+		"20261125T070000Z-diary.json.gz":       48 * time.Hour,
+		"notes.txt":                            48 * time.Hour,
+	} {
+		then, path := time.Now().Add(-age), filepath.Join(dir, name)
+		if err := errors.Join(os.WriteFile(path, nil, 0o600), os.Chtimes(path, then, then)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := ids(t, b), []ID{"manual-2", "scheduled-3", "upgrade-1.34.3", "scheduled-2", "manual-1",
+		"scheduled-1"}; !slices.Equal(got, want) {
+		t.Errorf("backups: %v, want %v", got, want)
+	}
+	removed, err := b.Prune(t.Context(), 0) // of each trigger the newest stays nevertheless
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"20261125T080200Z-scheduled-2", "20261125T080100Z-manual-1", "20261125T080000Z-scheduled-1",
+		"20261125T070000Z-scheduled-0"}, removed); d != "" {
+		t.Errorf("removed (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]string{"20261125T070000Z-diary.json.gz",
+		"20261125T080300Z-upgrade-1.34.3.json.gz", "20261125T080300Z-upgrade-1.34.3.meta.json",
+		"20261125T080400Z-scheduled-3.json.gz", "20261125T080400Z-scheduled-3.meta.json",
+		"20261125T080500Z-manual-2.json.gz", "20261125T080500Z-manual-2.meta.json",
+		"20261125T090000Z-scheduled-9.json.gz", "notes.txt"}, files(t, b)); d != "" {
+		t.Errorf("what is left (-want +got):\n%s", d)
+	}
+}
+
+// TestRefusals: whatever the store refuses is explained, and no credential shows.
+func TestRefusals(t *testing.T) {
+	there := bucket(t)
+	backup, file := packed(t, "manual-a", databaseAt(0))
+	for name, tc := range map[string]struct {
+		change  func(*Location)
+		id, key string
+		says    string
+	}{
+		"wrong secret": {id: server.AccessKey, key: "wrong-canary",
+			says: "AWS_SECRET_ACCESS_KEY is not that of the access key"},
+		"wrong key": {id: "stranger-canary", key: server.SecretKey, says: "it does not know the access key"},
+		"no bucket": {change: func(l *Location) { l.Bucket = "nowhere" },
+			says: "there is no bucket nowhere, and none is made"},
+		"wrong region": {change: func(l *Location) { l.Region = "us-west-2" },
+			says: "the bucket is probably in another region than us-west-2"},
+		"nobody listens": {change: func(l *Location) { l.Endpoint = "http://127.0.0.1:9" },
+			says: "did not reach http://127.0.0.1:9: "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := there.Location
+			if tc.change != nil {
+				tc.change(&l)
+			}
+			if tc.id == "" {
+				tc.id, tc.key = server.AccessKey, server.SecretKey
+			}
+			b := connect(t, l, tc.id, tc.key)
+			_, errList := b.List(t.Context(), 10)
+			for what, err := range map[string]error{"Put": b.Put(t.Context(), backup, file), "List": errList} {
+				if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "canary") {
+					t.Errorf("%s: %v; it does not say %q", what, err, tc.says)
+				}
+			}
+		})
+	}
+}
+
+// TestConnect: what cannot work is refused before anything is sent.
+func TestConnect(t *testing.T) {
+	good := Location{Endpoint: "https://s3.example", Bucket: "backups"}
+	keys := map[string]string{AccessKeyID: "id", SecretAccessKey: "key-canary"}
+	with := func(more map[string]string) map[string]string {
+		out := map[string]string{}
+		for _, m := range []map[string]string{keys, more} {
+			for k, v := range m {
+				out[k] = v
+			}
+		}
+		return out
+	}
+	for name, tc := range map[string]struct {
+		location Location
+		cluster  string
+		keys     map[string]string
+		says     string
+	}{
+		"no URL":            {Location{Endpoint: "s3.example", Bucket: "backups"}, localID, keys, "https://host[:port]"},
+		"a path":            {Location{Endpoint: "https://s3.example/x", Bucket: "b"}, localID, keys, "https://host[:port]"},
+		"a password":        {Location{Endpoint: "https://a:canary@s3", Bucket: "b"}, localID, keys, "https://host[:port]"},
+		"no cluster":        {good, "", keys, "Cluster/LocalID"},
+		"a path's cluster":  {good, "../other", keys, "Cluster/LocalID"},
+		"the parent":        {good, "..", keys, "Cluster/LocalID"},
+		"no key ID":         {good, localID, with(map[string]string{AccessKeyID: ""}), "has no key AWS_ACCESS_KEY_ID"},
+		"no key":            {good, localID, with(map[string]string{SecretAccessKey: " "}), "no key AWS_SECRET_ACCESS_KEY"},
+		"no certificate":    {good, localID, with(map[string]string{CA: "text"}), "ca.crt of the Secret with"},
+		"no directory":      {good, localID, nil, "has no key AWS_ACCESS_KEY_ID"},
+		"an empty password": {good, localID, map[string]string{AccessKeyID: "id"}, "has no key AWS_SECRET_ACCESS_KEY"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := Connect(tc.location, tc.cluster, secretWith(t, tc.keys))
+			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%v; it does not say %q", err, tc.says)
+			}
+		})
+	}
+	if _, err := Connect(good, localID, secretWith(t, keys)); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAnotherClustersExport(t *testing.T) {
+	b := bucket(t)
+	backup, file := packed(t, "manual-a", strings.Replace(databaseAt(0), localID, "another", 1))
+	if err := b.Put(t.Context(), backup, file); err == nil || !strings.Contains(err.Error(), "is of another cluster") {
+		t.Error(err)
+	}
+}
+
+func TestPackRefuses(t *testing.T) {
+	dir := t.TempDir()
+	source := filepath.Join(dir, "export.json")
+	for name, tc := range map[string]struct{ text, says string }{
+		"half an export": {databaseAt(0)[:200], "unexpected EOF"},
+		"nobody's export": {strings.Replace(databaseAt(0), "Cluster/LocalID", "Other", 1),
+			"it has no property Cluster/LocalID"},
+	} {
+		if err := os.WriteFile(source, []byte(tc.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := Pack("manual-a", source, filepath.Join(dir, "out"))
+		if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestParseID(t *testing.T) {
+	for text, ok := range map[string]bool{
+		"manual-a": true, "scheduled-20261125t080000z": true, "upgrade-1.34.3": true,
+		"manual-" + strings.Repeat("x", 63): true,
+		"manual-" + strings.Repeat("x", 64): false, "manual-": false, "manual": false, "other-a": false,
+		"manual-../x": false,
+		"manual-A":    false, "manual-a.": false, "manual-.a": false, "": false, "manual-a/b": false, "manual-a\n": false,
+	} {
+		if id, err := ParseID(text); (err == nil) != ok || ok && string(id) != text {
+			t.Errorf("ParseID(%q) = %q, %v", text, id, err)
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package take
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// nobody is the name of no node: a node's name has at least two characters (LINSTOR 1.34, NodeName.MIN_LENGTH).
+	nobody = "-"
+	// exportFile is the export in LINSTOR's report, from 1.34 on, and failedFile is there in its place if it failed.
+	exportFile = "_Controller/dbexport.json"
+	failedFile = exportFile + ".failed"
+)
+
+// shapeOfReport is that of the name of an error report. Nothing else of what LINSTOR writes about a failure is
+// repeated.
+var shapeOfReport = regexp.MustCompile(`^ErrorReport-[0-9A-Fa-f-]{1,60}$`)
+
+// download writes an export of LINSTOR's database to w. LINSTOR 1.34 has no request that returns one: POST
+// controller/database/export leaves it in a file of the controller's pod. Its report for support, though, contains
+// the same export, taken in the same way (CtrlSosReportApiCallHandler.dbDump), and can be downloaded. With the name
+// of no node it is about the controller alone. LINSTOR keeps a copy of the report in its log directory.
+func download(ctx context.Context, linstor string, w io.Writer) error {
+	query := url.Values{"nodes": {nobody}, "since": {strconv.FormatInt(time.Now().UnixMilli(), 10)}} // no old logs
+	address := strings.TrimSuffix(linstor, "/") + "/v1/sos-report/download?" + query.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("LINSTOR answered %s", response.Status)
+	}
+	return extract(response.Body, w)
+}
+
+// extract finds the export in a report.
+func extract(report io.Reader, w io.Writer) error {
+	zip, err := gzip.NewReader(report)
+	if err != nil {
+		return fmt.Errorf("the report is not compressed: %w", err)
+	}
+	found := false
+	files := tar.NewReader(zip)
+	for {
+		header, err := files.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("read the report: %w", err)
+		}
+		switch _, name, _ := strings.Cut(path.Clean(header.Name), "/"); {
+		case name == failedFile:
+			return fmt.Errorf("LINSTOR could not export its database%s", nameOfReport(files))
+		case name == exportFile && found:
+			return errors.New("the report holds two exports")
+		case name == exportFile:
+			if _, err := io.Copy(w, files); err != nil { //nolint:gosec // as large as the database, onto a disk
+				return fmt.Errorf("read the report: %w", err)
+			}
+			found = true
+		}
+	}
+	if _, err := io.Copy(io.Discard, zip); err != nil { //nolint:gosec // it goes nowhere; the end holds the checksum
+		return fmt.Errorf("read the report to its end: %w", err)
+	}
+	if !found {
+		return errors.New("there is none in its report: LINSTOR exports its database while it runs from 1.34 on")
+	}
+	return nil
+}
+
+// nameOfReport names the error report about a failed export.
+func nameOfReport(r io.Reader) string {
+	text, err := io.ReadAll(io.LimitReader(r, 100))
+	if name := strings.TrimSpace(string(text)); err == nil && shapeOfReport.MatchString(name) {
+		return "; see its error report " + strings.TrimPrefix(name, "ErrorReport-")
+	}
+	return ""
+}

@@ -1,0 +1,241 @@
+package take
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/utils/clock"
+	testingclock "k8s.io/utils/clock/testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/test/s3server"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
+)
+
+// database is the one of the tests' LINSTOR, which opens it with a password.
+const database = "jdbc:postgresql://db/linstor"
+
+var server *s3server.Server
+
+func TestMain(m *testing.M) { os.Exit(s3server.Main(m, &server)) }
+
+// linstor is a LINSTOR of that version with a node, and its URL.
+func linstor(t *testing.T, version string, now clock.WithTicker) (*sim.World, string) {
+	t.Helper()
+	w := sim.NewWorld(sim.Options{Clock: now})
+	t.Cleanup(w.Close)
+	w.Database(database).SetCredentials("linstor", "canary-password")
+	if _, err := w.StartController(sim.ControllerConfig{Version: version, TOML: "[db]\nconnection_url = \"" + database +
+		"\"\nuser = \"linstor\"\npassword = \"canary-password\"\n"}); err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewServer(w)
+	t.Cleanup(s.Close)
+	for url, body := range map[string]string{
+		"/v1/nodes": `{"name":"n1","type":"SATELLITE","net_interfaces":[{"name":"default","address":"10.0.0.1",` +
+			`"satellite_port":3366,"satellite_encryption_type":"PLAIN"}]}`,
+		"/v1/encryption/passphrase": `{"new_passphrase":"canary-passphrase"}`,
+	} {
+		r, err := http.Post(s.URL+url, "application/json", strings.NewReader(body)) //nolint:noctx // of the test
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+		if r.StatusCode != http.StatusCreated {
+			t.Fatal(url, r.Status)
+		}
+	}
+	return w, s.URL
+}
+
+// config is one that works.
+func config(t *testing.T, linstor string) *Config {
+	t.Helper()
+	bucket := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
+	if err := server.MakeBucket(bucket); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for name, value := range map[string]string{store.AccessKeyID: server.AccessKey,
+		store.SecretAccessKey: server.SecretKey} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &Config{Linstor: linstor, ID: "manual-a", Credentials: dir,
+		Store: store.Location{Endpoint: server.Endpoint, Region: server.Region, Bucket: bucket}}
+}
+
+func TestRun(t *testing.T) {
+	now := testingclock.NewFakeClock(time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC))
+	w, url := linstor(t, "1.34.2", now)
+	c := config(t, url)
+	c.Cluster, c.Keep = w.Database(database).LocalID(), 1
+	first, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e := &first.Export; e.Linstor != "1.34.2" || e.From != "sql/postgresql" || e.LocalID != c.Cluster || e.Nodes != 1 {
+		t.Errorf("the backup is of %+v", e)
+	}
+	if again, err := Run(t.Context(), c); err != nil || again.ID != first.ID {
+		t.Errorf("taken again: %+v, %v", again, err)
+	}
+	now.Step(time.Minute)
+	c.ID = "manual-b"
+	second, err := Run(t.Context(), c)
+	if err != nil || second.Problem != "" || len(second.Removed) == 0 {
+		t.Fatalf("%+v, %v", second, err)
+	}
+	bucket, err := store.Connect(c.Store, c.Cluster, c.Credentials)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := bucket.List(t.Context(), 10)
+	if err != nil || len(list) != 1 || list[0].ID != "manual-b" {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	r, err := bucket.Open(t.Context(), &list[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	text, err := io.ReadAll(r)
+	if err != nil || !strings.Contains(string(text), "encrypted/masterkey") || strings.Contains(string(text), "canary") {
+		t.Errorf("the backup lacks the master key, or holds more than the export: %v", err)
+	}
+	said, err := json.Marshal(second)
+	if err != nil || strings.Contains(string(said), "masterkey") {
+		t.Errorf("the result is %s, %v", said, err)
+	}
+}
+
+// TestRunFails: what keeps a backup from being taken is said, no secret shows, and nothing is a backup then.
+func TestRunFails(t *testing.T) {
+	for name, tc := range map[string]struct {
+		version string
+		prepare func(*testing.T, *sim.World, *Config)
+		says    string
+	}{
+		"an old LINSTOR": {version: "1.33.2", says: "LINSTOR exports its database while it runs from 1.34 on"},
+		"another cluster": {prepare: func(_ *testing.T, _ *sim.World, c *Config) { c.Cluster = "another" },
+			says: "is of another cluster"},
+		"no database": {prepare: func(_ *testing.T, w *sim.World, _ *Config) { w.Database(database).SetUnreachable(true) },
+			says: "LINSTOR could not export its database; see its error report 683D2A11-00000-"},
+		"no credentials": {prepare: func(t *testing.T, _ *sim.World, c *Config) { c.Credentials = t.TempDir() },
+			says: "has no key AWS_ACCESS_KEY_ID"},
+		"no bucket": {prepare: func(_ *testing.T, _ *sim.World, c *Config) { c.Store.Bucket = "nowhere" },
+			says: "there is no bucket nowhere"},
+		"LINSTOR is away": {prepare: func(_ *testing.T, w *sim.World, _ *Config) { w.CrashController() },
+			says: "get an export of the database from LINSTOR: "},
+		"LINSTOR says no": {prepare: func(_ *testing.T, w *sim.World, _ *Config) {
+			w.SetFault(func(*http.Request) *sim.Fault { return &sim.Fault{Status: 503, Body: "canary"} })
+		}, says: "LINSTOR answered 503"},
+		"nobody's endpoint": {prepare: func(_ *testing.T, _ *sim.World, c *Config) { c.Store.Endpoint = "s3" },
+			says: "https://host[:port]"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			if tc.version == "" {
+				tc.version = "1.34.2"
+			}
+			w, url := linstor(t, tc.version, clock.RealClock{})
+			c := config(t, url)
+			bucket := c.Store.Bucket
+			if tc.prepare != nil {
+				tc.prepare(t, w, c)
+			}
+			_, err := Run(t.Context(), c)
+			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "canary") {
+				t.Errorf("%v; it does not say %q", err, tc.says)
+			}
+			left, err := os.ReadDir(server.Path(bucket, ""))
+			if err != nil || len(left) != 0 {
+				t.Errorf("in the bucket: %v, %v", left, err)
+			}
+		})
+	}
+}
+
+// report is one of LINSTOR with these files, which are names and texts in turn.
+func report(files ...string) []byte {
+	var body bytes.Buffer
+	zip := gzip.NewWriter(&body)
+	archive := tar.NewWriter(zip)
+	for i := 0; i < len(files); i += 2 {
+		_ = archive.WriteHeader(&tar.Header{Name: files[i], Mode: 0o644, Size: int64(len(files[i+1]))})
+		_, _ = archive.Write([]byte(files[i+1]))
+	}
+	_, _ = archive.Close(), zip.Close()
+	return body.Bytes()
+}
+
+func TestExtract(t *testing.T) {
+	const name = "sos_2026/_Controller/dbexport.json"
+	whole := report("sos_2026/query-params", "x", name, "the export", "sos_2026/_Controller/dbexport.json.bak", "other")
+	damaged := slices.Clone(whole)
+	damaged[len(damaged)-6] ^= 1
+	for what, tc := range map[string]struct {
+		body []byte
+		says string
+	}{
+		"whole":          {body: whole},
+		"with a dot":     {body: report("./"+name, "the export")},
+		"no report":      {body: []byte(`[{"ret_code":-1}]`), says: "is not compressed"},
+		"nothing":        {says: "is not compressed"},
+		"half of it":     {body: whole[:len(whole)/2], says: "read the report"},
+		"damaged":        {body: damaged, says: "read the report to its end"},
+		"a node's":       {body: report("sos_2026/n1/dbexport.json", "other"), says: "there is none"},
+		"two of them":    {body: report(name, "the export", name, "the export"), says: "two exports"},
+		"failed":         {body: report(name+".failed", "ErrorReport-68A-0-1\n"), says: "see its error report 68A-0-1"},
+		"failed somehow": {body: report(name+".failed", "canary"), says: "LINSTOR could not export its database"},
+	} {
+		var out bytes.Buffer
+		err := extract(bytes.NewReader(tc.body), &out)
+		switch {
+		case tc.says == "":
+			if err != nil || out.String() != "the export" {
+				t.Errorf("%s: %q, %v", what, out.String(), err)
+			}
+		case err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "canary"):
+			t.Errorf("%s: %v; it does not say %q", what, err, tc.says)
+		}
+	}
+}
+
+func TestParseConfig(t *testing.T) {
+	const good = "linstor: http://l\ncredentials: /c\nstore: {endpoint: https://s, bucket: b}\n"
+	now := time.Date(2026, 11, 25, 9, 0, 0, 0, time.FixedZone("", 3600))
+	c, err := ParseConfig(good, now)
+	if err != nil || c.ID != "scheduled-20261125t080000z" || c.Store.Bucket != "b" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	c, err = ParseConfig(good+"id: manual-x\nkeep: 3\ncluster: c", now)
+	if err != nil || c.ID != "manual-x" || c.Keep != 3 || c.Cluster != "c" {
+		t.Errorf("%+v, %v", c, err)
+	}
+	for text, says := range map[string]string{
+		"":                         "lacks linstor",
+		good + "id: x":             `"x" is no ID of a backup`,
+		good + "keep: -1":          "keep is -1",
+		good + "kepe: 1":           "kepe",
+		"store: {bucket: b}":       "lacks store.endpoint",
+		"store: {endpoint: e}":     "lacks store.bucket",
+		"linstor: http://l":        "lacks credentials",
+		good + "id: manual-../../": "is no ID of a backup",
+	} {
+		if _, err := ParseConfig(text, now); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("%q: %v; it does not say %q", text, err, says)
+		}
+	}
+}
