@@ -15,9 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/utils/clock"
-	testingclock "k8s.io/utils/clock/testing"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/test/s3server"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
@@ -31,9 +28,9 @@ var server *s3server.Server
 func TestMain(m *testing.M) { os.Exit(s3server.Main(m, &server)) }
 
 // linstor is a LINSTOR of that version with a node, and its URL.
-func linstor(t *testing.T, version string, now clock.WithTicker) (*sim.World, string) {
+func linstor(t *testing.T, version string) (*sim.World, string) {
 	t.Helper()
-	w := sim.NewWorld(sim.Options{Clock: now})
+	w := sim.NewWorld(sim.Options{})
 	t.Cleanup(w.Close)
 	w.Database(database).SetCredentials("linstor", "canary-password")
 	if _, err := w.StartController(sim.ControllerConfig{Version: version, TOML: "[db]\nconnection_url = \"" + database +
@@ -78,8 +75,7 @@ func config(t *testing.T, linstor string) *Config {
 }
 
 func TestRun(t *testing.T) {
-	now := testingclock.NewFakeClock(time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC))
-	w, url := linstor(t, "1.34.2", now)
+	w, url := linstor(t, "1.34.2")
 	c := config(t, url)
 	c.Cluster, c.Keep = w.Database(database).LocalID(), 1
 	first, err := Run(t.Context(), c)
@@ -92,7 +88,6 @@ func TestRun(t *testing.T) {
 	if again, err := Run(t.Context(), c); err != nil || again.ID != first.ID {
 		t.Errorf("taken again: %+v, %v", again, err)
 	}
-	now.Step(time.Minute)
 	c.ID = "manual-b"
 	second, err := Run(t.Context(), c)
 	if err != nil || second.Problem != "" || len(second.Removed) == 0 {
@@ -149,7 +144,7 @@ func TestRunFails(t *testing.T) {
 			if tc.version == "" {
 				tc.version = "1.34.2"
 			}
-			w, url := linstor(t, tc.version, clock.RealClock{})
+			w, url := linstor(t, tc.version)
 			c := config(t, url)
 			bucket := c.Store.Bucket
 			if tc.prepare != nil {
