@@ -80,16 +80,18 @@ func (b *Bucket) create(ctx context.Context, name string, content io.Reader, siz
 
 // Verify reads a backup from the store to its end, and compares it with its description.
 func (b *Bucket) Verify(ctx context.Context, backup *Backup) error {
-	r, err := b.Open(ctx, backup)
+	r, err := b.open(ctx, backup)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
 	summary, err := export.Read(bufio.NewReader(r))
-	if err != nil {
+	switch {
+	case r.failed != nil: // what was read up to there may look broken in many ways
+		return r.failed
+	case err != nil:
 		return fmt.Errorf("the backup as the store returns it: %w", err)
-	}
-	if !summary.Equal(&backup.Export) {
+	case !summary.Equal(&backup.Export):
 		return ErrDiffers
 	}
 	return nil
@@ -97,7 +99,9 @@ func (b *Bucket) Verify(ctx context.Context, backup *Backup) error {
 
 // Open reads a backup's export. ErrDiffers comes in place of io.EOF, so that whoever uses what he reads must first
 // have read it to its end.
-func (b *Bucket) Open(ctx context.Context, backup *Backup) (io.ReadCloser, error) {
+func (b *Bucket) Open(ctx context.Context, backup *Backup) (io.ReadCloser, error) { return b.open(ctx, backup) }
+
+func (b *Bucket) open(ctx context.Context, backup *Backup) (*checked, error) {
 	name := backup.name() + exportSuffix
 	object, err := b.client.GetObject(ctx, b.Bucket, b.key(name), minio.GetObjectOptions{})
 	if err != nil {
@@ -118,6 +122,8 @@ type checked struct {
 	object io.ReadCloser
 	zip    *gzip.Reader
 	sum    *counted
+	// failed is why it could not be read to its end.
+	failed error
 }
 
 func (c *checked) Read(p []byte) (int, error) {
@@ -126,11 +132,13 @@ func (c *checked) Read(p []byte) (int, error) {
 	case err == nil:
 		return n, nil
 	case !errors.Is(err, io.EOF):
-		return n, c.explain(err)
+		c.failed = c.explain(err)
 	case c.sum.bytes != c.backup.Bytes || c.sum.String() != c.backup.SHA256:
-		return n, ErrDiffers
+		c.failed = ErrDiffers
+	default:
+		return n, io.EOF
 	}
-	return n, io.EOF
+	return n, c.failed
 }
 
 // explain says of an error of the decompression whether it comes from the store or from what is in it.

@@ -157,8 +157,7 @@ func TestPutAndRead(t *testing.T) {
 func TestPutAgain(t *testing.T) {
 	b := bucket(t)
 	put(t, b, "manual-a", 0)
-	meta := server.Path(b.Bucket, "backups/"+localID+"/20261125T080000Z-manual-a.meta.json")
-	if err := os.Remove(meta); err != nil {
+	if err := b.remove(t.Context(), "20261125T080000Z-manual-a"+metaSuffix); err != nil {
 		t.Fatal(err)
 	}
 	if got := ids(t, b); got != nil {
@@ -191,15 +190,15 @@ func TestNothingIsOverwritten(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			b := bucket(t)
-			path := server.Path(b.Bucket, "backups/"+localID+"/20261125T080000Z-manual-a.json.gz")
-			if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, there, 0o600)); err != nil {
+			const object = "20261125T080000Z-manual-a" + exportSuffix
+			if err := b.create(t.Context(), object, bytes.NewReader(there), int64(len(there))); err != nil {
 				t.Fatal(err)
 			}
 			backup, file := packed(t, "manual-a", databaseAt(0))
 			if err := b.Put(t.Context(), backup, file); !errors.Is(err, ErrDiffers) {
 				t.Errorf("Put: %v", err)
 			}
-			if got, err := os.ReadFile(path); err != nil || !bytes.Equal(got, there) {
+			if got, err := os.ReadFile(server.Path(b.Bucket, b.key(object))); err != nil || !bytes.Equal(got, there) {
 				t.Error("the object was changed", err)
 			}
 			if got := ids(t, b); got != nil {
@@ -340,7 +339,7 @@ func TestPackRefuses(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "export.json")
 	for name, tc := range map[string]struct{ text, says string }{
-		"half an export": {databaseAt(0)[:200], "unexpected EOF"},
+		"half an export": {databaseAt(0)[:200], "ends too early"},
 		"nobody's export": {strings.Replace(databaseAt(0), "Cluster/LocalID", "Other", 1),
 			"it has no property Cluster/LocalID"},
 	} {

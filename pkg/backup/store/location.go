@@ -129,6 +129,7 @@ func (r *refusal) Error() string {
 	hint := map[string]string{
 		"AccessDenied":                 "the credentials lack that right, on the bucket or on the prefix",
 		"InvalidAccessKeyId":           "it does not know the access key " + AccessKeyID,
+		"XAdminUserNotFound":           "it does not know the access key " + AccessKeyID, // versitygw's word
 		"SignatureDoesNotMatch":        SecretAccessKey + " is not that of the access key, or the region is another one",
 		"AuthorizationHeaderMalformed": "the bucket is probably in another region than " + region,
 		"ExpiredToken":                 SessionToken + " has expired",
