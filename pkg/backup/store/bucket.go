@@ -99,7 +99,9 @@ func (b *Bucket) Verify(ctx context.Context, backup *Backup) error {
 
 // Open reads a backup's export. ErrDiffers comes in place of io.EOF, so that whoever uses what he reads must first
 // have read it to its end.
-func (b *Bucket) Open(ctx context.Context, backup *Backup) (io.ReadCloser, error) { return b.open(ctx, backup) }
+func (b *Bucket) Open(ctx context.Context, backup *Backup) (io.ReadCloser, error) {
+	return b.open(ctx, backup)
+}
 
 func (b *Bucket) open(ctx context.Context, backup *Backup) (*checked, error) {
 	name := backup.name() + exportSuffix
