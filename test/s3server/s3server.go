@@ -66,7 +66,7 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 		return nil, err
 	}
 	defer log.Close()
-	s.cmd = exec.Command(filepath.Join(bin, program), //nolint:noctx // it runs until Stop
+	s.cmd = exec.Command(filepath.Join(bin, program),
 		"--access", s.AccessKey, "--secret", s.SecretKey,
 		"--region", s.Region, "--port", address, "posix", "--sidecar", sidecar, s.dir)
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr = dir, log, log

@@ -24,7 +24,7 @@ func downloadReport(c *call) reply {
 	files := [][2]string{{name + "/query-params", c.req.URL.RawQuery}}
 	if c.query.Get("include-ctrl") != "false" {
 		dir := name + "/_Controller/"
-		files = append(files, [2]string{dir, ""}, c.exportFile(dir),
+		files = append(files, [2]string{dir, ""}, exportFile(c, dir),
 			[2]string{dir + "linstor.toml", fmt.Sprintf("[db]\nuser = %q\npassword = %q\n", c.db.user, c.db.password)})
 	}
 	var body bytes.Buffer
@@ -44,14 +44,14 @@ func downloadReport(c *call) reply {
 }
 
 // exportFile is the export's file, or that of a failed one.
-func (c *call) exportFile(dir string) [2]string {
+func exportFile(c *call, dir string) [2]string {
 	switch {
 	case !c.ctl.version.atLeast(1, 34):
 		return [2]string{dir + "dbDump", "{}"} // another format
 	case c.db.unreachable:
 		return [2]string{dir + "dbexport.json.failed", "ErrorReport-" + c.ctl.report("the database does not answer")}
 	}
-	text, err := json.Marshal(c.export())
+	text, err := json.Marshal(exportOf(c))
 	if err != nil {
 		panic(err) // texts and numbers can always be encoded
 	}
@@ -85,9 +85,9 @@ type exportedColumn struct {
 
 type exportedRow map[string]any
 
-// export has the tables of what the simulator keeps, with the columns by which rows are told apart and what is needed
-// to compare two databases.
-func (c *call) export() exportedDatabase {
+// exportOf has the tables of what the simulator keeps, with the columns by which rows are told apart and what is
+// needed to compare two databases.
+func exportOf(c *call) exportedDatabase {
 	from := "k8s"
 	if kind, _, sql := strings.Cut(strings.TrimPrefix(c.db.url, "jdbc:"), ":"); sql {
 		from = "sql/" + kind

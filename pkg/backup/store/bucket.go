@@ -84,7 +84,7 @@ func (b *Bucket) Verify(ctx context.Context, backup *Backup) error {
 	if err != nil {
 		return err
 	}
-	defer r.Close()
+	defer func() { _ = r.Close() }()
 	summary, err := export.Read(bufio.NewReader(r))
 	switch {
 	case r.failed != nil: // what was read up to there may look broken in many ways
@@ -249,7 +249,7 @@ func (b *Bucket) describe(ctx context.Context, name string) (*Backup, error) {
 	if err != nil {
 		return nil, b.explain(err, "GetObject", name+metaSuffix)
 	}
-	defer object.Close()
+	defer func() { _ = object.Close() }()
 	text, err := io.ReadAll(io.LimitReader(object, longestMeta))
 	if err != nil {
 		return nil, b.explain(err, "GetObject", name+metaSuffix)

@@ -19,9 +19,9 @@ import (
 // Keys of the Secret with the credentials, which are the names of its files.
 const (
 	AccessKeyID     = "AWS_ACCESS_KEY_ID"
-	SecretAccessKey = "AWS_SECRET_ACCESS_KEY"
+	SecretAccessKey = "AWS_SECRET_ACCESS_KEY" //nolint:gosec // the name of a key, not a key
 	// SessionToken and CA need not be there. CA is the certificate, in PEM, of who signed that of the S3 service.
-	SessionToken = "AWS_SESSION_TOKEN"
+	SessionToken = "AWS_SESSION_TOKEN" //nolint:gosec // the name of a key, not a key
 	CA           = "ca.crt"
 )
 
