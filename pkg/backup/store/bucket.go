@@ -193,8 +193,10 @@ func (b *Bucket) Prune(ctx context.Context, newest int) ([]string, error) {
 			if count[o.id.Trigger()] <= max(newest, 1) {
 				continue
 			}
-			// First the description: what lacks one is no backup.
-			err = errors.Join(b.remove(ctx, o.name+metaSuffix), b.remove(ctx, o.name+exportSuffix))
+			// First the description: what lacks one is no backup, while one without its export would still be listed.
+			if err = b.remove(ctx, o.name+metaSuffix); err == nil {
+				err = b.remove(ctx, o.name+exportSuffix)
+			}
 		case time.Since(o.modified) > abandonedAfter:
 			err = b.remove(ctx, o.name+exportSuffix)
 		default:

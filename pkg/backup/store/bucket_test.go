@@ -6,6 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -246,6 +250,38 @@ func TestListAndPrune(t *testing.T) {
 	}
 }
 
+// TestPruneKeepsWholeBackups: where the description cannot be removed, the export stays, too.
+func TestPruneKeepsWholeBackups(t *testing.T) {
+	b := bucket(t)
+	old := put(t, b, "manual-1", 0)
+	put(t, b, "manual-2", 1)
+	target, err := url.Parse(server.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.SetURL(target)
+		r.Out.Host = r.In.Host // it is signed
+	}}
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, metaSuffix) {
+			w.WriteHeader(http.StatusForbidden)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	defer refusing.Close()
+	l := b.Location
+	l.Endpoint = refusing.URL
+	removed, err := connect(t, l, server.AccessKey, server.SecretKey).Prune(t.Context(), 1)
+	if err == nil || len(removed) != 0 || !strings.Contains(err.Error(), "DeleteObject of ") {
+		t.Errorf("removed %v, %v", removed, err)
+	}
+	if err := b.Verify(t.Context(), old); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRefusals: whatever the store refuses is explained, and no credential shows.
 func TestRefusals(t *testing.T) {
 	there := bucket(t)
@@ -281,49 +317,6 @@ func TestRefusals(t *testing.T) {
 				}
 			}
 		})
-	}
-}
-
-// TestConnect: what cannot work is refused before anything is sent.
-func TestConnect(t *testing.T) {
-	good := Location{Endpoint: "https://s3.example", Bucket: "backups"}
-	keys := map[string]string{AccessKeyID: "id", SecretAccessKey: "key-canary"}
-	with := func(more map[string]string) map[string]string {
-		out := map[string]string{}
-		for _, m := range []map[string]string{keys, more} {
-			for k, v := range m {
-				out[k] = v
-			}
-		}
-		return out
-	}
-	for name, tc := range map[string]struct {
-		location Location
-		cluster  string
-		keys     map[string]string
-		says     string
-	}{
-		"no URL":            {Location{Endpoint: "s3.example", Bucket: "backups"}, localID, keys, "https://host[:port]"},
-		"a path":            {Location{Endpoint: "https://s3.example/x", Bucket: "b"}, localID, keys, "https://host[:port]"},
-		"a password":        {Location{Endpoint: "https://a:canary@s3", Bucket: "b"}, localID, keys, "https://host[:port]"},
-		"no cluster":        {good, "", keys, "Cluster/LocalID"},
-		"a path's cluster":  {good, "../other", keys, "Cluster/LocalID"},
-		"the parent":        {good, "..", keys, "Cluster/LocalID"},
-		"no key ID":         {good, localID, with(map[string]string{AccessKeyID: ""}), "has no key AWS_ACCESS_KEY_ID"},
-		"no key":            {good, localID, with(map[string]string{SecretAccessKey: " "}), "no key AWS_SECRET_ACCESS_KEY"},
-		"no certificate":    {good, localID, with(map[string]string{CA: "text"}), "ca.crt of the Secret with"},
-		"no directory":      {good, localID, nil, "has no key AWS_ACCESS_KEY_ID"},
-		"an empty password": {good, localID, map[string]string{AccessKeyID: "id"}, "has no key AWS_SECRET_ACCESS_KEY"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := Connect(tc.location, tc.cluster, secretWith(t, tc.keys))
-			if err == nil || !strings.Contains(err.Error(), tc.says) || strings.Contains(err.Error(), "canary") {
-				t.Errorf("%v; it does not say %q", err, tc.says)
-			}
-		})
-	}
-	if _, err := Connect(good, localID, secretWith(t, keys)); err != nil {
-		t.Error(err)
 	}
 }
 
