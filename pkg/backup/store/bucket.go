@@ -230,7 +230,7 @@ func (b *Bucket) objects(ctx context.Context) ([]object, error) {
 		file := path.Base(info.Key)
 		name, described := strings.CutSuffix(file, metaSuffix)
 		name, exported := strings.CutSuffix(name, exportSuffix)
-		_, id, ok := parseName(name)
+		id, ok := parseName(name)
 		if !ok || !described && !exported {
 			continue
 		}

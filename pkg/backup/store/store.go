@@ -45,6 +45,11 @@ func ParseID(text string) (ID, error) {
 	return ID(text), nil
 }
 
+// ScheduledAt is the ID of a backup that a schedule takes at that time.
+func ScheduledAt(at time.Time) ID {
+	return ID(string(Scheduled) + "-" + strings.ToLower(at.UTC().Format(timeFormat)))
+}
+
 // Trigger is why the backup of this ID was taken.
 func (id ID) Trigger() Trigger {
 	trigger, _, _ := strings.Cut(string(id), "-")
@@ -74,16 +79,13 @@ func (b *Backup) name() string {
 	return b.Export.Taken.UTC().Format(timeFormat) + "-" + string(b.ID)
 }
 
-// parseName is the opposite of name. ok reports whether the operator can have made the name: what others keep in the
+// parseName is the ID in a name. ok reports whether the operator can have made the name: what others keep in the
 // bucket is left alone.
-func parseName(name string) (taken time.Time, id ID, ok bool) {
-	stamp, rest, found := strings.Cut(name, "-")
-	if !found {
-		return time.Time{}, "", false
-	}
-	taken, errTime := time.Parse(timeFormat, stamp)
+func parseName(name string) (id ID, ok bool) {
+	stamp, rest, _ := strings.Cut(name, "-")
+	_, errTime := time.Parse(timeFormat, stamp)
 	id, errID := ParseID(rest)
-	return taken, id, cmp.Or(errTime, errID) == nil
+	return id, cmp.Or(errTime, errID) == nil
 }
 
 // ErrDiffers is the error of a store that returns something else than what was stored, and of one that holds

@@ -11,7 +11,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -26,7 +25,7 @@ type Config struct {
 	// Cluster is the Cluster/LocalID that the database must have. "": whichever it has.
 	Cluster string `json:"cluster,omitempty"`
 	// ID names the backup. "": scheduled- and the time.
-	ID string `json:"id,omitempty"`
+	ID store.ID `json:"id,omitempty"`
 	// Keep is how many backups of its trigger are kept, this one included; older ones are removed afterwards. 0: all.
 	Keep int `json:"keep,omitempty"`
 	// Store is where the backup is kept, and Credentials the directory with the store's credentials.
@@ -40,8 +39,8 @@ func ParseConfig(text string, now time.Time) (*Config, error) {
 	if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
 		return nil, fmt.Errorf("the configuration of the backup: %w", err)
 	}
-	c.ID = cmp.Or(c.ID, string(store.Scheduled)+"-"+strings.ToLower(now.UTC().Format("20060102T150405Z")))
-	_, errID := store.ParseID(c.ID)
+	c.ID = cmp.Or(c.ID, store.ScheduledAt(now))
+	_, errID := store.ParseID(string(c.ID))
 	missing := func(name, value string) error {
 		if value == "" {
 			return fmt.Errorf("the configuration of the backup lacks %s", name)
@@ -76,7 +75,7 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	if err := write(exported, func(w io.Writer) error { return download(ctx, c.Linstor, w) }); err != nil {
 		return nil, fmt.Errorf("get an export of the database from LINSTOR: %w", err)
 	}
-	backup, err := store.Pack(store.ID(c.ID), exported, packed)
+	backup, err := store.Pack(c.ID, exported, packed)
 	if err != nil {
 		return nil, fmt.Errorf("check LINSTOR's export of its database: %w", err)
 	}

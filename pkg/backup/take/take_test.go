@@ -30,7 +30,7 @@ func TestMain(m *testing.M) { os.Exit(s3server.Main(m, &server)) }
 // linstor is a LINSTOR of that version with a node, and its URL.
 func linstor(t *testing.T, version string) (*sim.World, string) {
 	t.Helper()
-	w := sim.NewWorld(sim.Options{})
+	w := sim.NewWorld(sim.Options{ConnectTimeout: time.Millisecond}) // the node has no satellite
 	t.Cleanup(w.Close)
 	w.Database(database).SetCredentials("linstor", "canary-password")
 	if _, err := w.StartController(sim.ControllerConfig{Version: version, TOML: "[db]\nconnection_url = \"" + database +
