@@ -17,7 +17,7 @@ import (
 // shown: linstor.toml with the database's password. What satellites add is not simulated.
 func downloadReport(c *call) reply {
 	wanted := c.filter("nodes")
-	if slices.ContainsFunc(inOrder(c.db.nodes), func(n *node) bool { return wanted(n.name) }) {
+	if slices.ContainsFunc(c.db.sortedNodes(), func(n *node) bool { return wanted(n.name) }) {
 		return notSimulated(c)
 	}
 	name := "sos_" + c.world.now.UTC().Format("2006-01-02_15-04-05")
@@ -98,10 +98,10 @@ func exportOf(c *call) exportedDatabase {
 		e.tables[name] = &exportedTable{Name: name, Columns: []exportedColumn{}, Data: []exportedRow{}}
 	}
 	e.props("/CTRL", c.db.props)
-	for _, n := range inOrder(c.db.nodes) {
+	for _, n := range c.db.sortedNodes() {
 		e.node(n)
 	}
-	for _, d := range inOrder(c.db.rscDfns) {
+	for _, d := range c.db.sortedDfns() {
 		e.definition(d)
 	}
 	out := exportedDatabase{LinstorVersion: c.ctl.version.String(), Timestamp: c.world.now.UnixMilli(), From: from,
@@ -147,29 +147,22 @@ func (e *exporter) node(n *node) {
 func (e *exporter) definition(d *rscDfn) {
 	e.add("RESOURCE_DEFINITIONS", "uuid", d.uuid, "resource_name", key(d.name), "snapshot_name", "",
 		"resource_dsp_name", d.name)
+	place := func(table, uuid, node, snapshot string, more ...any) {
+		e.add(table, append([]any{"uuid", uuid, "node_name", node, "resource_name", key(d.name), "snapshot_name", snapshot},
+			more...)...)
+	}
 	for _, r := range inOrder(d.resources) {
-		e.add("RESOURCES", "uuid", r.uuid, "node_name", r.node, "resource_name", key(d.name), "snapshot_name", "")
+		place("RESOURCES", r.uuid, r.node, "")
 		if d.volume != nil {
-			e.add("VOLUMES", "uuid", r.volumeUUID, "node_name", r.node, "resource_name", key(d.name), "snapshot_name", "",
-				"vlm_nr", 0)
+			place("VOLUMES", r.volumeUUID, r.node, "", "vlm_nr", 0)
 		}
 	}
 	for _, s := range inOrder(d.snapshots) {
 		e.add("RESOURCE_DEFINITIONS", "uuid", s.uuid, "resource_name", key(d.name), "snapshot_name", key(s.name),
 			"resource_dsp_name", d.name)
 		for _, node := range slices.Sorted(maps.Keys(s.nodes)) {
-			e.add("RESOURCES", "uuid", s.uuid, "node_name", node, "resource_name", key(d.name), "snapshot_name", key(s.name))
-			e.add("VOLUMES", "uuid", s.uuid, "node_name", node, "resource_name", key(d.name), "snapshot_name", key(s.name),
-				"vlm_nr", 0)
+			place("RESOURCES", s.uuid, node, key(s.name))
+			place("VOLUMES", s.uuid, node, key(s.name), "vlm_nr", 0)
 		}
 	}
-}
-
-// inOrder are a map's values in the order of their keys.
-func inOrder[V any](m map[string]V) []V {
-	var out []V
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, m[k])
-	}
-	return out
 }

@@ -219,21 +219,9 @@ func (d *Database) newNode(name, nodeType string) *node {
 	return n
 }
 
-func (d *Database) sortedNodes() []*node {
-	list := make([]*node, 0, len(d.nodes))
-	for _, k := range slices.Sorted(maps.Keys(d.nodes)) {
-		list = append(list, d.nodes[k])
-	}
-	return list
-}
+func (d *Database) sortedNodes() []*node { return inOrder(d.nodes) }
 
-func (d *Database) sortedDfns() []*rscDfn {
-	list := make([]*rscDfn, 0, len(d.rscDfns))
-	for _, k := range slices.Sorted(maps.Keys(d.rscDfns)) {
-		list = append(list, d.rscDfns[k])
-	}
-	return list
-}
+func (d *Database) sortedDfns() []*rscDfn { return inOrder(d.rscDfns) }
 
 // resourcesOn returns the resources of a node with their definitions, by name.
 func (d *Database) resourcesOn(n *node) []placed {
@@ -290,4 +278,13 @@ func splitCredentials(url string) (plain, user, password string) {
 		head += "?" + strings.Join(kept, "&")
 	}
 	return head, user, password
+}
+
+// inOrder are a map's values in the order of their keys.
+func inOrder[V any](m map[string]V) []V {
+	list := make([]V, 0, len(m))
+	for _, k := range slices.Sorted(maps.Keys(m)) {
+		list = append(list, m[k])
+	}
+	return list
 }
