@@ -114,12 +114,12 @@ test-alerts: ## Test alerts and dashboard with Prometheus' own engine. The first
 	$(GO) -C test/alerts test $(TESTFLAGS) .
 
 .PHONY: test-e2e
-test-e2e: $(TESTSUM)/gotestsum kube csi ## Run the tests on the simulated cluster. RUN=TestInstall for some
+test-e2e: $(TESTSUM)/gotestsum kube csi s3 ## Run the tests on the simulated cluster. RUN=TestInstall for some
 	$(call gotest,test-e2e) -p 1 -parallel $(PARALLEL) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) \
 		$(if $(RUN),./test/e2e,$$($(GO) list ./cmd/... ./test/... | grep -v '/test/sim$$'))
 
 .PHONY: chaos
-chaos: kube ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 for a part; see docs/chaos.md
+chaos: kube s3 ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 for a part; see docs/chaos.md
 	CHAOS=full PART=$(PART) $(GO) test -p 1 ./test/chaos ./test/model -v -count=1 -parallel $(PARALLEL) -timeout $(CHAOS_TIMEOUT) -run '$(CAMPAIGN)' $(TESTFLAGS)
 
 # Each package is built once for all its functions. "make test" runs the seeds, and what was found before, as usual tests.

@@ -82,11 +82,17 @@ func run() error {
 	if err != nil {
 		return fmt.Errorf("find the cluster: %w", err)
 	}
+	ctx := ctrl.SetupSignalHandler()
+	if pod := os.Getenv("POD_NAME"); o.Image == "" && pod != "" {
+		if o.Image, err = operator.OwnImage(ctx, cfg, pod); err != nil {
+			ctrl.Log.Info("the operator does not know its own image, and takes no backups", "error", err.Error())
+		}
+	}
 	mgr, err := operator.New(cfg, o)
 	if err != nil {
 		return err
 	}
-	return mgr.Start(ctrl.SetupSignalHandler())
+	return mgr.Start(ctx)
 }
 
 // loadCatalogue extends the embedded catalogue by a file. The file comes from an optional ConfigMap, so it may be
@@ -126,7 +132,11 @@ func verifyExport(path string) error {
 	return nil
 }
 
-// takeBackup takes one backup of LINSTOR's database and prints what it was, as one line of JSON.
+// terminationLog is where a kubelet looks for what a container has to say at its end.
+const terminationLog = "/dev/termination-log"
+
+// takeBackup takes one backup of LINSTOR's database and prints what it was, as one line of JSON. In a pod it leaves a
+// note for the operator as well.
 func takeBackup(config string) error {
 	c, err := take.ParseConfig(config, time.Now())
 	if err != nil {
@@ -136,7 +146,22 @@ func takeBackup(config string) error {
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(result)
+	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
+		return err
+	}
+	note, err := result.Note()
+	if err != nil {
+		return err
+	}
+	file, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // this is no container
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(note)
+	return errors.Join(err, file.Close())
 }
 
 // bindFlags makes all flags. docs/installation.md describes them, and a test compares.
@@ -148,6 +173,8 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
 	fs.StringVar(&s.backup, "take-backup", "",
 		"YAML that says where LINSTOR is and where a backup of its database goes; take it, print what it was, and end")
+	fs.StringVar(&o.Image, "image", "",
+		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")
 	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 for none")

@@ -50,6 +50,9 @@ var areas = map[string][]string{
 	"pkg/monitoring":                 {"monitoring"},
 	"pkg/resources/monitors":         {"monitoring"},
 	"pkg/resources/canary":           {"canary"},
+	"pkg/backup":                     {"backup"},
+	"pkg/phases/databasebackup":      {"backup"},
+	"pkg/resources/databasebackup":   {"backup"},
 	"pkg/resources":                  {"install", "drift", "policy", "satellite_resources"},
 	"pkg/status":                     {"describe", "truth", "volumes"},
 	"deploy":                         {"rbac", "samples"},
@@ -58,6 +61,7 @@ var areas = map[string][]string{
 	"test/csidriver":                 {"claims"},
 	"test/sim":                       {"install", "nodes"},
 	"test/simcluster":                {"install", "drift"},
+	"test/s3server":                  {"backup"},
 }
 
 // suites are further test packages for what lies in a directory, by the same rule as areas.

@@ -36,6 +36,8 @@ type Kube struct {
 	// Optional are the APIs that not every Kubernetes serves.
 	Optional optional.APIs
 	Canary   Canary
+	// Backups are the pods that take backups of LINSTOR's database, by name.
+	Backups map[string]*corev1.Pod
 	// Monitors are Prometheus Operator's objects in linstor-storage, whoever's, if MonitorsKnown.
 	Monitors      []*unstructured.Unstructured
 	MonitorsKnown bool

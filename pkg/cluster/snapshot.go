@@ -26,7 +26,9 @@ type Facts struct {
 	Timing          Timing
 	Catalogue       *catalogue.Catalogue
 	OperatorVersion string
-	Cluster         *v1alpha1.StorageCluster
+	// OperatorImage is the operator's own; "" if it is not known.
+	OperatorImage string
+	Cluster       *v1alpha1.StorageCluster
 	// Target is the accepted spec; nil before the first acceptance.
 	Target *Target
 	// Unreadable says why the accepted spec or the claim cannot be used: Target is nil then. Only a deletion goes on.

@@ -25,7 +25,7 @@ func (f *Facts) SpecPending() bool {
 // HoldAtOnce gives a spec the fields of class Immediate that another one has. A pool that it lacks gets the default.
 func HoldAtOnce(to, from *v1alpha1.StorageClusterSpec) {
 	to.Suspend, to.DeletionPolicy = from.Suspend, from.DeletionPolicy
-	to.Monitoring, to.Volumes.DrainGuard = from.Monitoring, from.Volumes.DrainGuard
+	to.Monitoring, to.Backup, to.Volumes.DrainGuard = from.Monitoring, from.Backup, from.Volumes.DrainGuard
 	to.Nodes.MinReady, to.Nodes.LostAfter = from.Nodes.MinReady, from.Nodes.LostAfter
 	to.Nodes.RemovalPolicy = from.Nodes.RemovalPolicy
 	to.Nodes.MaxConcurrentEvacuations = from.Nodes.MaxConcurrentEvacuations

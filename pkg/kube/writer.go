@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -109,7 +110,8 @@ func (w *Writer) markAdmitted(ctx context.Context, o client.Object, u, returned 
 }
 
 // replaceLists writes the object with its lists as a whole. Server-side apply merges lists by key: an entry whose key
-// somebody changed by hand, such as a Service's port, stays beside ours, and the two together may be invalid for ever.
+// somebody changed by hand, such as a Service's port, stays beside ours, and the two together may be invalid for
+// ever.
 func (w *Writer) replaceLists(ctx context.Context, live client.Object, want *unstructured.Unstructured) error {
 	patch, err := json.Marshal(want.Object)
 	if err != nil {
@@ -125,20 +127,25 @@ func (w *Writer) replaceLists(ctx context.Context, live client.Object, want *uns
 // pods: [Writer.DeletePod] shows who deletes those.
 func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 	if _, pod := o.(*corev1.Pod); pod {
-		return fmt.Errorf("delete Pod %s/%s: pods are deleted by DeletePod or DeleteGuard", o.GetNamespace(), o.GetName())
+		return fmt.Errorf("delete Pod %s/%s: pods are deleted by DeletePod or DeleteOwnPod", o.GetNamespace(), o.GetName())
 	}
 	return w.delete(ctx, o)
 }
 
 // DeletePod deletes the pod that was seen. Only a restart of satellites does so (pkg/phases/satellites/restart.go): a
-// pod that is deleted at the wrong moment stops replication; and whoever made a pod by itself to try a volume
-// (pkg/phases/canary). All other pods go with what they were made from, or with the label of their Node.
+// pod that is deleted at the wrong moment stops replication. All other pods but those of [Writer.DeleteOwnPod] go
+// with what they were made from, or with the label of their Node.
 func (w *Writer) DeletePod(ctx context.Context, p *corev1.Pod) error { return w.delete(ctx, p) }
 
-// DeleteGuard deletes the drain guard that was seen (pkg/phases/drainguard), and no other pod.
-func (w *Writer) DeleteGuard(ctx context.Context, p *corev1.Pod) error {
-	if p.Labels[v1alpha1.LabelComponent] != v1alpha1.ComponentDrainGuard {
-		return fmt.Errorf("delete Pod %s/%s: it is no drain guard", p.Namespace, p.Name)
+// single are the components whose pods the operator makes by themselves.
+var single = []string{v1alpha1.ComponentDrainGuard, v1alpha1.ComponentCanary, v1alpha1.ComponentBackup}
+
+// DeleteOwnPod deletes the pod that was seen if the operator has made it by itself: a drain guard
+// (pkg/phases/drainguard), one that tries a volume (pkg/phases/canary) or takes a backup (pkg/phases/databasebackup).
+// It refuses every other pod.
+func (w *Writer) DeleteOwnPod(ctx context.Context, p *corev1.Pod) error {
+	if !slices.Contains(single, p.Labels[v1alpha1.LabelComponent]) {
+		return fmt.Errorf("delete Pod %s/%s: the operator has not made it by itself", p.Namespace, p.Name)
 	}
 	return w.delete(ctx, p)
 }

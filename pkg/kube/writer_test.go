@@ -176,6 +176,21 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// TestDeleteOwnPod: only pods that the operator makes by themselves are deleted in this way.
+func TestDeleteOwnPod(t *testing.T) {
+	for component, want := range map[string]bool{v1alpha1.ComponentSatellite: false, "": false,
+		v1alpha1.ComponentBackup: true, v1alpha1.ComponentCanary: true, v1alpha1.ComponentDrainGuard: true} {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n",
+			Labels: map[string]string{v1alpha1.LabelComponent: component}}}
+		w := &Writer{Client: newClient(t, interceptor.Funcs{}, pod)}
+		err := w.DeleteOwnPod(t.Context(), pod)
+		there := w.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}) == nil
+		if (err == nil) != want || there == want {
+			t.Errorf("a pod of component %q: %v; it is there: %t", component, err, there)
+		}
+	}
+}
+
 func TestLabelNode(t *testing.T) {
 	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n",
 		Labels: map[string]string{"mine": "x", v1alpha1.LabelOS: "old"}}}

@@ -33,6 +33,7 @@ type Metrics struct {
 	transitions, outcomes, illegal, requests *prometheus.CounterVec
 	phaseDuration, requestSeconds            *prometheus.HistogramVec
 	unobserved, ready, answers, lastCopy     *prometheus.GaugeVec
+	backupTime, backupBytes                  *prometheus.GaugeVec
 }
 
 // phaseBuckets reach from a phase that had nothing to do to one that a cluster rests in for weeks.
@@ -85,6 +86,10 @@ func New() *Metrics {
 			"class"),
 		CanaryTime: newGaugeSet("storagecluster_canary_last_success_timestamp_seconds",
 			"When a volume of the StorageClass was written and read back last.", "class"),
+		backupTime: newGauge("storagecluster_backup_last_success_timestamp_seconds",
+			"When the database of the last backup was exported."),
+		backupBytes: newGauge("storagecluster_backup_bytes",
+			"Size of the last backup in its store."),
 		requests: newCounters("storagecluster_linstor_requests_total",
 			"Requests to the LINSTOR API by operation and HTTP status; code \"error\" stands for no answer.", "operation",
 			"code"),
@@ -97,7 +102,7 @@ func New() *Metrics {
 func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
-		m.PoolsFull, m.Volumes, m.Classes, m.CanarySuccess, m.CanaryTime,
+		m.PoolsFull, m.Volumes, m.Classes, m.CanarySuccess, m.CanaryTime, m.backupTime, m.backupBytes,
 		m.Conditions, m.unobserved, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
 	}
 }
@@ -152,6 +157,17 @@ func (m *Metrics) Serves(ready, answers bool) {
 // LastCopies notes how many volumes with several copies have a single one that is up to date.
 func (m *Metrics) LastCopies(volumes int) { m.lastCopy.WithLabelValues().Set(float64(volumes)) }
 
+// LastBackup notes the last backup of LINSTOR's database; the zero time for none.
+func (m *Metrics) LastBackup(taken time.Time, bytes int64) {
+	if taken.IsZero() {
+		m.backupTime.Reset()
+		m.backupBytes.Reset()
+		return
+	}
+	m.backupTime.WithLabelValues().Set(float64(taken.Unix()))
+	m.backupBytes.WithLabelValues().Set(float64(bytes))
+}
+
 func set(g *prometheus.GaugeVec, is bool) {
 	value := 0.0
 	if is {
@@ -174,7 +190,7 @@ func (m *Metrics) Forget() {
 		s.Replace(nil)
 	}
 	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.ready,
-		m.answers, m.lastCopy} {
+		m.answers, m.lastCopy, m.backupTime, m.backupBytes} {
 		v.Reset()
 	}
 }

@@ -140,5 +140,10 @@ func volumeAlerts() []Alert {
 		Expr:        `max by (class) (storagecluster_canary_success) < 1`,
 		Summary:     "A volume of StorageClass {{ $labels.class }} could not be used when it was tried last.",
 		Description: "The condition CanaryPassed says in which step it failed, and why.",
+	}, {
+		Name: "StorageClusterBackupNotReady", Severity: Warning, For: time.Hour,
+		Expr:        `max(storagecluster_condition{type="BackupReady"}) == 0`,
+		Summary:     "The backup of LINSTOR's database that was due last is not there.",
+		Description: "The condition BackupReady says why.",
 	}}
 }

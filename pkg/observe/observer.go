@@ -70,8 +70,8 @@ type Observer struct {
 	Catalogue *catalogue.Catalogue
 	Timing    cluster.Timing
 	Clock     clock.PassiveClock
-	// Version is this operator's own.
-	Version string
+	// Version is this operator's own, and Image its image; "" if that is not known.
+	Version, Image string
 
 	mu       sync.Mutex // guards looks, which writes that end change as well
 	looks    pace.Looks
@@ -113,7 +113,7 @@ func (o *Observer) Refresh() {
 // Observe takes a snapshot for the object as it was read.
 func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cluster.Snapshot, error) {
 	f := &cluster.Facts{Now: o.Clock.Now(), Timing: o.Timing, Catalogue: o.Catalogue, OperatorVersion: o.Version,
-		Cluster: c, TaskStates: map[string]work.State{}}
+		OperatorImage: o.Image, Cluster: c, TaskStates: map[string]work.State{}}
 	if err := o.kubernetes(ctx, f); err != nil {
 		return nil, err
 	}
@@ -219,6 +219,11 @@ func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 				k.Canary.Pods = map[string]*corev1.Pod{}
 			}
 			k.Canary.Pods[p.Name] = p
+		case component == v1alpha1.ComponentBackup:
+			if k.Backups == nil {
+				k.Backups = map[string]*corev1.Pod{}
+			}
+			k.Backups[p.Name] = p
 		case component == v1alpha1.ComponentController:
 			k.ControllerPods = append(k.ControllerPods, p)
 		case p.Spec.NodeName != "":

@@ -6,6 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -39,6 +40,9 @@ func redactSecrets(k *cluster.Kube, specs ...*v1alpha1.StorageClusterSpec) {
 			pods[node] = withMessages(p, clean)
 		}
 	}
+	for name, p := range k.Backups {
+		k.Backups[name] = withMessages(p, clean)
+	}
 	for i, p := range k.ControllerPods {
 		k.ControllerPods[i] = withMessages(p, clean)
 	}
@@ -57,6 +61,7 @@ func secretsOf(k *cluster.Kube, spec *v1alpha1.StorageClusterSpec) []connection.
 		{User: value(credentials, "username"), Password: value(credentials, "password")},
 		{Password: value(spec.Controller.PassphraseSecret, resources.PassphraseKey)},
 		{Password: value(spec.KernelModule.SigningKeySecret, resources.SigningKey)},
+		backupCredentials(spec, value),
 	}
 }
 
@@ -86,4 +91,13 @@ func eachMessage(p *corev1.Pod, f func(*string)) {
 			}
 		}
 	}
+}
+
+// backupCredentials are those of the store of backups.
+func backupCredentials(spec *v1alpha1.StorageClusterSpec, value func(secret, key string) string) connection.Settings {
+	if spec.Backup == nil {
+		return connection.Settings{}
+	}
+	secret := spec.Backup.S3.CredentialsSecret
+	return connection.Settings{User: value(secret, store.AccessKeyID), Password: value(secret, store.SecretAccessKey)}
 }

@@ -56,6 +56,8 @@ var DefaultEndpoint = fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerNam
 type Options struct {
 	// Version is the operator's own, as its binary was built; holds lead to the documentation of that version.
 	Version string
+	// Image is the operator's own, with which it takes backups; "" if it is not known: then it takes none.
+	Image string
 	// LinstorEndpoint is where LINSTOR's API is found. Default: the controller's Service.
 	LinstorEndpoint string
 	// MetricsAddress is where metrics are served over TLS, to those who may get /metrics; "0" for nowhere.
@@ -200,7 +202,8 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	observer := &observe.Observer{
 		Reader: mgr.GetClient(), Linstor: api, Prober: database.New(mgr.GetAPIReader()),
 		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version, Events: mgr.GetAPIReader(),
+		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version, Image: o.Image,
+		Events: mgr.GetAPIReader(),
 	}
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
 		Notify: func() {

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
@@ -75,6 +76,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	keepAside(ctx, in, state)
 	if state != fsm.Deleting { // which removes them, or keeps them up as long as there are volumes
 		drainguard.Work(ctx, in)
+		databasebackup.Work(ctx, in)
 	}
 	if failed != nil && o.Kind == step.KindWait {
 		o = step.Fail(failed)

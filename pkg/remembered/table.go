@@ -7,6 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
 )
@@ -42,6 +43,8 @@ func Places() []Place {
 		{"Annotations that people write", "The operator only takes one away that it has followed.", []Item{
 			{v1alpha1.AnnotationResume, "the answer to a hold, on the StorageCluster", "people", "when it is carried out"},
 			{v1alpha1.AnnotationCanary, "that volumes are to be tried anew, on the StorageCluster; each value counts once",
+				"people", "when people take it away"},
+			{v1alpha1.AnnotationBackup, "that a backup of that name is to be taken, on the StorageCluster; each counts once",
 				"people", "when people take it away"},
 			{v1alpha1.AnnotationMaintenance, "that a node will be down, on the Node", "people",
 				"when people take it away"},
@@ -146,6 +149,7 @@ func objectItems() []Item {
 		{drainguard.LabelNode, "which node a drain guard is for; the budget leaves out who may go", "drainguard", object},
 		{drainguard.AnnotationRefused, "which drains were said to be refused, so that nobody is told twice", "drainguard",
 			"when the node may be drained, or is uncordoned"},
+		{databasebackup.AnnotationID, "which backup a pod takes, for whoever looks at it", "databasebackup", "with the pod"},
 		{drift.AnnotationAdmitted, "what a policy of the Kubernetes cluster made of a workload or Service",
 			"the writer of objects", "when it is applied again"},
 	}
@@ -183,6 +187,8 @@ func statusItems() []Item {
 		{"volumes", "that LINSTOR may have volumes, although it does not answer", whole, "never"},
 		{"canary", "which volumes were tried, and how far a try is: it is noted before its claim is made, and before that " +
 			"goes", whole, "with the StorageClass, or with spec.volumes.canary: None"},
+		{"backup", "which backup is being taken: it is noted before its pod is made; when the schedule's last one was begun",
+			whole, "with spec.backup"},
 		{"upgrade", "how far an upgrade was", whole, "with the upgrade"},
 		{"firstReady", "that the cluster was Ready once", whole, "never"},
 	}

@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
@@ -107,6 +108,12 @@ func fullClass() *volumespec.StorageClassSpec {
 // named is a StorageClass of which only the name is given.
 func named(name string) *volumespec.StorageClassSpec { return &volumespec.StorageClassSpec{Name: name} }
 
+// backupOrder is one try to take a backup.
+func backupOrder() *databasebackup.Order {
+	return &databasebackup.Order{Image: "registry.example.com/storagecluster-operator:v1", ID: "manual-before-the-move",
+		Config: `{"linstor":"http://linstor"}`, Secret: "linstor-backup-s3"}
+}
+
 // goldens are all objects, by the name of their file.
 func goldens() map[string]client.Object {
 	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
@@ -144,6 +151,8 @@ func goldens() map[string]client.Object {
 		"canary-snapshot":          canary.Snapshot(plain, "fast", "linstor-snapshots"),
 		"canary-pod":               canary.Pod(plain, "fast"),
 		"canary-pod-full":          canary.Pod(full, "fast"),
+		"backup-pod":               databasebackup.Pod(plain, backupOrder()),
+		"backup-pod-full":          databasebackup.Pod(full, backupOrder()),
 		"drain-guard":              drainguard.Pod(plain, theCluster(), "n01"),
 		"drain-guard-full":         drainguard.Pod(full, theCluster(), strings.Repeat("long-", 20)+"name"),
 		"drain-budget":             drainguard.Budget(plain, 3, nil, ""),

@@ -91,7 +91,7 @@ func TestOperatorRights(t *testing.T) {
 			"policy/poddisruptionbudgets: " + all,
 			"snapshot.storage.k8s.io/volumesnapshots: get,list,create,patch,delete",
 		},
-		v1alpha1.OperatorNamespace: {"coordination.k8s.io/leases: get,create,update"},
+		v1alpha1.OperatorNamespace: {"/pods: get", "coordination.k8s.io/leases: get,create,update"},
 		"default":                  {"events.k8s.io/events: create,patch"},
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

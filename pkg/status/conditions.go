@@ -50,6 +50,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.HighAvailabilityReady:     highAvailabilityReady(in),
 		conditions.DrainGuardReady:           drainGuardReady(in),
 		conditions.AffinityReady:             affinityReady(in),
+		conditions.BackupReady:               backupReady(st, in),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)

@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
@@ -231,7 +232,7 @@ func projectVolumes(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) {
 	if view == nil {
 		return
 	}
-	next := v1alpha1.VolumesStatus{Total: int32(view.Volumes)}
+	next := volumespec.VolumesStatus{Total: int32(view.Volumes)}
 	switch volumes, known := replica.Volumes(&s.Facts); {
 	case known:
 		counts := map[replica.VolumeState]int32{}
@@ -255,7 +256,7 @@ func projectVolumes(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) {
 }
 
 // calm reports whether nothing changed that somebody waits for: a deletion for the last volume, or an administrator.
-func calm(a, b *v1alpha1.VolumesStatus) bool {
+func calm(a, b *volumespec.VolumesStatus) bool {
 	return (a.Total == 0) == (b.Total == 0) && a.Degraded == b.Degraded && a.Resyncing == b.Resyncing &&
 		a.Unavailable == b.Unavailable
 }

@@ -8,13 +8,14 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
 func TestOnlyTallies(t *testing.T) {
 	condition := func(st *v1alpha1.StorageClusterStatus) *metav1.Condition {
 		return meta.FindStatusCondition(st.Conditions, conditions.Ready)
 	}
-	volumes := v1alpha1.VolumesStatus{Total: 3}
+	volumes := volumespec.VolumesStatus{Total: 3}
 	for _, tc := range []struct {
 		name   string
 		change func(*v1alpha1.StorageClusterStatus)

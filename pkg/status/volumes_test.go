@@ -12,6 +12,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
@@ -38,44 +39,44 @@ func TestVolumes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		resources []linstor.Resource
 		down      int
-		want      v1alpha1.VolumesStatus
+		want      volumespec.VolumesStatus
 		condition string
 	}{
 		"whole": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), copyOf("pvc-1", n1, "UpToDate"),
 			{Name: "pvc-1", Node: n2, States: []string{"Diskless"}}}, 0,
-			v1alpha1.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
 		"a copy is outdated": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), copyOf("pvc-1", n1, "Outdated")}, 0,
-			v1alpha1.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 copies"},
+			volumespec.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 copies"},
 		"a node is away": {[]linstor.Resource{copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, "UpToDate")}, 1,
-			v1alpha1.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 copies"},
+			volumespec.VolumesStatus{Degraded: 1}, "False/Degraded pvc-1 has 1 of 2 copies"},
 		"a satellite restarts, DRBD goes on": {[]linstor.Resource{copyOf("pvc-1", n1, "UpToDate"),
 			connectedTo(copyOf("pvc-1", n2, "UpToDate"), n0), copyOf("pvc-1", n0, "")}, 1,
-			v1alpha1.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
 		"being brought up to date": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"),
 			copyOf("pvc-1", n1, "SyncTarget(12.5%)")}, 0,
-			v1alpha1.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 1 of 2 copies"},
+			volumespec.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 1 of 2 copies"},
 		"nothing is up to date": {[]linstor.Resource{copyOf("pvc-1", n0, "Outdated"), copyOf("pvc-1", n1, "SyncTarget(1%)")},
 			0,
-			v1alpha1.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 copies"},
-		"without DRBD": {[]linstor.Resource{plain}, 0, v1alpha1.VolumesStatus{Healthy: 1},
+			volumespec.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 copies"},
+		"without DRBD": {[]linstor.Resource{plain}, 0, volumespec.VolumesStatus{Healthy: 1},
 			"True/AsExpected every volume has all its copies"},
-		"without DRBD, and its node is away": {[]linstor.Resource{plain}, 1, v1alpha1.VolumesStatus{Unavailable: 1},
+		"without DRBD, and its node is away": {[]linstor.Resource{plain}, 1, volumespec.VolumesStatus{Unavailable: 1},
 			"False/Unavailable pvc-1 has 0 of 1 copies"},
 		"a copy that goes": {[]linstor.Resource{copyOf("pvc-1", n0, "UpToDate"), goes}, 0,
-			v1alpha1.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{Healthy: 1}, "True/AsExpected every volume has all its copies"},
 		"just made": {[]linstor.Resource{copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, "")}, 0,
-			v1alpha1.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 0 of 2 copies"},
+			volumespec.VolumesStatus{Resyncing: 1}, "False/Resyncing pvc-1 has 0 of 2 copies"},
 		"without a state, and a node is away": {[]linstor.Resource{copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, "")}, 1,
-			v1alpha1.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 copies"},
-		"being deleted": {[]linstor.Resource{goes}, 0, v1alpha1.VolumesStatus{},
+			volumespec.VolumesStatus{Unavailable: 1}, "False/Unavailable pvc-1 has 0 of 2 copies"},
+		"being deleted": {[]linstor.Resource{goes}, 0, volumespec.VolumesStatus{},
 			"True/AsExpected every volume has all its copies"},
 		"clients alone": {[]linstor.Resource{{Name: "pvc-1", Node: n2, States: []string{"Diskless"}}}, 1,
-			v1alpha1.VolumesStatus{}, "True/AsExpected every volume has all its copies"},
+			volumespec.VolumesStatus{}, "True/AsExpected every volume has all its copies"},
 		"many, the worst first": {[]linstor.Resource{copyOf("a", n0, "UpToDate"), copyOf("b", n0, "UpToDate"),
 			copyOf("b", n1, "Outdated"), copyOf("c", n1, "Failed"),
 			copyOf("d", n0, "UpToDate"), copyOf("d", n1, "Outdated"), copyOf("e", n0, "UpToDate"),
 			copyOf("e", n1, "Inconsistent")}, 0,
-			v1alpha1.VolumesStatus{Healthy: 1, Degraded: 2, Resyncing: 1, Unavailable: 1},
+			volumespec.VolumesStatus{Healthy: 1, Degraded: 2, Resyncing: 1, Unavailable: 1},
 			"False/Unavailable c has 0 of 1 copies, b has 1 of 2 copies, d has 1 of 2 copies and 1 more"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -170,6 +170,11 @@ var scenarios = map[string]*scenario{
 		as:   []string{`{class="fast"}`},
 		near: []string{`storagecluster_canary_success{pod="a", class="fast"} 0x12 1x40`},
 	},
+	"StorageClusterBackupNotReady": {
+		fires: `storagecluster_condition{pod="a", type="BackupReady"} 0x80`,
+		near: []string{`storagecluster_condition{pod="a", type="BackupReady"} 0x55 1x25`,
+			`storagecluster_condition{pod="a", type="BackupReady"} -1x80`},
+	},
 	"DRBDWithoutQuorum": {
 		fires: `drbd_device_quorum{DEVICE, pod="a"} 0x40
 			 drbd_device_quorum{node="n2", name="pvc-1", volume="0", minor="1000", pod="b"} 1x40`,

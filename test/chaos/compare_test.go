@@ -183,6 +183,7 @@ var unequal = []string{
 	"uid", "uuid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink",
 	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress",
 	"updated", "history", "target", "passed", "request", v1alpha1.AnnotationCanary,
+	"taken", "bytes", "requested", v1alpha1.AnnotationBackup,
 	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }
@@ -191,7 +192,7 @@ var unequal = []string{
 var madeUp = regexp.MustCompile(`h-[0-9a-f]{6,}|` +
 	`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|` +
 	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|` +
-	`generation \d+|-[0-9a-f]{8,10}\b`)
+	`generation \d+|-[0-9a-f]{8,10}\b|manual-\d+|\d+ bytes`)
 
 func text(s string) string { return madeUp.ReplaceAllString(s, "…") }
 

@@ -27,6 +27,7 @@ var secretFields = map[string]string{
 	"database.postgresql.credentialsSecret": "TestSecretsOfDatabases",
 	"database.mariadb.credentialsSecret":    "TestSecretsOfDatabases",
 	"database.etcd.credentialsSecret":       "TestSecretsOfDatabases",
+	"backup.s3.credentialsSecret":           "TestSecretsOfBackups",
 }
 
 // TestSecretsAreCovered fails when the spec gets a field that names a Secret of which no test knows.
@@ -165,7 +166,7 @@ func (a *aviary) backups() {
 	a.T.Helper()
 	a.Sim.Faults().SetBackup("missing")
 	a.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = "1.35.3" })
-	a.explained("backup")
+	a.explained("the backup of the database cannot be read")
 	inside := a.canary("backup")
 	backup := &corev1.Secret{}
 	backup.Namespace, backup.Name, backup.Type = v1alpha1.WorkloadNamespace, "linstor-backup-for-test",

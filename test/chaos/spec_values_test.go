@@ -125,6 +125,13 @@ nodes:
 platform: Generic
 kernelModule: {mode: Auto, signingKeySecret: mok}
 monitoring: {mode: Auto, interval: 30s, labels: {release: prometheus}}
+# Its Secret is not there: no backup begins.
+backup:
+  schedule: "0 0 1 1 *"
+  timeZone: UTC
+  keep: 28
+  s3: {endpoint: "https://s3.example.com", region: eu-central-1, bucket: backups, prefix: linstor,
+    credentialsSecret: none}
 database: {}
 controller:
   properties: {Aux/example.com/team: storage}
@@ -183,10 +190,13 @@ storagePools:
 // goodValues are valid values that do not follow from the schema, by path. Those of enums, booleans and bounded
 // numbers do.
 var goodValues = map[string][]any{
-	"version":              {"1.35.3"},
-	"monitoring.labels":    {tree(`{release: other}`)},
-	"monitoring.labels{}":  {"other"},
-	"monitoring.interval":  {"1m"},
+	"version":             {"1.35.3"},
+	"monitoring.labels":   {tree(`{release: other}`)},
+	"monitoring.labels{}": {"other"},
+	"monitoring.interval": {"1m"},
+	"backup.schedule":     {"30 */6 * * MON-FRI"}, "backup.timeZone": {"Europe/Berlin"},
+	"backup.s3.endpoint": {"http://[::1]:9000"}, "backup.s3.region": {"eu-west-1"}, "backup.s3.bucket": {"others"},
+	"backup.s3.prefix": {"linstor/production"}, "backup.s3.credentialsSecret": {"another"},
 	"images.registry":      {"registry.example.com:5000/other"},
 	"images.pullSecrets":   list("mirror-pull", "other-pull"),
 	"images.pullSecrets[]": {"other-pull"},

@@ -35,6 +35,11 @@ volumes:
   snapshots: {mode: Auto, className: nightly, default: false, deletionPolicy: Retain}
 suspend: false
 monitoring: {mode: None, interval: 1m, labels: {release: prometheus}}
+backup:
+  schedule: "0 3 * * SUN"
+  timeZone: Europe/Berlin
+  keep: 9
+  s3: {endpoint: "https://s3.example.com", region: eu-west-1, bucket: backups, prefix: a/b, credentialsSecret: s3}
 platform: Generic
 deletionPolicy: Retain
 kernelModule: {mode: Auto, signingKeySecret: key}

@@ -8,6 +8,19 @@ type invalid struct {
 	name, spec, field, message string
 }
 
+// backupTo is spec.backup with another field of its store; further fields of it may follow on lines of their own.
+func backupTo(field string) string {
+	store := map[string]string{"endpoint": `"https://s3.example.com"`, "bucket": "backups", "credentialsSecret": "s3"}
+	if name, value, ok := strings.Cut(field, ": "); ok {
+		store[name] = value
+	}
+	out := "backup:\n  s3:"
+	for name, value := range store {
+		out += "\n    " + name + ": " + value
+	}
+	return out
+}
+
 var invalidSpecs = []invalid{
 	{"version without patch", `version: "1.35"`, "spec.version", "three numbers"},
 	{"version with v", `version: v1.35.3`, "spec.version", "three numbers"},
@@ -158,6 +171,25 @@ var invalidSpecs = []invalid{
 		"at most 16"},
 	{"monitoring with the operator's label", `monitoring: {labels: {storage.linstor.dev/cluster: other}}`,
 		"spec.monitoring.labels", "choose another key"},
+	{"backup without a store", `backup: {schedule: "0 0 * * *"}`, "spec.backup.s3", "Required"},
+	{"backup without credentials", `backup: {s3: {endpoint: "https://s3", bucket: abc}}`,
+		"spec.backup.s3.credentialsSecret", "Required"},
+	{"backup to a host", backupTo(`endpoint: s3.example.com`), "spec.backup.s3.endpoint", "https://host[:port]"},
+	{"backup to a path", backupTo(`endpoint: "https://s3/minio"`), "spec.backup.s3.endpoint", "https://host[:port]"},
+	{"backup with credentials in the URL", backupTo(`endpoint: "https://a:b@s3"`), "spec.backup.s3.endpoint",
+		"https://host[:port]"},
+	{"backup to a bucket in capitals", backupTo(`bucket: Backups`), "spec.backup.s3.bucket", "should match"},
+	{"backup to a bucket of two letters", backupTo(`bucket: ab`), "spec.backup.s3.bucket", "3"},
+	{"backup below the root", backupTo(`prefix: /linstor`), "spec.backup.s3.prefix", "without '/' at its ends"},
+	{"backup beside the bucket", backupTo(`prefix: a/../b`), "spec.backup.s3.prefix", "without '/' at its ends"},
+	{"backup in no region", backupTo(`region: ""`), "spec.backup.s3.region", "at least 1"},
+	{"backup daily", backupTo(``) + "\n  schedule: '@daily'", "spec.backup.schedule", "five fields"},
+	{"backup with seconds", backupTo(``) + "\n  schedule: 0 0 0 * * *", "spec.backup.schedule", "five fields"},
+	{"backup with a zone in the schedule", backupTo(``) + "\n  schedule: TZ=UTC 0 0 * *", "spec.backup.schedule",
+		"five fields"},
+	{"backup in the local time zone", backupTo(``) + "\n  timeZone: Local", "spec.backup.timeZone", "Europe/Berlin"},
+	{"backup in no time zone", backupTo(``) + "\n  timeZone: ../etc/passwd", "spec.backup.timeZone", "Europe/Berlin"},
+	{"backup that keeps none", backupTo(``) + "\n  keep: 0", "spec.backup.keep", "greater than or equal to 1"},
 	{"volume driver mode", `volumes: {driver: {mode: Always}}`, "spec.volumes.driver.mode", `"None", "Managed"`},
 	{"relative kubelet directory", `volumes: {driver: {kubeletDirectory: var/lib}}`,
 		"spec.volumes.driver.kubeletDirectory", "absolute path"},

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
 // manifest is what a user would write, with that spec in flow style.
@@ -141,7 +142,7 @@ func fullStatus() v1alpha1.StorageClusterStatus {
 			ByPool: []v1alpha1.PoolStatus{{Name: "ssd", Provider: "LVM_THIN", Wanted: 3, Ready: 1, Capacity: &capacity,
 				Free: &free}},
 		},
-		Volumes: &v1alpha1.VolumesStatus{Total: 4, Healthy: 1, Degraded: 1, Resyncing: 1, Unavailable: 1, Updated: &at},
+		Volumes: &volumespec.VolumesStatus{Total: 4, Healthy: 1, Degraded: 1, Resyncing: 1, Unavailable: 1, Updated: &at},
 		Conditions: []metav1.Condition{{
 			Type: conditions.Ready, Status: metav1.ConditionFalse, ObservedGeneration: 1, LastTransitionTime: at,
 			Reason: string(v1alpha1.PhaseStoragePools), Message: "2 of 3 pools",

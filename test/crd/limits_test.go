@@ -34,6 +34,9 @@ func largestSpec() string {
 		numbered(class, 32) + "]}\n" +
 		"monitoring: {interval: 120s, labels: {" +
 		numbered(long(200)+".example.com/"+long(61)+"%d: "+long(63), 16) + "}}\n" +
+		"backup: {schedule: \"" + long(120) + " 2 3 4 5\", timeZone: " + long(64) + ", keep: 1000, s3: {" +
+		"endpoint: \"https://" + long(247) + ":65535\", region: " + long(63) + ", bucket: " + long(63) +
+		", prefix: " + long(256) + ", credentialsSecret: " + long(253) + "}}\n" +
 		"images: {registry: " + long(255) + ", pullSecrets: [" + numbered(long(251)+"%d", 10) + "]}\n" +
 		"nodes: {" + selector + ", " + properties + ", minReady: 100%, tolerations: [" +
 		numbered("{key: k%d, operator: Exists}", 32) +

@@ -3,10 +3,12 @@ package deploy
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -107,7 +109,9 @@ func TestDocumentedKustomization(t *testing.T) {
 	c := pod.Containers[0]
 	if c.Image != "registry.example.com/storagecluster-operator:v0.1.0" ||
 		c.Resources.Limits.Memory().String() != "1Gi" || len(c.Args) == 0 ||
-		len(pod.ImagePullSecrets) != 1 || len(pod.Tolerations) != 2 || len(c.Env) != 1 || c.Env[0].Value != "920MiB" {
+		len(pod.ImagePullSecrets) != 1 || len(pod.Tolerations) != 2 ||
+		!slices.Contains(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: "920MiB"}) ||
+		!slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == "POD_NAME" && v.ValueFrom != nil }) {
 		t.Errorf("the pod is %+v", pod)
 	}
 }

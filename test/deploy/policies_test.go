@@ -226,7 +226,8 @@ func canaryPod(t *testing.T, change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// TestOperatorOnPods: the operator makes no pods but those that try volumes or guard nodes, and deletes only its own.
+// TestOperatorOnPods: the operator makes no pods but those that try volumes, guard nodes or take backups, and deletes
+// only its own.
 func TestOperatorOnPods(t *testing.T) {
 	ctx := t.Context()
 	for _, tc := range []struct {
@@ -235,10 +236,21 @@ func TestOperatorOnPods(t *testing.T) {
 		want   string // the refusal; "" if allowed
 	}{
 		{"as it is built", func(*corev1.Pod) {}, ""},
-		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "canary or drain-guard"},
+		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "canary, drain-guard or backup"},
 		{"a satellite", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentSatellite },
-			"canary or drain-guard"},
+			"canary, drain-guard or backup"},
 		{"a drain guard", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentDrainGuard }, ""},
+		{"a backup", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s3"}}
+		}, ""},
+		{"a backup with a disk of the host", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
+		}, "without privileges"},
+		{"a canary with a Secret", func(p *corev1.Pod) {
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s3"}}
+		}, "without privileges"},
 		{"as the controller", func(p *corev1.Pod) { p.Spec.ServiceAccountName = resources.ControllerName },
 			"ServiceAccount linstor-canary"},
 		{"with a token", func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil }, "without its token"},

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -51,7 +52,7 @@ func setVolumes(t *testing.T, sc *v1alpha1.StorageCluster, volumes *int32) {
 	t.Helper()
 	var status any
 	if volumes != nil {
-		status = v1alpha1.VolumesStatus{Total: *volumes}
+		status = volumespec.VolumesStatus{Total: *volumes}
 	}
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"volumes": status}})
 	if err != nil {

@@ -11,12 +11,15 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -165,6 +168,7 @@ func walk(t *testing.T) *env {
 	harness.RunSnapshotController(e.Env)
 	e.Apply(monitorDefinitions())
 	e.Sim.World().Machine("n3").SetSignature("S4EV3", "ext4")
+	findsItsImage(e)
 	e.Run()
 	e.Apply(harness.Manifest(walkPools))
 	e.Resume(e.WaitNodeHold(v1alpha1.HoldDeviceNotEmpty), v1alpha1.OptionSkip)
@@ -221,6 +225,29 @@ func walk(t *testing.T) *env {
 	e.Remove()
 	e.WaitGone()
 	return e
+}
+
+// findsItsImage: the operator can read the pod that its Deployment makes.
+func findsItsImage(e *env) {
+	e.T.Helper()
+	var d appsv1.Deployment
+	key := client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: "storagecluster-operator"}
+	if err := e.Client().Get(e.Ctx, key, &d); err != nil {
+		e.T.Fatal(err)
+	}
+	p := &corev1.Pod{Spec: d.Spec.Template.Spec}
+	p.Namespace, p.Name = d.Namespace, "storagecluster-operator-0"
+	if err := e.Client().Create(e.Ctx, p); err != nil {
+		e.T.Fatal(err)
+	}
+	defer func() { _ = e.Client().Delete(e.Ctx, p) }()
+	want := d.Spec.Template.Spec.Containers[0].Image
+	if got, err := operator.OwnImage(e.Ctx, e.Config, p.Name); err != nil || got != want {
+		e.T.Errorf("its image is %q, %v, want %q", got, err, want)
+	}
+	if got, err := operator.OwnImage(e.Ctx, e.Config, "another"); err == nil {
+		e.T.Errorf("the image of a pod that is not there is %q", got)
+	}
 }
 
 // TestRoleFits finds neither a request that the role lacks nor a right in it that nothing uses.

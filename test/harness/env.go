@@ -66,6 +66,7 @@ func Main(m *testing.M) int {
 			took.Round(time.Millisecond), slowness)
 	}
 	code := m.Run()
+	stopS3()
 	if err := planes.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the control planes:", err)
 		return 1
@@ -223,7 +224,7 @@ func (e *Env) Run() {
 func (e *Env) launch() (*Operator, error) {
 	e.Metrics = prometheus.NewRegistry()
 	mgr, err := operator.New(e.Config, operator.Options{
-		LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: cmp.Or(e.Probes, "0"),
+		Image: OperatorImage, LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: cmp.Or(e.Probes, "0"),
 		LeaderElect: true, LeaseDuration: e.Lease, Catalogue: e.Catalogue, Timing: e.Timing,
 		RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
 		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: e.Metrics,

@@ -222,8 +222,8 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 		csi = &kubelet.CSI{Bin: bin, Endpoint: c.linstor.url, Disks: c.world.Volumes()}
 	}
 	driver, err := kubelet.New(kubelet.Options{
-		CSI: csi, Config: config, Machines: machines{world: c.world, linstor: c.linstor}, PodStart: c.opts.PodStart,
-		PodSpread: c.opts.PodSpread, Log: c.opts.Log,
+		CSI: csi, Config: config, Machines: machines{world: c.world, linstor: c.linstor}, Linstor: c.linstor.url,
+		PodStart: c.opts.PodStart, PodSpread: c.opts.PodSpread, Log: c.opts.Log,
 		BackoffMin: c.opts.CrashBackoffMin, BackoffMax: c.opts.CrashBackoffMax,
 	})
 	if err != nil {

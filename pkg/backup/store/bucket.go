@@ -177,6 +177,20 @@ func (b *Bucket) List(ctx context.Context, newest int) ([]Backup, error) {
 	return out, nil
 }
 
+// Find is the newest backup of that ID; nil if there is none.
+func (b *Bucket) Find(ctx context.Context, id ID) (*Backup, error) {
+	objects, err := b.objects(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, o := range objects {
+		if o.described && o.id == id {
+			return b.describe(ctx, o.name)
+		}
+	}
+	return nil, nil
+}
+
 // Prune removes backups until at most the newest ones of each trigger are there, at least one, and exports that
 // nobody finished for a day. It returns the names of what it removed.
 func (b *Bucket) Prune(ctx context.Context, newest int) ([]string, error) {

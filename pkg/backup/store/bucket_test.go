@@ -233,6 +233,12 @@ func TestListAndPrune(t *testing.T) {
 		"scheduled-1"}; !slices.Equal(got, want) {
 		t.Errorf("backups: %v, want %v", got, want)
 	}
+	for id, minute := range map[ID]int{"scheduled-2": 2, "scheduled-9": -1} { // the latter has no description
+		found, err := b.Find(t.Context(), id)
+		if err != nil || (found != nil) != (minute >= 0) || found != nil && !found.Export.Taken.Equal(taken(minute)) {
+			t.Errorf("found of %s: %+v, %v", id, found, err)
+		}
+	}
 	removed, err := b.Prune(t.Context(), 0) // of each trigger the newest stays nevertheless
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ package take
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -63,8 +64,33 @@ type Result struct {
 	Problem string   `json:"problem,omitempty"`
 }
 
-// Run takes a backup. It can be repeated after any failure: nothing is overwritten in the store, and what was begun
-// is finished or left for a later run to remove. Its error holds neither credentials nor values of the database.
+// longestProblem bounds a note: a container's termination log holds 4096 bytes.
+const longestProblem = 512
+
+// Note is the result in a few words of JSON, for the termination log of a container. It leaves out what was removed.
+func (r *Result) Note() ([]byte, error) {
+	problem := []rune(r.Problem)
+	return json.Marshal(Result{Backup: r.Backup, Problem: string(problem[:min(len(problem), longestProblem)])})
+}
+
+// ParseNote reads a note. One that does not say what was taken is an error.
+func ParseNote(text string) (*Result, error) {
+	r := &Result{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		return nil, fmt.Errorf("the note about the backup: %w", err)
+	}
+	if _, err := store.ParseID(string(r.ID)); err != nil {
+		return nil, fmt.Errorf("the note about the backup: %w", err)
+	}
+	if r.Bytes <= 0 || r.SHA256 == "" || r.Export.Taken.IsZero() {
+		return nil, errors.New("the note about the backup does not describe one")
+	}
+	return r, nil
+}
+
+// Run takes a backup, unless the store has one of that ID: then that is the result. It can be repeated after any
+// failure: nothing is overwritten in the store, and what was begun is finished or left for a later run to remove. Its
+// error holds neither credentials nor values of the database.
 func Run(ctx context.Context, c *Config) (*Result, error) {
 	dir, err := os.MkdirTemp("", "backup-")
 	if err != nil {
@@ -83,8 +109,8 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := bucket.Put(ctx, backup, packed); err != nil {
-		return nil, fmt.Errorf("store the backup: %w", err)
+	if backup, err = put(ctx, bucket, backup, packed); err != nil {
+		return nil, err
 	}
 	result := &Result{Backup: *backup}
 	if c.Keep > 0 {
@@ -94,6 +120,25 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 		}
 	}
 	return result, nil
+}
+
+// put stores the backup, or returns the one of its ID that is there: whoever was killed before he could say that he
+// took it would store it twice.
+func put(ctx context.Context, bucket *store.Bucket, backup *store.Backup, packed string) (*store.Backup, error) {
+	there, err := bucket.Find(ctx, backup.ID)
+	if err != nil {
+		return nil, fmt.Errorf("look whether the store has backup %s: %w", backup.ID, err)
+	}
+	if there != nil {
+		if err := bucket.Verify(ctx, there); err != nil {
+			return nil, fmt.Errorf("read back backup %s, which the store has: %w", there.ID, err)
+		}
+		return there, nil
+	}
+	if err := bucket.Put(ctx, backup, packed); err != nil {
+		return nil, fmt.Errorf("store the backup: %w", err)
+	}
+	return backup, nil
 }
 
 // write makes a file with what content writes.

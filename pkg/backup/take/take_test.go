@@ -100,6 +100,42 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestRunAgain: what the store has under the same name is the result.
+func TestRunAgain(t *testing.T) {
+	_, url := linstor(t, "1.34.2")
+	c := config(t, url)
+	first, err := Run(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	again, err := Run(t.Context(), c)
+	if err != nil || !again.Export.Equal(&first.Export) || again.SHA256 != first.SHA256 {
+		t.Errorf("taken again: %+v, %v, and not %+v", again, err, first)
+	}
+}
+
+// TestNote: a container's termination log holds what was taken, and what is none of that is refused.
+func TestNote(t *testing.T) {
+	taken := time.Date(2026, 11, 25, 8, 0, 0, 0, time.UTC)
+	full := &Result{Backup: store.Backup{ID: "manual-a", Bytes: 12, SHA256: "ab"}, Problem: strings.Repeat("ü", 9000),
+		Removed: make([]string, 1000)}
+	full.Export.Taken = taken
+	note, err := full.Note()
+	if err != nil || len(note) > 4096 {
+		t.Fatalf("%d bytes, %v", len(note), err)
+	}
+	got, err := ParseNote(string(note))
+	if err != nil || got.ID != "manual-a" || got.Bytes != 12 || !got.Export.Taken.Equal(taken) || got.Problem == "" {
+		t.Errorf("%+v, %v", got, err)
+	}
+	for _, text := range []string{"", "done", "{}", `{"id":"other-a"}`, `{"id":"manual-a"}`,
+		`{"id":"manual-a","bytes":1}`, strings.Replace(string(note), `"bytes":12`, `"bytes":-1`, 1), string(note[:100])} {
+		if got, err := ParseNote(text); err == nil {
+			t.Errorf("%q says %+v", text, got)
+		}
+	}
+}
+
 // onlyBackup is the export of the only backup that there is.
 func onlyBackup(t *testing.T, c *Config, id store.ID) string {
 	t.Helper()

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -96,7 +97,7 @@ func DeletedWorld(t *testing.T, n int) *World {
 	Unguard(w)
 	w.Cluster.DeletionTimestamp = At(Begin)
 	w.Phase(v1alpha1.PhaseDeleting, 0)
-	w.Cluster.Status.Volumes = &v1alpha1.VolumesStatus{Total: 0}
+	w.Cluster.Status.Volumes = &volumespec.VolumesStatus{Total: 0}
 	return w
 }
 

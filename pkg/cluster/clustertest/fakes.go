@@ -81,8 +81,8 @@ func (r *Record) Delete(_ context.Context, o client.Object) error {
 // DeletePod notes that a pod was deleted.
 func (r *Record) DeletePod(ctx context.Context, p *corev1.Pod) error { return r.Delete(ctx, p) }
 
-// DeleteGuard notes that a drain guard was deleted.
-func (r *Record) DeleteGuard(ctx context.Context, p *corev1.Pod) error { return r.Delete(ctx, p) }
+// DeleteOwnPod notes that a pod was deleted that the operator made by itself.
+func (r *Record) DeleteOwnPod(ctx context.Context, p *corev1.Pod) error { return r.Delete(ctx, p) }
 
 // LabelNode notes which labels were written.
 func (r *Record) LabelNode(_ context.Context, n *corev1.Node, labels map[string]*string) error {

@@ -344,7 +344,7 @@ func (w *World) Condition(kind string, status metav1.ConditionStatus, age time.D
 // Raw is what is observed, without the target.
 func (w *World) Raw() *cluster.Facts {
 	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(),
-		Cluster: w.Cluster, Kube: w.Kube,
+		Cluster: w.Cluster, Kube: w.Kube, OperatorImage: "example.com/operator:v1",
 		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks}
 	if cm := w.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)

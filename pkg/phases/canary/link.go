@@ -141,7 +141,7 @@ func (t *try) make(ctx context.Context, in *step.Input) error {
 	case t.pod == nil:
 		return in.Writer.Apply(ctx, objects.Pod(p, t.class.Name))
 	case spoiled(t.pod) && t.pod.DeletionTimestamp == nil:
-		return in.Writer.DeletePod(ctx, t.pod)
+		return in.Writer.DeleteOwnPod(ctx, t.pod)
 	case t.step == volumespec.CanarySnapshot && t.last.Step == t.step && t.snapshot == nil:
 		if class := t.snapshotClass(in.Snapshot); class != "" {
 			return in.Writer.Apply(ctx, objects.Snapshot(p, t.class.Name, class))
@@ -191,7 +191,7 @@ func remove(ctx context.Context, in *step.Input, kept map[string]*try) error {
 	}
 	var errs []error
 	for _, p := range pods {
-		errs = append(errs, in.Writer.DeletePod(ctx, p))
+		errs = append(errs, in.Writer.DeleteOwnPod(ctx, p))
 	}
 	return errors.Join(append(errs, in.Delete(ctx, others))...)
 }

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -68,7 +69,7 @@ func TestNothingIsDoneOnAnotherDatabase(t *testing.T) {
 func TestADeletionDoesNotBelieveAnotherDatabase(t *testing.T) {
 	w := clustertest.NewWorld(t, 2)
 	w.Cluster.DeletionTimestamp = &metav1.Time{Time: w.Now}
-	w.Cluster.Status.Volumes = &v1alpha1.VolumesStatus{Total: 3}
+	w.Cluster.Status.Volumes = &volumespec.VolumesStatus{Total: 3}
 	w.Phase(v1alpha1.PhaseDeleting, time.Second)
 	clustertest.Swap(w, "another")
 	in, r := w.Input()

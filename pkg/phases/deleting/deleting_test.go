@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
@@ -127,7 +128,7 @@ func TestNothingGoesWhileVolumesMayExist(t *testing.T) {
 			kind: step.KindHold, why: "VolumesUnknown"},
 		{name: "unknown, and there were some", age: time.Hour, spoil: func(w *clustertest.World) {
 			w.Silent(errors.New("x"))
-			w.Cluster.Status.Volumes = &v1alpha1.VolumesStatus{Total: 2}
+			w.Cluster.Status.Volumes = &volumespec.VolumesStatus{Total: 2}
 		}, kind: step.KindHold, why: "VolumesUnknown"},
 		{name: "unknown, claim removed by somebody", age: time.Hour, spoil: func(w *clustertest.World) {
 			w.Silent(errors.New("x"))
@@ -177,7 +178,7 @@ func TestAContinuedDeletionEnds(t *testing.T) {
 		t.Run(string(policy), func(t *testing.T) {
 			w := clustertest.DeletedWorld(t, 2)
 			w.Cluster.Spec.DeletionPolicy = policy
-			w.Cluster.Status.Volumes = &v1alpha1.VolumesStatus{Total: 2}
+			w.Cluster.Status.Volumes = &volumespec.VolumesStatus{Total: 2}
 			w.Claim(func(c *resources.ClaimData) { c.RemoveUnverified = true })
 			for range 10 {
 				w.Silent(errors.New("x"))

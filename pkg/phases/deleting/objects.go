@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/affinity"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
@@ -36,6 +37,15 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 			return step.Fail(err)
 		}
 		return removing(s, "the drain guards are being removed")
+	}
+	if len(databasebackup.Left(&s.Facts)) > 0 {
+		if err := in.Stands(ctx); err != nil {
+			return notNow(s, err)
+		}
+		if err := databasebackup.Remove(ctx, in); err != nil {
+			return step.Fail(err)
+		}
+		return removing(s, "the pod that takes a backup is being removed")
 	}
 	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts), affinity.Left(&s.Facts),
 		volumedriver.First(&s.Facts), satelliteObjects(s),

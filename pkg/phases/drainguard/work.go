@@ -181,7 +181,7 @@ func removePods(ctx context.Context, in *step.Input, pods []*corev1.Pod) error {
 	var errs []error
 	for _, p := range pods[:min(len(pods), atOnce)] {
 		if p.DeletionTimestamp == nil {
-			errs = append(errs, in.Writer.DeleteGuard(ctx, p))
+			errs = append(errs, in.Writer.DeleteOwnPod(ctx, p))
 		}
 	}
 	return errors.Join(errs...)

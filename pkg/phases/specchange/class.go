@@ -116,7 +116,7 @@ func Fields() []Field {
 		{"database.etcd.endpoints[]", rolling, database, "the controller is restarted; they must be the same etcd"},
 		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
 	}
-	fields = append(append(fields, monitoringFields()...), volumeFields()...)
+	fields = slices.Concat(fields, monitoringFields(), backupFields(), volumeFields())
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
@@ -141,6 +141,21 @@ func monitoringFields() []Field {
 		{"monitoring.mode", ClassImmediate, nil, "objects for Prometheus Operator are made, or removed"},
 		{"monitoring.labels", ClassImmediate, nil, "these objects get other labels"},
 		{"monitoring.interval", ClassImmediate, nil, "Prometheus scrapes more or less often"},
+	}
+}
+
+// backupFields are those about backups of LINSTOR's database, for which nothing waits.
+func backupFields() []Field {
+	const moves = "backups go there from now on, the one that is being taken included"
+	return []Field{
+		{"backup.s3.endpoint", ClassImmediate, nil, moves},
+		{"backup.s3.region", ClassImmediate, nil, moves},
+		{"backup.s3.bucket", ClassImmediate, nil, moves},
+		{"backup.s3.prefix", ClassImmediate, nil, moves},
+		{"backup.s3.credentialsSecret", ClassImmediate, nil, "backups are taken with these credentials from now on"},
+		{"backup.schedule", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
+		{"backup.timeZone", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
+		{"backup.keep", ClassImmediate, nil, "more or fewer backups stay after the next one was taken"},
 	}
 }
 

@@ -42,11 +42,10 @@ type Writer interface {
 	Apply(ctx context.Context, o client.Object) error
 	// Delete removes the object that was seen, not one of the same name that came after it. It refuses pods.
 	Delete(ctx context.Context, o client.Object) error
-	// DeletePod does the same for a pod. Only the restart of satellites may call it, and who tries volumes, for its own
-	// pods.
+	// DeletePod does the same for a pod. Only the restart of satellites may call it.
 	DeletePod(ctx context.Context, p *corev1.Pod) error
-	// DeleteGuard does the same for a drain guard, and refuses every other pod.
-	DeleteGuard(ctx context.Context, p *corev1.Pod) error
+	// DeleteOwnPod does the same for a pod that the operator has made by itself, and refuses every other pod.
+	DeleteOwnPod(ctx context.Context, p *corev1.Pod) error
 	// LabelNode sets labels on a Node; a nil value removes one.
 	LabelNode(ctx context.Context, n *corev1.Node, labels map[string]*string) error
 }

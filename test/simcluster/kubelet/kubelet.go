@@ -11,6 +11,7 @@
 //	                      backup into Secrets
 //	linstor-controller    runs a controller of that version on the mounted linstor.toml
 //	wait-for-satellite    (init) ends when LINSTOR calls the node ONLINE
+//	backup                takes a backup of LINSTOR's database, as the operator's program does
 //	csi-node-driver-registrar
 //	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
 //
@@ -102,6 +103,8 @@ type Options struct {
 	// BackoffMin and BackoffMax bound the crash-loop back-off, which doubles in between. Defaults 250 ms and 4 s; a real
 	// kubelet's are 10 s and 5 min. As there, the first restart comes at once.
 	BackoffMin, BackoffMax time.Duration
+	// Linstor is where LINSTOR answers, in place of its Service, which nothing routes here.
+	Linstor string
 	// CSI makes the pods of the CSI driver work. nil: they just run, and pods get no volumes of claims.
 	CSI *CSI
 	// Log receives what a kubelet would log of trouble; nil discards it.

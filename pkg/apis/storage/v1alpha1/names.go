@@ -27,6 +27,8 @@ const (
 	AnnotationMaintenance = Prefix + "maintenance"
 	// AnnotationCanary on the StorageCluster asks for volumes to be tried anew, once for each value that it is given.
 	AnnotationCanary = Prefix + "canary"
+	// AnnotationBackup on the StorageCluster asks for a backup of LINSTOR's database with that name, once.
+	AnnotationBackup = Prefix + "backup"
 	// LabelPlatform names the platform profile of a Node, in lower case; its satellite's DaemonSet selects on it.
 	LabelPlatform = Prefix + "platform"
 	// OperatorNamespace is where the operator itself runs (Pod Security level restricted).
@@ -57,4 +59,6 @@ const (
 	ComponentAffinity = "affinity"
 	// ComponentDrainGuard is a pod that keeps a node from being drained, and the PodDisruptionBudget of all of them.
 	ComponentDrainGuard = "drain-guard"
+	// ComponentBackup is the pod that takes a backup of LINSTOR's database.
+	ComponentBackup = "backup"
 )

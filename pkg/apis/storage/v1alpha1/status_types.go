@@ -4,6 +4,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -71,10 +72,13 @@ type StorageClusterStatus struct {
 	Pools PoolsStatus `json:"pools,omitempty"`
 	// volumes counts LINSTOR's volumes (resource definitions) by how well they are; absent before the first look.
 	// +optional
-	Volumes *VolumesStatus `json:"volumes,omitempty"`
+	Volumes *volumespec.VolumesStatus `json:"volumes,omitempty"`
 	// canary is what came of trying volumes, if spec.volumes asks for that.
 	// +optional
 	Canary *volumespec.CanaryStatus `json:"canary,omitempty"`
+	// backup is what came of backups of LINSTOR's database, if spec.backup asks for them.
+	// +optional
+	Backup *backupspec.BackupStatus `json:"backup,omitempty"`
 	// conditions are the contract for programs. All are present from the first write on.
 	// +optional
 	// +listType=map

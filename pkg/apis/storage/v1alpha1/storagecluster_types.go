@@ -3,6 +3,7 @@ package v1alpha1
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
@@ -108,6 +109,10 @@ type StorageClusterSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Monitoring monitoringspec.MonitoringSpec `json:"monitoring,omitzero"`
+	// backup says where backups of LINSTOR's database go, and when they are taken. LINSTOR 1.34 or newer is needed.
+	// Default: the operator takes none. Example: {schedule: "0 */6 * * *", s3: {…}}.
+	// +optional
+	Backup *backupspec.BackupSpec `json:"backup,omitempty"`
 	// deletionPolicy says what happens when this object is deleted. Retain removes the workloads and leaves LINSTOR's
 	// database, pools and disks as they are; Delete also deregisters pools and nodes in LINSTOR, and lets the next cluster use
 	// another database. Neither removes volume groups, zpools or LINSTOR's own CustomResourceDefinitions, and neither removes

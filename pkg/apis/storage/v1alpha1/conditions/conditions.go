@@ -45,6 +45,10 @@ const (
 	// depends on it.
 	DrainGuardReady = "DrainGuardReady"
 
+	// BackupReady is True while the backup of LINSTOR's database that was due last is in the store. Nothing else depends
+	// on it.
+	BackupReady = "BackupReady"
+
 	// One condition for each link of the chain.
 
 	KernelModuleLoaded = "KernelModuleLoaded"
@@ -63,6 +67,7 @@ func Types() []string {
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
 		StorageClassesReady, SnapshotsReady, MonitoringReady, HighAvailabilityReady, DrainGuardReady, AffinityReady,
+		BackupReady,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}

@@ -1,0 +1,38 @@
+package controller
+
+import (
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+)
+
+// announceBackup makes an Event of a backup that was taken, and of the first attempt at one that failed: the condition
+// BackupReady says what comes of the others.
+func (r *Reconciler) announceBackup(before, after *v1alpha1.StorageCluster) {
+	was, is := backupsOf(before), backupsOf(after)
+	if l := is.Last; l != nil && (was.Last == nil || was.Last.ID != l.ID || !was.Last.Taken.Equal(&l.Taken)) {
+		r.event(after, l.Problem != "", databasebackup.ReasonTaken, l.ID, databasebackup.Describe(is))
+	}
+	if c := is.Current; c != nil && c.Attempts > 0 && (was.Current == nil || was.Current.ID != c.ID ||
+		was.Current.Attempts == 0) {
+		r.event(after, warning, databasebackup.ReasonFailed, c.ID, "backup "+c.ID+" could not be taken: "+c.Message)
+	}
+}
+
+func backupsOf(c *v1alpha1.StorageCluster) *backupspec.BackupStatus {
+	if st := c.Status.Backup; st != nil {
+		return st
+	}
+	return &backupspec.BackupStatus{}
+}
+
+// measureBackup sets the metrics about backups.
+func (r *Reconciler) measureBackup(c *v1alpha1.StorageCluster) {
+	if l := backupsOf(c).Last; l != nil {
+		r.Metrics.LastBackup(l.Taken.Time, l.Bytes)
+		return
+	}
+	r.Metrics.LastBackup(time.Time{}, 0)
+}

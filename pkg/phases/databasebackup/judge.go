@@ -1,0 +1,196 @@
+// Package databasebackup takes backups of LINSTOR's database, as spec.backup asks for them. It is no link of the
+// chain: nothing waits for it, and what fails here is told in the condition BackupReady alone.
+//
+// A backup is taken by a pod of its own, with the operator's program (pkg/backup/take): neither LINSTOR's controller
+// nor the operator itself comes near the store or holds its credentials, and no trouble with the store keeps either
+// of them from running. Which backup is being taken is noted in status.backup before there is a pod, so that an
+// operator that is killed goes on with that one: the store has it once, however often it is tried.
+package databasebackup
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/schedule"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// Reasons of the condition BackupReady, beside the common ones, and of Events.
+const (
+	// ReasonNotConfigured: spec.backup is not set.
+	ReasonNotConfigured = "NotConfigured"
+	// ReasonInvalid: spec.backup cannot be followed.
+	ReasonInvalid = "BackupInvalid"
+	// ReasonRequestInvalid: the annotation does not name a backup.
+	ReasonRequestInvalid = "BackupRequestInvalid"
+	// ReasonNone: none was asked for yet.
+	ReasonNone = "NoBackup"
+	// ReasonPutOff: the first one waits for something else.
+	ReasonPutOff = "BackupPutOff"
+	// ReasonTaking: the first one is being taken.
+	ReasonTaking = "TakingBackup"
+	// ReasonTaken: the last one is in the store.
+	ReasonTaken = "BackupTaken"
+	// ReasonFailed: one could not be taken, and is tried again.
+	ReasonFailed = "BackupFailed"
+	// ReasonStale: the last one is older than twice the time between two.
+	ReasonStale = "BackupStale"
+	// ReasonRefused: Kubernetes refuses what is written.
+	ReasonRefused = "Refused"
+)
+
+// since is the first LINSTOR that exports its database while it runs (linstor-server 1.34,
+// CtrlSosReportApiCallHandler).
+const since = "1.34.0"
+
+// Judge says how backups are, by what the status says of them. Satisfied, Failed and Unknown are what can come of it.
+func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
+	spec := s.Cluster.Spec.Backup
+	if spec == nil {
+		return cluster.Unknown.Because(ReasonNotConfigured, "spec.backup is not set: the operator takes no backups")
+	}
+	if why := invalid(&s.Facts); why != "" {
+		return cluster.Failed.Because(ReasonInvalid, why)
+	}
+	if _, err := request(&s.Facts); err != nil {
+		return cluster.Failed.Because(ReasonRequestInvalid, err.Error())
+	}
+	if st == nil {
+		st = &backupspec.BackupStatus{}
+	}
+	off := putOff(s)
+	switch c := st.Current; {
+	case c != nil && c.Attempts > 0:
+		return cluster.Failed.Because(ReasonFailed, fmt.Sprintf("backup %s could not be taken (%s), and is tried again: %s",
+			c.ID, text.Amount(int(c.Attempts), "attempt", "attempts"), c.Message))
+	case stale(&s.Facts, st):
+		message := "the last backup of the schedule is of " + at(st.Scheduled.Time)
+		if off != "" {
+			message += ": " + off
+		}
+		return cluster.Failed.Because(ReasonStale, message)
+	case st.Last != nil:
+		return cluster.Satisfied.Because(ReasonTaken, Describe(st))
+	case c != nil:
+		return cluster.Unknown.Because(ReasonTaking, "the first backup is being taken: "+c.ID)
+	case off != "" && due(&s.Facts, st) != "":
+		return cluster.Unknown.Because(ReasonPutOff, "the first backup is taken later: "+off)
+	default:
+		return cluster.Unknown.Because(ReasonNone, "no backup was asked for yet")
+	}
+}
+
+// Describe is the last backup in a sentence, and when the next one is due.
+func Describe(st *backupspec.BackupStatus) string {
+	l := st.Last
+	out := fmt.Sprintf("backup %s of %s is in the store: LINSTOR %s with %s, %s", l.ID, at(l.Taken.Time), l.Linstor,
+		text.Amount(int(l.ResourceDefinitions), "resource definition", "resource definitions"),
+		text.Amount(int(l.Bytes), "byte", "bytes"))
+	if st.Next != nil {
+		out += "; the next one is due at " + at(st.Next.Time)
+	}
+	if l.Problem != "" {
+		out += "; " + l.Problem
+	}
+	return out
+}
+
+func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// invalid says why spec.backup cannot be followed, whatever is due; "" if it can.
+func invalid(f *cluster.Facts) string {
+	spec := f.Cluster.Spec.Backup
+	if _, err := timetable(spec); err != nil {
+		return err.Error()
+	}
+	if f.Target != nil && cluster.Newer(since, f.Target.Spec.Version) {
+		return fmt.Sprintf("spec.backup: LINSTOR exports its database while it runs from 1.34 on, and this is %s",
+			f.Target.Spec.Version)
+	}
+	secret := spec.S3.CredentialsSecret
+	if f.Kube.Secrets[secret] == nil {
+		return fmt.Sprintf("spec.backup.s3.credentialsSecret: there is no Secret %s/%s", v1alpha1.WorkloadNamespace, secret)
+	}
+	if f.OperatorImage == "" {
+		return "the operator does not know its own image, which takes backups: set its flag --image"
+	}
+	return ""
+}
+
+// timetable is the schedule; nil for none.
+func timetable(spec *backupspec.BackupSpec) (*schedule.Schedule, error) {
+	if spec.Schedule == "" {
+		return nil, nil
+	}
+	return schedule.Parse(spec.Schedule, zoneOf(spec))
+}
+
+func zoneOf(spec *backupspec.BackupSpec) string {
+	if spec.TimeZone == "" {
+		return "UTC"
+	}
+	return spec.TimeZone
+}
+
+// request is the backup that the annotation asks for; "" if it asks for none.
+func request(f *cluster.Facts) (store.ID, error) {
+	asked := f.Cluster.Annotations[v1alpha1.AnnotationBackup]
+	if asked == "" {
+		return "", nil
+	}
+	id, err := store.ParseID(string(store.Manual) + "-" + asked)
+	if err != nil {
+		return "", fmt.Errorf("annotation %s: %.80q is no name of a backup: use at most 63 lower-case letters, digits, "+
+			"hyphens and dots", v1alpha1.AnnotationBackup, asked)
+	}
+	return id, nil
+}
+
+// due is the backup that is to be taken now; "" if none is. A request comes first.
+func due(f *cluster.Facts, st *backupspec.BackupStatus) store.ID {
+	spec := f.Cluster.Spec.Backup
+	id, err := request(f)
+	if err == nil && id != "" && f.Cluster.Annotations[v1alpha1.AnnotationBackup] != st.Requested {
+		return id
+	}
+	table, err := timetable(spec)
+	if err != nil || table == nil {
+		return ""
+	}
+	if st.Scheduled == nil || !f.Now.Before(table.Next(st.Scheduled.Time)) {
+		return store.ScheduledAt(f.Now)
+	}
+	return ""
+}
+
+// stale reports whether the schedule came twice since its last backup was begun.
+func stale(f *cluster.Facts, st *backupspec.BackupStatus) bool {
+	table, err := timetable(f.Cluster.Spec.Backup)
+	return err == nil && table != nil && st.Scheduled != nil &&
+		f.Now.After(table.Next(table.Next(st.Scheduled.Time)))
+}
+
+// putOff says why no pod is made now; "" if nothing hinders.
+func putOff(s *cluster.Snapshot) string {
+	claim, _ := s.Claim()
+	switch {
+	case s.Cluster.Spec.Suspend:
+		return "spec.suspend is set"
+	case s.Cluster.DeletionTimestamp != nil:
+		return "the cluster is being deleted"
+	case !s.WasReady():
+		return "the cluster was not Ready yet"
+	case s.Upgrade != nil:
+		return "LINSTOR is being upgraded"
+	case !s.Linstor.Known():
+		return "LINSTOR does not answer"
+	case claim.LocalID == "":
+		return "it is not recorded yet which database this is"
+	default:
+		return ""
+	}
+}

@@ -1,0 +1,102 @@
+package databasebackup
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
+)
+
+// Work makes the pod of the backup that is noted in the status, and removes those of others. An error is for the
+// condition alone.
+func Work(ctx context.Context, in *step.Input) {
+	in.FailedAside(conditions.BackupReady, ensure(ctx, in))
+}
+
+func ensure(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	if s.Target == nil || s.Cluster.Spec.Suspend {
+		return nil
+	}
+	c := current(s)
+	if c == nil {
+		return Remove(ctx, in)
+	}
+	if rests(s, c) {
+		return nil // the pod that failed stays for a look
+	}
+	o := order(s, c)
+	if err := removeBut(ctx, in, o.PodName()); err != nil {
+		return err
+	}
+	if s.Kube.Backups[o.PodName()] != nil || invalid(&s.Facts) != "" || putOff(s) != "" {
+		return nil
+	}
+	if err := in.Stands(ctx); err != nil {
+		return step.IgnoreOutdated(err)
+	}
+	return in.Writer.Apply(ctx, databasebackup.Pod(s.SatelliteParams(), o))
+}
+
+// current is the backup that is being taken; nil if none is, or nobody wants it any more.
+func current(s *cluster.Snapshot) *backupspec.CurrentBackup {
+	st := s.Cluster.Status.Backup
+	if s.Cluster.Spec.Backup == nil || st == nil || st.Current == nil || !wanted(s, st.Current) {
+		return nil
+	}
+	return st.Current
+}
+
+// order is the next attempt, or the one that goes on.
+func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Order {
+	spec := s.Cluster.Spec.Backup
+	claim, _ := s.Claim()
+	config := take.Config{
+		Linstor: fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace,
+			resources.ControllerPort),
+		Cluster: claim.LocalID, ID: store.ID(c.ID), Credentials: databasebackup.Credentials,
+		Store: store.Location{Endpoint: spec.S3.Endpoint, Region: spec.S3.Region, Bucket: spec.S3.Bucket,
+			Prefix: spec.S3.Prefix},
+	}
+	if config.ID.Trigger() == store.Scheduled {
+		config.Keep = int(spec.Keep)
+	}
+	told, _ := json.Marshal(config) //nolint:errchkjson // texts and numbers
+	return &databasebackup.Order{Image: s.OperatorImage, ID: c.ID, Attempt: c.Attempts, Config: string(told),
+		Secret: spec.S3.CredentialsSecret}
+}
+
+// Left are the pods that are there and not on their way already.
+func Left(f *cluster.Facts) []*corev1.Pod { return left(f, "") }
+
+func left(f *cluster.Facts, but string) (out []*corev1.Pod) {
+	for name, p := range f.Kube.Backups {
+		if name != but && p.DeletionTimestamp == nil {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// Remove removes all pods.
+func Remove(ctx context.Context, in *step.Input) error { return removeBut(ctx, in, "") }
+
+func removeBut(ctx context.Context, in *step.Input, but string) error {
+	var errs []error
+	for _, p := range left(&in.Snapshot.Facts, but) {
+		errs = append(errs, in.Writer.DeleteOwnPod(ctx, p))
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,70 @@
+// Package databasebackup builds the pod that takes a backup of LINSTOR's database.
+package databasebackup
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+const (
+	// Container is the one of the pod.
+	Container = "backup"
+	// Credentials is where the Secret with the store's credentials is mounted.
+	Credentials = "/credentials"
+	// AnnotationID on the pod says which backup it takes.
+	AnnotationID = v1alpha1.Prefix + "backup-id"
+	// Flag is the argument of the operator's program that makes it take a backup. The next one says of what and whereto.
+	Flag = "--take-backup"
+	// longest is how many seconds the pod may run: an export takes seconds, and what is left is the store's.
+	longest = 1800
+)
+
+// Order is one try to take a backup.
+type Order struct {
+	// Image is the operator's own.
+	Image string
+	// ID names the backup, and Attempt is how often it was tried before.
+	ID      string
+	Attempt int32
+	// Config is what the operator's program is told, and Secret the one with the store's credentials.
+	Config, Secret string
+}
+
+// PodName is another one for each try: the pod of an earlier one may hang on a node that is gone. So it is for a try
+// that is told something else.
+func (o *Order) PodName() string { return "linstor-backup-" + text.Digest(o)[:10] }
+
+// Pod carries out the order, once. It needs nobody's rights.
+func Pod(p resources.Params, o *Order) *corev1.Pod {
+	pod := resources.ToolsPod(p, Container)
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.ActiveDeadlineSeconds = ptr.To[int64](longest)
+	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
+	c := &pod.Containers[0]
+	c.Image = o.Image
+	c.Args = []string{Flag, o.Config}
+	c.Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("32Mi")},
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
+	}
+	c.VolumeMounts = []corev1.VolumeMount{{Name: "credentials", MountPath: Credentials, ReadOnly: true},
+		{Name: "export", MountPath: "/tmp"}}
+	pod.Volumes = []corev1.Volume{
+		{Name: "credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: o.Secret}}},
+		{Name: "export", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	}
+	out := &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: resources.ObjectMeta(p, o.PodName(), v1alpha1.ComponentBackup),
+		Spec:       pod,
+	}
+	out.Annotations = map[string]string{AnnotationID: o.ID}
+	return out
+}

@@ -1,0 +1,142 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
+)
+
+// yearly begins spec.backup with a schedule that comes once, at the beginning.
+const yearly = "  backup:\n    schedule: \"0 0 1 1 *\"\n"
+
+// backupEnv is a cluster whose database is backed up.
+type backupEnv struct{ *env }
+
+// backupIs waits until the condition BackupReady has a reason, and says what the status says of backups.
+func (e backupEnv) backupIs(status, reason string) *backupspec.BackupStatus {
+	e.T.Helper()
+	c := e.WaitStatus("BackupReady is "+status+"/"+reason, func(s *v1alpha1.StorageClusterStatus) bool {
+		c := &v1alpha1.StorageCluster{Status: *s}
+		return harness.Condition(c, conditions.BackupReady) == status+"/"+reason
+	})
+	if c.Status.Backup == nil {
+		return &backupspec.BackupStatus{}
+	}
+	return c.Status.Backup
+}
+
+// backupPods are those that take backups.
+func (e backupEnv) backupPods() []corev1.Pod {
+	e.T.Helper()
+	var pods corev1.PodList
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentBackup}); err != nil {
+		e.T.Fatal(err)
+	}
+	return pods.Items
+}
+
+// stored are the names of the backups in the store, sorted.
+func (e backupEnv) stored() []string {
+	e.T.Helper()
+	all, err := harness.Backups(&e.Administrator)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	var out []string
+	for _, b := range all {
+		out = append(out, string(b.ID))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// failsAndComesAgain: what cannot be stored is said, and tried again once that was put right.
+func (e backupEnv) failsAndComesAgain() {
+	e.T.Helper()
+	bucket := e.Get().Spec.Backup.S3.Bucket
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup.S3.Bucket = "nowhere" })
+	e.Annotate(v1alpha1.AnnotationBackup, "2")
+	if c := e.backupIs("False", databasebackup.ReasonFailed).Current; c == nil || c.ID != "manual-2" || c.Attempts == 0 ||
+		!strings.Contains(c.Message, "there is no bucket nowhere") {
+		e.T.Errorf("current %+v", c)
+	}
+	e.WaitEvent(databasebackup.ReasonFailed, "there is no bucket nowhere")
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup.S3.Bucket = bucket })
+	e.backupIs("True", databasebackup.ReasonTaken)
+}
+
+// TestBackup: the first backup is taken once the cluster is Ready, and one more for each request.
+func TestBackup(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(3))}
+	e.Run()
+	s3 := harness.BackupStore(&e.Administrator)
+	e.Apply(harness.Manifest(harness.ThinPool + yearly + s3))
+	first := e.backupIs("True", databasebackup.ReasonTaken)
+	if first.Last == nil || first.Last.Bytes == 0 || first.Last.Linstor == "" || first.Next == nil ||
+		!strings.HasPrefix(first.Last.ID, "scheduled-") {
+		t.Errorf("status %+v", first)
+	}
+	e.WaitEvent(databasebackup.ReasonTaken, "backup "+first.Last.ID)
+	if got := e.stored(); !slices.Equal(got, []string{first.Last.ID}) {
+		t.Errorf("in the store: %v", got)
+	}
+
+	e.Annotate(v1alpha1.AnnotationBackup, "before-the-move")
+	e.WaitStatus("the one that was asked for", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Backup != nil && s.Backup.Requested == "before-the-move" && s.Backup.Current == nil
+	})
+	e.Eventually("no pod is left", func() error {
+		if pods := e.backupPods(); len(pods) > 0 {
+			return fmt.Errorf("%d are", len(pods))
+		}
+		return nil
+	})
+	both := []string{"manual-before-the-move", first.Last.ID}
+	if got := e.stored(); !slices.Equal(got, both) {
+		t.Errorf("in the store: %v", got)
+	}
+	writes := e.AuditMark()
+	e.During(settle, "nothing is written at rest", func() error {
+		if got := e.Writes(writes); len(got) > 0 {
+			return fmt.Errorf("%s %s", got[0].Verb, got[0].RequestURI)
+		}
+		return nil
+	})
+
+	e.failsAndComesAgain()
+	if got := e.stored(); !slices.Equal(got, slices.Concat([]string{"manual-2"}, both)) {
+		t.Errorf("in the store: %v", got)
+	}
+
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup = nil })
+	e.backupIs("Unknown", databasebackup.ReasonNotConfigured)
+}
+
+// TestBackupOfADeletedCluster: a cluster that is deleted takes the pod along that takes a backup.
+func TestBackupOfADeletedCluster(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(2))}
+	e.Run()
+	s3 := harness.BackupStore(&e.Administrator)
+	e.Sim.Faults().SetCrash(kubelet.DatabaseBackup, "", "operator: no")
+	e.Apply(harness.Manifest(harness.ThinPool + yearly + s3))
+	e.backupIs("False", databasebackup.ReasonFailed)
+	e.Remove()
+	e.Eventually("everything is gone", func() error {
+		if pods := e.backupPods(); len(pods) > 0 {
+			return fmt.Errorf("%d pods are left", len(pods))
+		}
+		return e.NoPods()
+	})
+}

@@ -1,0 +1,109 @@
+package harness
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/test/s3server"
+)
+
+// OperatorImage is what the tests' operators take for their own image.
+const OperatorImage = "example.com/storagecluster-operator:test"
+
+// s3 is the S3 service of the process. It is started for the first test that wants it.
+var s3 struct {
+	sync.Mutex
+	server *s3server.Server
+	dir    string
+}
+
+// S3 is a real S3 service for all tests of the process. Main stops it.
+func S3(ctx context.Context) (*s3server.Server, error) {
+	s3.Lock()
+	defer s3.Unlock()
+	if s3.server != nil {
+		return s3.server, nil
+	}
+	dir, err := os.MkdirTemp("", "s3server-")
+	if err != nil {
+		return nil, err
+	}
+	server, err := s3server.Start(ctx, dir)
+	if err != nil {
+		_ = os.RemoveAll(dir)
+		return nil, err
+	}
+	s3.server, s3.dir = server, dir
+	return server, nil
+}
+
+// stopS3 stops the service, if there is one.
+func stopS3() {
+	s3.Lock()
+	defer s3.Unlock()
+	if s3.server != nil {
+		s3.server.Stop()
+		_ = os.RemoveAll(s3.dir)
+	}
+}
+
+// BackupSecret is the Secret with the credentials of the S3 service, which BackupStore makes.
+const BackupSecret = "linstor-backup-s3"
+
+// BackupStore makes a bucket of the cluster's own, and a Secret with the credentials for it. It returns the line of
+// spec.backup for them.
+func BackupStore(a *Administrator) string {
+	a.T.Helper()
+	server, err := S3(a.Ctx)
+	if err != nil {
+		a.T.Fatal(err)
+	}
+	bucket := "b-" + strings.ToLower(rand.Text())
+	if err := server.MakeBucket(bucket); err != nil {
+		a.T.Fatal(err)
+	}
+	secret := &corev1.Secret{StringData: map[string]string{store.AccessKeyID: server.AccessKey,
+		store.SecretAccessKey: server.SecretKey}}
+	secret.Namespace, secret.Name = v1alpha1.WorkloadNamespace, BackupSecret
+	if err := a.Client().Create(a.Ctx, secret); err != nil {
+		a.T.Fatal(err)
+	}
+	return fmt.Sprintf("    s3: {endpoint: %q, region: %s, bucket: %s, prefix: tests, credentialsSecret: %s}\n",
+		server.Endpoint, server.Region, bucket, BackupSecret)
+}
+
+// Backups lists the backups in the bucket of spec.backup, the newest first.
+func Backups(a *Administrator) ([]store.Backup, error) {
+	a.T.Helper()
+	server, err := S3(a.Ctx)
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "credentials-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	for key, value := range map[string]string{store.AccessKeyID: server.AccessKey,
+		store.SecretAccessKey: server.SecretKey} {
+		if err := os.WriteFile(filepath.Join(dir, key), []byte(value), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	spec := a.Get().Spec.Backup.S3
+	bucket, err := store.Connect(store.Location{Endpoint: spec.Endpoint, Region: spec.Region, Bucket: spec.Bucket,
+		Prefix: spec.Prefix}, a.Sim.World().Database("k8s").LocalID(), dir)
+	if err != nil {
+		return nil, err
+	}
+	return bucket.List(a.Ctx, 1000)
+}

@@ -1,0 +1,120 @@
+package kubelet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
+)
+
+// DatabaseBackup is the container in which the operator's program takes a backup of LINSTOR's database.
+const DatabaseBackup = "backup"
+
+// backupTask is the operator's program, which runs in this process.
+type backupTask struct {
+	cancel context.CancelFunc
+	done   chan struct{}
+	end    exit // once done is closed
+}
+
+// beginBackup does what the program does that the container runs: it reads the Secret, has LINSTOR export its
+// database, speaks to the S3 service, and leaves a note in the termination log. LINSTOR is where it answers on
+// loopback.
+func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	config, wrong := backupConfig(c.Args)
+	if config == nil {
+		return endedTask{exit{code: 1, message: "operator: " + wrong}}, nil
+	}
+	dir, err := d.files.directory(ctx, pod, c, config.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	config.Linstor, config.Credentials = d.opts.Linstor, dir
+	running, cancel := context.WithCancel(context.Background())
+	t := &backupTask{cancel: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(t.done)
+		defer cancel()
+		t.end = takeBackup(running, config)
+		_ = os.RemoveAll(dir)
+	}()
+	d.wakeWhenDone(t, run.key)
+	return t, nil
+}
+
+// backupConfig is what the program's arguments say, or what is wrong with them.
+func backupConfig(args []string) (config *take.Config, wrong string) {
+	if len(args) != 2 || args[0] != "--take-backup" {
+		return nil, fmt.Sprintf("arguments %q are not simulated", args)
+	}
+	config, err := take.ParseConfig(args[1], time.Now())
+	if err != nil {
+		return nil, "--take-backup: " + err.Error()
+	}
+	return config, ""
+}
+
+func takeBackup(ctx context.Context, config *take.Config) exit {
+	result, err := take.Run(ctx, config)
+	if err != nil {
+		return exit{code: 1, message: "operator: " + err.Error()}
+	}
+	note, err := result.Note()
+	if err != nil {
+		return exit{code: 1, message: "operator: " + err.Error()}
+	}
+	return exit{words: string(note)}
+}
+
+// directory copies what is mounted at a path in the container into a directory of the machine that runs this.
+func (f Files) directory(ctx context.Context, pod *corev1.Pod, c *corev1.Container, at string) (string, error) {
+	dir, err := os.MkdirTemp("", "mounted-")
+	if err != nil {
+		return "", err
+	}
+	for _, mount := range c.VolumeMounts {
+		if path.Clean(mount.MountPath) != path.Clean(at) {
+			continue
+		}
+		for i := range pod.Spec.Volumes {
+			if pod.Spec.Volumes[i].Name != mount.Name {
+				continue
+			}
+			files, err := f.volumeFiles(ctx, pod.Namespace, &pod.Spec.Volumes[i])
+			for name, content := range files {
+				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
+			}
+			if err != nil {
+				return "", errors.Join(err, os.RemoveAll(dir))
+			}
+		}
+	}
+	return dir, nil
+}
+
+// Done is closed when the program has ended.
+func (t *backupTask) Done() <-chan struct{} { return t.done }
+
+// Stop ends it.
+func (t *backupTask) Stop() { t.stop(false) }
+
+func (t *backupTask) state() taskState {
+	select {
+	case <-t.done:
+		return taskState{ended: true, exit: t.end}
+	default:
+		return taskState{ready: true}
+	}
+}
+
+func (t *backupTask) stop(bool) {
+	t.cancel()
+	<-t.done
+}
