@@ -38,6 +38,8 @@ type Kube struct {
 	Canary   Canary
 	// Backups are the pods that take backups of LINSTOR's database, by name.
 	Backups map[string]*corev1.Pod
+	// BackupClaim is that of spec.backup.claim; nil if there is none.
+	BackupClaim *corev1.PersistentVolumeClaim
 	// Monitors are Prometheus Operator's objects in linstor-storage, whoever's, if MonitorsKnown.
 	Monitors      []*unstructured.Unstructured
 	MonitorsKnown bool

@@ -22,13 +22,12 @@ import (
 
 // Facts are all that one reconcile has observed. Nobody changes them after they were taken.
 type Facts struct {
-	Now             time.Time
-	Timing          Timing
-	Catalogue       *catalogue.Catalogue
-	OperatorVersion string
-	// OperatorImage is the operator's own; "" if it is not known.
-	OperatorImage string
-	Cluster       *v1alpha1.StorageCluster
+	Now       time.Time
+	Timing    Timing
+	Catalogue *catalogue.Catalogue
+	// OperatorVersion and OperatorImage are the operator's own; the image is "" if it is not known.
+	OperatorVersion, OperatorImage string
+	Cluster                        *v1alpha1.StorageCluster
 	// Target is the accepted spec; nil before the first acceptance.
 	Target *Target
 	// Unreadable says why the accepted spec or the claim cannot be used: Target is nil then. Only a deletion goes on.

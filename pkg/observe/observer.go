@@ -140,6 +140,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	if err := o.volumes(ctx, f); err != nil {
 		return nil, err
 	}
+	if err := o.backupClaim(ctx, f); err != nil {
+		return nil, err
+	}
 	if err := o.canary(ctx, f); err != nil {
 		return nil, err
 	}

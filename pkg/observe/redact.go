@@ -41,7 +41,9 @@ func redactSecrets(k *cluster.Kube, specs ...*v1alpha1.StorageClusterSpec) {
 		}
 	}
 	for name, p := range k.Backups {
-		k.Backups[name] = withMessages(p, clean)
+		if p.Status.Phase != corev1.PodSucceeded { // what was taken is read from its note, which repeats no secret
+			k.Backups[name] = withMessages(p, clean)
+		}
 	}
 	for i, p := range k.ControllerPods {
 		k.ControllerPods[i] = withMessages(p, clean)
@@ -57,12 +59,11 @@ func secretsOf(k *cluster.Kube, spec *v1alpha1.StorageClusterSpec) []connection.
 		return ""
 	}
 	credentials := connection.CredentialsSecret(&spec.Database)
-	return []connection.Settings{
+	return append(backupCredentials(spec, value), []connection.Settings{
 		{User: value(credentials, "username"), Password: value(credentials, "password")},
 		{Password: value(spec.Controller.PassphraseSecret, resources.PassphraseKey)},
 		{Password: value(spec.KernelModule.SigningKeySecret, resources.SigningKey)},
-		backupCredentials(spec, value),
-	}
+	}...)
 }
 
 // withMessages is the pod with other messages: a copy if any of them changes, because the pod itself is the cache's.
@@ -94,10 +95,12 @@ func eachMessage(p *corev1.Pod, f func(*string)) {
 }
 
 // backupCredentials are those of the store of backups.
-func backupCredentials(spec *v1alpha1.StorageClusterSpec, value func(secret, key string) string) connection.Settings {
-	if spec.Backup == nil {
-		return connection.Settings{}
+func backupCredentials(spec *v1alpha1.StorageClusterSpec,
+	value func(secret, key string) string) []connection.Settings {
+	if spec.Backup == nil || spec.Backup.S3 == nil {
+		return nil
 	}
 	secret := spec.Backup.S3.CredentialsSecret
-	return connection.Settings{User: value(secret, store.AccessKeyID), Password: value(secret, store.SecretAccessKey)}
+	return []connection.Settings{{User: value(secret, store.AccessKeyID), Password: value(secret, store.SecretAccessKey)},
+		{Password: value(secret, store.SessionToken)}}
 }

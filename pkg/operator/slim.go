@@ -61,7 +61,7 @@ func slimPod(o any) (any, error) {
 		}
 	}
 	slim.Status = corev1.PodStatus{
-		Phase: p.Status.Phase, Reason: p.Status.Reason, PodIP: p.Status.PodIP,
+		Phase: p.Status.Phase, Reason: p.Status.Reason, Message: p.Status.Message, PodIP: p.Status.PodIP,
 		InitContainerStatuses: slimStatuses(p.Status.InitContainerStatuses),
 		ContainerStatuses:     slimStatuses(p.Status.ContainerStatuses),
 	}

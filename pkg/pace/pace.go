@@ -43,6 +43,9 @@
 //	node without Node object        1h                    NodeGone            then a human is asked whether it is lost
 //	nodes that fail together        2m                    MassFailureWindow   then nothing is destroyed
 //	eviction after a restoration    1h                    restoreAgain        phases/registration: it is meant
+//	backup that failed              1m, doubled to 30m    PollSteady          its cause may pass
+//	pod that takes a backup         45m                   longest             databasebackup: its node may be dead
+//	backup before an upgrade        1h                    freshFor            databasebackup: an older one lacks much
 //	pod that does not end           1m over its time      endGrace            phases/controller: its node may be dead
 //	question before destruction     3s                    confirmWithin       phases/step: what was seen must be young
 //	reason why a node is OFFLINE    15s                   toldFor             cluster: LINSTOR forgets it every 10s

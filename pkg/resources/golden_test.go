@@ -114,6 +114,13 @@ func backupOrder() *databasebackup.Order {
 		Config: `{"linstor":"http://linstor"}`, Secret: "linstor-backup-s3"}
 }
 
+// claimOrder is one that goes into a claim.
+func claimOrder() *databasebackup.Order {
+	o := backupOrder()
+	o.Secret, o.Claim = "", "linstor-backups"
+	return o
+}
+
 // goldens are all objects, by the name of their file.
 func goldens() map[string]client.Object {
 	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
@@ -151,8 +158,8 @@ func goldens() map[string]client.Object {
 		"canary-snapshot":          canary.Snapshot(plain, "fast", "linstor-snapshots"),
 		"canary-pod":               canary.Pod(plain, "fast"),
 		"canary-pod-full":          canary.Pod(full, "fast"),
-		"backup-pod":               databasebackup.Pod(plain, backupOrder()),
-		"backup-pod-full":          databasebackup.Pod(full, backupOrder()),
+		"backup-pod":               databasebackup.Pod(plain, theCluster(), backupOrder()),
+		"backup-pod-full":          databasebackup.Pod(full, theCluster(), claimOrder()),
 		"drain-guard":              drainguard.Pod(plain, theCluster(), "n01"),
 		"drain-guard-full":         drainguard.Pod(full, theCluster(), strings.Repeat("long-", 20)+"name"),
 		"drain-budget":             drainguard.Budget(plain, 3, nil, ""),

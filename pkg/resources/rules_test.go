@@ -43,7 +43,7 @@ func TestEveryObject(t *testing.T) {
 			component := o.GetLabels()[v1alpha1.LabelComponent]
 			// "kubectl drain" refuses pods that nobody controls, and nothing is lost with these.
 			_, pod := o.(*corev1.Pod)
-			guard := pod && component == v1alpha1.ComponentDrainGuard
+			guard := pod && (component == v1alpha1.ComponentDrainGuard || component == v1alpha1.ComponentBackup)
 			if (len(o.GetOwnerReferences()) != 0) != guard {
 				t.Error("has an ownerReference: a foreground deletion would take it down past the finalizer; or is a drain " +
 					"guard without one")

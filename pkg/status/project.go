@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -61,7 +62,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 	projectVolumes(st, s)
 	projectUpgrade(st, in)
 	st.Canary = canary.Status(s, in.Released)
-	st.Backup = databasebackup.Status(s)
+	st.Backup = databasebackup.Status(s, upgrade.WantsBackup(s))
 	projectProgress(st, in)
 	if st.FirstReady == nil && s.WasReady() {
 		st.FirstReady = &metav1.Time{Time: s.Now} // the status is from before this was noted

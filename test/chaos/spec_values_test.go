@@ -152,6 +152,8 @@ storagePools:
 
 // driver is a base of its own: the CSI driver is one more DaemonSet and Deployment to wait for.
 const driver = `
+# The claim is not there: no backup begins.
+backup: {claim: {name: none, prefix: linstor}}
 volumes:
   driver: {mode: Managed, kubeletDirectory: /var/lib/kubelet}
   canary: None
@@ -196,6 +198,7 @@ var goodValues = map[string][]any{
 	"monitoring.interval": {"1m"},
 	"backup.schedule":     {"30 */6 * * MON-FRI"}, "backup.timeZone": {"Europe/Berlin"},
 	"backup.s3.endpoint": {"http://[::1]:9000"}, "backup.s3.region": {"eu-west-1"}, "backup.s3.bucket": {"others"},
+	"backup.claim.name": {"another"}, "backup.claim.prefix": {"linstor/production"},
 	"backup.s3.prefix": {"linstor/production"}, "backup.s3.credentialsSecret": {"another"},
 	"images.registry":      {"registry.example.com:5000/other"},
 	"images.pullSecrets":   list("mirror-pull", "other-pull"),

@@ -74,6 +74,7 @@ storagePools:
 - {name: filethin, fileThin: {directory: /var/lib/linstor-pools/b}}
 `,
 	`{version: 1.33.3, database: {etcd: {endpoints: ["http://a:2379"], credentialsSecret: a}}}`,
+	`{backup: {claim: {name: backups, prefix: a/b}}}`,
 	`{database: {postgresql: {host: a, port: 5432, database: linstor, credentialsSecret: a, sslMode: disable}}}`,
 	`{database: {mariadb: {host: a, port: 3306, database: linstor, credentialsSecret: a, sslMode: disable}}}`,
 }

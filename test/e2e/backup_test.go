@@ -2,9 +2,11 @@ package e2e
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,6 +14,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
@@ -122,6 +126,65 @@ func TestBackup(t *testing.T) {
 
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup = nil })
 	e.backupIs("Unknown", databasebackup.ReasonNotConfigured)
+}
+
+// TestBackupBeforeAnUpgrade: the old LINSTOR's database is in the store before the new one migrates it.
+func TestBackupBeforeAnUpgrade(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(2))}
+	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Run()
+	s3 := harness.BackupStore(&e.Administrator)
+	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool + "  backup:\n" + s3))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.Update(func(c *v1alpha1.StorageCluster) {
+		setVersion(newVersion)(c)
+		c.Spec.Backup.S3.CredentialsSecret = "none"
+	})
+	e.WaitStatus("the upgrade waits", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Upgrade != nil && s.Upgrade.Step == v1alpha1.UpgradePrechecks &&
+			strings.Contains(s.Upgrade.Message, "there is no Secret linstor-storage/none")
+	})
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup.S3.CredentialsSecret = harness.BackupSecret })
+	e.upgraded(2)
+	prefix := store.UpgradePrefix(oldVersion, newVersion)
+	if got := e.stored(); len(got) != 1 || !strings.HasPrefix(got[0], prefix) {
+		t.Errorf("in the store: %v", got)
+	}
+	if l := e.Get().Status.Backup.Last; l == nil || !strings.HasPrefix(l.ID, prefix) || l.Linstor != oldVersion {
+		t.Errorf("the last backup is %+v", l)
+	}
+}
+
+// TestBackupIntoAClaim: backups go into the volume of a claim that is not LINSTOR's.
+func TestBackupIntoAClaim(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(2))}
+	e.Run()
+	e.Apply(harness.Manifest(harness.ThinPool + yearly + "    claim: {name: backups, prefix: a/b}\n"))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.backupIs("False", databasebackup.ReasonInvalid)
+	dir := t.TempDir()
+	e.Apply(fmt.Sprintf(`
+apiVersion: v1
+kind: PersistentVolume
+metadata: {name: backups}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  storageClassName: ""
+  claimRef: {namespace: linstor-storage, name: backups}
+  hostPath: {path: %q}
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: backups, namespace: linstor-storage}
+spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 1Gi}}}
+`, dir))
+	last := e.backupIs("True", databasebackup.ReasonTaken).Last
+	files, err := filepath.Glob(filepath.Join(dir, "a/b", e.Sim.World().Database("k8s").LocalID(), "*-"+last.ID+".*"))
+	if err != nil || len(files) != 2 {
+		t.Errorf("files %v, %v", files, err)
+	}
 }
 
 // TestBackupOfADeletedCluster: a cluster that is deleted takes the pod along that takes a backup.

@@ -99,7 +99,7 @@ func Backups(a *Administrator) ([]store.Backup, error) {
 			return nil, err
 		}
 	}
-	spec := a.Get().Spec.Backup.S3
+	spec := a.Get().Spec.Backup.S3 // of BackupStore
 	bucket, err := store.Connect(store.Location{Endpoint: spec.Endpoint, Region: spec.Region, Bucket: spec.Bucket,
 		Prefix: spec.Prefix}, a.Sim.World().Database("k8s").LocalID(), dir)
 	if err != nil {

@@ -1,76 +1,73 @@
 package store
 
 import (
-	"bufio"
-	"bytes"
-	"compress/gzip"
+	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/json"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"os"
+	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/minio/minio-go/v7"
-
-	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-const (
-	// longestMeta is the longest description that is read, in bytes.
-	longestMeta = 64 << 10
-	// abandonedAfter is how old an export without a description is that nobody finishes any more.
-	abandonedAfter = 24 * time.Hour
-)
-
-// Bucket keeps the backups of one cluster.
-type Bucket struct {
+// bucket is the directory of one cluster in a bucket of an S3 service.
+type bucket struct {
 	client *minio.Client
 	Location
-	// cluster is the directory, LINSTOR's Cluster/LocalID.
 	cluster string
 }
 
-// Put stores the backup whose compressed export is in the file packed, and reads it back. A backup that was put
-// before, whole or in part, is finished. Errors say which right is missing at the store, and repeat no credential.
-func (b *Bucket) Put(ctx context.Context, backup *Backup, packed string) error {
-	if backup.Export.LocalID != b.cluster {
-		return fmt.Errorf("the export is of another cluster: its Cluster/LocalID is %s, and not %s",
-			backup.Export.LocalID, b.cluster)
+// connect returns the bucket at a location.
+func connect(l Location, cluster, credentialsDir string) (*bucket, error) {
+	endpoint, err := url.Parse(l.Endpoint)
+	if err != nil || endpoint.Host == "" || endpoint.Scheme != "https" && endpoint.Scheme != "http" ||
+		strings.Trim(endpoint.Path, "/") != "" || endpoint.User != nil {
+		return nil, errors.New("the endpoint of the S3 service is no URL of the form https://host[:port]")
 	}
-	file, err := os.Open(packed)
+	secret := secretFiles(credentialsDir)
+	id, errID := secret.required(AccessKeyID)
+	key, errKey := secret.required(SecretAccessKey)
+	token, errToken := secret.read(SessionToken)
+	ca, errCA := secret.read(CA)
+	if err := cmp.Or(errID, errKey, errToken, errCA); err != nil {
+		return nil, err
+	}
+	secure := endpoint.Scheme == "https"
+	transport, err := minio.DefaultTransport(secure)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer file.Close()
-	if err := b.create(ctx, backup.name()+exportSuffix, file, backup.Bytes); err != nil && !errors.Is(err, errTaken) {
-		return err
+	if ca != "" {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM([]byte(ca)) {
+			return nil, fmt.Errorf("the key %s of the Secret with the S3 credentials holds no certificate", CA)
+		}
+		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
-	if err := b.Verify(ctx, backup); err != nil {
-		return err
-	}
-	meta, err := json.Marshal(backup)
+	client, err := minio.New(endpoint.Host, &minio.Options{
+		Creds:  credentials.NewStaticV4(id, key, token),
+		Secure: secure, Transport: transport, Region: cmp.Or(l.Region, DefaultRegion),
+		MaxRetries: 3, // whoever puts backups tries again, and says meanwhile what is wrong
+	})
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("the S3 service %s: %w", l.Endpoint, err)
 	}
-	err = b.create(ctx, backup.name()+metaSuffix, bytes.NewReader(meta), int64(len(meta)))
-	if errors.Is(err, errTaken) {
-		return nil // it describes the same export, since that is what is there
-	}
-	return err
+	return &bucket{client: client, Location: l, cluster: cluster}, nil
 }
 
-// create makes an object, unless one of that name is there: errTaken.
-func (b *Bucket) create(ctx context.Context, name string, content io.Reader, size int64) error {
-	// One request, so that the store decides at once whether the name is free.
+// create makes an object in one request, so that the service decides at once whether the name is free.
+func (b *bucket) create(ctx context.Context, name string, content io.Reader, size int64) error {
 	o := minio.PutObjectOptions{ContentType: "application/octet-stream", DisableMultipart: true, SendContentMd5: true}
 	o.SetMatchETagExcept("*")
-	_, err := b.client.PutObject(ctx, b.Bucket, b.key(name), content, size, o)
+	_, err := b.client.PutObject(ctx, b.Bucket, b.path(name), content, size, o)
 	err = b.explain(err, "PutObject", name)
 	if refusedWith(err, minio.PreconditionFailed, "ConditionalRequestConflict") {
 		return errTaken
@@ -78,209 +75,90 @@ func (b *Bucket) create(ctx context.Context, name string, content io.Reader, siz
 	return err
 }
 
-// Verify reads a backup from the store to its end, and compares it with its description.
-func (b *Bucket) Verify(ctx context.Context, backup *Backup) error {
-	r, err := b.open(ctx, backup)
+func (b *bucket) open(ctx context.Context, name string) (io.ReadCloser, error) {
+	object, err := b.client.GetObject(ctx, b.Bucket, b.path(name), minio.GetObjectOptions{})
 	if err != nil {
-		return err
+		return nil, b.unread(name, err)
 	}
-	defer func() { _ = r.Close() }()
-	summary, err := export.Read(bufio.NewReader(r))
-	switch {
-	case r.failed != nil: // what was read up to there may look broken in many ways
-		return r.failed
-	case err != nil:
-		return fmt.Errorf("the backup as the store returns it: %w", err)
-	case !summary.Equal(&backup.Export):
-		return ErrDiffers
-	}
-	return nil
+	return object, nil
 }
 
-// Open reads a backup's export. ErrDiffers comes in place of io.EOF, so that whoever uses what he reads must first
-// have read it to its end.
-func (b *Bucket) Open(ctx context.Context, backup *Backup) (io.ReadCloser, error) {
-	return b.open(ctx, backup)
-}
+func (b *bucket) unread(name string, err error) error { return b.explain(err, "GetObject", name) }
 
-func (b *Bucket) open(ctx context.Context, backup *Backup) (*checked, error) {
-	name := backup.name() + exportSuffix
-	object, err := b.client.GetObject(ctx, b.Bucket, b.key(name), minio.GetObjectOptions{})
-	if err != nil {
-		return nil, b.explain(err, "GetObject", name)
-	}
-	c := &checked{bucket: b, backup: backup, object: object, sum: &counted{Hash: sha256.New()}}
-	if c.zip, err = gzip.NewReader(io.TeeReader(object, c.sum)); err != nil {
-		_ = object.Close()
-		return nil, c.explain(err)
-	}
-	return c, nil
-}
-
-// checked is an export that is decompressed and compared with its checksum.
-type checked struct {
-	bucket *Bucket
-	backup *Backup
-	object io.ReadCloser
-	zip    *gzip.Reader
-	sum    *counted
-	// failed is why it could not be read to its end.
-	failed error
-}
-
-func (c *checked) Read(p []byte) (int, error) {
-	n, err := c.zip.Read(p)
-	switch {
-	case err == nil:
-		return n, nil
-	case !errors.Is(err, io.EOF):
-		c.failed = c.explain(err)
-	case c.sum.bytes != c.backup.Bytes || c.sum.String() != c.backup.SHA256:
-		c.failed = ErrDiffers
-	default:
-		return n, io.EOF
-	}
-	return n, c.failed
-}
-
-// explain says of an error of the decompression whether it comes from the store or from what is in it.
-func (c *checked) explain(err error) error {
-	for _, broken := range []error{gzip.ErrChecksum, gzip.ErrHeader, io.EOF, io.ErrUnexpectedEOF} {
-		if errors.Is(err, broken) {
-			return ErrDiffers
-		}
-	}
-	return c.bucket.explain(err, "GetObject", c.backup.name()+exportSuffix)
-}
-
-func (c *checked) Close() error { return c.object.Close() }
-
-// List is the cluster's backups, the newest first; at most the newest ones of each trigger.
-func (b *Bucket) List(ctx context.Context, newest int) ([]Backup, error) {
-	objects, err := b.objects(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var out []Backup
-	count := map[Trigger]int{}
-	for _, o := range objects {
-		if !o.described || count[o.id.Trigger()] == newest {
-			continue
-		}
-		backup, err := b.describe(ctx, o.name)
-		if err != nil {
-			return nil, err
-		}
-		count[o.id.Trigger()]++
-		out = append(out, *backup)
-	}
-	return out, nil
-}
-
-// Find is the newest backup of that ID; nil if there is none.
-func (b *Bucket) Find(ctx context.Context, id ID) (*Backup, error) {
-	objects, err := b.objects(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for _, o := range objects {
-		if o.described && o.id == id {
-			return b.describe(ctx, o.name)
-		}
-	}
-	return nil, nil
-}
-
-// Prune removes backups until at most the newest ones of each trigger are there, at least one, and exports that
-// nobody finished for a day. It returns the names of what it removed.
-func (b *Bucket) Prune(ctx context.Context, newest int) ([]string, error) {
-	objects, err := b.objects(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var removed []string
-	count := map[Trigger]int{}
-	for _, o := range objects {
-		switch {
-		case o.described:
-			count[o.id.Trigger()]++
-			if count[o.id.Trigger()] <= max(newest, 1) {
-				continue
-			}
-			// First the description: what lacks one is no backup, while one without its export would still be listed.
-			if err = b.remove(ctx, o.name+metaSuffix); err == nil {
-				err = b.remove(ctx, o.name+exportSuffix)
-			}
-		case time.Since(o.modified) > abandonedAfter:
-			err = b.remove(ctx, o.name+exportSuffix)
-		default:
-			continue
-		}
-		if err != nil {
-			return removed, err
-		}
-		removed = append(removed, o.name)
-	}
-	return removed, nil
-}
-
-// object is a backup as its objects' names say.
-type object struct {
-	name      string
-	id        ID
-	described bool
-	modified  time.Time
-}
-
-// objects lists the cluster's directory, the newest first.
-func (b *Bucket) objects(ctx context.Context) ([]object, error) {
+func (b *bucket) list(ctx context.Context) (out []entry, err error) {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	byName := map[string]object{}
-	for info := range b.client.ListObjects(ctx, b.Bucket, minio.ListObjectsOptions{Prefix: b.key("") + "/"}) {
+	for info := range b.client.ListObjects(ctx, b.Bucket, minio.ListObjectsOptions{Prefix: b.path("") + "/"}) {
 		if info.Err != nil {
 			return nil, b.explain(info.Err, "ListBucket", "")
 		}
-		file := path.Base(info.Key)
-		name, described := strings.CutSuffix(file, metaSuffix)
-		name, exported := strings.CutSuffix(name, exportSuffix)
-		id, ok := parseName(name)
-		if !ok || !described && !exported {
-			continue
-		}
-		o := byName[name]
-		byName[name] = object{name: name, id: id, described: o.described || described, modified: info.LastModified}
+		out = append(out, entry{name: path.Base(info.Key), modified: info.LastModified})
 	}
-	var out []object
-	for _, o := range byName {
-		out = append(out, o)
-	}
-	slices.SortFunc(out, func(x, y object) int { return strings.Compare(y.name, x.name) })
 	return out, nil
 }
 
-// describe reads a backup's description.
-func (b *Bucket) describe(ctx context.Context, name string) (*Backup, error) {
-	object, err := b.client.GetObject(ctx, b.Bucket, b.key(name+metaSuffix), minio.GetObjectOptions{})
-	if err != nil {
-		return nil, b.explain(err, "GetObject", name+metaSuffix)
-	}
-	defer func() { _ = object.Close() }()
-	text, err := io.ReadAll(io.LimitReader(object, longestMeta))
-	if err != nil {
-		return nil, b.explain(err, "GetObject", name+metaSuffix)
-	}
-	backup := &Backup{}
-	if err := json.Unmarshal(text, backup); err != nil || backup.name() != name {
-		return nil, fmt.Errorf("%s does not describe the backup of its name", b.key(name+metaSuffix))
-	}
-	return backup, nil
-}
-
-func (b *Bucket) remove(ctx context.Context, name string) error {
-	err := b.client.RemoveObject(ctx, b.Bucket, b.key(name), minio.RemoveObjectOptions{})
+func (b *bucket) remove(ctx context.Context, name string) error {
+	err := b.client.RemoveObject(ctx, b.Bucket, b.path(name), minio.RemoveObjectOptions{})
 	return b.explain(err, "DeleteObject", name)
 }
 
-// key is where an object of that name lies.
-func (b *Bucket) key(name string) string { return path.Join(b.Prefix, b.cluster, name) }
+func (b *bucket) path(name string) string { return path.Join(b.Prefix, b.cluster, name) }
+
+// explain says what the store refused, in words that hold no credential. What the store itself says is left out but
+// for its code: a store may repeat what it was sent.
+func (b *bucket) explain(err error, action, name string) error {
+	if err == nil {
+		return nil
+	}
+	what := action + " of " + b.path(name)
+	answer, ok := errors.AsType[minio.ErrorResponse](err)
+	if !ok {
+		return fmt.Errorf("%s did not reach %s: %w", what, b.Endpoint, err)
+	}
+	code := answer.Code
+	if !shapeOfCode.MatchString(code) {
+		code = ""
+	}
+	return &refusal{what: what, location: b.Location, code: code, status: answer.StatusCode}
+}
+
+// shapeOfCode is that of S3's error codes. A store may say anything in place of one.
+var shapeOfCode = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.]{0,63}$`)
+
+// refusal is the answer of a store that does not do what it was asked for.
+type refusal struct {
+	what     string
+	location Location
+	code     string
+	status   int
+}
+
+func (r *refusal) Error() string {
+	region := cmp.Or(r.location.Region, DefaultRegion)
+	hint := map[string]string{
+		"AccessDenied":                 "the credentials lack that right, on the bucket or on the prefix",
+		"InvalidAccessKeyId":           "it does not know the access key " + AccessKeyID,
+		"XAdminUserNotFound":           "it does not know the access key " + AccessKeyID, // versitygw's word
+		"SignatureDoesNotMatch":        SecretAccessKey + " is not that of the access key, or the region is another one",
+		"AuthorizationHeaderMalformed": "the bucket is probably in another region than " + region,
+		"ExpiredToken":                 SessionToken + " has expired",
+		"NoSuchBucket":                 "there is no bucket " + r.location.Bucket + ", and none is made",
+		"NoSuchKey":                    "it is not there",
+		"RequestTimeTooSkewed":         "the clocks of the service and of this node differ too much",
+		"PermanentRedirect":            "the bucket is at another endpoint",
+		"QuotaExceeded":                "its quota is used up",
+		"XMinioStorageFull":            "it is full",
+	}[r.code]
+	text := fmt.Sprintf("the S3 service %s refused %s: %s", r.location.Endpoint, r.what,
+		cmp.Or(r.code, fmt.Sprintf("HTTP %d", r.status)))
+	if hint != "" {
+		text += " (" + hint + ")"
+	}
+	return text
+}
+
+// refusedWith reports whether err is an answer of the store with one of these codes.
+func refusedWith(err error, codes ...string) bool {
+	r, ok := errors.AsType[*refusal](err)
+	return ok && slices.Contains(codes, r.code)
+}

@@ -50,6 +50,20 @@ func ScheduledAt(at time.Time) ID {
 	return ID(string(Scheduled) + "-" + strings.ToLower(at.UTC().Format(timeFormat)))
 }
 
+// UpgradePrefix begins the IDs of backups before an upgrade of LINSTOR.
+func UpgradePrefix(from, to string) string { return fmt.Sprintf("%s-%s-%s-", Upgrade, from, to) }
+
+// UpgradeAt is the ID of a backup that is begun at that time before an upgrade of LINSTOR.
+func UpgradeAt(from, to string, at time.Time) ID {
+	return ID(UpgradePrefix(from, to) + strings.ToLower(at.UTC().Format(timeFormat)))
+}
+
+// Begun is the time in an ID that ScheduledAt or UpgradeAt has made.
+func (id ID) Begun() (at time.Time, ok bool) {
+	at, err := time.Parse(timeFormat, strings.ToUpper(string(id[strings.LastIndex(string(id), "-")+1:])))
+	return at, err == nil
+}
+
 // Trigger is why the backup of this ID was taken.
 func (id ID) Trigger() Trigger {
 	trigger, _, _ := strings.Cut(string(id), "-")
@@ -59,6 +73,9 @@ func (id ID) Trigger() Trigger {
 // Backup describes a backup. It holds no value of the database.
 type Backup struct {
 	ID ID `json:"id"`
+	// Begun is when it was begun, by the clock of whoever asked for it: it tells one request from another of the same
+	// name.
+	Begun time.Time `json:"begun,omitzero"`
 	// Export is what was found in the export when it was read back from the store.
 	Export export.Summary `json:"export"`
 	// Bytes is the size of the compressed export, and SHA256 its checksum, in hexadecimal.

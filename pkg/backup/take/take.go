@@ -27,11 +27,13 @@ type Config struct {
 	Cluster string `json:"cluster,omitempty"`
 	// ID names the backup. "": scheduled- and the time.
 	ID store.ID `json:"id,omitempty"`
+	// Begun is when the backup was begun. One of this ID that was begun then is not taken again.
+	Begun time.Time `json:"begun,omitzero"`
 	// Keep is how many backups of its trigger are kept, this one included; older ones are removed afterwards. 0: all.
 	Keep int `json:"keep,omitempty"`
-	// Store is where the backup is kept, and Credentials the directory with the store's credentials.
+	// Store is where the backup is kept, and Credentials the directory with the credentials of an S3 service.
 	Store       store.Location `json:"store"`
-	Credentials string         `json:"credentials"`
+	Credentials string         `json:"credentials,omitempty"`
 }
 
 // ParseConfig reads a Config from YAML or JSON. An error names the field.
@@ -52,8 +54,15 @@ func ParseConfig(text string, now time.Time) (*Config, error) {
 	if c.Keep < 0 {
 		negative = fmt.Errorf("keep is %d: it must not be negative", c.Keep)
 	}
-	return c, errors.Join(missing("linstor", c.Linstor), missing("store.endpoint", c.Store.Endpoint),
-		missing("store.bucket", c.Store.Bucket), missing("credentials", c.Credentials), errID, negative)
+	var place error
+	switch l := &c.Store; {
+	case l.Directory == "":
+		place = errors.Join(missing("store.endpoint", l.Endpoint), missing("store.bucket", l.Bucket),
+			missing("credentials", c.Credentials))
+	case l.Endpoint != "" || l.Bucket != "" || l.Region != "" || c.Credentials != "":
+		place = errors.New("store.directory is given, and fields of an S3 service as well: remove them")
+	}
+	return c, errors.Join(missing("linstor", c.Linstor), place, errID, negative)
 }
 
 // Result is a backup that was taken.
@@ -88,10 +97,20 @@ func ParseNote(text string) (*Result, error) {
 	return r, nil
 }
 
-// Run takes a backup, unless the store has one of that ID: then that is the result. It can be repeated after any
-// failure: nothing is overwritten in the store, and what was begun is finished or left for a later run to remove. Its
-// error holds neither credentials nor values of the database.
+// Run takes a backup, unless the store has it: then that is the result. It can be repeated after any failure: nothing
+// is overwritten in the store, and what was begun is finished or left for a later run to remove. Its error holds
+// neither credentials nor values of the database.
 func Run(ctx context.Context, c *Config) (*Result, error) {
+	if c.Cluster != "" {
+		// Before LINSTOR is asked for anything: it keeps each report, and trouble with the store must not fill its disk.
+		to, err := store.Connect(c.Store, c.Cluster, c.Credentials)
+		if err != nil {
+			return nil, err
+		}
+		if there, err := find(ctx, to, c); there != nil || err != nil {
+			return there, err
+		}
+	}
 	dir, err := os.MkdirTemp("", "backup-")
 	if err != nil {
 		return nil, err
@@ -105,40 +124,43 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check LINSTOR's export of its database: %w", err)
 	}
-	bucket, err := store.Connect(c.Store, cmp.Or(c.Cluster, backup.Export.LocalID), c.Credentials)
+	backup.Begun = c.Begun
+	to, err := store.Connect(c.Store, cmp.Or(c.Cluster, backup.Export.LocalID), c.Credentials)
 	if err != nil {
 		return nil, err
 	}
-	if backup, err = put(ctx, bucket, backup, packed); err != nil {
-		return nil, err
-	}
-	result := &Result{Backup: *backup}
-	if c.Keep > 0 {
-		// A backup was taken, whatever is left of older ones.
-		if result.Removed, err = bucket.Prune(ctx, c.Keep); err != nil {
-			result.Problem = "older backups are left: " + err.Error()
+	if c.Cluster == "" {
+		if there, err := find(ctx, to, c); there != nil || err != nil {
+			return there, err
 		}
 	}
-	return result, nil
-}
-
-// put stores the backup, or returns the one of its ID that is there: whoever was killed before he could say that he
-// took it would store it twice.
-func put(ctx context.Context, bucket *store.Bucket, backup *store.Backup, packed string) (*store.Backup, error) {
-	there, err := bucket.Find(ctx, backup.ID)
-	if err != nil {
-		return nil, fmt.Errorf("look whether the store has backup %s: %w", backup.ID, err)
-	}
-	if there != nil {
-		if err := bucket.Verify(ctx, there); err != nil {
-			return nil, fmt.Errorf("read back backup %s, which the store has: %w", there.ID, err)
-		}
-		return there, nil
-	}
-	if err := bucket.Put(ctx, backup, packed); err != nil {
+	if err := to.Put(ctx, backup, packed); err != nil {
 		return nil, fmt.Errorf("store the backup: %w", err)
 	}
-	return backup, nil
+	return prune(ctx, to, c, backup), nil
+}
+
+// find is the result if the store has the backup already: whoever was killed before he could say that he took it
+// would store it twice. One that is damaged there does not count.
+func find(ctx context.Context, from *store.Store, c *Config) (*Result, error) {
+	there, err := from.Find(ctx, c.ID, c.Begun)
+	if err != nil {
+		return nil, fmt.Errorf("look whether the store has backup %s: %w", c.ID, err)
+	}
+	if there != nil && from.Verify(ctx, there) == nil {
+		return prune(ctx, from, c, there), nil
+	}
+	return nil, nil
+}
+
+// prune removes older backups. One was taken, whatever is left of them.
+func prune(ctx context.Context, in *store.Store, c *Config, taken *store.Backup) *Result {
+	r := &Result{Backup: *taken}
+	var err error
+	if r.Removed, err = in.Prune(ctx, taken, c.Keep); err != nil {
+		r.Problem = "older backups are left: " + err.Error()
+	}
+	return r
 }
 
 // write makes a file with what content writes.

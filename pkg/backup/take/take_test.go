@@ -180,6 +180,9 @@ func TestRunFails(t *testing.T) {
 		"LINSTOR says no": {prepare: func(_ *testing.T, w *sim.World, _ *Config) {
 			w.SetFault(func(*http.Request) *sim.Fault { return &sim.Fault{Status: 503, Body: "canary"} })
 		}, says: "LINSTOR answered 503"},
+		"LINSTOR is asked only if the store can be used": {prepare: func(_ *testing.T, w *sim.World, c *Config) {
+			c.Cluster, c.Linstor, c.Store.Bucket = w.Database(database).LocalID(), "http://127.0.0.1:9", "nowhere"
+		}, says: "there is no bucket nowhere"},
 		"nobody's endpoint": {prepare: func(_ *testing.T, _ *sim.World, c *Config) { c.Store.Endpoint = "s3" },
 			says: "https://host[:port]"},
 	} {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -81,7 +83,7 @@ func startedWithPassphrase(s *cluster.Facts, secret string) bool {
 		slices.ContainsFunc(older, cluster.PodReady) {
 		return false
 	}
-	written := step.LastWritten(s.Kube.Secrets[secret])
+	written := lastWritten(s.Kube.Secrets[secret])
 	if !current[0].CreationTimestamp.Time.Before(written) {
 		return true // both times are the API server's
 	}
@@ -91,6 +93,18 @@ func startedWithPassphrase(s *cluster.Facts, secret string) bool {
 		}
 	}
 	return false
+}
+
+// lastWritten is when anything of the Secret was written last, as its managed fields say: a value that was edited
+// after the controller had started is one that LINSTOR has never seen.
+func lastWritten(secret *corev1.Secret) time.Time {
+	last := secret.CreationTimestamp.Time
+	for _, m := range secret.ManagedFields {
+		if m.Time != nil && m.Time.After(last) {
+			last = m.Time.Time
+		}
+	}
+	return last
 }
 
 func passphraseCheck(salt, passphrase []byte) (string, error) {

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 )
 
 // bench is a cluster at rest, with a store for backups; its time begins at noon.
@@ -28,7 +29,7 @@ func newBench(t *testing.T) bench {
 	t.Helper()
 	w := clustertest.NewWorld(t, 3)
 	w.Secret("s3", nil)
-	w.Cluster.Spec.Backup = &backupspec.BackupSpec{Schedule: "0 */6 * * *", Keep: 28, S3: backupspec.S3Spec{
+	w.Cluster.Spec.Backup = &backupspec.BackupSpec{Schedule: "0 */6 * * *", Keep: 28, S3: &backupspec.S3Spec{
 		Endpoint: "https://s3.example.com", Bucket: "backups", CredentialsSecret: "s3"}}
 	return bench{w}
 }
@@ -56,7 +57,7 @@ func (b bench) step() (calls []string, said cluster.Evidence) {
 	if why := in.Failures.Aside("BackupReady"); why != "" {
 		b.T.Fatal(why)
 	}
-	b.Cluster.Status.Backup = databasebackup.Status(in.Snapshot)
+	b.Cluster.Status.Backup = databasebackup.Status(in.Snapshot, upgrade.WantsBackup(in.Snapshot))
 	said = databasebackup.Judge(in.Snapshot, b.Cluster.Status.Backup)
 	for _, call := range r.Calls {
 		if name, deleted := strings.CutPrefix(call, "delete Pod/"); deleted {
@@ -280,8 +281,7 @@ func TestPauses(t *testing.T) {
 	for what, change := range map[string]func(){
 		"the bucket": func() { b.spec().S3.Bucket = "others" },
 		"the Secret": func() {
-			b.Now = b.Now.Add(time.Second)
-			b.Kube.Secrets["s3"].ManagedFields = []metav1.ManagedFieldsEntry{{Time: clustertest.At(b.Now)}}
+			b.Kube.Secrets["s3"].ResourceVersion += "1"
 		},
 		"a request comes first": func() { b.ask("now") },
 	} {
@@ -316,6 +316,14 @@ func TestHindrances(t *testing.T) {
 			databasebackup.ReasonPutOff, "upgraded"},
 		"no Secret": {func(b bench) { delete(b.Kube.Secrets, "s3") }, cluster.Failed, databasebackup.ReasonInvalid,
 			"there is no Secret linstor-storage/s3"},
+		"no claim": {func(b bench) {
+			b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups"}
+		}, cluster.Failed, databasebackup.ReasonInvalid, "there is no PersistentVolumeClaim linstor-storage/backups"},
+		"a claim of LINSTOR's": {func(b bench) {
+			b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups"}
+			b.Kube.BackupClaim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+				"volume.kubernetes.io/storage-provisioner": "linstor.csi.linbit.com"}}}
+		}, cluster.Failed, databasebackup.ReasonInvalid, "the volume of backups is LINSTOR's"},
 		"no such day": {func(b bench) { b.spec().Schedule = "0 0 31 2 *" }, cluster.Failed, databasebackup.ReasonInvalid,
 			"spec.backup.schedule"},
 		"no such zone": {func(b bench) { b.spec().TimeZone = "Mars" }, cluster.Failed, databasebackup.ReasonInvalid,
@@ -344,11 +352,31 @@ func TestWithoutAnImage(t *testing.T) {
 	in, r := b.Input()
 	in.Snapshot.OperatorImage = ""
 	databasebackup.Work(t.Context(), in)
-	st := databasebackup.Status(in.Snapshot)
+	st := databasebackup.Status(in.Snapshot, false)
 	if e := databasebackup.Judge(in.Snapshot, st); e.Reason != databasebackup.ReasonInvalid || st.Current != nil ||
 		len(r.Calls) > 0 {
 		t.Errorf("evidence %+v, status %+v, writes %v", e, st, r.Calls)
 	}
+}
+
+// TestClaim: backups go into the volume of a claim, and no Secret is mounted.
+func TestClaim(t *testing.T) {
+	b := newBench(t)
+	b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups", Prefix: "linstor"}
+	b.Kube.BackupClaim = &corev1.PersistentVolumeClaim{}
+	b.step()
+	b.step()
+	p := b.pod()
+	if v := p.Spec.Volumes; len(v) != 2 || v[0].PersistentVolumeClaim == nil ||
+		v[0].PersistentVolumeClaim.ClaimName != "backups" {
+		t.Errorf("volumes %+v", v)
+	}
+	const place = `"store":{"directory":"/backups","prefix":"linstor"}`
+	if told := p.Spec.Containers[0].Args[1]; !strings.Contains(told, place) || strings.Contains(told, "credentials") {
+		t.Errorf("it is told %s", told)
+	}
+	b.takes()
+	b.look("taken", nil, cluster.Satisfied, databasebackup.ReasonTaken)
 }
 
 // TestNoLongerWanted: what is there of a backup goes with spec.backup, and a pod that others delete is left to them.

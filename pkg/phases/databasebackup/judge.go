@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/schedule"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -62,23 +63,33 @@ func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
 	if st == nil {
 		st = &backupspec.BackupStatus{}
 	}
-	off := putOff(s)
-	switch c := st.Current; {
+	off, c := putOff(s), st.Current
+	if id := due(&s.Facts, st); c == nil && off != "" && id != "" { // it is noted once nothing hinders
+		c = &backupspec.CurrentBackup{ID: string(id)}
+	}
+	return sumUp(s, st, c, off)
+}
+
+// sumUp judges the last backup and the one that is being taken, or put off; c is nil for none.
+func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.CurrentBackup,
+	off string) cluster.Evidence {
+	switch {
 	case c != nil && c.Attempts > 0:
-		return cluster.Failed.Because(ReasonFailed, fmt.Sprintf("backup %s could not be taken (%s), and is tried again: %s",
-			c.ID, text.Amount(int(c.Attempts), "attempt", "attempts"), c.Message))
+		return cluster.Failed.Because(ReasonFailed, underWay(s, c))
 	case stale(&s.Facts, st):
 		message := "the last backup of the schedule is of " + at(st.Scheduled.Time)
-		if off != "" {
-			message += ": " + off
+		if c != nil {
+			message += "; " + underWay(s, c)
 		}
 		return cluster.Failed.Because(ReasonStale, message)
+	case st.Last != nil && c != nil:
+		return cluster.Satisfied.Because(ReasonTaken, Describe(st)+"; "+underWay(s, c))
 	case st.Last != nil:
 		return cluster.Satisfied.Because(ReasonTaken, Describe(st))
+	case c != nil && off != "":
+		return cluster.Unknown.Because(ReasonPutOff, underWay(s, c))
 	case c != nil:
-		return cluster.Unknown.Because(ReasonTaking, "the first backup is being taken: "+c.ID)
-	case off != "" && due(&s.Facts, st) != "":
-		return cluster.Unknown.Because(ReasonPutOff, "the first backup is taken later: "+off)
+		return cluster.Unknown.Because(ReasonTaking, underWay(s, c))
 	default:
 		return cluster.Unknown.Because(ReasonNone, "no backup was asked for yet")
 	}
@@ -107,19 +118,35 @@ func invalid(f *cluster.Facts) string {
 	if _, err := timetable(spec); err != nil {
 		return err.Error()
 	}
-	if f.Target != nil && cluster.Newer(since, f.Target.Spec.Version) {
-		return fmt.Sprintf("spec.backup: LINSTOR exports its database while it runs from 1.34 on, and this is %s",
-			f.Target.Spec.Version)
-	}
-	secret := spec.S3.CredentialsSecret
-	if f.Kube.Secrets[secret] == nil {
-		return fmt.Sprintf("spec.backup.s3.credentialsSecret: there is no Secret %s/%s", v1alpha1.WorkloadNamespace, secret)
+	if version := f.AcceptedVersion(); cluster.Newer(since, version) {
+		return fmt.Sprintf("spec.backup: LINSTOR exports its database while it runs from 1.34 on, and this is %s", version)
 	}
 	if f.OperatorImage == "" {
 		return "the operator does not know its own image, which takes backups: set its flag --image"
 	}
-	return ""
+	return noPlace(f)
 }
+
+// noPlace says why backups cannot be kept where the spec says; "" if nothing is known to be wrong.
+func noPlace(f *cluster.Facts) string {
+	s3, claim := f.Cluster.Spec.Backup.S3, f.Cluster.Spec.Backup.Claim
+	switch live := f.Kube.BackupClaim; {
+	case s3 != nil && f.Kube.Secrets[s3.CredentialsSecret] == nil:
+		return fmt.Sprintf("spec.backup.s3.credentialsSecret: there is no Secret %s/%s", v1alpha1.WorkloadNamespace,
+			s3.CredentialsSecret)
+	case claim != nil && live == nil:
+		return fmt.Sprintf("spec.backup.claim.name: there is no PersistentVolumeClaim %s/%s", v1alpha1.WorkloadNamespace,
+			claim.Name)
+	case claim != nil && live.Annotations[provisioner] == resources.DriverName:
+		return fmt.Sprintf("spec.backup.claim.name: the volume of %s is LINSTOR's: whoever loses LINSTOR loses these "+
+			"backups with it", claim.Name)
+	default:
+		return ""
+	}
+}
+
+// provisioner is the annotation by which Kubernetes says who makes the volume of a claim.
+const provisioner = "volume.kubernetes.io/storage-provisioner"
 
 // timetable is the schedule; nil for none.
 func timetable(spec *backupspec.BackupSpec) (*schedule.Schedule, error) {
@@ -161,7 +188,7 @@ func due(f *cluster.Facts, st *backupspec.BackupStatus) store.ID {
 	if err != nil || table == nil {
 		return ""
 	}
-	if st.Scheduled == nil || !f.Now.Before(table.Next(st.Scheduled.Time)) {
+	if st.Scheduled == nil || isAhead(f, st.Scheduled) || !f.Now.Before(table.Next(st.Scheduled.Time)) {
 		return store.ScheduledAt(f.Now)
 	}
 	return ""
@@ -184,7 +211,7 @@ func putOff(s *cluster.Snapshot) string {
 		return "the cluster is being deleted"
 	case !s.WasReady():
 		return "the cluster was not Ready yet"
-	case s.Upgrade != nil:
+	case s.Upgrade != nil && s.Upgrade.PastEdge():
 		return "LINSTOR is being upgraded"
 	case !s.Linstor.Known():
 		return "LINSTOR does not answer"

@@ -15,19 +15,20 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// longest is how long a pod may be there without an end: it ends itself after half an hour, but not where it finds no
-// node or its node is gone.
-const longest = 45 * time.Minute
+const (
+	// longest is how long a pod may be there without an end: it ends itself after half an hour, but not where it finds no
+	// node or its node is gone.
+	longest = 45 * time.Minute
+	// mostPause is the longest pause between two attempts.
+	mostPause = 30 * time.Minute
+)
 
-// mostPause is the longest pause between two attempts.
-const mostPause = 30 * time.Minute
-
-// Status is what the status says of backups after a reconcile. One begins with it: it is there before the pod.
-func Status(s *cluster.Snapshot) *backupspec.BackupStatus {
+// Status is what the status says of backups after a reconcile. One begins with it: it is there before the pod. upgrade
+// is true if an upgrade waits for one.
+func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 	was, spec := s.Cluster.Status.Backup, s.Cluster.Spec.Backup
 	switch {
 	case s.Target == nil || s.Cluster.Spec.Suspend:
@@ -39,20 +40,62 @@ func Status(s *cluster.Snapshot) *backupspec.BackupStatus {
 	if out == nil {
 		out = &backupspec.BackupStatus{}
 	}
+	moved(s, out)
+	if s.Upgrade == nil || s.Upgrade.PastEdge() {
+		out.Upgrade = "" // it says nothing of what LINSTOR is told until the next one
+	}
 	if out.Current != nil {
 		noteCurrent(s, out)
 	}
-	if id := due(&s.Facts, out); out.Current == nil && id != "" && invalid(&s.Facts) == "" && putOff(s) == "" {
-		out.Current = &backupspec.CurrentBackup{ID: string(id), Since: metav1.NewTime(s.Now)}
-	}
-	out.Next = next(spec, out)
+	begin(s, out, upgrade)
+	out.Next = next(&s.Facts, out)
 	return out
 }
 
+// moved forgets what lies in another place than the one that backups go to now, or is of another database.
+func moved(s *cluster.Snapshot, st *backupspec.BackupStatus) {
+	claim, _ := s.Claim()
+	if claim.LocalID == "" {
+		return // it is not recorded which database this is
+	}
+	place := []string{claim.LocalID}
+	if to := s.Cluster.Spec.Backup.S3; to != nil {
+		place = append(place, to.Endpoint, to.Bucket, to.Prefix)
+	}
+	if to := s.Cluster.Spec.Backup.Claim; to != nil {
+		place = append(place, to.Name, to.Prefix)
+	}
+	if digest := text.Digest(place); st.Place != digest {
+		if st.Place != "" {
+			st.Last, st.Scheduled, st.Upgrade = nil, nil, ""
+		}
+		st.Place = digest
+	}
+}
+
+// begin notes the next backup, if it is due and nothing hinders. One that waits for its next attempt makes room for
+// what is more urgent, and comes again.
+func begin(s *cluster.Snapshot, st *backupspec.BackupStatus, upgrade bool) {
+	id := due(&s.Facts, st)
+	if upgrade && !fresh(s, st) {
+		id = store.UpgradeAt(s.Upgrade.From, s.Upgrade.To, s.Now)
+	}
+	if c := st.Current; c != nil && id != "" && urgency(id) > urgency(store.ID(c.ID)) && rests(s, c) {
+		st.Current = nil
+	}
+	if st.Current == nil && id != "" && invalid(&s.Facts) == "" && putOff(s) == "" {
+		st.Current = &backupspec.CurrentBackup{ID: string(id), Since: metav1.NewTime(s.Now)}
+	}
+}
+
+func urgency(id store.ID) int {
+	return map[store.Trigger]int{store.Upgrade: 2, store.Manual: 1}[id.Trigger()]
+}
+
 // next is when the schedule asks for a backup next; nil for never, or at once.
-func next(spec *backupspec.BackupSpec, st *backupspec.BackupStatus) *metav1.Time {
-	table, err := timetable(spec)
-	if err != nil || table == nil || st.Scheduled == nil {
+func next(f *cluster.Facts, st *backupspec.BackupStatus) *metav1.Time {
+	table, err := timetable(f.Cluster.Spec.Backup)
+	if err != nil || table == nil || st.Scheduled == nil || isAhead(f, st.Scheduled) {
 		return nil
 	}
 	return &metav1.Time{Time: table.Next(st.Scheduled.Time)}
@@ -65,7 +108,7 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 		st.Current = nil
 		return
 	}
-	p := s.Kube.Backups[order(s, c).PodName()]
+	p := s.Kube.Backups[podOf(s, order(s, c)).Name]
 	if p == nil {
 		return
 	}
@@ -74,7 +117,7 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 	case result != nil && string(result.ID) != c.ID:
 		why = fmt.Sprintf("its pod took another one, %s", result.ID)
 	case result != nil:
-		took(&s.Facts, st, result)
+		took(&s.Facts, st, result, p)
 		return
 	case why == "":
 		return
@@ -83,27 +126,34 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 	c.Failed, c.Message, c.Pod = &metav1.Time{Time: s.Now}, why, p.Name
 }
 
-// wanted reports whether anybody still asks for the backup. One of the schedule that waits for its next attempt makes
-// room for a request, and comes again.
+// wanted reports whether anybody still asks for the backup.
 func wanted(s *cluster.Snapshot, c *backupspec.CurrentBackup) bool {
-	id, err := request(&s.Facts)
-	asked := err == nil && id != ""
-	if store.ID(c.ID).Trigger() != store.Scheduled {
-		return asked && string(id) == c.ID
+	switch store.ID(c.ID).Trigger() {
+	case store.Upgrade:
+		return isForUpgrade(s, c.ID)
+	case store.Manual:
+		id, err := request(&s.Facts)
+		return err == nil && string(id) == c.ID
+	default:
+		return s.Cluster.Spec.Backup.Schedule != ""
 	}
-	fresh := asked && s.Cluster.Annotations[v1alpha1.AnnotationBackup] != s.Cluster.Status.Backup.Requested
-	return s.Cluster.Spec.Backup.Schedule != "" && (!fresh || !rests(s, c))
 }
 
-// took notes a backup that was taken.
-func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
+// took notes a backup that a pod took.
+func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result, p *corev1.Pod) {
 	c := st.Current
 	st.Last = &backupspec.Backup{ID: c.ID, Taken: metav1.NewTime(r.Export.Taken), Linstor: r.Export.Linstor,
 		ResourceDefinitions: int32(r.Export.ResourceDefinitions), Bytes: r.Bytes, Problem: text.OneLine(r.Problem)}
-	if store.ID(c.ID).Trigger() == store.Scheduled {
+	switch store.ID(c.ID).Trigger() {
+	case store.Scheduled:
 		st.Scheduled = &c.Since
-	} else {
+		if p.CreationTimestamp.After(c.Since.Time) { // the attempt that succeeded, perhaps hours later
+			st.Scheduled = &p.CreationTimestamp
+		}
+	case store.Manual:
 		st.Requested = f.Cluster.Annotations[v1alpha1.AnnotationBackup]
+	case store.Upgrade:
+		st.Upgrade = c.ID
 	}
 	st.Current = nil
 }
@@ -111,10 +161,6 @@ func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 // outcome is what a pod took, or why it took nothing; neither as long as that is open. A pod that others delete has
 // failed: where its node is gone, it never ends.
 func outcome(f *cluster.Facts, p *corev1.Pod) (result *take.Result, why string) {
-	trouble := ""
-	if t := poddiagnosis.Of(p); t != nil {
-		trouble = cmp.Or(strings.TrimPrefix(t.Message, "operator: "), t.String())
-	}
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
 		if r := note(p); r != nil {
@@ -122,11 +168,11 @@ func outcome(f *cluster.Facts, p *corev1.Pod) (result *take.Result, why string) 
 		}
 		return nil, "its pod ended well and does not say what it took"
 	case p.Status.Phase == corev1.PodFailed:
-		return nil, cmp.Or(trouble, text.OneLine(p.Status.Message), p.Status.Reason, "its pod failed without a word")
+		return nil, cmp.Or(trouble(p), text.OneLine(p.Status.Message), p.Status.Reason, "its pod failed without a word")
 	case p.DeletionTimestamp != nil:
 		return nil, "its pod was deleted before it ended"
 	case f.Now.Sub(p.CreationTimestamp.Time) > longest:
-		return nil, cmp.Or(trouble, unscheduled(p), "its pod did not end")
+		return nil, cmp.Or(trouble(p), "its pod did not end")
 	default:
 		return nil, ""
 	}
@@ -144,25 +190,49 @@ func note(p *corev1.Pod) *take.Result {
 	return nil
 }
 
-// unscheduled says why a pod has no node; "" if it has one.
-func unscheduled(p *corev1.Pod) string {
+// trouble is why a pod does not run, or why it failed; "" if nothing is known.
+func trouble(p *corev1.Pod) string {
+	if t := poddiagnosis.Of(p); t != nil {
+		return cmp.Or(strings.TrimPrefix(t.Message, "operator: "), t.String())
+	}
 	if c := cluster.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		return "its pod finds no node: " + text.OneLine(c.Message)
 	}
 	return ""
 }
 
+// underWay says how far a backup is.
+func underWay(s *cluster.Snapshot, c *backupspec.CurrentBackup) string {
+	switch off := putOff(s); {
+	case c.Attempts > 0 && off != "":
+		return fmt.Sprintf("backup %s could not be taken, and is tried again later (%s): %s", c.ID, off, c.Message)
+	case c.Attempts > 0:
+		return fmt.Sprintf("backup %s could not be taken (%s), and is tried again: %s", c.ID,
+			text.Amount(int(c.Attempts), "attempt", "attempts"), c.Message)
+	case off != "":
+		return fmt.Sprintf("backup %s is put off: %s", c.ID, off)
+	}
+	out := fmt.Sprintf("backup %s is being taken", c.ID)
+	if p := s.Kube.Backups[podOf(s, order(s, c)).Name]; p != nil {
+		if why := trouble(p); why != "" {
+			out += ": " + why
+		}
+	}
+	return out
+}
+
 // rests reports whether it is too early for the next attempt. The pauses grow from four looks at a cluster at rest, a
-// minute, to half an hour. What people have changed since is tried at once.
+// minute, to half an hour. What the spec or the Secret says since is tried at once.
 func rests(s *cluster.Snapshot, c *backupspec.CurrentBackup) bool {
-	if c.Failed == nil {
+	if c.Failed == nil || isAhead(&s.Facts, c.Failed) {
 		return false
 	}
 	failed := order(s, c)
 	failed.Attempt--
-	if failed.PodName() != c.Pod || step.LastWritten(s.Kube.Secrets[failed.Secret]).After(c.Failed.Time) {
-		return false
-	}
 	pause := 4 * s.Timing.PollSteady << min(c.Attempts-1, 10)
-	return s.Now.Sub(c.Failed.Time) < min(pause, mostPause)
+	return podOf(s, failed).Name == c.Pod && s.Now.Sub(c.Failed.Time) < min(pause, mostPause)
 }
+
+// isAhead reports whether a time lies so far in the future that some clock was wrong when it was noted: nobody waits
+// until then. Clocks that differ less are waited for.
+func isAhead(f *cluster.Facts, t *metav1.Time) bool { return t.After(f.Now.Add(time.Hour)) }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -37,17 +38,17 @@ func ensure(ctx context.Context, in *step.Input) error {
 	if rests(s, c) {
 		return nil // the pod that failed stays for a look
 	}
-	o := order(s, c)
-	if err := removeBut(ctx, in, o.PodName()); err != nil {
+	p := podOf(s, order(s, c))
+	if err := removeBut(ctx, in, p.Name); err != nil {
 		return err
 	}
-	if s.Kube.Backups[o.PodName()] != nil || invalid(&s.Facts) != "" || putOff(s) != "" {
+	if s.Kube.Backups[p.Name] != nil || invalid(&s.Facts) != "" || putOff(s) != "" {
 		return nil
 	}
 	if err := in.Stands(ctx); err != nil {
 		return step.IgnoreOutdated(err)
 	}
-	return in.Writer.Apply(ctx, databasebackup.Pod(s.SatelliteParams(), o))
+	return in.Writer.Apply(ctx, p)
 }
 
 // current is the backup that is being taken; nil if none is, or nobody wants it any more.
@@ -66,16 +67,30 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 	config := take.Config{
 		Linstor: fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace,
 			resources.ControllerPort),
-		Cluster: claim.LocalID, ID: store.ID(c.ID), Credentials: databasebackup.Credentials,
-		Store: store.Location{Endpoint: spec.S3.Endpoint, Region: spec.S3.Region, Bucket: spec.S3.Bucket,
-			Prefix: spec.S3.Prefix},
+		Cluster: claim.LocalID, ID: store.ID(c.ID), Begun: c.Since.UTC().Truncate(time.Second),
 	}
-	if config.ID.Trigger() == store.Scheduled {
+	o := &databasebackup.Order{Image: s.OperatorImage, ID: c.ID, Attempt: c.Attempts}
+	if to := spec.S3; to != nil {
+		config.Store = store.Location{Endpoint: to.Endpoint, Region: to.Region, Bucket: to.Bucket, Prefix: to.Prefix}
+		config.Credentials, o.Secret = databasebackup.Credentials, to.CredentialsSecret
+		if secret := s.Kube.Secrets[o.Secret]; secret != nil {
+			o.SecretVersion = secret.ResourceVersion
+		}
+	}
+	if to := spec.Claim; to != nil {
+		config.Store, o.Claim = store.Location{Directory: databasebackup.Directory, Prefix: to.Prefix}, to.Name
+	}
+	if config.ID.Trigger() != store.Manual {
 		config.Keep = int(spec.Keep)
 	}
 	told, _ := json.Marshal(config) //nolint:errchkjson // texts and numbers
-	return &databasebackup.Order{Image: s.OperatorImage, ID: c.ID, Attempt: c.Attempts, Config: string(told),
-		Secret: spec.S3.CredentialsSecret}
+	o.Config = string(told)
+	return o
+}
+
+// podOf is the pod of an attempt.
+func podOf(s *cluster.Snapshot, o *databasebackup.Order) *corev1.Pod {
+	return databasebackup.Pod(s.SatelliteParams(), s.Cluster, o)
 }
 
 // Left are the pods that are there and not on their way already.

@@ -153,6 +153,8 @@ func backupFields() []Field {
 		{"backup.s3.bucket", ClassImmediate, nil, moves},
 		{"backup.s3.prefix", ClassImmediate, nil, moves},
 		{"backup.s3.credentialsSecret", ClassImmediate, nil, "backups are taken with these credentials from now on"},
+		{"backup.claim.name", ClassImmediate, nil, moves},
+		{"backup.claim.prefix", ClassImmediate, nil, moves},
 		{"backup.schedule", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
 		{"backup.timeZone", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
 		{"backup.keep", ClassImmediate, nil, "more or fewer backups stay after the next one was taken"},

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"strings"
-	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	appsv1 "k8s.io/api/apps/v1"
@@ -112,19 +111,4 @@ func ForeignNote[T client.Object](kind string, live, want T) string {
 		return ""
 	}
 	return fmt.Sprintf("; a policy sets fields of %s %s: %s", kind, live.GetName(), strings.Join(fields, ", "))
-}
-
-// LastWritten is when anything of a Secret was written last, as its managed fields say: a value that was edited after
-// a pod had started is one that it has never seen. It is zero for nil.
-func LastWritten(secret *corev1.Secret) time.Time {
-	if secret == nil {
-		return time.Time{}
-	}
-	last := secret.CreationTimestamp.Time
-	for _, m := range secret.ManagedFields {
-		if m.Time != nil && m.Time.After(last) {
-			last = m.Time.Time
-		}
-	}
-	return last
 }

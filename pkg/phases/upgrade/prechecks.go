@@ -9,6 +9,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -69,11 +70,31 @@ func settled(c *linstor.Resource) bool {
 	return !busy && !c.HasFlag(linstor.FlagDelete) && !c.HasFlag(linstor.FlagEvacuate)
 }
 
-// backupNeeded is the hold for a database that LINSTOR's image does not back up; nil if it does, or a human has.
+// awaitedBackup is what the operator's own backup of the database waits for; "" if it is in the store or is not
+// awaited.
+func awaitedBackup(s *cluster.Snapshot) string {
+	if u := s.Upgrade; u.Skipped || u.Claim.BackupConfirmed == pair(u) {
+		return ""
+	}
+	_, lacks := databasebackup.ForUpgrade(s)
+	return lacks
+}
+
+// WantsBackup reports whether an upgrade waits for the operator's own backup of the database, and for nothing else.
+func WantsBackup(s *cluster.Snapshot) bool {
+	h := s.Cluster.Status.Hold
+	held := s.Phase() == v1alpha1.PhaseHumanIntervention && h != nil && h.Reason == v1alpha1.HoldUpgradeBlocked
+	return s.Upgrade != nil && s.Upgrade.Step == v1alpha1.UpgradePrechecks &&
+		(held || s.Phase() == v1alpha1.PhaseUpgrading) && len(blockers(s)) == 0 && awaitedBackup(s) != ""
+}
+
+// backupNeeded is the hold for a database that LINSTOR's image does not back up; nil if it does, or the operator or a
+// human has.
 func backupNeeded(s *cluster.Snapshot) *cluster.HoldRequest {
 	u := s.Upgrade
 	kind := connection.Kind(&s.Target.Spec.Database)
-	if kind == v1alpha1.DatabaseKubernetes || u.Claim.BackupConfirmed == pair(u) {
+	taken, _ := databasebackup.ForUpgrade(s)
+	if kind == v1alpha1.DatabaseKubernetes || u.Claim.BackupConfirmed == pair(u) || taken {
 		return nil
 	}
 	return cluster.Request(v1alpha1.HoldBackupTooOld, "LINSTOR %s migrates the database (%s) with no way back, and "+

@@ -5,9 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -58,16 +61,58 @@ func precheckScenarios() []scenario {
 			rule: "blocked", says: "n02: not ONLINE"},
 		{name: "an external database with a backup", before: external, spoil: confirmed, rule: "fit"},
 	}
+	out = append(out, backupScenarios()...)
 	for i := range out {
 		out[i].step = v1alpha1.UpgradePrechecks
 		switch out[i].rule {
 		case "fit":
 			out[i].claim = crossed
-		case "blocked":
+		case "blocked", "taking-backup":
 			out[i].overdue = v1alpha1.HoldUpgradeBlocked
 		}
 	}
 	return out
+}
+
+// backupScenarios are about the backup that spec.backup asks for.
+func backupScenarios() []scenario {
+	wanted := func(w *clustertest.World) {
+		w.Cluster.Spec.Backup = &backupspec.BackupSpec{S3: &backupspec.S3Spec{CredentialsSecret: "s3"}}
+		w.Secret("s3", nil)
+	}
+	noted := func(st backupspec.BackupStatus) func(*clustertest.World) {
+		return func(w *clustertest.World) { w.Cluster.Status.Backup = &st }
+	}
+	id := string(store.UpgradeAt(clustertest.FromVersion, clustertest.ToVersion, clustertest.Begin))
+	taken := noted(backupspec.BackupStatus{Upgrade: id})
+	return []scenario{
+		{name: "a backup is wanted", before: wanted, rule: "taking-backup", says: "the database is backed up first"},
+		{name: "a backup is wanted, and a node is offline", before: wanted, spoil: offline("n02"), rule: "blocked",
+			says: "n02: not ONLINE"},
+		{name: "a backup was taken", before: wanted, spoil: taken, rule: "fit"},
+		{name: "a backup was taken of an external database", before: all(external, wanted), spoil: taken, rule: "fit"},
+		{name: "a backup is being taken", before: wanted, rule: "taking-backup", says: "backup " + id + " is being taken",
+			spoil: noted(backupspec.BackupStatus{Current: &backupspec.CurrentBackup{ID: id}})},
+		{name: "a backup of the schedule was taken", before: wanted, rule: "taking-backup", says: "backed up first",
+			spoil: noted(backupspec.BackupStatus{Last: &backupspec.Backup{ID: string(store.ScheduledAt(clustertest.Begin))}})},
+		{name: "a backup before another upgrade was taken", before: wanted, rule: "taking-backup", says: "backed up first",
+			spoil: noted(backupspec.BackupStatus{
+				Upgrade: string(store.UpgradeAt("1.33.3", clustertest.ToVersion, clustertest.Begin))})},
+		{name: "a backup was taken two hours ago", before: wanted, rule: "taking-backup", says: "backed up first",
+			spoil: noted(backupspec.BackupStatus{Upgrade: string(store.UpgradeAt(clustertest.FromVersion,
+				clustertest.ToVersion, clustertest.Begin.Add(-2*time.Hour)))})},
+		{name: "a backup fails", before: wanted, rule: "taking-backup", says: "tried again: no bucket",
+			spoil: noted(backupspec.BackupStatus{Current: &backupspec.CurrentBackup{ID: id, Attempts: 1,
+				Message: "no bucket"}})},
+		{name: "a backup has no credentials", before: wanted, rule: "taking-backup", says: "there is no Secret",
+			spoil: func(w *clustertest.World) { delete(w.Kube.Secrets, "s3") }},
+		{name: "a backup is waived", before: wanted, spoil: waived("1.34.2>1.35.3:Prechecks"), rule: "fit"},
+		{name: "a backup of an external database is waived", before: all(external, wanted),
+			spoil: waived("1.34.2>1.35.3:Prechecks"), rule: "no-backup", hold: v1alpha1.HoldBackupTooOld},
+		{name: "another backup is confirmed", before: wanted, rule: "fit", spoil: func(w *clustertest.World) {
+			w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.34.2>1.35.3" })
+		}},
+	}
 }
 
 func TestPrechecks(t *testing.T) {

@@ -23,6 +23,7 @@ type situation struct {
 	reason, message string
 	// What rows are decided on and what they then say is found out once.
 	blockers      func() []string
+	awaited       func() string
 	backup, stuck func() *cluster.HoldRequest
 	unverified    func() []*cluster.Member
 	// hold is what a human is asked before the next step, next writes down that the step is through.
@@ -34,6 +35,7 @@ func situationOf(in *step.Input) *situation {
 	s := in.Snapshot
 	return &situation{in: in, s: s, u: s.Upgrade,
 		blockers:   sync.OnceValue(func() []string { return blockers(s) }),
+		awaited:    sync.OnceValue(func() string { return awaitedBackup(s) }),
 		backup:     sync.OnceValue(func() *cluster.HoldRequest { return backupNeeded(s) }),
 		stuck:      sync.OnceValue(func() *cluster.HoldRequest { return satellites.RollStuck(s) }),
 		unverified: sync.OnceValue(func() []*cluster.Member { return notVerified(s) })}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -17,6 +18,8 @@ const (
 	Container = "backup"
 	// Credentials is where the Secret with the store's credentials is mounted.
 	Credentials = "/credentials"
+	// Directory is where the claim for backups is mounted.
+	Directory = "/backups"
 	// AnnotationID on the pod says which backup it takes.
 	AnnotationID = v1alpha1.Prefix + "backup-id"
 	// Flag is the argument of the operator's program that makes it take a backup. The next one says of what and whereto.
@@ -32,16 +35,16 @@ type Order struct {
 	// ID names the backup, and Attempt is how often it was tried before.
 	ID      string
 	Attempt int32
-	// Config is what the operator's program is told, and Secret the one with the store's credentials.
-	Config, Secret string
+	// Config is what the operator's program is told, Secret the one with the credentials of an S3 service, or "", and
+	// Claim the one that backups are kept in, or "".
+	Config, Secret, Claim string
+	// SecretVersion is the resource version of that Secret: what was mended there is tried by another pod.
+	SecretVersion string
 }
 
-// PodName is another one for each try: the pod of an earlier one may hang on a node that is gone. So it is for a try
-// that is told something else.
-func (o *Order) PodName() string { return "linstor-backup-" + text.Digest(o)[:10] }
-
-// Pod carries out the order, once. It needs nobody's rights.
-func Pod(p resources.Params, o *Order) *corev1.Pod {
+// Pod carries out the order, once. It needs nobody's rights. Its name is another one for each attempt, and for one
+// that is told something else or runs in another way: the pod of an earlier one may hang on a node that is gone.
+func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod {
 	pod := resources.ToolsPod(p, Container)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.ActiveDeadlineSeconds = ptr.To[int64](longest)
@@ -54,17 +57,27 @@ func Pod(p resources.Params, o *Order) *corev1.Pod {
 			corev1.ResourceMemory: resource.MustParse("32Mi")},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
 	}
-	c.VolumeMounts = []corev1.VolumeMount{{Name: "credentials", MountPath: Credentials, ReadOnly: true},
-		{Name: "export", MountPath: "/tmp"}}
-	pod.Volumes = []corev1.Volume{
-		{Name: "credentials", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: o.Secret}}},
-		{Name: "export", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+	mount := func(m corev1.VolumeMount, source corev1.VolumeSource) {
+		c.VolumeMounts = append(c.VolumeMounts, m)
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: m.Name, VolumeSource: source})
 	}
+	if o.Secret != "" {
+		mount(corev1.VolumeMount{Name: "credentials", MountPath: Credentials, ReadOnly: true},
+			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: o.Secret}})
+	}
+	if o.Claim != "" {
+		pod.SecurityContext.FSGroup = ptr.To[int64](resources.ToolsUser) // the root of a new file system is root's
+		mount(corev1.VolumeMount{Name: "backups", MountPath: Directory},
+			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: o.Claim}})
+	}
+	mount(corev1.VolumeMount{Name: "export", MountPath: "/tmp"},
+		corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
 	out := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: resources.ObjectMeta(p, o.PodName(), v1alpha1.ComponentBackup),
+		ObjectMeta: resources.ObjectMeta(p, "linstor-backup-"+text.Digest([]any{o, pod})[:10], v1alpha1.ComponentBackup),
 		Spec:       pod,
 	}
+	out.OwnerReferences = owner.Of(by)
 	out.Annotations = map[string]string{AnnotationID: o.ID}
 	return out
 }

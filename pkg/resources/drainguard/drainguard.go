@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -51,11 +52,7 @@ func PodName(node string) string { return Name + "-" + NodeKey(node) }
 //
 // It is bound to the node here, past the scheduler, so that it needs to tolerate those taints only that evict. A pod
 // that tolerates everything looks to some tools like one that a drain leaves alone, as a DaemonSet's.
-//
-// The StorageCluster is its controller: "kubectl drain" refuses pods without one (kubectl pkg/drain,
-// unreplicatedFilter) and leaves alone those of DaemonSets. This is the only ownerReference that the operator sets.
-// Whatever the garbage collector makes of it harms nothing: a guard that it takes is made anew, or is wanted no more.
-func Pod(p resources.Params, owner *v1alpha1.StorageCluster, node string) *corev1.Pod {
+func Pod(p resources.Params, by *v1alpha1.StorageCluster, node string) *corev1.Pod {
 	spec := resources.ToolsPod(p, container)
 	spec.NodeName = node
 	spec.PriorityClassName = "system-node-critical" // else the kubelet would evict it first when memory is short
@@ -74,8 +71,7 @@ func Pod(p resources.Params, owner *v1alpha1.StorageCluster, node string) *corev
 		Spec:       spec,
 	}
 	pod.Labels[LabelNode] = NodeKey(node)
-	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: v1alpha1.GroupVersion.String(), Kind: "StorageCluster",
-		Name: owner.Name, UID: owner.UID, Controller: ptr.To(true)}}
+	pod.OwnerReferences = owner.Of(by)
 	return pod
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
 )
@@ -36,7 +37,14 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 	if err != nil {
 		return nil, err
 	}
-	config.Linstor, config.Credentials = d.opts.Linstor, dir
+	if config.Store.Directory != "" {
+		if config.Store.Directory, err = hostPath(ctx, d, pod, c, config.Store.Directory); err != nil {
+			return nil, err
+		}
+	} else {
+		config.Credentials = dir
+	}
+	config.Linstor = d.opts.Linstor
 	running, cancel := context.WithCancel(context.Background())
 	t := &backupTask{cancel: cancel, done: make(chan struct{})}
 	go func() {
@@ -47,6 +55,30 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 	}()
 	d.wakeWhenDone(t, run.key)
 	return t, nil
+}
+
+// hostPath is the directory of the host that a claim brings to a path of a container. No other volumes of claims are
+// simulated here.
+func hostPath(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container, at string) (string, error) {
+	for _, m := range c.VolumeMounts {
+		for i := range pod.Spec.Volumes {
+			v := &pod.Spec.Volumes[i]
+			if m.MountPath != at || v.Name != m.Name || v.PersistentVolumeClaim == nil {
+				continue
+			}
+			claims, volumes := d.client.CoreV1().PersistentVolumeClaims(pod.Namespace), d.client.CoreV1().PersistentVolumes()
+			claim, err := claims.Get(ctx, v.PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
+			if err != nil {
+				return "", err
+			}
+			pv, err := volumes.Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+			if err != nil || pv.Spec.HostPath == nil {
+				return "", errors.Join(err, fmt.Errorf("the volume of claim %s is no directory of the host", claim.Name))
+			}
+			return pv.Spec.HostPath.Path, nil
+		}
+	}
+	return "", fmt.Errorf("no claim is mounted at %s", at)
 }
 
 // backupConfig is what the program's arguments say, or what is wrong with them.

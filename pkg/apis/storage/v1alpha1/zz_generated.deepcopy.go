@@ -787,7 +787,7 @@ func (in *StorageClusterSpec) DeepCopyInto(out *StorageClusterSpec) {
 	if in.Backup != nil {
 		in, out := &in.Backup, &out.Backup
 		*out = new(backupspec.BackupSpec)
-		**out = **in
+		(*in).DeepCopyInto(*out)
 	}
 }
 

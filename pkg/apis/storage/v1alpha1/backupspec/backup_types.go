@@ -8,10 +8,17 @@ package backupspec
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // BackupSpec says where backups of LINSTOR's database go, and when they are taken.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.s3) != has(self.claim)",message="backup: give exactly one place for backups, s3 or claim"
 type BackupSpec struct {
 	// s3 is a directory in a bucket of an S3 service. The operator makes no bucket. Default: none. Example:
 	// {endpoint: "https://s3.example.com", bucket: backups, credentialsSecret: linstor-backup-s3}.
-	S3 S3Spec `json:"s3"`
+	// +optional
+	S3 *S3Spec `json:"s3,omitempty"`
+	// claim is a directory in the volume of a PersistentVolumeClaim in linstor-storage, in place of s3. The volume must not be of
+	// LINSTOR, and better not of this Kubernetes cluster. Default: none. Example: {name: linstor-backups}.
+	// +optional
+	Claim *ClaimSpec `json:"claim,omitempty"`
 	// schedule is when backups are taken, as a CronJob's: minute, hour, day and number of the month, day of the week. The first one is
 	// taken at once. One that was missed is taken once, as soon as it can be. Default: none: on request only. Example: "0 */6 * * *".
 	// +optional
@@ -66,6 +73,21 @@ type S3Spec struct {
 	CredentialsSecret string `json:"credentialsSecret"`
 }
 
+// ClaimSpec is a directory in the volume of a PersistentVolumeClaim.
+type ClaimSpec struct {
+	// name is the PersistentVolumeClaim's, in linstor-storage. The operator makes none. Default: none. Example: linstor-backups.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	Name string `json:"name"`
+	// prefix is the directory in which each cluster has one of its own, named by LINSTOR's Cluster/LocalID. Default: the volume itself.
+	// Example: linstor/production.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.matches('^[A-Za-z0-9_=-][A-Za-z0-9._=-]*(/[A-Za-z0-9_=-][A-Za-z0-9._=-]*)*$')",message="prefix must be a path of letters, digits, '.', '_', '=' and '-', without '/' at its ends, such as linstor/production"
+	Prefix string `json:"prefix,omitempty"`
+}
+
 // BackupStatus is what came of backups. What there is in the store is not listed here.
 type BackupStatus struct {
 	// requested is the annotation storage.linstor.dev/backup whose backup was taken last.
@@ -74,6 +96,12 @@ type BackupStatus struct {
 	// scheduled is when the last backup of the schedule was begun.
 	// +optional
 	Scheduled *metav1.Time `json:"scheduled,omitempty"`
+	// upgrade is the backup that was taken before the change of LINSTOR's version that is pending.
+	// +optional
+	Upgrade string `json:"upgrade,omitempty"`
+	// place is a fingerprint of where these backups are, and of which database they are.
+	// +optional
+	Place string `json:"place,omitempty"`
 	// next is when the schedule asks for the next one.
 	// +optional
 	Next *metav1.Time `json:"next,omitempty"`

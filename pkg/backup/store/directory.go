@@ -1,0 +1,136 @@
+package store
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+)
+
+// directory is that of one cluster in a file system, such as the volume of a claim.
+type directory struct{ root string }
+
+// unfinished begins the names of files that are being written.
+const unfinished = ".writing-"
+
+// create makes a file. It has its name once all of it is on the disk: what a crash leaves is no backup and no half of
+// a description.
+func (d *directory) create(_ context.Context, name string, content io.Reader, size int64) error {
+	if err := os.MkdirAll(d.root, 0o750); err != nil {
+		return err
+	}
+	if err := d.tidy(); err != nil {
+		return err
+	}
+	under := d.path(unfinished + name)
+	err := write(under, content, size)
+	if err == nil {
+		err = give(under, d.path(name))
+	}
+	if gone := os.Remove(under); gone != nil && !errors.Is(gone, fs.ErrNotExist) {
+		err = errors.Join(err, gone)
+	}
+	if err != nil {
+		return err
+	}
+	return d.sync()
+}
+
+// tidy removes what a crash has left: one writes at a time.
+func (d *directory) tidy() error {
+	left, err := filepath.Glob(d.path(unfinished + "*"))
+	for _, name := range left {
+		err = errors.Join(err, os.Remove(name))
+	}
+	return err
+}
+
+func write(name string, content io.Reader, size int64) error {
+	file, err := os.OpenFile(name, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o640) //nolint:gosec // a group may read backups
+	if err != nil {
+		return err
+	}
+	written, err := io.Copy(file, content)
+	if err == nil && written != size {
+		err = fmt.Errorf("write %s: %d bytes instead of %d", name, written, size)
+	}
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+// give gives a file its name, unless another one has it: errTaken. A file system without hard links is looked at
+// first.
+func give(under, name string) error {
+	err := os.Link(under, name)
+	switch {
+	case errors.Is(err, fs.ErrExist):
+		return errTaken
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, errors.ErrUnsupported), errors.Is(err, unix.EMLINK):
+		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+			return cmp.Or(err, errTaken)
+		}
+		return os.Rename(under, name)
+	default:
+		return err
+	}
+}
+
+// sync has the names in the directory on the disk.
+func (d *directory) sync() error {
+	dir, err := os.Open(d.root)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// open returns a file as the disk has it: what is in memory of it is let go first.
+func (d *directory) open(_ context.Context, name string) (io.ReadCloser, error) {
+	file, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	// Not every file system can; what was read is compared with its checksum all the same.
+	_ = unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED)
+	return file, nil
+}
+
+func (d *directory) unread(name string, err error) error {
+	return fmt.Errorf("read %s: %w", d.path(name), err)
+}
+
+func (d *directory) list(context.Context) ([]entry, error) {
+	files, err := os.ReadDir(d.root)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var out []entry
+	for _, f := range files {
+		info, err := f.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // somebody has just removed it
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry{name: f.Name(), modified: info.ModTime()})
+	}
+	return out, nil
+}
+
+func (d *directory) remove(_ context.Context, name string) error {
+	if err := os.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return d.sync()
+}
+
+func (d *directory) path(name string) string { return filepath.Join(d.root, name) }

@@ -1,0 +1,49 @@
+package databasebackup
+
+import (
+	"strings"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+)
+
+// freshFor is how old a backup may be that an upgrade relies on.
+const freshFor = time.Hour
+
+// ForUpgrade reports whether the backup that belongs before the pending upgrade is in the store, and else what it
+// waits for: lacks is "" where spec.backup asks for none, or LINSTOR cannot export its database before the upgrade.
+func ForUpgrade(s *cluster.Snapshot) (taken bool, lacks string) {
+	if s.Cluster.Spec.Backup == nil || cluster.Newer(since, s.Upgrade.From) {
+		return false, ""
+	}
+	if why := invalid(&s.Facts); why != "" {
+		return false, why
+	}
+	st := s.Cluster.Status.Backup
+	switch {
+	case fresh(s, st):
+		return true, ""
+	case st != nil && st.Current != nil:
+		return false, "the database is backed up first: " + underWay(s, st.Current)
+	default:
+		return false, "the database is backed up first"
+	}
+}
+
+// isForUpgrade reports whether a backup of that name belongs before the pending upgrade.
+func isForUpgrade(s *cluster.Snapshot, id string) bool {
+	u := s.Upgrade
+	return u != nil && u.Step == v1alpha1.UpgradePrechecks && strings.HasPrefix(id, store.UpgradePrefix(u.From, u.To))
+}
+
+// fresh reports whether the backup before the pending upgrade was taken, and begun a short while ago.
+func fresh(s *cluster.Snapshot, st *backupspec.BackupStatus) bool {
+	if st == nil || !isForUpgrade(s, st.Upgrade) {
+		return false
+	}
+	begun, ok := store.ID(st.Upgrade).Begun()
+	return ok && s.Now.Sub(begun).Abs() < freshFor
+}
