@@ -307,6 +307,7 @@ func ownChanges() predicate.Predicate {
 			(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
 			a.GetAnnotations()[v1alpha1.AnnotationResume] != b.GetAnnotations()[v1alpha1.AnnotationResume] ||
 			a.GetAnnotations()[v1alpha1.AnnotationCanary] != b.GetAnnotations()[v1alpha1.AnnotationCanary] ||
+			a.GetAnnotations()[v1alpha1.AnnotationBackup] != b.GetAnnotations()[v1alpha1.AnnotationBackup] ||
 			!reflect.DeepEqual(a.GetFinalizers(), b.GetFinalizers())
 	}}
 }

@@ -2,6 +2,7 @@ package observe
 
 import (
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -101,6 +102,7 @@ func backupCredentials(spec *v1alpha1.StorageClusterSpec,
 		return nil
 	}
 	secret := spec.Backup.S3.CredentialsSecret
-	return []connection.Settings{{User: value(secret, store.AccessKeyID), Password: value(secret, store.SecretAccessKey)},
-		{Password: value(secret, store.SessionToken)}}
+	of := func(key string) string { return strings.TrimSpace(value(secret, key)) } // as it is used
+	return []connection.Settings{{User: of(store.AccessKeyID), Password: of(store.SecretAccessKey)},
+		{Password: of(store.SessionToken)}}
 }

@@ -116,3 +116,24 @@ func TestUnreadable(t *testing.T) {
 		t.Errorf("left are %v", got)
 	}
 }
+
+// TestProbe: a store that can be used has nothing more afterwards.
+func TestProbe(t *testing.T) {
+	inEach(t, func(t *testing.T, b kept) {
+		if err := b.Probe(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := files(t, b); len(got) > 0 {
+			t.Errorf("left are %v", got)
+		}
+	})
+	for method, says := range map[string]string{http.MethodPut: "PutObject of ", http.MethodGet: "GetObject of ",
+		http.MethodDelete: "DeleteObject of "} {
+		t.Run(method, func(t *testing.T) {
+			b := connectTo(t, refusing(t, newBucket(t), method, ""), server.AccessKey, server.SecretKey)
+			if err := b.Probe(t.Context()); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%v does not say %q", err, says)
+			}
+		})
+	}
+}

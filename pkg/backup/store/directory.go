@@ -3,12 +3,15 @@ package store
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -28,7 +31,7 @@ func (d *directory) create(_ context.Context, name string, content io.Reader, si
 	if err := d.tidy(); err != nil {
 		return err
 	}
-	under := d.path(unfinished + name)
+	under := d.path(unfinished + rand.Text())
 	err := write(under, content, size)
 	if err == nil {
 		err = give(under, d.path(name))
@@ -42,11 +45,13 @@ func (d *directory) create(_ context.Context, name string, content io.Reader, si
 	return d.sync()
 }
 
-// tidy removes what a crash has left: one writes at a time.
+// tidy removes what a crash has left. What is young may be another pod's, whose node was cut off.
 func (d *directory) tidy() error {
-	left, err := filepath.Glob(d.path(unfinished + "*"))
-	for _, name := range left {
-		err = errors.Join(err, os.Remove(name))
+	entries, err := d.list(context.Background())
+	for _, e := range entries {
+		if strings.HasPrefix(e.name, unfinished) && time.Since(e.modified) > abandonedAfter {
+			err = errors.Join(err, os.Remove(d.path(e.name)))
+		}
 	}
 	return err
 }

@@ -1,11 +1,13 @@
 package store
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestCrashOfAWriter: what somebody left who was killed in the middle of a write is no backup, and goes.
@@ -13,7 +15,8 @@ func TestCrashOfAWriter(t *testing.T) {
 	b := newDirectory(t)
 	put(t, b, "manual-a", 0)
 	for _, name := range []string{"20261125T090000Z-manual-b.json.gz", "20261125T080000Z-manual-a.meta.json"} {
-		if err := os.WriteFile(filepath.Join(b.dir, unfinished+name), []byte("half"), 0o600); err != nil {
+		path, then := filepath.Join(b.dir, unfinished+name), time.Now().Add(-25*time.Hour)
+		if err := errors.Join(os.WriteFile(path, []byte("half"), 0o600), os.Chtimes(path, then, then)); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,8 @@ const (
 	longestMeta = 64 << 10
 	// abandonedAfter is how old an export without a description is that nobody finishes any more.
 	abandonedAfter = 24 * time.Hour
+	// removeWithin bounds the removal of what could not be finished.
+	removeWithin = 20 * time.Second
 )
 
 // Store keeps the backups of one cluster.
@@ -68,11 +71,20 @@ func (s *Store) Put(ctx context.Context, backup *Backup, packed string) error {
 	if err != nil && !errors.Is(err, errTaken) {
 		return err
 	}
-	if why := s.Verify(ctx, backup); why != nil {
-		if err == nil { // the next attempt has another time in its name, and would leave one more
-			_ = s.objects.remove(ctx, backup.name()+exportSuffix)
-		}
-		return why
+	created := err == nil
+	if err = s.finish(ctx, backup); err != nil && created {
+		// The next attempt has another time in its name: it would leave one more. Whoever stops this one waits so long.
+		ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+		defer stop()
+		err = errors.Join(err, s.objects.remove(ctx, backup.name()+exportSuffix))
+	}
+	return err
+}
+
+// finish reads back an export that is there, and describes it.
+func (s *Store) finish(ctx context.Context, backup *Backup) error {
+	if err := s.Verify(ctx, backup); err != nil {
+		return err
 	}
 	meta, err := json.Marshal(backup)
 	if err != nil {
@@ -83,6 +95,34 @@ func (s *Store) Put(ctx context.Context, backup *Backup, packed string) error {
 		return nil // it describes the same export, since that is what is there
 	}
 	return err
+}
+
+// Probe makes an object, reads it back and removes it: a store that lacks a right or is full says so before LINSTOR is
+// asked for anything.
+func (s *Store) Probe(ctx context.Context) error {
+	name := "probe-" + strings.ToLower(rand.Text())
+	if err := s.objects.create(ctx, name, strings.NewReader(name), int64(len(name))); err != nil {
+		return err
+	}
+	return errors.Join(s.same(ctx, name), s.objects.remove(ctx, name))
+}
+
+// same reports, as an error, that an object cannot be read or is not what it is named.
+func (s *Store) same(ctx context.Context, name string) error {
+	r, err := s.objects.open(ctx, name)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = r.Close() }()
+	text, err := io.ReadAll(io.LimitReader(r, longestMeta))
+	switch {
+	case err != nil:
+		return s.objects.unread(name, err)
+	case string(text) != name:
+		return ErrDiffers
+	default:
+		return nil
+	}
 }
 
 // Verify reads a backup from the store to its end, and compares it with its description.
@@ -202,14 +242,15 @@ func (s *Store) Find(ctx context.Context, id ID, begun time.Time) (*Backup, erro
 
 // Prune removes the oldest backups of the trigger of one that was just taken, until as many are there as are kept,
 // and that one in any case; 0 keeps all. Exports that nobody finished for a day go as well. It returns the names of
-// what it removed. How old they are is what the store says: the times in the names are those of LINSTOR's clock,
-// which may have been wrong once.
+// what it removed.
+// How old they are is what the time in the name says or the store, whichever is earlier: LINSTOR's clock may have been
+// ahead once, or that of the node that wrote a file, and a store that was copied is as young as the copy.
 func (s *Store) Prune(ctx context.Context, taken *Backup, keep int) ([]string, error) {
 	objects, err := s.backups(ctx)
 	if err != nil {
 		return nil, err
 	}
-	slices.SortStableFunc(objects, func(x, y object) int { return y.modified.Compare(x.modified) })
+	slices.SortStableFunc(objects, func(x, y object) int { return y.made().Compare(x.made()) })
 	var removed []string
 	kept := 1 // the one that was taken
 	for _, o := range objects {
@@ -246,6 +287,15 @@ type object struct {
 	id        ID
 	described bool
 	modified  time.Time // by the store's clock
+}
+
+// made is when a backup was made, if one of two clocks was right.
+func (o *object) made() time.Time {
+	stamp, _, _ := strings.Cut(o.name, "-")
+	if taken, err := time.Parse(timeFormat, stamp); err == nil && taken.Before(o.modified) {
+		return taken
+	}
+	return o.modified
 }
 
 // backups lists the cluster's directory, the newest first.

@@ -312,12 +312,19 @@ func pruneWithAWrongClock(t *testing.T, b kept) {
 		put(t, b, ID(fmt.Sprintf("scheduled-ahead-%d", i)), 60*24*(i+1))
 	}
 	for _, name := range files(t, b) {
-		then := time.Now().Add(-time.Hour)
+		then := taken(-60)
 		if err := os.Chtimes(filepath.Join(b.dir, name), then, then); err != nil {
 			t.Fatal(err)
 		}
 	}
 	old := put(t, b, "scheduled-1", 0)
+	for _, name := range files(t, b) { // by a node whose clock is ahead
+		if ahead := time.Now().Add(1000 * time.Hour); strings.Contains(name, "scheduled-1.") {
+			if err := os.Chtimes(filepath.Join(b.dir, name), ahead, ahead); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	latest := put(t, b, "scheduled-2", 1)
 	if _, err := b.Prune(t.Context(), latest, 2); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,5 @@
-// Package store keeps backups of LINSTOR's database in a bucket of an S3 service, and reads them back.
+// Package store keeps backups of LINSTOR's database in a bucket of an S3 service or in a directory, and reads them
+// back.
 //
 // A backup is two objects. <prefix>/<LocalID>/<time>-<id>.json.gz is an export of the database, compressed, and the
 // object of the same name with .meta.json in place of .json.gz describes it. The description is written last, once

@@ -68,6 +68,8 @@ func ParseConfig(text string, now time.Time) (*Config, error) {
 // Result is a backup that was taken.
 type Result struct {
 	store.Backup
+	// Found reports whether the store had it already.
+	Found bool `json:"found,omitempty"`
 	// Removed are the older backups that were removed, and Problem says why some were not.
 	Removed []string `json:"removed,omitempty"`
 	Problem string   `json:"problem,omitempty"`
@@ -79,7 +81,8 @@ const longestProblem = 512
 // Note is the result in a few words of JSON, for the termination log of a container. It leaves out what was removed.
 func (r *Result) Note() ([]byte, error) {
 	problem := []rune(r.Problem)
-	return json.Marshal(Result{Backup: r.Backup, Problem: string(problem[:min(len(problem), longestProblem)])})
+	problem = problem[:min(len(problem), longestProblem)]
+	return json.Marshal(Result{Backup: r.Backup, Found: r.Found, Problem: string(problem)})
 }
 
 // ParseNote reads a note. One that does not say what was taken is an error.
@@ -109,6 +112,9 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 		}
 		if there, err := find(ctx, to, c); there != nil || err != nil {
 			return there, err
+		}
+		if err := to.Probe(ctx); err != nil {
+			return nil, fmt.Errorf("try the store: %w", err)
 		}
 	}
 	dir, err := os.MkdirTemp("", "backup-")
@@ -148,7 +154,9 @@ func find(ctx context.Context, from *store.Store, c *Config) (*Result, error) {
 		return nil, fmt.Errorf("look whether the store has backup %s: %w", c.ID, err)
 	}
 	if there != nil && from.Verify(ctx, there) == nil {
-		return prune(ctx, from, c, there), nil
+		result := prune(ctx, from, c, there)
+		result.Found = true
+		return result, nil
 	}
 	return nil, nil
 }

@@ -78,6 +78,11 @@ func (b bench) step() (calls []string, said cluster.Evidence) {
 	return calls, said
 }
 
+// begunBefore lets the present attempt have gone on for so long.
+func (b bench) begunBefore(d time.Duration) {
+	b.Cluster.Status.Backup.Current.Attempted = clustertest.At(b.Now.Add(-d))
+}
+
 // pod is the only one that is there.
 func (b bench) pod() *corev1.Pod {
 	b.T.Helper()
@@ -109,7 +114,7 @@ func (b bench) takes() {
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	r := &take.Result{Backup: store.Backup{ID: config.ID, Bytes: 1000, SHA256: "ab"}}
+	r := &take.Result{Backup: store.Backup{ID: config.ID, Begun: config.Begun, Bytes: 1000, SHA256: "ab"}}
 	r.Export.Taken, r.Export.Linstor, r.Export.ResourceDefinitions = b.Now, "1.35.3", 3
 	note, err := r.Note()
 	if err != nil {
@@ -208,16 +213,16 @@ func TestFailures(t *testing.T) {
 		"evicted": {func(b bench) {
 			b.pod().Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
 		}, "Evicted"},
-		"it says nothing": {func(b bench) { b.ends(corev1.PodSucceeded, "") }, "does not say what it took"},
+		"it says nothing": {func(b bench) { b.ends(corev1.PodSucceeded, "") }, "does not say that it took this one"},
 		"it took another": {func(b bench) {
 			b.takes()
 			end := b.pod().Status.ContainerStatuses[0].State.Terminated
 			end.Message = strings.Replace(end.Message, "scheduled-", "manual-", 1)
-		}, "took another one"},
+		}, "does not say that it took this one"},
 		"it is deleted":   {func(b bench) { b.pod().DeletionTimestamp = clustertest.At(b.Now) }, "deleted before it ended"},
-		"it does not end": {func(b bench) { b.pod().CreationTimestamp.Time = b.Now.Add(-46 * time.Minute) }, "did not end"},
+		"it does not end": {func(b bench) { b.begunBefore(46 * time.Minute) }, "did not end"},
 		"no node": {func(b bench) {
-			b.pod().CreationTimestamp.Time = b.Now.Add(-46 * time.Minute)
+			b.begunBefore(46 * time.Minute)
 			b.pod().Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 				Message: "0/3 nodes are available"}}
 		}, "finds no node: 0/3 nodes are available"},
@@ -238,6 +243,7 @@ func TestFailures(t *testing.T) {
 			}
 			b.look("it rests", nil, cluster.Failed, databasebackup.ReasonFailed)
 			b.Now = b.Now.Add(4 * b.Snapshot().Timing.PollSteady)
+			b.look("the next attempt is noted first", nil, cluster.Failed, databasebackup.ReasonFailed)
 			calls, _ = b.step()
 			gone := b.Kube.Backups[first] != nil // on its way, as far as it can go
 			want := []string{removes, makes}
@@ -267,21 +273,26 @@ func TestPauses(t *testing.T) {
 		b.step()
 	}
 	for range 7 {
+		if calls, _ := b.step(); !slices.Contains(calls, makes) {
+			t.Fatalf("writes %v", calls)
+		}
+		fail()
 		begin := b.Now
-		for calls, _ := b.step(); !slices.Contains(calls, makes); calls, _ = b.step() {
+		for b.step(); b.current().Attempted == nil; b.step() {
 			b.Now = b.Now.Add(15 * time.Second)
 		}
 		pauses = append(pauses, b.Now.Sub(begin))
-		fail()
 	}
-	if want := []time.Duration{0, time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
-		30 * time.Minute}; !slices.Equal(pauses, want) {
+	b.step()
+	fail()
+	if want := []time.Duration{time.Minute, 2 * time.Minute, 4 * time.Minute, 8 * time.Minute, 16 * time.Minute,
+		30 * time.Minute, 30 * time.Minute}; !slices.Equal(pauses, want) {
 		t.Errorf("pauses %v, want %v", pauses, want)
 	}
 	for what, change := range map[string]func(){
 		"the bucket": func() { b.spec().S3.Bucket = "others" },
 		"the Secret": func() {
-			b.Kube.Secrets["s3"].ResourceVersion += "1"
+			b.Kube.Secrets["s3"].Data = map[string][]byte{"AWS_ACCESS_KEY_ID": []byte("another")}
 		},
 		"a request comes first": func() { b.ask("now") },
 	} {
@@ -336,8 +347,15 @@ func TestHindrances(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
 			tc.change(b)
+			b.step()
+			rest, said := b.Cluster.Status.Backup.DeepCopy(), ""
 			for range 3 {
+				b.Now = b.Now.Add(time.Minute)
 				calls, e := b.step()
+				if d := cmp.Diff(rest, b.Cluster.Status.Backup); d != "" || said != "" && e.Message != said {
+					t.Errorf("a status at rest changes (-want +got):\n%s%s, was %s", d, e.Message, said)
+				}
+				said = e.Message
 				if len(calls) > 0 || e.State != tc.state || e.Reason != tc.reason || !strings.Contains(e.Message, tc.says) {
 					t.Errorf("writes %v, evidence %+v", calls, e)
 				}
@@ -357,26 +375,6 @@ func TestWithoutAnImage(t *testing.T) {
 		len(r.Calls) > 0 {
 		t.Errorf("evidence %+v, status %+v, writes %v", e, st, r.Calls)
 	}
-}
-
-// TestClaim: backups go into the volume of a claim, and no Secret is mounted.
-func TestClaim(t *testing.T) {
-	b := newBench(t)
-	b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups", Prefix: "linstor"}
-	b.Kube.BackupClaim = &corev1.PersistentVolumeClaim{}
-	b.step()
-	b.step()
-	p := b.pod()
-	if v := p.Spec.Volumes; len(v) != 2 || v[0].PersistentVolumeClaim == nil ||
-		v[0].PersistentVolumeClaim.ClaimName != "backups" {
-		t.Errorf("volumes %+v", v)
-	}
-	const place = `"store":{"directory":"/backups","prefix":"linstor"}`
-	if told := p.Spec.Containers[0].Args[1]; !strings.Contains(told, place) || strings.Contains(told, "credentials") {
-		t.Errorf("it is told %s", told)
-	}
-	b.takes()
-	b.look("taken", nil, cluster.Satisfied, databasebackup.ReasonTaken)
 }
 
 // TestNoLongerWanted: what is there of a backup goes with spec.backup, and a pod that others delete is left to them.

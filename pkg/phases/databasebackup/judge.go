@@ -11,6 +11,8 @@ import (
 	"fmt"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/schedule"
@@ -64,8 +66,11 @@ func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
 		st = &backupspec.BackupStatus{}
 	}
 	off, c := putOff(s), st.Current
-	if id := due(&s.Facts, st); c == nil && off != "" && id != "" { // it is noted once nothing hinders
+	if id := due(&s.Facts, st); c == nil && off != "" && id != "" { // it is noted, and named, once nothing hinders
 		c = &backupspec.CurrentBackup{ID: string(id)}
+		if id.Trigger() == store.Scheduled {
+			c.ID = "of the schedule"
+		}
 	}
 	return sumUp(s, st, c, off)
 }
@@ -122,7 +127,8 @@ func invalid(f *cluster.Facts) string {
 		return fmt.Sprintf("spec.backup: LINSTOR exports its database while it runs from 1.34 on, and this is %s", version)
 	}
 	if f.OperatorImage == "" {
-		return "the operator does not know its own image, which takes backups: set its flag --image"
+		return "the operator does not know its own image, which takes backups: it could not read its pod when it started; " +
+			"restart it, or set its flag --image"
 	}
 	return noPlace(f)
 }
@@ -137,12 +143,21 @@ func noPlace(f *cluster.Facts) string {
 	case claim != nil && live == nil:
 		return fmt.Sprintf("spec.backup.claim.name: there is no PersistentVolumeClaim %s/%s", v1alpha1.WorkloadNamespace,
 			claim.Name)
-	case claim != nil && live.Annotations[provisioner] == resources.DriverName:
+	case claim != nil && (live.Annotations[provisioner] == resources.DriverName || ofLinstor(f, live)):
 		return fmt.Sprintf("spec.backup.claim.name: the volume of %s is LINSTOR's: whoever loses LINSTOR loses these "+
 			"backups with it", claim.Name)
 	default:
 		return ""
 	}
+}
+
+// ofLinstor reports whether the class of a claim is LINSTOR's: its volume may not be there yet.
+func ofLinstor(f *cluster.Facts, claim *corev1.PersistentVolumeClaim) bool {
+	if claim.Spec.StorageClassName == nil {
+		return false
+	}
+	class := f.Kube.Driver.Classes[*claim.Spec.StorageClassName]
+	return class != nil && class.Provisioner == resources.DriverName
 }
 
 // provisioner is the annotation by which Kubernetes says who makes the volume of a claim.

@@ -19,15 +19,17 @@ import (
 )
 
 const (
-	// longest is how long a pod may be there without an end: it ends itself after half an hour, but not where it finds no
-	// node or its node is gone.
+	// longest is how long a pod may be there without an end: it ends itself after half an hour, but not where it finds
+	// no node or its node is gone.
 	longest = 45 * time.Minute
+	// startsWithin is how long a pod may take to start before somebody should look.
+	startsWithin = 2 * time.Minute
 	// mostPause is the longest pause between two attempts.
 	mostPause = 30 * time.Minute
 )
 
-// Status is what the status says of backups after a reconcile. One begins with it: it is there before the pod. upgrade
-// is true if an upgrade waits for one.
+// Status is what the status says of backups after a reconcile. One begins with it: it is there before the pod.
+// upgrade is true if an upgrade waits for one.
 func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 	was, spec := s.Cluster.Status.Backup, s.Cluster.Spec.Backup
 	switch {
@@ -55,15 +57,15 @@ func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 // moved forgets what lies in another place than the one that backups go to now, or is of another database.
 func moved(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 	claim, _ := s.Claim()
-	if claim.LocalID == "" {
-		return // it is not recorded which database this is
+	if live := s.Kube.BackupClaim; claim.LocalID == "" || s.Cluster.Spec.Backup.Claim != nil && live == nil {
+		return // it is not known which database this is, or which volume
 	}
 	place := []string{claim.LocalID}
 	if to := s.Cluster.Spec.Backup.S3; to != nil {
 		place = append(place, to.Endpoint, to.Bucket, to.Prefix)
 	}
 	if to := s.Cluster.Spec.Backup.Claim; to != nil {
-		place = append(place, to.Name, to.Prefix)
+		place = append(place, to.Name, to.Prefix, string(s.Kube.BackupClaim.UID))
 	}
 	if digest := text.Digest(place); st.Place != digest {
 		if st.Place != "" {
@@ -83,8 +85,15 @@ func begin(s *cluster.Snapshot, st *backupspec.BackupStatus, upgrade bool) {
 	if c := st.Current; c != nil && id != "" && urgency(id) > urgency(store.ID(c.ID)) && rests(s, c) {
 		st.Current = nil
 	}
-	if st.Current == nil && id != "" && invalid(&s.Facts) == "" && putOff(s) == "" {
-		st.Current = &backupspec.CurrentBackup{ID: string(id), Since: metav1.NewTime(s.Now)}
+	if invalid(&s.Facts) != "" || putOff(s) != "" {
+		return
+	}
+	now := metav1.NewTime(s.Now)
+	if st.Current == nil && id != "" {
+		st.Current = &backupspec.CurrentBackup{ID: string(id), Since: now, Attempted: &now}
+	}
+	if c := st.Current; c != nil && c.Attempted == nil && !rests(s, c) {
+		c.Attempted = &now
 	}
 }
 
@@ -108,29 +117,30 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 		st.Current = nil
 		return
 	}
+	for _, p := range s.Kube.Backups { // an earlier attempt's pod may have ended well after it was given up
+		if r := note(p); r != nil && string(r.ID) == c.ID && r.Begun.Equal(begunOf(c)) {
+			took(&s.Facts, st, r)
+			return
+		}
+	}
 	p := s.Kube.Backups[podOf(s, order(s, c)).Name]
-	if p == nil {
+	if p == nil || c.Attempted == nil {
 		return
 	}
-	result, why := outcome(&s.Facts, p)
-	switch {
-	case result != nil && string(result.ID) != c.ID:
-		why = fmt.Sprintf("its pod took another one, %s", result.ID)
-	case result != nil:
-		took(&s.Facts, st, result, p)
-		return
-	case why == "":
-		return
+	if why := failure(s.Now.Sub(c.Attempted.Time), p); why != "" {
+		c.Attempts++
+		c.Failed, c.Attempted, c.Message, c.Pod = &metav1.Time{Time: s.Now}, nil, why, p.Name
 	}
-	c.Attempts++
-	c.Failed, c.Message, c.Pod = &metav1.Time{Time: s.Now}, why, p.Name
 }
+
+// begunOf is what tells the backup from another one of its name. It is as the status keeps it, in whole seconds.
+func begunOf(c *backupspec.CurrentBackup) time.Time { return c.Since.UTC().Truncate(time.Second) }
 
 // wanted reports whether anybody still asks for the backup.
 func wanted(s *cluster.Snapshot, c *backupspec.CurrentBackup) bool {
 	switch store.ID(c.ID).Trigger() {
-	case store.Upgrade:
-		return isForUpgrade(s, c.ID)
+	case store.Upgrade: // one that was begun too long ago to be relied on makes room for another
+		return isForUpgrade(s, c.ID) && (c.Attempted != nil || isFresh(s, c.ID))
 	case store.Manual:
 		id, err := request(&s.Facts)
 		return err == nil && string(id) == c.ID
@@ -139,16 +149,17 @@ func wanted(s *cluster.Snapshot, c *backupspec.CurrentBackup) bool {
 	}
 }
 
-// took notes a backup that a pod took.
-func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result, p *corev1.Pod) {
+// took notes a backup that a pod took. The schedule goes on from now, unless it is one that an earlier pod had put
+// into the store, perhaps long ago.
+func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 	c := st.Current
 	st.Last = &backupspec.Backup{ID: c.ID, Taken: metav1.NewTime(r.Export.Taken), Linstor: r.Export.Linstor,
 		ResourceDefinitions: int32(r.Export.ResourceDefinitions), Bytes: r.Bytes, Problem: text.OneLine(r.Problem)}
 	switch store.ID(c.ID).Trigger() {
 	case store.Scheduled:
-		st.Scheduled = &c.Since
-		if p.CreationTimestamp.After(c.Since.Time) { // the attempt that succeeded, perhaps hours later
-			st.Scheduled = &p.CreationTimestamp
+		st.Scheduled = &metav1.Time{Time: f.Now}
+		if r.Found {
+			st.Scheduled = &c.Since
 		}
 	case store.Manual:
 		st.Requested = f.Cluster.Annotations[v1alpha1.AnnotationBackup]
@@ -158,28 +169,30 @@ func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result, p *core
 	st.Current = nil
 }
 
-// outcome is what a pod took, or why it took nothing; neither as long as that is open. A pod that others delete has
-// failed: where its node is gone, it never ends.
-func outcome(f *cluster.Facts, p *corev1.Pod) (result *take.Result, why string) {
+// failure is why a pod took nothing; "" as long as that is open. age is how long the attempt has gone on. A pod that
+// others delete has failed: where its node is gone, it never ends.
+func failure(age time.Duration, p *corev1.Pod) string {
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
-		if r := note(p); r != nil {
-			return r, ""
-		}
-		return nil, "its pod ended well and does not say what it took"
+		return "its pod ended well and does not say that it took this one"
+	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "": // such as DeadlineExceeded and Evicted
+		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), trouble(p), "its pod was ended")
 	case p.Status.Phase == corev1.PodFailed:
-		return nil, cmp.Or(trouble(p), text.OneLine(p.Status.Message), p.Status.Reason, "its pod failed without a word")
+		return cmp.Or(trouble(p), "its pod failed without a word")
 	case p.DeletionTimestamp != nil:
-		return nil, "its pod was deleted before it ended"
-	case f.Now.Sub(p.CreationTimestamp.Time) > longest:
-		return nil, cmp.Or(trouble(p), "its pod did not end")
+		return "its pod was deleted before it ended"
+	case age > longest:
+		return cmp.Or(trouble(p), "its pod did not end")
 	default:
-		return nil, ""
+		return ""
 	}
 }
 
 // note is what a pod has left in its termination log; nil if that does not say what was taken.
 func note(p *corev1.Pod) *take.Result {
+	if p.Status.Phase != corev1.PodSucceeded {
+		return nil
+	}
 	for i := range p.Status.ContainerStatuses {
 		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
 			if r, err := take.ParseNote(end.Message); err == nil {
@@ -214,8 +227,11 @@ func underWay(s *cluster.Snapshot, c *backupspec.CurrentBackup) string {
 	}
 	out := fmt.Sprintf("backup %s is being taken", c.ID)
 	if p := s.Kube.Backups[podOf(s, order(s, c)).Name]; p != nil {
-		if why := trouble(p); why != "" {
+		switch why := trouble(p); {
+		case why != "":
 			out += ": " + why
+		case p.Status.Phase == corev1.PodPending && c.Attempted != nil && s.Now.Sub(c.Attempted.Time) > startsWithin:
+			out += fmt.Sprintf("; its pod does not start: kubectl -n %s describe pod %s", p.Namespace, p.Name)
 		}
 	}
 	return out
@@ -224,7 +240,7 @@ func underWay(s *cluster.Snapshot, c *backupspec.CurrentBackup) string {
 // rests reports whether it is too early for the next attempt. The pauses grow from four looks at a cluster at rest, a
 // minute, to half an hour. What the spec or the Secret says since is tried at once.
 func rests(s *cluster.Snapshot, c *backupspec.CurrentBackup) bool {
-	if c.Failed == nil || isAhead(&s.Facts, c.Failed) {
+	if c.Attempted != nil || c.Failed == nil || isAhead(&s.Facts, c.Failed) {
 		return false
 	}
 	failed := order(s, c)

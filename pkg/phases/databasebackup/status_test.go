@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -32,7 +34,15 @@ func TestMoved(t *testing.T) {
 	b.Claim(func(c *resources.ClaimData) { c.LocalID = "another" })
 	b.Linstor.View.LocalID = "another"
 	take("another database")
-	b.spec().S3.Region, b.spec().Keep = "eu-west-1", 3
+	b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups"}
+	for _, uid := range []types.UID{"a", "b"} {
+		b.Kube.BackupClaim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: uid}}
+		take("claim " + string(uid))
+	}
+	b.Kube.BackupClaim = nil
+	b.look("the claim is away", nil, cluster.Failed, databasebackup.ReasonInvalid)
+	b.Kube.BackupClaim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{UID: "b"}}
+	b.spec().Keep = 3
 	b.look("the same place", nil, cluster.Satisfied, databasebackup.ReasonTaken)
 }
 
@@ -50,11 +60,15 @@ func TestWrongClock(t *testing.T) {
 		if got := b.current().ID != ""; got != due {
 			t.Errorf("%s ahead: one is due: %t, want %t", ahead, got, due)
 		}
-		b.Cluster.Status.Backup.Current = &backupspec.CurrentBackup{ID: "scheduled-1", Attempts: 1,
-			Failed: clustertest.At(b.Now.Add(ahead)), Pod: "gone"}
-		clear(b.Kube.Backups)
-		if calls, _ := b.step(); len(calls) != 1 {
-			t.Errorf("%s ahead: writes %v", ahead, calls)
+		b = newBench(t)
+		b.step()
+		b.step()
+		b.ends(corev1.PodFailed, "no")
+		b.step()
+		b.Cluster.Status.Backup.Current.Failed = clustertest.At(b.Now.Add(ahead))
+		b.step()
+		if got := b.current().Attempted != nil; got != due {
+			t.Errorf("%s ahead: an attempt begins: %t, want %t", ahead, got, due)
 		}
 	}
 }
@@ -68,12 +82,39 @@ func TestLateSuccess(t *testing.T) {
 	b.step()
 	b.Now = b.Now.Add(7 * time.Hour)
 	b.step()
+	b.step()
 	b.takes()
 	b.look("taken", nil, cluster.Satisfied, databasebackup.ReasonTaken)
 	b.look("nothing more", []string{removes}, cluster.Satisfied, databasebackup.ReasonTaken)
 	if st := b.Cluster.Status.Backup; st.Current != nil || !st.Next.Time.Equal(clustertest.Begin.Add(12*time.Hour)) {
 		t.Errorf("current %+v, next %s", st.Current, st.Next)
 	}
+}
+
+// TestFoundLater: what an earlier pod had stored long ago does not count as the backup of today.
+func TestFoundLater(t *testing.T) {
+	b := newBench(t)
+	b.step()
+	b.step()
+	b.takes()
+	end := b.pod().Status.ContainerStatuses[0].State.Terminated
+	end.Message = strings.Replace(end.Message, `{"id"`, `{"found":true,"id"`, 1)
+	b.Now = b.Now.Add(72 * time.Hour)
+	b.step()
+	if got := b.current().ID; got != "scheduled-20260304t120000z" {
+		t.Errorf("taken next is %q, status %+v", got, b.Cluster.Status.Backup)
+	}
+}
+
+// TestGivenUp: a pod that ends well after it was given up has taken the backup all the same.
+func TestGivenUp(t *testing.T) {
+	b := newBench(t)
+	b.step()
+	b.step()
+	b.begunBefore(46 * time.Minute)
+	b.look("given up", nil, cluster.Failed, databasebackup.ReasonFailed)
+	b.takes()
+	b.look("taken", nil, cluster.Satisfied, databasebackup.ReasonTaken)
 }
 
 // TestSaid: beside the last backup the condition says what becomes of the next one.
@@ -95,10 +136,36 @@ func TestSaid(t *testing.T) {
 	if _, e = b.step(); !strings.Contains(e.Message, "is being taken: no such image") {
 		t.Errorf("evidence %+v", e)
 	}
+	b.pod().Status = corev1.PodStatus{Phase: corev1.PodPending}
+	b.begunBefore(3 * time.Minute)
+	look := "does not start: kubectl -n linstor-storage describe pod " + b.pod().Name
+	if _, e = b.step(); !strings.Contains(e.Message, look) {
+		t.Errorf("evidence %+v", e)
+	}
 	b.ends(corev1.PodFailed, "no")
 	b.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no")}
 	b.step()
 	if _, e = b.step(); !strings.Contains(e.Message, "is tried again later (LINSTOR does not answer): no") {
 		t.Errorf("evidence %+v", e)
 	}
+}
+
+// TestClaim: backups go into the volume of a claim, and no Secret is mounted.
+func TestClaim(t *testing.T) {
+	b := newBench(t)
+	b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups", Prefix: "linstor"}
+	b.Kube.BackupClaim = &corev1.PersistentVolumeClaim{}
+	b.step()
+	b.step()
+	p := b.pod()
+	if v := p.Spec.Volumes; len(v) != 2 || v[0].PersistentVolumeClaim == nil ||
+		v[0].PersistentVolumeClaim.ClaimName != "backups" {
+		t.Errorf("volumes %+v", v)
+	}
+	const place = `"store":{"directory":"/backups","prefix":"linstor"}`
+	if told := p.Spec.Containers[0].Args[1]; !strings.Contains(told, place) || strings.Contains(told, "credentials") {
+		t.Errorf("it is told %s", told)
+	}
+	b.takes()
+	b.look("taken", nil, cluster.Satisfied, databasebackup.ReasonTaken)
 }

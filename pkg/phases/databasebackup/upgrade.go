@@ -41,9 +41,11 @@ func isForUpgrade(s *cluster.Snapshot, id string) bool {
 
 // fresh reports whether the backup before the pending upgrade was taken, and begun a short while ago.
 func fresh(s *cluster.Snapshot, st *backupspec.BackupStatus) bool {
-	if st == nil || !isForUpgrade(s, st.Upgrade) {
-		return false
-	}
-	begun, ok := store.ID(st.Upgrade).Begun()
+	return st != nil && isForUpgrade(s, st.Upgrade) && isFresh(s, st.Upgrade)
+}
+
+// isFresh reports whether a backup of that name was begun a short while ago.
+func isFresh(s *cluster.Snapshot, id string) bool {
+	begun, ok := store.ID(id).Begun()
 	return ok && s.Now.Sub(begun).Abs() < freshFor
 }

@@ -63,6 +63,12 @@ func TestUpgrade(t *testing.T) {
 	if taken, lacks := databasebackup.ForUpgrade(b.Snapshot()); taken || !strings.Contains(lacks, "again: no bucket") {
 		t.Errorf("taken %t, %q", taken, lacks)
 	}
+	failed := b.current().ID
+	b.Now = b.Now.Add(2 * time.Hour)
+	step()
+	if got := b.current(); got.ID == failed || !strings.HasPrefix(got.ID, "upgrade-") || got.Attempts != 0 {
+		t.Errorf("two hours later %+v is tried again", got)
+	}
 	b.Phase(v1alpha1.PhaseHumanIntervention, 0)
 	b.Cluster.Status.FirstReady = clustertest.At(clustertest.Begin)
 	b.Cluster.Status.Hold, b.Cluster.Status.Backup.Current = &v1alpha1.Hold{Reason: v1alpha1.HoldUpgradeBlocked}, nil

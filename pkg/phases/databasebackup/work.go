@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -18,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Work makes the pod of the backup that is noted in the status, and removes those of others. An error is for the
@@ -35,7 +35,7 @@ func ensure(ctx context.Context, in *step.Input) error {
 	if c == nil {
 		return Remove(ctx, in)
 	}
-	if rests(s, c) {
+	if c.Attempted == nil {
 		return nil // the pod that failed stays for a look
 	}
 	p := podOf(s, order(s, c))
@@ -67,14 +67,14 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 	config := take.Config{
 		Linstor: fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace,
 			resources.ControllerPort),
-		Cluster: claim.LocalID, ID: store.ID(c.ID), Begun: c.Since.UTC().Truncate(time.Second),
+		Cluster: claim.LocalID, ID: store.ID(c.ID), Begun: begunOf(c),
 	}
 	o := &databasebackup.Order{Image: s.OperatorImage, ID: c.ID, Attempt: c.Attempts}
 	if to := spec.S3; to != nil {
 		config.Store = store.Location{Endpoint: to.Endpoint, Region: to.Region, Bucket: to.Bucket, Prefix: to.Prefix}
 		config.Credentials, o.Secret = databasebackup.Credentials, to.CredentialsSecret
 		if secret := s.Kube.Secrets[o.Secret]; secret != nil {
-			o.SecretVersion = secret.ResourceVersion
+			o.SecretVersion = text.Digest(secret.Data)
 		}
 	}
 	if to := spec.Claim; to != nil {

@@ -38,7 +38,8 @@ type Order struct {
 	// Config is what the operator's program is told, Secret the one with the credentials of an S3 service, or "", and
 	// Claim the one that backups are kept in, or "".
 	Config, Secret, Claim string
-	// SecretVersion is the resource version of that Secret: what was mended there is tried by another pod.
+	// SecretVersion is a fingerprint of what is in that Secret: what was mended there is tried by another pod. Only the
+	// pod's name depends on it, by a fingerprint of this one and all else.
 	SecretVersion string
 }
 

@@ -32,8 +32,8 @@ type BackupSpec struct {
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$') && self != 'Local'",message="timeZone must be the name of a time zone, such as Europe/Berlin"
 	TimeZone string `json:"timeZone,omitempty"`
-	// keep is how many backups of the schedule stay, from 1 to 1000. Older ones are removed after one was taken. Those that were taken
-	// on request stay until somebody removes them. Default: 28. Example: 60.
+	// keep is how many backups of the schedule stay, and how many from before upgrades, from 1 to 1000. Older ones are removed after one
+	// was taken. Those that were taken on request stay until somebody removes them. Default: 28. Example: 60.
 	// +optional
 	// +kubebuilder:default=28
 	// +kubebuilder:validation:Minimum=1
@@ -115,7 +115,7 @@ type BackupStatus struct {
 
 // Backup is a backup that was taken, and read back from the store.
 type Backup struct {
-	// id names it: scheduled- and the time, or manual- and what was asked for.
+	// id names it: scheduled- and the time, manual- and what was asked for, or upgrade-, the two versions and the time.
 	ID string `json:"id"`
 	// taken is when LINSTOR exported its database.
 	Taken metav1.Time `json:"taken"`
@@ -138,6 +138,9 @@ type CurrentBackup struct {
 	ID string `json:"id"`
 	// since is when it was begun.
 	Since metav1.Time `json:"since"`
+	// attempted is when the attempt that goes on was begun; absent while it waits for the next one. It is there before its pod.
+	// +optional
+	Attempted *metav1.Time `json:"attempted,omitempty"`
 	// attempts is how often it failed.
 	// +optional
 	Attempts int32 `json:"attempts,omitempty"`

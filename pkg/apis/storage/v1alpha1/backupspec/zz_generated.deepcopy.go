@@ -99,6 +99,10 @@ func (in *ClaimSpec) DeepCopy() *ClaimSpec {
 func (in *CurrentBackup) DeepCopyInto(out *CurrentBackup) {
 	*out = *in
 	in.Since.DeepCopyInto(&out.Since)
+	if in.Attempted != nil {
+		in, out := &in.Attempted, &out.Attempted
+		*out = (*in).DeepCopy()
+	}
 	if in.Failed != nil {
 		in, out := &in.Failed, &out.Failed
 		*out = (*in).DeepCopy()
