@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 
@@ -23,7 +22,6 @@ const OperatorImage = "example.com/storagecluster-operator:test"
 var s3 struct {
 	sync.Mutex
 	server *s3server.Server
-	dir    string
 }
 
 // S3 is a real S3 service for all tests of the process. Main stops it.
@@ -33,17 +31,9 @@ func S3(ctx context.Context) (*s3server.Server, error) {
 	if s3.server != nil {
 		return s3.server, nil
 	}
-	dir, err := os.MkdirTemp("", "s3server-")
-	if err != nil {
-		return nil, err
-	}
-	server, err := s3server.Start(ctx, dir)
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return nil, err
-	}
-	s3.server, s3.dir = server, dir
-	return server, nil
+	var err error
+	s3.server, err = s3server.Start(ctx)
+	return s3.server, err
 }
 
 // stopS3 stops the service, if there is one.
@@ -52,7 +42,6 @@ func stopS3() {
 	defer s3.Unlock()
 	if s3.server != nil {
 		s3.server.Stop()
-		_ = os.RemoveAll(s3.dir)
 	}
 }
 
@@ -93,11 +82,8 @@ func Backups(a *Administrator) ([]store.Backup, error) {
 		return nil, err
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	for key, value := range map[string]string{store.AccessKeyID: server.AccessKey,
-		store.SecretAccessKey: server.SecretKey} {
-		if err := os.WriteFile(filepath.Join(dir, key), []byte(value), 0o600); err != nil {
-			return nil, err
-		}
+	if err := server.WriteCredentials(dir); err != nil {
+		return nil, err
 	}
 	spec := a.Get().Spec.Backup.S3 // of BackupStore
 	bucket, err := store.Connect(store.Location{Endpoint: spec.Endpoint, Region: spec.Region, Bucket: spec.Bucket,

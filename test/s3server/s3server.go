@@ -39,24 +39,37 @@ func Ensure(ctx context.Context, o gobin.Options) (string, error) { return set.E
 type Server struct {
 	// Endpoint is its URL, Region its region, and AccessKey and SecretKey are those of its only user.
 	Endpoint, Region, AccessKey, SecretKey string
-	// dir holds a directory for each bucket, and in it a file for each object.
-	dir  string
-	cmd  *exec.Cmd
-	done chan struct{}
+	// own is the service's directory, and dir the one in it that holds a directory for each bucket, and in it a file for
+	// each object.
+	own, dir string
+	cmd      *exec.Cmd
+	done     chan struct{}
 }
 
-// Start starts a service that keeps its objects below dir.
-func Start(ctx context.Context, dir string) (*Server, error) {
+// Start starts a service that keeps its objects in a new directory, which Stop removes.
+func Start(ctx context.Context) (*Server, error) {
 	bin, err := Ensure(ctx, gobin.Options{})
 	if err != nil {
 		return nil, err
 	}
+	dir, err := os.MkdirTemp("", "s3server-")
+	if err != nil {
+		return nil, err
+	}
+	s, err := start(ctx, bin, dir)
+	if err != nil {
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	return s, nil
+}
+
+func start(ctx context.Context, bin, dir string) (*Server, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
 	s := &Server{Endpoint: "http://" + address, Region: "eu-north-1", AccessKey: "tester", SecretKey: "s3-canary-secret",
-		dir: filepath.Join(dir, "objects"), done: make(chan struct{})}
+		own: dir, dir: filepath.Join(dir, "objects"), done: make(chan struct{})}
 	sidecar := filepath.Join(dir, "attributes") // not every file system of a test machine has extended attributes
 	if err := errors.Join(os.MkdirAll(s.dir, 0o755), os.MkdirAll(sidecar, 0o755)); err != nil {
 		return nil, err
@@ -78,8 +91,8 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 		_ = s.cmd.Wait()
 	}()
 	if err := s.listening(ctx, address); err != nil {
-		s.Stop()
 		text, _ := os.ReadFile(log.Name())
+		s.Stop()
 		return nil, fmt.Errorf("the S3 server does not start: %w: %s", err, text)
 	}
 	return s, nil
@@ -89,12 +102,8 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 func Main(m interface{ Run() int }, server **Server) int {
 	ctx, stop := context.WithTimeout(context.Background(), buildTimeout)
 	defer stop()
-	dir, err := os.MkdirTemp("", "s3server-")
-	if err == nil {
-		defer func() { _ = os.RemoveAll(dir) }()
-		*server, err = Start(ctx, dir)
-	}
-	if err != nil {
+	var err error
+	if *server, err = Start(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -123,10 +132,17 @@ func (s *Server) listening(ctx context.Context, address string) error {
 	}
 }
 
-// Stop ends the service.
+// Stop ends the service, and removes its objects.
 func (s *Server) Stop() {
 	_ = s.cmd.Process.Kill()
 	<-s.done
+	_ = os.RemoveAll(s.own)
+}
+
+// WriteCredentials writes the user's credentials into a directory, as a Secret with them is mounted.
+func (s *Server) WriteCredentials(dir string) error {
+	return errors.Join(os.WriteFile(filepath.Join(dir, "AWS_ACCESS_KEY_ID"), []byte(s.AccessKey), 0o600),
+		os.WriteFile(filepath.Join(dir, "AWS_SECRET_ACCESS_KEY"), []byte(s.SecretKey), 0o600))
 }
 
 // MakeBucket makes a bucket.

@@ -286,14 +286,14 @@ type object struct {
 	name      string
 	id        ID
 	described bool
-	modified  time.Time // by the store's clock
+	// taken is the time in the name, by LINSTOR's clock, and modified is by the store's.
+	taken, modified time.Time
 }
 
 // made is when a backup was made, if one of two clocks was right.
 func (o *object) made() time.Time {
-	stamp, _, _ := strings.Cut(o.name, "-")
-	if taken, err := time.Parse(timeFormat, stamp); err == nil && taken.Before(o.modified) {
-		return taken
+	if o.taken.Before(o.modified) {
+		return o.taken
 	}
 	return o.modified
 }
@@ -308,7 +308,7 @@ func (s *Store) backups(ctx context.Context) ([]object, error) {
 	for _, e := range entries {
 		name, described := strings.CutSuffix(e.name, metaSuffix)
 		name, exported := strings.CutSuffix(name, exportSuffix)
-		id, ok := parseName(name)
+		taken, id, ok := parseName(name)
 		if !ok || !described && !exported {
 			continue
 		}
@@ -316,7 +316,7 @@ func (s *Store) backups(ctx context.Context) ([]object, error) {
 		if !seen || described { // a backup is as old as its description
 			o.modified = e.modified
 		}
-		o.name, o.id, o.described = name, id, o.described || described
+		o.name, o.taken, o.id, o.described = name, taken, id, o.described || described
 		byName[name] = o
 	}
 	var out []object

@@ -48,7 +48,7 @@ func ParseID(text string) (ID, error) {
 
 // ScheduledAt is the ID of a backup that a schedule takes at that time.
 func ScheduledAt(at time.Time) ID {
-	return ID(string(Scheduled) + "-" + strings.ToLower(at.UTC().Format(timeFormat)))
+	return endingWith(string(Scheduled)+"-", at)
 }
 
 // UpgradePrefix begins the IDs of backups before an upgrade of LINSTOR.
@@ -56,7 +56,11 @@ func UpgradePrefix(from, to string) string { return fmt.Sprintf("%s-%s-%s-", Upg
 
 // UpgradeAt is the ID of a backup that is begun at that time before an upgrade of LINSTOR.
 func UpgradeAt(from, to string, at time.Time) ID {
-	return ID(UpgradePrefix(from, to) + strings.ToLower(at.UTC().Format(timeFormat)))
+	return endingWith(UpgradePrefix(from, to), at)
+}
+
+func endingWith(prefix string, at time.Time) ID {
+	return ID(prefix + strings.ToLower(at.UTC().Format(timeFormat)))
 }
 
 // Begun is the time in an ID that ScheduledAt or UpgradeAt has made.
@@ -97,13 +101,13 @@ func (b *Backup) name() string {
 	return b.Export.Taken.UTC().Format(timeFormat) + "-" + string(b.ID)
 }
 
-// parseName is the ID in a name. ok reports whether the operator can have made the name: what others keep in the
-// bucket is left alone.
-func parseName(name string) (id ID, ok bool) {
+// parseName is the time and the ID in a name. ok reports whether the operator can have made the name: what others keep
+// in the bucket is left alone.
+func parseName(name string) (taken time.Time, id ID, ok bool) {
 	stamp, rest, _ := strings.Cut(name, "-")
-	_, errTime := time.Parse(timeFormat, stamp)
+	taken, errTime := time.Parse(timeFormat, stamp)
 	id, errID := ParseID(rest)
-	return id, cmp.Or(errTime, errID) == nil
+	return taken, id, cmp.Or(errTime, errID) == nil
 }
 
 // ErrDiffers is the error of a store that returns something else than what was stored, and of one that holds

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -64,11 +63,8 @@ func config(t *testing.T, linstor string) *Config {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	for name, value := range map[string]string{store.AccessKeyID: server.AccessKey,
-		store.SecretAccessKey: server.SecretKey} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(value), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := server.WriteCredentials(dir); err != nil {
+		t.Fatal(err)
 	}
 	return &Config{Linstor: linstor, ID: "manual-a", Credentials: dir,
 		Store: store.Location{Endpoint: server.Endpoint, Region: server.Region, Bucket: bucket}}

@@ -1,13 +1,15 @@
 // Package databasebackup takes backups of LINSTOR's database, as spec.backup asks for them. It is no link of the
-// chain: nothing waits for it, and what fails here is told in the condition BackupReady alone.
+// chain: an upgrade of LINSTOR waits for its backup, nothing else waits for any, and what fails here is told in the
+// condition BackupReady.
 //
 // A backup is taken by a pod of its own, with the operator's program (pkg/backup/take): neither LINSTOR's controller
-// nor the operator itself comes near the store or holds its credentials, and no trouble with the store keeps either
-// of them from running. Which backup is being taken is noted in status.backup before there is a pod, so that an
+// nor the operator itself comes near the store or uses its credentials, and no trouble with the store keeps either of
+// them from running. Which backup is being taken is noted in status.backup before there is a pod, so that an
 // operator that is killed goes on with that one: the store has it once, however often it is tried.
 package databasebackup
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -168,14 +170,21 @@ func timetable(spec *backupspec.BackupSpec) (*schedule.Schedule, error) {
 	if spec.Schedule == "" {
 		return nil, nil
 	}
-	return schedule.Parse(spec.Schedule, zoneOf(spec))
+	return schedule.Parse(spec.Schedule, cmp.Or(spec.TimeZone, "UTC"))
 }
 
-func zoneOf(spec *backupspec.BackupSpec) string {
-	if spec.TimeZone == "" {
-		return "UTC"
+// slots are when the schedule comes next, and once more. Both are zero if a backup is due at once. ok reports whether
+// there is a schedule.
+func slots(f *cluster.Facts, st *backupspec.BackupStatus) (next, later time.Time, ok bool) {
+	table, err := timetable(f.Cluster.Spec.Backup)
+	if err != nil || table == nil {
+		return time.Time{}, time.Time{}, false
 	}
-	return spec.TimeZone
+	if st.Scheduled == nil || isAhead(f, st.Scheduled) {
+		return time.Time{}, time.Time{}, true
+	}
+	next = table.Next(st.Scheduled.Time)
+	return next, table.Next(next), true
 }
 
 // request is the backup that the annotation asks for; "" if it asks for none.
@@ -194,16 +203,11 @@ func request(f *cluster.Facts) (store.ID, error) {
 
 // due is the backup that is to be taken now; "" if none is. A request comes first.
 func due(f *cluster.Facts, st *backupspec.BackupStatus) store.ID {
-	spec := f.Cluster.Spec.Backup
 	id, err := request(f)
 	if err == nil && id != "" && f.Cluster.Annotations[v1alpha1.AnnotationBackup] != st.Requested {
 		return id
 	}
-	table, err := timetable(spec)
-	if err != nil || table == nil {
-		return ""
-	}
-	if st.Scheduled == nil || isAhead(f, st.Scheduled) || !f.Now.Before(table.Next(st.Scheduled.Time)) {
+	if next, _, ok := slots(f, st); ok && !f.Now.Before(next) {
 		return store.ScheduledAt(f.Now)
 	}
 	return ""
@@ -211,9 +215,8 @@ func due(f *cluster.Facts, st *backupspec.BackupStatus) store.ID {
 
 // stale reports whether the schedule came twice since its last backup was begun.
 func stale(f *cluster.Facts, st *backupspec.BackupStatus) bool {
-	table, err := timetable(f.Cluster.Spec.Backup)
-	return err == nil && table != nil && st.Scheduled != nil &&
-		f.Now.After(table.Next(table.Next(st.Scheduled.Time)))
+	_, later, ok := slots(f, st)
+	return ok && !later.IsZero() && f.Now.After(later)
 }
 
 // putOff says why no pod is made now; "" if nothing hinders.

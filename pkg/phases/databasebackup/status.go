@@ -50,7 +50,10 @@ func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 		noteCurrent(s, out)
 	}
 	begin(s, out, upgrade)
-	out.Next = next(&s.Facts, out)
+	out.Next = nil
+	if next, _, ok := slots(&s.Facts, out); ok && !next.IsZero() {
+		out.Next = &metav1.Time{Time: next}
+	}
 	return out
 }
 
@@ -99,15 +102,6 @@ func begin(s *cluster.Snapshot, st *backupspec.BackupStatus, upgrade bool) {
 
 func urgency(id store.ID) int {
 	return map[store.Trigger]int{store.Upgrade: 2, store.Manual: 1}[id.Trigger()]
-}
-
-// next is when the schedule asks for a backup next; nil for never, or at once.
-func next(f *cluster.Facts, st *backupspec.BackupStatus) *metav1.Time {
-	table, err := timetable(f.Cluster.Spec.Backup)
-	if err != nil || table == nil || st.Scheduled == nil || isAhead(f, st.Scheduled) {
-		return nil
-	}
-	return &metav1.Time{Time: table.Next(st.Scheduled.Time)}
 }
 
 // noteCurrent notes what came of the backup that is being taken, if anything did.

@@ -93,25 +93,26 @@ func podOf(s *cluster.Snapshot, o *databasebackup.Order) *corev1.Pod {
 	return databasebackup.Pod(s.SatelliteParams(), s.Cluster, o)
 }
 
-// Left are the pods that are there and not on their way already.
-func Left(f *cluster.Facts) []*corev1.Pod { return left(f, "") }
-
-func left(f *cluster.Facts, but string) (out []*corev1.Pod) {
-	for name, p := range f.Kube.Backups {
-		if name != but && p.DeletionTimestamp == nil {
-			out = append(out, p)
-		}
-	}
-	return out
-}
+// Left reports whether Remove has anything to remove.
+func Left(f *cluster.Facts) bool { return len(others(f, "")) > 0 }
 
 // Remove removes all pods.
 func Remove(ctx context.Context, in *step.Input) error { return removeBut(ctx, in, "") }
 
-func removeBut(ctx context.Context, in *step.Input, but string) error {
+func removeBut(ctx context.Context, in *step.Input, name string) error {
 	var errs []error
-	for _, p := range left(&in.Snapshot.Facts, but) {
+	for _, p := range others(&in.Snapshot.Facts, name) {
 		errs = append(errs, in.Writer.DeleteOwnPod(ctx, p))
 	}
 	return errors.Join(errs...)
+}
+
+// others are the pods that are there, not on their way already, and have another name.
+func others(f *cluster.Facts, name string) (out []*corev1.Pod) {
+	for other, p := range f.Kube.Backups {
+		if other != name && p.DeletionTimestamp == nil {
+			out = append(out, p)
+		}
+	}
+	return out
 }

@@ -29,23 +29,24 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	if !known {
 		return removing(s, "it is not known what Prometheus Operator was given")
 	}
-	if drainguard.Left(&s.Facts) {
+	for _, own := range []struct {
+		left    bool
+		remove  func(context.Context, *step.Input) error
+		message string
+	}{
+		{drainguard.Left(&s.Facts), drainguard.Remove, "the drain guards are being removed"},
+		{databasebackup.Left(&s.Facts), databasebackup.Remove, "the pod that takes a backup is being removed"},
+	} {
+		if !own.left {
+			continue
+		}
 		if err := in.Stands(ctx); err != nil {
 			return notNow(s, err)
 		}
-		if err := drainguard.Remove(ctx, in); err != nil {
+		if err := own.remove(ctx, in); err != nil {
 			return step.Fail(err)
 		}
-		return removing(s, "the drain guards are being removed")
-	}
-	if len(databasebackup.Left(&s.Facts)) > 0 {
-		if err := in.Stands(ctx); err != nil {
-			return notNow(s, err)
-		}
-		if err := databasebackup.Remove(ctx, in); err != nil {
-			return step.Fail(err)
-		}
-		return removing(s, "the pod that takes a backup is being removed")
+		return removing(s, own.message)
 	}
 	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts), affinity.Left(&s.Facts),
 		volumedriver.First(&s.Facts), satelliteObjects(s),

@@ -33,16 +33,9 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 	if config == nil {
 		return endedTask{exit{code: 1, message: "operator: " + wrong}}, nil
 	}
-	dir, err := d.files.directory(ctx, pod, c, config.Credentials)
+	dir, err := place(ctx, d, pod, c, config)
 	if err != nil {
 		return nil, err
-	}
-	if config.Store.Directory != "" {
-		if config.Store.Directory, err = hostPath(ctx, d, pod, c, config.Store.Directory); err != nil {
-			return nil, err
-		}
-	} else {
-		config.Credentials = dir
 	}
 	config.Linstor = d.opts.Linstor
 	running, cancel := context.WithCancel(context.Background())
@@ -55,30 +48,6 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 	}()
 	d.wakeWhenDone(t, run.key)
 	return t, nil
-}
-
-// hostPath is the directory of the host that a claim brings to a path of a container. No other volumes of claims are
-// simulated here.
-func hostPath(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container, at string) (string, error) {
-	for _, m := range c.VolumeMounts {
-		for i := range pod.Spec.Volumes {
-			v := &pod.Spec.Volumes[i]
-			if m.MountPath != at || v.Name != m.Name || v.PersistentVolumeClaim == nil {
-				continue
-			}
-			claims, volumes := d.client.CoreV1().PersistentVolumeClaims(pod.Namespace), d.client.CoreV1().PersistentVolumes()
-			claim, err := claims.Get(ctx, v.PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
-			if err != nil {
-				return "", err
-			}
-			pv, err := volumes.Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
-			if err != nil || pv.Spec.HostPath == nil {
-				return "", errors.Join(err, fmt.Errorf("the volume of claim %s is no directory of the host", claim.Name))
-			}
-			return pv.Spec.HostPath.Path, nil
-		}
-	}
-	return "", fmt.Errorf("no claim is mounted at %s", at)
 }
 
 // backupConfig is what the program's arguments say, or what is wrong with them.
@@ -105,30 +74,58 @@ func takeBackup(ctx context.Context, config *take.Config) exit {
 	return exit{words: string(note)}
 }
 
-// directory copies what is mounted at a path in the container into a directory of the machine that runs this.
-func (f Files) directory(ctx context.Context, pod *corev1.Pod, c *corev1.Container, at string) (string, error) {
-	dir, err := os.MkdirTemp("", "mounted-")
+// place puts in place of what is mounted in the container where that is on the machine that runs this. made is a
+// directory that is to be removed afterwards, "" for none.
+func place(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container, config *take.Config) (made string,
+	err error) {
+	if config.Store.Directory != "" {
+		config.Store.Directory, err = hostPath(ctx, d, pod, mountedAt(pod, c, config.Store.Directory))
+		return "", err
+	}
+	files, err := d.files.volumeFiles(ctx, pod.Namespace, mountedAt(pod, c, config.Credentials))
 	if err != nil {
 		return "", err
 	}
-	for _, mount := range c.VolumeMounts {
-		if path.Clean(mount.MountPath) != path.Clean(at) {
-			continue
-		}
+	if made, err = os.MkdirTemp("", "mounted-"); err != nil {
+		return "", err
+	}
+	for name, content := range files {
+		err = errors.Join(err, os.WriteFile(filepath.Join(made, name), []byte(content), 0o600))
+	}
+	if err != nil {
+		return "", errors.Join(err, os.RemoveAll(made))
+	}
+	config.Credentials = made
+	return made, nil
+}
+
+// mountedAt is the volume that is mounted at a path in the container; one without a source if none is.
+func mountedAt(pod *corev1.Pod, c *corev1.Container, at string) *corev1.Volume {
+	for _, m := range c.VolumeMounts {
 		for i := range pod.Spec.Volumes {
-			if pod.Spec.Volumes[i].Name != mount.Name {
-				continue
-			}
-			files, err := f.volumeFiles(ctx, pod.Namespace, &pod.Spec.Volumes[i])
-			for name, content := range files {
-				err = errors.Join(err, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600))
-			}
-			if err != nil {
-				return "", errors.Join(err, os.RemoveAll(dir))
+			if v := &pod.Spec.Volumes[i]; v.Name == m.Name && path.Clean(m.MountPath) == path.Clean(at) {
+				return v
 			}
 		}
 	}
-	return dir, nil
+	return &corev1.Volume{}
+}
+
+// hostPath is the directory of the host that the volume of a claim is. No others are simulated here.
+func hostPath(ctx context.Context, d *Driver, pod *corev1.Pod, v *corev1.Volume) (string, error) {
+	if v.PersistentVolumeClaim == nil {
+		return "", errors.New("no claim is mounted for backups")
+	}
+	claims, volumes := d.client.CoreV1().PersistentVolumeClaims(pod.Namespace), d.client.CoreV1().PersistentVolumes()
+	claim, err := claims.Get(ctx, v.PersistentVolumeClaim.ClaimName, metav1.GetOptions{})
+	if err != nil {
+		return "", err
+	}
+	pv, err := volumes.Get(ctx, claim.Spec.VolumeName, metav1.GetOptions{})
+	if err != nil || pv.Spec.HostPath == nil {
+		return "", errors.Join(err, fmt.Errorf("the volume of claim %s is no directory of the host", claim.Name))
+	}
+	return pv.Spec.HostPath.Path, nil
 }
 
 // Done is closed when the program has ended.
