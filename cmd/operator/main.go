@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
 )
 
 // settings are what the flags say.
@@ -32,6 +33,10 @@ type settings struct {
 	showVersion bool
 	export      string
 	backup      string
+	download    string
+	// compared is an export, and listings the directory with the listings of nodes that it is compared with.
+	compared, listings string
+	showScript         bool
 }
 
 // version is set when the binary is built.
@@ -58,10 +63,17 @@ func run() error {
 		fmt.Println(version)
 		return nil
 	}
-	if s.export != "" {
+	switch {
+	case s.showScript:
+		fmt.Print(listing.Script)
+		return nil
+	case s.export != "":
 		return verifyExport(s.export)
-	}
-	if s.backup != "" {
+	case s.compared != "":
+		return compareExport(os.Stdout, s.compared, s.listings)
+	case s.download != "":
+		return downloadExport(s.download)
+	case s.backup != "":
 		return takeBackup(s.backup)
 	}
 	o := s.options
@@ -115,14 +127,11 @@ func loadCatalogue(path string) (*catalogue.Catalogue, error) {
 
 // verifyExport prints what is in an export of LINSTOR's database, if it is whole.
 func verifyExport(path string) error {
-	file := os.Stdin
-	if path != "-" {
-		var err error
-		if file, err = os.Open(path); err != nil {
-			return err
-		}
-		defer func() { _ = file.Close() }()
+	file, err := openExport(path)
+	if err != nil {
+		return err
 	}
+	defer func() { _ = file.Close() }()
 	summary, err := export.Read(bufio.NewReader(file))
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -130,6 +139,15 @@ func verifyExport(path string) error {
 	fmt.Println(summary)
 	fmt.Println("of the cluster with Cluster/LocalID", cmp.Or(summary.LocalID, "(none)"))
 	return nil
+}
+
+// downloadExport has LINSTOR export its database into a file, unless the backup is in the store.
+func downloadExport(config string) error {
+	c, err := take.ParseConfig(config, time.Now())
+	if err != nil {
+		return fmt.Errorf("--download-export: %w", err)
+	}
+	return take.Download(ctrl.SetupSignalHandler(), c)
 }
 
 // terminationLog is where a kubelet looks for what a container has to say at its end.
@@ -171,8 +189,17 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
 	fs.StringVar(&s.export, "verify-export", "",
 		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
+	fs.StringVar(&s.compared, "compare-export", "",
+		"export of LINSTOR's database to compare with what lies on the nodes, - for the standard input; print what "+
+			"differs, and end")
+	fs.StringVar(&s.listings, "listings", "",
+		"directory with a listing of each node, in a file of the node's name, for --compare-export")
+	fs.BoolVar(&s.showScript, "print-listing-script", false, "print the script that makes a listing of a node, and end")
 	fs.StringVar(&s.backup, "take-backup", "",
 		"YAML that says where LINSTOR is and where a backup of its database goes; take it, print what it was, and end")
+	fs.StringVar(&s.download, "download-export", "",
+		"the same YAML: write LINSTOR's export of its database into the file that it names, unless the store has the "+
+			"backup, and end")
 	fs.StringVar(&o.Image, "image", "",
 		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")

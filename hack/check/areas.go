@@ -51,6 +51,8 @@ var areas = map[string][]string{
 	"pkg/resources/monitors":         {"monitoring"},
 	"pkg/resources/canary":           {"canary"},
 	"pkg/backup":                     {"backup"},
+	"pkg/backup/export":              {"backup", "restore"},
+	"pkg/restore":                    {"restore"},
 	"pkg/phases/databasebackup":      {"backup"},
 	"pkg/resources/databasebackup":   {"backup"},
 	"pkg/resources":                  {"install", "drift", "policy", "satellite_resources"},

@@ -114,10 +114,10 @@ func backupOrder() *databasebackup.Order {
 		Config: `{"linstor":"http://linstor"}`, Secret: "linstor-backup-s3"}
 }
 
-// claimOrder is one that goes into a claim.
+// claimOrder is one that goes into a claim, and is restored before that.
 func claimOrder() *databasebackup.Order {
 	o := backupOrder()
-	o.Secret, o.Claim = "", "linstor-backups"
+	o.Secret, o.Claim, o.Restore = "", "linstor-backups", true
 	return o
 }
 

@@ -25,6 +25,7 @@ type options struct {
 	latency      time.Duration
 	idle         time.Duration
 	patience     time.Duration
+	timeline     time.Duration
 	log, pprof   string
 }
 
@@ -43,6 +44,7 @@ func main() {
 	flag.DurationVar(&o.patience, "patience", 30*time.Minute, "bound of each wait")
 	flag.StringVar(&o.log, "operator-log", "", "file for the operator's log; none by default")
 	flag.StringVar(&o.pprof, "operator-pprof", "0", "address at which the operator serves Go's profiles; 0 for none")
+	flag.DurationVar(&o.timeline, "timeline", 0, "how often it is printed how far the installation is; 0 for never")
 	asTable := flag.Bool("table", false, "measure nothing: read results, one JSON object each, and write them as a table")
 	flag.Parse()
 	if *asTable {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -26,6 +27,11 @@ func (b *bench) install(ctx context.Context) error {
 	}
 	var tried time.Time
 	var phase v1alpha1.Phase
+	watch, stop := context.WithCancel(ctx)
+	defer stop()
+	if b.timeline > 0 {
+		go b.watch(watch, m.at)
+	}
 	err = b.until(ctx, "phase Ready", func(s *v1alpha1.StorageClusterStatus) bool {
 		if s.Phase != phase {
 			phase = s.Phase
@@ -47,6 +53,23 @@ func (b *bench) install(ctx context.Context) error {
 	}
 	b.report.RatioToFloor = ratio(b.report.Install.Seconds-b.report.CanarySeconds, b.report.FloorSeconds)
 	return b.statusSize(ctx)
+}
+
+// watch prints over and over how far nodes and LINSTOR have come, to see what waits for what.
+func (b *bench) watch(ctx context.Context, began time.Time) {
+	for pause(ctx, b.timeline) == nil {
+		var sets appsv1.DaemonSetList
+		if err := b.cluster.Client().List(ctx, &sets, client.InNamespace(v1alpha1.WorkloadNamespace)); err != nil {
+			continue
+		}
+		line := ""
+		for i := range sets.Items {
+			s := &sets.Items[i]
+			line += fmt.Sprintf("%s %d/%d, ", s.Name, s.Status.NumberReady, s.Status.CurrentNumberScheduled)
+		}
+		fmt.Fprintf(os.Stderr, "bench: %5.1f s: %s%d nodes in LINSTOR, %d writes to it\n", time.Since(began).Seconds(), line,
+			len(b.world.Database("k8s").Nodes()), len(b.world.Writes()))
+	}
 }
 
 func (b *bench) statusSize(ctx context.Context) error {

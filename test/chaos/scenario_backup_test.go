@@ -55,7 +55,7 @@ func backupScenario() scenario {
 	return scenario{
 		name: "backup", nodes: 2,
 		begin: func(e *harness.Env) {
-			apply(harness.ThinPool + "  backup:\n" + harness.BackupStore(&e.Administrator))(e)
+			apply(harness.ThinPool + "  backup:\n    verify: RestoreTest\n" + harness.BackupStore(&e.Administrator))(e)
 			ask(e)
 			e.Eventually("Ready", func() error { return taken(e) })
 		},

@@ -39,6 +39,7 @@ backup:
   schedule: "0 3 * * SUN"
   timeZone: Europe/Berlin
   keep: 9
+  verify: RestoreTest
   s3: {endpoint: "https://s3.example.com", region: eu-west-1, bucket: backups, prefix: a/b, credentialsSecret: s3}
 platform: Generic
 deletionPolicy: Retain

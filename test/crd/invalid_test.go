@@ -194,6 +194,7 @@ var invalidSpecs = []invalid{
 		"five fields"},
 	{"backup in the local time zone", backupTo(``) + "\n  timeZone: Local", "spec.backup.timeZone", "Europe/Berlin"},
 	{"backup in no time zone", backupTo(``) + "\n  timeZone: ../etc/passwd", "spec.backup.timeZone", "Europe/Berlin"},
+	{"backup that is verified somehow", backupTo(``) + "\n  verify: Restore", "spec.backup.verify", "RestoreTest"},
 	{"backup that keeps none", backupTo(``) + "\n  keep: 0", "spec.backup.keep", "greater than or equal to 1"},
 	{"volume driver mode", `volumes: {driver: {mode: Always}}`, "spec.volumes.driver.mode", `"None", "Managed"`},
 	{"relative kubelet directory", `volumes: {driver: {kubeletDirectory: var/lib}}`,

@@ -248,6 +248,19 @@ func TestOperatorOnPods(t *testing.T) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
 		}, "without privileges"},
+		{"a backup that is restored first", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
+			p.Spec.InitContainers = []corev1.Container{*p.Spec.Containers[0].DeepCopy()}
+			p.Spec.InitContainers[0].Name = "restore-test"
+		}, ""},
+		{"a backup that gains privileges first", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
+			p.Spec.InitContainers = []corev1.Container{{Name: "a", Image: "a"}}
+		}, "without privileges"},
+		{"a canary with a container before it", func(p *corev1.Pod) {
+			p.Spec.InitContainers = []corev1.Container{*p.Spec.Containers[0].DeepCopy()}
+			p.Spec.InitContainers[0].Name = "a"
+		}, "without privileges"},
 		{"a canary with a Secret", func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "s3"}}
 		}, "without privileges"},

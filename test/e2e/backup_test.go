@@ -187,6 +187,30 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests:
 	}
 }
 
+// TestBackupWithARestoreTest: nothing is kept before LINSTOR's own program has restored it.
+func TestBackupWithARestoreTest(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(2))}
+	e.Run()
+	s3 := harness.BackupStore(&e.Administrator)
+	e.Sim.Faults().SetCrash(kubelet.DatabaseRestoreTest, "", "linstor-database import-db ended with status 1")
+	e.Apply(harness.Manifest(harness.ThinPool + yearly + "    verify: RestoreTest\n" + s3))
+	if c := e.backupIs("False", databasebackup.ReasonFailed).Current; c == nil ||
+		!strings.Contains(c.Message, "import-db ended with status 1") {
+		t.Errorf("current %+v", c)
+	}
+	if got := e.stored(); len(got) > 0 {
+		t.Errorf("in the store: %v", got)
+	}
+	e.Sim.Faults().SetCrash(kubelet.DatabaseRestoreTest, "", "")
+	last := e.backupIs("True", databasebackup.ReasonTaken).Last
+	if last.Verified != backupspec.VerifyRestoreTest {
+		t.Errorf("the last backup is %+v", last)
+	}
+	if got := e.stored(); !slices.Equal(got, []string{last.ID}) {
+		t.Errorf("in the store: %v", got)
+	}
+}
+
 // TestBackupOfADeletedCluster: a cluster that is deleted takes the pod along that takes a backup.
 func TestBackupOfADeletedCluster(t *testing.T) {
 	e := backupEnv{start(t, harness.Nodes(2))}

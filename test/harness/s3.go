@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/test/s3server"
 )
@@ -73,6 +75,37 @@ func BackupStore(a *Administrator) string {
 // Backups lists the backups in the bucket of spec.backup, the newest first.
 func Backups(a *Administrator) ([]store.Backup, error) {
 	a.T.Helper()
+	bucket, err := backupStore(a)
+	if err != nil {
+		return nil, err
+	}
+	return bucket.List(a.Ctx, 1000)
+}
+
+// BackupLayout reads the newest backup in the bucket of spec.backup.
+func BackupLayout(a *Administrator) (*export.Layout, error) {
+	a.T.Helper()
+	bucket, err := backupStore(a)
+	if err != nil {
+		return nil, err
+	}
+	all, err := bucket.List(a.Ctx, 1)
+	if err != nil {
+		return nil, err
+	}
+	if len(all) == 0 {
+		return nil, errors.New("there is no backup")
+	}
+	content, err := bucket.Open(a.Ctx, &all[0])
+	if err != nil {
+		return nil, err
+	}
+	layout, err := export.ReadLayout(content)
+	return layout, errors.Join(err, content.Close())
+}
+
+// backupStore is the bucket of spec.backup, which BackupStore has made.
+func backupStore(a *Administrator) (*store.Store, error) {
 	server, err := S3(a.Ctx)
 	if err != nil {
 		return nil, err
@@ -85,11 +118,7 @@ func Backups(a *Administrator) ([]store.Backup, error) {
 	if err := server.WriteCredentials(dir); err != nil {
 		return nil, err
 	}
-	spec := a.Get().Spec.Backup.S3 // of BackupStore
-	bucket, err := store.Connect(store.Location{Endpoint: spec.Endpoint, Region: spec.Region, Bucket: spec.Bucket,
+	spec := a.Get().Spec.Backup.S3
+	return store.Connect(store.Location{Endpoint: spec.Endpoint, Region: spec.Region, Bucket: spec.Bucket,
 		Prefix: spec.Prefix}, a.Sim.World().Database("k8s").LocalID(), dir)
-	if err != nil {
-		return nil, err
-	}
-	return bucket.List(a.Ctx, 1000)
 }

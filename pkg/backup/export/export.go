@@ -56,8 +56,14 @@ func (s *Summary) String() string {
 }
 
 // Read reads an export to its end, a row at a time. An error says what is wrong and where, and repeats no value.
-func Read(r io.Reader) (*Summary, error) {
-	d := &reader{Decoder: json.NewDecoder(r), seen: map[string]bool{}}
+func Read(r io.Reader) (*Summary, error) { return read(r, required, nil) }
+
+// keeper gets each row of a table. A nil one gets none.
+type keeper func(row json.RawMessage) error
+
+// read reads an export that must have these tables. keep says who gets the rows of a table; nil: nobody gets any.
+func read[T any](r io.Reader, tables map[string]T, keep func(table string) keeper) (*Summary, error) {
+	d := &reader{Decoder: json.NewDecoder(r), seen: map[string]bool{}, keep: keep}
 	if err := d.object(d.field); err != nil {
 		return nil, err
 	}
@@ -69,7 +75,7 @@ func Read(r io.Reader) (*Summary, error) {
 			return nil, fmt.Errorf("this is no export of LINSTOR's database: it lacks %s", field)
 		}
 	}
-	for _, table := range slices.Sorted(maps.Keys(required)) {
+	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		if !d.seen["table "+table] {
 			return nil, fmt.Errorf("the export lacks the table %s", table)
 		}
@@ -83,6 +89,7 @@ type reader struct {
 	Summary
 	// seen are the fields, and the tables as "table NAME".
 	seen map[string]bool
+	keep func(table string) keeper
 }
 
 // field reads a field of the export.
@@ -121,7 +128,11 @@ func (d *reader) field(name string) error {
 
 // value reads the value of a field. What the decoder says of it could repeat it, and is left out.
 func (d *reader) value(field string, into any) error {
-	err := d.Decode(into)
+	return wrong(field, d.Decode(into))
+}
+
+// wrong is an error of the decoder without what it read.
+func wrong(field string, err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
 		return fmt.Errorf("%s is of the wrong kind: %s", field, kind.Value)

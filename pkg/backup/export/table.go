@@ -1,6 +1,7 @@
 package export
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 )
@@ -25,6 +26,8 @@ type table struct {
 	// without a copy there.
 	rows, snapshots, diskless int
 	localID                   string
+	// unnamed are rows that came before the table's name, which LINSTOR writes first.
+	unnamed []json.RawMessage
 }
 
 // required are the tables that every export has, with what they count.
@@ -56,9 +59,20 @@ func (t *table) field(name string) error {
 }
 
 func (t *table) row(i int) error {
+	what := fmt.Sprintf("row %d, or a column of it,", i+1)
 	var r row
-	if err := t.value(fmt.Sprintf("row %d, or a column of it,", i+1), &r); err != nil {
-		return err
+	if t.keep == nil {
+		if err := t.value(what, &r); err != nil {
+			return err
+		}
+	} else {
+		var text json.RawMessage
+		if err := t.value(what, &text); err != nil {
+			return err
+		}
+		if err := errors.Join(json.Unmarshal(text, &r), t.kept(text)); err != nil {
+			return wrong(what, err)
+		}
 	}
 	t.rows++
 	if r.Snapshot != "" {
@@ -69,6 +83,18 @@ func (t *table) row(i int) error {
 	}
 	if r.Instance == "/CTRL" && r.Key == "Cluster/LocalID" {
 		t.localID = r.Value
+	}
+	return nil
+}
+
+// kept hands a row on to who wants the table's.
+func (t *table) kept(row json.RawMessage) error {
+	if t.name == "" {
+		t.unnamed = append(t.unnamed, row)
+		return nil
+	}
+	if keep := t.keep(t.name); keep != nil {
+		return keep(row)
 	}
 	return nil
 }
@@ -87,6 +113,11 @@ func (t *table) read() error {
 		return fmt.Errorf("%s has no column_description", t.name)
 	case !t.filled:
 		return fmt.Errorf("%s has no data", t.name)
+	}
+	for i, row := range t.unnamed {
+		if err := t.kept(row); err != nil {
+			return wrong(fmt.Sprintf("row %d, or a column of it,", i+1), err)
+		}
 	}
 	t.seen["table "+t.name] = true
 	t.Tables++

@@ -86,6 +86,8 @@ type Backup struct {
 	// Bytes is the size of the compressed export, and SHA256 its checksum, in hexadecimal.
 	Bytes  int64  `json:"bytes"`
 	SHA256 string `json:"sha256"`
+	// Restored reports whether LINSTOR's own program had restored the export into an empty database before it was kept.
+	Restored bool `json:"restored,omitempty"`
 }
 
 const (

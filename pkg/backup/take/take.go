@@ -4,6 +4,7 @@
 package take
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -16,6 +17,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 )
 
@@ -34,6 +36,11 @@ type Config struct {
 	// Store is where the backup is kept, and Credentials the directory with the credentials of an S3 service.
 	Store       store.Location `json:"store"`
 	Credentials string         `json:"credentials,omitempty"`
+	// Export is a file that Download has put LINSTOR's export into, and Restored one that LINSTOR's own program has
+	// written after it had read that export into an empty database: nothing is kept unless both hold the same. "":
+	// LINSTOR is asked for an export, and none is restored.
+	Export   string `json:"export,omitempty"`
+	Restored string `json:"restored,omitempty"`
 }
 
 // ParseConfig reads a Config from YAML or JSON. An error names the field.
@@ -62,7 +69,11 @@ func ParseConfig(text string, now time.Time) (*Config, error) {
 	case l.Endpoint != "" || l.Bucket != "" || l.Region != "" || c.Credentials != "":
 		place = errors.New("store.directory is given, and fields of an S3 service as well: remove them")
 	}
-	return c, errors.Join(missing("linstor", c.Linstor), place, errID, negative)
+	var alone error
+	if (c.Export == "") != (c.Restored == "") {
+		alone = errors.New("export and restored are given together or not at all")
+	}
+	return c, errors.Join(missing("linstor", c.Linstor), place, errID, negative, alone)
 }
 
 // Result is a backup that was taken.
@@ -104,18 +115,8 @@ func ParseNote(text string) (*Result, error) {
 // is overwritten in the store, and what was begun is finished or left for a later run to remove. Its error holds
 // neither credentials nor values of the database.
 func Run(ctx context.Context, c *Config) (*Result, error) {
-	if c.Cluster != "" {
-		// Before LINSTOR is asked for anything: it keeps each report, and trouble with the store must not fill its disk.
-		to, err := store.Connect(c.Store, c.Cluster, c.Credentials)
-		if err != nil {
-			return nil, err
-		}
-		if there, err := find(ctx, to, c); there != nil || err != nil {
-			return there, err
-		}
-		if err := to.Probe(ctx); err != nil {
-			return nil, fmt.Errorf("try the store: %w", err)
-		}
+	if there, err := ready(ctx, c); there != nil || err != nil {
+		return there, err
 	}
 	dir, err := os.MkdirTemp("", "backup-")
 	if err != nil {
@@ -123,14 +124,19 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	exported, packed := filepath.Join(dir, "export.json"), filepath.Join(dir, "export.json.gz")
-	if err := write(exported, func(w io.Writer) error { return download(ctx, c.Linstor, w) }); err != nil {
-		return nil, fmt.Errorf("get an export of the database from LINSTOR: %w", err)
+	if c.Export != "" {
+		exported = c.Export
+		if err := restored(c); err != nil {
+			return nil, err
+		}
+	} else if err := get(ctx, c, exported); err != nil {
+		return nil, err
 	}
 	backup, err := store.Pack(c.ID, exported, packed)
 	if err != nil {
 		return nil, fmt.Errorf("check LINSTOR's export of its database: %w", err)
 	}
-	backup.Begun = c.Begun
+	backup.Begun, backup.Restored = c.Begun, c.Restored != ""
 	to, err := store.Connect(c.Store, cmp.Or(c.Cluster, backup.Export.LocalID), c.Credentials)
 	if err != nil {
 		return nil, err
@@ -144,6 +150,70 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 		return nil, fmt.Errorf("store the backup: %w", err)
 	}
 	return prune(ctx, to, c, backup), nil
+}
+
+// Download puts LINSTOR's export into the file Export, for LINSTOR's own program to restore it before Run keeps it. It
+// leaves no file where the store has the backup already.
+func Download(ctx context.Context, c *Config) error {
+	if c.Export == "" {
+		return errors.New("the configuration of the backup lacks export")
+	}
+	if there, err := ready(ctx, c); there != nil || err != nil {
+		return err
+	}
+	return get(ctx, c, c.Export)
+}
+
+// ready finds the backup in the store, or else tries the store before LINSTOR is asked for anything: it keeps each
+// report, and trouble with the store must not fill its disk.
+func ready(ctx context.Context, c *Config) (*Result, error) {
+	if c.Cluster == "" {
+		return nil, nil
+	}
+	to, err := store.Connect(c.Store, c.Cluster, c.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	if there, err := find(ctx, to, c); there != nil || err != nil {
+		return there, err
+	}
+	if err := to.Probe(ctx); err != nil {
+		return nil, fmt.Errorf("try the store: %w", err)
+	}
+	return nil, nil
+}
+
+// get has LINSTOR export its database into a file, which it makes.
+func get(ctx context.Context, c *Config, file string) error {
+	if err := write(file, func(w io.Writer) error { return download(ctx, c.Linstor, w) }); err != nil {
+		return fmt.Errorf("get an export of the database from LINSTOR: %w", err)
+	}
+	return nil
+}
+
+// restored compares LINSTOR's export with what its own program made of it: one that it cannot read, or of which rows
+// are lost, is no backup, however well it lies in a store.
+func restored(c *Config) error {
+	read := func(path string) (*export.Contents, error) {
+		file, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		return export.ReadContents(bufio.NewReader(file))
+	}
+	before, err := read(c.Export)
+	if err != nil {
+		return fmt.Errorf("check LINSTOR's export of its database: %w", err)
+	}
+	after, err := read(c.Restored)
+	if err != nil {
+		return fmt.Errorf("check what LINSTOR exports of the restored database: %w", err)
+	}
+	if differs := before.Differ(after); differs != "" {
+		return fmt.Errorf("what LINSTOR's own program restored is not what LINSTOR exported: %s", differs)
+	}
+	return nil
 }
 
 // find is the result if the store has the backup already: whoever was killed before he could say that he took it

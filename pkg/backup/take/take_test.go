@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -107,6 +109,79 @@ func TestRunAgain(t *testing.T) {
 	again, err := Run(t.Context(), c)
 	if err != nil || !again.Export.Equal(&first.Export) || again.SHA256 != first.SHA256 {
 		t.Errorf("taken again: %+v, %v, and not %+v", again, err, first)
+	}
+}
+
+// downloaded is a configuration with an export that was downloaded for a restore test, and what is in it.
+func downloaded(t *testing.T) (*Config, []byte) {
+	t.Helper()
+	w, url := linstor(t, "1.34.2")
+	c := config(t, url)
+	dir := t.TempDir()
+	c.Cluster, c.Begun = w.Database(database).LocalID(), time.Date(2026, 11, 26, 8, 0, 0, 0, time.UTC)
+	c.Export, c.Restored = filepath.Join(dir, "export.json"), filepath.Join(dir, "restored.json")
+	if err := Download(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(c.Export)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c, text
+}
+
+// TestRestoreTestFails: an export that LINSTOR's own program cannot restore, row by row, is not kept.
+func TestRestoreTestFails(t *testing.T) {
+	c, text := downloaded(t)
+	for _, tc := range []struct{ old, restored, says string }{
+		{"", "", "check what LINSTOR exports of the restored database"}, // there is none
+		{`"node_dsp_name":"n1"`, `"node_dsp_name":"n2"`, "is not what LINSTOR exported: rows of the table NODES differ"},
+		{`"tables"`, `"tabels"`, "it lacks tables"},
+	} {
+		if tc.old != "" {
+			if !bytes.Contains(text, []byte(tc.old)) {
+				t.Fatalf("the export lacks %s", tc.old)
+			}
+			changed := bytes.Replace(text, []byte(tc.old), []byte(tc.restored), 1)
+			if err := os.WriteFile(c.Restored, changed, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%v; it does not say %q", err, tc.says)
+		}
+	}
+	if left, err := os.ReadDir(server.Path(c.Store.Bucket, c.Cluster)); err == nil && len(left) > 0 {
+		t.Errorf("in the store: %v", left)
+	}
+	c.Export = ""
+	if err := Download(t.Context(), c); err == nil || !strings.Contains(err.Error(), "lacks export") {
+		t.Errorf("without a file: %v", err)
+	}
+}
+
+// TestRestoreTest: what was restored is kept. Once it is in the store, nothing is downloaded any more.
+func TestRestoreTest(t *testing.T) {
+	c, text := downloaded(t)
+	restored := bytes.Replace(text, []byte(`"exported_from":"sql/postgresql"`), []byte(`"exported_from":"sql/h2"`), 1)
+	if err := os.WriteFile(c.Restored, restored, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	result, err := Run(t.Context(), c)
+	if err != nil || !result.Restored || result.Export.From != "sql/postgresql" {
+		t.Fatalf("%+v, %v", result, err)
+	}
+	if got := onlyBackup(t, c, c.ID); got != string(text) {
+		t.Error("something else was kept")
+	}
+	if err := errors.Join(os.Remove(c.Export), os.Remove(c.Restored), Download(t.Context(), c)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(c.Export); err == nil {
+		t.Error("it is downloaded again")
+	}
+	if again, err := Run(t.Context(), c); err != nil || !again.Found || !again.Restored {
+		t.Errorf("%+v, %v", again, err)
 	}
 }
 
@@ -267,6 +342,7 @@ func TestParseConfig(t *testing.T) {
 		good + "id: x":             `"x" is no ID of a backup`,
 		good + "keep: -1":          "keep is -1",
 		good + "kepe: 1":           "kepe",
+		good + "export: /e":        "export and restored are given together",
 		"store: {bucket: b}":       "lacks store.endpoint",
 		"store: {endpoint: e}":     "lacks store.bucket",
 		"linstor: http://l":        "lacks credentials",

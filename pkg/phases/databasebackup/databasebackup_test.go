@@ -114,7 +114,8 @@ func (b bench) takes() {
 	if err != nil {
 		b.T.Fatal(err)
 	}
-	r := &take.Result{Backup: store.Backup{ID: config.ID, Begun: config.Begun, Bytes: 1000, SHA256: "ab"}}
+	r := &take.Result{Backup: store.Backup{ID: config.ID, Begun: config.Begun, Bytes: 1000, SHA256: "ab",
+		Restored: config.Restored != ""}}
 	r.Export.Taken, r.Export.Linstor, r.Export.ResourceDefinitions = b.Now, "1.35.3", 3
 	note, err := r.Note()
 	if err != nil {

@@ -108,6 +108,9 @@ func Describe(st *backupspec.BackupStatus) string {
 	out := fmt.Sprintf("backup %s of %s is in the store: LINSTOR %s with %s, %s", l.ID, at(l.Taken.Time), l.Linstor,
 		text.Amount(int(l.ResourceDefinitions), "resource definition", "resource definitions"),
 		text.Amount(int(l.Bytes), "byte", "bytes"))
+	if l.Verified == backupspec.VerifyRestoreTest {
+		out += "; LINSTOR's own program has restored it"
+	}
 	if st.Next != nil {
 		out += "; the next one is due at " + at(st.Next.Time)
 	}

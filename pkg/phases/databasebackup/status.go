@@ -148,7 +148,11 @@ func wanted(s *cluster.Snapshot, c *backupspec.CurrentBackup) bool {
 func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 	c := st.Current
 	st.Last = &backupspec.Backup{ID: c.ID, Taken: metav1.NewTime(r.Export.Taken), Linstor: r.Export.Linstor,
-		ResourceDefinitions: int32(r.Export.ResourceDefinitions), Bytes: r.Bytes, Problem: text.OneLine(r.Problem)}
+		ResourceDefinitions: int32(r.Export.ResourceDefinitions), Bytes: r.Bytes, Problem: text.OneLine(r.Problem),
+		Verified: backupspec.VerifyParse}
+	if r.Restored {
+		st.Last.Verified = backupspec.VerifyRestoreTest
+	}
 	switch store.ID(c.ID).Trigger() {
 	case store.Scheduled:
 		st.Scheduled = &metav1.Time{Time: f.Now}

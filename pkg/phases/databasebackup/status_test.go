@@ -150,6 +150,40 @@ func TestSaid(t *testing.T) {
 	}
 }
 
+// TestRestoreTest: LINSTOR's own program restores a backup first where the spec says so, and the status says which
+// did.
+func TestRestoreTest(t *testing.T) {
+	b := newBench(t)
+	b.spec().Verify = backupspec.VerifyRestoreTest
+	b.step()
+	b.step()
+	spec := b.pod().Spec
+	if len(spec.InitContainers) != 2 || spec.InitContainers[0].Args[1] != spec.Containers[0].Args[1] ||
+		!strings.Contains(spec.Containers[0].Args[1], `"export":"/tmp/export.json","restored":"/tmp/restored.json"`) ||
+		!strings.Contains(spec.InitContainers[1].Image, "piraeus-server") {
+		t.Errorf("pod %+v", spec)
+	}
+	b.pod().Status = corev1.PodStatus{Phase: corev1.PodFailed, InitContainerStatuses: []corev1.ContainerStatus{
+		{Name: "download", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}},
+		{Name: "restore-test", State: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 1,
+			Message: "linstor-database import-db ended with status 1"}}}}}
+	if _, e := b.step(); e.Reason != databasebackup.ReasonFailed ||
+		!strings.Contains(e.Message, "import-db ended with status 1") {
+		t.Errorf("evidence %+v", e)
+	}
+	b.Now = b.Now.Add(time.Hour)
+	b.step()
+	b.step()
+	b.takes()
+	b.look("taken", nil, cluster.Satisfied, databasebackup.ReasonTaken)
+	if got := b.Cluster.Status.Backup.Last.Verified; got != backupspec.VerifyRestoreTest {
+		t.Errorf("verified by %s", got)
+	}
+	if _, e := b.step(); !strings.Contains(e.Message, "LINSTOR's own program has restored it") {
+		t.Errorf("evidence %+v", e)
+	}
+}
+
 // TestClaim: backups go into the volume of a claim, and no Secret is mounted.
 func TestClaim(t *testing.T) {
 	b := newBench(t)

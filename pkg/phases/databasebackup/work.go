@@ -80,6 +80,9 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 	if to := spec.Claim; to != nil {
 		config.Store, o.Claim = store.Location{Directory: databasebackup.Directory, Prefix: to.Prefix}, to.Name
 	}
+	if o.Restore = spec.Verify == backupspec.VerifyRestoreTest; o.Restore {
+		config.Export, config.Restored = databasebackup.Export, databasebackup.Restored
+	}
 	if config.ID.Trigger() != store.Manual {
 		config.Keep = int(spec.Keep)
 	}

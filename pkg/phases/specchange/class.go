@@ -158,6 +158,7 @@ func backupFields() []Field {
 		{"backup.schedule", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
 		{"backup.timeZone", ClassImmediate, nil, "backups are taken at other times; the next one counts from the last one"},
 		{"backup.keep", ClassImmediate, nil, "more or fewer backups stay after the next one was taken"},
+		{"backup.verify", ClassImmediate, nil, "the next backup must pass it"},
 	}
 }
 

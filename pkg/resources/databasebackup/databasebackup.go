@@ -2,6 +2,8 @@
 package databasebackup
 
 import (
+	_ "embed"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +26,18 @@ const (
 	AnnotationID = v1alpha1.Prefix + "backup-id"
 	// Flag is the argument of the operator's program that makes it take a backup. The next one says of what and whereto.
 	Flag = "--take-backup"
+	// Download is the container with the operator's program that comes first if the export is to be restored.
+	Download = "download"
+	// RestoreTest is the one with LINSTOR's own program that comes then.
+	RestoreTest = "restore-test"
+	// FlagDownload is the argument that makes the operator's program get LINSTOR's export, for the same configuration.
+	FlagDownload = "--download-export"
+	// Export is the file in the pod with LINSTOR's export.
+	Export = work + "/export.json"
+	// Restored is the one with what LINSTOR's own program has made of it.
+	Restored = work + "/restored.json"
+	// work is the directory that the containers share.
+	work = "/tmp"
 	// longest is how many seconds the pod may run: an export takes seconds, and what is left is the store's.
 	longest = 1800
 )
@@ -38,6 +52,8 @@ type Order struct {
 	// Config is what the operator's program is told, Secret the one with the credentials of an S3 service, or "", and
 	// Claim the one that backups are kept in, or "".
 	Config, Secret, Claim string
+	// Restore says that LINSTOR's own program shall restore the export before it is kept.
+	Restore bool
 	// SecretVersion is a fingerprint of what is in that Secret: what was mended there is tried by another pod. Only the
 	// pod's name depends on it, by a fingerprint of this one and all else.
 	SecretVersion string
@@ -71,8 +87,11 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod 
 		mount(corev1.VolumeMount{Name: "backups", MountPath: Directory},
 			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: o.Claim}})
 	}
-	mount(corev1.VolumeMount{Name: "export", MountPath: "/tmp"},
+	mount(corev1.VolumeMount{Name: "export", MountPath: work},
 		corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	if o.Restore {
+		pod.InitContainers = []corev1.Container{downloads(c, o), restores(p)}
+	}
 	out := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: resources.ObjectMeta(p, "linstor-backup-"+text.Digest([]any{o, pod})[:10], v1alpha1.ComponentBackup),
@@ -81,4 +100,30 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod 
 	out.OwnerReferences = owner.Of(by)
 	out.Annotations = map[string]string{AnnotationID: o.ID}
 	return out
+}
+
+// downloads is the container before the one that takes the backup, as which it is.
+func downloads(as *corev1.Container, o *Order) corev1.Container {
+	c := as.DeepCopy()
+	c.Name, c.Args = Download, []string{FlagDownload, o.Config}
+	return *c
+}
+
+//go:embed restore-test.sh
+var script string
+
+// restores is the container with LINSTOR's own program, of the version that has exported the database. It gets nothing
+// of the store.
+func restores(p resources.Params) corev1.Container {
+	p.Release.Satellite = p.Release.Controller // whose image has the programs for the database
+	tools := resources.ToolsPod(p, RestoreTest).Containers[0]
+	tools.Command = []string{"/bin/sh", "-c", script}
+	tools.Env = []corev1.EnvVar{{Name: "HOME", Value: work}, {Name: "JAVA_OPTS", Value: "-XX:MaxRAMPercentage=75"}}
+	tools.Resources = corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
+			corev1.ResourceMemory: resource.MustParse("256Mi")}, // it takes 180 MiB for a small database (1.34)
+		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")},
+	}
+	tools.VolumeMounts = []corev1.VolumeMount{{Name: "export", MountPath: work}}
+	return tools
 }

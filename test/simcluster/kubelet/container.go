@@ -121,11 +121,11 @@ func (c *container) end(e exit, now time.Time, o Options) time.Duration {
 	return wait
 }
 
-// over reports whether the container is not started again after it ended so: an init container that succeeded, and
-// others where the pod's restart policy says so.
+// over reports whether the container is not started again after it ended so: an init container that succeeded, or that
+// failed in a pod that is never restarted, and others where the pod's restart policy says so.
 func (c *container) over(e exit) bool {
 	if c.init {
-		return e.code == 0 && !c.sidecar()
+		return (e.code == 0 || c.once == corev1.RestartPolicyNever) && !c.sidecar()
 	}
 	return c.once == corev1.RestartPolicyNever || c.once == corev1.RestartPolicyOnFailure && e.code == 0
 }
@@ -153,5 +153,5 @@ func (c *container) sidecar() bool {
 
 // passed reports whether the containers after this init container may start.
 func (c *container) passed() bool {
-	return c.finished != nil || c.sidecar() && c.task != nil
+	return c.finished != nil && c.finished.ExitCode == 0 || c.sidecar() && c.task != nil
 }

@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -15,8 +16,13 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
 )
 
-// DatabaseBackup is the container in which the operator's program takes a backup of LINSTOR's database.
-const DatabaseBackup = "backup"
+// Containers in which the operator's program takes a backup of LINSTOR's database, and in which LINSTOR's own restores
+// it before that.
+const (
+	DatabaseBackup      = "backup"
+	DatabaseDownload    = "download"
+	DatabaseRestoreTest = "restore-test"
+)
 
 // backupTask is the operator's program, which runs in this process.
 type backupTask struct {
@@ -29,9 +35,17 @@ type backupTask struct {
 // database, speaks to the S3 service, and leaves a note in the termination log. LINSTOR is where it answers on
 // loopback.
 func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
-	config, wrong := backupConfig(c.Args)
+	config, do, wrong := backupConfig(c.Args)
 	if config == nil {
 		return endedTask{exit{code: 1, message: "operator: " + wrong}}, nil
+	}
+	if config.Export != "" {
+		shared, err := run.emptyDir()
+		if err != nil {
+			return nil, err
+		}
+		config.Export = filepath.Join(shared, path.Base(config.Export))
+		config.Restored = filepath.Join(shared, path.Base(config.Restored))
 	}
 	dir, err := place(ctx, d, pod, c, config)
 	if err != nil {
@@ -43,35 +57,75 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 	go func() {
 		defer close(t.done)
 		defer cancel()
-		t.end = takeBackup(running, config)
+		t.end = do(running, config)
 		_ = os.RemoveAll(dir)
 	}()
 	d.wakeWhenDone(t, run.key)
 	return t, nil
 }
 
-// backupConfig is what the program's arguments say, or what is wrong with them.
-func backupConfig(args []string) (config *take.Config, wrong string) {
-	if len(args) != 2 || args[0] != "--take-backup" {
-		return nil, fmt.Sprintf("arguments %q are not simulated", args)
+// backupConfig is what the program's arguments say and make it do, or what is wrong with them.
+func backupConfig(args []string) (config *take.Config, do func(context.Context, *take.Config) exit, wrong string) {
+	if len(args) != 2 {
+		return nil, nil, fmt.Sprintf("arguments %q are not simulated", args)
+	}
+	switch args[0] {
+	case "--take-backup":
+		do = takeBackup
+	case "--download-export":
+		do = func(ctx context.Context, c *take.Config) exit { return failed(take.Download(ctx, c)) }
+	default:
+		return nil, nil, fmt.Sprintf("arguments %q are not simulated", args)
 	}
 	config, err := take.ParseConfig(args[1], time.Now())
 	if err != nil {
-		return nil, "--take-backup: " + err.Error()
+		return nil, nil, args[0] + ": " + err.Error()
 	}
-	return config, ""
+	return config, do, ""
+}
+
+// failed is how the program ends with an error, or without.
+func failed(err error) exit {
+	if err != nil {
+		return exit{code: 1, message: "operator: " + err.Error()}
+	}
+	return exit{}
 }
 
 func takeBackup(ctx context.Context, config *take.Config) exit {
 	result, err := take.Run(ctx, config)
 	if err != nil {
-		return exit{code: 1, message: "operator: " + err.Error()}
+		return failed(err)
 	}
 	note, err := result.Note()
 	if err != nil {
-		return exit{code: 1, message: "operator: " + err.Error()}
+		return failed(err)
 	}
 	return exit{words: string(note)}
+}
+
+// beginRestoreTest is LINSTOR's own program, which exports what it has read: the same rows, of another database.
+func beginRestoreTest(run *podRun) (task, error) {
+	dir, err := run.emptyDir()
+	if err != nil {
+		return nil, err
+	}
+	text, err := os.ReadFile(filepath.Join(dir, "export.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		return endedTask{}, nil // the store has the backup
+	}
+	if err != nil {
+		return nil, err
+	}
+	var export map[string]json.RawMessage
+	if err := json.Unmarshal(text, &export); err != nil {
+		return nil, err
+	}
+	export["exported_from"] = json.RawMessage(`"sql/h2"`)
+	if text, err = json.Marshal(export); err != nil {
+		return nil, err
+	}
+	return endedTask{}, os.WriteFile(filepath.Join(dir, "restored.json"), text, 0o600)
 }
 
 // place puts in place of what is mounted in the container where that is on the machine that runs this. made is a

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"sync"
 	"time"
 
@@ -27,6 +28,7 @@ type podRun struct {
 	init, main    []*container
 	pulled        map[string]bool // images: what one container needed is there for the next
 	mounted       bool            // the volumes were there when the first container started
+	dir           string          // what the containers share, as an emptyDir; "" until one needs it
 
 	claims     []claimMount // what is mounted
 	wanted     []corev1.UniqueVolumeName
@@ -169,12 +171,24 @@ func (d *Driver) forget(run *podRun, graceful bool) {
 	run.mu.Lock()
 	run.ended = true
 	run.stopTasks(graceful && on)
+	if run.dir != "" {
+		_ = os.RemoveAll(run.dir)
+	}
 	run.mu.Unlock()
 	d.mu.Lock()
 	if d.runs[run.key] == run {
 		delete(d.runs, run.key)
 	}
 	d.mu.Unlock()
+}
+
+// emptyDir is the directory that the containers share.
+func (r *podRun) emptyDir() (string, error) {
+	var err error
+	if r.dir == "" {
+		r.dir, err = os.MkdirTemp("", "pod-")
+	}
+	return r.dir, err
 }
 
 func (r *podRun) containers() []*container {

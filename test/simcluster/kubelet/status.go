@@ -28,7 +28,9 @@ func (r *podRun) status(pod *corev1.Pod) *corev1.PodStatus {
 	}
 	initialized, ready := true, true
 	for _, c := range r.init {
-		initialized = initialized && c.passed()
+		if initialized = initialized && c.passed(); c.finished != nil && !c.passed() {
+			s.Phase = corev1.PodFailed
+		}
 		ready = ready && (!c.sidecar() || c.ready)
 		s.InitContainerStatuses = append(s.InitContainerStatuses, c.status(r.uid, c.passed(), "PodInitializing"))
 	}

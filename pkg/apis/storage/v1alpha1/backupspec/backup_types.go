@@ -39,7 +39,25 @@ type BackupSpec struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000
 	Keep int32 `json:"keep,omitempty"`
+	// verify is what each backup must pass before it is kept. Parse: it is read to its end, and again from the store. RestoreTest: before
+	// that, LINSTOR's own program restores it into an empty database in the backup's pod and exports that again, and both must hold the
+	// same rows. Default: Parse. Example: RestoreTest.
+	// +optional
+	// +kubebuilder:default=Parse
+	Verify Verification `json:"verify,omitempty"`
 }
+
+// Verification is what a backup must pass before it is kept.
+//
+// +kubebuilder:validation:Enum=Parse;RestoreTest
+type Verification string
+
+const (
+	// VerifyParse is that it is read to its end, and again from the store.
+	VerifyParse Verification = "Parse"
+	// VerifyRestoreTest is that LINSTOR's own program restores it, too.
+	VerifyRestoreTest Verification = "RestoreTest"
+)
 
 // S3Spec is a directory in a bucket of an S3 service.
 type S3Spec struct {
@@ -127,6 +145,9 @@ type Backup struct {
 	ResourceDefinitions int32 `json:"resourceDefinitions"`
 	// bytes is its size in the store.
 	Bytes int64 `json:"bytes"`
+	// verified is what it has passed.
+	// +optional
+	Verified Verification `json:"verified,omitempty"`
 	// problem says what did not work although the backup was taken: older ones could not be removed.
 	// +optional
 	Problem string `json:"problem,omitempty"`

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// exported is an export with a volume in the volume group vg of the node n1.
+const exported = `{"linstor_version":"1.34.2","export_timestamp_ms":1763971200000,"exported_from":"k8s","tables":[
+{"name":"NODES","column_description":[],"data":[{"node_name":"N1","node_dsp_name":"n1"}]},
+{"name":"RESOURCE_DEFINITIONS","column_description":[],"data":[{"resource_name":"R","snapshot_name":"",
+	"resource_dsp_name":"r","resource_flags":0}]},
+{"name":"VOLUME_DEFINITIONS","column_description":[],"data":[{"resource_name":"R","snapshot_name":"","vlm_nr":0,
+	"vlm_size":1024,"vlm_flags":0}]},
+{"name":"RESOURCES","column_description":[],"data":[{"node_name":"N1","resource_name":"R","snapshot_name":"",
+	"resource_flags":0}]},
+{"name":"VOLUMES","column_description":[],"data":[{"node_name":"N1","resource_name":"R","snapshot_name":"","vlm_nr":0,
+	"vlm_flags":0}]},
+{"name":"LAYER_RESOURCE_IDS","column_description":[],"data":[{"layer_resource_id":1,"node_name":"N1",
+	"resource_name":"R","snapshot_name":"","layer_resource_kind":"STORAGE","layer_resource_suffix":""}]},
+{"name":"LAYER_DRBD_RESOURCES","column_description":[],"data":[]},
+{"name":"LAYER_STORAGE_VOLUMES","column_description":[],"data":[{"layer_resource_id":1,"vlm_nr":0,
+	"provider_kind":"LVM","node_name":"N1","stor_pool_name":"P"}]},
+{"name":"PROPS_CONTAINERS","column_description":[],"data":[{"props_instance":"/STOR_POOLS/N1/P",
+	"prop_key":"StorDriver/StorPoolName","prop_value":"vg"}]}]}`
+
+// TestCompareExport: what differs is a table and an error, and what could not be read is an error, too.
+func TestCompareExport(t *testing.T) {
+	const lies = "VG\tvg\t4194304\nLV\tvg\tr_00000\t1048576\nEND\n"
+	for name, tc := range map[string]struct {
+		export    string
+		listings  map[string]string
+		prints    string
+		fails     string
+		noListing bool
+	}{
+		"no difference": {export: exported, listings: map[string]string{"n1": lies},
+			prints: "no difference: the 1 volumes and snapshots of the export lie on 1 nodes as it says\n"},
+		"gone": {export: exported, listings: map[string]string{"n1": "VG\tvg\t4194304\nEND\n"},
+			prints: "DIFFERENCE   NODE   PLACE   NAME      DETAILS\n" +
+				"Absent       n1     vg      r_00000   it is not there: LINSTOR makes it anew, empty\n",
+			fails: "export.json and the nodes differ in 1 ways"},
+		"no listing of the node": {export: exported, listings: map[string]string{"n2": lies},
+			prints: "nobody has looked at the node", fails: "differ in 2 ways"},
+		"a listing that is not whole": {export: exported, listings: map[string]string{"n1": lies[:20]}, fails: "n1: line 2"},
+		"no directory":                {export: exported, noListing: true, fails: "--listings: name the directory"},
+		"an export that is not whole": {export: exported[:900], listings: map[string]string{"n1": lies},
+			fails: "the export ends too early"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir, listings := t.TempDir(), t.TempDir()
+			file := filepath.Join(dir, "export.json")
+			if err := os.WriteFile(file, []byte(tc.export), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for node, text := range tc.listings {
+				if err := os.WriteFile(filepath.Join(listings, node), []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if tc.noListing {
+				listings = ""
+			}
+			var out bytes.Buffer
+			err := compareExport(&out, file, listings)
+			if !strings.Contains(out.String(), tc.prints) || (err != nil) != (tc.fails != "") ||
+				err != nil && !strings.Contains(err.Error(), tc.fails) {
+				t.Errorf("%v, and printed\n%s", err, &out)
+			}
+		})
+	}
+}

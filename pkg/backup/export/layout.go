@@ -1,0 +1,113 @@
+package export
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+)
+
+// Layout is what lies on the storage of nodes, by what an export says.
+type Layout struct {
+	Summary *Summary
+	// Nodes are LINSTOR's nodes, sorted.
+	Nodes []string
+	// Stored are sorted by node, place and name.
+	Stored []Stored
+}
+
+// Kinds of storage, as LINSTOR calls its providers.
+const (
+	LVM      = "LVM"
+	LVMThin  = "LVM_THIN"
+	ZFS      = "ZFS"
+	ZFSThin  = "ZFS_THIN"
+	File     = "FILE"
+	FileThin = "FILE_THIN"
+)
+
+// Stored is what LINSTOR keeps on the storage of one node: a copy of a volume, or what a snapshot of it needs.
+type Stored struct {
+	// Node, Resource and Snapshot are names as LINSTOR shows them; Snapshot is "" for the volume itself.
+	Node     string
+	Resource string
+	Snapshot string
+	// Suffix tells what is kept apart of a volume's data, ".meta" for DRBD's metadata in a pool of its own; "" for data.
+	Suffix string
+	Volume int
+	// Provider is the kind of the pool, and Place its volume group, zpool or directory; "" if the export does not say it.
+	Provider string
+	Place    string
+	// MinKiB and MaxKiB bound its size. Between them are DRBD's metadata, a LUKS header, and what LINSTOR rounds up to.
+	// MaxKiB is 0 where the export does not tell the size.
+	MinKiB, MaxKiB int64
+	// Unsettled reports whether LINSTOR was about to make or to remove it, so that it may lie there or not.
+	Unsettled bool
+}
+
+// Name is the name under which it lies in its place (linstor-server 1.34: LvmProvider, ZfsProvider, FileProvider); ""
+// for providers that are not known here.
+func (s *Stored) Name() string {
+	name := fmt.Sprintf("%s%s_%05d", s.Resource, s.Suffix, s.Volume)
+	switch s.Provider {
+	case LVM, LVMThin:
+		if s.Snapshot != "" {
+			name += "_" + s.Snapshot
+		}
+	case ZFS, ZFSThin:
+		if s.Snapshot != "" {
+			name += "@" + s.Snapshot
+		}
+	case File, FileThin:
+		if s.Snapshot != "" {
+			name += "_" + s.Snapshot
+		}
+		name += ".img"
+	default:
+		return ""
+	}
+	return name
+}
+
+// ReadLayout reads an export to its end as Read does, and finds out what lies on which node. It refuses exports whose
+// rows do not belong together, as after a crash in the middle of a write. It needs LINSTOR 1.30 or newer, and
+// memory for a few hundred bytes for each copy.
+func ReadLayout(r io.Reader) (*Layout, error) {
+	rows := newRows()
+	tables := rows.keep()
+	summary, err := read(r, tables, func(table string) keeper { return tables[table] })
+	if err != nil {
+		return nil, err
+	}
+	l := &Layout{Summary: summary, Nodes: slices.Sorted(maps.Values(rows.nodes))}
+	for at, kind := range rows.stored {
+		if kind.Provider == "DISKLESS" {
+			continue
+		}
+		s, err := rows.join(at, kind)
+		if err != nil {
+			return nil, err
+		}
+		l.Stored = append(l.Stored, *s)
+	}
+	slices.SortFunc(l.Stored, func(a, b Stored) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Place, b.Place), cmp.Compare(a.Name(), b.Name()))
+	})
+	return l, nil
+}
+
+// place is where the pool keeps its volumes, by its property StorDriver/StorPoolName.
+func place(provider, name string) string {
+	switch provider {
+	case LVM, LVMThin:
+		name, _, _ = strings.Cut(name, "/") // a thin pool is one of its volume group, which is where names are unique
+	case File, FileThin:
+		if name != "" {
+			name = path.Clean(name)
+		}
+	}
+	return name
+}

@@ -1,0 +1,268 @@
+package export
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+)
+
+// Keys of rows. Names in them are in upper case, as LINSTOR tells objects apart.
+type (
+	// snapshotKey is a resource definition, or a snapshot of one.
+	snapshotKey struct{ resource, snapshot string }
+	// resourceKey is a resource, or a snapshot's part, on a node.
+	resourceKey struct {
+		snapshotKey
+		node string
+	}
+	// volumeKey is a volume of a definition or of a snapshot.
+	volumeKey struct {
+		snapshotKey
+		volume int
+	}
+	// layerKey is a volume of a layer.
+	layerKey struct{ layer, volume int }
+	poolKey  struct{ node, pool string }
+)
+
+// Bits of flags (linstor-server 1.34: Resource.Flags, Snapshot.Flags, SnapshotDefinition.Flags,
+// VolumeDefinition.Flags, ResourceDefinition.Flags, Volume.Flags).
+const (
+	resourceDelete           = 1 << 1
+	snapshotDelete           = 1 << 0
+	definitionDelete         = 1 << 0
+	snapshotDefinitionDone   = 1 << 0
+	snapshotDefinitionDelete = 1 << 3
+	volumeDefinitionDelete   = 1 << 0
+	volumeDefinitionGross    = 1 << 3
+	volumeDelete             = 1 << 1
+)
+
+type (
+	definition struct {
+		resource, snapshot string
+		flags              int64
+	}
+	volumeDefinition struct{ sizeKiB, flags int64 }
+	// layer is a layer of a resource.
+	layer struct {
+		resourceKey
+		kind, suffix string
+	}
+	drbd struct{ peers, stripes, stripeKiB int64 }
+	// storage is a volume of the lowest layer.
+	storage struct {
+		Provider string
+		pool     poolKey
+	}
+)
+
+// rows are those of an export that say what lies on nodes. They name each other, in no order of tables.
+type rows struct {
+	// nodes are names as LINSTOR shows them.
+	nodes             map[string]string
+	definitions       map[snapshotKey]definition
+	volumeDefinitions map[volumeKey]volumeDefinition
+	// resources and volumes are flags.
+	resources map[resourceKey]int64
+	volumes   map[resourceKey]map[int]int64
+	layers    map[int]layer
+	// kinds are those of the layers of a resource, with the ID of one of each.
+	kinds  map[resourceKey]map[string]int
+	drbd   map[int]drbd
+	stored map[layerKey]storage
+	props  map[string]map[string]string
+}
+
+func newRows() *rows {
+	return &rows{nodes: map[string]string{}, definitions: map[snapshotKey]definition{},
+		volumeDefinitions: map[volumeKey]volumeDefinition{}, resources: map[resourceKey]int64{},
+		volumes: map[resourceKey]map[int]int64{}, layers: map[int]layer{}, kinds: map[resourceKey]map[string]int{},
+		drbd: map[int]drbd{}, stored: map[layerKey]storage{}, props: map[string]map[string]string{}}
+}
+
+// columns are those that are looked at, of all tables (linstor-server 1.34, GeneratedDatabaseTables).
+type columns struct {
+	Node            string `json:"node_name"`
+	NodeShown       string `json:"node_dsp_name"`
+	Resource        string `json:"resource_name"`
+	ResourceShown   string `json:"resource_dsp_name"`
+	Snapshot        string `json:"snapshot_name"`
+	SnapshotShown   string `json:"snapshot_dsp_name"`
+	ResourceFlags   int64  `json:"resource_flags"`
+	Volume          int    `json:"vlm_nr"`
+	VolumeSize      int64  `json:"vlm_size"` // KiB
+	VolumeFlags     int64  `json:"vlm_flags"`
+	Layer           int    `json:"layer_resource_id"`
+	LayerKind       string `json:"layer_resource_kind"`
+	LayerSuffix     string `json:"layer_resource_suffix"`
+	PeerSlots       int64  `json:"peer_slots"`
+	ActivityStripes int64  `json:"al_stripes"`
+	ActivityStripe  int64  `json:"al_stripe_size"` // KiB
+	Provider        string `json:"provider_kind"`
+	Pool            string `json:"stor_pool_name"`
+	Instance        string `json:"props_instance"`
+	Key             string `json:"prop_key"`
+	Value           string `json:"prop_value"`
+}
+
+func (c *columns) definition() snapshotKey { return snapshotKey{c.Resource, c.Snapshot} }
+
+func (c *columns) resource() resourceKey { return resourceKey{c.definition(), c.Node} }
+
+// keep is what is kept of each table.
+func (r *rows) keep() map[string]keeper {
+	tables := map[string]func(c *columns){
+		"NODES": func(c *columns) { r.nodes[c.Node] = c.NodeShown },
+		"RESOURCE_DEFINITIONS": func(c *columns) {
+			r.definitions[c.definition()] = definition{c.ResourceShown, c.SnapshotShown, c.ResourceFlags}
+		},
+		"VOLUME_DEFINITIONS": func(c *columns) {
+			r.volumeDefinitions[volumeKey{c.definition(), c.Volume}] = volumeDefinition{c.VolumeSize, c.VolumeFlags}
+		},
+		"RESOURCES": func(c *columns) { r.resources[c.resource()] = c.ResourceFlags },
+		"VOLUMES": func(c *columns) {
+			if r.volumes[c.resource()] == nil {
+				r.volumes[c.resource()] = map[int]int64{}
+			}
+			r.volumes[c.resource()][c.Volume] = c.VolumeFlags
+		},
+		"LAYER_RESOURCE_IDS": func(c *columns) {
+			r.layers[c.Layer] = layer{c.resource(), c.LayerKind, c.LayerSuffix}
+			if r.kinds[c.resource()] == nil {
+				r.kinds[c.resource()] = map[string]int{}
+			}
+			r.kinds[c.resource()][c.LayerKind] = c.Layer
+		},
+		"LAYER_DRBD_RESOURCES": func(c *columns) {
+			r.drbd[c.Layer] = drbd{c.PeerSlots, c.ActivityStripes, c.ActivityStripe}
+		},
+		"LAYER_STORAGE_VOLUMES": func(c *columns) {
+			r.stored[layerKey{c.Layer, c.Volume}] = storage{c.Provider, poolKey{c.Node, c.Pool}}
+		},
+		"PROPS_CONTAINERS": func(c *columns) {
+			if c.Key != keyPlace && c.Key != keyGranularity {
+				return
+			}
+			if r.props[c.Instance] == nil {
+				r.props[c.Instance] = map[string]string{}
+			}
+			r.props[c.Instance][c.Key] = c.Value
+		},
+	}
+	keep := map[string]keeper{}
+	for name, f := range tables {
+		keep[name] = func(text json.RawMessage) error {
+			var c columns
+			if err := json.Unmarshal(text, &c); err != nil {
+				return err
+			}
+			f(&c)
+			return nil
+		}
+	}
+	return keep
+}
+
+// Properties of pools and volume definitions.
+const (
+	keyPlace       = "StorDriver/StorPoolName"
+	keyGranularity = "StorDriver/internal/AllocationGranularity" // KiB
+)
+
+// join finds out what a volume of the lowest layer is.
+func (r *rows) join(at layerKey, kind storage) (*Stored, error) {
+	on, ok := r.layers[at.layer]
+	if !ok {
+		return nil, fmt.Errorf("the export does not belong together: LAYER_STORAGE_VOLUMES names layer %d, which "+
+			"LAYER_RESOURCE_IDS lacks", at.layer)
+	}
+	what := fmt.Sprintf("resource %s on node %s", on.resource, on.node)
+	if on.snapshot != "" {
+		what = fmt.Sprintf("snapshot %s of %s", on.snapshot, what)
+	}
+	lacks := func(table string) error {
+		return fmt.Errorf("the export does not belong together: %s has storage, and %s lacks it", what, table)
+	}
+	resourceFlags, isResource := r.resources[on.resourceKey]
+	volumeFlags, isVolume := r.volumes[on.resourceKey][at.volume]
+	n, isNode := r.nodes[on.node]
+	dfn, isDefinition := r.definitions[on.snapshotKey]
+	of, isOf := r.definitions[snapshotKey{on.resource, ""}] // a snapshot's own row lacks the resource's name
+	volumeDfn, isVolumeDefinition := r.volumeDefinitions[volumeKey{on.snapshotKey, at.volume}]
+	switch {
+	case !isNode:
+		return nil, lacks("NODES")
+	case !isDefinition, !isOf:
+		return nil, lacks("RESOURCE_DEFINITIONS")
+	case !isResource:
+		return nil, lacks("RESOURCES")
+	case !isVolume:
+		return nil, lacks("VOLUMES")
+	case !isVolumeDefinition:
+		return nil, lacks("VOLUME_DEFINITIONS")
+	}
+	pool := r.props["/STOR_POOLS/"+kind.pool.node+"/"+kind.pool.pool]
+	s := &Stored{Node: n, Resource: of.resource, Snapshot: dfn.snapshot, Suffix: on.suffix, Volume: at.volume,
+		Provider: kind.Provider, Place: place(kind.Provider, pool[keyPlace])}
+	if on.snapshot == "" {
+		s.Unsettled = resourceFlags&resourceDelete != 0 || dfn.flags&definitionDelete != 0 ||
+			volumeFlags&volumeDelete != 0
+	} else {
+		s.Unsettled = resourceFlags&snapshotDelete != 0 || dfn.flags&snapshotDefinitionDelete != 0 ||
+			dfn.flags&snapshotDefinitionDone == 0
+	}
+	s.Unsettled = s.Unsettled || volumeDfn.flags&volumeDefinitionDelete != 0
+	if s.Suffix == "" {
+		s.MinKiB, s.MaxKiB = r.sizes(on.resourceKey, at.volume, volumeDfn, kind.Provider, pool)
+	}
+	return s, nil
+}
+
+// sizes bounds what a volume's data takes of the storage, in KiB.
+func (r *rows) sizes(of resourceKey, volume int, dfn volumeDefinition, provider string, pool map[string]string) (
+	from, to int64) {
+	var around int64 // what layers keep beside the data
+	if id, ok := r.kinds[of]["DRBD"]; ok {
+		around += r.drbd[id].metadata(dfn.sizeKiB)
+	}
+	if _, ok := r.kinds[of]["LUKS"]; ok {
+		around += luksKiB
+	}
+	for _, kind := range []string{"BCACHE", "CACHE", "WRITECACHE"} {
+		if _, ok := r.kinds[of][kind]; ok {
+			around += cacheKiB
+		}
+	}
+	rounding := roundingKiB[provider]
+	at := "/VLM_DFNS/" + of.resource + "/" + strconv.Itoa(volume)
+	for _, text := range []string{pool[keyGranularity], r.props[at][keyGranularity]} {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			rounding = max(rounding, n)
+		}
+	}
+	from, to = dfn.sizeKiB, dfn.sizeKiB+around+rounding
+	if dfn.flags&volumeDefinitionGross != 0 {
+		from, to = max(0, dfn.sizeKiB-around), dfn.sizeKiB+rounding
+	}
+	return from, to
+}
+
+const (
+	// luksKiB is the header of LUKS2, the larger one (linstor-server 1.34, LuksLayerSizeCalculator).
+	luksKiB = 16 << 10
+	// cacheKiB is more than what the layers with a cache put before the data.
+	cacheKiB = 1 << 10
+)
+
+// roundingKiB is how much larger than wanted what a provider makes may be at least: an extent of LVM, which is 4 MiB
+// unless the volume group was made with another, a block of ZFS, a page of a file system.
+var roundingKiB = map[string]int64{LVM: 4 << 10, LVMThin: 4 << 10, ZFS: 128, ZFSThin: 128, File: 4, FileThin: 4}
+
+// metadata is how much DRBD keeps beside that much data, in KiB, at most (linstor-server 1.34, MetaData): a
+// superblock, the activity log, and a bitmap for each peer with a bit for 4 KiB.
+func (d drbd) metadata(dataKiB int64) int64 {
+	const superblockKiB, perBitKiB, alignKiB = 4, 4, 4
+	bitmap := d.peers * (dataKiB/(perBitKiB*8<<10) + 1)
+	return superblockKiB + max(d.stripes*d.stripeKiB, 32) + bitmap + 2*alignKiB
+}

@@ -1,0 +1,221 @@
+// Package difference compares a backup of LINSTOR's database with what lies on the nodes, before LINSTOR runs on it.
+// LINSTOR believes its database: a volume that was deleted, or moved, since the backup is made anew, empty, and shown
+// as healthy; a file that was grown since is cut; snapshots whose image is gone are listed as good ones (seen with
+// LINSTOR 1.34). Nothing in LINSTOR says so afterwards.
+package difference
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
+)
+
+// Kind is a way in which backup and nodes differ.
+type Kind string
+
+// Kinds of differences, the worst ones first.
+const (
+	// Absent is a copy in the backup that does not lie on its node: LINSTOR makes it anew, empty.
+	Absent Kind = "Absent"
+	// Larger is a copy that is larger than in the backup: LINSTOR cuts files, and goes on with a wrong size otherwise.
+	Larger Kind = "Larger"
+	// Smaller is a copy that is smaller than in the backup, so that it is not what the backup knew.
+	Smaller Kind = "Smaller"
+	// SnapshotAbsent is a snapshot in the backup of which nothing lies on the node: what is restored from it is empty.
+	SnapshotAbsent Kind = "SnapshotAbsent"
+	// Unseen is a node, or a place of one, that could not be looked into: there it may be anything of the above.
+	Unseen Kind = "Unseen"
+	// Unknown lies on a node, named as LINSTOR names volumes, and is not in the backup: LINSTOR does not know it, and
+	// takes it for its own, data included, where a volume of that name is made.
+	Unknown Kind = "Unknown"
+)
+
+// Kinds are all kinds, in their order.
+func Kinds() []Kind { return []Kind{Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown} }
+
+// Difference is one of them.
+type Difference struct {
+	Kind Kind
+	Node string
+	// Place is where it lies or should, and Name how it is called there; they are "" where all of a node, or of a
+	// place, is meant.
+	Place, Name string
+	// Resource is LINSTOR's name of what it belongs to; "" for what the backup does not know, and for whole places.
+	Resource string
+	// Says is what differs, and what comes of it.
+	Says string
+}
+
+// placeKinds are the kinds of places by provider.
+var placeKinds = map[string]listing.Kind{
+	export.LVM: listing.VolumeGroup, export.LVMThin: listing.VolumeGroup,
+	export.ZFS: listing.ZPool, export.ZFSThin: listing.ZPool,
+	export.File: listing.Directory, export.FileThin: listing.Directory,
+}
+
+// Directories are those that a backup's volumes lie in, by node: what a listing of the node must look into.
+func Directories(l *export.Layout) map[string][]string {
+	found := map[string][]string{}
+	for i := range l.Stored {
+		s := &l.Stored[i]
+		if placeKinds[s.Provider] == listing.Directory && s.Place != "" && !slices.Contains(found[s.Node], s.Place) {
+			found[s.Node] = append(found[s.Node], s.Place)
+		}
+	}
+	return found
+}
+
+// Compare compares a backup with what lies on nodes, by LINSTOR's names of them. Differences are sorted by kind, node,
+// place and name. None means that LINSTOR can run on the backup, as far as the volumes on these nodes go; of a node
+// that neither the backup nor the listings have, nothing is known.
+func Compare(l *export.Layout, nodes map[string]*listing.Listing) []Difference {
+	c := comparison{nodes: nodes, known: map[where]bool{}, unseen: map[where]int{}, unknown: map[string][]string{}}
+	for i := range l.Stored {
+		s := &l.Stored[i]
+		c.known[where{s.Node, placeOf(s), s.Name()}] = true
+	}
+	c.look()
+	for i := range l.Stored {
+		c.compare(&l.Stored[i])
+	}
+	for _, node := range l.Nodes {
+		if nodes[node] == nil {
+			c.found = append(c.found, Difference{Kind: Unseen, Node: node, Says: fmt.Sprintf(
+				"nobody has looked at the node, on which the backup has %d volumes and snapshots", c.unseen[where{node: node}])})
+		}
+	}
+	for at, count := range c.unseen {
+		if nodes[at.node] != nil {
+			c.found = append(c.found, Difference{Kind: Unseen, Node: at.node, Place: at.place.Name, Says: fmt.Sprintf(
+				"%s, where the backup has %d volumes and snapshots", at.why(), count)})
+		}
+	}
+	slices.SortFunc(c.found, func(a, b Difference) int {
+		return cmp.Or(cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)), cmp.Compare(a.Node, b.Node),
+			cmp.Compare(a.Place, b.Place), cmp.Compare(a.Name, b.Name))
+	})
+	return c.found
+}
+
+// where is a name in a place of a node, or with less in it a place, or a node.
+type where struct {
+	node  string
+	place listing.Place
+	name  string
+}
+
+// why says why nothing is known of a place.
+func (w *where) why() string {
+	switch {
+	case w.place.Kind == "":
+		return "volumes of this kind cannot be looked for"
+	case w.place.Name == "":
+		return "the backup does not say where the pool lies"
+	default:
+		return fmt.Sprintf("the %s is not there, or could not be looked into", w.place.Kind)
+	}
+}
+
+type comparison struct {
+	nodes map[string]*listing.Listing
+	// known are names that the backup has.
+	known map[where]bool
+	// unseen counts what the backup has in places that could not be looked into; of nodes nobody has looked at it has no
+	// places.
+	unseen map[where]int
+	// unknown are the nodes on which a name lies that the backup does not have there.
+	unknown map[string][]string
+	found   []Difference
+}
+
+func placeOf(s *export.Stored) listing.Place {
+	return listing.Place{Kind: placeKinds[s.Provider], Name: s.Place}
+}
+
+// volumeName matches what LINSTOR calls volumes and snapshots, in all kinds of places.
+var volumeName = regexp.MustCompile(`^.+_[0-9]{5}(_.+|@.+)?(\.img)?$`)
+
+// zfsDeleted is how LINSTOR renames a zvol that is gone, but for its snapshots (linstor-server 1.34, ZfsProvider).
+const zfsDeleted = "_deleted_"
+
+// look looks for what the backup does not know, in all places that were looked into.
+func (c *comparison) look() {
+	for _, node := range slices.Sorted(maps.Keys(c.nodes)) {
+		for place, contents := range c.nodes[node].All() {
+			for name := range contents.Volumes {
+				if c.known[where{node, place, name}] || !volumeName.MatchString(name) || strings.HasPrefix(name, zfsDeleted) {
+					continue
+				}
+				c.unknown[name] = append(c.unknown[name], node)
+				c.found = append(c.found, Difference{Kind: Unknown, Node: node, Place: place.Name, Name: name,
+					Says: "the backup does not know it: LINSTOR leaves it alone, until a volume of that name is made"})
+			}
+		}
+	}
+}
+
+// compare compares one thing that the backup has.
+func (c *comparison) compare(s *export.Stored) {
+	place, l := placeOf(s), c.nodes[s.Node]
+	if l == nil {
+		c.unseen[where{node: s.Node}]++
+		return
+	}
+	contents := l.At(place)
+	if contents == nil {
+		c.unseen[where{node: s.Node, place: place}]++
+		return
+	}
+	differs := func(kind Kind, format string, args ...any) {
+		c.found = append(c.found, Difference{Kind: kind, Node: s.Node, Place: s.Place, Name: s.Name(), Resource: s.Resource,
+			Says: fmt.Sprintf(format, args...)})
+	}
+	size, there := contents.Volumes[s.Name()]
+	if !there && s.Snapshot != "" {
+		size, there = renamed(contents, s)
+	}
+	limit := s.MaxKiB + contents.ExtentKiB
+	switch {
+	case !there && s.Unsettled:
+	case !there && s.Snapshot != "":
+		differs(SnapshotAbsent, "the snapshot %s is not there: what is restored from it is empty", s.Snapshot)
+	case !there:
+		differs(Absent, "it is not there%s: LINSTOR makes it anew, empty", c.moved(s))
+	case size == 0 || s.MaxKiB == 0 || s.Snapshot != "":
+	case size > limit:
+		differs(Larger, "it has %d KiB, and the backup expects %d to %d: it was grown since, and LINSTOR cuts a file",
+			size, s.MinKiB, limit)
+	case size < s.MinKiB:
+		differs(Smaller, "it has %d KiB, and the backup expects %d to %d: it is not what the backup knew",
+			size, s.MinKiB, limit)
+	}
+}
+
+// renamed finds the snapshot of a zvol that LINSTOR renamed when its volume was deleted.
+func renamed(in *listing.Contents, s *export.Stored) (int64, bool) {
+	base, snapshot, zfs := strings.Cut(s.Name(), "@")
+	if !zfs {
+		return 0, false
+	}
+	for name, size := range in.Volumes {
+		if strings.HasPrefix(name, zfsDeleted+base+"_") && strings.HasSuffix(name, "@"+snapshot) {
+			return size, true
+		}
+	}
+	return 0, false
+}
+
+// moved says where a copy may have gone.
+func (c *comparison) moved(s *export.Stored) string {
+	nodes := c.unknown[s.Name()]
+	if len(nodes) == 0 {
+		return ""
+	}
+	return ", and lies on " + strings.Join(slices.Sorted(slices.Values(nodes)), ", ") + " instead"
+}

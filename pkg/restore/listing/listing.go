@@ -1,0 +1,159 @@
+// Package listing says what lies on the storage of a node, as far as LINSTOR could have made it: logical volumes,
+// zvols and files, with their sizes. It is read by a script, from the node itself: whoever wants to know whether a
+// backup of LINSTOR's database fits must not believe LINSTOR, whose own view comes from its database.
+package listing
+
+import (
+	"bufio"
+	_ "embed"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"maps"
+	"path"
+	"strconv"
+	"strings"
+)
+
+// Script prints a listing. It is for a POSIX shell with the tools of LVM and ZFS, as in the container of a satellite;
+// its arguments are the directories to look into.
+//
+//go:embed volumes.sh
+var Script string
+
+// Kind says what a place is.
+type Kind string
+
+// Kinds of places.
+const (
+	VolumeGroup Kind = "volume group"
+	ZPool       Kind = "zpool"
+	Directory   Kind = "directory"
+)
+
+// Place is where volumes lie: a volume group, a zpool or a dataset in one, or a directory.
+type Place struct {
+	Kind Kind
+	Name string
+}
+
+// Contents is what lies in a place.
+type Contents struct {
+	// ExtentKiB is what sizes are multiples of; 0 where the listing does not say it.
+	ExtentKiB int64
+	// Volumes are sizes in KiB, rounded up, by name, which is without the place. 0: the listing does not say it.
+	Volumes map[string]int64
+}
+
+// Listing is what lies on a node.
+type Listing struct {
+	contents map[Place]*Contents
+	// failed are kinds, and directories, that could not be looked into.
+	failed map[string]bool
+}
+
+// failures are what a listing calls the kinds that could not be looked into.
+var failures = map[Kind]string{VolumeGroup: "LVM", ZPool: "ZFS"}
+
+// At returns what lies in a place. Nil: it could not be looked into, or the node has no such place. Then there is no
+// telling what lies there: a volume group whose disks are away shows up nowhere.
+func (l *Listing) At(p Place) *Contents {
+	if l.failed[failures[p.Kind]] || p.Kind == Directory && l.failed[path.Clean(p.Name)] {
+		return nil
+	}
+	switch p.Kind {
+	case Directory:
+		p.Name = path.Clean(p.Name)
+	case ZPool:
+		pool, _, dataset := strings.Cut(p.Name, "/")
+		if found := l.contents[p]; dataset && found == nil && l.contents[Place{ZPool, pool}] != nil {
+			return &Contents{} // LINSTOR makes zvols in a dataset; without any nothing shows that it is there
+		}
+	case VolumeGroup:
+	}
+	return l.contents[p]
+}
+
+// All are the places that were looked into, in no order.
+func (l *Listing) All() iter.Seq2[Place, *Contents] { return maps.All(l.contents) }
+
+// Parse reads a listing. One that is cut short, or that has lines that are none, is an error that says where.
+func Parse(r io.Reader) (*Listing, error) {
+	l := &Listing{contents: map[Place]*Contents{}, failed: map[string]bool{}}
+	lines, ended := bufio.NewScanner(r), false
+	for n := 1; lines.Scan(); n++ {
+		if ended {
+			return nil, fmt.Errorf("line %d follows the end of the listing", n)
+		}
+		if ended = lines.Text() == "END"; ended {
+			continue
+		}
+		if err := l.line(strings.Split(lines.Text(), "\t")); err != nil {
+			return nil, fmt.Errorf("line %d: %w", n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return nil, err
+	}
+	if !ended {
+		return nil, errors.New("the listing has no last line END: it is not whole")
+	}
+	return l, nil
+}
+
+// line reads one line.
+func (l *Listing) line(f []string) error {
+	switch {
+	case f[0] == "FAILED" && len(f) == 2:
+		l.failed[f[1]] = true
+		if strings.HasPrefix(f[1], "/") {
+			l.failed[path.Clean(f[1])] = true
+		}
+		return nil
+	case f[0] == "VG" && len(f) == 3:
+		extent, err := kib(f[2])
+		l.at(VolumeGroup, f[1]).ExtentKiB = extent
+		return err
+	case f[0] == "ZPOOL" && len(f) == 2:
+		l.at(ZPool, f[1])
+		return nil
+	case f[0] == "DIR" && len(f) == 2:
+		l.at(Directory, path.Clean(f[1]))
+		return nil
+	case f[0] == "LV" && len(f) == 4:
+		return l.volume(VolumeGroup, f[1], f[2], f[3])
+	case (f[0] == "ZVOL" || f[0] == "FILE") && len(f) == 3:
+		kind := map[string]Kind{"ZVOL": ZPool, "FILE": Directory}[f[0]]
+		dir, name := path.Split(path.Clean(f[1]))
+		return l.volume(kind, path.Clean(dir), name, f[2])
+	default:
+		return fmt.Errorf("%q and %d fields are no line of a listing", f[0], len(f))
+	}
+}
+
+func (l *Listing) at(kind Kind, name string) *Contents {
+	p := Place{kind, name}
+	if l.contents[p] == nil {
+		l.contents[p] = &Contents{Volumes: map[string]int64{}}
+	}
+	return l.contents[p]
+}
+
+func (l *Listing) volume(kind Kind, where, name, size string) error {
+	n, err := kib(size)
+	l.at(kind, where).Volumes[name] = n
+	return err
+}
+
+// kib is a size in bytes in KiB, rounded up; 0 for -, which ZFS says where there is none.
+func kib(text string) (int64, error) {
+	if text == "-" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0, fmt.Errorf("%q is no size in bytes", text)
+	}
+	return (n + 1023) / 1024, nil
+}

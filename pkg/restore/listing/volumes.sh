@@ -1,0 +1,26 @@
+# Lists what lies in the volume groups and zpools of a node, and in the directories that are its arguments, in lines whose fields are
+# separated by tabs. Sizes are in bytes.
+#   VG    name  extent        LV    volume group  name  size
+#   ZPOOL name                ZVOL  name          size, - where it is none
+#   DIR   path                FILE  path          size
+# FAILED and what could not be found out; nothing that is absent then is known to be absent. END is the last line of a listing that is
+# whole. It writes nothing, and takes no locks.
+tab=$(printf '\t')
+
+lines=$(vgs --readonly --noheadings --nosuffix --units b --separator "$tab" -o vg_name,vg_extent_size) &&
+  volumes=$(lvs --readonly --noheadings --nosuffix --units b --separator "$tab" -o vg_name,lv_name,lv_size) &&
+  printf '%s\n' "$lines" | sed -n "s/^ *\(.*[^ ]\) *\$/VG$tab\1/p" &&
+  printf '%s\n' "$volumes" | sed -n "s/^ *\(.*[^ ]\) *\$/LV$tab\1/p" || printf 'FAILED\tLVM\n'
+
+lines=$(zpool list -H -o name) && volumes=$(zfs list -H -p -t volume,snapshot -o name,volsize) &&
+  printf '%s\n' "$lines" | sed -n "s/^..*\$/ZPOOL$tab&/p" &&
+  printf '%s\n' "$volumes" | sed -n "s/^..*\$/ZVOL$tab&/p" || printf 'FAILED\tZFS\n'
+
+for dir; do
+  (
+    cd "$dir" && printf 'DIR\t%s\n' "$dir" || exit 1
+    set -- *.img
+    [ "$1" = '*.img' ] && [ ! -e "$1" ] || stat --printf="FILE\t${dir%/}/%n\t%s\n" -- "$@"
+  ) || printf 'FAILED\t%s\n' "$dir"
+done
+echo END

@@ -1,0 +1,85 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/difference"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+// differences compares the newest backup with what lies on these nodes.
+func (e backupEnv) differences(nodes ...string) []string {
+	e.T.Helper()
+	layout, err := harness.BackupLayout(&e.Administrator)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	listings := map[string]*listing.Listing{}
+	for _, node := range nodes {
+		text := e.Sim.World().Machine(node).Listing(difference.Directories(layout)[node]...)
+		if listings[node], err = listing.Parse(strings.NewReader(text)); err != nil {
+			e.T.Fatal(err)
+		}
+	}
+	out := []string{}
+	for _, d := range difference.Compare(layout, listings) {
+		out = append(out, strings.Join([]string{string(d.Kind), d.Node, d.Place, d.Name}, " "))
+	}
+	return out
+}
+
+// TestDifferencesOfABackup: what was done to volumes since a backup is found, from the nodes alone.
+func TestDifferencesOfABackup(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(3))}
+	e.Run()
+	s3 := harness.BackupStore(&e.Administrator)
+	e.Apply(harness.Manifest(harness.ThinPool + "  backup:\n" + s3))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	volumes := e.Sim.World().Volumes()
+	do := func(errs ...error) {
+		t.Helper()
+		for _, err := range errs {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	do(volumes.Create("pvc-same", 1<<20, "ssd", "n1", "n2"), volumes.AttachDiskless("pvc-same", "n3"),
+		volumes.Create("pvc-deleted", 1<<20, "ssd", "n1"), volumes.CreateWithoutDRBD("pvc-moved", 1<<20, "ssd", "n2"),
+		volumes.Create("pvc-grown", 1<<20, "ssd", "n1", "n3"), volumes.CreateSnapshot("pvc-same", "before"))
+	e.Annotate(v1alpha1.AnnotationBackup, "1")
+	e.backupIs("True", databasebackup.ReasonTaken)
+	if d := cmp.Diff([]string{}, e.differences("n1", "n2", "n3")); d != "" {
+		t.Errorf("at once (-want +got):\n%s", d)
+	}
+
+	do(volumes.Delete("pvc-deleted"), volumes.Delete("pvc-moved"), volumes.Delete("pvc-grown"))
+	do(volumes.CreateWithoutDRBD("pvc-moved", 1<<20, "ssd", "n3"), volumes.Create("pvc-grown", 2<<20, "ssd", "n1", "n3"),
+		volumes.Create("pvc-new", 1<<20, "ssd", "n2"), volumes.CreateSnapshot("pvc-same", "after"))
+	volumes.DeleteSnapshot("pvc-same", "before")
+	want := []string{
+		"Absent n1 vg_ssd0 pvc-deleted_00000",
+		"Absent n2 vg_ssd0 pvc-moved_00000",
+		"Larger n1 vg_ssd0 pvc-grown_00000",
+		"Larger n3 vg_ssd0 pvc-grown_00000",
+		"SnapshotAbsent n1 vg_ssd0 pvc-same_00000_before",
+		"SnapshotAbsent n2 vg_ssd0 pvc-same_00000_before",
+		"Unknown n1 vg_ssd0 pvc-same_00000_after",
+		"Unknown n2 vg_ssd0 pvc-new_00000",
+		"Unknown n2 vg_ssd0 pvc-same_00000_after",
+		"Unknown n3 vg_ssd0 pvc-moved_00000",
+	}
+	if d := cmp.Diff(want, e.differences("n1", "n2", "n3")); d != "" {
+		t.Errorf("later (-want +got):\n%s", d)
+	}
+	if got := e.differences("n2"); !strings.HasPrefix(strings.Join(got, "|"), "Absent n2 vg_ssd0 pvc-moved_00000|"+
+		"SnapshotAbsent n2 vg_ssd0 pvc-same_00000_before|Unseen n1  |Unseen n3  |") {
+		t.Errorf("with one node: %v", got)
+	}
+}
