@@ -16,8 +16,8 @@ type Contents struct {
 	tables  map[string]*contents
 }
 
-// contents is what is in a table. LINSTOR's programs write rows in no order, so that they are summed up in none: of
-// two rows none is like the other, since each has a key.
+// contents is what is in a table. LINSTOR's programs write rows in no order, so that their sum does not depend on one.
+// No two rows of a table are equal, since each has a key; two equal ones would cancel each other out.
 type contents struct {
 	rows int
 	sum  [sha256.Size]byte

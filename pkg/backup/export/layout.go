@@ -44,13 +44,22 @@ type Stored struct {
 	// MinKiB and MaxKiB bound its size. Between them are DRBD's metadata, a LUKS header, and what LINSTOR rounds up to.
 	// MaxKiB is 0 where the export does not tell the size.
 	MinKiB, MaxKiB int64
-	// Unsettled reports whether LINSTOR was about to make or to remove it, so that it may lie there or not.
-	Unsettled bool
+	// BeingMade reports whether LINSTOR was about to make it, so that it need not lie there.
+	BeingMade bool
+	// BeingRemoved reports whether LINSTOR was about to remove it: it goes on with that.
+	BeingRemoved bool
+	// RolledBack is the snapshot that LINSTOR was about to put the volume back to: it goes on with that. "" for none.
+	RolledBack string
+	// Given is the name under which it lies in place of the usual one; "" for none.
+	Given string
 }
 
 // Name is the name under which it lies in its place (linstor-server 1.34: LvmProvider, ZfsProvider, FileProvider); ""
 // for providers that are not known here.
 func (s *Stored) Name() string {
+	if s.Given != "" {
+		return s.Given
+	}
 	name := fmt.Sprintf("%s%s_%05d", s.Resource, s.Suffix, s.Volume)
 	switch s.Provider {
 	case LVM, LVMThin:

@@ -91,24 +91,31 @@ func TestReadLayout(t *testing.T) {
 	}
 }
 
-// TestSettled: what LINSTOR was about to make or to remove may lie on a node or not.
-func TestSettled(t *testing.T) {
+// TestUnderWay: what LINSTOR was about to make or to remove is told apart.
+func TestUnderWay(t *testing.T) {
 	for name, tc := range map[string]struct {
 		table  string
 		row    int
 		change values
-		stored int // which of the stored is unsettled then, -1 for none
+		// removed and made are which of the stored is being removed or made then, -1 for none.
+		removed, made int
 	}{
-		"resource":                 {"RESOURCES", 0, values{"resource_flags": 2}, 0},
-		"diskless is no deletion":  {"RESOURCES", 0, values{"resource_flags": 256}, -1},
-		"volume":                   {"VOLUMES", 0, values{"vlm_flags": 2}, 0},
-		"resized is no deletion":   {"VOLUMES", 0, values{"vlm_flags": 4}, -1},
-		"resource definition":      {"RESOURCE_DEFINITIONS", 0, values{"resource_flags": 1}, 0},
-		"volume definition":        {"VOLUME_DEFINITIONS", 0, values{"vlm_flags": 1}, 0},
-		"encrypted is no deletion": {"VOLUME_DEFINITIONS", 0, values{"vlm_flags": 2}, -1},
-		"snapshot on a node":       {"RESOURCES", 2, values{"resource_flags": 1}, 1},
-		"snapshot":                 {"RESOURCE_DEFINITIONS", 1, values{"resource_flags": 8 | 1}, 1},
-		"snapshot that was begun":  {"RESOURCE_DEFINITIONS", 1, values{"resource_flags": 0}, 1},
+		"resource":                 {"RESOURCES", 0, values{"resource_flags": 2}, 0, -1},
+		"disk to be removed":       {"RESOURCES", 0, values{"resource_flags": 1 << 5}, 0, -1},
+		"disk being removed":       {"RESOURCES", 0, values{"resource_flags": 1 << 6}, 0, -1},
+		"DRBD being removed":       {"RESOURCES", 0, values{"resource_flags": 1 << 18}, 0, -1},
+		"disk to be made":          {"RESOURCES", 0, values{"resource_flags": 1 << 3}, -1, 0},
+		"disk being made":          {"RESOURCES", 0, values{"resource_flags": 1 << 4}, -1, 0},
+		"diskless is no deletion":  {"RESOURCES", 0, values{"resource_flags": 256}, -1, -1},
+		"volume":                   {"VOLUMES", 0, values{"vlm_flags": 2}, 0, -1},
+		"DRBD of a volume":         {"VOLUMES", 0, values{"vlm_flags": 1 << 7}, 0, -1},
+		"resized is no deletion":   {"VOLUMES", 0, values{"vlm_flags": 4}, -1, -1},
+		"resource definition":      {"RESOURCE_DEFINITIONS", 0, values{"resource_flags": 1}, 0, -1},
+		"volume definition":        {"VOLUME_DEFINITIONS", 0, values{"vlm_flags": 1}, 0, -1},
+		"encrypted is no deletion": {"VOLUME_DEFINITIONS", 0, values{"vlm_flags": 2}, -1, -1},
+		"snapshot on a node":       {"RESOURCES", 2, values{"resource_flags": 1}, 1, -1},
+		"snapshot":                 {"RESOURCE_DEFINITIONS", 1, values{"resource_flags": 8 | 1}, 1, -1},
+		"snapshot that was begun":  {"RESOURCE_DEFINITIONS", 1, values{"resource_flags": 0}, -1, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := layoutOf(func(tables []values) {
@@ -120,11 +127,39 @@ func TestSettled(t *testing.T) {
 				t.Fatal(err)
 			}
 			for i, s := range got.Stored {
-				if s.Unsettled != (i == tc.stored) {
+				if s.BeingRemoved != (i == tc.removed) || s.BeingMade != (i == tc.made) {
 					t.Errorf("%+v", s)
 				}
 			}
 		})
+	}
+}
+
+// TestProperties: names that LINSTOR has given, and the snapshot that it was going back to.
+func TestProperties(t *testing.T) {
+	got, err := layoutOf(func(tables []values) {
+		for _, s := range []int{0, 2} {
+			rowsOf(tables, "LAYER_STORAGE_VOLUMES")[s]["provider_kind"] = "ZFS"
+		}
+		for _, x := range tables {
+			if x["name"] == "PROPS_CONTAINERS" {
+				x["data"] = append(x["data"].([]values),
+					values{"props_instance": "/VLM_DFNS/PVC-1/0", "prop_key": "OverrideVlmId", "prop_value": "other"},
+					values{"props_instance": "/RSCS/N1/PVC-1", "prop_key": "RollbackTarget", "prop_value": "s0"},
+					values{"props_instance": "/SNAPS/N1/PVC-1/S1", "prop_key": "Internal/StorDriver/ZfsRenameSuffix",
+						"prop_value": "2026"})
+			}
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := map[string]string{}
+	for _, s := range got.Stored {
+		names[s.Name()] = s.RolledBack
+	}
+	if d := cmp.Diff(map[string]string{"other": "s0", "_deleted_pvc-1_00000_2026@s1": ""}, names); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
 	}
 }
 

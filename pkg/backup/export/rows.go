@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strconv"
+	"strings"
 )
 
 // Keys of rows. Names in them are in upper case, as LINSTOR tells objects apart.
@@ -28,14 +29,15 @@ type (
 // Bits of flags (linstor-server 1.34: Resource.Flags, Snapshot.Flags, SnapshotDefinition.Flags,
 // VolumeDefinition.Flags, ResourceDefinition.Flags, Volume.Flags).
 const (
-	resourceDelete           = 1 << 1
+	resourceMade             = 1<<3 | 1<<4                // DISK_ADD_REQUESTED, DISK_ADDING
+	resourceRemoved          = 1<<1 | 1<<5 | 1<<6 | 1<<18 // DELETE, DISK_REMOVE_REQUESTED, DISK_REMOVING, DRBD_DELETE
 	snapshotDelete           = 1 << 0
 	definitionDelete         = 1 << 0
 	snapshotDefinitionDone   = 1 << 0
 	snapshotDefinitionDelete = 1 << 3
 	volumeDefinitionDelete   = 1 << 0
 	volumeDefinitionGross    = 1 << 3
-	volumeDelete             = 1 << 1
+	volumeRemoved            = 1<<1 | 1<<7 // DELETE, DRBD_DELETE
 )
 
 type (
@@ -141,7 +143,9 @@ func (r *rows) keep() map[string]keeper {
 			r.stored[layerKey{c.Layer, c.Volume}] = storage{c.Provider, poolKey{c.Node, c.Pool}}
 		},
 		"PROPS_CONTAINERS": func(c *columns) {
-			if c.Key != keyPlace && c.Key != keyGranularity {
+			switch c.Key {
+			case keyPlace, keyGranularity, keyName, keyRollback, keyRenamed:
+			default:
 				return
 			}
 			if r.props[c.Instance] == nil {
@@ -164,10 +168,17 @@ func (r *rows) keep() map[string]keeper {
 	return keep
 }
 
-// Properties of pools and volume definitions.
+// Properties of pools, volume definitions, resources and snapshots.
 const (
 	keyPlace       = "StorDriver/StorPoolName"
 	keyGranularity = "StorDriver/internal/AllocationGranularity" // KiB
+	// keyName is another name for a volume's data than LINSTOR would give it (AbsStorageProvider).
+	keyName = "OverrideVlmId"
+	// keyRollback names the snapshot that a volume is being put back to (AbsStorageProvider).
+	keyRollback = "RollbackTarget"
+	// keyRenamed is what LINSTOR has told a zvol from others of its name with, which is gone but for its snapshots
+	// (ZfsProvider).
+	keyRenamed = "Internal/StorDriver/ZfsRenameSuffix"
 )
 
 // join finds out what a volume of the lowest layer is.
@@ -205,18 +216,42 @@ func (r *rows) join(at layerKey, kind storage) (*Stored, error) {
 	pool := r.props["/STOR_POOLS/"+kind.pool.node+"/"+kind.pool.pool]
 	s := &Stored{Node: n, Resource: of.resource, Snapshot: dfn.snapshot, Suffix: on.suffix, Volume: at.volume,
 		Provider: kind.Provider, Place: place(kind.Provider, pool[keyPlace])}
+	flags := flags{resource: resourceFlags, volume: volumeFlags, definition: dfn.flags, volumeDefinition: volumeDfn.flags}
 	if on.snapshot == "" {
-		s.Unsettled = resourceFlags&resourceDelete != 0 || dfn.flags&definitionDelete != 0 ||
-			volumeFlags&volumeDelete != 0
+		s.BeingMade, s.BeingRemoved = flags.ofVolume()
+		s.RolledBack = r.props["/RSCS/"+on.node+"/"+on.resource][keyRollback]
+		s.Given = r.props[pathOf(on.resource, at.volume)][keyName]
 	} else {
-		s.Unsettled = resourceFlags&snapshotDelete != 0 || dfn.flags&snapshotDefinitionDelete != 0 ||
-			dfn.flags&snapshotDefinitionDone == 0
+		s.BeingMade, s.BeingRemoved = flags.ofSnapshot()
+		suffix := r.props["/SNAPS/"+on.node+"/"+on.resource+"/"+on.snapshot][keyRenamed]
+		if suffix != "" && strings.HasPrefix(kind.Provider, ZFS) {
+			s.Given = fmt.Sprintf("_deleted_%s%s_%05d_%s@%s", s.Resource, s.Suffix, s.Volume, suffix, s.Snapshot)
+		}
 	}
-	s.Unsettled = s.Unsettled || volumeDfn.flags&volumeDefinitionDelete != 0
 	if s.Suffix == "" {
 		s.MinKiB, s.MaxKiB = r.sizes(on.resourceKey, at.volume, volumeDfn, kind.Provider, pool)
 	}
 	return s, nil
+}
+
+// flags are those of a resource and what belongs to it, or of a snapshot's part on a node.
+type flags struct{ resource, volume, definition, volumeDefinition int64 }
+
+// ofVolume reports whether LINSTOR was about to make or to remove a volume on a node.
+func (f flags) ofVolume() (made, removed bool) {
+	return f.resource&resourceMade != 0, f.resource&resourceRemoved != 0 || f.definition&definitionDelete != 0 ||
+		f.volume&volumeRemoved != 0 || f.volumeDefinition&volumeDefinitionDelete != 0
+}
+
+// ofSnapshot reports the same of a snapshot.
+func (f flags) ofSnapshot() (made, removed bool) {
+	return f.definition&snapshotDefinitionDone == 0, f.resource&snapshotDelete != 0 ||
+		f.definition&snapshotDefinitionDelete != 0 || f.volumeDefinition&volumeDefinitionDelete != 0
+}
+
+// pathOf is where the properties of a volume definition are.
+func pathOf(resource string, volume int) string {
+	return "/VLM_DFNS/" + resource + "/" + strconv.Itoa(volume)
 }
 
 // sizes bounds what a volume's data takes of the storage, in KiB.
@@ -235,7 +270,7 @@ func (r *rows) sizes(of resourceKey, volume int, dfn volumeDefinition, provider 
 		}
 	}
 	rounding := roundingKiB[provider]
-	at := "/VLM_DFNS/" + of.resource + "/" + strconv.Itoa(volume)
+	at := pathOf(of.resource, volume)
 	for _, text := range []string{pool[keyGranularity], r.props[at][keyGranularity]} {
 		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 			rounding = max(rounding, n)
@@ -255,14 +290,18 @@ const (
 	cacheKiB = 1 << 10
 )
 
-// roundingKiB is how much larger than wanted what a provider makes may be at least: an extent of LVM, which is 4 MiB
-// unless the volume group was made with another, a block of ZFS, a page of a file system.
+// roundingKiB is what a provider rounds sizes up to: an extent of LVM, which is 4 MiB unless the volume group was made
+// with another, a block of ZFS, a page of a file system.
 var roundingKiB = map[string]int64{LVM: 4 << 10, LVMThin: 4 << 10, ZFS: 128, ZFSThin: 128, File: 4, FileThin: 4}
 
 // metadata is how much DRBD keeps beside that much data, in KiB, at most (linstor-server 1.34, MetaData): a
-// superblock, the activity log, and a bitmap for each peer with a bit for 4 KiB.
+// superblock, the activity log, and a bitmap for each peer with a bit for 4 KiB, which covers the metadata as well.
 func (d drbd) metadata(dataKiB int64) int64 {
 	const superblockKiB, perBitKiB, alignKiB = 4, 4, 4
-	bitmap := d.peers * (dataKiB/(perBitKiB*8<<10) + 1)
-	return superblockKiB + max(d.stripes*d.stripeKiB, 32) + bitmap + 2*alignKiB
+	around := superblockKiB + max(d.stripes*d.stripeKiB, 32) + 2*alignKiB
+	bitmap := int64(0)
+	for range 3 { // what the bitmap adds for itself becomes a 256th of the last addition, at most, each time
+		bitmap = d.peers * ((dataKiB+around+bitmap)/(perBitKiB*8<<10) + 1)
+	}
+	return around + bitmap
 }

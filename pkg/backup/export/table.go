@@ -87,7 +87,7 @@ func (t *table) row(i int) error {
 	return nil
 }
 
-// kept hands a row on to who wants the table's.
+// kept hands a row to whoever wants those of its table.
 func (t *table) kept(row json.RawMessage) error {
 	if t.name == "" {
 		t.unnamed = append(t.unnamed, row)

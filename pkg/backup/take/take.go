@@ -126,6 +126,7 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	exported, packed := filepath.Join(dir, "export.json"), filepath.Join(dir, "export.json.gz")
 	if c.Export != "" {
 		exported = c.Export
+		defer func() { _ = errors.Join(os.Remove(c.Export), os.Remove(c.Restored)) }() // they hold keys, and a pod may stay
 		if err := restored(c); err != nil {
 			return nil, err
 		}

@@ -90,9 +90,9 @@ func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.Curre
 		}
 		return cluster.Failed.Because(ReasonStale, message)
 	case st.Last != nil && c != nil:
-		return cluster.Satisfied.Because(ReasonTaken, Describe(st)+"; "+underWay(s, c))
+		return cluster.Satisfied.Because(ReasonTaken, Describe(st)+notRestored(s)+"; "+underWay(s, c))
 	case st.Last != nil:
-		return cluster.Satisfied.Because(ReasonTaken, Describe(st))
+		return cluster.Satisfied.Because(ReasonTaken, Describe(st)+notRestored(s))
 	case c != nil && off != "":
 		return cluster.Unknown.Because(ReasonPutOff, underWay(s, c))
 	case c != nil:
@@ -100,6 +100,14 @@ func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.Curre
 	default:
 		return cluster.Unknown.Because(ReasonNone, "no backup was asked for yet")
 	}
+}
+
+// notRestored says that the restore test which the spec asks for is left out.
+func notRestored(s *cluster.Snapshot) string {
+	if s.Cluster.Spec.Backup.Verify != backupspec.VerifyRestoreTest || restores(&s.Facts) {
+		return ""
+	}
+	return "; spec.backup.verify: no restore test, since LINSTOR's program does not restore every backup before 1.35.1"
 }
 
 // Describe is the last backup in a sentence, and when the next one is due.

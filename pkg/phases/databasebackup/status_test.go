@@ -184,6 +184,26 @@ func TestRestoreTest(t *testing.T) {
 	}
 }
 
+// TestNoRestoreTest: a LINSTOR whose program cannot restore every export is not asked to, and that is said.
+func TestNoRestoreTest(t *testing.T) {
+	b := newBench(t)
+	b.spec().Verify = backupspec.VerifyRestoreTest
+	b.Cluster.Spec.Version, b.Cluster.Status.Version = "1.34.2", "1.34.2"
+	b.Settle()
+	b.step()
+	b.step()
+	if spec := b.pod().Spec; len(spec.InitContainers) > 0 || strings.Contains(spec.Containers[0].Args[1], "restored") {
+		t.Errorf("pod %+v", spec)
+	}
+	b.takes()
+	if _, e := b.step(); e.Reason != databasebackup.ReasonTaken || !strings.Contains(e.Message, "no restore test") {
+		t.Errorf("evidence %+v", e)
+	}
+	if got := b.Cluster.Status.Backup.Last.Verified; got != backupspec.VerifyParse {
+		t.Errorf("verified by %s", got)
+	}
+}
+
 // TestClaim: backups go into the volume of a claim, and no Secret is mounted.
 func TestClaim(t *testing.T) {
 	b := newBench(t)

@@ -102,7 +102,7 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod 
 	return out
 }
 
-// downloads is the container before the one that takes the backup, as which it is.
+// downloads is the container that comes first. But for what it does it is like the one that takes the backup.
 func downloads(as *corev1.Container, o *Order) corev1.Container {
 	c := as.DeepCopy()
 	c.Name, c.Args = Download, []string{FlagDownload, o.Config}

@@ -61,6 +61,10 @@ true
 				strings.Contains(string(out), "canary") {
 				t.Errorf("%v: %s", err, out)
 			}
+			left, err := filepath.Glob(filepath.Join(dir, "*"))
+			if tc.says != "" && len(left) > 0 || len(left) > 2 || err != nil {
+				t.Errorf("it leaves %v, %v", left, err)
+			}
 			if _, err := os.Stat(filepath.Join(dir, "restored.json")); (err == nil) != (tc.says == "" && !tc.nothing) {
 				t.Errorf("restored.json: %v", err)
 			}

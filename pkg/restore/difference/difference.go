@@ -21,9 +21,13 @@ type Kind string
 
 // Kinds of differences, the worst ones first.
 const (
+	// Doomed lies there, and LINSTOR was about to remove it, or to put it back to a snapshot, when the backup was
+	// taken: it goes on with that, whatever lies there now.
+	Doomed Kind = "Doomed"
 	// Absent is a copy in the backup that does not lie on its node: LINSTOR makes it anew, empty.
 	Absent Kind = "Absent"
-	// Larger is a copy that is larger than in the backup: LINSTOR cuts files, and goes on with a wrong size otherwise.
+	// Larger is a copy that is larger than in the backup: LINSTOR cuts thin files, and goes on with a wrong size
+	// otherwise.
 	Larger Kind = "Larger"
 	// Smaller is a copy that is smaller than in the backup, so that it is not what the backup knew.
 	Smaller Kind = "Smaller"
@@ -37,7 +41,7 @@ const (
 )
 
 // Kinds are all kinds, in their order.
-func Kinds() []Kind { return []Kind{Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown} }
+func Kinds() []Kind { return []Kind{Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown} }
 
 // Difference is one of them.
 type Difference struct {
@@ -141,15 +145,21 @@ func placeOf(s *export.Stored) listing.Place {
 // volumeName matches what LINSTOR calls volumes and snapshots, in all kinds of places.
 var volumeName = regexp.MustCompile(`^.+_[0-9]{5}(_.+|@.+)?(\.img)?$`)
 
-// zfsDeleted is how LINSTOR renames a zvol that is gone, but for its snapshots (linstor-server 1.34, ZfsProvider).
-const zfsDeleted = "_deleted_"
+// deleted begins the name of what LINSTOR has renamed because it could not remove it yet (linstor-server 1.34,
+// ZfsProvider).
+const deleted = "_deleted_"
+
+// passing matches the snapshots that LINSTOR keeps for itself, without a word in the database: those that clones lie
+// on, and those that it could not remove yet (linstor-server 1.34, InternalApiConsts.CLONE_FOR_PREFIX and
+// ZfsProvider).
+var passing = regexp.MustCompile(`^_deleted_|_[0-9]{5}[_@](CF_|_deleted_)`)
 
 // look looks for what the backup does not know, in all places that were looked into.
 func (c *comparison) look() {
 	for _, node := range slices.Sorted(maps.Keys(c.nodes)) {
 		for place, contents := range c.nodes[node].All() {
 			for name := range contents.Volumes {
-				if c.known[where{node, place, name}] || !volumeName.MatchString(name) || strings.HasPrefix(name, zfsDeleted) {
+				if c.known[where{node, place, name}] || !volumeName.MatchString(name) || passing.MatchString(name) {
 					continue
 				}
 				c.unknown[name] = append(c.unknown[name], node)
@@ -172,43 +182,60 @@ func (c *comparison) compare(s *export.Stored) {
 		c.unseen[where{node: s.Node, place: place}]++
 		return
 	}
-	differs := func(kind Kind, format string, args ...any) {
+	if kind, says := c.judge(s, contents); kind != "" {
 		c.found = append(c.found, Difference{Kind: kind, Node: s.Node, Place: s.Place, Name: s.Name(), Resource: s.Resource,
-			Says: fmt.Sprintf(format, args...)})
-	}
-	size, there := contents.Volumes[s.Name()]
-	if !there && s.Snapshot != "" {
-		size, there = renamed(contents, s)
-	}
-	limit := s.MaxKiB + contents.ExtentKiB
-	switch {
-	case !there && s.Unsettled:
-	case !there && s.Snapshot != "":
-		differs(SnapshotAbsent, "the snapshot %s is not there: what is restored from it is empty", s.Snapshot)
-	case !there:
-		differs(Absent, "it is not there%s: LINSTOR makes it anew, empty", c.moved(s))
-	case size == 0 || s.MaxKiB == 0 || s.Snapshot != "":
-	case size > limit:
-		differs(Larger, "it has %d KiB, and the backup expects %d to %d: it was grown since, and LINSTOR cuts a file",
-			size, s.MinKiB, limit)
-	case size < s.MinKiB:
-		differs(Smaller, "it has %d KiB, and the backup expects %d to %d: it is not what the backup knew",
-			size, s.MinKiB, limit)
+			Says: says})
 	}
 }
 
-// renamed finds the snapshot of a zvol that LINSTOR renamed when its volume was deleted.
-func renamed(in *listing.Contents, s *export.Stored) (int64, bool) {
-	base, snapshot, zfs := strings.Cut(s.Name(), "@")
-	if !zfs {
-		return 0, false
+// judge says in what a thing differs from what lies in its place; "" if in nothing.
+func (c *comparison) judge(s *export.Stored, in *listing.Contents) (Kind, string) {
+	size, there := in.Volumes[s.Name()]
+	switch {
+	case there && s.BeingRemoved:
+		return Doomed, "LINSTOR was removing it when the backup was taken, and removes what lies there now"
+	case there && s.RolledBack != "":
+		return Doomed, fmt.Sprintf("LINSTOR was putting it back to the snapshot %s when the backup was taken, and does so "+
+			"now", s.RolledBack)
+	case there:
+		return sized(s, size, s.MaxKiB+in.ExtentKiB)
+	case s.BeingMade || s.BeingRemoved:
+		return "", ""
+	case s.Snapshot != "":
+		return SnapshotAbsent, fmt.Sprintf("the snapshot %s is not there%s: what is restored from it is empty", s.Snapshot,
+			renamed(in, s))
+	default:
+		return Absent, fmt.Sprintf("it is not there%s: LINSTOR makes it anew, empty", c.moved(s))
 	}
-	for name, size := range in.Volumes {
-		if strings.HasPrefix(name, zfsDeleted+base+"_") && strings.HasSuffix(name, "@"+snapshot) {
-			return size, true
+}
+
+// sized compares sizes in KiB. Those of snapshots are not compared: LINSTOR does not look at them.
+func sized(s *export.Stored, size, limit int64) (Kind, string) {
+	has := fmt.Sprintf("it has %d KiB, and the backup expects %d to %d", size, s.MinKiB, limit)
+	switch {
+	case size < 0 || s.MaxKiB == 0 || s.Snapshot != "":
+		return "", ""
+	case size > limit && s.Provider == export.FileThin:
+		return Larger, has + ": it was grown since; LINSTOR cuts it"
+	case size > limit:
+		return Larger, has + ": it was grown since; LINSTOR goes on with the old size"
+	case size < s.MinKiB:
+		return Smaller, has + ": it is not what the backup knew"
+	default:
+		return "", ""
+	}
+}
+
+// renamed says where the snapshot of a zvol lies that LINSTOR has renamed since, when its volume was deleted. The
+// backup knows nothing of that, so that LINSTOR would not find it.
+func renamed(in *listing.Contents, s *export.Stored) string {
+	base, snapshot, _ := strings.Cut(s.Name(), "@")
+	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
+		if strings.HasPrefix(name, deleted+base+"_") && strings.HasSuffix(name, "@"+snapshot) {
+			return ", and lies there as " + name
 		}
 	}
-	return 0, false
+	return ""
 }
 
 // moved says where a copy may have gone.

@@ -52,7 +52,18 @@ func TestCompare(t *testing.T) {
 			want: "Absent vg pvc-lvm_thin_00000"},
 		"a zvol is gone": {old: "ZVOL\ttank/pvc-zfs_00000\t1073741824\n", want: "Absent tank pvc-zfs_00000"},
 		"a file is gone": {old: "FILE\t/srv/a/pvc-file_00000.img\t1073741824\n", want: "Absent /srv/a pvc-file_00000.img"},
-		"it was to go":   {stored: unsettle, old: "LV\tvg\tpvc-lvm_thin_00000\t1073741824\n"},
+		"it was being removed, and is gone": {stored: change(func(s *export.Stored) { s.BeingRemoved = true }),
+			old: "LV\tvg\tpvc-lvm_thin_00000\t1073741824\n"},
+		"it was being removed, and is there": {stored: change(func(s *export.Stored) { s.BeingRemoved = true }),
+			want: "Doomed vg pvc-lvm_thin_00000"},
+		"it was being made, and is not there": {stored: change(func(s *export.Stored) { s.BeingMade = true }),
+			old: "LV\tvg\tpvc-lvm_thin_00000\t1073741824\n"},
+		"it was being made, and is there": {stored: change(func(s *export.Stored) { s.BeingMade = true })},
+		"it was being rolled back": {stored: change(func(s *export.Stored) { s.RolledBack = "s" }),
+			want: "Doomed vg pvc-lvm_thin_00000"},
+		"it has another name": {stored: change(func(s *export.Stored) { s.Given = "thin" }),
+			old: "LV\tvg\tpvc-lvm_thin_00000", new: "LV\tvg\tthin"},
+		"a file is empty": {old: "img\t1073741824", new: "img\t0", want: "Smaller /srv/a pvc-file_00000.img"},
 		"a file was grown": {old: "img\t1073741824", new: "img\t1077940225",
 			want: "Larger /srv/a pvc-file_00000.img"},
 		"as large as metadata lets it be": {old: "img\t1073741824", new: "img\t1077936128"},
@@ -72,10 +83,11 @@ func TestCompare(t *testing.T) {
 		"a snapshot of ZFS is there": {stored: with(snapshot(export.ZFS, "tank")), old: "DIR",
 			new: "ZVOL\ttank/pvc-zfs_00000@s\t-\nDIR"},
 		"a snapshot of a zvol that was deleted": {stored: with(snapshot(export.ZFS, "tank")), old: "DIR",
-			new: "ZVOL\ttank/_deleted_pvc-zfs_00000_2026-11-25@s\t-\nZVOL\ttank/_deleted_pvc-zfs_00000_2026-11-25\t1\nDIR"},
-		"another snapshot of it": {stored: with(snapshot(export.ZFS, "tank")), old: "DIR",
-			new:  "ZVOL\ttank/_deleted_pvc-zfs_00000_2026-11-25@s2\t-\nDIR",
+			new:  "ZVOL\ttank/_deleted_pvc-zfs_00000_2026-11-25@s\t-\nZVOL\ttank/_deleted_pvc-zfs_00000_2026-11-25\t1\nDIR",
 			want: "SnapshotAbsent tank pvc-zfs_00000@s"},
+		"what clones lie on, and what could not be removed": {old: "DIR",
+			new: "ZVOL\ttank/pvc-zfs_00000@CF_1a2b\t-\nZVOL\ttank/pvc-zfs_00000@_deleted_s_2026\t-\n" +
+				"LV\tvg\tpvc-lvm_thin_00000_CF_1a2b\t1\nDIR"},
 		"a volume since": {old: "DIR", new: "LV\tvg\tpvc-2_00000\t1\nDIR", want: "Unknown vg pvc-2_00000"},
 		"a snapshot since": {old: "DIR", new: "ZVOL\ttank/pvc-zfs_00000@s\t-\nDIR",
 			want: "Unknown tank pvc-zfs_00000@s"},
@@ -115,9 +127,12 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-func unsettle(all []export.Stored) []export.Stored {
-	all[0].Unsettled = true
-	return all
+// change changes the logical volume.
+func change(f func(*export.Stored)) func([]export.Stored) []export.Stored {
+	return func(all []export.Stored) []export.Stored {
+		f(&all[0])
+		return all
+	}
 }
 
 func with(more export.Stored) func([]export.Stored) []export.Stored {

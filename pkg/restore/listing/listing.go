@@ -42,7 +42,7 @@ type Place struct {
 type Contents struct {
 	// ExtentKiB is what sizes are multiples of; 0 where the listing does not say it.
 	ExtentKiB int64
-	// Volumes are sizes in KiB, rounded up, by name, which is without the place. 0: the listing does not say it.
+	// Volumes are sizes in KiB, rounded up, by name, which is without the place. -1: the listing does not say it.
 	Volumes map[string]int64
 }
 
@@ -146,10 +146,10 @@ func (l *Listing) volume(kind Kind, where, name, size string) error {
 	return err
 }
 
-// kib is a size in bytes in KiB, rounded up; 0 for -, which ZFS says where there is none.
+// kib is a size in bytes in KiB, rounded up; -1 for -, which ZFS says where there is none.
 func kib(text string) (int64, error) {
 	if text == "-" {
-		return 0, nil
+		return -1, nil
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {

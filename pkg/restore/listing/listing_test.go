@@ -31,7 +31,7 @@ func TestParse(t *testing.T) {
 		volumes map[string]int64
 	}{
 		{Place{VolumeGroup, "vg"}, 4096, map[string]int64{"r1_00000": 2, "thin": 1}},
-		{Place{ZPool, "tank"}, 0, map[string]int64{"r2_00000": 2, "r2_00000@s": 0}},
+		{Place{ZPool, "tank"}, 0, map[string]int64{"r2_00000": 2, "r2_00000@s": -1}},
 		{Place{ZPool, "tank/linstor"}, 0, map[string]int64{"r3_00000": 1}},
 		{Place{ZPool, "tank/empty"}, 0, nil},
 		{Place{Directory, "/srv/a"}, 0, map[string]int64{"r4_00000.img": 0}},
@@ -130,7 +130,7 @@ func TestScript(t *testing.T) {
 	l := parse(t, text)
 	for p, want := range map[Place]*Contents{
 		{VolumeGroup, "vg"}: {ExtentKiB: 4096, Volumes: map[string]int64{"r1_00000": 2, "thin": 1}},
-		{ZPool, "tank"}:     {Volumes: map[string]int64{"r2_00000": 2, "r2_00000@s": 0}},
+		{ZPool, "tank"}:     {Volumes: map[string]int64{"r2_00000": 2, "r2_00000@s": -1}},
 		{Directory, a}:      {Volumes: map[string]int64{"r4_00000.img": 3, "r 5_00000.img": 0}},
 		{Directory, b}:      {Volumes: map[string]int64{}},
 		{Directory, c}:      nil,

@@ -6,13 +6,16 @@
 # FAILED and what could not be found out; nothing that is absent then is known to be absent. END is the last line of a listing that is
 # whole. It writes nothing, and takes no locks.
 tab=$(printf '\t')
+# DRBD's devices, and zvols, have nothing of LINSTOR's in them, and one whose I/O is suspended would not answer.
+lvm='devices { global_filter=["r|^/dev/drbd|", "r|^/dev/zd|"] }'
+limited() { timeout -k 1 60 "$@"; }
 
-lines=$(vgs --readonly --noheadings --nosuffix --units b --separator "$tab" -o vg_name,vg_extent_size) &&
-  volumes=$(lvs --readonly --noheadings --nosuffix --units b --separator "$tab" -o vg_name,lv_name,lv_size) &&
+lines=$(limited vgs --config "$lvm" --readonly --noheadings --nosuffix --units b --separator "$tab" -o vg_name,vg_extent_size) &&
+  volumes=$(limited lvs --config "$lvm" --readonly --noheadings --nosuffix --units b --separator "$tab" -o vg_name,lv_name,lv_size) &&
   printf '%s\n' "$lines" | sed -n "s/^ *\(.*[^ ]\) *\$/VG$tab\1/p" &&
   printf '%s\n' "$volumes" | sed -n "s/^ *\(.*[^ ]\) *\$/LV$tab\1/p" || printf 'FAILED\tLVM\n'
 
-lines=$(zpool list -H -o name) && volumes=$(zfs list -H -p -t volume,snapshot -o name,volsize) &&
+lines=$(limited zpool list -H -o name) && volumes=$(limited zfs list -H -p -t volume,snapshot -o name,volsize) &&
   printf '%s\n' "$lines" | sed -n "s/^..*\$/ZPOOL$tab&/p" &&
   printf '%s\n' "$volumes" | sed -n "s/^..*\$/ZVOL$tab&/p" || printf 'FAILED\tZFS\n'
 
