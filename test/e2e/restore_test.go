@@ -22,7 +22,7 @@ func (e backupEnv) differences(nodes ...string) []string {
 	}
 	listings := map[string]*listing.Listing{}
 	for _, node := range nodes {
-		text := e.Sim.World().Machine(node).Listing(difference.Directories(layout)[node]...)
+		text := e.Sim.World().Machine(node).Listing()
 		if listings[node], err = listing.Parse(strings.NewReader(text)); err != nil {
 			e.T.Fatal(err)
 		}

@@ -93,7 +93,7 @@ func ReadLayout(r io.Reader) (*Layout, error) {
 	}
 	l := &Layout{Summary: summary, Nodes: slices.Sorted(maps.Values(rows.nodes))}
 	for at, kind := range rows.stored {
-		if kind.Provider == "DISKLESS" {
+		if kind.provider == "DISKLESS" {
 			continue
 		}
 		s, err := rows.join(at, kind)

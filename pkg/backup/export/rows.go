@@ -21,9 +21,20 @@ type (
 		snapshotKey
 		volume int
 	}
+	// copyKey is a volume of a resource, or of a snapshot's part, on a node.
+	copyKey struct {
+		resourceKey
+		volume int
+	}
+	// kindKey is a kind of layer of a resource.
+	kindKey struct {
+		resourceKey
+		kind string
+	}
 	// layerKey is a volume of a layer.
 	layerKey struct{ layer, volume int }
-	poolKey  struct{ node, pool string }
+	// propKey is a property of the object whose properties are at that path.
+	propKey struct{ path, key string }
 )
 
 // Bits of flags (linstor-server 1.34: Resource.Flags, Snapshot.Flags, SnapshotDefinition.Flags,
@@ -52,11 +63,8 @@ type (
 		kind, suffix string
 	}
 	drbd struct{ peers, stripes, stripeKiB int64 }
-	// storage is a volume of the lowest layer.
-	storage struct {
-		Provider string
-		pool     poolKey
-	}
+	// storage is a volume of the lowest layer, and pool the path of its pool's properties.
+	storage struct{ provider, pool string }
 )
 
 // rows are those of an export that say what lies on nodes. They name each other, in no order of tables.
@@ -67,20 +75,20 @@ type rows struct {
 	volumeDefinitions map[volumeKey]volumeDefinition
 	// resources and volumes are flags.
 	resources map[resourceKey]int64
-	volumes   map[resourceKey]map[int]int64
+	volumes   map[copyKey]int64
 	layers    map[int]layer
-	// kinds are those of the layers of a resource, with the ID of one of each.
-	kinds  map[resourceKey]map[string]int
+	// kinds are the IDs of the layers of a resource, of one of each kind.
+	kinds  map[kindKey]int
 	drbd   map[int]drbd
 	stored map[layerKey]storage
-	props  map[string]map[string]string
+	props  map[propKey]string
 }
 
 func newRows() *rows {
 	return &rows{nodes: map[string]string{}, definitions: map[snapshotKey]definition{},
 		volumeDefinitions: map[volumeKey]volumeDefinition{}, resources: map[resourceKey]int64{},
-		volumes: map[resourceKey]map[int]int64{}, layers: map[int]layer{}, kinds: map[resourceKey]map[string]int{},
-		drbd: map[int]drbd{}, stored: map[layerKey]storage{}, props: map[string]map[string]string{}}
+		volumes: map[copyKey]int64{}, layers: map[int]layer{}, kinds: map[kindKey]int{}, drbd: map[int]drbd{},
+		stored: map[layerKey]storage{}, props: map[propKey]string{}}
 }
 
 // columns are those that are looked at, of all tables (linstor-server 1.34, GeneratedDatabaseTables).
@@ -123,35 +131,22 @@ func (r *rows) keep() map[string]keeper {
 			r.volumeDefinitions[volumeKey{c.definition(), c.Volume}] = volumeDefinition{c.VolumeSize, c.VolumeFlags}
 		},
 		"RESOURCES": func(c *columns) { r.resources[c.resource()] = c.ResourceFlags },
-		"VOLUMES": func(c *columns) {
-			if r.volumes[c.resource()] == nil {
-				r.volumes[c.resource()] = map[int]int64{}
-			}
-			r.volumes[c.resource()][c.Volume] = c.VolumeFlags
-		},
+		"VOLUMES":   func(c *columns) { r.volumes[copyKey{c.resource(), c.Volume}] = c.VolumeFlags },
 		"LAYER_RESOURCE_IDS": func(c *columns) {
 			r.layers[c.Layer] = layer{c.resource(), c.LayerKind, c.LayerSuffix}
-			if r.kinds[c.resource()] == nil {
-				r.kinds[c.resource()] = map[string]int{}
-			}
-			r.kinds[c.resource()][c.LayerKind] = c.Layer
+			r.kinds[kindKey{c.resource(), c.LayerKind}] = c.Layer
 		},
 		"LAYER_DRBD_RESOURCES": func(c *columns) {
 			r.drbd[c.Layer] = drbd{c.PeerSlots, c.ActivityStripes, c.ActivityStripe}
 		},
 		"LAYER_STORAGE_VOLUMES": func(c *columns) {
-			r.stored[layerKey{c.Layer, c.Volume}] = storage{c.Provider, poolKey{c.Node, c.Pool}}
+			r.stored[layerKey{c.Layer, c.Volume}] = storage{c.Provider, "/STOR_POOLS/" + c.Node + "/" + c.Pool}
 		},
 		"PROPS_CONTAINERS": func(c *columns) {
 			switch c.Key {
 			case keyPlace, keyGranularity, keyName, keyRollback, keyRenamed:
-			default:
-				return
+				r.props[propKey{c.Instance, c.Key}] = c.Value
 			}
-			if r.props[c.Instance] == nil {
-				r.props[c.Instance] = map[string]string{}
-			}
-			r.props[c.Instance][c.Key] = c.Value
 		},
 	}
 	keep := map[string]keeper{}
@@ -196,7 +191,7 @@ func (r *rows) join(at layerKey, kind storage) (*Stored, error) {
 		return fmt.Errorf("the export does not belong together: %s has storage, and %s lacks it", what, table)
 	}
 	resourceFlags, isResource := r.resources[on.resourceKey]
-	volumeFlags, isVolume := r.volumes[on.resourceKey][at.volume]
+	volumeFlags, isVolume := r.volumes[copyKey{on.resourceKey, at.volume}]
 	n, isNode := r.nodes[on.node]
 	dfn, isDefinition := r.definitions[on.snapshotKey]
 	of, isOf := r.definitions[snapshotKey{on.resource, ""}] // a snapshot's own row lacks the resource's name
@@ -213,23 +208,22 @@ func (r *rows) join(at layerKey, kind storage) (*Stored, error) {
 	case !isVolumeDefinition:
 		return nil, lacks("VOLUME_DEFINITIONS")
 	}
-	pool := r.props["/STOR_POOLS/"+kind.pool.node+"/"+kind.pool.pool]
 	s := &Stored{Node: n, Resource: of.resource, Snapshot: dfn.snapshot, Suffix: on.suffix, Volume: at.volume,
-		Provider: kind.Provider, Place: place(kind.Provider, pool[keyPlace])}
+		Provider: kind.provider, Place: place(kind.provider, r.props[propKey{kind.pool, keyPlace}])}
 	flags := flags{resource: resourceFlags, volume: volumeFlags, definition: dfn.flags, volumeDefinition: volumeDfn.flags}
 	if on.snapshot == "" {
 		s.BeingMade, s.BeingRemoved = flags.ofVolume()
-		s.RolledBack = r.props["/RSCS/"+on.node+"/"+on.resource][keyRollback]
-		s.Given = r.props[pathOf(on.resource, at.volume)][keyName]
+		s.RolledBack = r.props[propKey{"/RSCS/" + on.node + "/" + on.resource, keyRollback}]
+		s.Given = r.props[propKey{pathOf(on.resource, at.volume), keyName}]
 	} else {
 		s.BeingMade, s.BeingRemoved = flags.ofSnapshot()
-		suffix := r.props["/SNAPS/"+on.node+"/"+on.resource+"/"+on.snapshot][keyRenamed]
-		if suffix != "" && strings.HasPrefix(kind.Provider, ZFS) {
+		suffix := r.props[propKey{"/SNAPS/" + on.node + "/" + on.resource + "/" + on.snapshot, keyRenamed}]
+		if suffix != "" && strings.HasPrefix(kind.provider, ZFS) {
 			s.Given = fmt.Sprintf("_deleted_%s%s_%05d_%s@%s", s.Resource, s.Suffix, s.Volume, suffix, s.Snapshot)
 		}
 	}
 	if s.Suffix == "" {
-		s.MinKiB, s.MaxKiB = r.sizes(on.resourceKey, at.volume, volumeDfn, kind.Provider, pool)
+		s.MinKiB, s.MaxKiB = r.sizes(copyKey{on.resourceKey, at.volume}, volumeDfn, kind)
 	}
 	return s, nil
 }
@@ -255,24 +249,19 @@ func pathOf(resource string, volume int) string {
 }
 
 // sizes bounds what a volume's data takes of the storage, in KiB.
-func (r *rows) sizes(of resourceKey, volume int, dfn volumeDefinition, provider string, pool map[string]string) (
-	from, to int64) {
+func (r *rows) sizes(of copyKey, dfn volumeDefinition, kind storage) (from, to int64) {
 	var around int64 // what layers keep beside the data
-	if id, ok := r.kinds[of]["DRBD"]; ok {
+	if id, ok := r.kinds[kindKey{of.resourceKey, "DRBD"}]; ok {
 		around += r.drbd[id].metadata(dfn.sizeKiB)
 	}
-	if _, ok := r.kinds[of]["LUKS"]; ok {
-		around += luksKiB
-	}
-	for _, kind := range []string{"BCACHE", "CACHE", "WRITECACHE"} {
-		if _, ok := r.kinds[of][kind]; ok {
-			around += cacheKiB
+	for layer, kib := range aroundKiB {
+		if _, ok := r.kinds[kindKey{of.resourceKey, layer}]; ok {
+			around += kib
 		}
 	}
-	rounding := roundingKiB[provider]
-	at := pathOf(of.resource, volume)
-	for _, text := range []string{pool[keyGranularity], r.props[at][keyGranularity]} {
-		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+	rounding := roundingKiB[kind.provider]
+	for _, path := range []string{kind.pool, pathOf(of.resource, of.volume)} {
+		if n, err := strconv.ParseInt(r.props[propKey{path, keyGranularity}], 10, 64); err == nil {
 			rounding = max(rounding, n)
 		}
 	}
@@ -283,12 +272,9 @@ func (r *rows) sizes(of resourceKey, volume int, dfn volumeDefinition, provider 
 	return from, to
 }
 
-const (
-	// luksKiB is the header of LUKS2, the larger one (linstor-server 1.34, LuksLayerSizeCalculator).
-	luksKiB = 16 << 10
-	// cacheKiB is more than what the layers with a cache put before the data.
-	cacheKiB = 1 << 10
-)
+// aroundKiB is what layers keep beside the data, or more: a LUKS2 header, the larger one (linstor-server 1.34,
+// LuksLayerSizeCalculator), and what layers with a cache put before the data.
+var aroundKiB = map[string]int64{"LUKS": 16 << 10, "BCACHE": 1 << 10, "CACHE": 1 << 10, "WRITECACHE": 1 << 10}
 
 // roundingKiB is what a provider rounds sizes up to: an extent of LVM, which is 4 MiB unless the volume group was made
 // with another, a block of ZFS, a page of a file system.

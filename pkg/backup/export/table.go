@@ -59,20 +59,13 @@ func (t *table) field(name string) error {
 }
 
 func (t *table) row(i int) error {
-	what := fmt.Sprintf("row %d, or a column of it,", i+1)
+	var text json.RawMessage
+	if err := t.value(rowName(i), &text); err != nil {
+		return err
+	}
 	var r row
-	if t.keep == nil {
-		if err := t.value(what, &r); err != nil {
-			return err
-		}
-	} else {
-		var text json.RawMessage
-		if err := t.value(what, &text); err != nil {
-			return err
-		}
-		if err := errors.Join(json.Unmarshal(text, &r), t.kept(text)); err != nil {
-			return wrong(what, err)
-		}
+	if err := errors.Join(json.Unmarshal(text, &r), t.kept(text)); err != nil {
+		return wrong(rowName(i), err)
 	}
 	t.rows++
 	if r.Snapshot != "" {
@@ -87,9 +80,14 @@ func (t *table) row(i int) error {
 	return nil
 }
 
+func rowName(i int) string { return fmt.Sprintf("row %d, or a column of it,", i+1) }
+
 // kept hands a row to whoever wants those of its table.
 func (t *table) kept(row json.RawMessage) error {
-	if t.name == "" {
+	switch {
+	case t.keep == nil:
+		return nil
+	case t.name == "":
 		t.unnamed = append(t.unnamed, row)
 		return nil
 	}
@@ -116,7 +114,7 @@ func (t *table) read() error {
 	}
 	for i, row := range t.unnamed {
 		if err := t.kept(row); err != nil {
-			return wrong(fmt.Sprintf("row %d, or a column of it,", i+1), err)
+			return wrong(rowName(i), err)
 		}
 	}
 	t.seen["table "+t.name] = true

@@ -89,10 +89,12 @@ func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.Curre
 			message += "; " + underWay(s, c)
 		}
 		return cluster.Failed.Because(ReasonStale, message)
-	case st.Last != nil && c != nil:
-		return cluster.Satisfied.Because(ReasonTaken, Describe(st)+notRestored(s)+"; "+underWay(s, c))
 	case st.Last != nil:
-		return cluster.Satisfied.Because(ReasonTaken, Describe(st)+notRestored(s))
+		message := Describe(st) + notRestored(s)
+		if c != nil {
+			message += "; " + underWay(s, c)
+		}
+		return cluster.Satisfied.Because(ReasonTaken, message)
 	case c != nil && off != "":
 		return cluster.Unknown.Because(ReasonPutOff, underWay(s, c))
 	case c != nil:

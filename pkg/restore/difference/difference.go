@@ -40,8 +40,8 @@ const (
 	Unknown Kind = "Unknown"
 )
 
-// Kinds are all kinds, in their order.
-func Kinds() []Kind { return []Kind{Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown} }
+// kinds are all kinds, in their order.
+var kinds = []Kind{Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown}
 
 // Difference is one of them.
 type Difference struct {
@@ -61,18 +61,6 @@ var placeKinds = map[string]listing.Kind{
 	export.LVM: listing.VolumeGroup, export.LVMThin: listing.VolumeGroup,
 	export.ZFS: listing.ZPool, export.ZFSThin: listing.ZPool,
 	export.File: listing.Directory, export.FileThin: listing.Directory,
-}
-
-// Directories are those that a backup's volumes lie in, by node: what a listing of the node must look into.
-func Directories(l *export.Layout) map[string][]string {
-	found := map[string][]string{}
-	for i := range l.Stored {
-		s := &l.Stored[i]
-		if placeKinds[s.Provider] == listing.Directory && s.Place != "" && !slices.Contains(found[s.Node], s.Place) {
-			found[s.Node] = append(found[s.Node], s.Place)
-		}
-	}
-	return found
 }
 
 // Compare compares a backup with what lies on nodes, by LINSTOR's names of them. Differences are sorted by kind, node,
@@ -101,7 +89,7 @@ func Compare(l *export.Layout, nodes map[string]*listing.Listing) []Difference {
 		}
 	}
 	slices.SortFunc(c.found, func(a, b Difference) int {
-		return cmp.Or(cmp.Compare(slices.Index(Kinds(), a.Kind), slices.Index(Kinds(), b.Kind)), cmp.Compare(a.Node, b.Node),
+		return cmp.Or(cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)), cmp.Compare(a.Node, b.Node),
 			cmp.Compare(a.Place, b.Place), cmp.Compare(a.Name, b.Name))
 	})
 	return c.found

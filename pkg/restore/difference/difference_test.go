@@ -158,10 +158,3 @@ func TestNodes(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 }
-
-func TestDirectories(t *testing.T) {
-	l := &export.Layout{Stored: append(append(on("n1"), on("n1")...), on("n2")[:2]...)}
-	if d := cmp.Diff(map[string][]string{"n1": {"/srv/a"}}, Directories(l)); d != "" {
-		t.Errorf("(-want +got):\n%s", d)
-	}
-}

@@ -59,20 +59,17 @@ var failures = map[Kind]string{VolumeGroup: "LVM", ZPool: "ZFS"}
 // At returns what lies in a place. Nil: it could not be looked into, or the node has no such place. Then there is no
 // telling what lies there: a volume group whose disks are away shows up nowhere.
 func (l *Listing) At(p Place) *Contents {
-	if l.failed[failures[p.Kind]] || p.Kind == Directory && l.failed[path.Clean(p.Name)] {
+	p.Name = path.Clean(p.Name)
+	failed := l.failed[failures[p.Kind]] || p.Kind == Directory && l.failed[p.Name]
+	found := l.contents[p]
+	switch pool, _, dataset := strings.Cut(p.Name, "/"); {
+	case failed:
 		return nil
+	case found == nil && p.Kind == ZPool && dataset && l.contents[Place{ZPool, pool}] != nil:
+		return &Contents{} // LINSTOR makes zvols in a dataset; without any nothing shows that it is there
+	default:
+		return found
 	}
-	switch p.Kind {
-	case Directory:
-		p.Name = path.Clean(p.Name)
-	case ZPool:
-		pool, _, dataset := strings.Cut(p.Name, "/")
-		if found := l.contents[p]; dataset && found == nil && l.contents[Place{ZPool, pool}] != nil {
-			return &Contents{} // LINSTOR makes zvols in a dataset; without any nothing shows that it is there
-		}
-	case VolumeGroup:
-	}
-	return l.contents[p]
 }
 
 // All are the places that were looked into, in no order.
@@ -106,10 +103,7 @@ func Parse(r io.Reader) (*Listing, error) {
 func (l *Listing) line(f []string) error {
 	switch {
 	case f[0] == "FAILED" && len(f) == 2:
-		l.failed[f[1]] = true
-		if strings.HasPrefix(f[1], "/") {
-			l.failed[path.Clean(f[1])] = true
-		}
+		l.failed[path.Clean(f[1])] = true // a directory, or one of failures
 		return nil
 	case f[0] == "VG" && len(f) == 3:
 		extent, err := kib(f[2])

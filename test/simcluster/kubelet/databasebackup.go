@@ -64,24 +64,22 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 	return t, nil
 }
 
+// backupPrograms are what the operator's program does, by its first argument.
+var backupPrograms = map[string]func(context.Context, *take.Config) exit{
+	"--take-backup":     takeBackup,
+	"--download-export": func(ctx context.Context, c *take.Config) exit { return failed(take.Download(ctx, c)) },
+}
+
 // backupConfig is what the program's arguments say and make it do, or what is wrong with them.
 func backupConfig(args []string) (config *take.Config, do func(context.Context, *take.Config) exit, wrong string) {
-	if len(args) != 2 {
-		return nil, nil, fmt.Sprintf("arguments %q are not simulated", args)
-	}
-	switch args[0] {
-	case "--take-backup":
-		do = takeBackup
-	case "--download-export":
-		do = func(ctx context.Context, c *take.Config) exit { return failed(take.Download(ctx, c)) }
-	default:
+	if len(args) != 2 || backupPrograms[args[0]] == nil {
 		return nil, nil, fmt.Sprintf("arguments %q are not simulated", args)
 	}
 	config, err := take.ParseConfig(args[1], time.Now())
 	if err != nil {
 		return nil, nil, args[0] + ": " + err.Error()
 	}
-	return config, do, ""
+	return config, backupPrograms[args[0]], ""
 }
 
 // failed is how the program ends with an error, or without.
