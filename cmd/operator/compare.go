@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
-	"text/tabwriter"
+
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/compare"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/difference"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
 )
@@ -34,17 +37,38 @@ func compareExport(out io.Writer, path, listings string) error {
 		return err
 	}
 	differences := difference.Compare(layout, nodes)
-	if len(differences) == 0 {
-		_, err := fmt.Fprintf(out, "no difference: the %d volumes and snapshots of the export lie on %d nodes as it says\n",
-			len(layout.Stored), len(layout.Nodes))
+	err = compare.Print(out, differences, len(layout.Stored), len(layout.Nodes))
+	if err != nil || len(differences) == 0 {
 		return err
 	}
-	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "DIFFERENCE\tNODE\tPLACE\tNAME\tDETAILS") // what is written to is asked at the end
-	for _, d := range differences {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", d.Kind, d.Node, d.Place, d.Name, d.Says)
+	return fmt.Errorf("%s and the nodes differ in %d ways", path, len(differences))
+}
+
+// compareBackup compares a backup in its store with what nodes list, and prints what differs. In a pod it leaves a
+// note for the operator as well. A difference is no failure: whoever runs this reads what it found.
+func compareBackup(config string) error {
+	c, err := compare.ParseConfig(config)
+	if err != nil {
+		return fmt.Errorf("--compare-backup: %w", err)
 	}
-	return errors.Join(table.Flush(), fmt.Errorf("%s and the nodes differ in %d ways", path, len(differences)))
+	result, err := compare.Run(ctrl.SetupSignalHandler(), c, os.Stderr)
+	if err != nil {
+		return err
+	}
+	if err := result.Print(os.Stdout); err != nil {
+		return err
+	}
+	return leaveNote(result.Note())
+}
+
+// serveListing serves the listing of this node until a signal comes.
+func serveListing(file, token string) error {
+	ctx := ctrl.SetupSignalHandler()
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", fmt.Sprint(":", listing.Port))
+	if err != nil {
+		return err
+	}
+	return listing.Serve(ctx, l, file, token)
 }
 
 // openExport opens the file with an export, or the standard input for -.

@@ -37,6 +37,8 @@ type settings struct {
 	// compared is an export, and listings the directory with the listings of nodes that it is compared with.
 	compared, listings string
 	showScript         bool
+	// comparison says which backup is compared; listing is a file with the listing of this node, served for token.
+	comparison, listing, token string
 }
 
 // version is set when the binary is built.
@@ -59,22 +61,8 @@ func run() error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	if s.showVersion {
-		fmt.Println(version)
-		return nil
-	}
-	switch {
-	case s.showScript:
-		fmt.Print(listing.Script)
-		return nil
-	case s.export != "":
-		return verifyExport(s.export)
-	case s.compared != "":
-		return compareExport(os.Stdout, s.compared, s.listings)
-	case s.download != "":
-		return downloadExport(s.download)
-	case s.backup != "":
-		return takeBackup(s.backup)
+	if command := s.command(); command != nil {
+		return command()
 	}
 	o := s.options
 	zc := zap.NewProductionConfig()
@@ -105,6 +93,36 @@ func run() error {
 		return err
 	}
 	return mgr.Start(ctx)
+}
+
+// command is what the program does in place of running the operator; nil for nothing.
+func (s *settings) command() func() error {
+	printed := func(text string) func() error {
+		return func() error {
+			_, err := fmt.Fprint(os.Stdout, text)
+			return err
+		}
+	}
+	switch {
+	case s.showVersion:
+		return printed(version + "\n")
+	case s.showScript:
+		return printed(listing.Script)
+	case s.export != "":
+		return func() error { return verifyExport(s.export) }
+	case s.compared != "":
+		return func() error { return compareExport(os.Stdout, s.compared, s.listings) }
+	case s.comparison != "":
+		return func() error { return compareBackup(s.comparison) }
+	case s.listing != "":
+		return func() error { return serveListing(s.listing, s.token) }
+	case s.download != "":
+		return func() error { return downloadExport(s.download) }
+	case s.backup != "":
+		return func() error { return takeBackup(s.backup) }
+	default:
+		return nil
+	}
 }
 
 // loadCatalogue extends the embedded catalogue by a file. The file comes from an optional ConfigMap, so it may be
@@ -167,13 +185,17 @@ func takeBackup(config string) error {
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		return err
 	}
-	note, err := result.Note()
+	return leaveNote(result.Note())
+}
+
+// leaveNote leaves a note for the operator, if this is a container.
+func leaveNote(note []byte, err error) error {
 	if err != nil {
 		return err
 	}
 	file, err := os.OpenFile(terminationLog, os.O_WRONLY|os.O_TRUNC, 0)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil // this is no container
+		return nil
 	}
 	if err != nil {
 		return err
@@ -194,6 +216,11 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 			"differs, and end")
 	fs.StringVar(&s.listings, "listings", "",
 		"directory with a listing of each node, in a file of the node's name, for --compare-export")
+	fs.StringVar(&s.comparison, "compare-backup", "",
+		"JSON that names a backup, its store, and where nodes serve their listings; print what differs, and end")
+	fs.StringVar(&s.listing, "serve-listing", "", fmt.Sprintf(
+		"file with the listing of this node to serve on port %d, for --compare-backup", listing.Port))
+	fs.StringVar(&s.token, "listing-token", "", "what the listing is served for")
 	fs.BoolVar(&s.showScript, "print-listing-script", false, "print the script that makes a listing of a node, and end")
 	fs.StringVar(&s.backup, "take-backup", "",
 		"YAML that says where LINSTOR is and where a backup of its database goes; take it, print what it was, and end")

@@ -9,7 +9,7 @@ import (
 )
 
 // announceBackup makes an Event of a backup that was taken, and of the first attempt at one that failed: the condition
-// BackupReady says what comes of the others.
+// BackupReady says what comes of the others. Another one is about a comparison that has ended.
 func (r *Reconciler) announceBackup(before, after *v1alpha1.StorageCluster) {
 	was, is := backupsOf(before), backupsOf(after)
 	if l := is.Last; l != nil && (was.Last == nil || was.Last.ID != l.ID || !was.Last.Taken.Equal(&l.Taken)) {
@@ -19,6 +19,18 @@ func (r *Reconciler) announceBackup(before, after *v1alpha1.StorageCluster) {
 		was.Current.Attempts == 0) {
 		r.event(after, warning, databasebackup.ReasonFailed, c.ID, "backup "+c.ID+" could not be taken: "+c.Message)
 	}
+	r.announceComparison(after, was.Comparison, is.Comparison)
+}
+
+func (r *Reconciler) announceComparison(after *v1alpha1.StorageCluster, was, is *backupspec.Comparison) {
+	if is == nil || is.Ended == nil || was != nil && is.Ended.Equal(was.Ended) {
+		return
+	}
+	reason := databasebackup.ReasonCompared
+	if is.Taken == nil {
+		reason = databasebackup.ReasonNotCompared
+	}
+	r.event(after, is.Taken == nil || len(is.Differences) > 0, reason, is.Backup, "backup "+is.Backup+": "+is.Message)
 }
 
 func backupsOf(c *v1alpha1.StorageCluster) *backupspec.BackupStatus {

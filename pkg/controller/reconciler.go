@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -301,13 +302,15 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, wake <-chan event.GenericEvent) err
 
 // ownChanges passes what a user can change; our own status writes come back as nothing.
 func ownChanges() predicate.Predicate {
+	followed := []string{v1alpha1.AnnotationResume, v1alpha1.AnnotationCanary, v1alpha1.AnnotationBackup,
+		v1alpha1.AnnotationCompareBackup}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		a, b := e.ObjectOld, e.ObjectNew
 		return a.GetGeneration() != b.GetGeneration() ||
 			(a.GetDeletionTimestamp() == nil) != (b.GetDeletionTimestamp() == nil) ||
-			a.GetAnnotations()[v1alpha1.AnnotationResume] != b.GetAnnotations()[v1alpha1.AnnotationResume] ||
-			a.GetAnnotations()[v1alpha1.AnnotationCanary] != b.GetAnnotations()[v1alpha1.AnnotationCanary] ||
-			a.GetAnnotations()[v1alpha1.AnnotationBackup] != b.GetAnnotations()[v1alpha1.AnnotationBackup] ||
+			slices.ContainsFunc(followed, func(key string) bool {
+				return a.GetAnnotations()[key] != b.GetAnnotations()[key]
+			}) ||
 			!reflect.DeepEqual(a.GetFinalizers(), b.GetFinalizers())
 	}}
 }

@@ -212,21 +212,18 @@ func byName[T any](items []T, name func(*T) string) map[string]*T {
 // counts.
 func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 	k.Pods = map[string]map[string]*corev1.Pod{}
+	named := map[string]*map[string]*corev1.Pod{v1alpha1.ComponentCanary: &k.Canary.Pods,
+		v1alpha1.ComponentBackup: &k.Backups, v1alpha1.ComponentComparison: &k.Comparisons}
 	for i := range all {
 		p := &all[i]
 		component := p.Labels[v1alpha1.LabelComponent]
 		switch {
 		case !cluster.Ours(owner, p):
-		case component == v1alpha1.ComponentCanary:
-			if k.Canary.Pods == nil {
-				k.Canary.Pods = map[string]*corev1.Pod{}
+		case named[component] != nil:
+			if *named[component] == nil {
+				*named[component] = map[string]*corev1.Pod{}
 			}
-			k.Canary.Pods[p.Name] = p
-		case component == v1alpha1.ComponentBackup:
-			if k.Backups == nil {
-				k.Backups = map[string]*corev1.Pod{}
-			}
-			k.Backups[p.Name] = p
+			(*named[component])[p.Name] = p
 		case component == v1alpha1.ComponentController:
 			k.ControllerPods = append(k.ControllerPods, p)
 		case p.Spec.NodeName != "":

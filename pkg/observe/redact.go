@@ -41,9 +41,11 @@ func redactSecrets(k *cluster.Kube, specs ...*v1alpha1.StorageClusterSpec) {
 			pods[node] = withMessages(p, clean)
 		}
 	}
-	for name, p := range k.Backups {
-		if p.Status.Phase != corev1.PodSucceeded { // what was taken is read from its note, which repeats no secret
-			k.Backups[name] = withMessages(p, clean)
+	for _, pods := range []map[string]*corev1.Pod{k.Backups, k.Comparisons} {
+		for name, p := range pods {
+			if p.Status.Phase != corev1.PodSucceeded { // what it has done is read from its note, which repeats no secret
+				pods[name] = withMessages(p, clean)
+			}
 		}
 	}
 	for i, p := range k.ControllerPods {

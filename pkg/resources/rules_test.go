@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/shutdownguard"
@@ -43,7 +44,7 @@ func TestEveryObject(t *testing.T) {
 			component := o.GetLabels()[v1alpha1.LabelComponent]
 			// "kubectl drain" refuses pods that nobody controls, and nothing is lost with these.
 			_, pod := o.(*corev1.Pod)
-			guard := pod && (component == v1alpha1.ComponentDrainGuard || component == v1alpha1.ComponentBackup)
+			guard := pod && component != v1alpha1.ComponentCanary
 			if (len(o.GetOwnerReferences()) != 0) != guard {
 				t.Error("has an ownerReference: a foreground deletion would take it down past the finalizer; or is a drain " +
 					"guard without one")
@@ -86,7 +87,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 19 {
+	if len(out) != 20 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out
@@ -158,7 +159,7 @@ func TestEveryPod(t *testing.T) {
 // TestPrivilege lists the containers that may harm their node. All others drop every capability.
 func TestPrivilege(t *testing.T) {
 	mayHarm := []string{resources.SatelliteContainer, resources.DeviceInventoryContainer, resources.ModuleLoaderContainer,
-		highavailability.Container, shutdownguard.Name}
+		highavailability.Container, shutdownguard.Name, databasebackup.ListVolumes}
 	for name, w := range pods(t) {
 		for _, c := range containers(w.template.Spec) {
 			sc := c.SecurityContext
@@ -292,7 +293,7 @@ func TestHostDevices(t *testing.T) {
 			}
 		}
 	}
-	if checked != 10 {
+	if checked != 11 {
 		t.Errorf("%d containers mount /dev", checked)
 	}
 }

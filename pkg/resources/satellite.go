@@ -171,7 +171,7 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 	keep("var-lib-linstor", "/var/lib/linstor.d", "/var/lib/linstor.d")
 	keep("etc-lvm-archive", "/etc/lvm/archive", q.LVMDir+"/archive")
 	keep("etc-lvm-backup", "/etc/lvm/backup", q.LVMDir+"/backup")
-	if directories := fileDirectories(p.Spec); len(directories) > 0 {
+	if directories := FileDirectories(p.Spec); len(directories) > 0 {
 		// For a file in one of these the kernel gives losetup only the path below the mount; the image's losetup finds the
 		// whole path by trying each of the lines (LINBIT/losetup-container, README).
 		env = append(env, corev1.EnvVar{Name: "LOSETUP_CONTAINER_BIND_MOUNTS", Value: strings.Join(directories, "\n")})
@@ -239,9 +239,9 @@ func configFile(volume, key string) corev1.Volume {
 	}}}
 }
 
-// fileDirectories are the directories of all file pools, sorted, each once. They are mounted on every member, because
+// FileDirectories are the directories of all file pools, sorted, each once. They are mounted on every member, because
 // one DaemonSet serves a whole platform; where a pool is not wanted its directory stays empty.
-func fileDirectories(spec *v1alpha1.StorageClusterSpec) []string {
+func FileDirectories(spec *v1alpha1.StorageClusterSpec) []string {
 	var out []string
 	for i := range spec.StoragePools {
 		if kind, directory := poolspec.Backing(&spec.StoragePools[i]); kind == "FILE" || kind == "FILE_THIN" {

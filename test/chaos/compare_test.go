@@ -183,7 +183,7 @@ var unequal = []string{
 	"uid", "uuid", "resourceVersion", "creationTimestamp", "managedFields", "generation", "selfLink",
 	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress",
 	"updated", "history", "target", "passed", "request", v1alpha1.AnnotationCanary,
-	"taken", "bytes", "requested", v1alpha1.AnnotationBackup,
+	"taken", "bytes", "requested", "ended", v1alpha1.AnnotationBackup, v1alpha1.AnnotationCompareBackup,
 	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }

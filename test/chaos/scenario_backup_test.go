@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -13,7 +14,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// backupScenario: backups are taken on request, and the store has each of them once, whoever dies meanwhile.
+// backupScenario: backups are taken on request, and the store has each of them once, whoever dies meanwhile. The last
+// one is compared with the nodes, with which it agrees.
 //
 // Each request is the time that it is made at: the scenario goes round, and a name counts once.
 func backupScenario() scenario {
@@ -49,6 +51,7 @@ func backupScenario() scenario {
 		}
 		return ready("2/2", "2/2")(e)
 	}
+	compared := func(e *harness.Env) error { return errors.Join(comparedLast(e), taken(e)) }
 	ask := func(e *harness.Env) {
 		e.Annotate(v1alpha1.AnnotationBackup, fmt.Sprint(time.Now().UnixNano()))
 	}
@@ -59,6 +62,32 @@ func backupScenario() scenario {
 			ask(e)
 			e.Eventually("Ready", func() error { return taken(e) })
 		},
-		steps: []step{{name: "request", done: taken, do: ask}},
+		steps: []step{{name: "request", done: taken, do: ask}, {name: "compare", done: compared, do: func(e *harness.Env) {
+			e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-"+e.Get().Annotations[v1alpha1.AnnotationBackup])
+		}}},
 	}
+}
+
+// comparedLast is an error unless the last backup was compared with the nodes, and agrees with them.
+func comparedLast(e *harness.Env) error {
+	c := e.Get()
+	st := c.Status.Backup
+	if st == nil || st.Comparison == nil || st.Comparison.Ended == nil ||
+		st.Comparison.Backup != "manual-"+c.Annotations[v1alpha1.AnnotationBackup] {
+		return fmt.Errorf("backup is %+v", st)
+	}
+	if st.Comparison.Nodes != 2 || len(st.Comparison.Differences) > 0 {
+		return fmt.Errorf("found is %+v", st.Comparison)
+	}
+	for component, want := range map[string]int{v1alpha1.ComponentListing: 0, v1alpha1.ComponentComparison: 1} {
+		var pods corev1.PodList
+		if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+			client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+			return err
+		}
+		if n := len(pods.Items); n != want {
+			return fmt.Errorf("%s has %d pods, want %d", component, n, want)
+		}
+	}
+	return nil
 }

@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,7 +15,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
-// TestSecretsOfBackups takes backups with credentials that are missing, wrong, repeated by the program, and right.
+// TestSecretsOfBackups takes backups with credentials that are missing, wrong, repeated by the program, and right,
+// and compares one.
 // What is in the database stays in the store as well.
 func TestSecretsOfBackups(t *testing.T) {
 	a := newAviary(t, harness.Nodes(1))
@@ -51,4 +53,13 @@ func TestSecretsOfBackups(t *testing.T) {
 		return harness.Condition(&v1alpha1.StorageCluster{Status: *s}, conditions.BackupReady) ==
 			"True/"+databasebackup.ReasonTaken
 	})
+	injected("secrets: repeated by a program that fails")
+	a.Sim.Faults().SetCrash(kubelet.CompareBackup, "", "operator: no answer with "+key)
+	a.Annotate(v1alpha1.AnnotationCompareBackup, a.Get().Status.Backup.Last.ID)
+	failed := a.WaitStatus("the comparison fails", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Backup.Comparison != nil && strings.Contains(s.Backup.Comparison.Message, "no answer with")
+	})
+	if why := failed.Status.Backup.Comparison.Message; strings.Contains(why, key) {
+		t.Error("the status repeats the key")
+	}
 }

@@ -236,9 +236,9 @@ func TestOperatorOnPods(t *testing.T) {
 		want   string // the refusal; "" if allowed
 	}{
 		{"as it is built", func(*corev1.Pod) {}, ""},
-		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "canary, drain-guard or backup"},
+		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "canary, drain-guard, backup or backup-comparison"},
 		{"a satellite", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentSatellite },
-			"canary, drain-guard or backup"},
+			"canary, drain-guard, backup or backup-comparison"},
 		{"a drain guard", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentDrainGuard }, ""},
 		{"a backup", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup

@@ -1,12 +1,17 @@
 package e2e
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/difference"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
@@ -82,4 +87,71 @@ func TestDifferencesOfABackup(t *testing.T) {
 		"SnapshotAbsent n2 vg_ssd0 pvc-same_00000_before|Unseen n1  |Unseen n3  |") {
 		t.Errorf("with one node: %v", got)
 	}
+}
+
+// TestCompareBackup: the operator compares a backup with what lies on the nodes, on request, without LINSTOR.
+func TestCompareBackup(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(3))}
+	e.Run()
+	s3 := harness.BackupStore(&e.Administrator)
+	e.Apply(harness.Manifest(harness.ThinPool + "  backup:\n" + s3))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	volumes := e.Sim.World().Volumes()
+	for _, name := range []string{"pvc-same", "pvc-deleted"} {
+		if err := volumes.Create(name, 1<<20, "ssd", "n1", "n2"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Annotate(v1alpha1.AnnotationBackup, "1")
+	e.backupIs("True", databasebackup.ReasonTaken)
+	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-1")
+	if c := e.compared("manual-1"); c.Nodes != 3 || len(c.Differences) > 0 || c.Taken == nil ||
+		c.Message != "no difference: the 4 volumes and snapshots of the backup lie on 3 nodes as it says" {
+		t.Errorf("at once: %+v", c)
+	}
+	e.WaitEvent(databasebackup.ReasonCompared, "no difference")
+
+	if err := volumes.Delete("pvc-deleted"); err != nil {
+		t.Fatal(err)
+	}
+	e.Annotate(v1alpha1.AnnotationCompareBackup, "")
+	e.WaitStatus("it is forgotten", func(s *v1alpha1.StorageClusterStatus) bool { return s.Backup.Comparison == nil })
+	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-1")
+	c := e.compared("manual-1")
+	if d := cmp.Diff(map[string]int32{"Absent": 2}, c.Differences); d != "" || len(c.Worst) != 2 || c.Worst[0] !=
+		"Absent: vg_ssd0/pvc-deleted_00000 on n1: it is not there: LINSTOR makes it anew, empty" {
+		t.Errorf("later: %s%+v", d, c)
+	}
+	e.WaitEvent(databasebackup.ReasonCompared, "2 Absent")
+	e.Eventually("only the pod that has compared is left", func() error {
+		return errors.Join(e.podsOf(v1alpha1.ComponentListing, 0), e.podsOf(v1alpha1.ComponentComparison, 1))
+	})
+
+	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-2")
+	if c := e.compared("manual-2"); c.Taken != nil || !strings.Contains(c.Message, "the store has no backup manual-2") {
+		t.Errorf("one that is not there: %+v", c)
+	}
+	e.WaitEvent(databasebackup.ReasonNotCompared, "the store has no backup manual-2")
+}
+
+// compared waits until a backup was compared, or could not be.
+func (e backupEnv) compared(id string) *backupspec.Comparison {
+	e.T.Helper()
+	return e.WaitStatus(id+" is compared", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Backup != nil && s.Backup.Comparison != nil && s.Backup.Comparison.Backup == id &&
+			s.Backup.Comparison.Ended != nil
+	}).Status.Backup.Comparison
+}
+
+// podsOf is an error unless a component has so many pods.
+func (e backupEnv) podsOf(component string, want int) error {
+	var pods corev1.PodList
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+		return err
+	}
+	if len(pods.Items) != want {
+		return fmt.Errorf("%s: %d pods, want %d", component, len(pods.Items), want)
+	}
+	return nil
 }

@@ -90,6 +90,13 @@ func (m machines) Inventory(node string) string {
 	return ""
 }
 
+func (m machines) Listing(node string, directories ...string) string {
+	if machine := m.world.Machine(node); machine != nil {
+		return machine.Listing(directories...)
+	}
+	return ""
+}
+
 func (m machines) StartSatellite(node string, c kubelet.SatelliteConfig) (kubelet.Process, error) {
 	p, err := m.world.StartSatellite(node, sim.SatelliteConfig(c))
 	if err != nil {

@@ -225,6 +225,15 @@ func (s *Store) List(ctx context.Context, newest int) ([]Backup, error) {
 
 // Find is the backup of that ID that was begun then; nil if there is none.
 func (s *Store) Find(ctx context.Context, id ID, begun time.Time) (*Backup, error) {
+	return s.find(ctx, id, func(b *Backup) bool { return b.Begun.Equal(begun) })
+}
+
+// Newest is the newest backup of that ID; nil if there is none.
+func (s *Store) Newest(ctx context.Context, id ID) (*Backup, error) {
+	return s.find(ctx, id, func(*Backup) bool { return true })
+}
+
+func (s *Store) find(ctx context.Context, id ID, fits func(*Backup) bool) (*Backup, error) {
 	objects, err := s.backups(ctx)
 	if err != nil {
 		return nil, err
@@ -233,7 +242,7 @@ func (s *Store) Find(ctx context.Context, id ID, begun time.Time) (*Backup, erro
 		if !o.described || o.id != id {
 			continue
 		}
-		if found, err := s.describe(ctx, o.name); err != nil || found.Begun.Equal(begun) {
+		if found, err := s.describe(ctx, o.name); err != nil || fits(found) {
 			return found, err
 		}
 	}

@@ -52,11 +52,16 @@ const (
 // CtrlSosReportApiCallHandler).
 const since = "1.34.0"
 
+// noImage says that no pods can be made.
+const noImage = "the operator does not know its own image, which takes backups: it could not read its pod when it " +
+	"started; restart it, or set its flag --image"
+
 // Judge says how backups are, by what the status says of them. Satisfied, Failed and Unknown are what can come of it.
 func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
 	spec := s.Cluster.Spec.Backup
 	if spec == nil {
-		return cluster.Unknown.Because(ReasonNotConfigured, "spec.backup is not set: the operator takes no backups")
+		return cluster.Unknown.Because(ReasonNotConfigured,
+			"spec.backup is not set: the operator takes no backups, and compares none")
 	}
 	if why := invalid(&s.Facts); why != "" {
 		return cluster.Failed.Because(ReasonInvalid, why)
@@ -142,8 +147,7 @@ func invalid(f *cluster.Facts) string {
 		return fmt.Sprintf("spec.backup: LINSTOR exports its database while it runs from 1.34 on, and this is %s", version)
 	}
 	if f.OperatorImage == "" {
-		return "the operator does not know its own image, which takes backups: it could not read its pod when it started; " +
-			"restart it, or set its flag --image"
+		return noImage
 	}
 	return noPlace(f)
 }

@@ -50,6 +50,7 @@ func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 		noteCurrent(s, out)
 	}
 	begin(s, out, upgrade)
+	out.Comparison = compared(s)
 	out.Next = nil
 	if next, _, ok := slots(&s.Facts, out); ok && !next.IsZero() {
 		out.Next = &metav1.Time{Time: next}

@@ -20,10 +20,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// Work makes the pod of the backup that is noted in the status, and removes those of others. An error is for the
-// condition alone.
+// Work makes the pod of the backup that is noted in the status, and removes those of others. It does the same for a
+// comparison. An error is for the condition alone.
 func Work(ctx context.Context, in *step.Input) {
-	in.FailedAside(conditions.BackupReady, ensure(ctx, in))
+	in.FailedAside(conditions.BackupReady, errors.Join(ensure(ctx, in), compares(ctx, in)))
 }
 
 func ensure(ctx context.Context, in *step.Input) error {
@@ -33,13 +33,13 @@ func ensure(ctx context.Context, in *step.Input) error {
 	}
 	c := current(s)
 	if c == nil {
-		return Remove(ctx, in)
+		return removeBut(ctx, in, s.Kube.Backups, "")
 	}
 	if c.Attempted == nil {
 		return nil // the pod that failed stays for a look
 	}
 	p := podOf(s, order(s, c))
-	if err := removeBut(ctx, in, p.Name); err != nil {
+	if err := removeBut(ctx, in, s.Kube.Backups, p.Name); err != nil {
 		return err
 	}
 	if s.Kube.Backups[p.Name] != nil || invalid(&s.Facts) != "" || putOff(s) != "" {
@@ -70,15 +70,9 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 		Cluster: claim.LocalID, ID: store.ID(c.ID), Begun: begunOf(c),
 	}
 	o := &databasebackup.Order{Image: s.OperatorImage, ID: c.ID, Attempt: c.Attempts}
-	if to := spec.S3; to != nil {
-		config.Store = store.Location{Endpoint: to.Endpoint, Region: to.Region, Bucket: to.Bucket, Prefix: to.Prefix}
-		config.Credentials, o.Secret = databasebackup.Credentials, to.CredentialsSecret
-		if secret := s.Kube.Secrets[o.Secret]; secret != nil {
-			o.SecretVersion = text.Digest(secret.Data)
-		}
-	}
-	if to := spec.Claim; to != nil {
-		config.Store, o.Claim = store.Location{Directory: databasebackup.Directory, Prefix: to.Prefix}, to.Name
+	config.Store, config.Credentials, o.Place = placeOf(spec)
+	if secret := s.Kube.Secrets[o.Secret]; secret != nil {
+		o.SecretVersion = text.Digest(secret.Data)
 	}
 	if o.Restore = spec.Verify == backupspec.VerifyRestoreTest && restores(&s.Facts); o.Restore {
 		config.Export, config.Restored = databasebackup.Export, databasebackup.Restored
@@ -91,6 +85,18 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 	return o
 }
 
+// placeOf is the store that the spec names, as a pod finds it.
+func placeOf(spec *backupspec.BackupSpec) (at store.Location, credentials string, place databasebackup.Place) {
+	if to := spec.S3; to != nil {
+		at = store.Location{Endpoint: to.Endpoint, Region: to.Region, Bucket: to.Bucket, Prefix: to.Prefix}
+		credentials, place.Secret = databasebackup.Credentials, to.CredentialsSecret
+	}
+	if to := spec.Claim; to != nil {
+		at, place.Claim = store.Location{Directory: databasebackup.Directory, Prefix: to.Prefix}, to.Name
+	}
+	return at, credentials, place
+}
+
 // restores reports whether LINSTOR's own program can restore any export. Before 1.35.1 it refuses one into the restore
 // test's kind of database in which a snapshot comes before what it is of, and the order is left to chance (LINSTOR's
 // CHANGELOG, 1.35.1).
@@ -101,23 +107,17 @@ func podOf(s *cluster.Snapshot, o *databasebackup.Order) *corev1.Pod {
 	return databasebackup.Pod(s.SatelliteParams(), s.Cluster, o)
 }
 
-// Left reports whether Remove has anything to remove.
-func Left(f *cluster.Facts) bool { return len(others(f, "")) > 0 }
-
-// Remove removes all pods.
-func Remove(ctx context.Context, in *step.Input) error { return removeBut(ctx, in, "") }
-
-func removeBut(ctx context.Context, in *step.Input, name string) error {
+func removeBut(ctx context.Context, in *step.Input, pods map[string]*corev1.Pod, name string) error {
 	var errs []error
-	for _, p := range others(&in.Snapshot.Facts, name) {
+	for _, p := range others(pods, name) {
 		errs = append(errs, in.Writer.DeleteOwnPod(ctx, p))
 	}
 	return errors.Join(errs...)
 }
 
 // others are the pods that are there, not on their way already, and have another name.
-func others(f *cluster.Facts, name string) (out []*corev1.Pod) {
-	for other, p := range f.Kube.Backups {
+func others(pods map[string]*corev1.Pod, name string) (out []*corev1.Pod) {
+	for other, p := range pods {
 		if other != name && p.DeletionTimestamp == nil {
 			out = append(out, p)
 		}

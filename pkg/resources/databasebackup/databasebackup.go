@@ -5,7 +5,6 @@ import (
 	_ "embed"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
@@ -49,9 +48,9 @@ type Order struct {
 	// ID names the backup, and Attempt is how often it was tried before.
 	ID      string
 	Attempt int32
-	// Config is what the operator's program is told, Secret the one with the credentials of an S3 service, or "", and
-	// Claim the one that backups are kept in, or "".
-	Config, Secret, Claim string
+	// Config is what the operator's program is told.
+	Config string
+	Place
 	// Restore says that LINSTOR's own program shall restore the export before it is kept.
 	Restore bool
 	// SecretVersion is a fingerprint of what is in that Secret: what was mended there is tried by another pod. Only the
@@ -69,26 +68,11 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod 
 	c := &pod.Containers[0]
 	c.Image = o.Image
 	c.Args = []string{Flag, o.Config}
-	c.Resources = corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
-			corev1.ResourceMemory: resource.MustParse("32Mi")},
-		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")},
-	}
-	mount := func(m corev1.VolumeMount, source corev1.VolumeSource) {
-		c.VolumeMounts = append(c.VolumeMounts, m)
-		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: m.Name, VolumeSource: source})
-	}
-	if o.Secret != "" {
-		mount(corev1.VolumeMount{Name: "credentials", MountPath: Credentials, ReadOnly: true},
-			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: o.Secret}})
-	}
-	if o.Claim != "" {
-		pod.SecurityContext.FSGroup = ptr.To[int64](resources.ToolsUser) // the root of a new file system is root's
-		mount(corev1.VolumeMount{Name: "backups", MountPath: Directory},
-			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: o.Claim}})
-	}
-	mount(corev1.VolumeMount{Name: "export", MountPath: work},
-		corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}})
+	c.Resources = sized("32Mi", "256Mi")
+	o.mount(&pod, false)
+	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "export", MountPath: work})
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "export",
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
 	if o.Restore {
 		pod.InitContainers = []corev1.Container{downloads(c, o), restores(p)}
 	}
@@ -119,11 +103,7 @@ func restores(p resources.Params) corev1.Container {
 	tools := resources.ToolsPod(p, RestoreTest).Containers[0]
 	tools.Command = []string{"/bin/sh", "-c", script}
 	tools.Env = []corev1.EnvVar{{Name: "HOME", Value: work}, {Name: "JAVA_OPTS", Value: "-XX:MaxRAMPercentage=75"}}
-	tools.Resources = corev1.ResourceRequirements{
-		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("10m"),
-			corev1.ResourceMemory: resource.MustParse("256Mi")}, // it takes 180 MiB for a small database (1.34)
-		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("2Gi")},
-	}
+	tools.Resources = sized("256Mi", "2Gi") // it takes 180 MiB for a small database (1.34)
 	tools.VolumeMounts = []corev1.VolumeMount{{Name: "export", MountPath: work}}
 	return tools
 }

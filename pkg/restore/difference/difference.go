@@ -40,8 +40,8 @@ const (
 	Unknown Kind = "Unknown"
 )
 
-// kinds are all kinds, in their order.
-var kinds = []Kind{Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown}
+// Kinds are all kinds, the worst ones first.
+func Kinds() []Kind { return []Kind{Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown} }
 
 // Difference is one of them.
 type Difference struct {
@@ -54,6 +54,15 @@ type Difference struct {
 	Resource string
 	// Says is what differs, and what comes of it.
 	Says string
+}
+
+// String is the difference in a line.
+func (d *Difference) String() string {
+	where := d.Node
+	if d.Place != "" {
+		where = strings.TrimSuffix(d.Place+"/"+d.Name, "/") + " on " + d.Node
+	}
+	return fmt.Sprintf("%s: %s: %s", d.Kind, where, d.Says)
 }
 
 // placeKinds are the kinds of places by provider.
@@ -88,6 +97,7 @@ func Compare(l *export.Layout, nodes map[string]*listing.Listing) []Difference {
 				"%s, where the backup has %d volumes and snapshots", at.why(), count)})
 		}
 	}
+	kinds := Kinds()
 	slices.SortFunc(c.found, func(a, b Difference) int {
 		return cmp.Or(cmp.Compare(slices.Index(kinds, a.Kind), slices.Index(kinds, b.Kind)), cmp.Compare(a.Node, b.Node),
 			cmp.Compare(a.Place, b.Place), cmp.Compare(a.Name, b.Name))

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
 )
 
@@ -24,11 +25,24 @@ const (
 	DatabaseRestoreTest = "restore-test"
 )
 
-// backupTask is the operator's program, which runs in this process.
-type backupTask struct {
+// programTask is the operator's program, which runs in this process.
+type programTask struct {
 	cancel context.CancelFunc
 	done   chan struct{}
 	end    exit // once done is closed
+}
+
+// beginAboutBackups starts what takes a backup, or compares one.
+func beginAboutBackups(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod,
+	c *corev1.Container) (task, error) {
+	switch c.Name {
+	case DatabaseRestoreTest:
+		return beginRestoreTest(run)
+	case ListVolumes, ServeListing, CompareBackup:
+		return beginComparison(ctx, d, run, pod, c)
+	default:
+		return beginBackup(ctx, d, run, pod, c)
+	}
 }
 
 // beginBackup does what the program does that the container runs: it reads the Secret, has LINSTOR export its
@@ -47,21 +61,28 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 		config.Export = filepath.Join(shared, path.Base(config.Export))
 		config.Restored = filepath.Join(shared, path.Base(config.Restored))
 	}
-	dir, err := place(ctx, d, pod, c, config)
+	dir, err := place(ctx, d, pod, c, &config.Store, &config.Credentials)
 	if err != nil {
 		return nil, err
 	}
 	config.Linstor = d.opts.Linstor
+	return beginProgram(d, run, func(ctx context.Context) exit {
+		defer func() { _ = os.RemoveAll(dir) }()
+		return do(ctx, config)
+	}), nil
+}
+
+// beginProgram runs a program until it ends by itself, or its container does.
+func beginProgram(d *Driver, run *podRun, program func(context.Context) exit) task {
 	running, cancel := context.WithCancel(context.Background())
-	t := &backupTask{cancel: cancel, done: make(chan struct{})}
+	t := &programTask{cancel: cancel, done: make(chan struct{})}
 	go func() {
 		defer close(t.done)
 		defer cancel()
-		t.end = do(running, config)
-		_ = os.RemoveAll(dir)
+		t.end = program(running)
 	}()
 	d.wakeWhenDone(t, run.key)
-	return t, nil
+	return t
 }
 
 // backupPrograms are what the operator's program does, by its first argument.
@@ -95,7 +116,11 @@ func takeBackup(ctx context.Context, config *take.Config) exit {
 	if err != nil {
 		return failed(err)
 	}
-	note, err := result.Note()
+	return noted(result.Note())
+}
+
+// noted is how the program ends with a note for the operator.
+func noted(note []byte, err error) exit {
 	if err != nil {
 		return failed(err)
 	}
@@ -128,13 +153,13 @@ func beginRestoreTest(run *podRun) (task, error) {
 
 // place puts in place of what is mounted in the container where that is on the machine that runs this. made is a
 // directory that is to be removed afterwards, "" for none.
-func place(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container, config *take.Config) (made string,
-	err error) {
-	if config.Store.Directory != "" {
-		config.Store.Directory, err = hostPath(ctx, d, pod, mountedAt(pod, c, config.Store.Directory))
+func place(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container, at *store.Location,
+	credentials *string) (made string, err error) {
+	if at.Directory != "" {
+		at.Directory, err = hostPath(ctx, d, pod, mountedAt(pod, c, at.Directory))
 		return "", err
 	}
-	files, err := d.files.volumeFiles(ctx, pod.Namespace, mountedAt(pod, c, config.Credentials))
+	files, err := d.files.volumeFiles(ctx, pod.Namespace, mountedAt(pod, c, *credentials))
 	if err != nil {
 		return "", err
 	}
@@ -147,7 +172,7 @@ func place(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container,
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(made))
 	}
-	config.Credentials = made
+	*credentials = made
 	return made, nil
 }
 
@@ -181,12 +206,12 @@ func hostPath(ctx context.Context, d *Driver, pod *corev1.Pod, v *corev1.Volume)
 }
 
 // Done is closed when the program has ended.
-func (t *backupTask) Done() <-chan struct{} { return t.done }
+func (t *programTask) Done() <-chan struct{} { return t.done }
 
 // Stop ends it.
-func (t *backupTask) Stop() { t.stop(false) }
+func (t *programTask) Stop() { t.stop(false) }
 
-func (t *backupTask) state() taskState {
+func (t *programTask) state() taskState {
 	select {
 	case <-t.done:
 		return taskState{ended: true, exit: t.end}
@@ -195,7 +220,7 @@ func (t *backupTask) state() taskState {
 	}
 }
 
-func (t *backupTask) stop(bool) {
+func (t *programTask) stop(bool) {
 	t.cancel()
 	<-t.done
 }

@@ -12,6 +12,8 @@
 //	linstor-controller    runs a controller of that version on the mounted linstor.toml
 //	wait-for-satellite    (init) ends when LINSTOR calls the node ONLINE
 //	backup                takes a backup of LINSTOR's database, as the operator's program does
+//	list-volumes          (init) lists what lies on the machine's storage
+//	serve-listing         serves that, and compare-backup compares a backup with it, as the operator's program does
 //	csi-node-driver-registrar
 //	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
 //
@@ -82,6 +84,8 @@ type Machines interface {
 	ModuleVersion(node string) string // "" when not loaded
 	LoadModule(node, version string)
 	Inventory(node string) string // the disks as `lsblk -P -b` lists them
+	// Listing is what the operator's script lists of the machine's volume groups, zpools and these directories.
+	Listing(node string, directories ...string) string
 	StartSatellite(node string, c SatelliteConfig) (Process, error)
 	NeedsMigration(c ControllerConfig) bool // the database holds data of an older version
 	RunMigration(c ControllerConfig) error
@@ -130,6 +134,7 @@ type Driver struct {
 	nodes   map[string]*node
 	runs    map[string]*podRun // by namespace/name
 	plugins plugins
+	served  map[string]string // where listings are served on loopback, by their pods' addresses
 
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
@@ -158,6 +163,7 @@ func New(o Options) (*Driver, error) {
 		pods:  informers.NewSharedInformerFactory(client, 0).Core().V1().Pods().Informer(),
 		queue: workqueue.NewTypedDelayingQueue[string](),
 		files: Files{fromServer{client}}, nodes: map[string]*node{}, runs: map[string]*podRun{},
+		served: map[string]string{},
 	}
 	d.faults = newFaults(d.retryNow)
 	return d, storageOf(d).makeCSIDir()

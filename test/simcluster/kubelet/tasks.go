@@ -44,10 +44,8 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 		return endedTask{}, nil
 	case Satellite:
 		return d.beginSatellite(run, c), nil
-	case DatabaseBackup, DatabaseDownload:
-		return beginBackup(ctx, d, run, pod, c)
-	case DatabaseRestoreTest:
-		return beginRestoreTest(run)
+	case DatabaseBackup, DatabaseDownload, DatabaseRestoreTest, ListVolumes, ServeListing, CompareBackup:
+		return beginAboutBackups(ctx, d, run, pod, c)
 	case RunMigration, Controller:
 		return d.beginController(ctx, run, pod, c)
 	default:

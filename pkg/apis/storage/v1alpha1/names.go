@@ -29,6 +29,8 @@ const (
 	AnnotationCanary = Prefix + "canary"
 	// AnnotationBackup on the StorageCluster asks for a backup of LINSTOR's database with that name, once.
 	AnnotationBackup = Prefix + "backup"
+	// AnnotationCompareBackup on the StorageCluster names a backup that is to be compared with what lies on the nodes.
+	AnnotationCompareBackup = Prefix + "compare-backup"
 	// LabelPlatform names the platform profile of a Node, in lower case; its satellite's DaemonSet selects on it.
 	LabelPlatform = Prefix + "platform"
 	// OperatorNamespace is where the operator itself runs (Pod Security level restricted).
@@ -61,4 +63,7 @@ const (
 	ComponentDrainGuard = "drain-guard"
 	// ComponentBackup is the pod that takes a backup of LINSTOR's database.
 	ComponentBackup = "backup"
+	// ComponentListing lists what lies on each node, and ComponentComparison is the pod that compares a backup with it.
+	ComponentListing    = "volume-listing"
+	ComponentComparison = "backup-comparison"
 )

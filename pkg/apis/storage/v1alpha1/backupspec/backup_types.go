@@ -129,6 +129,40 @@ type BackupStatus struct {
 	// current is the one that is being taken, or that could not be taken and is tried again.
 	// +optional
 	Current *CurrentBackup `json:"current,omitempty"`
+	// comparison is that of a backup with what lies on the nodes, as the annotation storage.linstor.dev/compare-backup asks for it.
+	// +optional
+	Comparison *Comparison `json:"comparison,omitempty"`
+}
+
+// Comparison is a comparison of a backup with what lies on the nodes: what LINSTOR would make anew, empty, or cut, if it ran on that
+// backup. It goes when the annotation does.
+type Comparison struct {
+	// backup is the backup's ID.
+	Backup string `json:"backup"`
+	// since is when the comparison was begun.
+	Since metav1.Time `json:"since"`
+	// pod is the one that compares, whose log has every difference. No two comparisons have the same.
+	Pod string `json:"pod"`
+	// ended is when it was made, or failed; absent while it goes on.
+	// +optional
+	Ended *metav1.Time `json:"ended,omitempty"`
+	// taken is when the backup was taken.
+	// +optional
+	Taken *metav1.Time `json:"taken,omitempty"`
+	// nodes is how many nodes were looked into.
+	// +optional
+	Nodes int32 `json:"nodes,omitempty"`
+	// differences counts what was found, by kind: Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen and Unknown.
+	// +optional
+	Differences map[string]int32 `json:"differences,omitempty"`
+	// worst are the first ten differences.
+	// +optional
+	// +kubebuilder:validation:MaxItems=10
+	// +listType=atomic
+	Worst []string `json:"worst,omitempty"`
+	// message says what came of it.
+	// +optional
+	Message string `json:"message,omitempty"`
 }
 
 // Backup is a backup that was taken, and read back from the store.

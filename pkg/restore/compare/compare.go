@@ -1,0 +1,177 @@
+// Package compare compares a backup in a store with the listings of nodes. It runs in a pod of its own, which is the
+// only one that needs the store's credentials for that: what nodes list they serve themselves (pkg/restore/listing).
+package compare
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"text/tabwriter"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/difference"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
+)
+
+// Config says which backup is compared, and with what.
+type Config struct {
+	// Cluster is the Cluster/LocalID of the database that was backed up, and ID the backup's: the newest of that name.
+	Cluster string   `json:"cluster"`
+	ID      store.ID `json:"id"`
+	// Store is where the backup is, and Credentials the directory with the credentials of an S3 service.
+	Store       store.Location `json:"store"`
+	Credentials string         `json:"credentials,omitempty"`
+	// Listings are the addresses at which listings are served, host and port, by the nodes' names in LINSTOR.
+	Listings map[string]string `json:"listings"`
+	// Token is what they are served for.
+	Token string `json:"token"`
+}
+
+// ParseConfig reads a Config from JSON. An error names the field.
+func ParseConfig(text string) (*Config, error) {
+	c := &Config{}
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	if err := d.Decode(c); err != nil {
+		return nil, fmt.Errorf("the configuration of the comparison: %w", err)
+	}
+	_, errID := store.ParseID(string(c.ID))
+	var missing error
+	if c.Cluster == "" {
+		missing = errors.New("the configuration of the comparison lacks cluster")
+	}
+	return c, errors.Join(missing, errID)
+}
+
+// Result is what a comparison has found.
+type Result struct {
+	// Backup is the one that was compared.
+	ID    store.ID  `json:"id"`
+	Taken time.Time `json:"taken"`
+	// Stored is how many volumes and snapshots it has on nodes, and Nodes how many nodes were looked into.
+	Stored int `json:"stored"`
+	Nodes  int `json:"nodes"`
+	// Found counts the differences of each kind, and Worst are a few of them, in words.
+	Found map[difference.Kind]int `json:"found,omitempty"`
+	Worst []string                `json:"worst,omitempty"`
+	// all are the differences themselves.
+	all []difference.Difference
+}
+
+const (
+	// shown is how many differences a note has in words, and longest how many characters each may have: a container's
+	// termination log holds 4096 bytes.
+	shown, longest = 10, 300
+	// parallel is how many listings are got at once.
+	parallel = 16
+)
+
+// Run compares the backup with the listings. One that cannot be got, or is broken, counts as none: the node is named
+// among the differences, and errors says why.
+func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
+	from, err := store.Connect(c.Store, c.Cluster, c.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	backup, err := from.Newest(ctx, c.ID)
+	if err != nil {
+		return nil, fmt.Errorf("look for backup %s in the store: %w", c.ID, err)
+	}
+	if backup == nil {
+		return nil, fmt.Errorf("the store has no backup %s of the cluster with Cluster/LocalID %s", c.ID, c.Cluster)
+	}
+	layout, err := layoutOf(ctx, from, backup)
+	if err != nil {
+		return nil, fmt.Errorf("read backup %s: %w", c.ID, err)
+	}
+	nodes := gather(ctx, c, errs)
+	r := &Result{ID: backup.ID, Taken: backup.Export.Taken, Stored: len(layout.Stored), Nodes: len(nodes),
+		all: difference.Compare(layout, nodes)}
+	for i := range r.all {
+		d := &r.all[i]
+		if r.Found == nil {
+			r.Found = map[difference.Kind]int{}
+		}
+		if r.Found[d.Kind]++; len(r.Worst) < shown {
+			words := []rune(d.String())
+			r.Worst = append(r.Worst, string(words[:min(len(words), longest)]))
+		}
+	}
+	return r, nil
+}
+
+// layoutOf reads the whole of a backup, of which nothing counts before its checksum was compared.
+func layoutOf(ctx context.Context, from *store.Store, backup *store.Backup) (*export.Layout, error) {
+	r, err := from.Open(ctx, backup)
+	if err != nil {
+		return nil, err
+	}
+	layout, err := export.ReadLayout(bufio.NewReader(r))
+	return layout, errors.Join(err, r.Close())
+}
+
+// gather gets the listings.
+func gather(ctx context.Context, c *Config, errs io.Writer) map[string]*listing.Listing {
+	var mu sync.Mutex
+	nodes := map[string]*listing.Listing{}
+	var g errgroup.Group
+	g.SetLimit(parallel)
+	for node, address := range c.Listings {
+		g.Go(func() error {
+			l, err := listing.Get(ctx, address, c.Token)
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				_, _ = fmt.Fprintf(errs, "the listing of node %s cannot be read: %v\n", node, err)
+				return nil
+			}
+			nodes[node] = l
+			return nil
+		})
+	}
+	_ = g.Wait()
+	return nodes
+}
+
+// Note is the result in a few words of JSON, for the termination log of a container.
+func (r *Result) Note() ([]byte, error) { return json.Marshal(r) }
+
+// ParseNote reads a note. One that does not say what was compared is an error.
+func ParseNote(text string) (*Result, error) {
+	r := &Result{}
+	if err := json.Unmarshal([]byte(text), r); err != nil {
+		return nil, fmt.Errorf("the note about the comparison: %w", err)
+	}
+	if _, err := store.ParseID(string(r.ID)); err != nil || r.Taken.IsZero() {
+		return nil, errors.New("the note about the comparison does not say what was compared")
+	}
+	return r, nil
+}
+
+// Print prints all differences as a table, the worst first.
+func (r *Result) Print(out io.Writer) error { return Print(out, r.all, r.Stored, r.Nodes) }
+
+// Print prints differences as a table, the worst first, or that the volumes and snapshots of a backup lie on so many
+// nodes as it says.
+func Print(out io.Writer, all []difference.Difference, stored, nodes int) error {
+	if len(all) == 0 {
+		_, err := fmt.Fprintf(out, "no difference: the %d volumes and snapshots of the export lie on %d nodes as it says\n",
+			stored, nodes)
+		return err
+	}
+	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
+	_, _ = fmt.Fprintln(table, "DIFFERENCE\tNODE\tPLACE\tNAME\tDETAILS") // what is written to is asked at the end
+	for _, d := range all {
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", d.Kind, d.Node, d.Place, d.Name, d.Says)
+	}
+	return table.Flush()
+}

@@ -1,0 +1,178 @@
+package compare
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/difference"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
+)
+
+const localID = "1b1e-id"
+
+// backedUp is a directory with two backups of one ID, the newer one with these nodes and no volumes.
+func backedUp(t *testing.T, nodes ...string) store.Location {
+	t.Helper()
+	at := store.Location{Directory: t.TempDir()}
+	to, err := store.Connect(at, localID, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for minute, rows := range [][]string{{"older"}, nodes} {
+		var names []string
+		for _, n := range rows {
+			names = append(names, fmt.Sprintf(`{"node_name":%q,"node_dsp_name":%q}`, strings.ToUpper(n), n))
+		}
+		tables := []string{`{"name":"PROPS_CONTAINERS","column_description":[],"data":[{"props_instance":"/CTRL",` +
+			`"prop_key":"Cluster/LocalID","prop_value":"` + localID + `"}]}`,
+			`{"name":"NODES","column_description":[],"data":[` + strings.Join(names, ",") + `]}`}
+		for _, name := range []string{"RESOURCE_DEFINITIONS", "RESOURCES", "NODE_STOR_POOL", "VOLUMES", "VOLUME_DEFINITIONS",
+			"LAYER_RESOURCE_IDS", "LAYER_STORAGE_VOLUMES", "LAYER_DRBD_RESOURCES"} {
+			tables = append(tables, fmt.Sprintf(`{"name":%q,"column_description":[],"data":[]}`, name))
+		}
+		source, packed := filepath.Join(t.TempDir(), "export"), filepath.Join(t.TempDir(), "packed")
+		text := fmt.Sprintf(`{"linstor_version":"1.34.2","export_timestamp_ms":%d,"exported_from":"k8s","tables":[%s]}`,
+			time.Date(2026, 11, 25, 8, minute, 0, 0, time.UTC).UnixMilli(), strings.Join(tables, ","))
+		if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		b, err := store.Pack("manual-a", source, packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := to.Put(t.Context(), b, packed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return at
+}
+
+// serves puts up a listing for the token "right", and returns its address.
+func serves(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "listing")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- listing.Serve(ctx, l, file, "right") }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l.Addr().String()
+}
+
+const (
+	empty = "VG\tvg\t4194304\nEND\n"
+	more  = "VG\tvg\t4194304\nLV\tvg\tpvc-1_00000\t1048576\nEND\n"
+)
+
+func TestRun(t *testing.T) {
+	for name, tc := range map[string]struct {
+		listings map[string]string
+		token    string
+		nodes    int
+		found    map[difference.Kind]int
+		worst    string
+		errs     string
+	}{
+		"nothing": {map[string]string{"n1": serves(t, empty), "n2": serves(t, empty)}, "right", 2, nil, "", ""},
+		"what the backup does not know": {map[string]string{"n1": serves(t, empty), "n2": serves(t, more)}, "right", 2,
+			map[difference.Kind]int{difference.Unknown: 1}, "Unknown: vg/pvc-1_00000 on n2: the backup does not know it", ""},
+		"a node is not listed": {map[string]string{"n1": serves(t, empty)}, "right", 1,
+			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n2: nobody has looked", ""},
+		"one is not whole": {map[string]string{"n1": serves(t, "VG\tvg\t1024\n"), "n2": serves(t, empty)}, "right", 1,
+			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n1", "listing of node n1 cannot be read: the listing"},
+		"another comparison's": {map[string]string{"n1": serves(t, empty), "n2": serves(t, empty)}, "wrong", 0,
+			map[difference.Kind]int{difference.Unseen: 2}, "Unseen: n1", "answered 401 Unauthorized"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1", "n2"), Listings: tc.listings,
+				Token: tc.token}
+			var errs, table strings.Builder
+			r, err := Run(t.Context(), c, &errs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.Nodes != tc.nodes || r.Taken.Minute() != 1 {
+				t.Errorf("%+v", r)
+			}
+			if d := cmp.Diff(tc.found, r.Found); d != "" {
+				t.Errorf("found (-want +got):\n%s", d)
+			}
+			if !strings.HasPrefix(strings.Join(r.Worst, "|"), tc.worst) || !strings.Contains(errs.String(), tc.errs) {
+				t.Errorf("worst %q, errors %q", r.Worst, errs.String())
+			}
+			if err := r.Print(&table); err != nil || strings.Contains(table.String(), "no difference") != (tc.found == nil) {
+				t.Errorf("%v, table\n%s", err, table.String())
+			}
+		})
+	}
+}
+
+// TestNote: it fits into a termination log, whatever was found, and says the same to whoever reads it.
+func TestNote(t *testing.T) {
+	var all strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&all, "LV\tvg\t%s%d_00000\t1048576\n", strings.Repeat("long", 60), i)
+	}
+	c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1"), Token: "right",
+		Listings: map[string]string{"n1": serves(t, "VG\tvg\t1024\n"+all.String()+"END\n")}}
+	r, err := Run(t.Context(), c, t.Output())
+	if err != nil {
+		t.Fatal(err)
+	}
+	note, err := r.Note()
+	if err != nil || len(note) > 4096 {
+		t.Fatalf("%d bytes, %v", len(note), err)
+	}
+	got, err := ParseNote(string(note))
+	if err != nil || got.Found[difference.Unknown] != 100 || len(got.Worst) != 10 || got.ID != "manual-a" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	for name, text := range map[string]string{"no object": "[]", "no ID": `{"cluster":"a"}`,
+		"no cluster": `{"id":"manual-a"}`, "an unknown field": `{"cluster":"a","id":"manual-a","more":1}`} {
+		if _, err := ParseConfig(text); err == nil {
+			t.Errorf("configuration with %s: no error", name)
+		}
+	}
+	for _, text := range []string{"", "{}", `{"id":"manual-a"}`, `{"id":"x","taken":"2026-11-26T08:00:00Z"}`} {
+		if r, err := ParseNote(text); err == nil {
+			t.Errorf("note %q is %+v", text, r)
+		}
+	}
+	c := &Config{Cluster: localID, ID: "manual-b", Store: backedUp(t)}
+	r, err := Run(t.Context(), c, t.Output())
+	if err == nil || !strings.Contains(err.Error(), "the store has no backup manual-b") {
+		t.Errorf("%+v, %v", r, err)
+	}
+	whole, err := json.Marshal(&Config{Cluster: localID, ID: "manual-b",
+		Listings: map[string]string{"n1": "10.0.0.1:9421"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ParseConfig(string(whole)); err != nil || got.Listings["n1"] != "10.0.0.1:9421" {
+		t.Errorf("%+v, %v", got, err)
+	}
+}

@@ -1,0 +1,62 @@
+package listing
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Port is where the listing of a node is served.
+const Port = 9421
+
+const (
+	bearer = "Bearer "
+	// slowest bounds how long the transfer of a listing may take, which takes a second if there are thousands of volumes.
+	slowest = time.Minute
+)
+
+// Serve serves the listing in a file until ctx ends, to whoever knows the token: it names volumes. It closes l.
+func Serve(ctx context.Context, l net.Listener, file, token string) error {
+	server := &http.Server{Handler: handler(file, token), ReadHeaderTimeout: slowest, WriteTimeout: slowest}
+	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+func handler(file, token string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		said, _ := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
+		if subtle.ConstantTimeCompare([]byte(said), []byte(token)) == 0 {
+			http.Error(w, "this listing is another comparison's", http.StatusUnauthorized)
+			return
+		}
+		http.ServeFile(w, r, file)
+	})
+}
+
+// Get gets the listing that is served at an address.
+func Get(ctx context.Context, address, token string) (*Listing, error) {
+	ctx, cancel := context.WithTimeout(ctx, slowest)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", bearer+token)
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s answered %s", address, response.Status)
+	}
+	return Parse(response.Body)
+}
