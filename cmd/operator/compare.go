@@ -46,10 +46,15 @@ func compareExport(out io.Writer, path, listings string) error {
 
 // compareBackup compares a backup in its store with what nodes list, and prints what differs. In a pod it leaves a
 // note for the operator as well. A difference is no failure: whoever runs this reads what it found.
-func compareBackup(config string) error {
+func compareBackup(config string, nodes []string) error {
 	c, err := compare.ParseConfig(config)
 	if err != nil {
 		return fmt.Errorf("--compare-backup: %w", err)
+	}
+	for _, node := range nodes {
+		if err := c.SetNode(node); err != nil {
+			return fmt.Errorf("--compare-node: %w", err)
+		}
 	}
 	result, err := compare.Run(ctrl.SetupSignalHandler(), c, os.Stderr)
 	if err != nil {

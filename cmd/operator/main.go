@@ -37,8 +37,10 @@ type settings struct {
 	// compared is an export, and listings the directory with the listings of nodes that it is compared with.
 	compared, listings string
 	showScript         bool
-	// comparison says which backup is compared; listing is a file with the listing of this node, served for token.
+	// comparison says which backup is compared, and nodes where each node's listing is served; listing is a file with the
+	// listing of this node, served for token.
 	comparison, listing, token string
+	nodes                      []string
 }
 
 // version is set when the binary is built.
@@ -113,7 +115,7 @@ func (s *settings) command() func() error {
 	case s.compared != "":
 		return func() error { return compareExport(os.Stdout, s.compared, s.listings) }
 	case s.comparison != "":
-		return func() error { return compareBackup(s.comparison) }
+		return func() error { return compareBackup(s.comparison, s.nodes) }
 	case s.listing != "":
 		return func() error { return serveListing(s.listing, s.token) }
 	case s.download != "":
@@ -217,7 +219,9 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.listings, "listings", "",
 		"directory with a listing of each node, in a file of the node's name, for --compare-export")
 	fs.StringVar(&s.comparison, "compare-backup", "",
-		"JSON that names a backup, its store, and where nodes serve their listings; print what differs, and end")
+		"JSON that names a backup and its store; compare it with what nodes list, print what differs, and end")
+	fs.Func("compare-node", "node=host:port of where a node serves its listing, for --compare-backup; once for each node",
+		func(node string) error { s.nodes = append(s.nodes, node); return nil })
 	fs.StringVar(&s.listing, "serve-listing", "", fmt.Sprintf(
 		"file with the listing of this node to serve on port %d, for --compare-backup", listing.Port))
 	fs.StringVar(&s.token, "listing-token", "", "what the listing is served for")

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -30,7 +31,8 @@ func (r *Reconciler) announceComparison(after *v1alpha1.StorageCluster, was, is 
 	if is.Taken == nil {
 		reason = databasebackup.ReasonNotCompared
 	}
-	r.event(after, is.Taken == nil || len(is.Differences) > 0, reason, is.Backup, "backup "+is.Backup+": "+is.Message)
+	warns := is.Taken == nil || len(is.Differences) > 0
+	r.event(after, warns, reason, cmp.Or(is.Pod, is.Backup), "backup "+is.Backup+": "+is.Message)
 }
 
 func backupsOf(c *v1alpha1.StorageCluster) *backupspec.BackupStatus {

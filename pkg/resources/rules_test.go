@@ -279,7 +279,8 @@ func TestBuildersKeepTheSpec(t *testing.T) {
 	}
 }
 
-// TestHostDevices checks that no container that mounts the host's /dev has its termination message below it.
+// TestHostDevices checks that no container that mounts the host's /dev has its termination message below it, and that
+// those which run LVM's programs can make the directory of their locks.
 func TestHostDevices(t *testing.T) {
 	checked := 0
 	for name, w := range pods(t) {
@@ -290,6 +291,11 @@ func TestHostDevices(t *testing.T) {
 			checked++
 			if c.TerminationMessagePath == "" || strings.HasPrefix(c.TerminationMessagePath, "/dev/") {
 				t.Errorf("%s: container %s leaves its message in the host's /dev", name, c.Name)
+			}
+			lvm := []string{resources.SatelliteContainer, resources.DeviceInventoryContainer, databasebackup.ListVolumes}
+			locks := func(m corev1.VolumeMount) bool { return m.MountPath == "/run/lock" && !m.ReadOnly }
+			if slices.Contains(lvm, c.Name) && !slices.ContainsFunc(c.VolumeMounts, locks) {
+				t.Errorf("%s: container %s has no place for LVM's locks", name, c.Name)
 			}
 		}
 	}

@@ -278,11 +278,13 @@ var inventoryScript = strings.NewReplacer("LIMIT", strconv.Itoa(InventoryLimit))
 // may open the host's disks only if it is privileged; nothing is written.
 func deviceInventory(p Params) corev1.Container {
 	return corev1.Container{
-		Name:                   DeviceInventoryContainer,
-		Image:                  p.image(p.Release.Satellite),
-		Command:                []string{"/bin/sh", "-c", inventoryScript},
-		SecurityContext:        Privileged(),
-		VolumeMounts:           []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mountReadOnly("run-udev", "/run/udev")},
+		Name:            DeviceInventoryContainer,
+		Image:           p.image(p.Release.Satellite),
+		Command:         []string{"/bin/sh", "-c", inventoryScript},
+		SecurityContext: Privileged(),
+		// LVM's programs fail where they cannot make /run/lock/lvm, with --readonly too (lvm2, init_locking).
+		VolumeMounts: []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mount("run", "/run"),
+			mount("run-lock", "/run/lock"), mountReadOnly("run-udev", "/run/udev")},
 		TerminationMessagePath: terminationLog,
 	}
 }

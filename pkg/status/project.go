@@ -199,6 +199,9 @@ func withoutTallies(st *v1alpha1.StorageClusterStatus) *v1alpha1.StorageClusterS
 	for i := range out.Conditions {
 		out.Conditions[i].Message = ""
 	}
+	if b := out.Backup; b != nil && b.Comparison != nil {
+		b.Comparison.Message = ""
+	}
 	return out
 }
 

@@ -68,9 +68,13 @@ func TestDifferencesOfABackup(t *testing.T) {
 	do(volumes.CreateWithoutDRBD("pvc-moved", 1<<20, "ssd", "n3"), volumes.Create("pvc-grown", 2<<20, "ssd", "n1", "n3"),
 		volumes.Create("pvc-new", 1<<20, "ssd", "n2"), volumes.CreateSnapshot("pvc-same", "after"))
 	volumes.DeleteSnapshot("pvc-same", "before")
+	volumes.SetInUse("pvc-same", "n3", true)
+	volumes.SetInUse("pvc-new", "n2", true)
 	want := []string{
 		"Absent n1 vg_ssd0 pvc-deleted_00000",
 		"Absent n2 vg_ssd0 pvc-moved_00000",
+		"Stray n3 vg_ssd0 pvc-moved_00000",
+		"InUse n2  pvc-new",
 		"Larger n1 vg_ssd0 pvc-grown_00000",
 		"Larger n3 vg_ssd0 pvc-grown_00000",
 		"SnapshotAbsent n1 vg_ssd0 pvc-same_00000_before",
@@ -78,13 +82,12 @@ func TestDifferencesOfABackup(t *testing.T) {
 		"Unknown n1 vg_ssd0 pvc-same_00000_after",
 		"Unknown n2 vg_ssd0 pvc-new_00000",
 		"Unknown n2 vg_ssd0 pvc-same_00000_after",
-		"Unknown n3 vg_ssd0 pvc-moved_00000",
 	}
 	if d := cmp.Diff(want, e.differences("n1", "n2", "n3")); d != "" {
 		t.Errorf("later (-want +got):\n%s", d)
 	}
 	if got := e.differences("n2"); !strings.HasPrefix(strings.Join(got, "|"), "Absent n2 vg_ssd0 pvc-moved_00000|"+
-		"SnapshotAbsent n2 vg_ssd0 pvc-same_00000_before|Unseen n1  |Unseen n3  |") {
+		"InUse n2  pvc-new|SnapshotAbsent n2 vg_ssd0 pvc-same_00000_before|Unseen n1  |Unseen n3  |") {
 		t.Errorf("with one node: %v", got)
 	}
 }

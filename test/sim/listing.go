@@ -8,9 +8,10 @@ import (
 	"strings"
 )
 
-// Listing is what lies in the volume groups and zpools of the machine, and in directories, in the words of lvs, zfs
-// and stat as the operator's script has them: lines of fields that are separated by tabs, sizes in bytes. Snapshots
-// are those that a database knows of volumes that are there; the machine has none of its own.
+// Listing is what lies in the volume groups and zpools of the machine, and in directories, and what DRBD has in use,
+// in the words of lvs, zfs, stat and drbdsetup as the operator's script has them: lines of fields that are separated
+// by tabs, sizes in bytes. Snapshots are those that a database knows of volumes that are there, and so is what is in
+// use; the machine has none of its own.
 func (m *Machine) Listing(in ...string) string {
 	m.world.lock()
 	defer m.world.mu.Unlock()
@@ -39,6 +40,9 @@ func (m *Machine) Listing(in ...string) string {
 			add("ZVOL", z.name+"/"+name, size)
 		}
 	}
+	for _, name := range m.inUse() {
+		add("PRIMARY", name)
+	}
 	for _, dir := range in {
 		s := m.directories.stores[path.Clean(dir)]
 		if s == nil {
@@ -52,6 +56,18 @@ func (m *Machine) Listing(in ...string) string {
 	}
 	slices.Sort(lines)
 	return strings.Join(append(lines, "END"), "\n") + "\n"
+}
+
+// inUse are the resources of DRBD that are in use on the machine.
+func (m *Machine) inUse() (names []string) {
+	for _, db := range m.world.databases {
+		for _, d := range db.rscDfns {
+			if r := d.resources[key(m.name)]; r != nil && r.inUse && !d.storageOnly {
+				names = append(names, d.name)
+			}
+		}
+	}
+	return names
 }
 
 // lying are the volumes in a store, and snapshots of them, with their sizes in bytes, by name.

@@ -17,7 +17,12 @@ type Layout struct {
 	Nodes []string
 	// Stored are sorted by node, place and name.
 	Stored []Stored
+	// Placed are the nodes that have a resource, with storage of their own or without.
+	Placed map[Placed]bool
 }
+
+// Placed is a resource on a node. Both names are in upper case, as LINSTOR tells objects apart.
+type Placed struct{ Node, Resource string }
 
 // Kinds of storage, as LINSTOR calls its providers.
 const (
@@ -91,7 +96,13 @@ func ReadLayout(r io.Reader) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layout{Summary: summary, Nodes: slices.Sorted(maps.Values(rows.nodes))}
+	l := &Layout{Summary: summary, Nodes: slices.Sorted(maps.Values(rows.nodes)),
+		Placed: map[Placed]bool{}}
+	for r := range rows.resources {
+		if r.snapshot == "" {
+			l.Placed[Placed{r.node, r.resource}] = true
+		}
+	}
 	for at, kind := range rows.stored {
 		if kind.provider == "DISKLESS" {
 			continue

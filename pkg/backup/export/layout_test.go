@@ -86,6 +86,10 @@ func TestReadLayout(t *testing.T) {
 	if d := cmp.Diff([]string{"n1", "n2"}, got.Nodes); d != "" {
 		t.Errorf("nodes (-want +got):\n%s", d)
 	}
+	placed := map[Placed]bool{{"N1", "PVC-1"}: true, {"N2", "PVC-1"}: true}
+	if d := cmp.Diff(placed, got.Placed); d != "" {
+		t.Errorf("placed (-want +got):\n%s", d)
+	}
 	if got.Summary.LocalID != "1b1e-id" || got.Summary.Volumes != 2 {
 		t.Errorf("summary %+v", got.Summary)
 	}

@@ -1,11 +1,14 @@
 package databasebackup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -35,54 +38,64 @@ const (
 	ReasonNotCompared = "BackupNotCompared"
 )
 
-// listsWithin is how long the pods that list what lies on the nodes may take. What has not listed by then counts as a
-// node into which nobody has looked.
-const listsWithin = 5 * time.Minute
+const (
+	// listsWithin is how long the pods that list what lies on the nodes may take. What has not listed by then counts as a
+	// node into which nobody has looked.
+	listsWithin = 5 * time.Minute
+	// listedFor is how long a listing may be compared. Volumes change.
+	listedFor = 15 * time.Minute
+	// comparesWithin is how long the pod that compares may take: it ends itself after a quarter of an hour, but not where
+	// it finds no node.
+	comparesWithin = 20 * time.Minute
+	// longestID is how many characters of the annotation are looked at. No ID has as many.
+	longestID = 100
+)
 
 // asked is the backup that is to be compared; "" for none.
-func asked(c *v1alpha1.StorageCluster) string { return c.Annotations[v1alpha1.AnnotationCompareBackup] }
+func asked(c *v1alpha1.StorageCluster) string {
+	id := []rune(c.Annotations[v1alpha1.AnnotationCompareBackup])
+	return string(id[:min(len(id), longestID)])
+}
 
 // comparisonOf is what the status says of the comparison that is asked for; nil if none is, or it has not begun.
-func comparisonOf(s *cluster.Snapshot) *backupspec.Comparison {
-	st := s.Cluster.Status.Backup
-	if s.Cluster.Spec.Backup == nil || st == nil || st.Comparison == nil || st.Comparison.Backup != asked(s.Cluster) {
+func comparisonOf(c *v1alpha1.StorageCluster, st *backupspec.BackupStatus) *backupspec.Comparison {
+	if c.Spec.Backup == nil || st == nil || st.Comparison == nil || st.Comparison.Backup != asked(c) {
 		return nil
 	}
 	return st.Comparison
 }
 
-// compared is what the status says of the comparison after this reconcile. One begins with it: it is there before its
-// pods.
-func compared(s *cluster.Snapshot) *backupspec.Comparison {
+// compared is what the status says of the comparison after this reconcile; st is what it says of backups. One begins
+// with it: it is there before its pods.
+func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comparison {
 	if asked(s.Cluster) == "" {
 		return nil
 	}
-	c := comparisonOf(s).DeepCopy()
+	c := comparisonOf(s.Cluster, st)
 	switch {
 	case c == nil:
-		c = &backupspec.Comparison{Backup: asked(s.Cluster), Since: metav1.NewTime(s.Now),
-			Pod: databasebackup.ComparisonPod(s.Cluster, s.Now)}
+		c = &backupspec.Comparison{Backup: asked(s.Cluster), Since: metav1.NewTime(s.Now)}
 	case c.Ended != nil:
 		return c
 	}
 	if _, err := store.ParseID(c.Backup); err != nil {
 		return notCompared(s, c, fmt.Sprintf("annotation %s: %v", v1alpha1.AnnotationCompareBackup, err))
 	}
-	if why := notNow(s); why != "" {
-		c.Message = "it is put off: " + why
-		return c
-	}
 	p := s.Kube.Comparisons[c.Pod]
+	if p != nil && p.DeletionTimestamp == nil {
+		if r, at := found(p); r != nil && string(r.ID) == c.Backup {
+			noteFound(c, r, at)
+			return c
+		}
+	}
+	if why := notNow(s); why != "" {
+		c.Pod, c.Message = "", "it is put off: "+why
+		return c
+	}
 	if p == nil {
-		addresses, waiting := listed(s, listings(s, c))
-		c.Message = fmt.Sprintf("%d of %d nodes have listed what lies on them", len(addresses), len(addresses)+waiting)
-		return c
+		return list(s, c)
 	}
-	if r := found(p); r != nil && string(r.ID) == c.Backup {
-		noteFound(s, c, r)
-		return c
-	}
-	if why := failure(s.Now.Sub(p.CreationTimestamp.Time), p); why != "" {
+	if why := ended(s, p); why != "" {
 		return notCompared(s, c, why)
 	}
 	c.Message = "the backup is being compared"
@@ -92,14 +105,48 @@ func compared(s *cluster.Snapshot) *backupspec.Comparison {
 	return c
 }
 
+// list begins a comparison, unless its pods list already, and says how far they are.
+func list(s *cluster.Snapshot, c *backupspec.Comparison) *backupspec.Comparison {
+	if c.Pod == "" || s.Now.Sub(c.Since.Time) > listedFor { // it was put off, or nobody went on with it
+		c.Since, c.Pod = metav1.NewTime(s.Now), databasebackup.ComparisonPod(s.Cluster, s.Now)
+	}
+	want, live := listings(s, c), s.Kube.DaemonSets[databasebackup.Listing]
+	if live != nil && !cluster.Ours(s.Cluster.Name, live) {
+		return notCompared(s, c, fmt.Sprintf("there is a DaemonSet %s/%s that the operator has not made: rename or delete "+
+			"it", live.Namespace, live.Name))
+	}
+	nodes, _ := listed(s, want)
+	have := 0
+	for _, address := range nodes {
+		if address != "" {
+			have++
+		}
+	}
+	c.Message = fmt.Sprintf("%d of %d nodes have listed what lies on them", have, len(nodes))
+	return c
+}
+
+// ended is why the pod that compares has found nothing; "" as long as that is open.
+func ended(s *cluster.Snapshot, p *corev1.Pod) string {
+	age := s.Now.Sub(p.CreationTimestamp.Time)
+	switch {
+	case p.Status.Phase == corev1.PodSucceeded:
+		return "its pod ended well and does not say what it found"
+	case age > comparesWithin:
+		return cmp.Or(trouble(p), "its pod did not end")
+	default:
+		return failure(age, p)
+	}
+}
+
 func notCompared(s *cluster.Snapshot, c *backupspec.Comparison, why string) *backupspec.Comparison {
 	c.Ended, c.Message = &metav1.Time{Time: s.Now}, "it was not compared: "+text.OneLine(why)
 	return c
 }
 
-// noteFound notes what a comparison has found.
-func noteFound(s *cluster.Snapshot, c *backupspec.Comparison, r *compare.Result) {
-	c.Ended, c.Taken, c.Nodes = &metav1.Time{Time: s.Now}, &metav1.Time{Time: r.Taken}, int32(r.Nodes)
+// noteFound notes what a comparison has found that ended then.
+func noteFound(c *backupspec.Comparison, r *compare.Result, at metav1.Time) {
+	c.Ended, c.Taken, c.Nodes = &at, &metav1.Time{Time: r.Taken}, int32(r.Nodes)
 	c.Message = fmt.Sprintf("no difference: the %s of the backup lie on %s as it says",
 		text.Amount(r.Stored, "volume or snapshot", "volumes and snapshots"), text.Amount(r.Nodes, "node", "nodes"))
 	if len(r.Found) == 0 {
@@ -117,25 +164,27 @@ func noteFound(s *cluster.Snapshot, c *backupspec.Comparison, r *compare.Result)
 		strings.Join(counts, ", "), v1alpha1.WorkloadNamespace, c.Pod)
 }
 
-// found is what a pod has found; nil if it does not say.
-func found(p *corev1.Pod) *compare.Result {
+// found is what a pod has found, and when; nil if it does not say.
+func found(p *corev1.Pod) (r *compare.Result, at metav1.Time) {
 	if p.Status.Phase != corev1.PodSucceeded {
-		return nil
+		return nil, at
 	}
 	for i := range p.Status.ContainerStatuses {
 		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
 			if r, err := compare.ParseNote(end.Message); err == nil {
-				return r
+				return r, end.FinishedAt
 			}
 		}
 	}
-	return nil
+	return nil, at
 }
 
 // notNow says why nothing is compared now; "" if nothing hinders. LINSTOR is not needed: its database may be lost.
 func notNow(s *cluster.Snapshot) string {
 	claim, _ := s.Claim()
 	switch {
+	case s.Cluster.Spec.Suspend:
+		return "spec.suspend is set"
 	case s.Cluster.DeletionTimestamp != nil:
 		return "the cluster is being deleted"
 	case s.OperatorImage == "":
@@ -151,20 +200,21 @@ func listings(s *cluster.Snapshot, c *backupspec.Comparison) *appsv1.DaemonSet {
 	return databasebackup.Listings(s.SatelliteParams(), s.OperatorImage, databasebackup.Token(c.Pod))
 }
 
-// listed are the addresses of the pods that have listed what lies on their nodes, by node, and how many are waited
-// for. Pods of an earlier comparison have an older listing.
-func listed(s *cluster.Snapshot, want *appsv1.DaemonSet) (addresses map[string]string, waiting int) {
-	addresses = map[string]string{}
+// listed are the addresses of the pods that have listed what lies on their nodes, by node, "" for a member without
+// one, and how many are waited for. Pods of an earlier comparison have an older listing.
+func listed(s *cluster.Snapshot, want *appsv1.DaemonSet) (nodes map[string]string, waiting int) {
+	nodes = map[string]string{}
 	for _, m := range s.Members {
+		nodes[m.Name] = ""
 		p := s.Kube.Pods[v1alpha1.ComponentListing][m.Name]
 		switch {
 		case cluster.PodReady(p) && p.Annotations[resources.AnnotationTemplateHash] == resources.TemplateHash(want):
-			addresses[m.Name] = net.JoinHostPort(p.Status.PodIP, strconv.Itoa(listing.Port))
+			nodes[m.Name] = net.JoinHostPort(p.Status.PodIP, strconv.Itoa(listing.Port))
 		case m.Labelled && m.NodeReady:
 			waiting++
 		}
 	}
-	return addresses, waiting
+	return nodes, waiting
 }
 
 // compares makes the pods of the comparison that is noted in the status, and removes what is left of others. The pod
@@ -174,16 +224,25 @@ func compares(ctx context.Context, in *step.Input) error {
 	if s.Target == nil || s.Cluster.Spec.Suspend {
 		return nil
 	}
-	c, name := comparisonOf(s), ""
+	c, name := comparisonOf(s.Cluster, s.Cluster.Status.Backup), ""
 	if c != nil {
 		name = c.Pod
 	}
 	if err := removeBut(ctx, in, s.Kube.Comparisons, name); err != nil {
 		return err
 	}
-	if c == nil || c.Ended != nil || notNow(s) != "" {
+	switch {
+	case name == "" || c.Ended != nil || notNow(s) != "":
 		return removeListings(ctx, in)
+	case s.Kube.Comparisons[name] != nil || s.Now.Sub(c.Since.Time) > listedFor:
+		return nil // it compares, or begins anew
 	}
+	return makeComparison(ctx, in, c)
+}
+
+// makeComparison makes the pods that list, and once they have the one that compares.
+func makeComparison(ctx context.Context, in *step.Input, c *backupspec.Comparison) error {
+	s := in.Snapshot
 	want, live := listings(s, c), s.Kube.DaemonSets[databasebackup.Listing]
 	if live != nil && resources.TemplateHash(live) != resources.TemplateHash(want) {
 		return removeListings(ctx, in) // of an earlier comparison
@@ -194,38 +253,56 @@ func compares(ctx context.Context, in *step.Input) error {
 	if live == nil {
 		return in.ApplyDaemonSet(ctx, want)
 	}
-	addresses, waiting := listed(s, want)
-	if s.Kube.Comparisons[name] != nil || waiting > 0 && s.Now.Sub(live.CreationTimestamp.Time) < listsWithin {
+	nodes, waiting := listed(s, want)
+	if waiting > 0 && s.Now.Sub(live.CreationTimestamp.Time) < listsWithin {
 		return nil
 	}
+	return in.Writer.Apply(ctx, comparator(s, c, nodes))
+}
+
+// comparator is the pod that compares.
+func comparator(s *cluster.Snapshot, c *backupspec.Comparison, nodes map[string]string) *corev1.Pod {
 	claim, _ := s.Claim()
-	config := compare.Config{Cluster: claim.LocalID, ID: store.ID(c.Backup), Listings: addresses,
-		Token: databasebackup.Token(c.Pod)}
+	config := compare.Config{Cluster: claim.LocalID, ID: store.ID(c.Backup), Token: databasebackup.Token(c.Pod)}
 	o := &databasebackup.Comparison{Image: s.OperatorImage, Pod: c.Pod}
 	config.Store, config.Credentials, o.Place = placeOf(s.Cluster.Spec.Backup)
-	told, _ := json.Marshal(config) //nolint:errchkjson // texts and numbers
+	told, _ := json.Marshal(config) //nolint:errchkjson // texts
 	o.Config = string(told)
-	return in.Writer.Apply(ctx, databasebackup.Comparator(s.SatelliteParams(), s.Cluster, o))
+	for _, node := range slices.Sorted(maps.Keys(nodes)) {
+		o.Nodes = append(o.Nodes, node+"="+nodes[node])
+	}
+	return databasebackup.Comparator(s.SatelliteParams(), s.Cluster, o)
 }
 
 // removeListings removes the pods that list what lies on the nodes.
 func removeListings(ctx context.Context, in *step.Input) error {
-	if live := in.Snapshot.Kube.DaemonSets[databasebackup.Listing]; lists(live) {
+	if live := lister(&in.Snapshot.Facts); live != nil {
 		return in.Writer.Delete(ctx, live)
 	}
 	return nil
 }
 
-func lists(ds *appsv1.DaemonSet) bool { return ds != nil && ds.DeletionTimestamp == nil }
+// lister is our DaemonSet whose pods list; nil if there is none, or it goes.
+func lister(f *cluster.Facts) *appsv1.DaemonSet {
+	live := f.Kube.DaemonSets[databasebackup.Listing]
+	if live == nil || live.DeletionTimestamp != nil || !cluster.Ours(f.Cluster.Name, live) {
+		return nil
+	}
+	return live
+}
+
+// RemoveComparison removes what compares a backup with the nodes.
+func RemoveComparison(ctx context.Context, in *step.Input) error {
+	return errors.Join(removeBut(ctx, in, in.Snapshot.Kube.Comparisons, ""), removeListings(ctx, in))
+}
 
 // Left reports whether Remove has anything to remove.
 func Left(f *cluster.Facts) bool {
 	return len(others(f.Kube.Backups, "")) > 0 || len(others(f.Kube.Comparisons, "")) > 0 ||
-		lists(f.Kube.DaemonSets[databasebackup.Listing])
+		lister(f) != nil
 }
 
 // Remove removes all pods.
 func Remove(ctx context.Context, in *step.Input) error {
-	k := &in.Snapshot.Kube
-	return errors.Join(removeBut(ctx, in, k.Backups, ""), removeBut(ctx, in, k.Comparisons, ""), removeListings(ctx, in))
+	return errors.Join(removeBut(ctx, in, in.Snapshot.Kube.Backups, ""), RemoveComparison(ctx, in))
 }

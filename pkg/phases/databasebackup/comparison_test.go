@@ -100,7 +100,7 @@ func (r rig) ends(phase corev1.PodPhase, message string) {
 	r.T.Helper()
 	p := r.comparator()
 	p.Status.Phase = phase
-	end := &corev1.ContainerStateTerminated{Message: message}
+	end := &corev1.ContainerStateTerminated{Message: message, FinishedAt: metav1.NewTime(r.Now)}
 	if phase == corev1.PodFailed {
 		end.ExitCode = 1
 	}
@@ -125,12 +125,14 @@ func TestComparison(t *testing.T) {
 	r.list("n02")
 	r.look("all have", []string{"apply Pod"}, "3 of 3 nodes")
 	r.look("it is compared", nil, "the backup is being compared")
-	config, err := compare.ParseConfig(r.comparator().Spec.Containers[0].Args[1])
+	args := r.comparator().Spec.Containers[0].Args
+	config, err := compare.ParseConfig(args[1])
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := map[string]string{"n01": "10.0.0.01:9421", "n02": "10.0.0.02:9421", "n03": "10.0.0.03:9421"}
-	if d := cmp.Diff(want, config.Listings); d != "" {
+	want := []string{"--compare-node", "n01=10.0.0.01:9421", "--compare-node", "n02=10.0.0.02:9421", "--compare-node",
+		"n03=10.0.0.03:9421"}
+	if d := cmp.Diff(want, args[2:]); d != "" {
 		t.Error(d)
 	}
 	token := r.Kube.DaemonSets["linstor-volume-listing"].Spec.Template.Spec.Containers[0].Args[3]
@@ -143,10 +145,11 @@ func TestComparison(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.ends(corev1.PodSucceeded, string(note))
+	r.Now = r.Now.Add(time.Hour)
 	r.look("it has ended", nil, "the nodes differ from the backup: 1 Absent, 2 Unknown; kubectl -n linstor-storage logs ")
 	c := r.comparison()
 	d := cmp.Diff(map[string]int32{"Absent": 1, "Unknown": 2}, c.Differences)
-	if d != "" || c.Nodes != 3 || c.Ended == nil {
+	if d != "" || c.Nodes != 3 || !c.Ended.Time.Equal(r.Now.Add(-time.Hour)) {
 		t.Errorf("%s%+v", d, c)
 	}
 	r.look("the listings go", []string{"delete DaemonSet"}, "1 Absent")
@@ -175,7 +178,10 @@ func TestComparisonWithoutAll(t *testing.T) {
 	t.Run("a node is down", func(t *testing.T) {
 		r := begun(t)
 		r.KubeNode("n03").Status.Conditions[0].Status = corev1.ConditionUnknown
-		r.look("the others have", []string{"apply Pod"}, "2 of 2 nodes have listed what lies on them")
+		r.look("the others have", []string{"apply Pod"}, "2 of 3 nodes have listed what lies on them")
+		if args := r.comparator().Spec.Containers[0].Args; args[len(args)-1] != "n03=" {
+			t.Errorf("arguments %q: the node that is down must be named", args)
+		}
 	})
 	t.Run("a pod does not start", func(t *testing.T) {
 		r := begun(t)
@@ -189,6 +195,43 @@ func TestComparisonWithoutAll(t *testing.T) {
 		r.list("n03")
 		r.Kube.Pods[v1alpha1.ComponentListing]["n03"].Annotations = nil
 		r.look("it does not count", nil, "2 of 3 nodes have listed what lies on them")
+	})
+	t.Run("nobody goes on with it", func(t *testing.T) {
+		r := begun(t)
+		r.list("n03")
+		pod := r.comparison().Pod
+		r.Now = r.Now.Add(15*time.Minute + time.Second)
+		r.look("the listings are too old", nil, "0 of 3 nodes")
+		if r.comparison().Pod == pod || !r.comparison().Since.Time.Equal(r.Now) {
+			t.Errorf("%+v", r.comparison())
+		}
+		r.look("they go", []string{"delete DaemonSet"}, "0 of 3 nodes")
+		r.look("and come again", []string{"apply DaemonSet"}, "0 of 3 nodes")
+	})
+	t.Run("it was put off", func(t *testing.T) {
+		r := begun(t)
+		pod := r.comparison().Pod
+		r.Now = r.Now.Add(time.Nanosecond)
+		r.Cluster.Spec.Suspend = true
+		r.look("suspended", nil, "it is put off: spec.suspend is set")
+		r.Cluster.Spec.Suspend = false
+		r.look("what was begun goes", []string{"delete DaemonSet"}, "0 of 3 nodes")
+		if r.comparison().Pod == pod {
+			t.Errorf("%+v", r.comparison())
+		}
+	})
+	t.Run("another operator's image", func(t *testing.T) {
+		r := begun(t)
+		r.list("n03")
+		r.step()
+		r.Kube.DaemonSets["linstor-volume-listing"].Spec.Template.Annotations = nil
+		r.look("what is compared with stays", nil, "the backup is being compared")
+	})
+	t.Run("somebody else's DaemonSet", func(t *testing.T) {
+		r := begun(t)
+		r.Kube.DaemonSets["linstor-volume-listing"].Labels = nil
+		r.look("it is said", nil, "DaemonSet linstor-storage/linstor-volume-listing that the operator has not made")
+		r.look("and left alone", nil, "it was not compared")
 	})
 	t.Run("a DaemonSet of an earlier comparison", func(t *testing.T) {
 		r := begun(t)
@@ -221,11 +264,26 @@ func TestComparisonFails(t *testing.T) {
 			}
 		})
 	}
-	r := newRig(t)
-	r.step()
-	r.step()
-	r.list("n01", "n02", "n03")
-	r.step()
+	compares := func(t *testing.T) rig {
+		r := newRig(t)
+		r.step()
+		r.step()
+		r.list("n01", "n02", "n03")
+		r.step()
+		return r
+	}
+	r := compares(t)
+	r.Now = r.Now.Add(20*time.Minute + time.Second)
+	r.look("its pod does not end", nil, "it was not compared: its pod did not end")
+	r = compares(t)
+	r.ends(corev1.PodSucceeded, `{"id":"manual-a","taken":"2026-11-2`)
+	r.look("its note is cut", nil, "it was not compared: its pod ended well and does not say what it found")
+	r = compares(t)
+	r.Now = r.Now.Add(time.Nanosecond)
+	r.spec().S3.Bucket = "other"
+	r.look("backups go elsewhere", nil, "0 of 3 nodes")
+	r.look("what was begun goes", []string{"delete Pod", "delete DaemonSet"}, "0 of 3 nodes")
+	r = compares(t)
 	r.ends(corev1.PodFailed, "operator: the store has no backup manual-a")
 	r.look("the pod fails", nil, "it was not compared: the store has no backup manual-a")
 	if c := r.comparison(); c.Ended == nil || c.Taken != nil {
@@ -250,9 +308,6 @@ func TestComparisonWithoutLinstor(t *testing.T) {
 	if got := r.step(); !slices.Equal(got, []string{"apply DaemonSet"}) {
 		t.Errorf("writes %q", got)
 	}
-	r.Cluster.Spec.Suspend = true
-	r.look("suspended", nil, "")
-	r.Cluster.Spec.Suspend = false
 	in, w := r.Input()
 	if !databasebackup.Left(&in.Snapshot.Facts) || databasebackup.Remove(t.Context(), in) != nil ||
 		!slices.Equal(w.Calls, []string{"delete DaemonSet/linstor-volume-listing"}) {

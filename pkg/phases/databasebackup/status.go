@@ -33,7 +33,7 @@ const (
 func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 	was, spec := s.Cluster.Status.Backup, s.Cluster.Spec.Backup
 	switch {
-	case s.Target == nil || s.Cluster.Spec.Suspend:
+	case s.Target == nil || s.Cluster.Spec.Suspend && (spec == nil || asked(s.Cluster) == ""):
 		return was.DeepCopy()
 	case spec == nil:
 		return nil
@@ -41,6 +41,10 @@ func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 	out := was.DeepCopy()
 	if out == nil {
 		out = &backupspec.BackupStatus{}
+	}
+	if s.Cluster.Spec.Suspend {
+		out.Comparison = compared(s, out)
+		return out
 	}
 	moved(s, out)
 	if s.Upgrade == nil || s.Upgrade.PastEdge() {
@@ -50,7 +54,7 @@ func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 		noteCurrent(s, out)
 	}
 	begin(s, out, upgrade)
-	out.Comparison = compared(s)
+	out.Comparison = compared(s, out)
 	out.Next = nil
 	if next, _, ok := slots(&s.Facts, out); ok && !next.IsZero() {
 		out.Next = &metav1.Time{Time: next}
@@ -73,7 +77,7 @@ func moved(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 	}
 	if digest := text.Digest(place); st.Place != digest {
 		if st.Place != "" {
-			st.Last, st.Scheduled, st.Upgrade = nil, nil, ""
+			st.Last, st.Scheduled, st.Upgrade, st.Comparison = nil, nil, "", nil
 		}
 		st.Place = digest
 	}

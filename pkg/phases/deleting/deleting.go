@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
@@ -49,7 +50,7 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 		in.AnswerKept = true
 	}
 	tried, err := canary.Remove(ctx, in)
-	if err := cmp.Or(s.ClaimErr, err); err != nil {
+	if err := cmp.Or(s.ClaimErr, err, databasebackup.RemoveComparison(ctx, in)); err != nil {
 		return step.Fail(err)
 	}
 	claim, _ := s.Claim()

@@ -35,7 +35,7 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 		message string
 	}{
 		{drainguard.Left(&s.Facts), drainguard.Remove, "the drain guards are being removed"},
-		{databasebackup.Left(&s.Facts), databasebackup.Remove, "the pod that takes a backup is being removed"},
+		{databasebackup.Left(&s.Facts), databasebackup.Remove, "the pods that take and compare backups are being removed"},
 	} {
 		if !own.left {
 			continue

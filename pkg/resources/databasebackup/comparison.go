@@ -42,8 +42,10 @@ func Listings(p resources.Params, image, token string) *appsv1.DaemonSet {
 		Command: append([]string{"/bin/sh", "-c", "exec > " + listingFile + "\n" + listing.Script, ListVolumes},
 			directories...),
 		SecurityContext: resources.Privileged(),
-		VolumeMounts: []corev1.VolumeMount{{Name: "dev", MountPath: "/dev"},
-			{Name: "run-udev", MountPath: "/run/udev", ReadOnly: true}, {Name: "listing", MountPath: listed}},
+		// LVM's programs fail where they cannot make /run/lock/lvm, with --readonly too (lvm2, init_locking).
+		VolumeMounts: []corev1.VolumeMount{{Name: "dev", MountPath: "/dev"}, {Name: "run", MountPath: "/run"},
+			{Name: "run-lock", MountPath: "/run/lock"}, {Name: "run-udev", MountPath: "/run/udev", ReadOnly: true},
+			{Name: "listing", MountPath: listed}},
 		TerminationMessagePath:   "/termination-log", // the default lies in the host's /dev here
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
@@ -75,8 +77,10 @@ func Listings(p resources.Params, image, token string) *appsv1.DaemonSet {
 		mounts := &pod.InitContainers[0].VolumeMounts
 		*mounts = append(*mounts, corev1.VolumeMount{Name: name, MountPath: d, ReadOnly: true})
 	}
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "listing",
-		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	for _, name := range []string{"run", "run-lock", "listing"} {
+		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name,
+			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	}
 	ds := resources.MemberDaemonSet(p, v1alpha1.ComponentListing, Listing, pod)
 	resources.StampTemplate(ds)
 	return ds
@@ -88,8 +92,10 @@ type Comparison struct {
 	Image string
 	// Pod is what ComparisonPod has made.
 	Pod string
-	// Config is what the operator's program is told.
+	// Config is what the operator's program is told, and Nodes where it finds the listings of the nodes, each for itself:
+	// one argument of a program holds 128 KiB.
 	Config string
+	Nodes  []string
 	Place
 }
 
@@ -109,6 +115,9 @@ func Comparator(p resources.Params, by *v1alpha1.StorageCluster, c *Comparison) 
 	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
 	pod.Containers[0].Image = c.Image
 	pod.Containers[0].Args = []string{"--compare-backup", c.Config}
+	for _, node := range c.Nodes {
+		pod.Containers[0].Args = append(pod.Containers[0].Args, "--compare-node", node)
+	}
 	pod.Containers[0].Resources = sized("64Mi", "1Gi") // it has all volumes of the backup in memory
 	c.mount(&pod, true)
 	out := &corev1.Pod{

@@ -25,12 +25,12 @@ func TestListings(t *testing.T) {
 		FileThin: &v1alpha1.FilePool{Directory: pool}}}}
 	ds := Listings(resources.Params{Cluster: v1alpha1.ClusterName, Spec: spec, Release: release}, "operator", "token")
 	pod := &ds.Spec.Template.Spec
-	mounted := false
+	mounted := map[string]bool{}
 	for _, m := range pod.InitContainers[0].VolumeMounts {
-		mounted = mounted || m.MountPath == pool && m.ReadOnly
+		mounted[m.MountPath] = !m.ReadOnly
 	}
-	if !mounted {
-		t.Errorf("mounts %+v", pod.InitContainers[0].VolumeMounts)
+	if _, ok := mounted[pool]; !ok || mounted[pool] || !mounted["/run/lock"] {
+		t.Errorf("mounts %+v: the pool must be there, and LVM must be able to lock", pod.InitContainers[0].VolumeMounts)
 	}
 	command := pod.InitContainers[0].Command
 	command[2] = strings.ReplaceAll(command[2], listingFile, filepath.Join(dir, "listing"))

@@ -4,6 +4,7 @@ package compare
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,10 +31,24 @@ type Config struct {
 	// Store is where the backup is, and Credentials the directory with the credentials of an S3 service.
 	Store       store.Location `json:"store"`
 	Credentials string         `json:"credentials,omitempty"`
-	// Listings are the addresses at which listings are served, host and port, by the nodes' names in LINSTOR.
-	Listings map[string]string `json:"listings"`
-	// Token is what they are served for.
+	// Token is what listings are served for.
 	Token string `json:"token"`
+	// Nodes are the addresses at which listings are served, host and port, by the nodes' names in LINSTOR; "" for a node
+	// that has none.
+	Nodes map[string]string `json:"-"`
+}
+
+// SetNode notes where the listing of a node is served, from "node=address".
+func (c *Config) SetNode(text string) error {
+	node, address, ok := strings.Cut(text, "=")
+	if !ok || node == "" {
+		return fmt.Errorf("%q is no node and the address of its listing: give node=host:port", text)
+	}
+	if c.Nodes == nil {
+		c.Nodes = map[string]string{}
+	}
+	c.Nodes[node] = address
+	return nil
 }
 
 // ParseConfig reads a Config from JSON. An error names the field.
@@ -71,8 +86,9 @@ const (
 	// shown is how many differences a note has in words, and longest how many characters each may have: a container's
 	// termination log holds 4096 bytes.
 	shown, longest = 10, 300
-	// parallel is how many listings are got at once.
-	parallel = 16
+	mostBytes      = 4096
+	// parallel is how many listings are got at once, and patience how long it may take to get all.
+	parallel, patience = 64, 10 * time.Minute
 )
 
 // Run compares the backup with the listings. One that cannot be got, or is broken, counts as none: the node is named
@@ -94,8 +110,16 @@ func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
 		return nil, fmt.Errorf("read backup %s: %w", c.ID, err)
 	}
 	nodes := gather(ctx, c, errs)
-	r := &Result{ID: backup.ID, Taken: backup.Export.Taken, Stored: len(layout.Stored), Nodes: len(nodes),
+	if err := ctx.Err(); err != nil { // else what was not got would look like nodes without a listing
+		return nil, err
+	}
+	r := &Result{ID: backup.ID, Taken: backup.Export.Taken, Stored: len(layout.Stored),
 		all: difference.Compare(layout, nodes)}
+	for _, l := range nodes {
+		if l != nil {
+			r.Nodes++
+		}
+	}
 	for i := range r.all {
 		d := &r.all[i]
 		if r.Found == nil {
@@ -119,13 +143,21 @@ func layoutOf(ctx context.Context, from *store.Store, backup *store.Backup) (*ex
 	return layout, errors.Join(err, r.Close())
 }
 
-// gather gets the listings.
+// gather gets the listings, of each node one or nil.
 func gather(ctx context.Context, c *Config, errs io.Writer) map[string]*listing.Listing {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
 	var mu sync.Mutex
 	nodes := map[string]*listing.Listing{}
 	var g errgroup.Group
 	g.SetLimit(parallel)
-	for node, address := range c.Listings {
+	for node, address := range c.Nodes {
+		mu.Lock()
+		nodes[node] = nil
+		mu.Unlock()
+		if address == "" {
+			continue
+		}
 		g.Go(func() error {
 			l, err := listing.Get(ctx, address, c.Token)
 			mu.Lock()
@@ -142,8 +174,20 @@ func gather(ctx context.Context, c *Config, errs io.Writer) map[string]*listing.
 	return nodes
 }
 
-// Note is the result in a few words of JSON, for the termination log of a container.
-func (r *Result) Note() ([]byte, error) { return json.Marshal(r) }
+// Note is the result in a few words of JSON, for the termination log of a container. It leaves words out that have no
+// room there: a kubelet cuts what is too long, and nobody could read the rest.
+func (r *Result) Note() ([]byte, error) {
+	short := *r
+	for {
+		var note bytes.Buffer
+		e := json.NewEncoder(&note)
+		e.SetEscapeHTML(false)
+		if err := e.Encode(&short); err != nil || note.Len() <= mostBytes || len(short.Worst) == 0 {
+			return note.Bytes(), err
+		}
+		short.Worst = short.Worst[:len(short.Worst)-1]
+	}
+}
 
 // ParseNote reads a note. One that does not say what was compared is an error.
 func ParseNote(text string) (*Result, error) {

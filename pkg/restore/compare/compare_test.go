@@ -99,13 +99,18 @@ func TestRun(t *testing.T) {
 			map[difference.Kind]int{difference.Unknown: 1}, "Unknown: vg/pvc-1_00000 on n2: the backup does not know it", ""},
 		"a node is not listed": {map[string]string{"n1": serves(t, empty)}, "right", 1,
 			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n2: nobody has looked", ""},
+		"a node that the backup does not know, and nobody has listed": {map[string]string{"n1": serves(t, empty),
+			"n2": serves(t, empty), "n3": ""}, "right", 2, map[difference.Kind]int{difference.Unseen: 1},
+			"Unseen: n3: nobody has looked", ""},
+		"LVM could not be asked, where the backup has nothing": {map[string]string{"n1": serves(t, "FAILED\tLVM\nEND\n"),
+			"n2": serves(t, empty)}, "right", 2, map[difference.Kind]int{difference.Unseen: 1}, "Unseen: LVM on n1", ""},
 		"one is not whole": {map[string]string{"n1": serves(t, "VG\tvg\t1024\n"), "n2": serves(t, empty)}, "right", 1,
 			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n1", "listing of node n1 cannot be read: the listing"},
 		"another comparison's": {map[string]string{"n1": serves(t, empty), "n2": serves(t, empty)}, "wrong", 0,
 			map[difference.Kind]int{difference.Unseen: 2}, "Unseen: n1", "answered 401 Unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1", "n2"), Listings: tc.listings,
+			c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1", "n2"), Nodes: tc.listings,
 				Token: tc.token}
 			var errs, table strings.Builder
 			r, err := Run(t.Context(), c, &errs)
@@ -128,14 +133,33 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestStopped: whoever is told to end says nothing of what he has seen by then.
+func TestStopped(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	address := serves(t, empty)
+	c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1"), Token: "right",
+		Nodes: map[string]string{"n1": address, "n2": "127.0.0.1:1"}}
+	if r, err := Run(ctx, c, stopper(cancel)); err == nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// stopper ends the program at the first word of an error.
+type stopper context.CancelFunc
+
+func (s stopper) Write(p []byte) (int, error) {
+	s()
+	return len(p), nil
+}
+
 // TestNote: it fits into a termination log, whatever was found, and says the same to whoever reads it.
 func TestNote(t *testing.T) {
 	var all strings.Builder
 	for i := range 100 {
-		fmt.Fprintf(&all, "LV\tvg\t%s%d_00000\t1048576\n", strings.Repeat("long", 60), i)
+		fmt.Fprintf(&all, "LV\tvg\t%s%d_00000\t1048576\n", strings.Repeat("ü<&>", 60), i)
 	}
 	c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1"), Token: "right",
-		Listings: map[string]string{"n1": serves(t, "VG\tvg\t1024\n"+all.String()+"END\n")}}
+		Nodes: map[string]string{"n1": serves(t, "VG\tvg\t1024\n"+all.String()+"END\n")}}
 	r, err := Run(t.Context(), c, t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -145,7 +169,7 @@ func TestNote(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(note), err)
 	}
 	got, err := ParseNote(string(note))
-	if err != nil || got.Found[difference.Unknown] != 100 || len(got.Worst) != 10 || got.ID != "manual-a" {
+	if err != nil || got.Found[difference.Unknown] != 100 || len(got.Worst) < 5 || got.ID != "manual-a" {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
@@ -167,12 +191,20 @@ func TestRefusals(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "the store has no backup manual-b") {
 		t.Errorf("%+v, %v", r, err)
 	}
-	whole, err := json.Marshal(&Config{Cluster: localID, ID: "manual-b",
-		Listings: map[string]string{"n1": "10.0.0.1:9421"}})
+	whole, err := json.Marshal(&Config{Cluster: localID, ID: "manual-b"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ParseConfig(string(whole)); err != nil || got.Listings["n1"] != "10.0.0.1:9421" {
-		t.Errorf("%+v, %v", got, err)
+	got, err := ParseConfig(string(whole))
+	if err != nil || got.SetNode("n1=10.0.0.1:9421") != nil || got.SetNode("n2=") != nil {
+		t.Fatalf("%+v, %v", got, err)
+	}
+	if d := cmp.Diff(map[string]string{"n1": "10.0.0.1:9421", "n2": ""}, got.Nodes); d != "" {
+		t.Error(d)
+	}
+	for _, text := range []string{"", "n1", "=10.0.0.1:9421"} {
+		if got.SetNode(text) == nil {
+			t.Errorf("%q is taken for a node", text)
+		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"regexp"
 	"slices"
 	"strings"
@@ -26,6 +27,12 @@ const (
 	Doomed Kind = "Doomed"
 	// Absent is a copy in the backup that does not lie on its node: LINSTOR makes it anew, empty.
 	Absent Kind = "Absent"
+	// Stray is a copy of a volume that the backup has on other nodes only: it was moved there or made since, the other
+	// copies no longer know it, and it may be the one that was written last.
+	Stray Kind = "Stray"
+	// InUse is a volume of DRBD that is in use on a node which in the backup has no access to it: LINSTOR takes its
+	// connections away.
+	InUse Kind = "InUse"
 	// Larger is a copy that is larger than in the backup: LINSTOR cuts thin files, and goes on with a wrong size
 	// otherwise.
 	Larger Kind = "Larger"
@@ -41,7 +48,9 @@ const (
 )
 
 // Kinds are all kinds, the worst ones first.
-func Kinds() []Kind { return []Kind{Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen, Unknown} }
+func Kinds() []Kind {
+	return []Kind{Doomed, Absent, Stray, InUse, Larger, Smaller, SnapshotAbsent, Unseen, Unknown}
+}
 
 // Difference is one of them.
 type Difference struct {
@@ -59,8 +68,8 @@ type Difference struct {
 // String is the difference in a line.
 func (d *Difference) String() string {
 	where := d.Node
-	if d.Place != "" {
-		where = strings.TrimSuffix(d.Place+"/"+d.Name, "/") + " on " + d.Node
+	if name := path.Join(d.Place, d.Name); name != "" {
+		where = name + " on " + d.Node
 	}
 	return fmt.Sprintf("%s: %s: %s", d.Kind, where, d.Says)
 }
@@ -72,20 +81,29 @@ var placeKinds = map[string]listing.Kind{
 	export.File: listing.Directory, export.FileThin: listing.Directory,
 }
 
-// Compare compares a backup with what lies on nodes, by LINSTOR's names of them. Differences are sorted by kind, node,
-// place and name. None means that LINSTOR can run on the backup, as far as the volumes on these nodes go; of a node
-// that neither the backup nor the listings have, nothing is known.
+// Compare compares a backup with what lies on nodes, by LINSTOR's names of them; nil for a node that nobody has looked
+// at. Differences are sorted by kind, node, place and name. None means that LINSTOR can run on the backup, as far as
+// the volumes on these nodes go; of a node that neither the backup nor the listings have, nothing is known.
 func Compare(l *export.Layout, nodes map[string]*listing.Listing) []Difference {
-	c := comparison{nodes: nodes, known: map[where]bool{}, unseen: map[where]int{}, unknown: map[string][]string{}}
+	c := comparison{nodes: map[string]*listing.Listing{}, known: map[where]bool{}, volumes: map[string]bool{},
+		unseen: map[where]int{}, unknown: map[string][]string{}}
+	for _, node := range l.Nodes {
+		c.nodes[node] = nil
+	}
+	maps.Copy(c.nodes, nodes)
 	for i := range l.Stored {
 		s := &l.Stored[i]
 		c.known[where{s.Node, placeOf(s), s.Name()}] = true
+		if s.Snapshot == "" {
+			c.volumes[bare(s.Name())] = true
+		}
 	}
 	c.look()
+	c.lookForUse(l.Placed)
 	for i := range l.Stored {
 		c.compare(&l.Stored[i])
 	}
-	for _, node := range l.Nodes {
+	for node := range c.nodes {
 		if nodes[node] == nil {
 			c.found = append(c.found, Difference{Kind: Unseen, Node: node, Says: fmt.Sprintf(
 				"nobody has looked at the node, on which the backup has %d volumes and snapshots", c.unseen[where{node: node}])})
@@ -128,6 +146,8 @@ type comparison struct {
 	nodes map[string]*listing.Listing
 	// known are names that the backup has.
 	known map[where]bool
+	// volumes are names of volumes that it has anywhere, without what a kind of place adds to them.
+	volumes map[string]bool
 	// unseen counts what the backup has in places that could not be looked into; of nodes nobody has looked at it has no
 	// places.
 	unseen map[where]int
@@ -155,14 +175,44 @@ var passing = regexp.MustCompile(`^_deleted_|_[0-9]{5}[_@](CF_|_deleted_)`)
 // look looks for what the backup does not know, in all places that were looked into.
 func (c *comparison) look() {
 	for _, node := range slices.Sorted(maps.Keys(c.nodes)) {
+		if c.nodes[node] == nil {
+			continue
+		}
+		for _, what := range c.nodes[node].Failed() {
+			c.found = append(c.found, Difference{Kind: Unseen, Node: node, Place: what,
+				Says: "it could not be looked into, and anything may lie there, or be in use"})
+		}
 		for place, contents := range c.nodes[node].All() {
 			for name := range contents.Volumes {
 				if c.known[where{node, place, name}] || !volumeName.MatchString(name) || passing.MatchString(name) {
 					continue
 				}
 				c.unknown[name] = append(c.unknown[name], node)
-				c.found = append(c.found, Difference{Kind: Unknown, Node: node, Place: place.Name, Name: name,
-					Says: "the backup does not know it: LINSTOR leaves it alone, until a volume of that name is made"})
+				d := Difference{Kind: Unknown, Node: node, Place: place.Name, Name: name,
+					Says: "the backup does not know it: LINSTOR leaves it alone, until a volume of that name is made"}
+				if c.volumes[bare(name)] {
+					d.Kind, d.Says = Stray, "the backup has this volume elsewhere only: the copies there do not know this one, "+
+						"which may be the one that was written last"
+				}
+				c.found = append(c.found, d)
+			}
+		}
+	}
+}
+
+// bare is the name of a volume without the ending of a file.
+func bare(name string) string { return strings.TrimSuffix(name, ".img") }
+
+// lookForUse looks for what is in use on nodes that do not have it in the backup.
+func (c *comparison) lookForUse(placed map[export.Placed]bool) {
+	for node, l := range c.nodes {
+		if l == nil {
+			continue
+		}
+		for _, r := range l.InUse() {
+			if !placed[export.Placed{Node: strings.ToUpper(node), Resource: strings.ToUpper(r)}] {
+				c.found = append(c.found, Difference{Kind: InUse, Node: node, Name: r,
+					Says: "it is in use on the node, which has no access to it in the backup: LINSTOR takes its connections away"})
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package difference
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -94,13 +95,16 @@ func TestCompare(t *testing.T) {
 		"in a place that the backup does not have": {old: "DIR", new: "VG\tvg2\t1\nLV\tvg2\tpvc-2_00000\t1\nDIR",
 			want: "Unknown vg2 pvc-2_00000"},
 		"not LINSTOR's": {old: "DIR", new: "LV\tvg\troot\t1\nLV\tvg\tthin_tmeta\t1\nDIR"},
-		"no LVM":        {old: "DIR", new: "FAILED\tLVM\nDIR", want: "Unseen vg "},
-		"no ZFS":        {old: "DIR", new: "FAILED\tZFS\nDIR", want: "Unseen tank "},
+		"no LVM":        {old: "DIR", new: "FAILED\tLVM\nDIR", want: "Unseen LVM |Unseen vg "},
+		"no ZFS":        {old: "DIR", new: "FAILED\tZFS\nDIR", want: "Unseen ZFS |Unseen tank "},
 		"no directory":  {old: "DIR\t/srv/a\nFILE\t/srv/a/pvc-file_00000.img\t1073741824\n", want: "Unseen /srv/a "},
 		"no such group": {stored: func(all []export.Stored) []export.Stored { all[0].Place = "vg2"; return all },
-			want: "Unseen vg2 |Unknown vg pvc-lvm_thin_00000"},
+			want: "Stray vg pvc-lvm_thin_00000|Unseen vg2 "},
 		"no place": {stored: func(all []export.Stored) []export.Stored { all[0].Place = ""; return all },
-			want: "Unseen  |Unknown vg pvc-lvm_thin_00000"},
+			want: "Stray vg pvc-lvm_thin_00000|Unseen  "},
+		"in use, and the backup knows":         {old: "DIR", new: "PRIMARY\tpvc-known\nDIR"},
+		"in use, and the backup does not know": {old: "DIR", new: "PRIMARY\tpvc-9\nDIR", want: "InUse  pvc-9"},
+		"use not known":                        {old: "DIR", new: "FAILED\tDRBD\nDIR", want: "Unseen DRBD "},
 		"another provider": {stored: with(export.Stored{Node: "n1", Resource: "pvc-5", Provider: "SPDK", Place: "x"}),
 			want: "Unseen x "},
 	} {
@@ -114,9 +118,11 @@ func TestCompare(t *testing.T) {
 			}
 			nodes := map[string]*listing.Listing{"n1": parsed(t, strings.Replace(lines, tc.old, tc.new, 1))}
 			var got []string
-			for _, d := range Compare(&export.Layout{Nodes: []string{"n1"}, Stored: stored}, nodes) {
+			for _, d := range Compare(&export.Layout{Nodes: []string{"n1"}, Stored: stored,
+				Placed: map[export.Placed]bool{{Node: "N1", Resource: "PVC-KNOWN"}: true}}, nodes) {
 				got = append(got, string(d.Kind)+" "+d.Place+" "+d.Name)
-				if d.Node != "n1" || d.Says == "" || (d.Resource == "") != (d.Kind == Unknown || d.Kind == Unseen) {
+				nobodys := slices.Contains([]Kind{Unknown, Unseen, InUse, Stray}, d.Kind)
+				if d.Node != "n1" || d.Says == "" || (d.Resource == "") != nobodys {
 					t.Errorf("%+v", d)
 				}
 			}
@@ -139,6 +145,19 @@ func with(more export.Stored) func([]export.Stored) []export.Stored {
 	return func(all []export.Stored) []export.Stored { return append(all, more) }
 }
 
+func TestString(t *testing.T) {
+	for want, d := range map[string]Difference{
+		"Absent: /srv/a/r.img on n1: gone": {Kind: Absent, Node: "n1", Place: "/srv/a", Name: "r.img", Says: "gone"},
+		"Unseen: vg on n1: no":             {Kind: Unseen, Node: "n1", Place: "vg", Says: "no"},
+		"Unseen: n1: no":                   {Kind: Unseen, Node: "n1", Says: "no"},
+		"InUse: pvc-1 on n1: yes":          {Kind: InUse, Node: "n1", Name: "pvc-1", Says: "yes"},
+	} {
+		if got := d.String(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
 // TestNodes: a volume that moved is said to lie elsewhere; of nodes that nobody has looked at nothing is known, also
 // where the backup has nothing there; and differences come in order.
 func TestNodes(t *testing.T) {
@@ -149,10 +168,11 @@ func TestNodes(t *testing.T) {
 	want := []Difference{
 		{Kind: Absent, Node: "n1", Place: "vg", Name: "pvc-lvm_thin_00000", Resource: "pvc-lvm_thin",
 			Says: "it is not there, and lies on n2 instead: LINSTOR makes it anew, empty"},
+		{Kind: Stray, Node: "n2", Place: "vg", Name: "pvc-lvm_thin_00000",
+			Says: "the backup has this volume elsewhere only: the copies there do not know this one, which may be the one " +
+				"that was written last"},
 		{Kind: Unseen, Node: "n3", Says: "nobody has looked at the node, on which the backup has 3 volumes and snapshots"},
 		{Kind: Unseen, Node: "n4", Says: "nobody has looked at the node, on which the backup has 0 volumes and snapshots"},
-		{Kind: Unknown, Node: "n2", Place: "vg", Name: "pvc-lvm_thin_00000",
-			Says: "the backup does not know it: LINSTOR leaves it alone, until a volume of that name is made"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

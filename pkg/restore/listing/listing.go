@@ -1,6 +1,7 @@
 // Package listing says what lies on the storage of a node, as far as LINSTOR could have made it: logical volumes,
-// zvols and files, with their sizes. It is read by a script, from the node itself: whoever wants to know whether a
-// backup of LINSTOR's database fits must not believe LINSTOR, whose own view comes from its database.
+// zvols and files, with their sizes, and which of DRBD's resources are in use there. It is read by a script, from the
+// node itself: whoever wants to know whether a backup of LINSTOR's database fits must not believe LINSTOR, whose own
+// view comes from its database.
 package listing
 
 import (
@@ -12,6 +13,7 @@ import (
 	"iter"
 	"maps"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -51,7 +53,16 @@ type Listing struct {
 	contents map[Place]*Contents
 	// failed are kinds, and directories, that could not be looked into.
 	failed map[string]bool
+	// primaries are the resources of DRBD that are Primary on the node.
+	primaries []string
 }
+
+// InUse are the resources of DRBD that are in use on the node, if Failed does not have DRBD. Volumes without DRBD are
+// not among them.
+func (l *Listing) InUse() []string { return l.primaries }
+
+// Failed is what could not be looked into, sorted: LVM, ZFS, DRBD, and directories.
+func (l *Listing) Failed() []string { return slices.Sorted(maps.Keys(l.failed)) }
 
 // failures are what a listing calls the kinds that could not be looked into.
 var failures = map[Kind]string{VolumeGroup: "LVM", ZPool: "ZFS"}
@@ -103,17 +114,17 @@ func Parse(r io.Reader) (*Listing, error) {
 func (l *Listing) line(f []string) error {
 	switch {
 	case f[0] == "FAILED" && len(f) == 2:
-		l.failed[path.Clean(f[1])] = true // a directory, or one of failures
+		l.failed[path.Clean(f[1])] = true // a directory, one of failures, or DRBD
 		return nil
 	case f[0] == "VG" && len(f) == 3:
 		extent, err := kib(f[2])
 		l.at(VolumeGroup, f[1]).ExtentKiB = extent
 		return err
-	case f[0] == "ZPOOL" && len(f) == 2:
-		l.at(ZPool, f[1])
+	case (f[0] == "ZPOOL" || f[0] == "DIR") && len(f) == 2:
+		l.at(map[string]Kind{"ZPOOL": ZPool, "DIR": Directory}[f[0]], path.Clean(f[1]))
 		return nil
-	case f[0] == "DIR" && len(f) == 2:
-		l.at(Directory, path.Clean(f[1]))
+	case f[0] == "PRIMARY" && len(f) == 2:
+		l.primaries = append(l.primaries, f[1])
 		return nil
 	case f[0] == "LV" && len(f) == 4:
 		return l.volume(VolumeGroup, f[1], f[2], f[3])

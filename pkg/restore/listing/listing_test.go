@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,8 +99,12 @@ func run(t *testing.T, programs map[string]string, directories ...string) string
 			t.Fatal(err)
 		}
 	}
+	script := strings.Replace(Script, "/sys/module/zfs", bin, 1) // the module is loaded
+	if programs["drbdsetup"] != "" {                             // the module is loaded
+		script = strings.Replace(script, "/sys/module/drbd", bin, 1)
+	}
 	cmd := exec.Command("sh", append([]string{"-s", "--"}, directories...)...)
-	cmd.Stdin = strings.NewReader(Script)
+	cmd.Stdin = strings.NewReader(script)
 	cmd.Env = append(os.Environ(), "PATH="+bin+":/usr/bin:/bin")
 	out, err := cmd.Output()
 	if err != nil {
@@ -137,6 +142,35 @@ func TestScript(t *testing.T) {
 	} {
 		if d := cmp.Diff(want, l.At(p)); d != "" {
 			t.Errorf("%v (-want +got):\n%s\nof\n%s", p, d, text)
+		}
+	}
+}
+
+// TestScriptOnUse: which resources of DRBD are in use is said, or that it could not be found out.
+func TestScriptOnUse(t *testing.T) {
+	for name, tc := range map[string]struct {
+		drbdsetup string
+		inUse     []string
+		failed    bool
+	}{
+		"no module": {},
+		"some": {drbdsetup: `[ "$1" = status ] || exit 1
+printf 'pvc-1 role:Primary\n  disk:UpToDate\n  n2 role:Secondary\n    peer-disk:UpToDate\n\n'
+printf '2nd role:Primary suspended:user\n  n1 role:Primary\n\npvc-3 role:Secondary\n'`,
+			inUse: []string{"pvc-1", "2nd"}},
+		"none":                             {drbdsetup: "echo 'No currently configured DRBD found.'"},
+		"none, which is an error":          {drbdsetup: "echo '# No currently configured DRBD found.' >&2; exit 10"},
+		"it fails after it began":          {drbdsetup: "echo 'pvc-1 role:Primary'; exit 1", failed: true},
+		"the kernel's module is another's": {drbdsetup: "echo 'invalid netlink reply' >&2; exit 20", failed: true},
+	} {
+		programs := map[string]string{"drbdsetup": tc.drbdsetup}
+		for tool, text := range tools {
+			programs[tool] = text
+		}
+		l := parse(t, run(t, programs))
+		failed := slices.Contains(l.Failed(), "DRBD")
+		if d := cmp.Diff(tc.inUse, l.InUse()); d != "" || failed != tc.failed {
+			t.Errorf("%s: failed %t, in use (-want +got):\n%s", name, failed, d)
 		}
 	}
 }

@@ -3,6 +3,7 @@
 #   VG    name  extent        LV    volume group  name  size
 #   ZPOOL name                ZVOL  name          size, - where it is none
 #   DIR   path                FILE  path          size
+#   PRIMARY resource of DRBD that is in use on the node
 # FAILED and what could not be found out; nothing that is absent then is known to be absent. END is the last line of a listing that is
 # whole. It writes nothing, and takes no locks.
 tab=$(printf '\t')
@@ -15,9 +16,21 @@ lines=$(limited vgs --config "$lvm" --readonly --noheadings --nosuffix --units b
   printf '%s\n' "$lines" | sed -n "s/^ *\(.*[^ ]\) *\$/VG$tab\1/p" &&
   printf '%s\n' "$volumes" | sed -n "s/^ *\(.*[^ ]\) *\$/LV$tab\1/p" || printf 'FAILED\tLVM\n'
 
-lines=$(limited zpool list -H -o name) && volumes=$(limited zfs list -H -p -t volume,snapshot -o name,volsize) &&
-  printf '%s\n' "$lines" | sed -n "s/^..*\$/ZPOOL$tab&/p" &&
-  printf '%s\n' "$volumes" | sed -n "s/^..*\$/ZVOL$tab&/p" || printf 'FAILED\tZFS\n'
+if [ -d /sys/module/zfs ]; then # without it no zpool can be there
+  lines=$(limited zpool list -H -o name) && volumes=$(limited zfs list -H -p -t volume,snapshot -o name,volsize) &&
+    printf '%s\n' "$lines" | sed -n "s/^..*\$/ZPOOL$tab&/p" &&
+    printf '%s\n' "$volumes" | sed -n "s/^..*\$/ZVOL$tab&/p" || printf 'FAILED\tZFS\n'
+fi
+
+if [ -d /sys/module/drbd ]; then # drbdsetup would load the module
+  code=0
+  said=$(limited drbdsetup status 2>&1) || code=$?
+  case "$code $said" in
+    *'No currently configured DRBD found'*) ;; # which some versions call an error
+    '0 '*) printf '%s\n' "$said" | sed -n "s/^\([^ ][^ ]*\) role:Primary\( .*\)*\$/PRIMARY$tab\1/p" ;;
+    *) printf 'FAILED\tDRBD\n' ;;
+  esac
+fi
 
 for dir; do
   (

@@ -55,17 +55,25 @@ func beginComparison(ctx context.Context, d *Driver, run *podRun, pod *corev1.Po
 }
 
 func beginCompare(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
-	config, err := compare.ParseConfig(c.Args[len(c.Args)-1])
+	if len(c.Args) < 2 {
+		return endedTask{exit{code: 1, message: fmt.Sprintf("arguments %q are not simulated", c.Args)}}, nil
+	}
+	config, err := compare.ParseConfig(c.Args[1])
 	if err != nil {
 		return endedTask{failed(err)}, nil
+	}
+	for i := 3; i < len(c.Args); i += 2 { // --compare-backup <config> [--compare-node <node>]…
+		if err := config.SetNode(c.Args[i]); err != nil {
+			return endedTask{failed(err)}, nil
+		}
 	}
 	dir, err := place(ctx, d, pod, c, &config.Store, &config.Credentials)
 	if err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
-	for node, address := range config.Listings {
-		config.Listings[node] = d.served[address]
+	for node, address := range config.Nodes {
+		config.Nodes[node] = d.served[address]
 	}
 	d.mu.Unlock()
 	return beginProgram(d, run, func(ctx context.Context) exit {

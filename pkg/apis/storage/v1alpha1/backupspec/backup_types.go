@@ -139,10 +139,12 @@ type BackupStatus struct {
 type Comparison struct {
 	// backup is the backup's ID.
 	Backup string `json:"backup"`
-	// since is when the comparison was begun.
+	// since is when the comparison was begun: no node has listed what lies on it earlier.
 	Since metav1.Time `json:"since"`
-	// pod is the one that compares, whose log has every difference. No two comparisons have the same.
-	Pod string `json:"pod"`
+	// pod is the one that compares, whose log has every difference. No two comparisons have the same. It is absent while the comparison is
+	// put off.
+	// +optional
+	Pod string `json:"pod,omitempty"`
 	// ended is when it was made, or failed; absent while it goes on.
 	// +optional
 	Ended *metav1.Time `json:"ended,omitempty"`
@@ -152,7 +154,7 @@ type Comparison struct {
 	// nodes is how many nodes were looked into.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
-	// differences counts what was found, by kind: Doomed, Absent, Larger, Smaller, SnapshotAbsent, Unseen and Unknown.
+	// differences counts what was found, by kind: Doomed, Absent, Stray, InUse, Larger, Smaller, SnapshotAbsent, Unseen and Unknown.
 	// +optional
 	Differences map[string]int32 `json:"differences,omitempty"`
 	// worst are the first ten differences.
