@@ -73,3 +73,37 @@ func TestCompareExport(t *testing.T) {
 		})
 	}
 }
+
+// TestSameRows: the order of rows and tables means nothing, and a row that is another one is named without its values.
+func TestSameRows(t *testing.T) {
+	write := func(text string) string {
+		path := filepath.Join(t.TempDir(), "export.json")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	two := func(first, second string) string {
+		const last = `{"props_instance":"/STOR_POOLS/N1/P",`
+		row := func(key string) string {
+			return `{"props_instance":"/CTRL","prop_key":"` + key + `","prop_value":"canary"},`
+		}
+		pools := `{"name":"NODE_STOR_POOL","column_description":[],"data":[]},` + "\n" + `{"name":"PROPS_CONTAINERS"`
+		return strings.NewReplacer(last, row(first)+row(second)+last, `{"name":"PROPS_CONTAINERS"`, pools).Replace(exported)
+	}
+	x := write(two("a", "b"))
+	if err := verifyExport(x, write(strings.Replace(two("b", "a"), `"k8s"`, `"sql/h2"`, 1))); err != nil {
+		t.Error(err)
+	}
+	err := verifyExport(x, write(two("a", "c")))
+	if err == nil || !strings.Contains(err.Error(), "do not hold the same rows: ") ||
+		strings.Contains(err.Error(), "canary") {
+		t.Errorf("another row: %v", err)
+	}
+	if err := verifyExport(x, write(exported[:900])); err == nil || !strings.Contains(err.Error(), "ends too early") {
+		t.Errorf("cut: %v", err)
+	}
+	if err := verifyExport(x, filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {
+		t.Errorf("absent: %v", err)
+	}
+}

@@ -32,6 +32,7 @@ type settings struct {
 	catalogue   string
 	showVersion bool
 	export      string
+	same        string
 	backup      string
 	download    string
 	// compared is an export, and listings the directory with the listings of nodes that it is compared with.
@@ -111,7 +112,7 @@ func (s *settings) command() func() error {
 	case s.showScript:
 		return printed(listing.Script)
 	case s.export != "":
-		return func() error { return verifyExport(s.export) }
+		return func() error { return verifyExport(s.export, s.same) }
 	case s.compared != "":
 		return func() error { return compareExport(os.Stdout, s.compared, s.listings) }
 	case s.comparison != "":
@@ -145,8 +146,12 @@ func loadCatalogue(path string) (*catalogue.Catalogue, error) {
 	return c.Extend(text)
 }
 
-// verifyExport prints what is in an export of LINSTOR's database, if it is whole.
-func verifyExport(path string) error {
+// verifyExport prints what is in an export of LINSTOR's database, if it is whole. With the name of another one it
+// compares both in place of that.
+func verifyExport(path, same string) error {
+	if same != "" {
+		return sameRows(path, same)
+	}
 	file, err := openExport(path)
 	if err != nil {
 		return err
@@ -213,6 +218,8 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
 	fs.StringVar(&s.export, "verify-export", "",
 		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
+	fs.StringVar(&s.same, "same-rows-as", "",
+		"another export, which must hold the same rows, in whatever order, for --verify-export; say so, and end")
 	fs.StringVar(&s.compared, "compare-export", "",
 		"export of LINSTOR's database to compare with what lies on the nodes, - for the standard input; print what "+
 			"differs, and end")

@@ -43,11 +43,9 @@ func TestEveryObject(t *testing.T) {
 			}
 			component := o.GetLabels()[v1alpha1.LabelComponent]
 			// "kubectl drain" refuses pods that nobody controls, and nothing is lost with these.
-			_, pod := o.(*corev1.Pod)
-			guard := pod && component != v1alpha1.ComponentCanary
-			if (len(o.GetOwnerReferences()) != 0) != guard {
-				t.Error("has an ownerReference: a foreground deletion would take it down past the finalizer; or is a drain " +
-					"guard without one")
+			if _, pod := o.(*corev1.Pod); (len(o.GetOwnerReferences()) != 0) != pod {
+				t.Error("has an ownerReference: a foreground deletion would take it down past the finalizer; or is a pod " +
+					"without one")
 			}
 			want := map[string]string{
 				"app.kubernetes.io/name": "linstor", "app.kubernetes.io/instance": "linstor",

@@ -72,7 +72,7 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated", MountOptions: []string{"noatime"}}, true),
 		resources.SnapshotClass(p, true),
 		canary.Claim(p, resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated"}, false)),
-		canary.Pod(p, "replicated"),
+		controlledByNobody(canary.Pod(p, &v1alpha1.StorageCluster{}, "replicated")),
 		canary.Snapshot(p, "replicated", "linstor-snapshots"),
 		resources.DriverController(p, true, true),
 		resources.DriverNode(p, generic),
@@ -80,6 +80,12 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.Revision(v1alpha1.ClusterName, 1, &spec),
 		resources.Claim(v1alpha1.ClusterName, resources.ClaimData{Backend: access.URL}),
 	}
+}
+
+// controlledByNobody is a pod without the StorageCluster that controls it, which is not there.
+func controlledByNobody(p *corev1.Pod) *corev1.Pod {
+	p.OwnerReferences = nil
+	return p
 }
 
 // TestObjectsApply applies all objects as the operator: the API server must accept them, keep what they say, and find

@@ -220,8 +220,8 @@ func TestOperatorOnDrivers(t *testing.T) {
 func canaryPod(t *testing.T, change func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	release, _ := catalogue.Embedded().Release(catalogue.Embedded().Newest())
-	p := canary.Pod(resources.Params{Cluster: v1alpha1.ClusterName, Spec: &v1alpha1.StorageClusterSpec{},
-		Release: release}, "fast")
+	p := controlledByNobody(canary.Pod(resources.Params{Cluster: v1alpha1.ClusterName,
+		Spec: &v1alpha1.StorageClusterSpec{}, Release: release}, &v1alpha1.StorageCluster{}, "fast"))
 	change(p)
 	return p
 }

@@ -17,7 +17,7 @@ type Layout struct {
 	Nodes []string
 	// Stored are sorted by node, place and name.
 	Stored []Stored
-	// Placed are the nodes that have a resource, with storage of their own or without.
+	// Placed are the nodes that have a resource, with storage of their own or without, and keep it.
 	Placed map[Placed]bool
 }
 
@@ -98,8 +98,9 @@ func ReadLayout(r io.Reader) (*Layout, error) {
 	}
 	l := &Layout{Summary: summary, Nodes: slices.Sorted(maps.Values(rows.nodes)),
 		Placed: map[Placed]bool{}}
-	for r := range rows.resources {
-		if r.snapshot == "" {
+	for r, flags := range rows.resources {
+		goes := flags&resourceGone != 0 || rows.definitions[r.snapshotKey].flags&definitionDelete != 0
+		if r.snapshot == "" && !goes {
 			l.Placed[Placed{r.node, r.resource}] = true
 		}
 	}

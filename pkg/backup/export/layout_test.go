@@ -95,6 +95,25 @@ func TestReadLayout(t *testing.T) {
 	}
 }
 
+// TestPlaced: a node from which LINSTOR was taking a resource does not keep it.
+func TestPlaced(t *testing.T) {
+	for name, tc := range map[string]struct {
+		table string
+		flags int
+		keeps bool
+	}{
+		"diskless": {"RESOURCES", 260, true}, "its disk goes": {"RESOURCES", 1 << 6, true},
+		"it goes": {"RESOURCES", 256 | 1<<1, false}, "DRBD goes": {"RESOURCES", 256 | 1<<18, false},
+		"all of it goes": {"RESOURCE_DEFINITIONS", 1, false},
+	} {
+		row := map[string]int{"RESOURCES": 1, "RESOURCE_DEFINITIONS": 0}[tc.table]
+		l, err := layoutOf(func(tables []values) { rowsOf(tables, tc.table)[row]["resource_flags"] = tc.flags })
+		if err != nil || l.Placed[Placed{"N2", "PVC-1"}] != tc.keeps {
+			t.Errorf("%s: %v, %v", name, l, err)
+		}
+	}
+}
+
 // TestUnderWay: what LINSTOR was about to make or to remove is told apart.
 func TestUnderWay(t *testing.T) {
 	for name, tc := range map[string]struct {

@@ -42,6 +42,7 @@ type (
 const (
 	resourceMade             = 1<<3 | 1<<4                // DISK_ADD_REQUESTED, DISK_ADDING
 	resourceRemoved          = 1<<1 | 1<<5 | 1<<6 | 1<<18 // DELETE, DISK_REMOVE_REQUESTED, DISK_REMOVING, DRBD_DELETE
+	resourceGone             = 1<<1 | 1<<18               // DELETE, DRBD_DELETE: the node loses its access
 	snapshotDelete           = 1 << 0
 	definitionDelete         = 1 << 0
 	snapshotDefinitionDone   = 1 << 0

@@ -31,7 +31,7 @@ func RunClasses(w *World, entries ...volumespec.StorageClassSpec) {
 func PutCanary(w *World, class, volume string, phase corev1.PodPhase) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
 	w.T.Helper()
 	p := w.Snapshot().SatelliteParams()
-	claim, pod := canary.Claim(p, w.Kube.Driver.Classes[class]), canary.Pod(p, class)
+	claim, pod := canary.Claim(p, w.Kube.Driver.Classes[class]), canary.Pod(p, w.Cluster, class)
 	if volume != "" {
 		claim.Spec.VolumeName, claim.Status.Phase = volume, corev1.ClaimBound
 		w.Kube.Canary.Volumes[claim.Name] = volume

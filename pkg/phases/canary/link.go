@@ -139,7 +139,7 @@ func (t *try) make(ctx context.Context, in *step.Input) error {
 	}
 	switch {
 	case t.pod == nil:
-		return in.Writer.Apply(ctx, objects.Pod(p, t.class.Name))
+		return in.Writer.Apply(ctx, objects.Pod(p, in.Snapshot.Cluster, t.class.Name))
 	case spoiled(t.pod) && t.pod.DeletionTimestamp == nil:
 		return in.Writer.DeleteOwnPod(ctx, t.pod)
 	case t.step == volumespec.CanarySnapshot && t.last.Step == t.step && t.snapshot == nil:

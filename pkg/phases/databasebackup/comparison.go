@@ -42,8 +42,9 @@ const (
 	// listsWithin is how long the pods that list what lies on the nodes may take. What has not listed by then counts as a
 	// node into which nobody has looked.
 	listsWithin = 5 * time.Minute
-	// listedFor is how long a listing may be compared. Volumes change.
-	listedFor = 15 * time.Minute
+	// listedFor is how long after the pods begin to list the one that compares may be made: a listing is not served
+	// when it is older than listing.Fresh.
+	listedFor = 10 * time.Minute
 	// comparesWithin is how long the pod that compares may take: it ends itself after a quarter of an hour, but not where
 	// it finds no node.
 	comparesWithin = 20 * time.Minute
@@ -82,13 +83,16 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 		return notCompared(s, c, fmt.Sprintf("annotation %s: %v", v1alpha1.AnnotationCompareBackup, err))
 	}
 	p := s.Kube.Comparisons[c.Pod]
-	if p != nil && p.DeletionTimestamp == nil {
+	if p != nil {
 		if r, at := found(p); r != nil && string(r.ID) == c.Backup {
+			if at.IsZero() {
+				at = metav1.NewTime(s.Now)
+			}
 			noteFound(c, r, at)
 			return c
 		}
 	}
-	if why := notNow(s); why != "" {
+	if why := notNow(s, p != nil); why != "" {
 		c.Pod, c.Message = "", "it is put off: "+why
 		return c
 	}
@@ -107,8 +111,12 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 
 // list begins a comparison, unless its pods list already, and says how far they are.
 func list(s *cluster.Snapshot, c *backupspec.Comparison) *backupspec.Comparison {
-	if c.Pod == "" || s.Now.Sub(c.Since.Time) > listedFor { // it was put off, or nobody went on with it
+	if c.Pod == "" { // it was put off
 		c.Since, c.Pod = metav1.NewTime(s.Now), databasebackup.ComparisonPod(s.Cluster, s.Now)
+	}
+	if s.Now.Sub(c.Since.Time) > listedFor {
+		return notCompared(s, c, "its pod was not made while the nodes' listings were fresh; the condition BackupReady may "+
+			"say why; ask for it once more")
 	}
 	want, live := listings(s, c), s.Kube.DaemonSets[databasebackup.Listing]
 	if live != nil && !cluster.Ours(s.Cluster.Name, live) {
@@ -180,17 +188,20 @@ func found(p *corev1.Pod) (r *compare.Result, at metav1.Time) {
 }
 
 // notNow says why nothing is compared now; "" if nothing hinders. LINSTOR is not needed: its database may be lost.
-func notNow(s *cluster.Snapshot) string {
+// What is needed to make pods only does not stop the one that compares already.
+func notNow(s *cluster.Snapshot, compares bool) string {
 	claim, _ := s.Claim()
 	switch {
 	case s.Cluster.Spec.Suspend:
 		return "spec.suspend is set"
 	case s.Cluster.DeletionTimestamp != nil:
 		return "the cluster is being deleted"
-	case s.OperatorImage == "":
-		return noImage
 	case claim.LocalID == "":
 		return "it is not recorded yet which database this is"
+	case compares:
+		return ""
+	case s.OperatorImage == "":
+		return noImage
 	default:
 		return noPlace(&s.Facts)
 	}
@@ -231,11 +242,12 @@ func compares(ctx context.Context, in *step.Input) error {
 	if err := removeBut(ctx, in, s.Kube.Comparisons, name); err != nil {
 		return err
 	}
+	there := s.Kube.Comparisons[name] != nil
 	switch {
-	case name == "" || c.Ended != nil || notNow(s) != "":
+	case name == "" || c.Ended != nil || notNow(s, there) != "":
 		return removeListings(ctx, in)
-	case s.Kube.Comparisons[name] != nil || s.Now.Sub(c.Since.Time) > listedFor:
-		return nil // it compares, or begins anew
+	case there || s.Now.Sub(c.Since.Time) > listedFor:
+		return nil
 	}
 	return makeComparison(ctx, in, c)
 }

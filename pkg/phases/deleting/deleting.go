@@ -50,7 +50,8 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 		in.AnswerKept = true
 	}
 	tried, err := canary.Remove(ctx, in)
-	if err := cmp.Or(s.ClaimErr, err, databasebackup.RemoveComparison(ctx, in)); err != nil {
+	in.FailedAside(conditions.BackupReady, databasebackup.RemoveComparison(ctx, in)) // takeDown does the same, and stops
+	if err := cmp.Or(s.ClaimErr, err); err != nil {
 		return step.Fail(err)
 	}
 	claim, _ := s.Claim()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
 )
 
 const (
@@ -52,7 +53,7 @@ func Claim(p resources.Params, class *storagev1.StorageClass) *corev1.Persistent
 }
 
 // Pod runs the script on the volume of the claim.
-func Pod(p resources.Params, class string) *corev1.Pod {
+func Pod(p resources.Params, by *v1alpha1.StorageCluster, class string) *corev1.Pod {
 	pod := resources.ToolsPod(p, Container)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.NodeSelector = map[string]string{v1alpha1.LabelMember: p.Cluster}
@@ -67,11 +68,13 @@ func Pod(p resources.Params, class string) *corev1.Pod {
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	pod.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: Name(class)}}}}
-	return &corev1.Pod{
+	out := &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
 		ObjectMeta: resources.ObjectMeta(p, Name(class), v1alpha1.ComponentCanary),
 		Spec:       pod,
 	}
+	out.OwnerReferences = owner.Of(by)
+	return out
 }
 
 // Snapshot is of the volume of a StorageClass's claim.

@@ -64,6 +64,11 @@ func serves(t *testing.T, text string) string {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	return servesFile(t, file)
+}
+
+func servesFile(t *testing.T, file string) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -130,6 +135,22 @@ func TestRun(t *testing.T) {
 				t.Errorf("%v, table\n%s", err, table.String())
 			}
 		})
+	}
+}
+
+// TestOldListing: nothing that came since would be found.
+func TestOldListing(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "listing")
+	if err := os.WriteFile(file, []byte(empty), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	old := time.Now().Add(-listing.Fresh - time.Second)
+	if err := os.Chtimes(file, old, old); err != nil {
+		t.Fatal(err)
+	}
+	l, err := listing.Get(t.Context(), servesFile(t, file), "right")
+	if err == nil || !strings.Contains(err.Error(), "410") {
+		t.Errorf("%+v, %v", l, err)
 	}
 }
 

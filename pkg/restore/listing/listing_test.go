@@ -102,6 +102,7 @@ func run(t *testing.T, programs map[string]string, directories ...string) string
 	script := strings.Replace(Script, "/sys/module/zfs", bin, 1) // the module is loaded
 	if programs["drbdsetup"] != "" {                             // the module is loaded
 		script = strings.Replace(script, "/sys/module/drbd", bin, 1)
+		script = strings.Replace(script, "/sys/block/drbd", filepath.Join(bin, "block"), 1)
 	}
 	cmd := exec.Command("sh", append([]string{"-s", "--"}, directories...)...)
 	cmd.Stdin = strings.NewReader(script)
@@ -150,6 +151,7 @@ func TestScript(t *testing.T) {
 func TestScriptOnUse(t *testing.T) {
 	for name, tc := range map[string]struct {
 		drbdsetup string
+		device    bool
 		inUse     []string
 		failed    bool
 	}{
@@ -158,12 +160,19 @@ func TestScriptOnUse(t *testing.T) {
 printf 'pvc-1 role:Primary\n  disk:UpToDate\n  n2 role:Secondary\n    peer-disk:UpToDate\n\n'
 printf '2nd role:Primary suspended:user\n  n1 role:Primary\n\npvc-3 role:Secondary\n'`,
 			inUse: []string{"pvc-1", "2nd"}},
-		"none":                             {drbdsetup: "echo 'No currently configured DRBD found.'"},
-		"none, which is an error":          {drbdsetup: "echo '# No currently configured DRBD found.' >&2; exit 10"},
+		"none":                    {drbdsetup: "echo 'No currently configured DRBD found.'"},
+		"none, which is an error": {drbdsetup: "echo '# No currently configured DRBD found.' >&2; exit 10"},
+		"none, and it says why": {drbdsetup: "echo 'received netlink error reply' >&2\n" +
+			"echo '# No currently configured DRBD found.'", failed: true},
+		"none, and there is a device": {drbdsetup: "echo '# No currently configured DRBD found.'", device: true,
+			failed: true},
 		"it fails after it began":          {drbdsetup: "echo 'pvc-1 role:Primary'; exit 1", failed: true},
 		"the kernel's module is another's": {drbdsetup: "echo 'invalid netlink reply' >&2; exit 20", failed: true},
 	} {
 		programs := map[string]string{"drbdsetup": tc.drbdsetup}
+		if tc.device {
+			programs["block1000"] = "" // in place of /sys/block/drbd1000
+		}
 		for tool, text := range tools {
 			programs[tool] = text
 		}

@@ -7,12 +7,17 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 )
 
 // Port is where the listing of a node is served.
 const Port = 9421
+
+// Fresh is how old a listing may be that is served: volumes change, and whoever compares a backup with an older one
+// would find no difference that came since.
+const Fresh = 15 * time.Minute
 
 const (
 	bearer = "Bearer "
@@ -38,6 +43,11 @@ func handler(file, token string) http.Handler {
 		said, _ := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
 		if subtle.ConstantTimeCompare([]byte(said), []byte(token)) == 0 {
 			http.Error(w, "this listing is another comparison's", http.StatusUnauthorized)
+			return
+		}
+		made, err := os.Stat(file)
+		if err != nil || time.Since(made.ModTime()) > Fresh {
+			http.Error(w, "there is no fresh listing", http.StatusGone)
 			return
 		}
 		http.ServeFile(w, r, file)

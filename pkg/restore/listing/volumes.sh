@@ -25,8 +25,11 @@ fi
 if [ -d /sys/module/drbd ]; then # drbdsetup would load the module
   code=0
   said=$(limited drbdsetup status 2>&1) || code=$?
-  case "$code $said" in
-    *'No currently configured DRBD found'*) ;; # which some versions call an error
+  none='No currently configured DRBD found.'
+  case "$code ${said#'# '}" in
+    '0 ' | "0 $none" | "10 $none") # which it says as well, with 0, if it got no answer from the kernel
+      for device in /sys/block/drbd[0-9]*; do [ ! -e "$device" ] || { printf 'FAILED\tDRBD\n' && break; }; done ;;
+    *"$none"*) printf 'FAILED\tDRBD\n' ;;
     '0 '*) printf '%s\n' "$said" | sed -n "s/^\([^ ][^ ]*\) role:Primary\( .*\)*\$/PRIMARY$tab\1/p" ;;
     *) printf 'FAILED\tDRBD\n' ;;
   esac

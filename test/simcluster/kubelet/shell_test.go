@@ -44,7 +44,7 @@ func (d *disk) err() error {
 func TestScript(t *testing.T) {
 	release, _ := catalogue.Embedded().Release(catalogue.Embedded().Newest())
 	p := resources.Params{Cluster: "linstor", Spec: &v1alpha1.StorageClusterSpec{}, Release: release}
-	pod := canary.Pod(p, "fast")
+	pod := canary.Pod(p, &v1alpha1.StorageCluster{}, "fast")
 	for _, tc := range []struct {
 		name   string
 		disk   disk
