@@ -23,14 +23,9 @@ func compareExport(out io.Writer, path, listings string) error {
 	if listings == "" {
 		return errors.New("--listings: name the directory with the listings of the nodes")
 	}
-	file, err := openExport(path)
+	layout, err := readExport(path, export.ReadLayout)
 	if err != nil {
 		return err
-	}
-	defer func() { _ = file.Close() }()
-	layout, err := export.ReadLayout(bufio.NewReader(file))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	nodes, err := readListings(listings)
 	if err != nil {
@@ -46,23 +41,11 @@ func compareExport(out io.Writer, path, listings string) error {
 
 // sameRows fails unless two exports hold the same rows. It names where they differ, and no value.
 func sameRows(path, other string) error {
-	contents := func(path string) (*export.Contents, error) {
-		file, err := openExport(path)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = file.Close() }()
-		c, err := export.ReadContents(bufio.NewReader(file))
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
-		}
-		return c, nil
-	}
-	x, err := contents(path)
+	x, err := readExport(path, export.ReadContents)
 	if err != nil {
 		return err
 	}
-	y, err := contents(other)
+	y, err := readExport(other, export.ReadContents)
 	if err != nil {
 		return err
 	}
@@ -105,12 +88,21 @@ func serveListing(file, token string) error {
 	return listing.Serve(ctx, l, file, token)
 }
 
-// openExport opens the file with an export, or the standard input for -.
-func openExport(path string) (*os.File, error) {
-	if path == "-" {
-		return os.Stdin, nil
+// readExport reads the file with an export, or the standard input for -.
+func readExport[T any](path string, read func(io.Reader) (*T, error)) (*T, error) {
+	file := os.Stdin
+	if path != "-" {
+		var err error
+		if file, err = os.Open(path); err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
 	}
-	return os.Open(path)
+	what, err := read(bufio.NewReader(file))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return what, nil
 }
 
 // readListings reads the listings in a directory, by node.

@@ -2,7 +2,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -64,8 +63,8 @@ func run() error {
 	if flag.NArg() > 0 {
 		return fmt.Errorf("unexpected argument %q", flag.Arg(0))
 	}
-	if command := s.command(); command != nil {
-		return command()
+	if ran, err := s.command(); ran {
+		return err
 	}
 	o := s.options
 	zc := zap.NewProductionConfig()
@@ -98,34 +97,29 @@ func run() error {
 	return mgr.Start(ctx)
 }
 
-// command is what the program does in place of running the operator; nil for nothing.
-func (s *settings) command() func() error {
-	printed := func(text string) func() error {
-		return func() error {
-			_, err := fmt.Fprint(os.Stdout, text)
-			return err
-		}
-	}
+// command does what the flags ask for in place of running the operator; ran is false if they ask for nothing.
+func (s *settings) command() (ran bool, err error) {
 	switch {
 	case s.showVersion:
-		return printed(version + "\n")
+		_, err = fmt.Fprintln(os.Stdout, version)
 	case s.showScript:
-		return printed(listing.Script)
+		_, err = fmt.Fprint(os.Stdout, listing.Script)
 	case s.export != "":
-		return func() error { return verifyExport(s.export, s.same) }
+		err = verifyExport(s.export, s.same)
 	case s.compared != "":
-		return func() error { return compareExport(os.Stdout, s.compared, s.listings) }
+		err = compareExport(os.Stdout, s.compared, s.listings)
 	case s.comparison != "":
-		return func() error { return compareBackup(s.comparison, s.nodes) }
+		err = compareBackup(s.comparison, s.nodes)
 	case s.listing != "":
-		return func() error { return serveListing(s.listing, s.token) }
+		err = serveListing(s.listing, s.token)
 	case s.download != "":
-		return func() error { return downloadExport(s.download) }
+		err = downloadExport(s.download)
 	case s.backup != "":
-		return func() error { return takeBackup(s.backup) }
+		err = takeBackup(s.backup)
 	default:
-		return nil
+		return false, nil
 	}
+	return true, err
 }
 
 // loadCatalogue extends the embedded catalogue by a file. The file comes from an optional ConfigMap, so it may be
@@ -152,14 +146,9 @@ func verifyExport(path, same string) error {
 	if same != "" {
 		return sameRows(path, same)
 	}
-	file, err := openExport(path)
+	summary, err := readExport(path, export.Read)
 	if err != nil {
 		return err
-	}
-	defer func() { _ = file.Close() }()
-	summary, err := export.Read(bufio.NewReader(file))
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
 	}
 	fmt.Println(summary)
 	fmt.Println("of the cluster with Cluster/LocalID", cmp.Or(summary.LocalID, "(none)"))

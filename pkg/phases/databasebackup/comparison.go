@@ -6,9 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -84,7 +82,7 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 	}
 	p := s.Kube.Comparisons[c.Pod]
 	if p != nil {
-		if r, at := found(p); r != nil && string(r.ID) == c.Backup {
+		if r, at := note(p, compare.ParseNote); r != nil && string(r.ID) == c.Backup {
 			if at.IsZero() {
 				at = metav1.NewTime(s.Now)
 			}
@@ -123,13 +121,7 @@ func list(s *cluster.Snapshot, c *backupspec.Comparison) *backupspec.Comparison 
 		return notCompared(s, c, fmt.Sprintf("there is a DaemonSet %s/%s that the operator has not made: rename or delete "+
 			"it", live.Namespace, live.Name))
 	}
-	nodes, _ := listed(s, want)
-	have := 0
-	for _, address := range nodes {
-		if address != "" {
-			have++
-		}
-	}
+	nodes, have, _ := listed(s, want)
 	c.Message = fmt.Sprintf("%d of %d nodes have listed what lies on them", have, len(nodes))
 	return c
 }
@@ -172,32 +164,15 @@ func noteFound(c *backupspec.Comparison, r *compare.Result, at metav1.Time) {
 		strings.Join(counts, ", "), v1alpha1.WorkloadNamespace, c.Pod)
 }
 
-// found is what a pod has found, and when; nil if it does not say.
-func found(p *corev1.Pod) (r *compare.Result, at metav1.Time) {
-	if p.Status.Phase != corev1.PodSucceeded {
-		return nil, at
-	}
-	for i := range p.Status.ContainerStatuses {
-		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
-			if r, err := compare.ParseNote(end.Message); err == nil {
-				return r, end.FinishedAt
-			}
-		}
-	}
-	return nil, at
-}
-
 // notNow says why nothing is compared now; "" if nothing hinders. LINSTOR is not needed: its database may be lost.
 // What is needed to make pods only does not stop the one that compares already.
 func notNow(s *cluster.Snapshot, compares bool) string {
 	claim, _ := s.Claim()
-	switch {
-	case s.Cluster.Spec.Suspend:
-		return "spec.suspend is set"
-	case s.Cluster.DeletionTimestamp != nil:
-		return "the cluster is being deleted"
+	switch why := stopped(s); {
+	case why != "":
+		return why
 	case claim.LocalID == "":
-		return "it is not recorded yet which database this is"
+		return noDatabase
 	case compares:
 		return ""
 	case s.OperatorImage == "":
@@ -212,20 +187,21 @@ func listings(s *cluster.Snapshot, c *backupspec.Comparison) *appsv1.DaemonSet {
 }
 
 // listed are the addresses of the pods that have listed what lies on their nodes, by node, "" for a member without
-// one, and how many are waited for. Pods of an earlier comparison have an older listing.
-func listed(s *cluster.Snapshot, want *appsv1.DaemonSet) (nodes map[string]string, waiting int) {
+// one, how many have, and how many are waited for. Pods of an earlier comparison have an older listing.
+func listed(s *cluster.Snapshot, want *appsv1.DaemonSet) (nodes map[string]string, have, waiting int) {
 	nodes = map[string]string{}
 	for _, m := range s.Members {
 		nodes[m.Name] = ""
 		p := s.Kube.Pods[v1alpha1.ComponentListing][m.Name]
 		switch {
 		case cluster.PodReady(p) && p.Annotations[resources.AnnotationTemplateHash] == resources.TemplateHash(want):
+			have++
 			nodes[m.Name] = net.JoinHostPort(p.Status.PodIP, strconv.Itoa(listing.Port))
 		case m.Labelled && m.NodeReady:
 			waiting++
 		}
 	}
-	return nodes, waiting
+	return nodes, have, waiting
 }
 
 // compares makes the pods of the comparison that is noted in the status, and removes what is left of others. The pod
@@ -265,7 +241,7 @@ func makeComparison(ctx context.Context, in *step.Input, c *backupspec.Compariso
 	if live == nil {
 		return in.ApplyDaemonSet(ctx, want)
 	}
-	nodes, waiting := listed(s, want)
+	nodes, _, waiting := listed(s, want)
 	if waiting > 0 && s.Now.Sub(live.CreationTimestamp.Time) < listsWithin {
 		return nil
 	}
@@ -275,14 +251,12 @@ func makeComparison(ctx context.Context, in *step.Input, c *backupspec.Compariso
 // comparator is the pod that compares.
 func comparator(s *cluster.Snapshot, c *backupspec.Comparison, nodes map[string]string) *corev1.Pod {
 	claim, _ := s.Claim()
-	config := compare.Config{Cluster: claim.LocalID, ID: store.ID(c.Backup), Token: databasebackup.Token(c.Pod)}
+	config := compare.Config{Cluster: claim.LocalID, ID: store.ID(c.Backup), Nodes: nodes,
+		Token: databasebackup.Token(c.Pod)}
 	o := &databasebackup.Comparison{Image: s.OperatorImage, Pod: c.Pod}
 	config.Store, config.Credentials, o.Place = placeOf(s.Cluster.Spec.Backup)
 	told, _ := json.Marshal(config) //nolint:errchkjson // texts
-	o.Config = string(told)
-	for _, node := range slices.Sorted(maps.Keys(nodes)) {
-		o.Nodes = append(o.Nodes, node+"="+nodes[node])
-	}
+	o.Config, o.Nodes = string(told), config.NodeTexts()
 	return databasebackup.Comparator(s.SatelliteParams(), s.Cluster, o)
 }
 

@@ -239,11 +239,9 @@ func stale(f *cluster.Facts, st *backupspec.BackupStatus) bool {
 // putOff says why no pod is made now; "" if nothing hinders.
 func putOff(s *cluster.Snapshot) string {
 	claim, _ := s.Claim()
-	switch {
-	case s.Cluster.Spec.Suspend:
-		return "spec.suspend is set"
-	case s.Cluster.DeletionTimestamp != nil:
-		return "the cluster is being deleted"
+	switch why := stopped(s); {
+	case why != "":
+		return why
 	case !s.WasReady():
 		return "the cluster was not Ready yet"
 	case s.Upgrade != nil && s.Upgrade.PastEdge():
@@ -251,7 +249,22 @@ func putOff(s *cluster.Snapshot) string {
 	case !s.Linstor.Known():
 		return "LINSTOR does not answer"
 	case claim.LocalID == "":
-		return "it is not recorded yet which database this is"
+		return noDatabase
+	default:
+		return ""
+	}
+}
+
+// noDatabase says that it is not known where backups of this database are.
+const noDatabase = "it is not recorded yet which database this is"
+
+// stopped says why no pods are made at all; "" if they may be.
+func stopped(s *cluster.Snapshot) string {
+	switch {
+	case s.Cluster.Spec.Suspend:
+		return "spec.suspend is set"
+	case s.Cluster.DeletionTimestamp != nil:
+		return "the cluster is being deleted"
 	default:
 		return ""
 	}

@@ -117,7 +117,7 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 		return
 	}
 	for _, p := range s.Kube.Backups { // an earlier attempt's pod may have ended well after it was given up
-		if r := note(p); r != nil && string(r.ID) == c.ID && r.Begun.Equal(begunOf(c)) {
+		if r, _ := note(p, take.ParseNote); r != nil && string(r.ID) == c.ID && r.Begun.Equal(begunOf(c)) {
 			took(&s.Facts, st, r)
 			return
 		}
@@ -191,19 +191,19 @@ func failure(age time.Duration, p *corev1.Pod) string {
 	}
 }
 
-// note is what a pod has left in its termination log; nil if that does not say what was taken.
-func note(p *corev1.Pod) *take.Result {
+// note is what a pod that ended well has left in its termination log, and when; nil if that cannot be read as such.
+func note[T any](p *corev1.Pod, parse func(string) (*T, error)) (r *T, at metav1.Time) {
 	if p.Status.Phase != corev1.PodSucceeded {
-		return nil
+		return nil, at
 	}
 	for i := range p.Status.ContainerStatuses {
 		if end := p.Status.ContainerStatuses[i].State.Terminated; end != nil {
-			if r, err := take.ParseNote(end.Message); err == nil {
-				return r
+			if r, err := parse(end.Message); err == nil {
+				return r, end.FinishedAt
 			}
 		}
 	}
-	return nil
+	return nil, at
 }
 
 // trouble is why a pod does not run, or why it failed; "" if nothing is known.

@@ -68,13 +68,7 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, class string) *corev1.
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "volume", MountPath: "/volume"}}
 	pod.Volumes = []corev1.Volume{{Name: "volume", VolumeSource: corev1.VolumeSource{
 		PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: Name(class)}}}}
-	out := &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: resources.ObjectMeta(p, Name(class), v1alpha1.ComponentCanary),
-		Spec:       pod,
-	}
-	out.OwnerReferences = owner.Of(by)
-	return out
+	return owner.Pod(by, resources.ObjectMeta(p, Name(class), v1alpha1.ComponentCanary), pod)
 }
 
 // Snapshot is of the volume of a StorageClass's claim.

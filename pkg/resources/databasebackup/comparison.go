@@ -7,7 +7,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
@@ -77,10 +76,7 @@ func Listings(p resources.Params, image, token string) *appsv1.DaemonSet {
 		mounts := &pod.InitContainers[0].VolumeMounts
 		*mounts = append(*mounts, corev1.VolumeMount{Name: name, MountPath: d, ReadOnly: true})
 	}
-	for _, name := range []string{"run", "run-lock", "listing"} {
-		pod.Volumes = append(pod.Volumes, corev1.Volume{Name: name,
-			VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
-	}
+	pod.Volumes = append(pod.Volumes, emptyDir("run"), emptyDir("run-lock"), emptyDir("listing"))
 	ds := resources.MemberDaemonSet(p, v1alpha1.ComponentListing, Listing, pod)
 	resources.StampTemplate(ds)
 	return ds
@@ -120,13 +116,11 @@ func Comparator(p resources.Params, by *v1alpha1.StorageCluster, c *Comparison) 
 	}
 	pod.Containers[0].Resources = sized("64Mi", "1Gi") // it has all volumes of the backup in memory
 	c.mount(&pod, true)
-	out := &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: resources.ObjectMeta(p, c.Pod, v1alpha1.ComponentComparison),
-		Spec:       pod,
-	}
-	out.OwnerReferences = owner.Of(by)
-	return out
+	return owner.Pod(by, resources.ObjectMeta(p, c.Pod, v1alpha1.ComponentComparison), pod)
+}
+
+func emptyDir(name string) corev1.Volume {
+	return corev1.Volume{Name: name, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}
 }
 
 // sized are requests and a limit of memory, for what works for seconds.

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -71,17 +70,12 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod 
 	c.Resources = sized("32Mi", "256Mi")
 	o.mount(&pod, false)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "export", MountPath: work})
-	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "export",
-		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	pod.Volumes = append(pod.Volumes, emptyDir("export"))
 	if o.Restore {
 		pod.InitContainers = []corev1.Container{downloads(c, o), restores(p)}
 	}
-	out := &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: resources.ObjectMeta(p, "linstor-backup-"+text.Digest([]any{o, pod})[:10], v1alpha1.ComponentBackup),
-		Spec:       pod,
-	}
-	out.OwnerReferences = owner.Of(by)
+	name := "linstor-backup-" + text.Digest([]any{o, pod})[:10]
+	out := owner.Pod(by, resources.ObjectMeta(p, name, v1alpha1.ComponentBackup), pod)
 	out.Annotations = map[string]string{AnnotationID: o.ID}
 	return out
 }

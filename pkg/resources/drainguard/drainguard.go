@@ -65,13 +65,8 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, node string) *corev1.P
 			corev1.ResourceMemory: resource.MustParse("4Mi")},
 		Limits: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("32Mi")},
 	}
-	pod := &corev1.Pod{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: resources.ObjectMeta(p, PodName(node), v1alpha1.ComponentDrainGuard),
-		Spec:       spec,
-	}
+	pod := owner.Pod(by, resources.ObjectMeta(p, PodName(node), v1alpha1.ComponentDrainGuard), spec)
 	pod.Labels[LabelNode] = NodeKey(node)
-	pod.OwnerReferences = owner.Of(by)
 	return pod
 }
 

@@ -10,6 +10,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -49,6 +51,14 @@ func (c *Config) SetNode(text string) error {
 	}
 	c.Nodes[node] = address
 	return nil
+}
+
+// NodeTexts are the nodes as SetNode takes them, sorted.
+func (c *Config) NodeTexts() (texts []string) {
+	for _, node := range slices.Sorted(maps.Keys(c.Nodes)) {
+		texts = append(texts, node+"="+c.Nodes[node])
+	}
+	return texts
 }
 
 // ParseConfig reads a Config from JSON. An error names the field.
@@ -151,10 +161,10 @@ func gather(ctx context.Context, c *Config, errs io.Writer) map[string]*listing.
 	nodes := map[string]*listing.Listing{}
 	var g errgroup.Group
 	g.SetLimit(parallel)
-	for node, address := range c.Nodes {
-		mu.Lock()
+	for node := range c.Nodes {
 		nodes[node] = nil
-		mu.Unlock()
+	}
+	for node, address := range c.Nodes {
 		if address == "" {
 			continue
 		}
