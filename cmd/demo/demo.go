@@ -38,6 +38,8 @@ type demo struct {
 	cluster *simcluster.Cluster
 	started time.Time
 	printed v1alpha1.Transition
+	// backup is the ID of the backup that was taken.
+	backup string
 }
 
 // manifests are what an installation applies, in its order.
@@ -49,8 +51,8 @@ const sample = "deploy/samples/storagecluster.yaml"
 func (d *demo) run(ctx context.Context, scenario string) error {
 	play, ok := scenarios[scenario]
 	if !ok {
-		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention, node-loss, upgrade, evacuate, volumes "+
-			"and failover", scenario)
+		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention, node-loss, upgrade, evacuate, volumes, "+
+			"failover and backup", scenario)
 	}
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")
@@ -151,7 +153,7 @@ func (d *demo) startOperator(ctx context.Context) (func(), error) {
 	cmd := exec.Command(binary, "--linstor-endpoint="+d.cluster.LinstorURL(), "--leader-elect", "--poll-working=500ms",
 		"--poll-steady=2s",
 		"--health-lost-after=3s", "--health-regained-after=3s", "--retry-base=500ms", "--straggler-timeout=20s",
-		"--leave-after=1s", "--leave-settle-after=3s")
+		"--leave-after=1s", "--leave-settle-after=3s", "--image=example.com/storagecluster-operator:demo")
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

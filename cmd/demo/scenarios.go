@@ -23,6 +23,7 @@ var scenarios = map[string]scenario{
 	"evacuate":           evacuate,
 	"volumes":            volumes,
 	"failover":           failover,
+	"backup":             backup,
 }
 
 func empty(int) string { return "" }

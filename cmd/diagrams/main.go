@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
@@ -33,6 +34,7 @@ func pages() map[string]string {
 		"docs/state-diagrams/cluster.md": fsm.Cluster().Markdown("The states of a StorageCluster"),
 		"docs/state-diagrams/leaving.md": leaving.Markdown(),
 		"docs/state-diagrams/pool.md":    pools.Markdown(),
+		"docs/state-diagrams/restore.md": migrating.Markdown(),
 		"docs/state-diagrams/upgrade.md": upgrade.Markdown(),
 		"docs/remembered.md":             remembered.Markdown(),
 

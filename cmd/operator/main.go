@@ -41,6 +41,8 @@ type settings struct {
 	// listing of this node, served for token.
 	comparison, listing, token string
 	nodes                      []string
+	// fetched and checked say which backup is brought to LINSTOR's own program, and compared afterwards.
+	fetched, checked string
 }
 
 // version is set when the binary is built.
@@ -112,6 +114,10 @@ func (s *settings) command() (ran bool, err error) {
 		err = compareBackup(s.comparison, s.nodes)
 	case s.listing != "":
 		err = serveListing(s.listing, s.token)
+	case s.fetched != "":
+		err = fetchBackup(s.fetched)
+	case s.checked != "":
+		err = checkImport(s.checked)
 	case s.download != "":
 		err = downloadExport(s.download)
 	case s.backup != "":
@@ -227,6 +233,11 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.download, "download-export", "",
 		"the same YAML: write LINSTOR's export of its database into the file that it names, unless the store has the "+
 			"backup, and end")
+	fs.StringVar(&s.fetched, "fetch-backup", "",
+		"JSON that names a backup, its store and a file: write the backup's export into that, and end")
+	fs.StringVar(&s.checked, "check-import", "",
+		"the same JSON, which names what LINSTOR's own program has exported afterwards as well: end with an error unless "+
+			"both hold the same rows, and remove both")
 	fs.StringVar(&o.Image, "image", "",
 		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")

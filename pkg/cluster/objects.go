@@ -36,8 +36,8 @@ type Kube struct {
 	// Optional are the APIs that not every Kubernetes serves.
 	Optional optional.APIs
 	Canary   Canary
-	// Backups are the pods that take backups of LINSTOR's database, Comparisons those that compare one, by name.
-	Backups, Comparisons map[string]*corev1.Pod
+	// Backups are the pods that take backups of LINSTOR's database; others compare and restore one. All are by name.
+	Backups, Comparisons, Restores map[string]*corev1.Pod
 	// BackupClaim is that of spec.backup.claim; nil if there is none.
 	BackupClaim *corev1.PersistentVolumeClaim
 	// Monitors are Prometheus Operator's objects in linstor-storage, whoever's, if MonitorsKnown.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
@@ -66,8 +67,9 @@ type Snapshot struct {
 	Health   Health
 	// Preferences is the change of the preferred interface, node by node.
 	Preferences Preferences
-	// Upgrade is the change of version that is pending or going on; nil if none is.
+	// Upgrade is the change of version, and Restore the restore of the database, that waits or goes on; nil for none.
 	Upgrade *Upgrade
+	Restore *restore.Order
 	// Classes are the StorageClasses of the spec, and those of ours that it has no more.
 	Classes []*StorageClass
 	// SnapshotClasses are the VolumeSnapshotClass of the spec, and those of ours that it has no more.

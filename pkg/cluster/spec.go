@@ -2,7 +2,7 @@ package cluster
 
 import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
 
 // WorkingSpec is the part of a spec that a ControllerRevision keeps: all but what holds at once. Version is filled in.
@@ -18,7 +18,7 @@ func (f *Facts) SpecPending() bool {
 	if f.Cluster.Generation == f.Cluster.Status.AcceptedGeneration {
 		return false
 	}
-	return f.Target == nil || resources.Revision(f.Cluster.Name, 0,
+	return f.Target == nil || revision.Of(f.Cluster.Name, 0,
 		WorkingSpec(f.Cluster, f.WantedVersion())).Name != f.Target.Name
 }
 

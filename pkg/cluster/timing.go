@@ -43,11 +43,9 @@ type Timing struct {
 	EvacuationStuck time.Duration
 	// Capacity is how often capacity and free space are written to the status at most. Default 5m.
 	Capacity time.Duration
-	// Repair is how long the operator waits before it registers a pool anew that LINSTOR has refused three times in a
-	// row. It doubles with each further refusal, up to twelve times of it. Default 10m.
+	// Repair is the pause after three refusals of a pool, doubled with each further one, up to 12 times. Default 10m.
 	Repair time.Duration
-	// NodeGone is how long a node whose Node object was deleted must have been OFFLINE before a human is asked whether it
-	// is lost, if spec.nodes.lostAfter does not say so. Default 1h.
+	// NodeGone is spec.nodes.lostAfter where that is not set. Default 1h.
 	NodeGone time.Duration
 	// MassFailureWindow is within which time many nodes must fail to be a mass failure. Default 2m.
 	MassFailureWindow time.Duration

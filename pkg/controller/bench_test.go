@@ -64,7 +64,8 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 	}
 	kind := &v1alpha1.StorageCluster{}
 	byName := func(o client.Object) []string { return []string{o.GetName()} }
-	server := fake.NewClientBuilder().WithScheme(s).WithIndex(kind, metav1.ObjectNameField, byName)
+	server := fake.NewClientBuilder().WithScheme(s).WithIndex(kind, metav1.ObjectNameField, byName).
+		WithIndex(&corev1.ConfigMap{}, metav1.ObjectNameField, byName)
 	b.c = server.WithObjects(objects...).WithStatusSubresource(kind).WithInterceptorFuncs(interceptor.Funcs{
 		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 			opts ...client.PatchOption) error {

@@ -303,7 +303,7 @@ func (r *Reconciler) Setup(mgr ctrl.Manager, wake <-chan event.GenericEvent) err
 // ownChanges passes what a user can change; our own status writes come back as nothing.
 func ownChanges() predicate.Predicate {
 	followed := []string{v1alpha1.AnnotationResume, v1alpha1.AnnotationCanary, v1alpha1.AnnotationBackup,
-		v1alpha1.AnnotationCompareBackup}
+		v1alpha1.AnnotationCompareBackup, v1alpha1.AnnotationRestore}
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		a, b := e.ObjectOld, e.ObjectNew
 		return a.GetGeneration() != b.GetGeneration() ||

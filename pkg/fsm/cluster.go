@@ -18,6 +18,7 @@ const (
 	VolumeDriver      State = "VolumeDriver"
 	Canary            State = "Canary"
 	Upgrading         State = "Upgrading"
+	Migrating         State = "Migrating"
 	Ready             State = "Ready"
 	Degraded          State = "Degraded"
 	HumanIntervention State = "HumanIntervention"
@@ -28,6 +29,8 @@ const (
 const (
 	Accepted          Event = "Accepted"
 	UpgradePending    Event = "UpgradePending"
+	RestorePending    Event = "RestorePending"
+	RestoreRequested  Event = "RestoreRequested"
 	ModuleMissing     Event = "ModuleMissing"
 	DatabaseMissing   Event = "DatabaseMissing"
 	ControllerMissing Event = "ControllerMissing"
@@ -59,9 +62,9 @@ func Chain() []State {
 // optional are the states of the chain that not every cluster needs. Only Assessing leads there.
 var optional = []State{VolumeDriver, Canary}
 
-// Cluster is the state machine of a StorageCluster.
-func Cluster() *Table {
-	t := &Table{Initial: Pending, States: []StateInfo{
+// states are those of a cluster, in the order in which a new one goes through them.
+func states() []StateInfo {
+	return []StateInfo{
 		{Pending, 5 * time.Minute, "The spec is checked and kept as a ControllerRevision; nothing is deployed."},
 		{Assessing, 10 * time.Minute, "The hub: looks for the first link of the chain that is not satisfied."},
 		{KernelModule, 20 * time.Minute, "Module loaders bring DRBD onto the members."},
@@ -75,11 +78,19 @@ func Cluster() *Table {
 		{Upgrading, 30 * time.Minute,
 			"Another LINSTOR version: prechecks, where it waits, and at last asks a human, while one fails; then the " +
 				"controller with its database, satellites, verification."},
+		{Migrating, time.Hour,
+			"LINSTOR is stopped, and its database replaced by a backup: it is compared with the nodes, a human is asked, " +
+				"it is imported and compared with what the database holds then."},
 		{Ready, 0, "All that the spec asks for is there. Nodes that join are taken in."},
 		{Degraded, 0, "Usable, with something missing that is named in the status."},
 		{HumanIntervention, 0, "A hold waits for a human; its evidence is watched on."},
 		{Deleting, 0, "Workloads go; nothing is removed while volumes exist."},
-	}}
+	}
+}
+
+// Cluster is the state machine of a StorageCluster.
+func Cluster() *Table {
+	t := &Table{Initial: Pending, States: states()}
 	add := func(from State, e Event, to State, evidence string) {
 		t.Rows = append(t.Rows, Row{From: from, Event: e, To: to, Evidence: evidence})
 	}
@@ -87,6 +98,8 @@ func Cluster() *Table {
 
 	add(Assessing, UpgradePending, Upgrading,
 		"the accepted version is not the one that the database was last used with, or an upgrade is not finished")
+	add(Assessing, RestorePending, Migrating,
+		"a backup is to be restored, or the claim says that one is being imported")
 	add(Assessing, ModuleMissing, KernelModule, "first link that is not satisfied: DRBD on the nodes")
 	add(Assessing, DatabaseMissing, Database, "first link that is not satisfied: the database")
 	add(Assessing, ControllerMissing, Controller, "first link that is not satisfied: the controller")
@@ -115,6 +128,11 @@ func Cluster() *Table {
 		"spec.version was taken back before the new controller was started on the database")
 	add(Upgrading, SpecChanged, Assessing,
 		"the spec's generation is not the accepted one, and no satellite is being restarted")
+	add(Migrating, Advanced, Assessing, "no restore is asked for or under way any more; look at the whole")
+	add(Migrating, SpecChanged, Assessing, "the ControllerRevision with the accepted spec is missing")
+	for _, s := range append(Chain(), Upgrading, Ready, Degraded, HumanIntervention) {
+		add(s, RestoreRequested, Assessing, "a backup is to be restored, or the claim says that one is being imported")
+	}
 	for _, s := range []State{Ready, Degraded} {
 		add(s, SpecChanged, Assessing, "the spec's generation is not the accepted one")
 		add(s, EvidenceLost, Assessing, "a cluster-wide link (DaemonSets, database, controller) is missing")

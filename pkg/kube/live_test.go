@@ -122,3 +122,15 @@ func TestLive(t *testing.T) {
 		t.Error(d)
 	}
 }
+
+func TestLiveConfigMap(t *testing.T) {
+	there := configMap("linstor", nil)
+	l := Live{fake.NewClientBuilder().WithScheme(scheme(t)).WithIndex(&corev1.ConfigMap{}, metav1.ObjectNameField,
+		func(o client.Object) []string { return []string{o.GetName()} }).WithObjects(there).Build()}
+	if c, err := l.ConfigMap(t.Context(), there.Name); err != nil || c == nil || c.Name != there.Name {
+		t.Errorf("%v, %v", c, err)
+	}
+	if c, err := l.ConfigMap(t.Context(), "another"); err != nil || c != nil {
+		t.Errorf("another one: %v, %v", c, err)
+	}
+}

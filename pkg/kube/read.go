@@ -136,9 +136,16 @@ func (l Live) Node(ctx context.Context, name string) (*corev1.Node, error) {
 	return one(ctx, l.Client, &list, &list.Items, name)
 }
 
+// ConfigMap is one of the workloads' namespace as it is now; nil if there is none.
+func (l Live) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+	var list corev1.ConfigMapList
+	return one(ctx, l.Client, &list, &list.Items, name, client.InNamespace(v1alpha1.WorkloadNamespace))
+}
+
 // one lists the object of that name: the operator may list what it caches, and needs no further right for this.
-func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, items *[]T, name string) (*T, error) {
-	if err := c.List(ctx, list, client.MatchingFields{metav1.ObjectNameField: name}); err != nil {
+func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, items *[]T, name string,
+	among ...client.ListOption) (*T, error) {
+	if err := c.List(ctx, list, append(among, client.MatchingFields{metav1.ObjectNameField: name})...); err != nil {
 		return nil, fmt.Errorf("look at %s past the cache: %w", name, err)
 	}
 	if len(*items) == 0 {

@@ -180,7 +180,8 @@ func TestDelete(t *testing.T) {
 func TestDeleteOwnPod(t *testing.T) {
 	for component, want := range map[string]bool{v1alpha1.ComponentSatellite: false, "": false,
 		v1alpha1.ComponentBackup: true, v1alpha1.ComponentComparison: true, v1alpha1.ComponentListing: false,
-		v1alpha1.ComponentCanary: true, v1alpha1.ComponentDrainGuard: true} {
+		v1alpha1.ComponentRestore: true,
+		v1alpha1.ComponentCanary:  true, v1alpha1.ComponentDrainGuard: true} {
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n",
 			Labels: map[string]string{v1alpha1.LabelComponent: component}}}
 		w := &Writer{Client: newClient(t, interceptor.Funcs{}, pod)}

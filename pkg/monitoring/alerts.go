@@ -14,7 +14,7 @@ func atWork() string {
 	for _, s := range fsm.Chain() {
 		names = append(names, string(s))
 	}
-	return strings.Join(append(names, string(fsm.Upgrading), string(fsm.Deleting)), "|")
+	return strings.Join(append(names, string(fsm.Upgrading), string(fsm.Migrating), string(fsm.Deleting)), "|")
 }
 
 // helpers matches the conditions of what volumes can do without.

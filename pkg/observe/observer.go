@@ -30,6 +30,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -213,7 +214,8 @@ func byName[T any](items []T, name func(*T) string) map[string]*T {
 func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 	k.Pods = map[string]map[string]*corev1.Pod{}
 	named := map[string]*map[string]*corev1.Pod{v1alpha1.ComponentCanary: &k.Canary.Pods,
-		v1alpha1.ComponentBackup: &k.Backups, v1alpha1.ComponentComparison: &k.Comparisons}
+		v1alpha1.ComponentBackup: &k.Backups, v1alpha1.ComponentComparison: &k.Comparisons,
+		v1alpha1.ComponentRestore: &k.Restores}
 	for i := range all {
 		p := &all[i]
 		component := p.Labels[v1alpha1.LabelComponent]
@@ -250,7 +252,7 @@ func (o *Observer) target(f *cluster.Facts) error {
 	if rev == nil {
 		return nil
 	}
-	spec, err := resources.SpecFromRevision(rev)
+	spec, err := revision.Spec(rev)
 	if err != nil {
 		return fmt.Errorf("the accepted spec (ControllerRevision %s/%s) cannot be read: %w; run the operator that wrote "+
 			"it, or delete it to have spec judged anew", v1alpha1.WorkloadNamespace, name, err)

@@ -41,7 +41,7 @@ func redactSecrets(k *cluster.Kube, specs ...*v1alpha1.StorageClusterSpec) {
 			pods[node] = withMessages(p, clean)
 		}
 	}
-	for _, pods := range []map[string]*corev1.Pod{k.Backups, k.Comparisons} {
+	for _, pods := range []map[string]*corev1.Pod{k.Backups, k.Comparisons, k.Restores} {
 		for name, p := range pods {
 			if p.Status.Phase != corev1.PodSucceeded { // what it has done is read from its note, which repeats no secret
 				pods[name] = withMessages(p, clean)

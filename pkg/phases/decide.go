@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
@@ -77,6 +78,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	if state != fsm.Deleting { // which removes them, or keeps them up as long as there are volumes
 		drainguard.Work(ctx, in)
 		databasebackup.Work(ctx, in)
+		in.FailedAside(conditions.BackupReady, errors.Join(migrating.Tidy(ctx, in), migrating.Forget(ctx, in)))
 	}
 	if failed != nil && o.Kind == step.KindWait {
 		o = step.Fail(failed)
@@ -115,6 +117,9 @@ func Overdue(s *cluster.Snapshot, state fsm.State, o *step.Outcome) *cluster.Hol
 		return nil // its holds are open already, and time does not answer them
 	}
 	h := cluster.Request(v1alpha1.HoldOperationFailed, "no progress for %s: %s", deadline, o.Message)
+	if state == fsm.Migrating {
+		return migrating.Late(s, h)
+	}
 	if o.Kind == step.KindFail {
 		return h
 	}

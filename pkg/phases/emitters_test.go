@@ -14,9 +14,11 @@ import (
 // handlersEmit are the events that the handler of each state may fire.
 func handlersEmit() map[fsm.State][]fsm.Event {
 	out := map[fsm.State][]fsm.Event{
-		fsm.Pending:           {fsm.Accepted, fsm.HumanNeeded},
-		fsm.Assessing:         {fsm.UpgradePending, fsm.Converged, fsm.ConvergedDegraded, fsm.HumanNeeded},
+		fsm.Pending: {fsm.Accepted, fsm.HumanNeeded},
+		fsm.Assessing: {fsm.UpgradePending, fsm.RestorePending, fsm.Converged, fsm.ConvergedDegraded,
+			fsm.HumanNeeded},
 		fsm.Upgrading:         {fsm.Advanced, fsm.Retreated, fsm.SpecChanged, fsm.HumanNeeded},
+		fsm.Migrating:         {fsm.Advanced, fsm.SpecChanged, fsm.HumanNeeded},
 		fsm.Ready:             {fsm.HealthLost, fsm.HumanNeeded},
 		fsm.Degraded:          {fsm.HealthRegained, fsm.HumanNeeded},
 		fsm.HumanIntervention: {fsm.Resumed, fsm.Cleared},
@@ -69,7 +71,7 @@ func TestStatesArePhases(t *testing.T) {
 		v1alpha1.PhaseController,
 		v1alpha1.PhaseSatellites, v1alpha1.PhaseNodeRegistration, v1alpha1.PhaseStoragePools, v1alpha1.PhaseVolumeDriver,
 		v1alpha1.PhaseCanary,
-		v1alpha1.PhaseUpgrading,
+		v1alpha1.PhaseUpgrading, v1alpha1.PhaseMigrating,
 		v1alpha1.PhaseReady, v1alpha1.PhaseDegraded,
 		v1alpha1.PhaseHumanIntervention, v1alpha1.PhaseDeleting,
 	}

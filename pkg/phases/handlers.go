@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
@@ -33,6 +34,7 @@ func handlers() map[fsm.State]handler {
 		fsm.Pending:           acceptFirst,
 		fsm.Assessing:         assess,
 		fsm.Upgrading:         upgrade.Run,
+		fsm.Migrating:         migrating.Run,
 		fsm.Ready:             steadyHandler{links, fsm.HealthLost}.Run,
 		fsm.Degraded:          steadyHandler{links, fsm.HealthRegained}.Run,
 		fsm.HumanIntervention: intervene,
@@ -65,6 +67,10 @@ func accept(ctx context.Context, in *step.Input, o step.Outcome) step.Outcome {
 // assess looks for the first link that is not satisfied.
 func assess(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
+	if s.Target != nil && s.Restore != nil { // a changed spec waits: LINSTOR is not asked anything meanwhile
+		return step.Move(fsm.RestorePending, migrating.ReasonRequested,
+			fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
+	}
 	if s.Target == nil || s.SpecPending() {
 		// Accepting and taking up work are two steps: everything below is judged against the accepted spec.
 		return accept(ctx, in, step.Wait("Accepted", "the changed spec is accepted", s.Timing.PollWorking))

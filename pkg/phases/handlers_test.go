@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
 
 func TestAssessFindsTheFirstMissingLink(t *testing.T) {
@@ -135,7 +136,7 @@ func TestPendingAndAssessingAccept(t *testing.T) {
 func TestRevisionsArePruned(t *testing.T) {
 	w := clustertest.NewWorld(t, 1)
 	for i := range 11 {
-		rev := resources.Revision("linstor", int64(i+2), &v1alpha1.StorageClusterSpec{Version: strings.Repeat("1", i+1)})
+		rev := revision.Of("linstor", int64(i+2), &v1alpha1.StorageClusterSpec{Version: strings.Repeat("1", i+1)})
 		rev.Name = "old-" + strings.Repeat("x", i+1)
 		w.Kube.Revisions[rev.Name] = rev
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -35,6 +36,8 @@ func interrupts() []interrupt {
 	return []interrupt{
 		{Emits: fsm.DeleteRequested, In: undeleted, Look: lookDelete},
 		{In: all, Look: lookSuspend},
+		{Emits: fsm.RestoreRequested, In: append(slices.Clone(steadyAndChain), fsm.Upgrading, fsm.HumanIntervention),
+			Look: migrating.Pending},
 		{Emits: fsm.SpecChanged, In: append(slices.Clone(steadyAndChain), fsm.HumanIntervention), Look: lookSpec},
 		{Emits: fsm.EvidenceLost, In: steadyAndChain, Look: lookEvidence},
 	}

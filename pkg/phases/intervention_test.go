@@ -2,6 +2,7 @@ package phases_test
 
 import (
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -109,6 +111,15 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 		w.KubeNode("n01").Status.NodeInfo.SystemUUID = "new"
 		w.Cluster.Status.Hold.Nodes, w.Cluster.Status.Hold.Identities = []string{"n01"}, []string{"n01=new"}
 	},
+	v1alpha1.HoldRestoreRequested: func(w *clustertest.World) { restores(w, "manual-a@5ac3:") },
+	v1alpha1.HoldRestoreFailed:    func(w *clustertest.World) { restores(w, "manual-a") },
+}
+
+// restores asks for a restore that the hold is about.
+func restores(w *clustertest.World, about string) {
+	w.Cluster.Spec.Backup = &backupspec.BackupSpec{}
+	w.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
+	w.Cluster.Status.Hold.Identities = []string{about}
 }
 
 func heldWorld(t *testing.T, reason v1alpha1.HoldReason) *clustertest.World {
@@ -120,12 +131,13 @@ func heldWorld(t *testing.T, reason v1alpha1.HoldReason) *clustertest.World {
 }
 
 // A clearing hold is open while its cause is there, and ends with it; the others stay open without a cause as well.
-// That the earlier machine is back leaves nothing to answer.
+// That the earlier machine is back, or nobody wants a restore any more, leaves nothing to answer.
 func TestHoldsClear(t *testing.T) {
 	for _, kind := range holdkind.All() {
 		t.Run(string(kind.Reason), func(t *testing.T) {
 			w := heldWorld(t, kind.Reason)
-			ends := kind.Class == holdkind.Clearing || kind.Reason == v1alpha1.HoldMachineReplaced
+			ends := kind.Class == holdkind.Clearing || slices.Contains([]v1alpha1.HoldReason{v1alpha1.HoldMachineReplaced,
+				v1alpha1.HoldRestoreRequested, v1alpha1.HoldRestoreFailed}, kind.Reason)
 			in, _ := w.Input()
 			o := phases.Decide(t.Context(), in)
 			if cleared := o.Event == fsm.Cleared; cleared != ends {

@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
@@ -94,6 +95,7 @@ func nodeQuestions() []question {
 
 func clusterQuestions() []question {
 	skipChecks := keepers{v1alpha1.OptionSkipChecks: upgrade.Keep}
+	restoreEnded := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.Ended(in.Snapshot, h), true }
 	upgradeGoesOn := func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) { return upgrade.GoesOn(in), true }
 	return []question{
 		{Reason: v1alpha1.HoldSigningKeyUnusable, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
@@ -128,6 +130,11 @@ func clusterQuestions() []question {
 		{Reason: v1alpha1.HoldUpgradeStuck, Cleared: upgradeGoesOn, Keep: skipChecks},
 		{Reason: v1alpha1.HoldBackupTooOld, Keep: keepers{v1alpha1.OptionBackupConfirmed: upgrade.Keep},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool { return upgrade.TakesUpgradeBack(s) }},
+		{Reason: v1alpha1.HoldRestoreRequested, EndsWithCause: true, Cleared: restoreEnded, Keep: keepers{
+			v1alpha1.OptionAbandon: migrating.Abandon, v1alpha1.OptionRestore: migrating.Confirm,
+			v1alpha1.OptionRestoreAnyway: migrating.Confirm}},
+		{Reason: v1alpha1.HoldRestoreFailed, EndsWithCause: true, Cleared: restoreEnded, Keep: keepers{
+			v1alpha1.OptionAbandon: migrating.Abandon, v1alpha1.OptionRetry: migrating.Retry}},
 		// The status is where its answers are kept: the write that lets the hold go notes them (canary.Status).
 		{Reason: v1alpha1.HoldCanaryFailed, Cleared: canary.Cleared,
 			Keep: keepers{v1alpha1.OptionSkip: background(func(*step.Input) bool { return true })}},

@@ -2,19 +2,17 @@ package resources
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"strconv"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
+
+// RestoringKey is the key of the claim that the pod which imports a backup reads as well.
+const RestoringKey = "restoring"
 
 // ClaimData says whose database this is. It outlives the StorageCluster: with the policy Retain as it is, so that a
 // later one knows its own data from another LINSTOR's; with Delete as nobody's, but with the version that the database
@@ -44,6 +42,15 @@ type ClaimData struct {
 	Adopted bool
 	// PassphraseCheck distinguishes the cluster's passphrase from another without holding it; empty without a passphrase.
 	PassphraseCheck string
+	// RestoreConfirmed is the backup that a human has said LINSTOR's database shall be replaced by, and the differences
+	// from the nodes that he was shown.
+	RestoreConfirmed string
+	// Restoring is the backup that is being imported. It is written before the first row is touched: until it is empty
+	// again the database may hold half of a backup, on which LINSTOR starts at times without a word (linstor-server
+	// 1.34), so that no controller may be started.
+	Restoring string
+	// Restored is the last backup that was restored, or that a human did not want to be restored after all.
+	Restored string
 	// RemoveUnverified reports whether a human said that a deletion may go on although it is not known whether volumes
 	// exist.
 	RemoveUnverified bool
@@ -76,6 +83,7 @@ func (c *ClaimData) texts() map[string]*string {
 		"backend": &c.Backend, "localID": &c.LocalID, "version": &c.Version, "passphraseCheck": &c.PassphraseCheck,
 		"upgradeTo": &c.UpgradeTo, "upgradeSince": &c.UpgradeSince, "backupRead": &c.BackupRead,
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
+		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
 	}
 }
 
@@ -106,33 +114,4 @@ func ClaimFrom(cm *corev1.ConfigMap) (ClaimData, error) {
 		*field = v
 	}
 	return c, nil
-}
-
-// Revision keeps an accepted spec, so that work in progress is finished on the spec that it began with. Its name is
-// made from the spec, so that equal specs share one; number orders them, and the API server lets only the number be
-// changed.
-func Revision(cluster string, number int64, spec *v1alpha1.StorageClusterSpec) *appsv1.ControllerRevision {
-	data, err := json.Marshal(spec)
-	if err != nil {
-		panic(fmt.Sprintf("encode spec: %v", err)) // it came from JSON
-	}
-	return &appsv1.ControllerRevision{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "ControllerRevision"},
-		ObjectMeta: objectMeta("linstor-"+text.Digest(spec), cluster, v1alpha1.ComponentRevision),
-		Data:       runtime.RawExtension{Raw: data},
-		Revision:   number,
-	}
-}
-
-// SpecFromRevision is the spec that a ControllerRevision keeps. Fields that this operator does not know are dropped:
-// they come from a newer one.
-func SpecFromRevision(r *appsv1.ControllerRevision) (*v1alpha1.StorageClusterSpec, error) {
-	if len(r.Data.Raw) == 0 {
-		return nil, fmt.Errorf("read ControllerRevision %s: it holds no data", r.Name)
-	}
-	spec := &v1alpha1.StorageClusterSpec{}
-	if err := json.Unmarshal(r.Data.Raw, spec); err != nil {
-		return nil, fmt.Errorf("read ControllerRevision %s: %w", r.Name, err)
-	}
-	return spec, nil
 }

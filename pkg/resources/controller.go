@@ -56,7 +56,7 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 	pod.InitContainers = []corev1.Container{migrationContainer(p)}
 	pod.Containers = []corev1.Container{controllerContainer(p)}
 	pod.Volumes = []corev1.Volume{
-		configVolume(p), emptyDir("log"), emptyDir("state"), emptyDir("migration"), emptyDir("tmp"),
+		ConfigVolume(p), emptyDir("log"), emptyDir("state"), emptyDir("migration"), emptyDir("tmp"),
 	}
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
@@ -109,13 +109,13 @@ func controllerTolerations(nodes []v1alpha1.Toleration) []corev1.Toleration {
 
 // migrationContainer brings the database's schema to the version of its image, after a backup of it into Secrets.
 func migrationContainer(p Params) corev1.Container {
-	c := databaseContainer(p, MigrationContainer, "runMigration")
+	c := DatabaseContainer(p, MigrationContainer, "runMigration")
 	c.VolumeMounts = append(c.VolumeMounts, mount("migration", "/run/migration"))
 	return c
 }
 
 func controllerContainer(p Params) corev1.Container {
-	c := databaseContainer(p, ControllerContainer, "startController")
+	c := DatabaseContainer(p, ControllerContainer, "startController")
 	if name := p.Spec.Controller.PassphraseSecret; name != "" {
 		c.Env = append(c.Env, corev1.EnvVar{Name: PassphraseKey, ValueFrom: &corev1.EnvVarSource{
 			SecretKeyRef: &corev1.SecretKeySelector{
@@ -132,8 +132,8 @@ func controllerContainer(p Params) corev1.Container {
 	return c
 }
 
-// databaseContainer is what the two containers that open the database have in common.
-func databaseContainer(p Params, name, program string) corev1.Container {
+// DatabaseContainer is what the two containers that open the database have in common.
+func DatabaseContainer(p Params, name, program string) corev1.Container {
 	return corev1.Container{
 		Name:  name,
 		Image: p.image(p.Release.Controller),
@@ -212,8 +212,8 @@ func ControllerConfig(p Params, db connection.Settings) client.Object {
 	return configMap(p.Cluster, v1alpha1.ComponentController, ControllerConfigName, data)
 }
 
-// configVolume is the volume with linstor.toml, from whatever ControllerConfig makes.
-func configVolume(p Params) corev1.Volume {
+// ConfigVolume is the volume with linstor.toml, from whatever ControllerConfig makes.
+func ConfigVolume(p Params) corev1.Volume {
 	v := corev1.Volume{Name: "linstor-config"}
 	if connection.CredentialsSecret(&p.Spec.Database) != "" {
 		v.Secret = &corev1.SecretVolumeSource{SecretName: ControllerConfigName}

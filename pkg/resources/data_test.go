@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
 
 // TestControllerConfigQuotes reads linstor.toml back with credentials that would break out of careless quotes.
@@ -76,25 +77,25 @@ func TestClaimRoundTrip(t *testing.T) {
 
 func TestRevision(t *testing.T) {
 	spec := fullSpec()
-	a, b := resources.Revision("linstor", 1, &spec), resources.Revision("linstor", 2, &spec)
+	a, b := revision.Of("linstor", 1, &spec), revision.Of("linstor", 2, &spec)
 	if a.Name != b.Name || b.Revision != 2 {
 		t.Errorf("equal specs give %s and %s, revision %d", a.Name, b.Name, b.Revision)
 	}
-	back, err := resources.SpecFromRevision(a)
+	back, err := revision.Spec(a)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again := resources.Revision("linstor", 1, back); again.Name != a.Name {
+	if again := revision.Of("linstor", 1, back); again.Name != a.Name {
 		t.Errorf("the spec comes back changed: %s, then %s", a.Name, again.Name)
 	}
 	spec.Suspend = true
-	if other := resources.Revision("linstor", 1, &spec); other.Name == a.Name {
+	if other := revision.Of("linstor", 1, &spec); other.Name == a.Name {
 		t.Error("another spec has the same name")
 	}
 	for name, raw := range map[string]string{"empty": "", "no object": `"x"`, "wrong type": `{"suspend":"yes"}`,
 		"cut off": `{"suspend":tr`} {
 		r := &appsv1.ControllerRevision{Data: runtime.RawExtension{Raw: []byte(raw)}}
-		if got, err := resources.SpecFromRevision(r); err == nil {
+		if got, err := revision.Spec(r); err == nil {
 			t.Errorf("%s gives %+v", name, got)
 		}
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.yaml instead of comparing with it")
@@ -163,6 +164,10 @@ func goldens() map[string]client.Object {
 		"volume-listing-full":     databasebackup.Listings(full, "registry.example.com/mirror/operator:v1", "token"),
 		"backup-comparison": databasebackup.Comparator(plain, theCluster(), &databasebackup.Comparison{
 			Image: backupOrder().Image, Pod: "linstor-compare-backup-0123456789", Config: "{}", Place: claimOrder().Place}),
+		"database-restore": databasebackup.Restorer(plain, theCluster(), &databasebackup.Restore{
+			Image: backupOrder().Image, Mark: "manual-a@0123", Config: "{}", Place: backupOrder().Place}),
+		"database-restore-full": databasebackup.Restorer(full, theCluster(), &databasebackup.Restore{
+			Image: claimOrder().Image, Mark: "manual-a@0123", Config: "{}", Place: claimOrder().Place}),
 		"drain-guard":              drainguard.Pod(plain, theCluster(), "n01"),
 		"drain-guard-full":         drainguard.Pod(full, theCluster(), strings.Repeat("long-", 20)+"name"),
 		"drain-budget":             drainguard.Budget(plain, 3, nil, ""),
@@ -173,7 +178,7 @@ func goldens() map[string]client.Object {
 		"ha-controller-full":       highavailability.DaemonSet(full),
 		"affinity-controller":      affinity.Deployment(plain, true),
 		"affinity-controller-full": affinity.Deployment(full, false),
-		"revision":                 resources.Revision(v1alpha1.ClusterName, 3, full.Spec),
+		"revision":                 revision.Of(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,
 		}),

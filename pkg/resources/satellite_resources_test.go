@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/shutdownguard"
 )
 
@@ -92,7 +93,7 @@ func sameAmounts(want v1alpha1.ResourceAmounts, got corev1.ResourceList) bool {
 // TestRevisionKeepsItsName: a field that is not set is not part of an accepted spec, so that an operator that knows
 // more fields takes up no spec anew.
 func TestRevisionKeepsItsName(t *testing.T) {
-	got := string(resources.Revision(v1alpha1.ClusterName, 1, &v1alpha1.StorageClusterSpec{}).Data.Raw)
+	got := string(revision.Of(v1alpha1.ClusterName, 1, &v1alpha1.StorageClusterSpec{}).Data.Raw)
 	want := `{"images":{},"nodes":{"network":{}},"kernelModule":{},"database":{},"controller":{"resources":{}}}`
 	if got != want {
 		t.Errorf("an empty spec is kept as %s", got)

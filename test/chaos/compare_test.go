@@ -129,7 +129,7 @@ func lookAtNodes(e *harness.Env, _ *v1alpha1.StorageCluster, state map[string]an
 
 // lookAtLinstor lists all that LINSTOR answers, or what is in its database if no controller runs.
 func lookAtLinstor(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]any) error {
-	if c.Name == "" {
+	if h := c.Status.Hold; c.Name == "" || h != nil && h.Reason == v1alpha1.HoldRestoreRequested { // it is stopped
 		state["registered"] = e.Sim.World().Database("k8s").Nodes()
 		return nil
 	}
@@ -184,6 +184,7 @@ var unequal = []string{
 	"observedGeneration", "acceptedGeneration", "lastTransitionTime", "since", "phaseSince", "progressSince", "progress",
 	"updated", "history", "target", "passed", "request", v1alpha1.AnnotationCanary,
 	"taken", "bytes", "requested", "ended", v1alpha1.AnnotationBackup, v1alpha1.AnnotationCompareBackup,
+	v1alpha1.AnnotationRestore, "sha256", "restored", "restoreConfirmed", "identities",
 	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }

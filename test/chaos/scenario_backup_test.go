@@ -3,6 +3,7 @@ package chaos
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,11 +12,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // backupScenario: backups are taken on request, and the store has each of them once, whoever dies meanwhile. The last
-// one is compared with the nodes, with which it agrees.
+// one is compared with the nodes, with which it agrees, and restored.
 //
 // Each request is the time that it is made at: the scenario goes round, and a name counts once.
 func backupScenario() scenario {
@@ -41,15 +43,7 @@ func backupScenario() scenario {
 		if found != 1 {
 			return fmt.Errorf("the store has %d backups of that name", found)
 		}
-		var pods corev1.PodList
-		if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
-			client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentBackup}); err != nil {
-			return err
-		}
-		if n := len(pods.Items); n > 0 {
-			return fmt.Errorf("%d pods that take backups are left", n)
-		}
-		return ready("2/2", "2/2")(e)
+		return errors.Join(podsOf(e, v1alpha1.ComponentBackup, 0), ready("2/2", "2/2")(e))
 	}
 	compared := func(e *harness.Env) error { return errors.Join(comparedLast(e), taken(e)) }
 	ask := func(e *harness.Env) {
@@ -64,7 +58,49 @@ func backupScenario() scenario {
 		},
 		steps: []step{{name: "request", done: taken, do: ask}, {name: "compare", done: compared, do: func(e *harness.Env) {
 			e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-"+e.Get().Annotations[v1alpha1.AnnotationBackup])
+		}}, {name: "ask-for-restore", done: asksForRestore, do: func(e *harness.Env) {
+			e.Annotate(v1alpha1.AnnotationRestore, "manual-"+e.Get().Annotations[v1alpha1.AnnotationBackup])
+		}}, {name: "restore", done: restored(compared), do: func(e *harness.Env) {
+			e.Resume(e.WaitHold(v1alpha1.HoldRestoreRequested), v1alpha1.OptionRestore)
 		}}},
+	}
+}
+
+// asksForRestore is an error unless LINSTOR is stopped and a human is asked whether the last backup shall be restored.
+func asksForRestore(e *harness.Env) error {
+	if err := held(e); err != nil {
+		return err
+	}
+	c := e.Get()
+	if h := c.Status.Hold; h.Reason != v1alpha1.HoldRestoreRequested ||
+		!strings.HasPrefix(strings.Join(h.Identities, ""), c.Annotations[v1alpha1.AnnotationRestore]+"@") {
+		return fmt.Errorf("hold %+v", h)
+	}
+	for component, want := range map[string]int{v1alpha1.ComponentController: 0, v1alpha1.ComponentListing: 0,
+		v1alpha1.ComponentComparison: 1, v1alpha1.ComponentRestore: 0} {
+		if err := podsOf(e, component, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// restored is an error unless the backup that was asked for is LINSTOR's database, and all is as before.
+func restored(before func(*harness.Env) error) func(*harness.Env) error {
+	return func(e *harness.Env) error {
+		var claim corev1.ConfigMap
+		key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}
+		if err := e.Client().Get(e.Ctx, key, &claim); err != nil {
+			return err
+		}
+		data, err := resources.ClaimFrom(&claim)
+		if err != nil {
+			return err
+		}
+		if data.Restored != e.Get().Annotations[v1alpha1.AnnotationRestore] || data.Restoring != "" {
+			return fmt.Errorf("the claim says %+v", data)
+		}
+		return errors.Join(before(e), podsOf(e, v1alpha1.ComponentRestore, 0))
 	}
 }
 
@@ -80,14 +116,22 @@ func comparedLast(e *harness.Env) error {
 		return fmt.Errorf("found is %+v", st.Comparison)
 	}
 	for component, want := range map[string]int{v1alpha1.ComponentListing: 0, v1alpha1.ComponentComparison: 1} {
-		var pods corev1.PodList
-		if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
-			client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+		if err := podsOf(e, component, want); err != nil {
 			return err
 		}
-		if n := len(pods.Items); n != want {
-			return fmt.Errorf("%s has %d pods, want %d", component, n, want)
-		}
+	}
+	return nil
+}
+
+// podsOf is an error unless a component has so many pods.
+func podsOf(e *harness.Env, component string, want int) error {
+	var pods corev1.PodList
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+		return err
+	}
+	if n := len(pods.Items); n != want {
+		return fmt.Errorf("%s has %d pods, want %d", component, n, want)
 	}
 	return nil
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
 
 // specs are accepted specs that lead to different objects.
@@ -77,7 +78,7 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.DriverController(p, true, true),
 		resources.DriverNode(p, generic),
 		resources.DriverNode(p, talos),
-		resources.Revision(v1alpha1.ClusterName, 1, &spec),
+		revision.Of(v1alpha1.ClusterName, 1, &spec),
 		resources.Claim(v1alpha1.ClusterName, resources.ClaimData{Backend: access.URL}),
 	}
 }
@@ -201,8 +202,8 @@ func keepsData(want, live client.Object) bool {
 	case *corev1.Secret:
 		return equality.Semantic.DeepEqual(want.Data, live.(*corev1.Secret).Data)
 	case *appsv1.ControllerRevision:
-		back, err := resources.SpecFromRevision(live.(*appsv1.ControllerRevision))
-		return err == nil && resources.Revision(v1alpha1.ClusterName, 1, back).Name == want.Name
+		back, err := revision.Spec(live.(*appsv1.ControllerRevision))
+		return err == nil && revision.Of(v1alpha1.ClusterName, 1, back).Name == want.Name
 	default:
 		return false
 	}

@@ -226,8 +226,8 @@ func canaryPod(t *testing.T, change func(*corev1.Pod)) *corev1.Pod {
 	return p
 }
 
-// TestOperatorOnPods: the operator makes no pods but those that try volumes, guard nodes or take backups, and deletes
-// only its own.
+// TestOperatorOnPods: the operator makes no pods but those that try volumes, guard nodes, or take, compare and restore
+// backups, and deletes only its own.
 func TestOperatorOnPods(t *testing.T) {
 	ctx := t.Context()
 	for _, tc := range []struct {
@@ -236,9 +236,10 @@ func TestOperatorOnPods(t *testing.T) {
 		want   string // the refusal; "" if allowed
 	}{
 		{"as it is built", func(*corev1.Pod) {}, ""},
-		{"without a label", func(p *corev1.Pod) { p.Labels = nil }, "canary, drain-guard, backup or backup-comparison"},
+		{"without a label", func(p *corev1.Pod) { p.Labels = nil },
+			"drain-guard, backup, backup-comparison or database-restore"},
 		{"a satellite", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentSatellite },
-			"canary, drain-guard, backup or backup-comparison"},
+			"drain-guard, backup, backup-comparison or database-restore"},
 		{"a drain guard", func(p *corev1.Pod) { p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentDrainGuard }, ""},
 		{"a backup", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
@@ -257,6 +258,29 @@ func TestOperatorOnPods(t *testing.T) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
 			p.Spec.InitContainers = []corev1.Container{{Name: "a", Image: "a"}}
 		}, "without privileges"},
+		{"a restore", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
+			p.Spec.ServiceAccountName = resources.ControllerName
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}
+		}, ""},
+		{"a restore with a disk of the host", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
+		}, "without privileges"},
+		{"a restore with the token in all containers", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
+			p.Spec.ServiceAccountName, p.Spec.AutomountServiceAccountToken = resources.ControllerName, nil
+		}, "without a token in all containers"},
+		{"a backup as the controller", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
+			p.Spec.ServiceAccountName = resources.ControllerName
+		}, "ServiceAccount linstor-canary"},
+		{"a backup with a token", func(p *corev1.Pod) {
+			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
+			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}
+		}, "without privileges"},
 		{"a canary with a container before it", func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{*p.Spec.Containers[0].DeepCopy()}
 			p.Spec.InitContainers[0].Name = "a"
@@ -266,7 +290,8 @@ func TestOperatorOnPods(t *testing.T) {
 		}, "without privileges"},
 		{"as the controller", func(p *corev1.Pod) { p.Spec.ServiceAccountName = resources.ControllerName },
 			"ServiceAccount linstor-canary"},
-		{"with a token", func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil }, "without its token"},
+		{"with a token", func(p *corev1.Pod) { p.Spec.AutomountServiceAccountToken = nil },
+			"without a token in all containers"},
 		{"with a disk of the host", func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/"}}
 		}, "without privileges"},

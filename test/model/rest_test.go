@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -169,7 +170,7 @@ func (c *checked) revert() bool {
 	if c.now.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: o.Status.Target}, rev) != nil {
 		return false
 	}
-	spec, err := resources.SpecFromRevision(rev)
+	spec, err := revision.Spec(rev)
 	c.must(err)
 	if err != nil || equality.Semantic.DeepEqual(*spec, o.Spec) {
 		return false

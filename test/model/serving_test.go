@@ -10,7 +10,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
 
@@ -58,7 +58,7 @@ func (c *checked) judgeServing(before *v1alpha1.StorageCluster, now time.Time) {
 		rev) != nil {
 		return
 	}
-	spec, err := resources.SpecFromRevision(rev)
+	spec, err := revision.Spec(rev)
 	c.must(err)
 	if err != nil {
 		return

@@ -4,7 +4,6 @@ import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -50,9 +49,5 @@ func exportFile(c *call, dir string) [2]string {
 	case c.db.unreachable:
 		return [2]string{dir + "dbexport.json.failed", "ErrorReport-" + c.ctl.report("the database does not answer")}
 	}
-	text, err := json.Marshal(exportOf(c))
-	if err != nil {
-		panic(err) // texts and numbers can always be encoded
-	}
-	return [2]string{dir + "dbexport.json", string(text)}
+	return [2]string{dir + "dbexport.json", string(c.world.exports.make(c.db, c.ctl.version))}
 }

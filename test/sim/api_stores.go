@@ -23,6 +23,12 @@ type keyValueStore struct {
 	props      map[string]string
 }
 
+func (s *keyValueStore) clone() *keyValueStore {
+	out := shallow(s)
+	out.props = maps.Clone(s.props)
+	return out
+}
+
 type keyValueStoreJSON struct {
 	Name  string            `json:"name"`
 	Props map[string]string `json:"props"`

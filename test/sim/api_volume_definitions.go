@@ -33,6 +33,9 @@ func modifyVolumeDfn(c *call) reply {
 			list = append(list, warning(codeSameSize,
 				"VolumeDefinition already has the expected size, no satellite update will be triggered."))
 		}
+		for _, r := range d.resources {
+			r.shrinks = r.shrinks || *size < d.sizeKiB
+		}
 		d.sizeKiB = *size
 	}
 	list = append(list, success(codeModified, "Volume definition with number '0' of resource definition '%s' modified.",

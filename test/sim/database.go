@@ -16,6 +16,8 @@ type Database struct {
 	broken      string // why a migration fails, "" if it does not
 	corrupted   bool
 	openedBy    []string
+	importError string // why an import fails, "" if it does not
+	interrupted int    // how many imports are still to be killed
 
 	content
 }
@@ -33,6 +35,43 @@ type content struct {
 	keyValues  map[string]*keyValueStore
 	nextMinor  int
 	passphrase string // the master passphrase, "" if none is set
+	// half is set once an import has been killed, until one runs to its end. What is there then is not simulated: all
+	// else stays as it was before, which is what the machines have.
+	half bool
+}
+
+// clone is a copy that shares nothing with the original, as are those of all that a database holds.
+func (c *content) clone() *content {
+	out := *c
+	out.props = maps.Clone(c.props)
+	out.nodes = cloned(c.nodes, (*node).clone)
+	out.nodeConns = cloned(c.nodeConns, (*nodeConn).clone)
+	out.poolDfns = cloned(c.poolDfns, (*poolDfn).clone)
+	out.rscDfns = cloned(c.rscDfns, (*rscDfn).clone)
+	out.rscGrps = cloned(c.rscGrps, (*rscGrp).clone)
+	out.keyValues = cloned(c.keyValues, (*keyValueStore).clone)
+	return &out
+}
+
+// cloned is a copy of a map with copies of its values.
+func cloned[K comparable, V any](m map[K]V, clone func(V) V) map[K]V {
+	if m == nil {
+		return nil
+	}
+	out := make(map[K]V, len(m))
+	for k, v := range m {
+		out[k] = clone(v)
+	}
+	return out
+}
+
+// shallow is a copy of what a pointer points to; nil of nil.
+func shallow[T any](p *T) *T {
+	if p == nil {
+		return nil
+	}
+	out := *p
+	return &out
 }
 
 // Database returns the database behind a connection_url, credentials left out, as it is written in linstor.toml; it is
@@ -219,14 +258,14 @@ func (d *Database) newNode(name, nodeType string) *node {
 	return n
 }
 
-func (d *Database) sortedNodes() []*node { return inOrder(d.nodes) }
+func (c *content) sortedNodes() []*node { return inOrder(c.nodes) }
 
-func (d *Database) sortedDfns() []*rscDfn { return inOrder(d.rscDfns) }
+func (c *content) sortedDfns() []*rscDfn { return inOrder(c.rscDfns) }
 
 // resourcesOn returns the resources of a node with their definitions, by name.
-func (d *Database) resourcesOn(n *node) []placed {
+func (c *content) resourcesOn(n *node) []placed {
 	var list []placed
-	for _, dfn := range d.sortedDfns() {
+	for _, dfn := range c.sortedDfns() {
 		if r := dfn.resources[key(n.name)]; r != nil {
 			list = append(list, placed{dfn, r})
 		}

@@ -170,7 +170,7 @@ func (c keeper) mend(on placed) *rc {
 		e := failure(codeUnknownError, "(%s) Failed to create volume", n.name).cause("%s", err).fromSatellite()
 		return &e
 	}
-	on.rsc.broken, on.rsc.created = false, c.world.now
+	on.rsc.broken, on.rsc.restored, on.rsc.created = false, false, c.world.now
 	if on.rsc.diskState == stateInconsistent && !on.dfn.storageOnly {
 		on.rsc.syncing, on.rsc.syncedAt = true, c.world.now.Add(c.world.opts.EvacuateDelay)
 		c.world.after(c.world.opts.EvacuateDelay, mover(c).stepMigrations)
@@ -234,7 +234,9 @@ func (c deployer) perNode(d *rscDfn, text func(n *node) rc) rcs {
 	return list
 }
 
-// resize brings the device of a copy to the size of its volume. Without room the device stays as it is.
+// resize brings the device of a copy to the size of its volume. Without room the device stays as it is, and so does
+// one that is larger although nobody asked for a smaller one, as after an older database was restored. Only a file
+// that is thin is cut: it counts as too small whatever its size (linstor-server 1.34, AbsStorageProvider).
 func (c keeper) resize(on placed) {
 	n := c.db.nodes[on.rsc.node]
 	p, m := n.pools[key(on.rsc.pool)], c.machineOf(n)
@@ -247,8 +249,17 @@ func (c keeper) resize(on placed) {
 	}
 	b := found.volumes[key(on.dfn.name)]
 	if b == nil || b.sizeKiB == on.dfn.sizeKiB {
+		on.rsc.shrinks = false
 		return
 	}
+	if b.sizeKiB > on.dfn.sizeKiB && !on.rsc.shrinks && on.dfn.volume != nil {
+		if p.kind != kindFileThin {
+			return
+		}
+		c.world.violate("volume-cut resource=%s node=%s: from %d to %d KiB, which is what the database says", on.dfn.name,
+			n.name, b.sizeKiB, on.dfn.sizeKiB)
+	}
+	on.rsc.shrinks = false
 	more := on.dfn.sizeKiB - b.sizeKiB
 	if isThin(p.kind) {
 		more = 0
@@ -256,7 +267,7 @@ func (c keeper) resize(on placed) {
 	if more > found.freeKiB {
 		return
 	}
-	b.sizeKiB, b.takesKiB = on.dfn.sizeKiB, b.takesKiB+more
+	b.sizeKiB, b.takesKiB = on.dfn.sizeKiB, min(b.takesKiB+more, on.dfn.sizeKiB)
 	if err := c.refreshPool(n, p); err != nil {
 		p.known = false
 	}

@@ -34,10 +34,10 @@ type exportedColumn struct {
 type exportedRow map[string]any
 
 // exportOf has the tables of what the simulator keeps, with the columns by which rows are told apart and what is
-// needed to compare two databases.
-func exportOf(c *call) exportedDatabase {
+// needed to compare two databases. by is the LINSTOR that exports it.
+func exportOf(db *Database, by version) exportedDatabase {
 	from := "k8s"
-	if kind, _, sql := strings.Cut(strings.TrimPrefix(c.db.url, "jdbc:"), ":"); sql {
+	if kind, _, sql := strings.Cut(strings.TrimPrefix(db.url, "jdbc:"), ":"); sql {
 		from = "sql/" + kind
 	}
 	e := &exporter{tables: map[string]*exportedTable{}}
@@ -45,14 +45,14 @@ func exportOf(c *call) exportedDatabase {
 		"VOLUMES", "LAYER_RESOURCE_IDS", "LAYER_DRBD_RESOURCES", "LAYER_STORAGE_VOLUMES", "PROPS_CONTAINERS"} {
 		e.tables[name] = &exportedTable{Name: name, Columns: []exportedColumn{}, Data: []exportedRow{}}
 	}
-	e.props("/CTRL", c.db.props)
-	for _, n := range c.db.sortedNodes() {
+	e.props("/CTRL", db.props)
+	for _, n := range db.sortedNodes() {
 		e.node(n)
 	}
-	for _, d := range c.db.sortedDfns() {
-		e.definition(c, d)
+	for _, d := range db.sortedDfns() {
+		e.definition(db, d)
 	}
-	out := exportedDatabase{LinstorVersion: c.ctl.version.String(), Timestamp: c.world.now.UnixMilli(), From: from,
+	out := exportedDatabase{LinstorVersion: by.String(), Timestamp: db.world.now.UnixMilli(), From: from,
 		DataVersion: "v1-33-1", SQLVersion: "2026.04.08.09.00", K8sVersion: 34}
 	for _, t := range inOrder(e.tables) {
 		out.Tables = append(out.Tables, *t)
@@ -114,7 +114,7 @@ func bit(set bool, flag int) int {
 	return 0
 }
 
-func (e *exporter) definition(c *call, d *rscDfn) {
+func (e *exporter) definition(db *Database, d *rscDfn) {
 	e.add("RESOURCE_DEFINITIONS", "uuid", d.uuid, "resource_name", key(d.name), "snapshot_name", "",
 		"resource_dsp_name", d.name, "snapshot_dsp_name", "", "resource_flags", bit(d.deleted, flagDefinitionDelete))
 	if d.volume != nil {
@@ -124,7 +124,7 @@ func (e *exporter) definition(c *call, d *rscDfn) {
 	}
 	for _, r := range inOrder(d.resources) {
 		kind := kindDiskless
-		if p := c.db.poolOf(r.node, r.pool); p != nil && !r.diskless {
+		if p := db.poolOf(r.node, r.pool); p != nil && !r.diskless {
 			kind = p.kind
 		}
 		e.resource(d, r.uuid, r.node, "", bit(r.deleted, flagDelete)|bit(r.diskless, flagDiskless))
@@ -139,7 +139,7 @@ func (e *exporter) definition(c *call, d *rscDfn) {
 			"vlm_size", s.sizeKiB, "vlm_flags", 0)
 		for _, node := range slices.Sorted(maps.Keys(s.nodes)) {
 			e.resource(d, s.uuid, node, key(s.name), bit(s.deleting[node], flagSnapshotDelete))
-			if p := c.db.poolOf(node, s.pools[node]); p != nil {
+			if p := db.poolOf(node, s.pools[node]); p != nil {
 				e.volume(d, s.uuid, node, key(s.name), p.name, p.kind)
 			}
 		}
@@ -171,8 +171,8 @@ func (e *exporter) volume(d *rscDfn, uuid, node, snapshot, pool, kind string) {
 }
 
 // poolOf is a pool of a node, by their names; nil if there is none.
-func (d *Database) poolOf(nodeName, poolName string) *pool {
-	if n := d.nodes[key(nodeName)]; n != nil {
+func (c *content) poolOf(nodeName, poolName string) *pool {
+	if n := c.nodes[key(nodeName)]; n != nil {
 		return n.pools[key(poolName)]
 	}
 	return nil

@@ -17,11 +17,23 @@ type rscGrp struct {
 	volumes                 map[int]*volumeGrp
 }
 
+func (g *rscGrp) clone() *rscGrp {
+	out := shallow(g)
+	out.props, out.filter, out.volumes = maps.Clone(g.props), g.filter.clone(), cloned(g.volumes, (*volumeGrp).clone)
+	return out
+}
+
 // volumeGrp is a volume group of a resource group.
 type volumeGrp struct {
 	number int
 	uuid   string
 	props  map[string]string
+}
+
+func (g *volumeGrp) clone() *volumeGrp {
+	out := shallow(g)
+	out.props = maps.Clone(g.props)
+	return out
 }
 
 func newGroup(name, uuid string) *rscGrp {
@@ -72,6 +84,18 @@ type selectFilter struct {
 	DisklessType         string         `json:"diskless_type,omitempty"`
 	OverProvision        *float64       `json:"overprovision,omitempty"`
 	PortCount            *int           `json:"port_count,omitempty"`
+}
+
+func (f selectFilter) clone() selectFilter {
+	f.PlaceCount, f.AdditionalPlaceCount, f.PortCount = shallow(f.PlaceCount), shallow(f.AdditionalPlaceCount),
+		shallow(f.PortCount)
+	f.DisklessOnRemaining, f.OverProvision = shallow(f.DisklessOnRemaining), shallow(f.OverProvision)
+	for _, list := range []*[]string{&f.NodeNameList, &f.StoragePoolList, &f.StoragePoolDiskless, &f.NotPlaceWithRsc,
+		&f.ReplicasOnSame, &f.ReplicasOnDifferent, &f.LayerStack, &f.ProviderList} {
+		*list = slices.Clone(*list)
+	}
+	f.XReplicasOnDifferent = maps.Clone(f.XReplicasOnDifferent)
+	return f
 }
 
 // merged fills what a filter leaves open from another one (linstor-server 1.34, AutoSelectFilterPojo.merge).

@@ -38,6 +38,12 @@ type netIf struct {
 	port                            int
 }
 
+func (n *node) clone() *node {
+	out := shallow(n)
+	out.props, out.nets, out.pools = maps.Clone(n.props), cloned(n.nets, shallow[netIf]), cloned(n.pools, (*pool).clone)
+	return out
+}
+
 // usable reports whether the controller can connect over the interface.
 func (i *netIf) usable() bool { return i.port > 0 && i.encryption != "" }
 
@@ -46,10 +52,22 @@ type nodeConn struct {
 	props      map[string]string
 }
 
+func (c *nodeConn) clone() *nodeConn {
+	out := shallow(c)
+	out.props = maps.Clone(c.props)
+	return out
+}
+
 type poolDfn struct {
 	name      string
 	props     map[string]string
 	permanent bool
+}
+
+func (d *poolDfn) clone() *poolDfn {
+	out := shallow(d)
+	out.props = maps.Clone(d.props)
+	return out
 }
 
 // pool is a storage pool of one node.
@@ -63,6 +81,12 @@ type pool struct {
 }
 
 func (p *pool) backingName() string { return p.props[propStorPoolName] }
+
+func (p *pool) clone() *pool {
+	out := shallow(p)
+	out.props = maps.Clone(p.props)
+	return out
+}
 
 type rscDfn struct {
 	name  string
@@ -90,6 +114,18 @@ type rscDfn struct {
 	snapshots map[string]*snapshot
 	// snapshotsTaken counts the snapshots that there have been.
 	snapshotsTaken int
+}
+
+func (d *rscDfn) clone() *rscDfn {
+	out := shallow(d)
+	out.props, out.volume = maps.Clone(d.props), shallow(d.volume)
+	if d.volume != nil {
+		out.volume.props = maps.Clone(d.volume.props)
+	}
+	out.wanted, out.layers = slices.Clone(d.wanted), slices.Clone(d.layers)
+	out.resources = cloned(d.resources, (*resource).clone)
+	out.snapshots = cloned(d.snapshots, (*snapshot).clone)
+	return out
 }
 
 // volumeDfn is volume number 0 of a resource definition. LINSTOR has up to 65536 of them; volumes of the simulator
@@ -128,6 +164,17 @@ type resource struct {
 	// syncing is set until the data has arrived, which can be at syncedAt.
 	syncing  bool
 	syncedAt time.Time
+	// shrinks is set while the satellite has still to make the volume smaller, as somebody has asked for (LINSTOR's flag
+	// RESIZE of volumes; it is not needed here for those that grow).
+	shrinks bool
+	// restored is set where an import brought the copy, until its satellite has looked for it on the machine.
+	restored bool
+}
+
+func (r *resource) clone() *resource {
+	out := shallow(r)
+	out.volume = maps.Clone(r.volume)
+	return out
 }
 
 // flagNames expands by inclusion of bits, as LINSTOR does: EVICTED includes DELETE.

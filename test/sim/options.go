@@ -22,7 +22,7 @@ type Options struct {
 	FullSyncDelay time.Duration
 	// EvacuateDelay is the time in which a new replica becomes UpToDate. Default 0: with the next look at the world.
 	EvacuateDelay time.Duration
-	// MigrationTime is how long a migration keeps the database open. Default 0.
+	// MigrationTime is how long a migration, or an import, keeps the database open. Default 0.
 	MigrationTime time.Duration
 	// ReadLatency delays every request that changes nothing. Default 0.
 	ReadLatency time.Duration

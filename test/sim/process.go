@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -70,6 +71,7 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 		logLevel: "INFO",
 		peers:    map[string]*peer{},
 	}
+	db.startedOn("controller " + c.Identity)
 	db.migrate(s.version)
 	if s.passphrase != "" {
 		if db.passphrase == "" {
@@ -129,18 +131,23 @@ func (w *World) RunMigration(c ControllerConfig) error {
 	}
 	closeDB := db.open("migration " + c.Identity)
 	defer closeDB()
-	if w.opts.MigrationTime > 0 {
-		w.sleep(w.opts.MigrationTime)
-	}
+	db.startedOn("migration " + c.Identity)
+	w.sleep(context.Background(), w.opts.MigrationTime)
 	db.migrate(s.version)
 	return nil
 }
 
-// sleep lets go of the lock for some time of the world's clock.
-func (w *World) sleep(d time.Duration) {
-	w.mu.Unlock()
-	<-w.opts.Clock.After(d)
-	w.lock()
+// sleep lets go of the lock for some time of the world's clock. It reports whether the context ended meanwhile.
+func (w *World) sleep(ctx context.Context, d time.Duration) (killed bool) {
+	if d > 0 {
+		w.mu.Unlock()
+		select {
+		case <-w.opts.Clock.After(d):
+		case <-ctx.Done():
+		}
+		w.lock()
+	}
+	return ctx.Err() != nil
 }
 
 func (w *World) stopController(ctl *controller) {

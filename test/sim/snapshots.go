@@ -26,6 +26,15 @@ type snapshot struct {
 	files map[string]files
 }
 
+func (s *snapshot) clone() *snapshot {
+	out := shallow(s)
+	out.pools, out.nodes, out.deleting = maps.Clone(s.pools), maps.Clone(s.nodes), maps.Clone(s.deleting)
+	out.dfnProps, out.volumeProps = maps.Clone(s.dfnProps), maps.Clone(s.volumeProps)
+	out.volumes = cloned(s.volumes, maps.Clone[map[string]string])
+	out.files = cloned(s.files, maps.Clone[files])
+	return out
+}
+
 // newSnapshot takes a snapshot of copies of a volume.
 func (w *World) newSnapshot(dfn *rscDfn, name string, copies []*resource) *snapshot {
 	dfn.snapshotsTaken++

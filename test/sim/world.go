@@ -24,6 +24,7 @@ type World struct {
 	closed      bool
 	machines    map[string]*Machine
 	databases   map[string]*Database
+	exports     exports
 	controllers []*controller // those that live, in the order of their start
 	satellites  []*satellite  // those that live
 	fault       func(*http.Request) *Fault
@@ -39,6 +40,7 @@ func NewWorld(o Options) *World {
 		now:       o.Clock.Now(),
 		machines:  map[string]*Machine{},
 		databases: map[string]*Database{},
+		exports:   exports{contents: map[digest]*content{}},
 	}
 	w.mux = w.routes()
 	return w
@@ -103,7 +105,10 @@ func (w *World) Writes() []Record {
 // Violations returns what should never have happened, in order: "two-controllers ..." (two processes with one database
 // open), "destructive-rollback ..." (a device pool was torn down because its registration failed), "last-replica-lost
 // ..." (LINSTOR was told to give up the last good copy of a volume that is on a machine which is up, and not by the
-// volume driver, which deletes volumes because their users do).
+// volume driver, which deletes volumes because their users do), "half-import ..." (a process was started on a database
+// in which an import had been killed), "volume-emptied ..." (a restored database had a volume of which there was no
+// copy, and LINSTOR made an empty one), "volume-cut ..." (a database had a volume smaller than it was, and LINSTOR cut
+// its file).
 func (w *World) Violations() []string {
 	w.lock()
 	defer w.mu.Unlock()

@@ -1,12 +1,14 @@
 package export
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 )
 
@@ -76,4 +78,31 @@ func (c *Contents) Differ(o *Contents) string {
 		}
 	}
 	return ""
+}
+
+// SameRows compares the file with LINSTOR's export with what LINSTOR's own program has written of the database that it
+// had restored it into: one that it cannot read, or of which rows are lost, is no backup, however well it lies in a
+// store, and a database with other rows was not restored.
+func SameRows(exported, restored string) error {
+	before, err := readFile(exported)
+	if err != nil {
+		return fmt.Errorf("check LINSTOR's export of its database: %w", err)
+	}
+	after, err := readFile(restored)
+	if err != nil {
+		return fmt.Errorf("check what LINSTOR exports of the restored database: %w", err)
+	}
+	if differs := before.Differ(after); differs != "" {
+		return fmt.Errorf("what LINSTOR's own program restored is not what LINSTOR exported: %s", differs)
+	}
+	return nil
+}
+
+func readFile(path string) (*Contents, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return ReadContents(bufio.NewReader(file))
 }

@@ -233,6 +233,11 @@ func (s *Store) Newest(ctx context.Context, id ID) (*Backup, error) {
 	return s.find(ctx, id, func(*Backup) bool { return true })
 }
 
+// WithSum is the backup of that ID with that checksum; nil if there is none.
+func (s *Store) WithSum(ctx context.Context, id ID, sha256 string) (*Backup, error) {
+	return s.find(ctx, id, func(b *Backup) bool { return b.SHA256 == sha256 })
+}
+
 func (s *Store) find(ctx context.Context, id ID, fits func(*Backup) bool) (*Backup, error) {
 	objects, err := s.backups(ctx)
 	if err != nil {

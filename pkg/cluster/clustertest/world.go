@@ -36,6 +36,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -152,7 +153,7 @@ func (w *World) Settle() {
 func (w *World) Accept() {
 	s := w.Raw()
 	version := s.WantedVersion()
-	rev := resources.Revision(w.Cluster.Name, 1, cluster.WorkingSpec(w.Cluster, version))
+	rev := revision.Of(w.Cluster.Name, 1, cluster.WorkingSpec(w.Cluster, version))
 	w.Kube.Revisions = map[string]*appsv1.ControllerRevision{rev.Name: rev}
 	st := &w.Cluster.Status
 	st.Target, st.Version = rev.Name, version
@@ -364,7 +365,7 @@ func (w *World) Snapshot() *cluster.Snapshot {
 	w.T.Helper()
 	s := w.Raw()
 	if rev := w.Kube.Revisions[w.Cluster.Status.Target]; rev != nil && !w.Bare {
-		spec, err := resources.SpecFromRevision(rev)
+		spec, err := revision.Spec(rev)
 		if err != nil {
 			w.T.Fatal(err)
 		}

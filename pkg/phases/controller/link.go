@@ -35,6 +35,9 @@ func Link() step.Link {
 }
 
 func judge(s *cluster.Snapshot) cluster.Evidence {
+	if why := stopped(s); why != "" {
+		return cluster.Missing.Because("Restoring", why)
+	}
 	if h := PassphraseHold(&s.Facts); h != nil {
 		return cluster.Asks(h.Message, *h)
 	}
@@ -80,6 +83,54 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	}
 }
 
+// stopped says why no controller may run; "" if one may. Started on half of a backup it would write to that.
+func stopped(s *cluster.Snapshot) string {
+	if r := s.Restore; r != nil {
+		return fmt.Sprintf("LINSTOR is stopped: backup %s is to be restored", r.ID)
+	}
+	for _, p := range s.Kube.Restores {
+		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			return "LINSTOR is stopped: pod " + p.Name + ", which restores its database, has not ended"
+		}
+	}
+	return ""
+}
+
+// applyMissing applies the objects that are not as they shall be, in their order.
+func applyMissing(ctx context.Context, in *step.Input, list []managedObject) (changed bool, err error) {
+	for _, o := range list {
+		if o.ok {
+			continue
+		}
+		if !changed {
+			if err := mayStart(ctx, in); err != nil {
+				return false, err
+			}
+		}
+		if err := in.Writer.Apply(ctx, o.want); err != nil {
+			return changed, fmt.Errorf("apply %s: %w", o.name, err)
+		}
+		changed = true
+	}
+	return changed, nil
+}
+
+// mayStart is an error unless the claim itself, past the cache, says that no backup is being imported: a cache may lag
+// behind for minutes, or go back in time when the operator starts.
+func mayStart(ctx context.Context, in *step.Input) error {
+	live, err := in.Live.ConfigMap(ctx, resources.ClaimName)
+	if err != nil {
+		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	}
+	if live == nil {
+		return nil // the database's link sees to that
+	}
+	if claim, err := resources.ClaimFrom(live); err != nil || claim.Restoring != "" {
+		return fmt.Errorf("%w: the claim says that a backup is being imported, or cannot be read", step.ErrOutdated)
+	}
+	return nil
+}
+
 func settingProperties(s *cluster.Snapshot) cluster.Evidence {
 	err := s.TaskStates[propertiesKey].Err
 	why := step.RefusedProperty(s, err, "spec.controller.properties", s.Target.Spec.Controller.Properties)
@@ -96,21 +147,16 @@ func settingProperties(s *cluster.Snapshot) cluster.Evidence {
 func act(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	// A rollout with another passphrase would lock the controller out of encrypted volumes.
-	if PassphraseHold(&s.Facts) != nil || newerVersion(s) != "" {
+	if stopped(s) != "" || PassphraseHold(&s.Facts) != nil || newerVersion(s) != "" {
 		return nil
 	}
 	list, err := objects(s)
 	if err != nil {
 		return nil //nolint:nilerr // the evidence says that the credentials are missing
 	}
-	changed := false
-	for _, o := range list {
-		if !o.ok {
-			if err := in.Writer.Apply(ctx, o.want); err != nil {
-				return fmt.Errorf("apply %s: %w", o.name, err)
-			}
-			changed = true
-		}
+	changed, err := applyMissing(ctx, in, list)
+	if err != nil {
+		return step.IgnoreOutdated(err)
 	}
 	if !changed { // else the pod that answers was started with what was wanted before
 		if err := recordPassphrase(ctx, in); err != nil {

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -144,29 +146,78 @@ func head(s string) string {
 	return s
 }
 
+// Runs reports whether a controller may run: there is its Deployment, or a pod of it that has not ended.
+func Runs(s *cluster.Facts) bool {
+	return s.Kube.Deployments[resources.ControllerName] != nil || len(unended(s)) > 0
+}
+
+// unended are the pods that have not ended, those that hang Terminating included.
+func unended(s *cluster.Facts) (pods []*corev1.Pod) {
+	for _, p := range s.Kube.ControllerPods {
+		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+			pods = append(pods, p)
+		}
+	}
+	return pods
+}
+
+// Stop removes the Deployment, so that no controller runs any more. It says what is waited for: a pod on a node that
+// died does not end before somebody has seen to it that it runs no more.
+func Stop(ctx context.Context, in *step.Input) (message string, err error) {
+	s := in.Snapshot
+	if d := s.Kube.Deployments[resources.ControllerName]; d != nil && d.DeletionTimestamp == nil {
+		if !cluster.Ours(s.Cluster.Name, d) {
+			return fmt.Sprintf("there is a Deployment %s/%s that the operator has not made: remove it", d.Namespace,
+				d.Name), nil
+		}
+		if err := in.Stands(ctx); err != nil {
+			return "the controller is being stopped", step.IgnoreOutdated(err)
+		}
+		return "the controller is being stopped", in.Writer.Delete(ctx, d)
+	}
+	message = "the controller's pod is ending"
+	for _, h := range hanging(&s.Facts) {
+		message += fmt.Sprintf("; %s: LINSTOR may run there still. Make sure that the machine is off, then: kubectl -n %s "+
+			"delete pod %s --force", h.says, v1alpha1.WorkloadNamespace, h.pod)
+	}
+	return message, nil
+}
+
 // endGrace is how long after its time a pod that ends counts as ending still.
 const endGrace = time.Minute
 
-// endingPods names the pods that do not come to their end, with the nodes that would have to say so, as the end
-// of a message; "" if there is none. Nothing waits for them, but who looks for the old controller finds it here.
-func endingPods(s *cluster.Facts) string {
-	var out []string
+// hung is a pod that does not come to its end, and what is to be said of it.
+type hung struct{ pod, says string }
+
+// hanging are the pods that do not come to their end, with the nodes that would have to say so.
+func hanging(s *cluster.Facts) (out []hung) {
 	for _, p := range s.Kube.ControllerPods {
 		if p.DeletionTimestamp == nil {
 			continue
 		}
+		says := fmt.Sprintf("pod %s hangs Terminating on node %s", p.Name, p.Spec.NodeName)
 		i := slices.IndexFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return n.Name == p.Spec.NodeName })
 		switch {
 		case i >= 0 && !cluster.NodeReady(s.Kube.Nodes[i]):
-			out = append(out, fmt.Sprintf("pod %s hangs Terminating on node %s, which is not ready", p.Name, p.Spec.NodeName))
+			out = append(out, hung{p.Name, says + ", which is not ready"})
 		case s.Now.Sub(p.DeletionTimestamp.Time) > endGrace:
-			out = append(out, fmt.Sprintf("pod %s hangs Terminating on node %s", p.Name, p.Spec.NodeName))
+			out = append(out, hung{p.Name, says})
 		}
+	}
+	slices.SortFunc(out, func(a, b hung) int { return cmp.Compare(a.says, b.says) })
+	return out
+}
+
+// endingPods names those pods as the end of a message; "" if there is none. Nothing waits for them, but who looks for
+// the old controller finds it here.
+func endingPods(s *cluster.Facts) string {
+	var out []string
+	for _, h := range hanging(s) {
+		out = append(out, h.says)
 	}
 	if len(out) == 0 {
 		return ""
 	}
-	slices.Sort(out)
 	return "; " + text.QuoteList(out) + ": nothing waits for it"
 }
 

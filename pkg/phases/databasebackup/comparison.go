@@ -50,31 +50,55 @@ const (
 	longestID = 100
 )
 
-// asked is the backup that is to be compared; "" for none.
-func asked(c *v1alpha1.StorageCluster) string {
-	id := []rune(c.Annotations[v1alpha1.AnnotationCompareBackup])
-	return string(id[:min(len(id), longestID)])
+// asked is the backup that is to be compared; "" for none. stopped reports whether that is for a restore: then it
+// counts only if LINSTOR does not run meanwhile.
+func asked(s *cluster.Snapshot) (id string, stopped bool) {
+	if r := s.Restore; r != nil {
+		return string(r.ID), true
+	}
+	text := []rune(s.Cluster.Annotations[v1alpha1.AnnotationCompareBackup])
+	return string(text[:min(len(text), longestID)]), false
 }
 
 // comparisonOf is what the status says of the comparison that is asked for; nil if none is, or it has not begun.
-func comparisonOf(c *v1alpha1.StorageCluster, st *backupspec.BackupStatus) *backupspec.Comparison {
-	if c.Spec.Backup == nil || st == nil || st.Comparison == nil || st.Comparison.Backup != asked(c) {
+func comparisonOf(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comparison {
+	id, stopped := asked(s)
+	if s.Cluster.Spec.Backup == nil || st == nil || st.Comparison == nil || st.Comparison.Backup != id ||
+		st.Comparison.Stopped != stopped {
 		return nil
 	}
 	return st.Comparison
 }
 
+// ForRestore is the comparison that the restore rests on; nil if it has not begun.
+func ForRestore(s *cluster.Snapshot) *backupspec.Comparison {
+	return comparisonOf(s, s.Cluster.Status.Backup)
+}
+
+// freshForRestore is how long after its end a comparison is good for a restore: pods that use volumes come and go,
+// and nodes fail.
+const freshForRestore = time.Hour
+
+// Outdated reports whether a comparison does not count for a restore any more.
+func Outdated(s *cluster.Snapshot, c *backupspec.Comparison) bool {
+	return c.Ended != nil && s.Now.Sub(c.Ended.Time).Abs() > freshForRestore
+}
+
+// again reports whether a comparison for a restore that has ended is to be made once more. A human has looked at one
+// that failed before the cluster comes by here again. What is being imported was compared.
+func again(s *cluster.Snapshot, c *backupspec.Comparison) bool {
+	if s.Restore == nil || c.Ended == nil || s.Restore.UnderWay() {
+		return false
+	}
+	failed := c.Taken == nil && s.Phase() == v1alpha1.PhaseAssessing
+	return failed || Outdated(s, c) && s.Phase() != v1alpha1.PhaseHumanIntervention
+}
+
 // compared is what the status says of the comparison after this reconcile; st is what it says of backups. One begins
 // with it: it is there before its pods.
 func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comparison {
-	if asked(s.Cluster) == "" {
-		return nil
-	}
-	c := comparisonOf(s.Cluster, st)
-	switch {
-	case c == nil:
-		c = &backupspec.Comparison{Backup: asked(s.Cluster), Since: metav1.NewTime(s.Now)}
-	case c.Ended != nil:
+	c := begun(s, st)
+	if c == nil || c.Ended != nil {
 		return c
 	}
 	if _, err := store.ParseID(c.Backup); err != nil {
@@ -82,7 +106,7 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 	}
 	p := s.Kube.Comparisons[c.Pod]
 	if p != nil {
-		if r, at := note(p, compare.ParseNote); r != nil && string(r.ID) == c.Backup {
+		if r, at := Note(p, compare.ParseNote); r != nil && string(r.ID) == c.Backup {
 			if at.IsZero() {
 				at = metav1.NewTime(s.Now)
 			}
@@ -101,10 +125,26 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 		return notCompared(s, c, why)
 	}
 	c.Message = "the backup is being compared"
-	if why := trouble(p); why != "" {
+	if why := Trouble(p); why != "" {
 		c.Message += ": " + why
 	}
 	return c
+}
+
+// begun is the comparison that is asked for, which begins if it has not; nil if there is none to be made.
+func begun(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comparison {
+	id, stopped := asked(s)
+	c := comparisonOf(s, st)
+	switch {
+	case id == "":
+		return nil
+	case c == nil && s.Restore != nil && s.Restore.UnderWay():
+		return nil // it was made, or the claim would not say so
+	case c == nil || again(s, c):
+		return &backupspec.Comparison{Backup: id, Stopped: stopped, Since: metav1.NewTime(s.Now)}
+	default:
+		return c
+	}
 }
 
 // list begins a comparison, unless its pods list already, and says how far they are.
@@ -133,9 +173,9 @@ func ended(s *cluster.Snapshot, p *corev1.Pod) string {
 	case p.Status.Phase == corev1.PodSucceeded:
 		return "its pod ended well and does not say what it found"
 	case age > comparesWithin:
-		return cmp.Or(trouble(p), "its pod did not end")
+		return cmp.Or(Trouble(p), "its pod did not end")
 	default:
-		return failure(age, p)
+		return Failure(age, p)
 	}
 }
 
@@ -147,6 +187,7 @@ func notCompared(s *cluster.Snapshot, c *backupspec.Comparison, why string) *bac
 // noteFound notes what a comparison has found that ended then.
 func noteFound(c *backupspec.Comparison, r *compare.Result, at metav1.Time) {
 	c.Ended, c.Taken, c.Nodes = &at, &metav1.Time{Time: r.Taken}, int32(r.Nodes)
+	c.Linstor, c.SHA256, c.Digest = r.Linstor, r.SHA256, r.Digest
 	c.Message = fmt.Sprintf("no difference: the %s of the backup lie on %s as it says",
 		text.Amount(r.Stored, "volume or snapshot", "volumes and snapshots"), text.Amount(r.Nodes, "node", "nodes"))
 	if len(r.Found) == 0 {
@@ -173,12 +214,14 @@ func notNow(s *cluster.Snapshot, compares bool) string {
 		return why
 	case claim.LocalID == "":
 		return noDatabase
+	case s.Restore != nil && !s.Restore.Stopped:
+		return "LINSTOR's controller runs"
 	case compares:
 		return ""
 	case s.OperatorImage == "":
 		return noImage
 	default:
-		return noPlace(&s.Facts)
+		return NoPlace(&s.Facts)
 	}
 }
 
@@ -211,7 +254,7 @@ func compares(ctx context.Context, in *step.Input) error {
 	if s.Target == nil || s.Cluster.Spec.Suspend {
 		return nil
 	}
-	c, name := comparisonOf(s.Cluster, s.Cluster.Status.Backup), ""
+	c, name := comparisonOf(s, s.Cluster.Status.Backup), ""
 	if c != nil {
 		name = c.Pod
 	}
@@ -254,7 +297,7 @@ func comparator(s *cluster.Snapshot, c *backupspec.Comparison, nodes map[string]
 	config := compare.Config{Cluster: claim.LocalID, ID: store.ID(c.Backup), Nodes: nodes,
 		Token: databasebackup.Token(c.Pod)}
 	o := &databasebackup.Comparison{Image: s.OperatorImage, Pod: c.Pod}
-	config.Store, config.Credentials, o.Place = placeOf(s.Cluster.Spec.Backup)
+	config.Store, config.Credentials, o.Place = PlaceOf(s.Cluster.Spec.Backup)
 	told, _ := json.Marshal(config) //nolint:errchkjson // texts
 	o.Config, o.Nodes = string(told), config.NodeTexts()
 	return databasebackup.Comparator(s.SatelliteParams(), s.Cluster, o)
@@ -285,10 +328,11 @@ func RemoveComparison(ctx context.Context, in *step.Input) error {
 // Left reports whether Remove has anything to remove.
 func Left(f *cluster.Facts) bool {
 	return len(others(f.Kube.Backups, "")) > 0 || len(others(f.Kube.Comparisons, "")) > 0 ||
-		lister(f) != nil
+		len(others(f.Kube.Restores, "")) > 0 || lister(f) != nil
 }
 
 // Remove removes all pods.
 func Remove(ctx context.Context, in *step.Input) error {
-	return errors.Join(removeBut(ctx, in, in.Snapshot.Kube.Backups, ""), RemoveComparison(ctx, in))
+	return errors.Join(removeBut(ctx, in, in.Snapshot.Kube.Backups, ""), RemoveComparison(ctx, in),
+		removeBut(ctx, in, in.Snapshot.Kube.Restores, ""))
 }

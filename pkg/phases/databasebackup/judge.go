@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/schedule"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -61,7 +62,11 @@ func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
 	spec := s.Cluster.Spec.Backup
 	if spec == nil {
 		return cluster.Unknown.Because(ReasonNotConfigured,
-			"spec.backup is not set: the operator takes no backups, and compares none")
+			"spec.backup is not set: the operator takes no backups, compares none, and restores none")
+	}
+	claim, _ := s.Claim()
+	if why := restore.Obstacle(s.Cluster, claim); why != "" {
+		return cluster.Failed.Because(ReasonRequestInvalid, why)
 	}
 	if why := invalid(&s.Facts); why != "" {
 		return cluster.Failed.Because(ReasonInvalid, why)
@@ -149,11 +154,11 @@ func invalid(f *cluster.Facts) string {
 	if f.OperatorImage == "" {
 		return noImage
 	}
-	return noPlace(f)
+	return NoPlace(f)
 }
 
-// noPlace says why backups cannot be kept where the spec says; "" if nothing is known to be wrong.
-func noPlace(f *cluster.Facts) string {
+// NoPlace says why backups cannot be kept where the spec says; "" if nothing is known to be wrong.
+func NoPlace(f *cluster.Facts) string {
 	s3, claim := f.Cluster.Spec.Backup.S3, f.Cluster.Spec.Backup.Claim
 	switch live := f.Kube.BackupClaim; {
 	case s3 != nil && f.Kube.Secrets[s3.CredentialsSecret] == nil:

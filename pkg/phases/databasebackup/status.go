@@ -32,8 +32,9 @@ const (
 // upgrade is true if an upgrade waits for one.
 func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 	was, spec := s.Cluster.Status.Backup, s.Cluster.Spec.Backup
+	id, _ := asked(s)
 	switch {
-	case s.Target == nil || s.Cluster.Spec.Suspend && (spec == nil || asked(s.Cluster) == ""):
+	case s.Target == nil || s.Cluster.Spec.Suspend && (spec == nil || id == ""):
 		return was.DeepCopy()
 	case spec == nil:
 		return nil
@@ -117,7 +118,7 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 		return
 	}
 	for _, p := range s.Kube.Backups { // an earlier attempt's pod may have ended well after it was given up
-		if r, _ := note(p, take.ParseNote); r != nil && string(r.ID) == c.ID && r.Begun.Equal(begunOf(c)) {
+		if r, _ := Note(p, take.ParseNote); r != nil && string(r.ID) == c.ID && r.Begun.Equal(begunOf(c)) {
 			took(&s.Facts, st, r)
 			return
 		}
@@ -126,7 +127,7 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 	if p == nil || c.Attempted == nil {
 		return
 	}
-	if why := failure(s.Now.Sub(c.Attempted.Time), p); why != "" {
+	if why := Failure(s.Now.Sub(c.Attempted.Time), p); why != "" {
 		c.Attempts++
 		c.Failed, c.Attempted, c.Message, c.Pod = &metav1.Time{Time: s.Now}, nil, why, p.Name
 	}
@@ -172,27 +173,27 @@ func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 	st.Current = nil
 }
 
-// failure is why a pod took nothing; "" as long as that is open. age is how long the attempt has gone on. A pod that
+// Failure is why a pod took nothing; "" as long as that is open. age is how long the attempt has gone on. A pod that
 // others delete has failed: where its node is gone, it never ends.
-func failure(age time.Duration, p *corev1.Pod) string {
+func Failure(age time.Duration, p *corev1.Pod) string {
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
 		return "its pod ended well and does not say that it took this one"
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "": // such as DeadlineExceeded and Evicted
-		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), trouble(p), "its pod was ended")
+		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), Trouble(p), "its pod was ended")
 	case p.Status.Phase == corev1.PodFailed:
-		return cmp.Or(trouble(p), "its pod failed without a word")
+		return cmp.Or(Trouble(p), "its pod failed without a word")
 	case p.DeletionTimestamp != nil:
 		return "its pod was deleted before it ended"
 	case age > longest:
-		return cmp.Or(trouble(p), "its pod did not end")
+		return cmp.Or(Trouble(p), "its pod did not end")
 	default:
 		return ""
 	}
 }
 
-// note is what a pod that ended well has left in its termination log, and when; nil if that cannot be read as such.
-func note[T any](p *corev1.Pod, parse func(string) (*T, error)) (r *T, at metav1.Time) {
+// Note is what a pod that ended well has left in its termination log, and when; nil if that cannot be read as such.
+func Note[T any](p *corev1.Pod, parse func(string) (*T, error)) (r *T, at metav1.Time) {
 	if p.Status.Phase != corev1.PodSucceeded {
 		return nil, at
 	}
@@ -206,8 +207,8 @@ func note[T any](p *corev1.Pod, parse func(string) (*T, error)) (r *T, at metav1
 	return nil, at
 }
 
-// trouble is why a pod does not run, or why it failed; "" if nothing is known.
-func trouble(p *corev1.Pod) string {
+// Trouble is why a pod does not run, or why it failed; "" if nothing is known.
+func Trouble(p *corev1.Pod) string {
 	if t := poddiagnosis.Of(p); t != nil {
 		return cmp.Or(strings.TrimPrefix(t.Message, "operator: "), t.String())
 	}
@@ -230,7 +231,7 @@ func underWay(s *cluster.Snapshot, c *backupspec.CurrentBackup) string {
 	}
 	out := fmt.Sprintf("backup %s is being taken", c.ID)
 	if p := s.Kube.Backups[podOf(s, order(s, c)).Name]; p != nil {
-		switch why := trouble(p); {
+		switch why := Trouble(p); {
 		case why != "":
 			out += ": " + why
 		case p.Status.Phase == corev1.PodPending && c.Attempted != nil && s.Now.Sub(c.Attempted.Time) > startsWithin:

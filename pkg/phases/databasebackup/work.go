@@ -70,7 +70,7 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 		Cluster: claim.LocalID, ID: store.ID(c.ID), Begun: begunOf(c),
 	}
 	o := &databasebackup.Order{Image: s.OperatorImage, ID: c.ID, Attempt: c.Attempts}
-	config.Store, config.Credentials, o.Place = placeOf(spec)
+	config.Store, config.Credentials, o.Place = PlaceOf(spec)
 	if secret := s.Kube.Secrets[o.Secret]; secret != nil {
 		o.SecretVersion = text.Digest(secret.Data)
 	}
@@ -85,8 +85,8 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 	return o
 }
 
-// placeOf is the store that the spec names, as a pod finds it.
-func placeOf(spec *backupspec.BackupSpec) (at store.Location, credentials string, place databasebackup.Place) {
+// PlaceOf is the store that the spec names, as a pod finds it.
+func PlaceOf(spec *backupspec.BackupSpec) (at store.Location, credentials string, place databasebackup.Place) {
 	if to := spec.S3; to != nil {
 		at = store.Location{Endpoint: to.Endpoint, Region: to.Region, Bucket: to.Bucket, Prefix: to.Prefix}
 		credentials, place.Secret = databasebackup.Credentials, to.CredentialsSecret

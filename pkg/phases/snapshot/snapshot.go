@@ -16,10 +16,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
@@ -48,6 +50,10 @@ func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	s := &cluster.Snapshot{Facts: f, MassFailure: cluster.MassFailure{State: cluster.MassFailureUnknown},
 		Evidence: map[fsm.State]cluster.Evidence{},
 		Health:   cluster.Health{Reason: conditions.ReasonNotChecked, Message: "the spec is not accepted yet"}}
+	claim, _ := s.Claim()
+	if s.Restore = restore.Of(s.Cluster, claim); s.Restore != nil {
+		s.Restore.Stopped = !controller.Runs(&s.Facts)
+	}
 	judgeNodes(s)
 	if s.Target == nil {
 		return s

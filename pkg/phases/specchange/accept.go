@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -123,7 +124,7 @@ func refusePools(s *cluster.Snapshot) *cluster.HoldRequest {
 func Accept(ctx context.Context, in *step.Input) (*step.Acceptance, error) {
 	s := in.Snapshot
 	version := s.WantedVersion()
-	rev := resources.Revision(s.Cluster.Name, nextRevision(s), cluster.WorkingSpec(s.Cluster, version))
+	rev := revision.Of(s.Cluster.Name, nextRevision(s), cluster.WorkingSpec(s.Cluster, version))
 	if s.Kube.Revisions[rev.Name] == nil {
 		if err := in.Writer.Apply(ctx, rev); err != nil {
 			return nil, fmt.Errorf("keep the accepted spec: %w", err)

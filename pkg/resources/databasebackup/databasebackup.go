@@ -87,15 +87,18 @@ func downloads(as *corev1.Container, o *Order) corev1.Container {
 	return *c
 }
 
+//go:embed linstor-database.sh
+var runScript string
+
 //go:embed restore-test.sh
-var script string
+var restoreTest string
 
 // restores is the container with LINSTOR's own program, of the version that has exported the database. It gets nothing
 // of the store.
 func restores(p resources.Params) corev1.Container {
 	p.Release.Satellite = p.Release.Controller // whose image has the programs for the database
 	tools := resources.ToolsPod(p, RestoreTest).Containers[0]
-	tools.Command = []string{"/bin/sh", "-c", script}
+	tools.Command = []string{"/bin/sh", "-c", runScript + restoreTest}
 	tools.Env = []corev1.EnvVar{{Name: "HOME", Value: work}, {Name: "JAVA_OPTS", Value: "-XX:MaxRAMPercentage=75"}}
 	tools.Resources = sized("256Mi", "2Gi") // it takes 180 MiB for a small database (1.34)
 	tools.VolumeMounts = []corev1.VolumeMount{{Name: "export", MountPath: work}}

@@ -55,7 +55,7 @@ true
 					t.Fatal(err)
 				}
 			}
-			text := strings.NewReplacer("/usr/share/linstor-server/bin", bin, "/tmp", dir).Replace(script)
+			text := strings.NewReplacer("/usr/share/linstor-server/bin", bin, "/tmp", dir).Replace(runScript + restoreTest)
 			out, err := exec.Command("/bin/sh", "-c", text).CombinedOutput()
 			if (err != nil) != (tc.says != "") || !strings.Contains(string(out), tc.says) ||
 				strings.Contains(string(out), "canary") {
@@ -67,6 +67,70 @@ true
 			}
 			if _, err := os.Stat(filepath.Join(dir, "restored.json")); (err == nil) != (tc.says == "" && !tc.nothing) {
 				t.Errorf("restored.json: %v", err)
+			}
+		})
+	}
+}
+
+// TestImport: an import begins only where the claim names the backup and linstor.toml a database. It ends well only if
+// LINSTOR's program did its work twice.
+func TestImport(t *testing.T) {
+	const (
+		imports = `[ "$1" = import-db ] && { [ "$2 $3" = "-c ETC" ] && [ -d "$LS_LOG_DIRECTORY" ] || exit 9
+echo "INFO LINSTOR/linstor-db - Import finished"; }
+`
+		exports = `[ "$1" = export-db ] && { echo '{}' > "$4"; echo "10:00 INFO LINSTOR/linstor-db - Export finished"; }
+true
+`
+		database = "[db]\nconnection_url = \"k8s\"\n"
+	)
+	for name, tc := range map[string]struct {
+		program, claim, toml string
+		nothing              bool
+		says                 string
+	}{
+		"it is imported": {program: imports + exports, claim: "manual-a@5a", toml: database},
+		"another backup": {program: "exit 9", claim: "manual-b@5a", toml: database,
+			says: "the claim does not say that this backup is being restored"},
+		"it is over":  {program: "exit 9", toml: database, says: "the claim does not say"},
+		"no database": {program: "exit 9", claim: "manual-a@5a", toml: "[db]\n", says: "linstor.toml names no database"},
+		"no export":   {program: "exit 9", claim: "manual-a@5a", toml: database, nothing: true, says: "there is no export"},
+		"it fails": {program: "echo canary; exit 1", claim: "manual-a@5a", toml: database,
+			says: "import-db ended with status 1"},
+		"only one of both": {program: imports + "[ $1 = import-db ] || { echo canary >&2; exit 3; }", claim: "manual-a@5a",
+			toml: database, says: "linstor-database export-db ended with status 3"},
+		"the server is away": {program: "echo 'Connection to db:5432 refused. canary' >&2; exit 1", claim: "manual-a@5a",
+			toml: database, says: "status 1: Connection to db:5432 refused"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			work, etc, claim, bin := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+			for path, text := range map[string]string{
+				filepath.Join(bin, "linstor-database"): "#!/bin/sh\n" + strings.ReplaceAll(tc.program, "ETC", etc),
+				filepath.Join(etc, "linstor.toml"):     tc.toml,
+				filepath.Join(claim, "restoring"):      tc.claim,
+				filepath.Join(work, "restored.json"):   "of an earlier try",
+				filepath.Join(work, "export.json"):     "{}",
+			} {
+				if tc.nothing && strings.HasSuffix(path, "export.json") {
+					continue
+				}
+				if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text := strings.NewReplacer("/usr/share/linstor-server/bin", bin, "/tmp", work, "/etc/linstor", etc,
+				"/claim", claim).Replace(runScript + importScript)
+			out, err := exec.Command("/bin/sh", "-c", text, "import-database", "manual-a@5a").CombinedOutput()
+			if (err != nil) != (tc.says != "") || !strings.Contains(string(out), tc.says) ||
+				strings.Contains(string(out), "canary") {
+				t.Errorf("%v: %s", err, out)
+			}
+			if got, err := os.ReadFile(filepath.Join(work, "restored.json")); tc.says == "" && (err != nil ||
+				strings.TrimSpace(string(got)) != "{}") {
+				t.Errorf("restored.json is %q, %v", got, err)
+			}
+			if _, err := os.Stat(filepath.Join(work, "logs")); err == nil {
+				t.Error("LINSTOR's logs are left, which may hold what is in the database")
 			}
 		})
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/difference"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Config says which backup is compared, and with what.
@@ -79,12 +80,17 @@ func ParseConfig(text string) (*Config, error) {
 
 // Result is what a comparison has found.
 type Result struct {
-	// Backup is the one that was compared.
-	ID    store.ID  `json:"id"`
-	Taken time.Time `json:"taken"`
+	// ID is that of the backup which was compared, and SHA256 the checksum by which it is told from others of that ID.
+	ID     store.ID `json:"id"`
+	SHA256 string   `json:"sha256"`
+	// Taken is when it was taken, and Linstor the version of LINSTOR that it was taken of.
+	Taken   time.Time `json:"taken"`
+	Linstor string    `json:"linstor"`
 	// Stored is how many volumes and snapshots it has on nodes, and Nodes how many nodes were looked into.
 	Stored int `json:"stored"`
 	Nodes  int `json:"nodes"`
+	// Digest is another one for other differences; "" for none.
+	Digest string `json:"digest,omitempty"`
 	// Found counts the differences of each kind, and Worst are a few of them, in words.
 	Found map[difference.Kind]int `json:"found,omitempty"`
 	Worst []string                `json:"worst,omitempty"`
@@ -123,8 +129,11 @@ func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
 	if err := ctx.Err(); err != nil { // else what was not got would look like nodes without a listing
 		return nil, err
 	}
-	r := &Result{ID: backup.ID, Taken: backup.Export.Taken, Stored: len(layout.Stored),
-		all: difference.Compare(layout, nodes)}
+	r := &Result{ID: backup.ID, SHA256: backup.SHA256, Taken: backup.Export.Taken, Linstor: backup.Export.Linstor,
+		Stored: len(layout.Stored), all: difference.Compare(layout, nodes)}
+	if len(r.all) > 0 {
+		r.Digest = text.Digest(r.all)
+	}
 	for _, l := range nodes {
 		if l != nil {
 			r.Nodes++

@@ -15,7 +15,8 @@ import (
 // want to wait for it.
 const startProbe = 100 * time.Millisecond
 
-// controllerTask is a controller, or a migration of its database: first it may have to win an election, then it runs.
+// controllerTask is a controller, a migration of its database, or an import into it: first it may have to win an
+// election, then it runs.
 type controllerTask struct {
 	cancel context.CancelFunc // ends the election, and with it the program
 	ended  chan struct{}
@@ -38,10 +39,28 @@ func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.P
 	if c.Name == RunMigration {
 		program = runMigration
 	}
+	return beginElected(ctx, d, run, pod, config.Env, !probed(c), func(ctx context.Context, changed func(bool)) exit {
+		if usesKubernetesDatabase(config.TOML) {
+			if err := d.checkDatabaseRights(ctx, pod); err != nil {
+				return exit{code: 1, message: err.Error()}
+			}
+			if c.Name == RunMigration && d.opts.Machines.NeedsMigration(config) {
+				if err := d.saveBackup(ctx, pod, config.Version); err != nil {
+					return exit{code: 1, message: err.Error()}
+				}
+			}
+		}
+		return program(ctx, d.opts.Machines, c, config, changed)
+	}), nil
+}
+
+// beginElected starts a program in the background, after it has won the election if the environment asks for that. It
+// is told how to report whether it is ready.
+func beginElected(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, env map[string]string, ready bool,
+	program func(ctx context.Context, changed func(bool)) exit) task {
 	// The program outlives this call; stop ends it.
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	t := &controllerTask{cancel: cancel, ended: make(chan struct{})}
-	t.ready = !probed(c)
+	t := &controllerTask{cancel: cancel, ended: make(chan struct{}), ready: ready}
 	key := run.key
 	changed := func(ready bool) {
 		t.mu.Lock()
@@ -55,24 +74,12 @@ func (d *Driver) beginController(ctx context.Context, run *podRun, pod *corev1.P
 			close(t.ended)
 			d.queue.Add(key)
 		}()
-		e := d.elected(background, t, pod, config.Env, func(ctx context.Context) exit {
-			if usesKubernetesDatabase(config.TOML) {
-				if err := d.checkDatabaseRights(ctx, pod); err != nil {
-					return exit{code: 1, message: err.Error()}
-				}
-				if c.Name == RunMigration && d.opts.Machines.NeedsMigration(config) {
-					if err := d.saveBackup(ctx, pod, config.Version); err != nil {
-						return exit{code: 1, message: err.Error()}
-					}
-				}
-			}
-			return program(ctx, d.opts.Machines, c, config, changed)
-		})
+		e := d.elected(background, t, pod, env, func(ctx context.Context) exit { return program(ctx, changed) })
 		t.mu.Lock()
 		t.exit = e
 		t.mu.Unlock()
 	}()
-	return t, nil
+	return t
 }
 
 func (t *controllerTask) state() taskState {

@@ -32,7 +32,7 @@ type programTask struct {
 	end    exit // once done is closed
 }
 
-// beginAboutBackups starts what takes a backup, or compares one.
+// beginAboutBackups starts what takes a backup, compares one, or restores it.
 func beginAboutBackups(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod,
 	c *corev1.Container) (task, error) {
 	switch c.Name {
@@ -40,6 +40,8 @@ func beginAboutBackups(ctx context.Context, d *Driver, run *podRun, pod *corev1.
 		return beginRestoreTest(run)
 	case ListVolumes, ServeListing, CompareBackup:
 		return beginComparison(ctx, d, run, pod, c)
+	case FetchBackup, ImportDatabase, CheckImport:
+		return beginRestore(ctx, d, run, pod, c)
 	default:
 		return beginBackup(ctx, d, run, pod, c)
 	}
@@ -133,7 +135,7 @@ func beginRestoreTest(run *podRun) (task, error) {
 	if err != nil {
 		return nil, err
 	}
-	text, err := os.ReadFile(filepath.Join(dir, "export.json"))
+	text, err := os.ReadFile(filepath.Join(dir, exportFile))
 	if errors.Is(err, os.ErrNotExist) {
 		return endedTask{}, nil // the store has the backup
 	}
@@ -148,7 +150,7 @@ func beginRestoreTest(run *podRun) (task, error) {
 	if text, err = json.Marshal(export); err != nil {
 		return nil, err
 	}
-	return endedTask{}, os.WriteFile(filepath.Join(dir, "restored.json"), text, 0o600)
+	return endedTask{}, os.WriteFile(filepath.Join(dir, restoredFile), text, 0o600)
 }
 
 // place puts in place of what is mounted in the container where that is on the machine that runs this. made is a

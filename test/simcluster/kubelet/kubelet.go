@@ -14,6 +14,9 @@
 //	backup                takes a backup of LINSTOR's database, as the operator's program does
 //	list-volumes          (init) lists what lies on the machine's storage
 //	serve-listing         serves that, and compare-backup compares a backup with it, as the operator's program does
+//	fetch-backup          (init) gets a backup from the store, as the operator's program does
+//	import-database       (init) imports it into the database of the mounted linstor.toml and exports that again
+//	check-import          compares both, as the operator's program does
 //	csi-node-driver-registrar
 //	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
 //
@@ -69,7 +72,7 @@ type SatelliteConfig struct {
 	Port     int
 }
 
-// ControllerConfig is what a controller, or a migration of its database, is started with.
+// ControllerConfig is what a controller, a migration of its database or an import into it is started with.
 type ControllerConfig struct {
 	Version          string // without a leading v
 	TOML             string // linstor.toml; "" when the file is not mounted
@@ -89,6 +92,9 @@ type Machines interface {
 	StartSatellite(node string, c SatelliteConfig) (Process, error)
 	NeedsMigration(c ControllerConfig) bool // the database holds data of an older version
 	RunMigration(c ControllerConfig) error
+	// ImportDatabase replaces the content of the database by that of an export, and returns an export of it. It is
+	// killed if the context ends before.
+	ImportDatabase(ctx context.Context, c ControllerConfig, export []byte) (exported []byte, err error)
 	StartController(c ControllerConfig) (Process, error)
 	Healthy() bool               // the controller's /health answers 200
 	NodeOnline(node string) bool // the controller is connected to the node's satellite

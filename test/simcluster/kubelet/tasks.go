@@ -44,7 +44,8 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 		return endedTask{}, nil
 	case Satellite:
 		return d.beginSatellite(run, c), nil
-	case DatabaseBackup, DatabaseDownload, DatabaseRestoreTest, ListVolumes, ServeListing, CompareBackup:
+	case DatabaseBackup, DatabaseDownload, DatabaseRestoreTest, ListVolumes, ServeListing, CompareBackup, FetchBackup,
+		ImportDatabase, CheckImport:
 		return beginAboutBackups(ctx, d, run, pod, c)
 	case RunMigration, Controller:
 		return d.beginController(ctx, run, pod, c)

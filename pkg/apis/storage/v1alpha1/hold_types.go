@@ -71,6 +71,10 @@ const (
 	HoldMachineReplaced HoldReason = "MachineReplaced"
 	// HoldBackupTooOld: the database needs a backup before an upgrade.
 	HoldBackupTooOld HoldReason = "BackupTooOld"
+	// HoldRestoreRequested: a backup was compared with the nodes, and waits for consent to replace LINSTOR's database.
+	HoldRestoreRequested HoldReason = "RestoreRequested"
+	// HoldRestoreFailed: a backup cannot be compared or imported, and LINSTOR is stopped.
+	HoldRestoreFailed HoldReason = "RestoreFailed"
 	// HoldNodeGone: a deleted node that holds copies does not come back.
 	HoldNodeGone HoldReason = "NodeGone"
 
@@ -97,6 +101,9 @@ const (
 	OptionSkipChecks      = "skip-checks"
 	OptionBackupConfirmed = "backup-confirmed"
 	OptionContinue        = "continue"
+	OptionAbandon         = "abandon"
+	OptionRestore         = "restore"
+	OptionRestoreAnyway   = "restore-with-differences"
 )
 
 // UnmarshalJSON also reads an option that is nothing but its word, as operators wrote it before options said what they do.

@@ -31,6 +31,9 @@ const (
 	AnnotationBackup = Prefix + "backup"
 	// AnnotationCompareBackup on the StorageCluster names a backup that is to be compared with what lies on the nodes.
 	AnnotationCompareBackup = Prefix + "compare-backup"
+	// AnnotationRestore on the StorageCluster names a backup that LINSTOR's database is to be replaced by. LINSTOR is
+	// stopped for it, and a human is asked before anything is replaced.
+	AnnotationRestore = Prefix + "restore"
 	// LabelPlatform names the platform profile of a Node, in lower case; its satellite's DaemonSet selects on it.
 	LabelPlatform = Prefix + "platform"
 	// OperatorNamespace is where the operator itself runs (Pod Security level restricted).
@@ -66,4 +69,6 @@ const (
 	// ComponentListing lists what lies on each node, and ComponentComparison is the pod that compares a backup with it.
 	ComponentListing    = "volume-listing"
 	ComponentComparison = "backup-comparison"
+	// ComponentRestore is the pod that imports a backup into LINSTOR's database.
+	ComponentRestore = "database-restore"
 )

@@ -27,6 +27,8 @@ const (
 	PhaseCanary Phase = "Canary"
 	// PhaseUpgrading: moves the cluster to another LINSTOR version; status.upgrade says how far it is.
 	PhaseUpgrading Phase = "Upgrading"
+	// PhaseMigrating: replaces LINSTOR's database by a backup; LINSTOR is stopped meanwhile.
+	PhaseMigrating Phase = "Migrating"
 	// PhaseReady: all that the spec asks for is there.
 	PhaseReady Phase = "Ready"
 	// PhaseDegraded: usable, but nodes or pools are missing, or controller or database are away.

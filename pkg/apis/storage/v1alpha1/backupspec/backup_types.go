@@ -129,18 +129,22 @@ type BackupStatus struct {
 	// current is the one that is being taken, or that could not be taken and is tried again.
 	// +optional
 	Current *CurrentBackup `json:"current,omitempty"`
-	// comparison is that of a backup with what lies on the nodes, as the annotation storage.linstor.dev/compare-backup asks for it.
+	// comparison is that of a backup with what lies on the nodes, as the annotation storage.linstor.dev/compare-backup or
+	// storage.linstor.dev/restore asks for it.
 	// +optional
 	Comparison *Comparison `json:"comparison,omitempty"`
 }
 
 // Comparison is a comparison of a backup with what lies on the nodes: what LINSTOR would make anew, empty, or cut, if it ran on that
-// backup. It goes when the annotation does.
+// backup. It goes when the annotation does, or when the restore has ended that it is for.
 type Comparison struct {
 	// backup is the backup's ID.
 	Backup string `json:"backup"`
 	// since is when the comparison was begun: no node has listed what lies on it earlier.
 	Since metav1.Time `json:"since"`
+	// stopped reports whether the comparison is for a restore, and LINSTOR does not run meanwhile.
+	// +optional
+	Stopped bool `json:"stopped,omitempty"`
 	// pod is the one that compares, whose log has every difference. No two comparisons have the same. It is absent while the comparison is
 	// put off.
 	// +optional
@@ -151,6 +155,15 @@ type Comparison struct {
 	// taken is when the backup was taken.
 	// +optional
 	Taken *metav1.Time `json:"taken,omitempty"`
+	// linstor is the version of LINSTOR that the backup was taken of.
+	// +optional
+	Linstor string `json:"linstor,omitempty"`
+	// sha256 is the checksum of the backup, which tells it from others of its ID.
+	// +optional
+	SHA256 string `json:"sha256,omitempty"`
+	// digest is another one for other differences; absent without any.
+	// +optional
+	Digest string `json:"digest,omitempty"`
 	// nodes is how many nodes were looked into.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`

@@ -73,8 +73,9 @@ type options = []v1alpha1.HoldOption
 
 // Options that do the same for several reasons.
 var (
-	retry = option(v1alpha1.OptionRetry, "looks again; a new hold begins if the cause is still there")
-	skip  = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
+	retry   = option(v1alpha1.OptionRetry, "looks again; a new hold begins if the cause is still there")
+	abandon = option(v1alpha1.OptionAbandon, "starts LINSTOR on its database as it is, and restores nothing")
+	skip    = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
 )
 
 func option(answer, does string) v1alpha1.HoldOption {
@@ -123,6 +124,16 @@ var kinds = []Kind{
 	{Reason: v1alpha1.HoldBackupTooOld, Class: Answer, Options: options{
 		option(v1alpha1.OptionRetry, "asks again"),
 		option(v1alpha1.OptionBackupConfirmed, "upgrades: there is a backup of the database that you made"),
+	}},
+	{Reason: v1alpha1.HoldRestoreRequested, Class: Answer, Options: options{
+		abandon,
+		option(v1alpha1.OptionRestore, "replaces LINSTOR's database by the backup; what was done since is lost to LINSTOR"),
+		option(v1alpha1.OptionRestoreAnyway,
+			"does the same although the nodes differ: LINSTOR makes anew, empty, what is Absent, and cuts what is Larger"),
+	}},
+	{Reason: v1alpha1.HoldRestoreFailed, Class: Answer, Options: options{
+		option(v1alpha1.OptionRetry, "tries again from the step that failed; an import begins anew"),
+		abandon,
 	}},
 	{Reason: v1alpha1.HoldSecureBootKeyMissing, Class: Answer, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldForeignLinstorFound, Class: Answer, Options: options{

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+
+	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/load"
+)
+
+// fetchBackup gets the export of a backup from the store.
+func fetchBackup(config string) error {
+	c, err := load.ParseConfig(config)
+	if err != nil {
+		return fmt.Errorf("--fetch-backup: %w", err)
+	}
+	return load.Fetch(ctrl.SetupSignalHandler(), c)
+}
+
+// checkImport fails unless LINSTOR's database holds what the backup does. In a pod it leaves a note for the operator.
+func checkImport(config string) error {
+	c, err := load.ParseConfig(config)
+	if err != nil {
+		return fmt.Errorf("--check-import: %w", err)
+	}
+	result, err := load.Check(c)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
+		return err
+	}
+	return leaveNote(result.Note())
+}

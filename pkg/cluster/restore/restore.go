@@ -1,0 +1,114 @@
+// Package restore says whether LINSTOR's database is to be replaced by a backup, from what the StorageCluster and the
+// claim say alone: as long as it is, no controller is started, whatever else is not known.
+package restore
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// Backup is a backup in the store: SHA256 tells it from others of its ID.
+type Backup struct {
+	ID     store.ID
+	SHA256 string
+}
+
+// String is the backup as the claim has it.
+func (b Backup) String() string { return string(b.ID) + "@" + b.SHA256 }
+
+// parse is what String has made; ok is false for anything else.
+func parse(text string) (b Backup, ok bool) {
+	id, sum, ok := strings.Cut(text, "@")
+	return Backup{ID: store.ID(id), SHA256: sum}, ok
+}
+
+// Consent is what a human agrees to: that LINSTOR's database is replaced by a backup which differs from what lies on
+// the nodes in the ways that Digest stands for; "" for none.
+type Consent struct {
+	Backup
+	Digest string
+}
+
+// String is the consent as the claim has it.
+func (c Consent) String() string { return c.Backup.String() + ":" + c.Digest }
+
+// ParseConsent is what String has made; ok is false for anything else.
+func ParseConsent(text string) (c Consent, ok bool) {
+	backup, digest, ok := strings.Cut(text, ":")
+	b, isBackup := parse(backup)
+	return Consent{b, digest}, ok && isBackup
+}
+
+// Order is a restore that is asked for, or under way.
+type Order struct {
+	// ID is the backup's. Where one is being imported and another one is asked for, it is the other one's.
+	ID store.ID
+	// Importing is the backup that the claim says is being imported; its ID is "" if none is. The database may then hold
+	// half of it.
+	Importing Backup
+	// Confirmed is the answer of a human, as the claim has it.
+	Confirmed string
+	// Stopped reports whether no controller of LINSTOR runs, as far as the cache shows.
+	Stopped bool
+}
+
+// UnderWay reports whether the backup that is wanted is the one that is being imported.
+func (o *Order) UnderWay() bool { return o.Importing.ID == o.ID }
+
+// Of is the restore that the StorageCluster asks for and nobody has answered yet, or that is under way; nil for none.
+func Of(c *v1alpha1.StorageCluster, claim resources.ClaimData) *Order {
+	o := &Order{Confirmed: claim.RestoreConfirmed}
+	o.Importing, _ = parse(claim.Restoring)
+	o.ID = o.Importing.ID
+	if id, why := asked(c, claim); id != "" && why == "" {
+		o.ID = id
+	}
+	if o.ID == "" {
+		return nil
+	}
+	return o
+}
+
+// Obstacle says why the restore that the annotation asks for is not begun; "" if it is, or none is asked for.
+func Obstacle(c *v1alpha1.StorageCluster, claim resources.ClaimData) string {
+	_, why := asked(c, claim)
+	if why == "" {
+		return ""
+	}
+	return "annotation " + v1alpha1.AnnotationRestore + ": " + why
+}
+
+// Asked is what the annotation says, in as many characters as an ID can have.
+func Asked(c *v1alpha1.StorageCluster) string {
+	const longest = 100
+	text := []rune(c.Annotations[v1alpha1.AnnotationRestore])
+	return string(text[:min(len(text), longest)])
+}
+
+// asked is the backup that the annotation asks for, "" for none, and why it cannot be restored.
+func asked(c *v1alpha1.StorageCluster, claim resources.ClaimData) (id store.ID, why string) {
+	text := Asked(c)
+	if text == "" || text == claim.Restored {
+		return "", ""
+	}
+	id, err := store.ParseID(text)
+	switch {
+	case err != nil:
+		return "", err.Error()
+	case c.Spec.Backup == nil:
+		return id, "spec.backup is not set, which says where backups are"
+	case c.DeletionTimestamp != nil:
+		return id, "the cluster is being deleted"
+	case claim.LocalID == "":
+		return id, "it is not recorded which database this is, so that nobody knows whose backups are wanted"
+	case claim.UpgradeTo != "" && claim.Restoring == "":
+		return id, fmt.Sprintf("LINSTOR is being upgraded to %s; a backup is restored before that or afterwards",
+			claim.UpgradeTo)
+	default:
+		return id, ""
+	}
+}

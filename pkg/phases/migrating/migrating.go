@@ -1,0 +1,104 @@
+// Package migrating replaces LINSTOR's database by a backup: it stops LINSTOR, has the backup compared with what lies
+// on the nodes, asks a human, imports it, and compares it with what the database holds then.
+//
+// All of it follows from the claim and from what is there, so that a killed operator goes on where it was. Until the
+// claim says that a backup is being imported, all can be taken back by removing the annotation; from then on no
+// controller is started before the database holds a whole backup, that one or another. Whether an import was whole is
+// judged by comparison, never by what LINSTOR's program or a controller says of it: a controller starts on half of a
+// backup at times without a word (seen with linstor-server 1.34).
+package migrating
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+)
+
+// ReasonRestored is that of the Event about a backup that was restored.
+const ReasonRestored = "BackupRestored"
+
+// Run does what the first row that holds says.
+func Run(ctx context.Context, in *step.Input) step.Outcome {
+	c := situationOf(in)
+	table.Decide(c)
+	if c.next != nil {
+		if err := c.next(ctx); err != nil {
+			return step.Fail(err)
+		}
+	}
+	switch {
+	case c.event != "":
+		return step.Move(c.event, c.reason, c.message)
+	case c.hold != nil:
+		return step.NeedsHuman(*c.hold)
+	default:
+		return step.Wait(c.reason, fmt.Sprintf("restore of backup %s: %s", c.id(), c.message), c.s.Timing.PollWorking)
+	}
+}
+
+// Pending is the outcome of a phase that makes room for a restore.
+func Pending(s *cluster.Snapshot) (o step.Outcome, hits bool) {
+	if s.Restore == nil || s.Target == nil {
+		return step.Outcome{}, false
+	}
+	if h := s.Cluster.Status.Hold; s.Phase() == v1alpha1.PhaseHumanIntervention && h != nil && asksAboutRestore(h) {
+		return step.Outcome{}, false // it has the way out
+	}
+	o = step.Move(fsm.RestoreRequested, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
+	return o, true
+}
+
+// ReasonRequested is that of the change of phase when a restore is asked for.
+const ReasonRequested = "RestoreRequested"
+
+func asksAboutRestore(h *v1alpha1.Hold) bool {
+	return h.Reason == v1alpha1.HoldRestoreRequested || h.Reason == v1alpha1.HoldRestoreFailed
+}
+
+// Late is the hold of a restore that makes no progress.
+func Late(s *cluster.Snapshot, h *cluster.HoldRequest) *cluster.HoldRequest {
+	if s.Restore == nil {
+		return h
+	}
+	return failed(s, h.Message)
+}
+
+// failed is the hold of a restore that cannot go on. Nothing is taken back once rows have been touched.
+func failed(s *cluster.Snapshot, why string) *cluster.HoldRequest {
+	h := cluster.Request(v1alpha1.HoldRestoreFailed, "LINSTOR is stopped, and backup %s is not restored: %s",
+		s.Restore.ID, why)
+	h.Identities = []string{string(s.Restore.ID)}
+	if s.Restore.Importing.ID != "" {
+		h.Message += "; half of a backup may be in LINSTOR's database now, so that LINSTOR is not started before the " +
+			"whole of this one, or of another that the annotation " + v1alpha1.AnnotationRestore + " names, is"
+		h.Options = []string{v1alpha1.OptionRetry}
+	}
+	return h
+}
+
+// Ended reports whether a hold about a restore is about none that is wanted: the annotation is gone, or names another
+// backup.
+func Ended(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
+	if s.Restore == nil {
+		return true
+	}
+	named := ""
+	if len(h.Identities) > 0 {
+		named = h.Identities[0]
+	}
+	about, _ := restore.ParseConsent(named)
+	return named != string(s.Restore.ID) && about.ID != s.Restore.ID
+}
+
+// Markdown is the page about a restore, made from its table.
+func Markdown() string {
+	return decisiontable.Page("A restore of LINSTOR's database", "pkg/phases/migrating",
+		"Each reconcile decides anew, from what is observed and from what the claim remembers. The first row that holds "+
+			"decides.", table.Markdown())
+}

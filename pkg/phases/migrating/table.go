@@ -1,0 +1,180 @@
+package migrating
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+)
+
+// situation is what the phase Migrating decides on, and what it has decided.
+type situation struct {
+	in *step.Input
+	s  *cluster.Snapshot
+	// pod is the one that imports the backup; nil if there is none. It is found out once.
+	pod func() *corev1.Pod
+
+	event           fsm.Event
+	hold            *cluster.HoldRequest
+	reason, message string
+	// next is what is to be done; it comes before the event.
+	next func(ctx context.Context) error
+}
+
+func situationOf(in *step.Input) *situation {
+	c := &situation{in: in, s: in.Snapshot}
+	c.pod = sync.OnceValue(func() *corev1.Pod { return podOf(in.Snapshot) })
+	return c
+}
+
+// id is the backup's that is wanted; "" for none.
+func (c *situation) id() string {
+	if c.s.Restore == nil {
+		return ""
+	}
+	return string(c.s.Restore.ID)
+}
+
+// comparison is the one that the restore rests on, if it has ended and counts; nil otherwise.
+func (c *situation) comparison() *backupspec.Comparison {
+	if cmp := databasebackup.ForRestore(c.s); cmp != nil && cmp.Ended != nil && !databasebackup.Outdated(c.s, cmp) {
+		return cmp
+	}
+	return nil
+}
+
+func (c *situation) waits(reason, format string, args ...any) {
+	c.reason, c.message = reason, fmt.Sprintf(format, args...)
+}
+
+func (c *situation) moves(e fsm.Event, reason, message string) {
+	c.event, c.reason, c.message = e, reason, message
+}
+
+type row = decisiontable.Row[*situation]
+
+var table = decisiontable.Table[*situation]{
+	Title: "The phase Migrating",
+	Intro: "LINSTOR's controller is not started before the phase is left.",
+	Rows: []row{
+		{Name: "revision-missing", When: "the ControllerRevision with the accepted spec is missing",
+			Then:  "event `SpecChanged`, to Assessing",
+			Holds: func(c *situation) bool { return c.s.Target == nil },
+			Decide: func(c *situation) {
+				c.moves(fsm.SpecChanged, "RevisionMissing",
+					"the ControllerRevision "+c.s.Cluster.Status.Target+" with the accepted spec is missing")
+			}},
+		{Name: "claim-missing", When: "the claim is missing, which says whether a backup is being imported",
+			Then:  "it waits",
+			Holds: func(c *situation) bool { _, claimed := c.s.Claim(); return !claimed },
+			Decide: func(c *situation) {
+				c.waits("ClaimMissing", "the ConfigMap with the claim is missing, which says whether half of a backup is in "+
+					"LINSTOR's database: put it back from a backup of Kubernetes' objects")
+			}},
+		{Name: "over", When: "no restore is asked for or under way", Then: "event `Advanced`, to Assessing",
+			Holds: func(c *situation) bool { return c.s.Restore == nil }, Decide: leave},
+		{Name: "runs", When: "LINSTOR's controller runs, or may", Then: "its Deployment is removed; it waits for the pods",
+			Holds: func(c *situation) bool { return !c.s.Restore.Stopped }, Decide: stop},
+		{Name: "imported", When: "the pod has imported the backup that the claim names, and found it in the database",
+			Then:   "the claim says that nothing is being imported any more",
+			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil },
+			Decide: finish},
+		{Name: "import-failed", When: "the pod has failed", Then: "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
+			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && importFailed(c.s, c.pod()) != "" },
+			Decide: func(c *situation) { c.hold = failed(c.s, importFailed(c.s, c.pod())) }},
+		{Name: "importing", When: "a pod imports it", Then: "it waits",
+			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && c.pod() != nil },
+			Decide: func(c *situation) { c.waits("Importing", "%s", importing(c.pod())) }},
+		{Name: "no-store", When: "`spec.backup` is gone, or what it names", Then: "it waits",
+			Holds:  func(c *situation) bool { return noStore(c.s) != "" },
+			Decide: func(c *situation) { c.waits("NoStore", "%s", noStore(c.s)) }},
+		{Name: "import", When: "the claim names the backup, and no pod imports it", Then: "the pod is made",
+			Holds: func(c *situation) bool { return c.s.Restore.UnderWay() },
+			Decide: func(c *situation) {
+				c.waits("Importing", "the pod that imports it is being made")
+				c.next = c.makeRestorer
+			}},
+		{Name: "comparing", Then: "it waits",
+			When:  "it was not compared with what lies on the nodes since LINSTOR stopped, or more than an hour ago",
+			Holds: func(c *situation) bool { return c.comparison() == nil }, Decide: comparing},
+		{Name: "not-compared", When: "it could not be compared", Then: "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
+			Holds:  func(c *situation) bool { return c.comparison().Taken == nil },
+			Decide: func(c *situation) { c.hold = failed(c.s, c.comparison().Message) }},
+		{Name: "another-version", When: "it is a backup of another version of LINSTOR than the database's",
+			Then:   "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
+			Holds:  func(c *situation) bool { return anotherVersion(c) != "" },
+			Decide: func(c *situation) { c.hold = failed(c.s, anotherVersion(c)) }},
+		{Name: "asks", When: "nobody has consented to it at these differences",
+			Then:   "hold [RestoreRequested](../runbooks/RestoreRequested.md)",
+			Holds:  func(c *situation) bool { return c.s.Restore.Confirmed != consent(c.comparison()).String() },
+			Decide: func(c *situation) { c.hold = ask(c.comparison()) }},
+		{Name: "confirmed", When: "somebody has", Then: "the claim says that it is being imported: there is no way back",
+			Decide: mark},
+	},
+}
+
+// leave ends the phase. The claim is written, on the version that was seen: a cache that lags behind may not show yet
+// that a backup is being imported, and a controller would be started on half of it.
+func leave(c *situation) {
+	claim, _ := c.s.Claim()
+	message := "nothing is to be restored any more, and nothing was changed: LINSTOR is started on its database as it is"
+	if claim.Restored != "" {
+		message = "backup " + claim.Restored + " is restored, and LINSTOR is started on it"
+	}
+	c.moves(fsm.Advanced, "RestoreEnded", message)
+	c.next = func(ctx context.Context) error {
+		claim.RestoreConfirmed = ""
+		return c.in.ApplyClaim(ctx, claim)
+	}
+}
+
+func stop(c *situation) {
+	c.reason = "StoppingController"
+	c.next = func(ctx context.Context) (err error) {
+		c.message, err = controller.Stop(ctx, c.in)
+		return err
+	}
+}
+
+func comparing(c *situation) {
+	message := "it is being compared with what lies on the nodes"
+	if cmp := databasebackup.ForRestore(c.s); cmp != nil && cmp.Ended == nil && cmp.Message != "" {
+		message = "comparison with what lies on the nodes: " + cmp.Message
+	}
+	c.waits("Comparing", "%s", message)
+}
+
+// anotherVersion says that LINSTOR's program would read the backup, and the database then be another one than it has:
+// the comparison afterwards would say nothing. "" if it is of the database's version.
+func anotherVersion(c *situation) string {
+	claim, _ := c.s.Claim()
+	cmp := c.comparison()
+	if cmp.Linstor == claim.Version || strings.HasPrefix(cmp.Linstor, claim.Version+"-") {
+		return ""
+	}
+	return fmt.Sprintf("it was taken of LINSTOR %s, and the database is one of LINSTOR %s: name a backup of that version",
+		cmp.Linstor, claim.Version)
+}
+
+// ask is the question whether LINSTOR's database shall be replaced. What differs is consented to in other words.
+func ask(cmp *backupspec.Comparison) *cluster.HoldRequest {
+	h := cluster.Request(v1alpha1.HoldRestoreRequested, "LINSTOR is stopped, and volumes that are in use stay in use. "+
+		"Backup %s was taken at %s; %s", cmp.Backup, at(cmp.Taken.Time), cmp.Message)
+	h.Identities = []string{consent(cmp).String()}
+	h.Options = []string{v1alpha1.OptionAbandon, v1alpha1.OptionRestore}
+	if len(cmp.Differences) > 0 {
+		h.Options[1] = v1alpha1.OptionRestoreAnyway
+	}
+	return h
+}

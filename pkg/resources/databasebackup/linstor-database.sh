@@ -1,0 +1,19 @@
+# LINSTOR's own program for its database. It ends with 0 for a call that it does not understand, too (linstor-server 1.34), so that its
+# last line has to say that it is done. What it says may hold what is in the database: only words that cannot are repeated.
+run() {
+  /usr/share/linstor-server/bin/linstor-database "$1" -c "$config" "$2" > "$work/says" 2> "$work/errors"
+  code=$?
+  if [ "$code" = 0 ] && tail -n 1 "$work/says" | grep -q "$3"; then return; fi
+  rm -f export.json # nobody needs it any more, and it holds keys
+  why=$(cat "$work/says" "$work/errors" | grep -o -m 1 \
+    -e 'created with a newer version of Linstor than currently installed' \
+    -e 'Failed to parse exported DB file' -e 'Failed to read database backup' -e 'Failed to write database backup' \
+    -e 'Target migration version [^ ]* does not exist' -e 'No space left on device' -e 'OutOfMemoryError' \
+    -e 'Referential integrity constraint violation' -e 'Value too long for column' -e 'Check constraint violation' \
+    -e 'Unique index or primary key violation' -e 'violates foreign key constraint' -e 'a foreign key constraint fails' \
+    -e 'Connection to [^ ]* refused' -e 'password authentication failed' -e 'Access denied for user' \
+    -e 'UnknownHostException' -e 'is forbidden')
+  rm -rf "$work"
+  echo "linstor-database $1 ended with status $code${why:+: $why}" >&2
+  exit 1
+}

@@ -1,0 +1,144 @@
+package kubelet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/load"
+)
+
+// Containers of the pod that restores LINSTOR's database: the operator's program gets the backup, LINSTOR's own
+// imports and exports it, and the operator's program compares both.
+const (
+	FetchBackup    = "fetch-backup"
+	ImportDatabase = "import-database"
+	CheckImport    = "check-import"
+)
+
+const (
+	// awaitElection is the entry point of LINSTOR's image, without which nobody waits in an election.
+	awaitElection = "k8s-await-election"
+	// restoringFile says which backup is being restored; the volume with the claim is mounted around it.
+	restoringFile = "/claim/restoring"
+)
+
+// Files in the directory that the containers share.
+const (
+	exportFile   = "export.json"
+	restoredFile = "restored.json"
+)
+
+func beginRestore(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	if c.Name == ImportDatabase {
+		return beginImport(ctx, d, run, pod, c)
+	}
+	config, wrong := restoreConfig(c.Args)
+	if config == nil {
+		return endedTask{exit{code: 1, message: "operator: " + wrong}}, nil
+	}
+	shared, err := run.emptyDir()
+	if err != nil {
+		return nil, err
+	}
+	config.Export = filepath.Join(shared, path.Base(config.Export))
+	config.Restored = filepath.Join(shared, path.Base(config.Restored))
+	if c.Args[0] == "--check-import" {
+		return beginProgram(d, run, func(context.Context) exit {
+			result, err := load.Check(config)
+			if err != nil {
+				return failed(err)
+			}
+			return noted(result.Note())
+		}), nil
+	}
+	dir, err := place(ctx, d, pod, c, &config.Store, &config.Credentials)
+	if err != nil {
+		return nil, err
+	}
+	return beginProgram(d, run, func(ctx context.Context) exit {
+		defer func() { _ = os.RemoveAll(dir) }()
+		return failed(load.Fetch(ctx, config))
+	}), nil
+}
+
+// restoreConfig is what the program's arguments say, or what is wrong with them.
+func restoreConfig(args []string) (config *load.Config, wrong string) {
+	if len(args) != 2 || !slices.Contains([]string{"--fetch-backup", "--check-import"}, args[0]) {
+		return nil, fmt.Sprintf("arguments %q are not simulated", args)
+	}
+	config, err := load.ParseConfig(args[1])
+	if err != nil {
+		return nil, args[0] + ": " + err.Error()
+	}
+	return config, ""
+}
+
+// beginImport starts the script that imports a backup under the controller's election: while it runs no controller
+// does. Whether the backup is still to be restored it looks up once it has won: it may have waited for long.
+func beginImport(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	config, err := d.files.ControllerConfig(ctx, pod, c)
+	if err != nil {
+		return nil, err
+	}
+	mark, env, wrong := importCommand(slices.Concat(c.Command, c.Args), config.Env)
+	if wrong != "" {
+		return endedTask{exit{code: 127, message: wrong}}, nil
+	}
+	if _, err := d.files.mountedFile(ctx, pod, c, restoringFile); err != nil {
+		return nil, err
+	}
+	dir, err := run.emptyDir()
+	if err != nil {
+		return nil, err
+	}
+	return beginElected(ctx, d, run, pod, env, true, func(ctx context.Context, _ func(bool)) exit {
+		if usesKubernetesDatabase(config.TOML) {
+			if err := d.checkDatabaseRights(ctx, pod); err != nil {
+				return exit{code: 1, message: err.Error()}
+			}
+		}
+		restoring, err := d.files.mountedFile(ctx, pod, c, restoringFile)
+		if err != nil {
+			return exit{code: 1, message: err.Error()}
+		}
+		if strings.TrimRight(restoring, "\n") != mark {
+			return exit{code: 1, message: "the claim does not say that this backup is being restored"}
+		}
+		if err := importInto(ctx, d.opts.Machines, config, dir); err != nil {
+			return exit{code: 1, message: "linstor-database import-db ended with status 1: " + err.Error()}
+		}
+		return exit{}
+	}), nil
+}
+
+// importCommand is the mark in k8s-await-election /bin/sh -c SCRIPT import-database MARK, and the environment that the
+// election sees: none without the entry point. The script is not read.
+func importCommand(line []string, env map[string]string) (mark string, elects map[string]string, wrong string) {
+	if len(line) > 0 && path.Base(line[0]) == awaitElection {
+		line, elects = line[1:], env
+	}
+	if len(line) != 5 || line[0] != "/bin/sh" || line[1] != "-c" || line[3] != ImportDatabase || line[4] == "" {
+		return "", nil, fmt.Sprintf("the command %q is not simulated", line)
+	}
+	return line[4], elects, ""
+}
+
+// importInto imports the export that lies in the directory, and puts the one that is made afterwards beside it.
+func importInto(ctx context.Context, machines Machines, config ControllerConfig, dir string) error {
+	export, err := os.ReadFile(filepath.Join(dir, exportFile))
+	if err != nil {
+		return fmt.Errorf("Failed to read database backup: %w", err) //nolint:staticcheck // worded as LINSTOR's
+	}
+	restored, err := machines.ImportDatabase(ctx, config, export)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, restoredFile), restored, 0o600)
+}
