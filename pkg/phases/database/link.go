@@ -77,7 +77,8 @@ func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Eviden
 		return cluster.Asks("LINSTOR runs on another cluster's data", cluster.HoldRequest{
 			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{v.LocalID}, Message: fmt.Sprintf(
 				"LINSTOR's Cluster/LocalID is %s, but this cluster's is %s: the database was emptied or replaced. "+
-					"Restore it, or answer adopt to take this one", v.LocalID, claim.LocalID)})
+					"Restore a backup, with the annotation %s where spec.backup has one, or answer adopt to take this one",
+				v.LocalID, claim.LocalID, v1alpha1.AnnotationRestore)})
 	}
 	return cluster.Satisfied.Because("DatabaseClaimed",
 		"LINSTOR's database ("+string(kind)+") is claimed by this cluster")
