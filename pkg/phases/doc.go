@@ -15,7 +15,7 @@
 //	module, database, controller,    the links of the chain: they never import each other
 //	satellites, registration, pools,
 //	volumedriver, canary
-//	leaving, upgrade                 nodes that leave, LINSTOR's upgrade
+//	leaving, upgrade, migrating      nodes that leave, LINSTOR's upgrade, a backup that becomes its database
 //	judge                            what the facts mean, in one order
 //	specchange, deleting             changes of the spec, the end of a cluster
 //

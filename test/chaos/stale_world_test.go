@@ -132,11 +132,7 @@ func (w *staleWorld) atRest() {
 // version is the resourceVersion of now.
 func (w *staleWorld) version() string {
 	w.T.Helper()
-	list := &corev1.NodeList{}
-	if err := w.Client().List(w.Ctx, list); err != nil {
-		w.T.Fatal(err)
-	}
-	return list.ResourceVersion
+	return listedAt(w.Env)
 }
 
 // Update changes the spec, which what the operator has just decided on may cross.

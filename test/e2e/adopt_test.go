@@ -209,6 +209,7 @@ func TestLostStatus(t *testing.T) {
 	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
 	}
+	guardsMade(e)
 	owned, before, onDisk := e.Owned(), e.View(), e.disks("n1", "n2", "n3")
 	for _, running := range []bool{true, false} {
 		e.Sim.World().ResetRequests()

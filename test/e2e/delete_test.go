@@ -99,6 +99,7 @@ func TestDeletionWhileLinstorIsUnreachable(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
+	guardsMade(e)
 	before := e.disks("n1", "n2", "n3")
 	owned := e.Owned()
 	e.Sim.World().ResetRequests()

@@ -83,6 +83,16 @@ func refused(e *env, node string) {
 	})
 }
 
+// guardsMade waits until the drain guards are there with their budget. They are made once a cluster is Ready: what is
+// counted before them is not all that it has.
+func guardsMade(e *env) {
+	e.T.Helper()
+	e.WaitStatus("the drain guards are there", func(s *v1alpha1.StorageClusterStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, conditions.DrainGuardReady)
+		return c != nil && c.Reason == conditions.ReasonAsExpected
+	})
+}
+
 // waitDrains waits until the condition says that of the nodes that are cordoned.
 func waitDrains(e *env, words string) {
 	e.T.Helper()

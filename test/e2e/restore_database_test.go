@@ -182,3 +182,23 @@ func TestRestoreFails(t *testing.T) {
 		t.Errorf("LINSTOR has %v", got)
 	}
 }
+
+func holdRestoreRequested(t *testing.T) {
+	e := backedUp(t, "pvc-a")
+	e.Annotate(v1alpha1.AnnotationRestore, "manual-1")
+	h := e.held(v1alpha1.HoldRestoreRequested, "LINSTOR is stopped", "no difference")
+	e.stays(h, "nothing differs")
+	e.Resume(h, v1alpha1.OptionAbandon)
+	e.WaitPhase(v1alpha1.PhaseReady)
+}
+
+func holdRestoreFailed(t *testing.T) {
+	e := backedUp(t)
+	e.Annotate(v1alpha1.AnnotationRestore, "manual-2")
+	h := e.held(v1alpha1.HoldRestoreFailed, "LINSTOR is stopped", "the store has no backup manual-2")
+	e.stays(h, "nothing was imported")
+	e.Resume(h, v1alpha1.OptionRetry)
+	e.WaitStatus("another hold", func(s *v1alpha1.StorageClusterStatus) bool { return s.Hold != nil && s.Hold.ID != h.ID })
+	e.Resume(e.WaitHold(v1alpha1.HoldRestoreFailed), v1alpha1.OptionAbandon)
+	e.WaitPhase(v1alpha1.PhaseReady)
+}

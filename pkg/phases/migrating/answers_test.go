@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
@@ -166,21 +167,44 @@ func TestHoldsEnd(t *testing.T) {
 	}
 }
 
+// working lets the container with LINSTOR's own program run, which comes before another one.
+func working(p *corev1.Pod) {
+	p.Status.ContainerStatuses = nil
+	p.Status.InitContainerStatuses = []corev1.ContainerStatus{{Name: "import-database",
+		State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
+}
+
 // TestOverdue: a restore that makes no progress stops for a human, who cannot take back an import.
 func TestOverdue(t *testing.T) {
-	for _, started := range []bool{false, true} {
-		r := newRig(t)
-		want := []string(nil)
-		if started {
+	for name, tc := range map[string]struct {
+		spoil   func(rig)
+		held    bool
+		options []string
+	}{
+		"nothing is compared": {func(rig) {}, true, nil},
+		"its pod finds no node": {func(r rig) {
 			r.mark()
-			r.importing(corev1.PodRunning, "")
-			want = []string{"retry"}
-		}
+			r.importing(corev1.PodPending, "").Status.ContainerStatuses = nil
+		}, true, []string{"retry"}},
+		"LINSTOR's program works": {func(r rig) {
+			r.mark()
+			working(r.importing(corev1.PodPending, ""))
+		}, false, nil},
+		"it has worked for longer than it can": {func(r rig) {
+			r.mark()
+			p := r.importing(corev1.PodPending, "")
+			working(p)
+			p.CreationTimestamp = metav1.NewTime(r.Now.Add(-5 * time.Hour))
+		}, true, []string{"retry"}},
+	} {
+		r := newRig(t)
+		tc.spoil(r)
 		r.Phase(v1alpha1.PhaseMigrating, 2*time.Hour)
 		in, _ := r.Input()
 		o := phases.Decide(t.Context(), in)
-		if o.Hold == nil || o.Hold.Reason != v1alpha1.HoldRestoreFailed || !slices.Equal(o.Hold.Options, want) {
-			t.Errorf("started %v: %+v", started, o)
+		if (o.Hold != nil) != tc.held || tc.held && (o.Hold.Reason != v1alpha1.HoldRestoreFailed ||
+			!slices.Equal(o.Hold.Options, tc.options)) {
+			t.Errorf("%s: %+v", name, o)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package migrating
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -117,8 +118,18 @@ func importFailed(s *cluster.Snapshot, p *corev1.Pod) string {
 	if p == nil || p.DeletionTimestamp != nil { // where it is gone another one is made
 		return ""
 	}
-	return dbphase.Failure(s.Now.Sub(p.CreationTimestamp.Time), p)
+	if why := dbphase.Failure(0, p); why != "" {
+		return why
+	}
+	if s.Now.Sub(p.CreationTimestamp.Time) > longestImport {
+		return cmp.Or(dbphase.Trouble(p), "its pod did not end")
+	}
+	return ""
 }
+
+// longestImport is how long a pod may be there without an end: it ends itself somewhat earlier, but not where it finds
+// no node or its node is gone.
+const longestImport = databasebackup.LongestImport*time.Second + 15*time.Minute
 
 func importing(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {

@@ -11,6 +11,9 @@ package migrating
 import (
 	"context"
 	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -61,12 +64,22 @@ func asksAboutRestore(h *v1alpha1.Hold) bool {
 	return h.Reason == v1alpha1.HoldRestoreRequested || h.Reason == v1alpha1.HoldRestoreFailed
 }
 
-// Late is the hold of a restore that makes no progress.
+// Late is the hold of a restore that makes no progress; nil for an import, which takes its time and shows none.
 func Late(s *cluster.Snapshot, h *cluster.HoldRequest) *cluster.HoldRequest {
 	if s.Restore == nil {
 		return h
 	}
+	if p := podOf(s); s.Restore.UnderWay() && p != nil && works(p) && importFailed(s, p) == "" {
+		return nil
+	}
 	return failed(s, h.Message)
+}
+
+// works reports whether one of the pod's containers runs. A pod is Pending as long as those do that come first.
+func works(p *corev1.Pod) bool {
+	return p.DeletionTimestamp == nil && slices.ContainsFunc(
+		slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses),
+		func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 }
 
 // failed is the hold of a restore that cannot go on. Nothing is taken back once rows have been touched.

@@ -18,6 +18,9 @@ const (
 	fetches = "fetch-backup"
 	imports = "import-database"
 	checks  = "check-import"
+	// LongestImport is how many seconds the pod may run: LINSTOR's program writes one row after the other into Kubernetes,
+	// a hundred in a second at best (linstor-server 1.34, K8sCrdEngine), and begins anew when it is cut short.
+	LongestImport = 4 * 3600
 	// claimed is where the claim is mounted.
 	claimed = "/claim"
 	// account is where programs look for the token of their ServiceAccount.
@@ -45,7 +48,7 @@ func Restorer(p resources.Params, by *v1alpha1.StorageCluster, r *Restore) *core
 	pod := resources.ToolsPod(p, fetches)
 	pod.ServiceAccountName = resources.ControllerName
 	pod.RestartPolicy = corev1.RestartPolicyNever
-	pod.ActiveDeadlineSeconds = ptr.To[int64](longest)
+	pod.ActiveDeadlineSeconds = ptr.To[int64](LongestImport)
 	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
 	c := &pod.Containers[0]
 	c.Image, c.Args = r.Image, []string{"--fetch-backup", r.Config}
