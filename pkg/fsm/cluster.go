@@ -129,7 +129,8 @@ func Cluster() *Table {
 	add(Upgrading, SpecChanged, Assessing,
 		"the spec's generation is not the accepted one, and no satellite is being restarted")
 	add(Migrating, Advanced, Assessing, "no restore is asked for or under way any more; look at the whole")
-	add(Migrating, SpecChanged, Assessing, "the ControllerRevision with the accepted spec is missing")
+	add(Migrating, SpecChanged, Assessing,
+		"the accepted spec is missing, or the spec's generation is not the accepted one and can be taken up")
 	for _, s := range append(Chain(), Upgrading, Ready, Degraded, HumanIntervention) {
 		add(s, RestoreRequested, Assessing, "a backup is to be restored, or the claim says that one is being imported")
 	}

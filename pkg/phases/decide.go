@@ -72,7 +72,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	}
 	snapshotclass.Ensure(in)
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in),
-		affinity.StopOnForeignData(ctx, in))
+		affinity.StopOnForeignData(ctx, in), migrating.KeepStopped(ctx, in))
 	o := h(ctx, in)
 	keepAside(ctx, in, state)
 	if state != fsm.Deleting { // which removes them, or keeps them up as long as there are volumes

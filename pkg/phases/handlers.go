@@ -67,9 +67,8 @@ func accept(ctx context.Context, in *step.Input, o step.Outcome) step.Outcome {
 // assess looks for the first link that is not satisfied.
 func assess(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
-	if s.Target != nil && s.Restore != nil { // a changed spec waits: LINSTOR is not asked anything meanwhile
-		return step.Move(fsm.RestorePending, migrating.ReasonRequested,
-			fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
+	if o, is := migrating.First(s); is {
+		return o
 	}
 	if s.Target == nil || s.SpecPending() {
 		// Accepting and taking up work are two steps: everything below is judged against the accepted spec.

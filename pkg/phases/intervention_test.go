@@ -120,6 +120,8 @@ func restores(w *clustertest.World, about string) {
 	w.Cluster.Spec.Backup = &backupspec.BackupSpec{}
 	w.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
 	w.Cluster.Status.Hold.Identities = []string{about}
+	delete(w.Kube.Deployments, resources.ControllerName)
+	w.Kube.ControllerPods = nil
 }
 
 func heldWorld(t *testing.T, reason v1alpha1.HoldReason) *clustertest.World {

@@ -109,6 +109,12 @@ func (e holdEnv) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold 
 	return h
 }
 
+// allOptions are those of a reason, but the one for a backup that differs from the nodes: none does in these tests.
+func allOptions(r v1alpha1.HoldReason) []v1alpha1.HoldOption {
+	return slices.DeleteFunc(slices.Clone(holdkind.Of(r).Options),
+		func(o v1alpha1.HoldOption) bool { return o.Answer == v1alpha1.OptionRestoreAnyway })
+}
+
 // checkHold checks what holds of the cluster and of nodes have in common.
 func (e holdEnv) checkHold(c *v1alpha1.StorageCluster, h *v1alpha1.Hold, contains ...string) {
 	e.T.Helper()
@@ -120,12 +126,7 @@ func (e holdEnv) checkHold(c *v1alpha1.StorageCluster, h *v1alpha1.Hold, contain
 			e.T.Errorf("%s: message %q does not mention %q", h.Reason, h.Message, s)
 		}
 	}
-	want := holdkind.Of(h.Reason).Options
-	if h.Reason == v1alpha1.HoldRestoreRequested { // nothing differs in this test
-		want = slices.DeleteFunc(slices.Clone(want),
-			func(o v1alpha1.HoldOption) bool { return o.Answer == v1alpha1.OptionRestoreAnyway })
-	}
-	if !slices.Equal(h.Options, want) {
+	if want := allOptions(h.Reason); !slices.Equal(h.Options, want) {
 		e.T.Errorf("%s: options are %v, want %v", h.Reason, h.Options, want)
 	}
 	if want := "https://github.com/linstor-dev/storagecluster-operator/blob/main/docs/runbooks/" + string(h.Reason) +

@@ -198,7 +198,9 @@ func holdRestoreFailed(t *testing.T) {
 	h := e.held(v1alpha1.HoldRestoreFailed, "LINSTOR is stopped", "the store has no backup manual-2")
 	e.stays(h, "nothing was imported")
 	e.Resume(h, v1alpha1.OptionRetry)
-	e.WaitStatus("another hold", func(s *v1alpha1.StorageClusterStatus) bool { return s.Hold != nil && s.Hold.ID != h.ID })
+	e.WaitStatus("another hold", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Hold != nil && s.Hold.ID != h.ID
+	})
 	e.Resume(e.WaitHold(v1alpha1.HoldRestoreFailed), v1alpha1.OptionAbandon)
 	e.WaitPhase(v1alpha1.PhaseReady)
 }

@@ -4,7 +4,9 @@ package restore
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
@@ -20,9 +22,16 @@ type Backup struct {
 // String is the backup as the claim has it.
 func (b Backup) String() string { return string(b.ID) + "@" + b.SHA256 }
 
-// parse is what String has made; ok is false for anything else.
+// Mark is what the claim says while the backup is imported. Each import has a mark of its own: a pod of an earlier one
+// of the same backup has not imported this one.
+func (b Backup) Mark(at time.Time) string {
+	return b.String() + "@" + strconv.FormatInt(at.UnixNano(), 36)
+}
+
+// parse is what String or Mark has made; ok is false for anything else.
 func parse(text string) (b Backup, ok bool) {
-	id, sum, ok := strings.Cut(text, "@")
+	id, rest, ok := strings.Cut(text, "@")
+	sum, _, _ := strings.Cut(rest, "@")
 	return Backup{ID: store.ID(id), SHA256: sum}, ok
 }
 
@@ -50,6 +59,8 @@ type Order struct {
 	// Importing is the backup that the claim says is being imported; its ID is "" if none is. The database may then hold
 	// half of it.
 	Importing Backup
+	// Mark is how the claim says so.
+	Mark string
 	// Confirmed is the answer of a human, as the claim has it.
 	Confirmed string
 	// Stopped reports whether no controller of LINSTOR runs, as far as the cache shows.
@@ -61,7 +72,7 @@ func (o *Order) UnderWay() bool { return o.Importing.ID == o.ID }
 
 // Of is the restore that the StorageCluster asks for and nobody has answered yet, or that is under way; nil for none.
 func Of(c *v1alpha1.StorageCluster, claim resources.ClaimData) *Order {
-	o := &Order{Confirmed: claim.RestoreConfirmed}
+	o := &Order{Confirmed: claim.RestoreConfirmed, Mark: claim.Restoring}
 	o.Importing, _ = parse(claim.Restoring)
 	o.ID = o.Importing.ID
 	if id, why := asked(c, claim); id != "" && why == "" {

@@ -76,6 +76,10 @@ func TestConsent(t *testing.T) {
 			t.Errorf("%+v is read as %+v", c, got)
 		}
 	}
+	mark := Backup{"manual-a", "5a"}.Mark(time.Unix(1, 0))
+	if b, ok := parse(mark); !ok || b != (Backup{"manual-a", "5a"}) || mark == b.Mark(time.Unix(2, 0)) {
+		t.Errorf("mark %q", mark)
+	}
 	for _, text := range []string{"", "manual-a", "manual-a@5a", "manual-a:d1"} {
 		if got, ok := ParseConsent(text); ok {
 			t.Errorf("%q is read as %+v", text, got)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -88,6 +89,9 @@ func stopped(s *cluster.Snapshot) string {
 	if r := s.Restore; r != nil {
 		return fmt.Sprintf("LINSTOR is stopped: backup %s is to be restored", r.ID)
 	}
+	if _, claimed := s.Claim(); !claimed && len(s.Kube.Restores) > 0 {
+		return "LINSTOR is stopped: the claim is missing, which says whether half of a backup is in its database"
+	}
 	for _, p := range s.Kube.Restores {
 		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
 			return "LINSTOR is stopped: pod " + p.Name + ", which restores its database, has not ended"
@@ -102,9 +106,9 @@ func applyMissing(ctx context.Context, in *step.Input, list []managedObject) (ch
 		if o.ok {
 			continue
 		}
-		if !changed {
+		if _, starts := o.want.(*appsv1.Deployment); starts {
 			if err := mayStart(ctx, in); err != nil {
-				return false, err
+				return changed, err
 			}
 		}
 		if err := in.Writer.Apply(ctx, o.want); err != nil {
@@ -113,6 +117,19 @@ func applyMissing(ctx context.Context, in *step.Input, list []managedObject) (ch
 		changed = true
 	}
 	return changed, nil
+}
+
+// Configure applies LINSTOR's configuration alone, which names the database: its programs need it while no controller
+// runs, and a password may have been changed since one did.
+func Configure(ctx context.Context, in *step.Input) error {
+	list, err := objects(in.Snapshot)
+	if err != nil {
+		return err
+	}
+	if o := list[0]; !o.ok {
+		return in.Writer.Apply(ctx, o.want)
+	}
+	return nil
 }
 
 // mayStart is an error unless the claim itself, past the cache, says that no backup is being imported: a cache may lag

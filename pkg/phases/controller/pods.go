@@ -177,8 +177,8 @@ func Stop(ctx context.Context, in *step.Input) (message string, err error) {
 	}
 	message = "the controller's pod is ending"
 	for _, h := range hanging(&s.Facts) {
-		message += fmt.Sprintf("; %s: LINSTOR may run there still. Make sure that the machine is off, then: kubectl -n %s "+
-			"delete pod %s --force", h.says, v1alpha1.WorkloadNamespace, h.pod)
+		message += fmt.Sprintf("; %s: LINSTOR may run there. Once that machine is off: kubectl -n %s delete pod %s --force",
+			h.says, v1alpha1.WorkloadNamespace, h.pod)
 	}
 	return message, nil
 }

@@ -31,6 +31,11 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	if claim, claimed := s.Claim(); claimed {
 		return claimedEvidence(&s.Facts, claim)
 	}
+	if len(s.Kube.Restores) > 0 {
+		return cluster.Missing.Because("ClaimMissing", fmt.Sprintf("the claim is missing, and half of a backup may be in "+
+			"LINSTOR's database: put ConfigMap %s/%s back; or, to go on without, delete the pods with the label %s=%s",
+			v1alpha1.WorkloadNamespace, resources.ClaimName, v1alpha1.LabelComponent, v1alpha1.ComponentRestore))
+	}
 	e := unclaimedEvidence(&s.Facts)
 	// A cluster that came past the Database phase before should have its claim.
 	e.Lost = s.Cluster.Status.Database != "" && s.Kube.Deployments[resources.ControllerName] != nil
@@ -94,7 +99,7 @@ func act(ctx context.Context, in *step.Input) error {
 	claim, claimed := s.Claim()
 	before := claim
 	if !claimed {
-		if free := s.Database.Checked && s.Database.Err == nil && len(s.Database.Nodes) == 0; !free {
+		if !free(s) {
 			return nil // the evidence says what is wrong with the database
 		}
 		claim.Backend = connection.URL(&s.Target.Spec.Database)
@@ -117,6 +122,13 @@ func act(ctx context.Context, in *step.Input) error {
 		return nil
 	}
 	return in.ApplyClaim(ctx, claim)
+}
+
+// free reports whether the database is known to hold nothing. Where a restore has left pods and no claim, half of a
+// backup may be in it, of which only the claim knew.
+func free(s *cluster.Snapshot) bool {
+	db := s.Database
+	return db.Checked && db.Err == nil && len(db.Nodes) == 0 && len(s.Kube.Restores) == 0
 }
 
 // Adopt claims the database that the hold named, and no other that came in its place: LINSTOR would migrate that one,

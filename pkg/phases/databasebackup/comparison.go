@@ -140,6 +140,9 @@ func begun(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Compari
 		return nil
 	case c == nil && s.Restore != nil && s.Restore.UnderWay():
 		return nil // it was made, or the claim would not say so
+	case c != nil && c.Pod != "" && s.Restore != nil && !s.Restore.Stopped && !s.Restore.UnderWay():
+		// LINSTOR has run since it was begun: volumes may have been made and moved
+		return &backupspec.Comparison{Backup: id, Stopped: stopped, Since: metav1.NewTime(s.Now)}
 	case c == nil || again(s, c):
 		return &backupspec.Comparison{Backup: id, Stopped: stopped, Since: metav1.NewTime(s.Now)}
 	default:

@@ -323,3 +323,27 @@ func TestComparisonWithoutLinstor(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// TestAComparisonForARestore: it is made while LINSTOR is stopped, and counts only as long as that stays so.
+func TestAComparisonForARestore(t *testing.T) {
+	r := newRig(t)
+	r.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
+	r.look("LINSTOR runs", nil, "it is put off: LINSTOR's controller runs")
+	delete(r.Kube.Deployments, "linstor-controller")
+	r.Kube.ControllerPods = nil
+	r.look("it is stopped", nil, "0 of 3 nodes have listed")
+	r.look("its pods are made", []string{"apply DaemonSet"}, "0 of 3 nodes")
+	r.list("n01", "n02", "n03")
+	r.look("all have listed", []string{"apply Pod"}, "3 of 3 nodes")
+	r.ends(corev1.PodSucceeded,
+		`{"id":"manual-a","sha256":"5a","taken":"2026-03-01T11:00:00Z","linstor":"1.35.3","nodes":3}`)
+	r.step()
+	if c := r.comparison(); c.Ended == nil || !c.Stopped || c.SHA256 != "5a" || c.Linstor != "1.35.3" {
+		t.Errorf("it has ended: %+v", c)
+	}
+	r.Deploy()
+	r.step()
+	if c := r.comparison(); c.Ended != nil || c.Pod != "" {
+		t.Errorf("LINSTOR has run since: %+v", c)
+	}
+}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -13,7 +14,7 @@ import (
 func Confirm(ctx context.Context, in *step.Input) (stored bool, err error) {
 	claim, _ := in.Snapshot.Claim()
 	h := in.Answer.Hold
-	if in.Snapshot.Restore == nil || len(h.Identities) == 0 || claim.RestoreConfirmed == h.Identities[0] {
+	if Ended(in.Snapshot, h) || len(h.Identities) == 0 || claim.RestoreConfirmed == h.Identities[0] {
 		return true, nil
 	}
 	claim.RestoreConfirmed = h.Identities[0]
@@ -24,7 +25,7 @@ func Confirm(ctx context.Context, in *step.Input) (stored bool, err error) {
 // the database then may be half of a backup.
 func Abandon(ctx context.Context, in *step.Input) (stored bool, err error) {
 	r := in.Snapshot.Restore
-	if r == nil || r.Importing.ID != "" {
+	if Ended(in.Snapshot, in.Answer.Hold) || r == nil || r.Importing.ID != "" {
 		return true, nil
 	}
 	claim, _ := in.Snapshot.Claim()
@@ -49,14 +50,34 @@ func Retry(ctx context.Context, in *step.Input) (stored bool, err error) {
 }
 
 // Forget lets the claim forget which backup was restored last once the annotation is gone, so that the same one can be
-// asked for again.
+// asked for again, and what somebody has consented to that is not to be restored any more: nothing is imported later
+// because of an answer that was given to another question.
 func Forget(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	claim, claimed := s.Claim()
-	if !claimed || s.Restore != nil || claim.Restored == "" || restore.Asked(s.Cluster) != "" || s.Cluster.Spec.Suspend ||
-		s.Phase() == v1alpha1.PhaseMigrating { // which writes the claim itself as it ends
+	if !claimed || s.Cluster.Spec.Suspend || s.Phase() == v1alpha1.PhaseMigrating { // which writes the claim itself
 		return nil
 	}
-	claim.Restored = ""
+	before := claim
+	if s.Restore == nil && restore.Asked(s.Cluster) == "" {
+		claim.Restored = ""
+	}
+	if about, _ := restore.ParseConsent(claim.RestoreConfirmed); s.Restore == nil || about.ID != s.Restore.ID {
+		claim.RestoreConfirmed = ""
+	}
+	if claim == before {
+		return nil
+	}
 	return in.ApplyClaim(ctx, claim)
+}
+
+// KeepStopped stops a controller of LINSTOR that somebody else has started, in whatever phase and hold, as long as its
+// database may hold half of a backup, or a human is asked about a backup that was compared while none ran.
+func KeepStopped(ctx context.Context, in *step.Input) error {
+	r := in.Snapshot.Restore
+	if r == nil || r.Stopped || in.Snapshot.Phase() == v1alpha1.PhaseMigrating { // which does it itself
+		return nil
+	}
+	_, err := controller.Stop(ctx, in)
+	return err
 }

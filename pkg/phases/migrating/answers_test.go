@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -29,6 +30,7 @@ func TestNoControllerOnHalfABackup(t *testing.T) {
 			v1alpha1.HoldRestoreFailed, v1alpha1.HoldRestoreRequested} {
 			r := newRig(t)
 			r.mark()
+			r.Deploy() // somebody else has
 			r.Phase(phase, time.Minute)
 			r.Cluster.Status.Hold = nil
 			if phase == v1alpha1.PhaseHumanIntervention {
@@ -37,9 +39,13 @@ func TestNoControllerOnHalfABackup(t *testing.T) {
 			in, w := r.Input()
 			o := phases.Decide(t.Context(), in)
 			for _, call := range w.Calls {
-				if strings.Contains(call, "Deployment/"+resources.ControllerName) {
+				if call == "apply Deployment/"+resources.ControllerName {
 					t.Errorf("%s, %s: %s", phase, reason, call)
 				}
+			}
+			stops := slices.Contains(w.Calls, "delete Deployment/"+resources.ControllerName)
+			if !stops && o.Event != fsm.RestoreRequested {
+				t.Errorf("%s, %s: the one that runs is not stopped: %q", phase, reason, w.Calls)
 			}
 			about := strings.HasPrefix(string(reason), "Restore")
 			stays := phase == v1alpha1.PhasePending || phase == v1alpha1.PhaseDeleting || phase == v1alpha1.PhaseMigrating ||
@@ -78,6 +84,27 @@ func TestAClaimThatIsNotSeen(t *testing.T) {
 	}
 }
 
+// TestNoClaim: where the claim is gone that may have said that a backup is being imported, the database is not claimed
+// anew, no controller is started, and the pod that says so stays.
+func TestNoClaim(t *testing.T) {
+	for _, phase := range []v1alpha1.Phase{v1alpha1.PhaseAssessing, v1alpha1.PhaseDatabase, v1alpha1.PhaseController} {
+		r := newRig(t)
+		r.Cluster.Annotations = nil
+		r.importing(corev1.PodFailed, "")
+		r.Unclaimed()
+		r.Database = cluster.Database{Checked: true}
+		r.Phase(phase, time.Minute)
+		in, w := r.Input()
+		phases.Decide(t.Context(), in)
+		for _, call := range w.Calls {
+			if strings.Contains(call, resources.ClaimName) || strings.Contains(call, "Deployment/"+resources.ControllerName) ||
+				strings.HasPrefix(call, "delete Pod") {
+				t.Errorf("%s: %s", phase, call)
+			}
+		}
+	}
+}
+
 // TestAnswers: what a human answers is kept in the claim, and has no effect where it would leave half of a backup.
 func TestAnswers(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -96,6 +123,10 @@ func TestAnswers(t *testing.T) {
 		"consent that is stored": {func(r rig) {
 			r.Claim(func(c *resources.ClaimData) { c.RestoreConfirmed = confirmed })
 		}, v1alpha1.HoldRestoreRequested, confirmed, "restore", true, nil, nil},
+		"consent to another one": {nil, v1alpha1.HoldRestoreRequested, "manual-b@5ac3:", "restore", true, nil, nil},
+		"consent, and LINSTOR was started": {func(r rig) { r.Deploy() }, v1alpha1.HoldRestoreRequested, confirmed, "restore",
+			true, nil, nil},
+		"another one is not wanted": {nil, v1alpha1.HoldRestoreFailed, "manual-b", "abandon", true, nil, nil},
 		"not wanted": {nil, v1alpha1.HoldRestoreRequested, confirmed, "abandon", false,
 			[]string{"apply ConfigMap/linstor-claim"}, []string{"", "", "manual-a"}},
 		"not wanted, too late": {rig.mark, v1alpha1.HoldRestoreFailed, "manual-a", "abandon", true, nil, nil},
@@ -147,6 +178,8 @@ func TestHoldsEnd(t *testing.T) {
 	}{
 		"asked for":           {nil, v1alpha1.HoldRestoreRequested, confirmed + "d1", false},
 		"failed":              {nil, v1alpha1.HoldRestoreFailed, "manual-a", false},
+		"LINSTOR was started": {func(r rig) { r.Deploy() }, v1alpha1.HoldRestoreRequested, confirmed, true},
+		"the claim is gone":   {func(r rig) { r.Unclaimed() }, v1alpha1.HoldRestoreFailed, "manual-a", false},
 		"taken back":          {func(r rig) { r.Cluster.Annotations = nil }, v1alpha1.HoldRestoreRequested, confirmed, true},
 		"failed, taken back":  {func(r rig) { r.Cluster.Annotations = nil }, v1alpha1.HoldRestoreFailed, "manual-a", true},
 		"another one":         {nil, v1alpha1.HoldRestoreRequested, "manual-b@5ac3:", true},
@@ -225,5 +258,13 @@ func TestForget(t *testing.T) {
 	}
 	if c := clustertest.AppliedClaim(t, w); c == nil || c.Restored != "" || c.Backend == "" {
 		t.Errorf("without: %+v", c)
+	}
+	r.Claim(func(c *resources.ClaimData) { c.Restored, c.RestoreConfirmed = "", confirmed })
+	in, w = r.Input()
+	if err := migrating.Forget(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if c := clustertest.AppliedClaim(t, w); c == nil || c.RestoreConfirmed != "" {
+		t.Errorf("consent to what nobody asks for: %+v", c)
 	}
 }

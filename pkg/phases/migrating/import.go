@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
@@ -29,13 +32,30 @@ func consent(c *backupspec.Comparison) restore.Consent {
 func mark(c *situation) {
 	c.waits("Importing", "it is about to be imported")
 	c.next = func(ctx context.Context) error {
-		if err := c.in.Stands(ctx); err != nil {
+		if err := stillAsked(ctx, c.in); err != nil {
 			return step.IgnoreOutdated(err)
 		}
 		claim, _ := c.s.Claim()
-		claim.Restoring, claim.Restored = consent(c.comparison()).Backup.String(), ""
+		claim.Restoring, claim.Restored = consent(c.comparison()).Backup.Mark(c.s.Now), ""
+		claim.RestoreConfirmed = "" // it has been made use of
 		return c.in.ApplyClaim(ctx, claim)
 	}
+}
+
+// stillAsked is an error unless the API server itself says that the backup is to be restored: a cache may not show yet
+// that somebody has taken the annotation back.
+func stillAsked(ctx context.Context, in *step.Input) error {
+	if err := in.Stands(ctx); err != nil {
+		return err
+	}
+	live, err := in.Live.Cluster(ctx, in.Snapshot.Cluster.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	}
+	if live == nil || restore.Asked(live) != string(in.Snapshot.Restore.ID) {
+		return fmt.Errorf("%w: the backup is not asked for any more", step.ErrOutdated)
+	}
+	return nil
 }
 
 // finish makes the claim say that the database holds the whole of the backup.
@@ -70,15 +90,33 @@ func noStore(s *cluster.Snapshot) string {
 	}
 }
 
-// podOf is the pod that imports the backup that the claim names; nil if there is none. There is never a second one: it
-// would wait for the Lease, and import the backup once more after it was restored.
-func podOf(s *cluster.Snapshot) *corev1.Pod {
-	for _, p := range s.Kube.Restores {
-		if r := s.Restore; r != nil && p.Annotations[databasebackup.AnnotationID] == r.Importing.String() {
-			return p
+// podOf is the pod of the import that the claim names; nil if there is none. Of two, which two operators of different
+// images may have made, it is one that has not ended.
+func podOf(s *cluster.Snapshot) (pod *corev1.Pod) {
+	for _, name := range slices.Sorted(maps.Keys(s.Kube.Restores)) {
+		p := s.Kube.Restores[name]
+		if r := s.Restore; r == nil || p.Annotations[databasebackup.AnnotationID] != r.Mark {
+			continue
+		}
+		if pod == nil || !ended(p) {
+			pod = p
 		}
 	}
-	return nil
+	return pod
+}
+
+func ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
+// alone reports whether no other pod may import anything any more.
+func alone(s *cluster.Snapshot, pod *corev1.Pod) bool {
+	for _, p := range s.Kube.Restores {
+		if p.Name != pod.Name && !ended(p) {
+			return false
+		}
+	}
+	return true
 }
 
 // restorer is a pod that imports it.
@@ -97,6 +135,9 @@ func restorer(s *cluster.Snapshot) *corev1.Pod {
 func (c *situation) makeRestorer(ctx context.Context) error {
 	if err := c.in.Stands(ctx); err != nil {
 		return step.IgnoreOutdated(err)
+	}
+	if err := controller.Configure(ctx, c.in); err != nil {
+		return err
 	}
 	return c.in.Writer.Apply(ctx, restorer(c.s))
 }
@@ -133,8 +174,8 @@ const longestImport = databasebackup.LongestImport*time.Second + 15*time.Minute
 
 func importing(p *corev1.Pod) string {
 	if p.DeletionTimestamp != nil {
-		return fmt.Sprintf("pod %s, which imports it, is ending on node %s; another one is made once it is gone", p.Name,
-			p.Spec.NodeName)
+		return fmt.Sprintf("pod %s, which imports it, ends on node %s before another one is made; if that machine is dead, "+
+			"and off: kubectl -n %s delete pod %s --force", p.Name, p.Spec.NodeName, p.Namespace, p.Name)
 	}
 	message := "it is being imported"
 	if why := dbphase.Trouble(p); why != "" {
@@ -147,12 +188,12 @@ func importing(p *corev1.Pod) string {
 // being imported.
 func Tidy(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
-	if s.Target == nil || s.Cluster.Spec.Suspend {
+	if _, claimed := s.Claim(); s.Target == nil || s.Cluster.Spec.Suspend || !claimed {
 		return nil
 	}
 	keep := ""
 	if r := s.Restore; r != nil && r.UnderWay() {
-		keep = r.Importing.String()
+		keep = r.Mark
 	}
 	var errs []error
 	for _, p := range s.Kube.Restores {

@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -40,8 +41,11 @@ func Run(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Move(c.event, c.reason, c.message)
 	case c.hold != nil:
 		return step.NeedsHuman(*c.hold)
+	case c.s.Restore == nil:
+		return step.Wait(c.reason, c.message, c.s.Timing.PollWorking)
 	default:
-		return step.Wait(c.reason, fmt.Sprintf("restore of backup %s: %s", c.id(), c.message), c.s.Timing.PollWorking)
+		return step.Wait(c.reason, fmt.Sprintf("restore of backup %s: %s", c.s.Restore.ID, c.message),
+			c.s.Timing.PollWorking)
 	}
 }
 
@@ -56,6 +60,20 @@ func Pending(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 	o = step.Move(fsm.RestoreRequested, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
 	return o, true
 }
+
+// First is the outcome of Assessing where a restore comes first. A change of the spec that can be taken up comes
+// before it, since it may put right what the restore needs; what is refused waits, and nobody is asked about it
+// meanwhile.
+func First(s *cluster.Snapshot) (o step.Outcome, is bool) {
+	if s.Target == nil || s.Restore == nil || acceptable(s) {
+		return step.Outcome{}, false
+	}
+	o = step.Move(fsm.RestorePending, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
+	return o, true
+}
+
+// acceptable reports whether a change of the spec waits that can be taken up.
+func acceptable(s *cluster.Snapshot) bool { return s.SpecPending() && specchange.Refuse(s) == nil }
 
 // ReasonRequested is that of the change of phase when a restore is asked for.
 const ReasonRequested = "RestoreRequested"
@@ -96,10 +114,14 @@ func failed(s *cluster.Snapshot, why string) *cluster.HoldRequest {
 }
 
 // Ended reports whether a hold about a restore is about none that is wanted: the annotation is gone, or names another
-// backup.
+// backup. One that asks ends as well once LINSTOR has been started by somebody else.
 func Ended(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
 	if s.Restore == nil {
-		return true
+		_, claimed := s.Claim()
+		return claimed // without a claim nobody knows whether half of a backup is in the database
+	}
+	if h.Reason == v1alpha1.HoldRestoreRequested && !s.Restore.Stopped {
+		return true // LINSTOR runs once more, so that the comparison does not count
 	}
 	named := ""
 	if len(h.Identities) > 0 {

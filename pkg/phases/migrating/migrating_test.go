@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
@@ -103,7 +104,7 @@ var scenarios = map[string]scenario{
 	"the claim is gone, and with it what it says of a half import": {spoil: func(r rig) { r.Unclaimed() },
 		row: "claim-missing", says: "put it back"},
 	"the annotation was removed": {spoil: func(r rig) { r.Cluster.Annotations = nil }, row: "over", event: fsm.Advanced,
-		says: "nothing was changed", calls: []string{"apply ConfigMap/linstor-claim"}, claim: []string{"", "", ""}},
+		says: "nothing is to be restored", calls: []string{"apply ConfigMap/linstor-claim"}, claim: []string{"", "", ""}},
 	"it is restored": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Restored = "manual-a" })
 	}, row: "over", event: fsm.Advanced, says: "backup manual-a is restored",
@@ -117,7 +118,8 @@ var scenarios = map[string]scenario{
 		p := r.ReadyPod(v1alpha1.ComponentController, "n02")
 		p.DeletionTimestamp, r.Kube.ControllerPods = clustertest.At(r.Now), []*corev1.Pod{p}
 		r.KubeNode("n02").Status.Conditions[0].Status = corev1.ConditionFalse
-	}, row: "runs", says: "hangs Terminating on node n02, which is not ready: LINSTOR may run there still"},
+	}, row: "runs", says: "hangs Terminating on node n02, which is not ready: LINSTOR may run there. Once that " +
+		"machine is off: kubectl -n linstor-storage delete pod "},
 	"nothing was compared": {row: "comparing", says: "being compared"},
 	"it is compared while LINSTOR ran": {spoil: func(r rig) {
 		r.compared(func(c *backupspec.Comparison) { c.Stopped = false })
@@ -156,7 +158,7 @@ var scenarios = map[string]scenario{
 		r.Claim(func(c *resources.ClaimData) { c.RestoreConfirmed, c.Restored = confirmed, "manual-before" })
 		r.compared(nil)
 	}, row: "confirmed", says: "about to be imported", calls: []string{"apply ConfigMap/linstor-claim"},
-		claim: []string{confirmed, marked, ""}},
+		claim: []string{"", restore.Backup{ID: "manual-a", SHA256: "5ac3"}.Mark(clustertest.Begin), ""}},
 	"it is to be imported": {spoil: func(r rig) { r.mark() }, row: "import", says: "is being made",
 		calls: []string{"apply Pod/linstor-restore"}},
 	"it is to be imported, and nobody asks for it any more": {spoil: func(r rig) {
@@ -179,7 +181,7 @@ var scenarios = map[string]scenario{
 	"its pod ends for another one": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodFailed, "").DeletionTimestamp = clustertest.At(r.Now)
-	}, row: "importing", says: "another one is made once it is gone"},
+	}, row: "importing", says: "ends on node n01 before another one is made; if that machine is dead, and off: kubectl"},
 	"its pod failed": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodFailed, "linstor-database import-db ended with status 1")
@@ -199,6 +201,34 @@ var scenarios = map[string]scenario{
 		r.importing(corev1.PodSucceeded, note)
 	}, row: "imported", says: "it is LINSTOR's database now", calls: []string{"apply ConfigMap/linstor-claim"},
 		claim: []string{"", "", "manual-a"}},
+	"an earlier import of the same one has left its pod": {spoil: func(r rig) {
+		r.mark()
+		r.importing(corev1.PodSucceeded, note).Annotations[v1alpha1.Prefix+"backup-id"] = marked + "@1"
+	}, row: "import", says: "is being made",
+		calls: []string{"apply Pod/linstor-restore", "delete Pod/linstor-restore"}},
+	"it is imported, and another pod of it runs": {spoil: func(r rig) {
+		r.mark()
+		done := r.importing(corev1.PodSucceeded, note)
+		other := r.importing(corev1.PodRunning, "")
+		other.Name, done.Name = "linstor-restore-0", "linstor-restore-1"
+		r.Kube.Restores = map[string]*corev1.Pod{other.Name: other, done.Name: done}
+	}, row: "importing", says: "it is being imported"},
+	"the configuration is gone that names the database": {spoil: func(r rig) {
+		r.mark()
+		delete(r.Kube.ConfigMaps, resources.ControllerConfigName)
+	}, row: "import", calls: []string{"apply ConfigMap/" + resources.ControllerConfigName, "apply Pod/linstor-restore"}},
+	"the spec changes, so that the pod can start": {spoil: func(r rig) {
+		r.mark()
+		r.importing(corev1.PodFailed, "")
+		r.Cluster.Generation = 2
+		r.Cluster.Spec.Images.Registry = "registry.example.com"
+	}, row: "spec-changed", event: fsm.SpecChanged, says: "the spec changed (generation 2)"},
+	"the spec changes while LINSTOR's program works": {spoil: func(r rig) {
+		r.mark()
+		r.importing(corev1.PodRunning, "")
+		r.Cluster.Generation = 2
+		r.Cluster.Spec.Images.Registry = "registry.example.com"
+	}, row: "importing", says: "it is being imported"},
 	"another one is wanted meanwhile": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodRunning, "")

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
@@ -38,14 +39,6 @@ func situationOf(in *step.Input) *situation {
 	return c
 }
 
-// id is the backup's that is wanted; "" for none.
-func (c *situation) id() string {
-	if c.s.Restore == nil {
-		return ""
-	}
-	return string(c.s.Restore.ID)
-}
-
 // comparison is the one that the restore rests on, if it has ended and counts; nil otherwise.
 func (c *situation) comparison() *backupspec.Comparison {
 	if cmp := databasebackup.ForRestore(c.s); cmp != nil && cmp.Ended != nil && !databasebackup.Outdated(c.s, cmp) {
@@ -66,7 +59,7 @@ type row = decisiontable.Row[*situation]
 
 var table = decisiontable.Table[*situation]{
 	Title: "The phase Migrating",
-	Intro: "LINSTOR's controller is not started before the phase is left.",
+	Intro: "LINSTOR's controller is not started here, and neither in a hold about the restore.",
 	Rows: []row{
 		{Name: "revision-missing", When: "the ControllerRevision with the accepted spec is missing",
 			Then:  "event `SpecChanged`, to Assessing",
@@ -84,11 +77,21 @@ var table = decisiontable.Table[*situation]{
 			}},
 		{Name: "over", When: "no restore is asked for or under way", Then: "event `Advanced`, to Assessing",
 			Holds: func(c *situation) bool { return c.s.Restore == nil }, Decide: leave},
+		{Name: "spec-changed", When: "the spec changed, can be taken up, and no pod imports the backup now",
+			Then: "event `SpecChanged`, to Assessing",
+			Holds: func(c *situation) bool {
+				return acceptable(c.s) && (c.pod() == nil || ended(c.pod()))
+			},
+			Decide: func(c *situation) {
+				c.moves(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("the spec changed (generation %d)", c.s.Cluster.Generation))
+			}},
 		{Name: "runs", When: "LINSTOR's controller runs, or may", Then: "its Deployment is removed; it waits for the pods",
 			Holds: func(c *situation) bool { return !c.s.Restore.Stopped }, Decide: stop},
 		{Name: "imported", When: "the pod has imported the backup that the claim names, and found it in the database",
-			Then:   "the claim says that nothing is being imported any more",
-			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil },
+			Then: "the claim says that nothing is being imported any more",
+			Holds: func(c *situation) bool {
+				return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil && alone(c.s, c.pod())
+			},
 			Decide: finish},
 		{Name: "import-failed", When: "the pod has failed", Then: "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
 			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && importFailed(c.s, c.pod()) != "" },
@@ -128,8 +131,8 @@ var table = decisiontable.Table[*situation]{
 // that a backup is being imported, and a controller would be started on half of it.
 func leave(c *situation) {
 	claim, _ := c.s.Claim()
-	message := "nothing is to be restored any more, and nothing was changed: LINSTOR is started on its database as it is"
-	if claim.Restored != "" {
+	message := "nothing is to be restored any more: LINSTOR is started on its database"
+	if claim.Restored != "" && claim.Restored == restore.Asked(c.s.Cluster) {
 		message = "backup " + claim.Restored + " is restored, and LINSTOR is started on it"
 	}
 	c.moves(fsm.Advanced, "RestoreEnded", message)

@@ -18,8 +18,8 @@ const (
 	fetches = "fetch-backup"
 	imports = "import-database"
 	checks  = "check-import"
-	// LongestImport is how many seconds the pod may run: LINSTOR's program writes one row after the other into Kubernetes,
-	// a hundred in a second at best (linstor-server 1.34, K8sCrdEngine), and begins anew when it is cut short.
+	// LongestImport is how many seconds the pod may run: LINSTOR's program writes one row after the other into
+	// Kubernetes, a hundred in a second at best (linstor-server 1.34, K8sCrdEngine). What is cut short begins anew.
 	LongestImport = 4 * 3600
 	// claimed is where the claim is mounted.
 	claimed = "/claim"
@@ -70,6 +70,12 @@ func Restorer(p resources.Params, by *v1alpha1.StorageCluster, r *Restore) *core
 func importer(p resources.Params, r *Restore) corev1.Container {
 	c := resources.DatabaseContainer(p, imports, "")
 	c.Args = nil
+	for i := range c.Env {
+		if c.Env[i].Name == "K8S_AWAIT_ELECTION_IDENTITY" {
+			// Another pod of this name is another holder: one that was deleted may run on a node that was cut off.
+			c.Env[i] = resources.EnvFromField(c.Env[i].Name, "metadata.uid")
+		}
+	}
 	c.Env = append(c.Env, corev1.EnvVar{Name: "JAVA_TOOL_OPTIONS", Value: "-XX:MaxRAMPercentage=75"})
 	// The entry point of LINSTOR's image, which waits for the Lease, does not know this program.
 	c.Command = []string{"k8s-await-election", "/bin/sh", "-c", runScript + importScript, imports, r.Mark}
