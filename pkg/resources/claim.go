@@ -55,13 +55,15 @@ type ClaimData struct {
 	// exist.
 	RemoveUnverified bool
 	// ReleasedBy is the UID of the StorageCluster that was deleted with the policy Delete: what the database has left is
-	// nobody's. Besides it, only Backend and Version are kept. Empty while the database is in use or retained.
+	// nobody's. Besides it, only Backend, Version and Restoring are kept. Empty while the database is in use or retained.
 	ReleasedBy string
 }
 
-// Release is what is left of the claim when its cluster is deleted with the policy Delete.
+// Release is what is left of the claim when its cluster is deleted with the policy Delete. That half of a backup may
+// be in the database is true whoever comes next.
 func (c *ClaimData) Release(cluster types.UID) ClaimData {
-	return ClaimData{Backend: c.Backend, Version: cmp.Or(c.UpgradeTo, c.Version), ReleasedBy: string(cluster)}
+	return ClaimData{Backend: c.Backend, Version: cmp.Or(c.UpgradeTo, c.Version), ReleasedBy: string(cluster),
+		Restoring: c.Restoring}
 }
 
 // Claim is the ConfigMap that keeps the data. Every key is written, the empty ones too: an apply takes away only keys

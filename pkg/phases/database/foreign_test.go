@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // TestAForeignViewIsUnknown: what another cluster's database holds says nothing of ours.
@@ -94,5 +95,26 @@ func TestALookBeforeTheDeletionSeesWhoseDataItIs(t *testing.T) {
 	r.Now = &linstor.View{LocalID: "another"}
 	if o := phases.Decide(t.Context(), in); !errors.Is(o.Err, cluster.ErrForeign) || len(r.Calls) > 0 {
 		t.Errorf("%s: %s; %v", o.Kind, o.Message, r.Calls)
+	}
+}
+
+// TestHalfABackupIsLeft: a database into which a backup was being imported when its cluster was deleted is nobody's,
+// and is not taken for an empty one either.
+func TestHalfABackupIsLeft(t *testing.T) {
+	for _, restoring := range []string{"", "manual-a@5ac3@1"} {
+		w := clustertest.NewWorld(t, 2)
+		w.Claim(func(c *resources.ClaimData) {
+			c.Restoring = restoring
+			*c = c.Release("earlier")
+		})
+		w.Cluster.Status.Database = ""
+		w.Database = cluster.Database{Checked: true}
+		w.Phase(v1alpha1.PhaseDatabase, time.Minute)
+		in, r := w.Input()
+		o := phases.Decide(t.Context(), in)
+		claimed := clustertest.AppliedClaim(t, r) != nil
+		if claimed != (restoring == "") || !claimed && !strings.Contains(o.Message, "half of it may be there") {
+			t.Errorf("restoring %q: claimed is %v, %s: %s", restoring, claimed, o.Kind, o.Message)
+		}
 	}
 }

@@ -31,6 +31,11 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	if claim, claimed := s.Claim(); claimed {
 		return claimedEvidence(&s.Facts, claim)
 	}
+	if leftHalf(&s.Facts) {
+		return cluster.Missing.Because("HalfImported", fmt.Sprintf("a cluster was deleted while a backup was imported "+
+			"into this database, and half of it may be there: empty the database, and take the key %s out of ConfigMap %s/%s",
+			resources.RestoringKey, v1alpha1.WorkloadNamespace, resources.ClaimName))
+	}
 	if len(s.Kube.Restores) > 0 {
 		return cluster.Missing.Because("ClaimMissing", fmt.Sprintf("the claim is missing, and half of a backup may be in "+
 			"LINSTOR's database: put ConfigMap %s/%s back; or, to go on without, delete the pods with the label %s=%s",
@@ -128,7 +133,13 @@ func act(ctx context.Context, in *step.Input) error {
 // backup may be in it, of which only the claim knew.
 func free(s *cluster.Snapshot) bool {
 	db := s.Database
-	return db.Checked && db.Err == nil && len(db.Nodes) == 0 && len(s.Kube.Restores) == 0
+	return db.Checked && db.Err == nil && len(db.Nodes) == 0 && len(s.Kube.Restores) == 0 && !leftHalf(&s.Facts)
+}
+
+// leftHalf reports whether an earlier cluster was deleted while a backup was being imported into the wanted database.
+func leftHalf(s *cluster.Facts) bool {
+	return s.Recorded.ReleasedBy != "" && s.Recorded.Restoring != "" &&
+		cluster.SameDatabase(s.Recorded.Backend, connection.URL(&s.Target.Spec.Database))
 }
 
 // Adopt claims the database that the hold named, and no other that came in its place: LINSTOR would migrate that one,

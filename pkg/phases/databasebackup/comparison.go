@@ -157,7 +157,7 @@ func list(s *cluster.Snapshot, c *backupspec.Comparison) *backupspec.Comparison 
 	}
 	if s.Now.Sub(c.Since.Time) > listedFor {
 		return notCompared(s, c, "its pod was not made while the nodes' listings were fresh; the condition BackupReady may "+
-			"say why; ask for it once more")
+			"say why")
 	}
 	want, live := listings(s, c), s.Kube.DaemonSets[databasebackup.Listing]
 	if live != nil && !cluster.Ours(s.Cluster.Name, live) {
