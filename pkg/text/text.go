@@ -24,6 +24,12 @@ func Tail(s string, limit int) string {
 	return s
 }
 
+// Head is the beginning of a text, of so many characters at most.
+func Head(s string, limit int) string {
+	r := []rune(s)
+	return string(r[:min(len(r), limit)])
+}
+
 // NodesOf is a number of nodes in words.
 func NodesOf(n int) string { return Amount(n, "node", "nodes") }
 

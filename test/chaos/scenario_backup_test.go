@@ -43,7 +43,7 @@ func backupScenario() scenario {
 		if found != 1 {
 			return fmt.Errorf("the store has %d backups of that name", found)
 		}
-		return errors.Join(podsOf(e, v1alpha1.ComponentBackup, 0), ready("2/2", "2/2")(e))
+		return errors.Join(harness.PodsOf(&e.Administrator, v1alpha1.ComponentBackup, 0), ready("2/2", "2/2")(e))
 	}
 	compared := func(e *harness.Env) error { return errors.Join(comparedLast(e), taken(e)) }
 	ask := func(e *harness.Env) {
@@ -78,7 +78,7 @@ func asksForRestore(e *harness.Env) error {
 	}
 	for component, want := range map[string]int{v1alpha1.ComponentController: 0, v1alpha1.ComponentListing: 0,
 		v1alpha1.ComponentComparison: 1, v1alpha1.ComponentRestore: 0} {
-		if err := podsOf(e, component, want); err != nil {
+		if err := harness.PodsOf(&e.Administrator, component, want); err != nil {
 			return err
 		}
 	}
@@ -100,7 +100,7 @@ func restored(before func(*harness.Env) error) func(*harness.Env) error {
 		if data.Restored != e.Get().Annotations[v1alpha1.AnnotationRestore] || data.Restoring != "" {
 			return fmt.Errorf("the claim says %+v", data)
 		}
-		return errors.Join(before(e), podsOf(e, v1alpha1.ComponentRestore, 0))
+		return errors.Join(before(e), harness.PodsOf(&e.Administrator, v1alpha1.ComponentRestore, 0))
 	}
 }
 
@@ -116,22 +116,9 @@ func comparedLast(e *harness.Env) error {
 		return fmt.Errorf("found is %+v", st.Comparison)
 	}
 	for component, want := range map[string]int{v1alpha1.ComponentListing: 0, v1alpha1.ComponentComparison: 1} {
-		if err := podsOf(e, component, want); err != nil {
+		if err := harness.PodsOf(&e.Administrator, component, want); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// podsOf is an error unless a component has so many pods.
-func podsOf(e *harness.Env, component string, want int) error {
-	var pods corev1.PodList
-	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
-		client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
-		return err
-	}
-	if n := len(pods.Items); n != want {
-		return fmt.Errorf("%s has %d pods, want %d", component, n, want)
 	}
 	return nil
 }

@@ -6,15 +6,11 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -53,7 +49,9 @@ func TestStaleRestore(t *testing.T) {
 			e.Annotate(v1alpha1.AnnotationRestore, "")
 			release := seen.travel(kind, before)
 			e.Run()
-			e.During(staleLong, "no controller of LINSTOR is started", func() error { return noController(e) })
+			e.During(staleLong, "no controller of LINSTOR is started", func() error {
+				return harness.ControllerStopped(&e.Administrator)
+			})
 			release()
 			e.Eventually("the whole of the backup is there", func() error { return retried(e) })
 			injected("stale: " + kind + " in a restore")
@@ -85,19 +83,6 @@ func half(e *harness.Env) {
 	if !e.Sim.World().Database("k8s").HalfImported() {
 		e.T.Fatal("the import was not cut short")
 	}
-}
-
-// noController is an error if there is a Deployment of LINSTOR's controller, whose pods would start.
-func noController(e *harness.Env) error {
-	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}
-	err := e.Client().Get(e.Ctx, key, &appsv1.Deployment{})
-	if err == nil {
-		return errors.New("there is one")
-	}
-	if !apierrors.IsNotFound(err) {
-		return err
-	}
-	return podsOf(e, v1alpha1.ComponentController, 0)
 }
 
 // listedAt is the resourceVersion of now.

@@ -230,6 +230,8 @@ func canaryPod(t *testing.T, change func(*corev1.Pod)) *corev1.Pod {
 // backups, and deletes only its own.
 func TestOperatorOnPods(t *testing.T) {
 	ctx := t.Context()
+	token := corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+		{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}
 	for _, tc := range []struct {
 		name   string
 		change func(*corev1.Pod)
@@ -261,8 +263,7 @@ func TestOperatorOnPods(t *testing.T) {
 		{"a restore", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
 			p.Spec.ServiceAccountName = resources.ControllerName
-			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}
+			p.Spec.Volumes[0].VolumeSource = token
 		}, ""},
 		{"a restore with a disk of the host", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentRestore
@@ -278,8 +279,7 @@ func TestOperatorOnPods(t *testing.T) {
 		}, "ServiceAccount linstor-canary"},
 		{"a backup with a token", func(p *corev1.Pod) {
 			p.Labels[v1alpha1.LabelComponent] = v1alpha1.ComponentBackup
-			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-				Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token"}}}}}
+			p.Spec.Volumes[0].VolumeSource = token
 		}, "without privileges"},
 		{"a canary with a container before it", func(p *corev1.Pod) {
 			p.Spec.InitContainers = []corev1.Container{*p.Spec.Containers[0].DeepCopy()}

@@ -2,21 +2,15 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
-
-	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -47,21 +41,10 @@ func (e backupEnv) asks(answers ...string) *v1alpha1.Hold {
 	if got := holdkind.Answers(h.Options); !slices.Equal(got, answers) {
 		e.T.Errorf("options %q, want %q: %s", got, answers, h.Message)
 	}
-	if err := e.stopped(); err != nil {
+	if err := harness.ControllerStopped(&e.Administrator); err != nil {
 		e.T.Error(err)
 	}
 	return h
-}
-
-// stopped is an error unless LINSTOR's controller is away.
-func (e backupEnv) stopped() error {
-	var d appsv1.Deployment
-	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}
-	err := e.Client().Get(e.Ctx, key, &d)
-	if !apierrors.IsNotFound(err) {
-		return fmt.Errorf("there is a Deployment of LINSTOR's controller: %w", err)
-	}
-	return e.podsOf(v1alpha1.ComponentController, 0)
 }
 
 // volumes are the copies of volumes that LINSTOR has.
@@ -85,8 +68,9 @@ func (e backupEnv) volumes() (names []string) {
 func (e backupEnv) nothingLeft() {
 	e.T.Helper()
 	e.Eventually("no pod of the restore is left", func() error {
-		return errors.Join(e.podsOf(v1alpha1.ComponentListing, 0), e.podsOf(v1alpha1.ComponentComparison, 0),
-			e.podsOf(v1alpha1.ComponentRestore, 0))
+		return errors.Join(harness.PodsOf(&e.Administrator, v1alpha1.ComponentListing, 0),
+			harness.PodsOf(&e.Administrator, v1alpha1.ComponentComparison, 0),
+			harness.PodsOf(&e.Administrator, v1alpha1.ComponentRestore, 0))
 	})
 }
 
@@ -174,7 +158,9 @@ func TestRestoreFails(t *testing.T) {
 		t.Errorf("hold %+v", h)
 	}
 	e.Annotate(v1alpha1.AnnotationRestore, "") // which takes nothing back any more
-	e.During(settle, "LINSTOR stays stopped", e.stopped)
+	e.During(settle, "LINSTOR stays stopped", func() error {
+		return harness.ControllerStopped(&e.Administrator)
+	})
 	e.Resume(e.WaitHold(v1alpha1.HoldRestoreFailed), v1alpha1.OptionRetry)
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.nothingLeft()

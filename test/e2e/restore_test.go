@@ -2,13 +2,10 @@ package e2e
 
 import (
 	"errors"
-	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
@@ -127,7 +124,8 @@ func TestCompareBackup(t *testing.T) {
 	}
 	e.WaitEvent(databasebackup.ReasonCompared, "2 Absent")
 	e.Eventually("only the pod that has compared is left", func() error {
-		return errors.Join(e.podsOf(v1alpha1.ComponentListing, 0), e.podsOf(v1alpha1.ComponentComparison, 1))
+		return errors.Join(harness.PodsOf(&e.Administrator, v1alpha1.ComponentListing, 0),
+			harness.PodsOf(&e.Administrator, v1alpha1.ComponentComparison, 1))
 	})
 
 	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-2")
@@ -144,17 +142,4 @@ func (e backupEnv) compared(id string) *backupspec.Comparison {
 		return s.Backup != nil && s.Backup.Comparison != nil && s.Backup.Comparison.Backup == id &&
 			s.Backup.Comparison.Ended != nil
 	}).Status.Backup.Comparison
-}
-
-// podsOf is an error unless a component has so many pods.
-func (e backupEnv) podsOf(component string, want int) error {
-	var pods corev1.PodList
-	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
-		client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
-		return err
-	}
-	if len(pods.Items) != want {
-		return fmt.Errorf("%s: %d pods, want %d", component, len(pods.Items), want)
-	}
-	return nil
 }

@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
 
@@ -165,4 +166,30 @@ func forEach(list client.ObjectList, f func(client.Object)) error {
 		}
 		return nil
 	})
+}
+
+// PodsOf is an error unless a component has so many pods.
+func PodsOf(a *Administrator, component string, want int) error {
+	var pods corev1.PodList
+	if err := a.Client().List(a.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: component}); err != nil {
+		return err
+	}
+	if n := len(pods.Items); n != want {
+		return fmt.Errorf("%s has %d pods, want %d", component, n, want)
+	}
+	return nil
+}
+
+// ControllerStopped is an error unless LINSTOR's controller is away, with its Deployment.
+func ControllerStopped(a *Administrator) error {
+	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ControllerName}
+	err := a.Client().Get(a.Ctx, key, &appsv1.Deployment{})
+	if err == nil {
+		return fmt.Errorf("there is a Deployment of LINSTOR's controller")
+	}
+	if !apierrors.IsNotFound(err) {
+		return err
+	}
+	return PodsOf(a, v1alpha1.ComponentController, 0)
 }

@@ -14,7 +14,9 @@ import (
 
 // Contents is what is in an export, in a form in which two can be compared.
 type Contents struct {
-	tables map[string]*contents
+	// Summary says what the export holds in all.
+	Summary *Summary
+	tables  map[string]*contents
 }
 
 // contents is what is in a table. LINSTOR's programs write rows in no order, so that their sum does not depend on one.
@@ -27,12 +29,13 @@ type contents struct {
 // ReadContents reads an export to its end as Read does.
 func ReadContents(r io.Reader) (*Contents, error) {
 	c := &Contents{tables: map[string]*contents{}}
-	_, err := read(r, required, func(table string) keeper {
+	summary, err := read(r, required, func(table string) keeper {
 		if c.tables[table] == nil {
 			c.tables[table] = &contents{}
 		}
 		return c.tables[table].add
 	})
+	c.Summary = summary
 	return c, err
 }
 
@@ -82,20 +85,20 @@ func (c *Contents) Differ(o *Contents) string {
 
 // SameRows compares the file with LINSTOR's export with what LINSTOR's own program has written of the database that it
 // had restored it into: one that it cannot read, or of which rows are lost, is no backup, however well it lies in a
-// store, and a database with other rows was not restored.
-func SameRows(exported, restored string) error {
+// store, and a database with other rows was not restored. It returns what the export holds.
+func SameRows(exported, restored string) (*Summary, error) {
 	before, err := readFile(exported)
 	if err != nil {
-		return fmt.Errorf("check LINSTOR's export of its database: %w", err)
+		return nil, fmt.Errorf("check LINSTOR's export of its database: %w", err)
 	}
 	after, err := readFile(restored)
 	if err != nil {
-		return fmt.Errorf("check what LINSTOR exports of the restored database: %w", err)
+		return nil, fmt.Errorf("check what LINSTOR exports of the restored database: %w", err)
 	}
 	if differs := before.Differ(after); differs != "" {
-		return fmt.Errorf("what LINSTOR's own program restored is not what LINSTOR exported: %s", differs)
+		return nil, fmt.Errorf("what LINSTOR's own program restored is not what LINSTOR exported: %s", differs)
 	}
-	return nil
+	return before.Summary, nil
 }
 
 func readFile(path string) (*Contents, error) {

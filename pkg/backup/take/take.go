@@ -18,6 +18,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Config says which backup is taken, and where it goes.
@@ -90,9 +91,7 @@ const longestProblem = 512
 
 // Note is the result in a few words of JSON, for the termination log of a container. It leaves out what was removed.
 func (r *Result) Note() ([]byte, error) {
-	problem := []rune(r.Problem)
-	problem = problem[:min(len(problem), longestProblem)]
-	return json.Marshal(Result{Backup: r.Backup, Found: r.Found, Problem: string(problem)})
+	return json.Marshal(Result{Backup: r.Backup, Found: r.Found, Problem: text.Head(r.Problem, longestProblem)})
 }
 
 // ParseNote reads a note. One that does not say what was taken is an error.
@@ -126,7 +125,7 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	if c.Export != "" {
 		exported = c.Export
 		defer func() { _ = errors.Join(os.Remove(c.Export), os.Remove(c.Restored)) }() // they hold keys, and a pod may stay
-		if err := export.SameRows(c.Export, c.Restored); err != nil {
+		if _, err := export.SameRows(c.Export, c.Restored); err != nil {
 			return nil, err
 		}
 	} else if err := get(ctx, c, exported); err != nil {

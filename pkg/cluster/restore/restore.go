@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Backup is a backup in the store: SHA256 tells it from others of its ID.
@@ -29,8 +30,8 @@ func (b Backup) Mark(at time.Time) string {
 }
 
 // parse is what String or Mark has made; ok is false for anything else.
-func parse(text string) (b Backup, ok bool) {
-	id, rest, ok := strings.Cut(text, "@")
+func parse(mark string) (b Backup, ok bool) {
+	id, rest, ok := strings.Cut(mark, "@")
 	sum, _, _ := strings.Cut(rest, "@")
 	return Backup{ID: store.ID(id), SHA256: sum}, ok
 }
@@ -46,8 +47,8 @@ type Consent struct {
 func (c Consent) String() string { return c.Backup.String() + ":" + c.Digest }
 
 // ParseConsent is what String has made; ok is false for anything else.
-func ParseConsent(text string) (c Consent, ok bool) {
-	backup, digest, ok := strings.Cut(text, ":")
+func ParseConsent(kept string) (c Consent, ok bool) {
+	backup, digest, ok := strings.Cut(kept, ":")
 	b, isBackup := parse(backup)
 	return Consent{b, digest}, ok && isBackup
 }
@@ -93,20 +94,21 @@ func Obstacle(c *v1alpha1.StorageCluster, claim resources.ClaimData) string {
 	return "annotation " + v1alpha1.AnnotationRestore + ": " + why
 }
 
+// LongestID is how many characters are looked at of an annotation that names a backup. No ID has as many.
+const LongestID = 100
+
 // Asked is what the annotation says, in as many characters as an ID can have.
 func Asked(c *v1alpha1.StorageCluster) string {
-	const longest = 100
-	text := []rune(c.Annotations[v1alpha1.AnnotationRestore])
-	return string(text[:min(len(text), longest)])
+	return text.Head(c.Annotations[v1alpha1.AnnotationRestore], LongestID)
 }
 
 // asked is the backup that the annotation asks for, "" for none, and why it cannot be restored.
 func asked(c *v1alpha1.StorageCluster, claim resources.ClaimData) (id store.ID, why string) {
-	text := Asked(c)
-	if text == "" || text == claim.Restored {
+	named := Asked(c)
+	if named == "" || named == claim.Restored {
 		return "", ""
 	}
-	id, err := store.ParseID(text)
+	id, err := store.ParseID(named)
 	switch {
 	case err != nil:
 		return "", err.Error()

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -93,7 +94,7 @@ func stopped(s *cluster.Snapshot) string {
 		return "LINSTOR is stopped: the claim is missing, which says whether half of a backup is in its database"
 	}
 	for _, p := range s.Kube.Restores {
-		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if !poddiagnosis.Ended(p) {
 			return "LINSTOR is stopped: pod " + p.Name + ", which restores its database, has not ended"
 		}
 	}

@@ -154,7 +154,7 @@ func Runs(s *cluster.Facts) bool {
 // unended are the pods that have not ended, those that hang Terminating included.
 func unended(s *cluster.Facts) (pods []*corev1.Pod) {
 	for _, p := range s.Kube.ControllerPods {
-		if p.Status.Phase != corev1.PodSucceeded && p.Status.Phase != corev1.PodFailed {
+		if !poddiagnosis.Ended(p) {
 			pods = append(pods, p)
 		}
 	}

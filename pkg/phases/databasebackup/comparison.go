@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
@@ -46,8 +47,6 @@ const (
 	// comparesWithin is how long the pod that compares may take: it ends itself after a quarter of an hour, but not where
 	// it finds no node.
 	comparesWithin = 20 * time.Minute
-	// longestID is how many characters of the annotation are looked at. No ID has as many.
-	longestID = 100
 )
 
 // asked is the backup that is to be compared; "" for none. stopped reports whether that is for a restore: then it
@@ -56,8 +55,7 @@ func asked(s *cluster.Snapshot) (id string, stopped bool) {
 	if r := s.Restore; r != nil {
 		return string(r.ID), true
 	}
-	text := []rune(s.Cluster.Annotations[v1alpha1.AnnotationCompareBackup])
-	return string(text[:min(len(text), longestID)]), false
+	return text.Head(s.Cluster.Annotations[v1alpha1.AnnotationCompareBackup], restore.LongestID), false
 }
 
 // comparisonOf is what the status says of the comparison that is asked for; nil if none is, or it has not begun.
@@ -261,7 +259,7 @@ func compares(ctx context.Context, in *step.Input) error {
 	if c != nil {
 		name = c.Pod
 	}
-	if err := removeBut(ctx, in, s.Kube.Comparisons, name); err != nil {
+	if err := RemoveBut(ctx, in, s.Kube.Comparisons, name); err != nil {
 		return err
 	}
 	there := s.Kube.Comparisons[name] != nil
@@ -325,7 +323,7 @@ func lister(f *cluster.Facts) *appsv1.DaemonSet {
 
 // RemoveComparison removes what compares a backup with the nodes.
 func RemoveComparison(ctx context.Context, in *step.Input) error {
-	return errors.Join(removeBut(ctx, in, in.Snapshot.Kube.Comparisons, ""), removeListings(ctx, in))
+	return errors.Join(RemoveBut(ctx, in, in.Snapshot.Kube.Comparisons, ""), removeListings(ctx, in))
 }
 
 // Left reports whether Remove has anything to remove.
@@ -336,6 +334,6 @@ func Left(f *cluster.Facts) bool {
 
 // Remove removes all pods.
 func Remove(ctx context.Context, in *step.Input) error {
-	return errors.Join(removeBut(ctx, in, in.Snapshot.Kube.Backups, ""), RemoveComparison(ctx, in),
-		removeBut(ctx, in, in.Snapshot.Kube.Restores, ""))
+	return errors.Join(RemoveBut(ctx, in, in.Snapshot.Kube.Backups, ""), RemoveComparison(ctx, in),
+		RemoveBut(ctx, in, in.Snapshot.Kube.Restores, ""))
 }

@@ -94,7 +94,7 @@ func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.Curre
 	case c != nil && c.Attempts > 0:
 		return cluster.Failed.Because(ReasonFailed, underWay(s, c))
 	case stale(&s.Facts, st):
-		message := "the last backup of the schedule is of " + at(st.Scheduled.Time)
+		message := "the last backup of the schedule is of " + At(st.Scheduled.Time)
 		if c != nil {
 			message += "; " + underWay(s, c)
 		}
@@ -125,14 +125,14 @@ func notRestored(s *cluster.Snapshot) string {
 // Describe is the last backup in a sentence, and when the next one is due.
 func Describe(st *backupspec.BackupStatus) string {
 	l := st.Last
-	out := fmt.Sprintf("backup %s of %s is in the store: LINSTOR %s with %s, %s", l.ID, at(l.Taken.Time), l.Linstor,
+	out := fmt.Sprintf("backup %s of %s is in the store: LINSTOR %s with %s, %s", l.ID, At(l.Taken.Time), l.Linstor,
 		text.Amount(int(l.ResourceDefinitions), "resource definition", "resource definitions"),
 		text.Amount(int(l.Bytes), "byte", "bytes"))
 	if l.Verified == backupspec.VerifyRestoreTest {
 		out += "; LINSTOR's own program has restored it"
 	}
 	if st.Next != nil {
-		out += "; the next one is due at " + at(st.Next.Time)
+		out += "; the next one is due at " + At(st.Next.Time)
 	}
 	if l.Problem != "" {
 		out += "; " + l.Problem
@@ -140,7 +140,8 @@ func Describe(st *backupspec.BackupStatus) string {
 	return out
 }
 
-func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+// At is a time as messages have it.
+func At(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // invalid says why spec.backup cannot be followed, whatever is due; "" if it can.
 func invalid(f *cluster.Facts) string {

@@ -6,6 +6,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -36,17 +37,10 @@ func Abandon(ctx context.Context, in *step.Input) (stored bool, err error) {
 // Retry removes the pod that did not import the backup, so that another one is made.
 func Retry(ctx context.Context, in *step.Input) (stored bool, err error) {
 	pods := in.Snapshot.Kube.Restores
-	for _, p := range pods {
-		if p.DeletionTimestamp == nil {
-			if err := in.Writer.DeleteOwnPod(ctx, p); err != nil {
-				return false, err
-			}
-		}
-	}
 	if len(pods) == 0 {
 		in.Tasks.Forget("")
 	}
-	return len(pods) == 0, nil
+	return len(pods) == 0, databasebackup.RemoveBut(ctx, in, pods, "")
 }
 
 // Forget lets the claim forget which backup was restored last once the annotation is gone, so that the same one can be

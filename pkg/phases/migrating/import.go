@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/load"
@@ -69,14 +70,11 @@ func finish(c *situation) {
 			return err
 		}
 		c.in.Notify(step.Notice{Reason: ReasonRestored, Action: c.pod().Name,
-			Note: fmt.Sprintf("backup %s of %s is LINSTOR's database now: all %d rows are there", done.ID, at(done.Taken),
-				done.Rows)})
+			Note: fmt.Sprintf("backup %s of %s is LINSTOR's database now: all %d rows are there", done.ID,
+				dbphase.At(done.Taken), done.Rows)})
 		return nil
 	}
 }
-
-// at is a time as messages have it.
-func at(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // noStore says why no pod finds the backup; "" if nothing is known to be wrong.
 func noStore(s *cluster.Snapshot) string {
@@ -98,21 +96,17 @@ func podOf(s *cluster.Snapshot) (pod *corev1.Pod) {
 		if r := s.Restore; r == nil || p.Annotations[databasebackup.AnnotationID] != r.Mark {
 			continue
 		}
-		if pod == nil || !ended(p) {
+		if pod == nil || !poddiagnosis.Ended(p) {
 			pod = p
 		}
 	}
 	return pod
 }
 
-func ended(p *corev1.Pod) bool {
-	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
-}
-
 // alone reports whether no other pod may import anything any more.
 func alone(s *cluster.Snapshot, pod *corev1.Pod) bool {
 	for _, p := range s.Kube.Restores {
-		if p.Name != pod.Name && !ended(p) {
+		if p.Name != pod.Name && !poddiagnosis.Ended(p) {
 			return false
 		}
 	}

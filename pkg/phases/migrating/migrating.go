@@ -57,8 +57,7 @@ func Pending(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 	if h := s.Cluster.Status.Hold; s.Phase() == v1alpha1.PhaseHumanIntervention && h != nil && asksAboutRestore(h) {
 		return step.Outcome{}, false // it has the way out
 	}
-	o = step.Move(fsm.RestoreRequested, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
-	return o, true
+	return toRestore(s, fsm.RestoreRequested), true
 }
 
 // First is the outcome of Assessing where a restore comes first. A change of the spec that can be taken up comes
@@ -68,8 +67,11 @@ func First(s *cluster.Snapshot) (o step.Outcome, is bool) {
 	if s.Target == nil || s.Restore == nil || acceptable(s) {
 		return step.Outcome{}, false
 	}
-	o = step.Move(fsm.RestorePending, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
-	return o, true
+	return toRestore(s, fsm.RestorePending), true
+}
+
+func toRestore(s *cluster.Snapshot, e fsm.Event) step.Outcome {
+	return step.Move(e, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
 }
 
 // acceptable reports whether a change of the spec waits that can be taken up.

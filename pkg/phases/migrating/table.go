@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -80,7 +81,7 @@ var table = decisiontable.Table[*situation]{
 		{Name: "spec-changed", When: "the spec changed, can be taken up, and no pod imports the backup now",
 			Then: "event `SpecChanged`, to Assessing",
 			Holds: func(c *situation) bool {
-				return acceptable(c.s) && (c.pod() == nil || ended(c.pod()))
+				return acceptable(c.s) && (c.pod() == nil || poddiagnosis.Ended(c.pod()))
 			},
 			Decide: func(c *situation) {
 				c.moves(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("the spec changed (generation %d)", c.s.Cluster.Generation))
@@ -173,7 +174,7 @@ func anotherVersion(c *situation) string {
 // ask is the question whether LINSTOR's database shall be replaced. What differs is consented to in other words.
 func ask(cmp *backupspec.Comparison) *cluster.HoldRequest {
 	h := cluster.Request(v1alpha1.HoldRestoreRequested, "LINSTOR is stopped, and volumes that are in use stay in use. "+
-		"Backup %s was taken at %s; %s", cmp.Backup, at(cmp.Taken.Time), cmp.Message)
+		"Backup %s was taken at %s; %s", cmp.Backup, databasebackup.At(cmp.Taken.Time), cmp.Message)
 	h.Identities = []string{consent(cmp).String()}
 	h.Options = []string{v1alpha1.OptionAbandon, v1alpha1.OptionRestore}
 	if len(cmp.Differences) > 0 {

@@ -29,6 +29,11 @@ func (t *Trouble) String() string {
 	return out
 }
 
+// Ended reports whether a pod has ended, well or not. One that hangs Terminating has not.
+func Ended(p *corev1.Pod) bool {
+	return p.Status.Phase == corev1.PodSucceeded || p.Status.Phase == corev1.PodFailed
+}
+
 // Of is the first container of a pod that fails; nil if none does.
 func Of(p *corev1.Pod) *Trouble {
 	if p == nil || p.DeletionTimestamp != nil {

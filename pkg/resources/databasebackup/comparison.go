@@ -105,15 +105,11 @@ func Token(pod string) string { return text.Digest(pod) }
 
 // Comparator is the pod that makes the comparison, once. It needs nobody's rights.
 func Comparator(p resources.Params, by *v1alpha1.StorageCluster, c *Comparison) *corev1.Pod {
-	pod := resources.ToolsPod(p, compares)
-	pod.RestartPolicy = corev1.RestartPolicyNever
-	pod.ActiveDeadlineSeconds = ptr.To[int64](longestComparison)
-	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
-	pod.Containers[0].Image = c.Image
-	pod.Containers[0].Args = []string{"--compare-backup", c.Config}
+	args := []string{"--compare-backup", c.Config}
 	for _, node := range c.Nodes {
-		pod.Containers[0].Args = append(pod.Containers[0].Args, "--compare-node", node)
+		args = append(args, "--compare-node", node)
 	}
+	pod := once(p, compares, c.Image, longestComparison, args...)
 	pod.Containers[0].Resources = sized("64Mi", "1Gi") // it has all volumes of the backup in memory
 	c.mount(&pod, true)
 	return owner.Pod(by, resources.ObjectMeta(p, c.Pod, v1alpha1.ComponentComparison), pod)

@@ -5,7 +5,6 @@ import (
 	_ "embed"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -60,13 +59,8 @@ type Order struct {
 // Pod carries out the order, once. It needs nobody's rights. Its name is another one for each attempt, and for one
 // that is told something else or runs in another way: the pod of an earlier one may hang on a node that is gone.
 func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod {
-	pod := resources.ToolsPod(p, Container)
-	pod.RestartPolicy = corev1.RestartPolicyNever
-	pod.ActiveDeadlineSeconds = ptr.To[int64](longest)
-	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
+	pod := once(p, Container, o.Image, longest, Flag, o.Config)
 	c := &pod.Containers[0]
-	c.Image = o.Image
-	c.Args = []string{Flag, o.Config}
 	c.Resources = sized("32Mi", "256Mi")
 	o.mount(&pod, false)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "export", MountPath: work})

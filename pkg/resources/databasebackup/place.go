@@ -30,3 +30,13 @@ func (at *Place) mount(pod *corev1.PodSpec, readOnly bool) {
 			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: at.Claim}})
 	}
 }
+
+// once is a pod that runs the operator's program once, with these arguments, for so many seconds at most.
+func once(p resources.Params, container, image string, seconds int64, args ...string) corev1.PodSpec {
+	pod := resources.ToolsPod(p, container)
+	pod.RestartPolicy = corev1.RestartPolicyNever
+	pod.ActiveDeadlineSeconds = ptr.To(seconds)
+	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
+	pod.Containers[0].Image, pod.Containers[0].Args = image, args
+	return pod
+}

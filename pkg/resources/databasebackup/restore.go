@@ -45,14 +45,9 @@ var importScript string
 // controller, and the configuration that names the database; only the others have what the store is reached with. It
 // holds the controller's Lease while it works: as long as a controller runs, wherever, it waits.
 func Restorer(p resources.Params, by *v1alpha1.StorageCluster, r *Restore) *corev1.Pod {
-	pod := resources.ToolsPod(p, fetches)
+	pod := once(p, fetches, r.Image, LongestImport, "--fetch-backup", r.Config)
 	pod.ServiceAccountName = resources.ControllerName
-	pod.RestartPolicy = corev1.RestartPolicyNever
-	pod.ActiveDeadlineSeconds = ptr.To[int64](LongestImport)
-	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
-	c := &pod.Containers[0]
-	c.Image, c.Args = r.Image, []string{"--fetch-backup", r.Config}
-	c.Resources = sized("32Mi", "256Mi")
+	pod.Containers[0].Resources = sized("32Mi", "256Mi")
 	r.mount(&pod, true)
 	fetch := pod.Containers[0]
 	fetch.VolumeMounts = append(fetch.VolumeMounts, corev1.VolumeMount{Name: "export", MountPath: work})

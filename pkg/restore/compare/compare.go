@@ -145,8 +145,7 @@ func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
 			r.Found = map[difference.Kind]int{}
 		}
 		if r.Found[d.Kind]++; len(r.Worst) < shown {
-			words := []rune(d.String())
-			r.Worst = append(r.Worst, string(words[:min(len(words), longest)]))
+			r.Worst = append(r.Worst, text.Head(d.String(), longest))
 		}
 	}
 	return r, nil

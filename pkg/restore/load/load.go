@@ -5,7 +5,6 @@
 package load
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,15 +99,7 @@ type Result struct {
 // keys, and the pod may stay. Where the check fails the database may hold anything.
 func Check(c *Config) (r *Result, err error) {
 	defer func() { err = errors.Join(err, remove(c.Export), remove(c.Restored)) }()
-	if err := export.SameRows(c.Export, c.Restored); err != nil {
-		return nil, err
-	}
-	file, err := os.Open(c.Export)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = file.Close() }()
-	s, err := export.Read(bufio.NewReader(file))
+	s, err := export.SameRows(c.Export, c.Restored)
 	if err != nil {
 		return nil, err
 	}
