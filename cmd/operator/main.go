@@ -43,6 +43,8 @@ type settings struct {
 	nodes                      []string
 	// fetched and checked say which backup is brought to LINSTOR's own program, and compared afterwards.
 	fetched, checked string
+	// moved says what LINSTOR's own program has moved from one database into another.
+	moved string
 }
 
 // version is set when the binary is built.
@@ -118,6 +120,8 @@ func (s *settings) command() (ran bool, err error) {
 		err = fetchBackup(s.fetched)
 	case s.checked != "":
 		err = checkImport(s.checked)
+	case s.moved != "":
+		err = checkMove(s.moved)
 	case s.download != "":
 		err = downloadExport(s.download)
 	case s.backup != "":
@@ -238,6 +242,9 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.checked, "check-import", "",
 		"the same JSON, which names what LINSTOR's own program has exported afterwards as well: end with an error unless "+
 			"both hold the same rows, and remove both")
+	fs.StringVar(&s.moved, "check-move", "",
+		"JSON that names what LINSTOR's own program has exported of two databases, one of which was moved into the other: "+
+			"end with an error unless both hold the same rows, and remove both")
 	fs.StringVar(&o.Image, "image", "",
 		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")

@@ -34,3 +34,19 @@ func checkImport(config string) error {
 	}
 	return leaveNote(result.Note())
 }
+
+// checkMove fails unless both databases hold the same data. In a pod it leaves a note for the operator.
+func checkMove(config string) error {
+	m, err := load.ParseMove(config)
+	if err != nil {
+		return fmt.Errorf("--check-move: %w", err)
+	}
+	moved, err := m.Check()
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(moved); err != nil {
+		return err
+	}
+	return leaveNote(moved.Note())
+}

@@ -1,13 +1,12 @@
 package cluster
 
 import (
-	"strings"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// Database is what a look at the database without LINSTOR's help says. It is taken only before the claim exists.
+// Database is what a look at the database without LINSTOR's help says. It is taken before the claim exists, and of the
+// database that LINSTOR's data is to be moved into.
 type Database struct {
 	Checked bool
 	Err     error
@@ -24,9 +23,17 @@ func (f *Facts) Claim() (data resources.ClaimData, ok bool) {
 	return f.Recorded, true
 }
 
+// AcceptedDatabase is the URL of the accepted spec's database; "" before the first acceptance.
+func (f *Facts) AcceptedDatabase() string {
+	if f.Target == nil {
+		return ""
+	}
+	return connection.URL(&f.Target.Spec.Database)
+}
+
 // LeftVersion is the LINSTOR version in which a deleted cluster has left the wanted database; "" if none did.
 func (f *Facts) LeftVersion() string {
-	if f.Recorded.ReleasedBy == "" || !SameDatabase(f.Recorded.Backend, connection.URL(&f.Cluster.Spec.Database)) {
+	if f.Recorded.ReleasedBy == "" || !connection.Same(f.Recorded.Backend, connection.URL(&f.Cluster.Spec.Database)) {
 		return ""
 	}
 	return f.Recorded.Version
@@ -39,13 +46,4 @@ func NeverStarted(claim resources.ClaimData) bool { return claim.LocalID == "" &
 func (f *Facts) NeverUsed() bool {
 	claim, _ := f.Claim()
 	return f.Linstor.Known() || f.ClaimErr == nil && NeverStarted(claim)
-}
-
-// SameDatabase lets the parts of a URL change that do not name other data: parameters, and etcd's endpoints.
-func SameDatabase(a, b string) bool {
-	trim := func(s string) string { s, _, _ = strings.Cut(s, "?"); return s }
-	if strings.HasPrefix(a, "etcd://") && strings.HasPrefix(b, "etcd://") {
-		return true
-	}
-	return trim(a) == trim(b)
 }

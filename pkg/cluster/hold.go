@@ -3,7 +3,6 @@ package cluster
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
@@ -27,16 +26,6 @@ type HoldRequest struct {
 // Request is a question to a human about the cluster.
 func Request(reason v1alpha1.HoldReason, format string, args ...any) *HoldRequest {
 	return &HoldRequest{Reason: reason, Message: fmt.Sprintf(format, args...)}
-}
-
-// TrimHold leaves out the disks and machines of nodes that the hold does not list.
-func TrimHold(h *v1alpha1.Hold) {
-	unlisted := func(node string) bool { return !slices.Contains(h.Nodes, node) }
-	h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(d v1alpha1.HoldDevice) bool { return unlisted(d.Node) })
-	h.Identities = slices.DeleteFunc(slices.Clone(h.Identities), func(id string) bool {
-		node, _, machine := strings.Cut(id, "=")
-		return machine && unlisted(node)
-	})
 }
 
 // HeldPool reports whether a hold keeps the operator from making a pool on a member. It is open until its token comes.

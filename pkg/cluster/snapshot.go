@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -39,7 +40,8 @@ type Facts struct {
 	// ClaimErr says why it cannot be read. It is in Unreadable as well, and nobody writes a claim in its place.
 	ClaimErr error
 	Linstor  Linstor
-	// Database is what is known of the database without LINSTOR's help.
+	// Database is what is known of a database without LINSTOR's help: of the accepted spec's before it is claimed, and of
+	// the one that LINSTOR's data is to be moved into.
 	Database Database
 	// PassphraseDiffers is true if the passphrase's Secret holds another one than the cluster was set up with.
 	PassphraseDiffers bool
@@ -67,9 +69,11 @@ type Snapshot struct {
 	Health   Health
 	// Preferences is the change of the preferred interface, node by node.
 	Preferences Preferences
-	// Upgrade is the change of version, and Restore the restore of the database, that waits or goes on; nil for none.
+	// Upgrade is the change of version, Restore the restore of the database, and Move the move of its data into another
+	// one that waits or goes on; nil for none. There is no Move beside a Restore.
 	Upgrade *Upgrade
 	Restore *restore.Order
+	Move    *move.Order
 	// Classes are the StorageClasses of the spec, and those of ours that it has no more.
 	Classes []*StorageClass
 	// SnapshotClasses are the VolumeSnapshotClass of the spec, and those of ours that it has no more.

@@ -30,6 +30,7 @@ const (
 	Accepted          Event = "Accepted"
 	UpgradePending    Event = "UpgradePending"
 	RestorePending    Event = "RestorePending"
+	MovePending       Event = "MovePending"
 	RestoreRequested  Event = "RestoreRequested"
 	ModuleMissing     Event = "ModuleMissing"
 	DatabaseMissing   Event = "DatabaseMissing"
@@ -80,7 +81,7 @@ func states() []StateInfo {
 				"controller with its database, satellites, verification."},
 		{Migrating, time.Hour,
 			"LINSTOR is stopped, and its database replaced by a backup: it is compared with the nodes, a human is asked, " +
-				"it is imported and compared with what the database holds then."},
+				"it is imported and compared with what the database holds then. Or its data is moved into another database."},
 		{Ready, 0, "All that the spec asks for is there. Nodes that join are taken in."},
 		{Degraded, 0, "Usable, with something missing that is named in the status."},
 		{HumanIntervention, 0, "A hold waits for a human; its evidence is watched on."},
@@ -100,6 +101,7 @@ func Cluster() *Table {
 		"the accepted version is not the one that the database was last used with, or an upgrade is not finished")
 	add(Assessing, RestorePending, Migrating,
 		"a backup is to be restored, or the claim says that one is being imported")
+	add(Assessing, MovePending, Migrating, "somebody has consented to move LINSTOR's data into the database of the spec")
 	add(Assessing, ModuleMissing, KernelModule, "first link that is not satisfied: DRBD on the nodes")
 	add(Assessing, DatabaseMissing, Database, "first link that is not satisfied: the database")
 	add(Assessing, ControllerMissing, Controller, "first link that is not satisfied: the controller")
@@ -128,7 +130,7 @@ func Cluster() *Table {
 		"spec.version was taken back before the new controller was started on the database")
 	add(Upgrading, SpecChanged, Assessing,
 		"the spec's generation is not the accepted one, and no satellite is being restarted")
-	add(Migrating, Advanced, Assessing, "no restore is asked for or under way any more; look at the whole")
+	add(Migrating, Advanced, Assessing, "no restore and no move is asked for or under way any more; look at the whole")
 	add(Migrating, SpecChanged, Assessing,
 		"the accepted spec is missing, or the spec's generation is not the accepted one and can be taken up")
 	for _, s := range append(Chain(), Upgrading, Ready, Degraded, HumanIntervention) {

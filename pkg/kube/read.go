@@ -142,6 +142,12 @@ func (l Live) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, er
 	return one(ctx, l.Client, &list, &list.Items, name, client.InNamespace(v1alpha1.WorkloadNamespace))
 }
 
+// Pod is one of the workloads' namespace as it is now; nil if there is none.
+func (l Live) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
+	var list corev1.PodList
+	return one(ctx, l.Client, &list, &list.Items, name, client.InNamespace(v1alpha1.WorkloadNamespace))
+}
+
 // one lists the object of that name: the operator may list what it caches, and needs no further right for this.
 func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, items *[]T, name string,
 	among ...client.ListOption) (*T, error) {

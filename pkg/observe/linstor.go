@@ -8,6 +8,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
@@ -149,20 +150,28 @@ func adopts(c *v1alpha1.StorageCluster) bool {
 	return err == nil && a != nil && a.Option == v1alpha1.OptionAdopt
 }
 
-// database looks into the database while there is no claim. Once it is claimed, LINSTOR itself is the judge.
+// database looks into the database while there is no claim. Once it is claimed, LINSTOR itself is the judge. Where its
+// data is to go to another one, that is looked into before each try to write there.
 func (o *Observer) database(ctx context.Context, f *cluster.Facts) cluster.Database {
-	if _, claimed := f.Claim(); claimed || f.Target == nil {
+	if f.Target == nil {
 		return cluster.Database{}
 	}
-	access, err := controller.DatabaseAccess(f)
+	spec := &f.Target.Spec.Database
+	if claim, claimed := f.Claim(); claimed {
+		if len(f.Kube.Restores) > 0 || move.Of(f.Cluster, claim, f.AcceptedDatabase()) == nil {
+			return cluster.Database{}
+		}
+		spec = &f.Cluster.Spec.Database
+	}
+	access, err := controller.DatabaseAccess(f, spec)
 	if err != nil {
 		return cluster.Database{Checked: true, Err: err}
 	}
-	key := connection.URL(&f.Target.Spec.Database) + access.User
+	key := connection.URL(spec) + access.User
 	if o.probed == key && f.Now.Sub(o.probeAt) < o.Timing.PollWorking && !adopts(f.Cluster) {
 		return o.probe
 	}
-	nodes, err := o.Prober.Nodes(ctx, &f.Target.Spec.Database, access)
+	nodes, err := o.Prober.Nodes(ctx, spec, access)
 	o.probe = cluster.Database{Checked: true, Err: err, Nodes: nodes}
 	o.probed, o.probeAt = key, f.Now
 	return o.probe

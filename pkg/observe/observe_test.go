@@ -200,52 +200,6 @@ func TestAWriteThatEndedMakesTheNextLookDueSoon(t *testing.T) {
 	}
 }
 
-func TestTheDatabaseIsLookedIntoOnlyBeforeItIsClaimed(t *testing.T) {
-	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
-	if s := b.observe(); !s.Database.Checked || !cmp.Equal(s.Database.Nodes, []string{"old"}) {
-		t.Errorf("%+v", s.Database)
-	}
-	b = newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{},
-		resources.Claim("linstor", resources.ClaimData{Backend: "k8s"}))
-	if s := b.observe(); s.Database.Checked || b.src.probes != 0 || s.Unreadable != nil {
-		t.Errorf("claimed: %+v, %v", s.Database, s.Unreadable)
-	}
-	sql := v1alpha1.StorageClusterSpec{Database: v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db",
-		CredentialsSecret: "none"}}}
-	b = newBench(t, sql, interceptor.Funcs{})
-	if s := b.observe(); !s.Database.Checked || s.Database.Err == nil || b.src.probes != 0 {
-		t.Errorf("without credentials: %+v", s.Database)
-	}
-}
-
-// A database that was emptied and restored while its hold waits for adopt: the answer must not meet the look in
-// between.
-func TestAnAnswerAboutTheDatabaseLooksAnew(t *testing.T) {
-	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{})
-	b.c.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldForeignLinstorFound,
-		Options: []v1alpha1.HoldOption{{Answer: v1alpha1.OptionAdopt}, {Answer: v1alpha1.OptionRetry}}}
-	b.observe()
-	for _, tc := range []struct {
-		answer string
-		want   int
-	}{{"", 1}, {"h-0:adopt", 1}, {"h-1:retry", 1}, {"h-1:adopt", 2}} {
-		b.c.Annotations = map[string]string{v1alpha1.AnnotationResume: tc.answer}
-		if b.observe(); b.src.probes != tc.want {
-			t.Errorf("with the answer %q: %d looks, want %d", tc.answer, b.src.probes, tc.want)
-		}
-	}
-	b.c.Annotations = nil
-	for _, tc := range []struct {
-		after time.Duration
-		want  int
-	}{{b.Timing.PollWorking - time.Nanosecond, 2}, {time.Nanosecond, 3}} {
-		b.clock.SetTime(b.clock.Now().Add(tc.after))
-		if b.observe(); b.src.probes != tc.want {
-			t.Errorf("%s later: %d looks, want %d", tc.after, b.src.probes, tc.want)
-		}
-	}
-}
-
 func TestOnePodForEachNode(t *testing.T) {
 	at := func(sec int64, going bool) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {

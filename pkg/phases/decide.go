@@ -58,13 +58,8 @@ func LinkOf(state fsm.State) (l step.Link, ok bool) {
 func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
 	state := fsm.State(s.Phase())
-	for _, i := range interrupts() {
-		if !slices.Contains(i.In, state) {
-			continue
-		}
-		if o, hits := i.Look(s); hits {
-			return o
-		}
+	if o, ends := first(ctx, in, state); ends {
+		return o
 	}
 	h, ok := handlers()[state]
 	if !ok {
@@ -75,7 +70,9 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 		affinity.StopOnForeignData(ctx, in), migrating.KeepStopped(ctx, in))
 	o := h(ctx, in)
 	keepAside(ctx, in, state)
-	if state != fsm.Deleting { // which removes them, or keeps them up as long as there are volumes
+	if state == fsm.Deleting {
+		failed = errors.Join(failed, migrating.Tidy(ctx, in), migrating.Forget(ctx, in))
+	} else { // it removes the others, or keeps them up as long as there are volumes
 		drainguard.Work(ctx, in)
 		databasebackup.Work(ctx, in)
 		in.FailedAside(conditions.BackupReady, errors.Join(migrating.Tidy(ctx, in), migrating.Forget(ctx, in)))
@@ -96,6 +93,28 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 				text.OneLine(o.Message)))
 	}
 	return o
+}
+
+// first looks at what comes before the state's handler: interrupts, and an accepted spec that follows the data.
+func first(ctx context.Context, in *step.Input, state fsm.State) (o step.Outcome, ends bool) {
+	for _, i := range interrupts() {
+		if !slices.Contains(i.In, state) {
+			continue
+		}
+		if o, hits := i.Look(in.Snapshot); hits {
+			return o, true
+		}
+	}
+	a, err := specchange.Moved(ctx, in)
+	switch {
+	case err != nil:
+		return step.Fail(err), true
+	case a != nil:
+		return step.Wait("Accepted", "LINSTOR's data was moved: the accepted spec follows",
+			in.Snapshot.Timing.PollWorking).With(a), true
+	default:
+		return o, false
+	}
 }
 
 // keepAside keeps what no phase waits for, but where nothing is changed, or all goes.

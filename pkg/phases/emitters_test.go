@@ -15,7 +15,7 @@ import (
 func handlersEmit() map[fsm.State][]fsm.Event {
 	out := map[fsm.State][]fsm.Event{
 		fsm.Pending: {fsm.Accepted, fsm.HumanNeeded},
-		fsm.Assessing: {fsm.UpgradePending, fsm.RestorePending, fsm.Converged, fsm.ConvergedDegraded,
+		fsm.Assessing: {fsm.UpgradePending, fsm.RestorePending, fsm.MovePending, fsm.Converged, fsm.ConvergedDegraded,
 			fsm.HumanNeeded},
 		fsm.Upgrading:         {fsm.Advanced, fsm.Retreated, fsm.SpecChanged, fsm.HumanNeeded},
 		fsm.Migrating:         {fsm.Advanced, fsm.SpecChanged, fsm.HumanNeeded},

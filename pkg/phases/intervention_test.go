@@ -113,6 +113,12 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 	},
 	v1alpha1.HoldRestoreRequested: func(w *clustertest.World) { restores(w, "manual-a@5ac3:") },
 	v1alpha1.HoldRestoreFailed:    func(w *clustertest.World) { restores(w, "manual-a") },
+	v1alpha1.HoldMigrationFailed: func(w *clustertest.World) {
+		const to = "jdbc:postgresql://db:5432/linstor"
+		w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
+		w.Cluster.Status.Hold.Identities = []string{to}
+		w.Claim(func(c *resources.ClaimData) { c.MoveTo = to })
+	},
 }
 
 // restores asks for a restore that the hold is about.
@@ -133,13 +139,13 @@ func heldWorld(t *testing.T, reason v1alpha1.HoldReason) *clustertest.World {
 }
 
 // A clearing hold is open while its cause is there, and ends with it; the others stay open without a cause as well.
-// That the earlier machine is back, or nobody wants a restore any more, leaves nothing to answer.
+// That the earlier machine is back, or nobody wants a restore or a move any more, leaves nothing to answer.
 func TestHoldsClear(t *testing.T) {
 	for _, kind := range holdkind.All() {
 		t.Run(string(kind.Reason), func(t *testing.T) {
 			w := heldWorld(t, kind.Reason)
 			ends := kind.Class == holdkind.Clearing || slices.Contains([]v1alpha1.HoldReason{v1alpha1.HoldMachineReplaced,
-				v1alpha1.HoldRestoreRequested, v1alpha1.HoldRestoreFailed}, kind.Reason)
+				v1alpha1.HoldRestoreRequested, v1alpha1.HoldRestoreFailed, v1alpha1.HoldMigrationFailed}, kind.Reason)
 			in, _ := w.Input()
 			o := phases.Decide(t.Context(), in)
 			if cleared := o.Event == fsm.Cleared; cleared != ends {

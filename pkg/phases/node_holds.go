@@ -122,7 +122,7 @@ func drop(h *v1alpha1.Hold, all, listed *cluster.HoldRequest) {
 	if listed != nil && unlisted == 0 && !slices.Equal(before, h.Nodes) {
 		h.Message, h.Resources = listed.Message, listed.Resources
 	}
-	cluster.TrimHold(h)
+	hold.Trim(h)
 }
 
 // NodeHolds are the holds of single nodes after this reconcile: those that are open, less what was answered, and new

@@ -96,6 +96,7 @@ func nodeQuestions() []question {
 func clusterQuestions() []question {
 	skipChecks := keepers{v1alpha1.OptionSkipChecks: upgrade.Keep}
 	restoreEnded := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.Ended(in.Snapshot, h), true }
+	moveEnded := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.MoveEnded(in.Snapshot, h), true }
 	upgradeGoesOn := func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) { return upgrade.GoesOn(in), true }
 	return []question{
 		{Reason: v1alpha1.HoldSigningKeyUnusable, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
@@ -135,6 +136,11 @@ func clusterQuestions() []question {
 			v1alpha1.OptionRestoreAnyway: migrating.Confirm}},
 		{Reason: v1alpha1.HoldRestoreFailed, EndsWithCause: true, Cleared: restoreEnded, Keep: keepers{
 			v1alpha1.OptionAbandon: migrating.Abandon, v1alpha1.OptionRetry: migrating.Retry}},
+		{Reason: v1alpha1.HoldUnsupportedChange, EndsWithCause: true,
+			Keep:    keepers{v1alpha1.OptionMigrate: migrating.ConsentToMove},
+			Cleared: func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.IsThere(in.Snapshot, h), true }},
+		{Reason: v1alpha1.HoldMigrationFailed, EndsWithCause: true, Cleared: moveEnded, Keep: keepers{
+			v1alpha1.OptionAbandon: migrating.AbandonMove, v1alpha1.OptionRetry: migrating.Retry}},
 		// The status is where its answers are kept: the write that lets the hold go notes them (canary.Status).
 		{Reason: v1alpha1.HoldCanaryFailed, Cleared: canary.Cleared,
 			Keep: keepers{v1alpha1.OptionSkip: background(func(*step.Input) bool { return true })}},

@@ -11,8 +11,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// RestoringKey is the key of the claim that the pod which imports a backup reads as well.
-const RestoringKey = "restoring"
+// RestoringKey and MovingKey are the keys of the claim that the pods which import a backup, or move the data, read as
+// well.
+const (
+	RestoringKey = "restoring"
+	MovingKey    = "moving"
+)
 
 // ClaimData says whose database this is. It outlives the StorageCluster: with the policy Retain as it is, so that a
 // later one knows its own data from another LINSTOR's; with Delete as nobody's, but with the version that the database
@@ -51,6 +55,11 @@ type ClaimData struct {
 	Restoring string
 	// Restored is the last backup that was restored, or that a human did not want to be restored after all.
 	Restored string
+	// MoveTo is the URL of the database that a human has said LINSTOR's data shall be moved into.
+	MoveTo string
+	// Moving is MoveTo while data is written there, and what tells one move from another. Backend stays what it is until
+	// all of it is there.
+	Moving string
 	// RemoveUnverified reports whether a human said that a deletion may go on although it is not known whether volumes
 	// exist.
 	RemoveUnverified bool
@@ -86,6 +95,7 @@ func (c *ClaimData) texts() map[string]*string {
 		"upgradeTo": &c.UpgradeTo, "upgradeSince": &c.UpgradeSince, "backupRead": &c.BackupRead,
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
 		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
+		"moveTo": &c.MoveTo, MovingKey: &c.Moving,
 	}
 }
 

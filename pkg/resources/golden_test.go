@@ -168,6 +168,13 @@ func goldens() map[string]client.Object {
 			Image: backupOrder().Image, Mark: "manual-a@0123", Config: "{}", Place: backupOrder().Place}),
 		"database-restore-full": databasebackup.Restorer(full, theCluster(), &databasebackup.Restore{
 			Image: claimOrder().Image, Mark: "manual-a@0123", Config: "{}", Place: claimOrder().Place}),
+		"database-move": databasebackup.Mover(plain, theCluster(), &databasebackup.Move{Image: backupOrder().Image,
+			Mark: "jdbc:postgresql://db.example.com:5432/linstor@1", Config: "{}", From: "k8s",
+			To: &full.Spec.Database}),
+		"database-move-full": databasebackup.Mover(full, theCluster(), &databasebackup.Move{Image: claimOrder().Image,
+			Mark: "k8s@1", Config: "{}", From: "jdbc:postgresql://db.example.com:5432/linstor", To: &plain.Spec.Database}),
+		"database-move-target": databasebackup.TargetConfig(plain, &full.Spec.Database, connection.Settings{
+			URL: "jdbc:postgresql://db.example.com:5432/linstor", User: "linstor", Password: "s3cret"}),
 		"drain-guard":              drainguard.Pod(plain, theCluster(), "n01"),
 		"drain-guard-full":         drainguard.Pod(full, theCluster(), strings.Repeat("long-", 20)+"name"),
 		"drain-budget":             drainguard.Budget(plain, 3, nil, ""),

@@ -284,7 +284,7 @@ func (b budget) apply(st *v1alpha1.StorageClusterStatus) {
 // shorten lists fewer nodes. An answer is for those only that stay.
 func (b budget) shorten(h *v1alpha1.Hold) {
 	h.Nodes = first(h.Nodes, b.held)
-	cluster.TrimHold(h)
+	hold.Trim(h)
 }
 
 func first[T any](list []T, n int) []T {

@@ -55,6 +55,7 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldBackupTooOld:             holdBackupTooOld,
 	v1alpha1.HoldRestoreRequested:         holdRestoreRequested,
 	v1alpha1.HoldRestoreFailed:            holdRestoreFailed,
+	v1alpha1.HoldMigrationFailed:          holdMigrationFailed,
 	v1alpha1.HoldUnsupportedChange:        holdUnsupportedChange,
 	v1alpha1.HoldPoolConflict:             holdPoolConflict,
 	v1alpha1.HoldOperationFailed:          holdOperationFailed,
@@ -109,10 +110,12 @@ func (e holdEnv) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold 
 	return h
 }
 
-// allOptions are those of a reason, but the one for a backup that differs from the nodes: none does in these tests.
+// allOptions are those of a reason, but the ones that not every hold of it has, and the one for a backup that differs
+// from the nodes: none does in these tests.
 func allOptions(r v1alpha1.HoldReason) []v1alpha1.HoldOption {
-	return slices.DeleteFunc(slices.Clone(holdkind.Of(r).Options),
-		func(o v1alpha1.HoldOption) bool { return o.Answer == v1alpha1.OptionRestoreAnyway })
+	return slices.DeleteFunc(slices.Clone(holdkind.Of(r).Options), func(o v1alpha1.HoldOption) bool {
+		return o.Answer == v1alpha1.OptionRestoreAnyway || slices.Contains(holdkind.Of(r).Special, o.Answer)
+	})
 }
 
 // checkHold checks what holds of the cluster and of nodes have in common.

@@ -8,7 +8,8 @@ import (
 	"github.com/BurntSushi/toml"
 )
 
-// Why a controller or its migration does not start. The errors that are returned wrap one of these.
+// Why a controller, or a program that works on its database, does not start. The errors that are returned wrap one of
+// these.
 var (
 	// ErrDatabaseTooNew: the schema comes from a newer LINSTOR. (Only LINSTOR 1.35 and later says so clearly; older
 	// ones fail in undefined ways.)
@@ -25,7 +26,7 @@ var (
 	ErrMigration = errors.New("database migration failed")
 )
 
-// ControllerConfig is what a controller, or its migration, is started with.
+// ControllerConfig is what a controller, or a program that works on its database, is started with.
 type ControllerConfig struct {
 	// Version is the LINSTOR version, such as "1.35.3".
 	Version string
@@ -123,8 +124,8 @@ func (s settings) supported() error {
 	}
 }
 
-// usable checks everything that keeps a process from opening and migrating a database.
-func (d *Database) usable(s settings) error {
+// mayRead checks everything that keeps a process from reading a database.
+func (s settings) mayRead(d *Database) error {
 	switch {
 	case d.unreachable:
 		return fmt.Errorf("%w: %s", ErrDatabaseUnreachable, d.url)
@@ -132,6 +133,13 @@ func (d *Database) usable(s settings) error {
 		return fmt.Errorf("%w: %s, user %q", ErrBadCredentials, d.url, s.user)
 	case d.written && d.schema.atLeast(s.version.major, s.version.minor+1):
 		return fmt.Errorf("%w: schema of %s, LINSTOR %s", ErrDatabaseTooNew, d.schema, s.version)
+	}
+	return nil
+}
+
+// mayMigrate checks what else keeps a process from migrating it.
+func (s settings) mayMigrate(d *Database) error {
+	switch {
 	case d.written && s.version.atLeast(1, 34) && !d.schema.atLeast(1, 21):
 		return fmt.Errorf("%w: schema of %s, LINSTOR %s; the last version able to migrate it is 1.33.2", ErrMigration,
 			d.schema, s.version)
@@ -139,4 +147,32 @@ func (d *Database) usable(s settings) error {
 		return fmt.Errorf("%w: %s", ErrMigration, d.broken)
 	}
 	return nil
+}
+
+// openToMigrate is open for those who migrate the database as well, which is all but an export.
+func (s settings) openToMigrate(w *World) (*Database, error) {
+	db, err := s.open(w)
+	if err != nil {
+		return nil, err
+	}
+	return db, s.mayMigrate(db)
+}
+
+// open finds the database, if a process of this LINSTOR version can read it.
+func (s settings) open(w *World) (*Database, error) {
+	if w.closed {
+		return nil, errors.New("the world is closed")
+	}
+	if err := s.supported(); err != nil {
+		return nil, err
+	}
+	db := w.database(s.url)
+	if db.written && db.schema.newerThan(s.version) {
+		w.violate("old-controller database=%s: LINSTOR %s was started on a schema of %s, and there is no way back", s.url,
+			s.version, db.schema)
+	}
+	if err := s.mayRead(db); err != nil {
+		return nil, err
+	}
+	return db, nil
 }

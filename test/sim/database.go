@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
 
 // Database is a controller's database. It outlives controllers.
@@ -65,6 +66,19 @@ func cloned[K comparable, V any](m map[K]V, clone func(V) V) map[K]V {
 	return out
 }
 
+// inSeconds cuts the times at which resources were made to whole seconds, which is all that MariaDB keeps of them
+// (seen with linstor-server 1.34).
+func (c *content) inSeconds() {
+	for _, d := range c.rscDfns {
+		for _, r := range d.resources {
+			r.created = r.created.Truncate(time.Second)
+		}
+		for _, s := range d.snapshots {
+			s.created = s.created.Truncate(time.Second)
+		}
+	}
+}
+
 // shallow is a copy of what a pointer points to; nil of nil.
 func shallow[T any](p *T) *T {
 	if p == nil {
@@ -91,6 +105,25 @@ func (w *World) database(url string) *Database {
 		w.databases[url] = db
 	}
 	return db
+}
+
+// Kinds of databases, as an export names them.
+const (
+	onKubernetes = "k8s"
+	onEtcd       = "etcd"
+	onMariaDB    = "sql/mariadb"
+)
+
+// kind is the database's.
+func (d *Database) kind() string {
+	switch kind, _, server := strings.Cut(strings.TrimPrefix(d.url, "jdbc:"), ":"); {
+	case !server:
+		return onKubernetes
+	case kind == onEtcd:
+		return onEtcd
+	default:
+		return "sql/" + kind
+	}
 }
 
 func (d *Database) wipe() {
@@ -192,6 +225,14 @@ func (d *Database) Exchange(with *Database) {
 		d.world.violate("exchanged-under-a-process database=%s: %s had it open", d.url, strings.Join(who, " and "))
 	}
 	d.content, with.content = with.content, d.content
+	for _, m := range d.world.machines {
+		switch m.obeys { // it obeys what is in the database
+		case d:
+			m.obeys = with
+		case with:
+			m.obeys = d
+		}
+	}
 }
 
 // SeedForeign fills the database with the data of another LINSTOR, at version 1.33.3, with these nodes. They have

@@ -65,11 +65,7 @@ func (v Volumes) written(dfn *rscDfn, copies []*resource) map[string]files {
 
 // device is what a path of a node leads to.
 func (v Volumes) device(nodeName, path string) (placed, *Database, error) {
-	for _, db := range v.world.databases {
-		n := db.nodes[key(nodeName)]
-		if n == nil || v.world.machines[n.machine] == nil {
-			continue
-		}
+	if db, n := v.obeyed(nodeName); n != nil {
 		for _, on := range db.resourcesOn(n) {
 			if on.rsc.broken || on.dfn.volume == nil {
 				continue
@@ -113,7 +109,7 @@ func (v Volumes) OpenDevice(node, path string) error {
 			return fmt.Errorf("open %s: wrong medium type: it is in use on node %s", path, other.nodeName)
 		}
 	}
-	on.rsc.inUse = true
+	v.eachCopy(on.dfn.name, on.rsc.nodeName, func(r *resource) { r.inUse = true })
 	return nil
 }
 
@@ -122,7 +118,7 @@ func (v Volumes) CloseDevice(node, path string) {
 	v.world.lock()
 	defer v.world.mu.Unlock()
 	if on, _, err := v.device(node, path); err == nil {
-		on.rsc.inUse = false
+		v.eachCopy(on.dfn.name, on.rsc.nodeName, func(r *resource) { r.inUse = false })
 	}
 }
 

@@ -1,10 +1,45 @@
 package sim
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
+	"time"
 )
+
+// ErrNoLinstor means that no LINSTOR has ever written to the database, so that there is nothing to export.
+var ErrNoLinstor = errors.New("the database holds no LINSTOR")
+
+// ExportDatabase does what "linstor-database export-db" does. It counts as a process that has the database open,
+// although it only reads: what a controller writes meanwhile would be lost in a database that the export is moved to.
+// Nothing in an export says that half an import was in the database.
+func (w *World) ExportDatabase(ctx context.Context, c ControllerConfig) (exported []byte, err error) {
+	s, err := c.parse()
+	if err != nil {
+		return nil, err
+	}
+	w.lock()
+	defer w.mu.Unlock()
+	db, err := s.open(w)
+	if err != nil {
+		return nil, err
+	}
+	defer db.open("export " + c.Identity)()
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("the export was killed: %w", ctx.Err())
+	case db.written, db.half:
+		return w.exports.make(db, s.version), nil
+	case db.kind() == onKubernetes:
+		return nil, fmt.Errorf("%w: Failure executing: GET at: https://kubernetes.default.svc/apis/"+
+			"internal.linstor.linbit.com/v1-33-1/authtokens. Message: Not Found", ErrNoLinstor)
+	default:
+		return nil, fmt.Errorf("%w: Schema \"LINSTOR\" not found", ErrNoLinstor)
+	}
+}
 
 // exportedDatabase is the database as "linstor-database export-db" writes it (linstor-server 1.34,
 // DbExportPojoMeta.java).
@@ -34,25 +69,21 @@ type exportedColumn struct {
 type exportedRow map[string]any
 
 // exportOf has the tables of what the simulator keeps, with the columns by which rows are told apart and what is
-// needed to compare two databases. by is the LINSTOR that exports it.
-func exportOf(db *Database, by version) exportedDatabase {
-	from := "k8s"
-	if kind, _, sql := strings.Cut(strings.TrimPrefix(db.url, "jdbc:"), ":"); sql {
-		from = "sql/" + kind
-	}
+// needed to compare two databases. from is their kind, and by the LINSTOR that exports it.
+func exportOf(c *content, from string, at time.Time, by version) exportedDatabase {
 	e := &exporter{tables: map[string]*exportedTable{}}
 	for _, name := range []string{"NODES", "NODE_STOR_POOL", "RESOURCE_DEFINITIONS", "VOLUME_DEFINITIONS", "RESOURCES",
 		"VOLUMES", "LAYER_RESOURCE_IDS", "LAYER_DRBD_RESOURCES", "LAYER_STORAGE_VOLUMES", "PROPS_CONTAINERS"} {
 		e.tables[name] = &exportedTable{Name: name, Columns: []exportedColumn{}, Data: []exportedRow{}}
 	}
-	e.props("/CTRL", db.props)
-	for _, n := range db.sortedNodes() {
+	e.props("/CTRL", c.props)
+	for _, n := range c.sortedNodes() {
 		e.node(n)
 	}
-	for _, d := range db.sortedDfns() {
-		e.definition(db, d)
+	for _, d := range c.sortedDfns() {
+		e.definition(c, d)
 	}
-	out := exportedDatabase{LinstorVersion: by.String(), Timestamp: db.world.now.UnixMilli(), From: from,
+	out := exportedDatabase{LinstorVersion: by.String(), Timestamp: at.UnixMilli(), From: from,
 		DataVersion: "v1-33-1", SQLVersion: "2026.04.08.09.00", K8sVersion: 34}
 	for _, t := range inOrder(e.tables) {
 		out.Tables = append(out.Tables, *t)
@@ -114,7 +145,7 @@ func bit(set bool, flag int) int {
 	return 0
 }
 
-func (e *exporter) definition(db *Database, d *rscDfn) {
+func (e *exporter) definition(c *content, d *rscDfn) {
 	e.add("RESOURCE_DEFINITIONS", "uuid", d.uuid, "resource_name", key(d.name), "snapshot_name", "",
 		"resource_dsp_name", d.name, "snapshot_dsp_name", "", "resource_flags", bit(d.deleted, flagDefinitionDelete))
 	if d.volume != nil {
@@ -124,10 +155,10 @@ func (e *exporter) definition(db *Database, d *rscDfn) {
 	}
 	for _, r := range inOrder(d.resources) {
 		kind := kindDiskless
-		if p := db.poolOf(r.node, r.pool); p != nil && !r.diskless {
+		if p := c.poolOf(r.node, r.pool); p != nil && !r.diskless {
 			kind = p.kind
 		}
-		e.resource(d, r.uuid, r.node, "", bit(r.deleted, flagDelete)|bit(r.diskless, flagDiskless))
+		e.resource(d, r.uuid, r.node, "", r.created, bit(r.deleted, flagDelete)|bit(r.diskless, flagDiskless))
 		if d.volume != nil {
 			e.volume(d, r.volumeUUID, r.node, "", r.pool, kind)
 		}
@@ -138,8 +169,8 @@ func (e *exporter) definition(db *Database, d *rscDfn) {
 		e.add("VOLUME_DEFINITIONS", "uuid", s.uuid, "resource_name", key(d.name), "snapshot_name", key(s.name), "vlm_nr", 0,
 			"vlm_size", s.sizeKiB, "vlm_flags", 0)
 		for _, node := range slices.Sorted(maps.Keys(s.nodes)) {
-			e.resource(d, s.uuid, node, key(s.name), bit(s.deleting[node], flagSnapshotDelete))
-			if p := db.poolOf(node, s.pools[node]); p != nil {
+			e.resource(d, s.uuid, node, key(s.name), s.created, bit(s.deleting[node], flagSnapshotDelete))
+			if p := c.poolOf(node, s.pools[node]); p != nil {
 				e.volume(d, s.uuid, node, key(s.name), p.name, p.kind)
 			}
 		}
@@ -147,9 +178,9 @@ func (e *exporter) definition(db *Database, d *rscDfn) {
 }
 
 // resource adds a resource, or the part of a snapshot on a node.
-func (e *exporter) resource(d *rscDfn, uuid, node, snapshot string, flags int) {
+func (e *exporter) resource(d *rscDfn, uuid, node, snapshot string, created time.Time, flags int) {
 	e.add("RESOURCES", "uuid", uuid, "node_name", node, "resource_name", key(d.name), "snapshot_name", snapshot,
-		"resource_flags", flags)
+		"resource_flags", flags, "create_timestamp", unixMillis(created))
 }
 
 // volume adds the volume of a resource or of a snapshot on a node, with the layers below it.

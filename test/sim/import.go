@@ -46,12 +46,16 @@ func encoded(v any) []byte {
 
 // make exports a database, and keeps what was in it.
 func (e *exports) make(db *Database, by version) []byte {
-	made := exportOf(db, by)
+	kept := db.content.clone()
+	if db.kind() == onMariaDB {
+		kept.inSeconds()
+	}
+	made := exportOf(kept, db.kind(), db.world.now, by)
 	id := made.digest()
 	if e.contents[id] == nil {
 		e.order = append(e.order, id)
 	}
-	e.contents[id] = db.content.clone()
+	e.contents[id] = kept
 	if len(e.order) > keptExports {
 		delete(e.contents, e.order[0])
 		e.order = e.order[1:]
@@ -61,9 +65,10 @@ func (e *exports) make(db *Database, by version) []byte {
 
 // ImportDatabase does what "linstor-database import-db" does with an export, and then "linstor-database export-db"; it
 // returns the second one's export. All that is in the database is replaced by what the export was made of, and its
-// schema by that of the LINSTOR that made it. (LINSTOR 1.34 does not lower the number of a schema that is newer.) What
-// lies on machines stays as it is until satellites connect. While it runs ([Options.MigrationTime]) it counts as a
-// process that has the database open; if the context ends before, it is killed half-way.
+// schema by that of the LINSTOR that made it. (LINSTOR 1.34 does not lower the number of a schema that is newer.) The
+// export may be of another database, so that LINSTOR's data can be moved. What lies on machines stays as it is until
+// satellites connect. While it runs ([Options.MigrationTime]) it counts as a process that has the database open; if
+// the context ends before, it is killed half-way.
 func (w *World) ImportDatabase(ctx context.Context, c ControllerConfig, export []byte) (exported []byte, err error) {
 	s, err := c.parse()
 	if err != nil {
@@ -71,7 +76,7 @@ func (w *World) ImportDatabase(ctx context.Context, c ControllerConfig, export [
 	}
 	w.lock()
 	defer w.mu.Unlock()
-	db, err := w.openDatabase(s)
+	db, err := s.openToMigrate(w)
 	if err != nil {
 		return nil, err
 	}
@@ -92,7 +97,7 @@ func (w *World) ImportDatabase(ctx context.Context, c ControllerConfig, export [
 	if killed {
 		return nil, ErrImportKilled
 	}
-	loaded.settle(w, &db.content)
+	loaded.settle(w)
 	db.content = *loaded
 	return w.exports.make(db, s.version), nil
 }
@@ -119,44 +124,6 @@ func (e *exports) load(export []byte, by version) (*content, error) {
 	loaded := kept.clone()
 	loaded.schema, loaded.half = made, false
 	return loaded, nil
-}
-
-// settle takes over from what a database held before what no import changes: what the machines do. Where that did not
-// know a copy, what lies on the machine tells. No satellite has said anything about the pools yet.
-func (c *content) settle(w *World, before *content) {
-	for k, n := range c.nodes {
-		if was := before.nodes[k]; was != nil {
-			n.machine = was.machine
-		}
-		for _, p := range n.pools {
-			p.known = false
-		}
-	}
-	for k, d := range c.rscDfns {
-		for at, r := range d.resources {
-			var was *resource
-			if there := before.rscDfns[k]; there != nil {
-				was = there.resources[at]
-			}
-			r.settle(was, w.Volumes().backing(d.name, r.nodeName), w)
-		}
-	}
-}
-
-// settle does so for a copy. was is what the database held of it before, b what is on the machine, nil for nothing.
-func (r *resource) settle(was *resource, b *backing, w *World) {
-	r.inUse = was != nil && was.inUse
-	if r.restored = !r.diskless; r.diskless {
-		return
-	}
-	switch {
-	case was != nil && !was.diskless:
-		r.diskState, r.syncing, r.syncedAt, r.broken = was.diskState, was.syncing, was.syncedAt, was.broken
-	case b != nil && b.complete:
-		r.diskState, r.syncing, r.broken = stateUpToDate, false, false
-	case b != nil:
-		r.diskState, r.syncing, r.syncedAt, r.broken = stateInconsistent, true, w.now, false
-	}
 }
 
 // startedOn records that a process was started on half an import. A real one ends in most cases, with one of several

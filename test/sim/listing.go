@@ -10,8 +10,8 @@ import (
 
 // Listing is what lies in the volume groups and zpools of the machine, and in directories, and what DRBD has in use,
 // in the words of lvs, zfs, stat and drbdsetup as the operator's script has them: lines of fields that are separated
-// by tabs, sizes in bytes. Snapshots are those that a database knows of volumes that are there, and so is what is in
-// use; the machine has none of its own.
+// by tabs, sizes in bytes. Snapshots are those that the database which the machine obeys knows of volumes that are
+// there, and so is what is in use; the machine has none of its own.
 func (m *Machine) Listing(in ...string) string {
 	m.world.lock()
 	defer m.world.mu.Unlock()
@@ -60,14 +60,20 @@ func (m *Machine) Listing(in ...string) string {
 
 // inUse are the resources of DRBD that are in use on the machine.
 func (m *Machine) inUse() (names []string) {
-	for _, db := range m.world.databases {
-		for _, d := range db.rscDfns {
-			if r := d.resources[key(m.name)]; r != nil && r.inUse && !d.storageOnly {
-				names = append(names, d.name)
-			}
+	for _, d := range m.definitions() {
+		if r := d.resources[key(m.name)]; r != nil && r.inUse && !d.storageOnly {
+			names = append(names, d.name)
 		}
 	}
 	return names
+}
+
+// definitions are those in the database that the machine obeys.
+func (m *Machine) definitions() map[string]*rscDfn {
+	if m.obeys == nil {
+		return nil
+	}
+	return m.obeys.rscDfns
 }
 
 // lying are the volumes in a store, and snapshots of them, with their sizes in bytes, by name.
@@ -75,13 +81,13 @@ func (m *Machine) lying(s *store, ending, beforeSnapshot string) map[string]stri
 	found := map[string]string{}
 	for _, b := range s.volumes {
 		found[b.resource+"_00000"+ending] = bytesOf(b.sizeKiB)
-		for _, db := range m.world.databases {
-			if d := db.rscDfns[key(b.resource)]; d != nil {
-				for _, snap := range inOrder(d.snapshots) {
-					if _, here := snap.nodes[key(b.node)]; here {
-						found[b.resource+"_00000"+beforeSnapshot+snap.name+ending] = bytesOf(snap.sizeKiB)
-					}
-				}
+		d := m.definitions()[key(b.resource)]
+		if d == nil {
+			continue
+		}
+		for _, snap := range d.snapshots {
+			if _, here := snap.nodes[key(b.node)]; here {
+				found[b.resource+"_00000"+beforeSnapshot+snap.name+ending] = bytesOf(snap.sizeKiB)
 			}
 		}
 	}

@@ -61,9 +61,10 @@ type Machine struct {
 	address     string
 	osImage     string
 	tools       []string
-	lacked      []string // layers
-	module      string   // version of the DRBD kernel module, "" if it is not loaded
-	adjusted    bool     // a satellite has brought DRBD's devices up since the machine booted
+	lacked      []string  // layers
+	module      string    // version of the DRBD kernel module, "" if it is not loaded
+	adjusted    bool      // a satellite has brought DRBD's devices up since the machine booted
+	obeys       *Database // that of the controller which last brought a satellite here up to date, nil for none
 	cut         bool
 	authError   bool
 	syncError   bool

@@ -219,6 +219,7 @@ func (c *controller) fullSync(l *link) {
 	l.peer.status = statusOnline
 	n.props[propNodeUname] = l.sat.nodeName
 	l.sat.machine.adjusted = true
+	l.sat.machine.obey(c.db, n)
 	c.renew(n, l.sat.machine)
 	for _, p := range n.pools {
 		// A pool that cannot be used does not fail the full sync. Nothing has been said about its space on this

@@ -53,7 +53,7 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 	}
 	w.lock()
 	defer w.mu.Unlock()
-	db, err := w.openDatabase(s)
+	db, err := s.openToMigrate(w)
 	if err != nil {
 		return nil, err
 	}
@@ -73,6 +73,9 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 	}
 	db.startedOn("controller " + c.Identity)
 	db.migrate(s.version)
+	if db.kind() == onMariaDB {
+		db.inSeconds()
+	}
 	if s.passphrase != "" {
 		if db.passphrase == "" {
 			db.setPassphrase(s.passphrase)
@@ -87,24 +90,6 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 	w.after(w.opts.ReconnectEvery, ctl.reconnectLoop)
 	w.after(ctl.spaceInterval(), ctl.spaceLoop)
 	return ctl.process, nil
-}
-
-func (w *World) openDatabase(s settings) (*Database, error) {
-	if w.closed {
-		return nil, errors.New("the world is closed")
-	}
-	if err := s.supported(); err != nil {
-		return nil, err
-	}
-	db := w.database(s.url)
-	if db.written && db.schema.newerThan(s.version) {
-		w.violate("old-controller database=%s: LINSTOR %s was started on a schema of %s, and there is no way back", s.url,
-			s.version, db.schema)
-	}
-	if err := db.usable(s); err != nil {
-		return nil, err
-	}
-	return db, nil
 }
 
 // CrashController ends the controller that answers, as a crash or a kill does. What supervises it may start another.
@@ -125,7 +110,7 @@ func (w *World) RunMigration(c ControllerConfig) error {
 	}
 	w.lock()
 	defer w.mu.Unlock()
-	db, err := w.openDatabase(s)
+	db, err := s.openToMigrate(w)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,12 @@ func address(i int) string  { return "10.0.0." + string(rune('0'+i)) }
 
 func (b *bench) satellite(i int) *sim.Process {
 	b.Helper()
-	p, err := b.world.StartSatellite(nodeName(i), sim.SatelliteConfig{Version: testVersion})
+	return b.satelliteOf(testVersion, i)
+}
+
+func (b *bench) satelliteOf(version string, i int) *sim.Process {
+	b.Helper()
+	p, err := b.world.StartSatellite(nodeName(i), sim.SatelliteConfig{Version: version})
 	if err != nil {
 		b.Fatalf("start satellite %d: %v", i, err)
 	}
@@ -116,11 +121,17 @@ func thinPool() client.StoragePool {
 // online brings up a controller and n machines whose satellites are registered and ONLINE, each with the pool ssd.
 func (b *bench) online(n int) []*sim.Process {
 	b.Helper()
-	b.controller(sim.ControllerConfig{})
+	return b.onlineOn(sim.ControllerConfig{Version: testVersion}, n)
+}
+
+// onlineOn does so with a controller of that version on another database.
+func (b *bench) onlineOn(c sim.ControllerConfig, n int) []*sim.Process {
+	b.Helper()
+	b.controller(c)
 	var satellites []*sim.Process
 	for i := 1; i <= n; i++ {
 		b.machine(i)
-		satellites = append(satellites, b.satellite(i))
+		satellites = append(satellites, b.satelliteOf(c.Version, i))
 		b.must(b.client.Nodes.Create(b.Context(), node(i)))
 		b.must(b.client.Nodes.CreateStoragePool(b.Context(), nodeName(i), thinPool()))
 	}

@@ -175,18 +175,22 @@ func (v Volumes) Delete(name string) error {
 
 // SetInUse sets whether a copy is primary and open on its node. Unknown names are ignored.
 func (v Volumes) SetInUse(resourceName, node string, inUse bool) {
+	v.world.lock()
+	defer v.world.mu.Unlock()
 	v.eachCopy(resourceName, node, func(r *resource) { r.inUse = inUse })
 }
 
 // SetDiskState sets the DRBD disk state of a copy: "UpToDate", "Inconsistent", "Outdated", "Failed", … Unknown names
 // are ignored.
 func (v Volumes) SetDiskState(resourceName, node, state string) {
+	v.world.lock()
+	defer v.world.mu.Unlock()
 	v.eachCopy(resourceName, node, func(r *resource) { r.diskState = state })
 }
 
+// eachCopy changes what every database has of a copy: what happens on a machine is so whichever LINSTOR works on, and
+// must not be forgotten when it goes back to one that the machine does not obey now.
 func (v Volumes) eachCopy(name, nodeName string, change func(*resource)) {
-	v.world.lock()
-	defer v.world.mu.Unlock()
 	for _, db := range v.world.databases {
 		if dfn := db.rscDfns[key(name)]; dfn != nil && dfn.resources[key(nodeName)] != nil {
 			change(dfn.resources[key(nodeName)])

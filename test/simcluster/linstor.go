@@ -114,6 +114,10 @@ func (m machines) RunMigration(c kubelet.ControllerConfig) error {
 	return m.world.RunMigration(sim.ControllerConfig(c))
 }
 
+func (m machines) ExportDatabase(ctx context.Context, c kubelet.ControllerConfig) ([]byte, error) {
+	return m.world.ExportDatabase(ctx, sim.ControllerConfig(c))
+}
+
 func (m machines) ImportDatabase(ctx context.Context, c kubelet.ControllerConfig, export []byte) ([]byte, error) {
 	return m.world.ImportDatabase(ctx, sim.ControllerConfig(c), export)
 }

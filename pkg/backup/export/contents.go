@@ -24,7 +24,13 @@ type Contents struct {
 type contents struct {
 	rows int
 	sum  [sha256.Size]byte
+	// seconds and rounded are the same sum, with times in whole seconds: cut, or the nearest ones.
+	seconds, rounded [sha256.Size]byte
 }
+
+// timestamps are the columns with times, in milliseconds since 1970 (linstor-server 1.34, GeneratedDatabaseTables:
+// Types.TIMESTAMP). MariaDB keeps whole seconds of them (seen with MariaDB 10.11), which MySQL rounds.
+var timestamps = []string{"create_timestamp", "created_at", "deleted_at", "expires_at", "entry_date"}
 
 // ReadContents reads an export to its end as Read does.
 func ReadContents(r io.Reader) (*Contents, error) {
@@ -48,21 +54,47 @@ func (c *contents) add(row json.RawMessage) error {
 		return err
 	}
 	maps.DeleteFunc(columns, func(_ string, value any) bool { return value == nil })
+	if err := addTo(&c.sum, columns); err != nil {
+		return err
+	}
+	c.rows++
+	if err := addTo(&c.seconds, inSeconds(columns, 0)); err != nil {
+		return err
+	}
+	return addTo(&c.rounded, inSeconds(columns, 500))
+}
+
+// inSeconds is the row with times in whole seconds, after so many milliseconds were added.
+func inSeconds(columns map[string]any, add int64) map[string]any {
+	out := maps.Clone(columns)
+	for _, name := range timestamps {
+		if at, isNumber := columns[name].(json.Number); isNumber {
+			if ms, err := at.Int64(); err == nil {
+				out[name] = (ms + add) / 1000
+			}
+		}
+	}
+	return out
+}
+
+// addTo adds a row to a sum.
+func addTo(total *[sha256.Size]byte, columns map[string]any) error {
 	text, err := json.Marshal(columns)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(text)
 	for i := range sum {
-		c.sum[i] ^= sum[i]
+		total[i] ^= sum[i]
 	}
-	c.rows++
 	return nil
 }
 
 // Differ says in what the other export differs from this one: in which table first. "" if both have the same rows.
-// When, from where and by which LINSTOR they were written does not count.
+// When, from where and by which LINSTOR they were written does not count, nor do fractions of seconds if one is from
+// MariaDB, which has none.
 func (c *Contents) Differ(o *Contents) string {
+	whole := c.Summary.From == fromMariaDB || o.Summary.From == fromMariaDB
 	names := maps.Clone(c.tables)
 	maps.Copy(names, o.tables)
 	for _, name := range slices.Sorted(maps.Keys(names)) {
@@ -76,12 +108,16 @@ func (c *Contents) Differ(o *Contents) string {
 		switch {
 		case x.rows != y.rows:
 			return fmt.Sprintf("the table %s has %d rows, and %d in the other one", name, x.rows, y.rows)
+		case whole && (x.seconds == y.seconds || x.rounded == y.seconds || x.seconds == y.rounded):
 		case x.sum != y.sum:
 			return fmt.Sprintf("rows of the table %s differ", name)
 		}
 	}
 	return ""
 }
+
+// fromMariaDB is what an export from MariaDB says of its origin.
+const fromMariaDB = "sql/mariadb"
 
 // SameRows compares the file with LINSTOR's export with what LINSTOR's own program has written of the database that it
 // had restored it into: one that it cannot read, or of which rows are lost, is no backup, however well it lies in a

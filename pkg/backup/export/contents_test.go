@@ -59,6 +59,27 @@ func TestDiffer(t *testing.T) {
 			}
 		})
 	}
+	created := func(ms int, from string) *Contents {
+		return contentsOf(t, small(func(e values) {
+			e["exported_from"] = from
+			for _, name := range []string{"create_timestamp", "created_at", "deleted_at", "expires_at", "entry_date"} {
+				rowsOf(e["tables"].([]values), "VOLUMES")[0][name] = ms
+			}
+		}))
+	}
+	for _, tc := range []struct {
+		ms, other int
+		from      string
+		differs   bool
+	}{
+		{1763971300123, 1763971300000, "sql/mariadb", false}, {1763971300123, 1763971300000, "sql/postgresql", true},
+		{1763971300999, 1763971301000, "sql/mariadb", false}, {1763971300999, 1763971302000, "sql/mariadb", true},
+	} {
+		a, b := created(tc.ms, "k8s"), created(tc.other, tc.from)
+		if (a.Differ(b) != "") != tc.differs || (b.Differ(a) != "") != tc.differs {
+			t.Errorf("%d from k8s and %d from %s: %q, %q", tc.ms, tc.other, tc.from, a.Differ(b), b.Differ(a))
+		}
+	}
 	numbered := func(n int) *Contents {
 		return contentsOf(t, small(func(e values) { rowsOf(e["tables"].([]values), "VOLUMES")[0]["vlm_nr"] = n }))
 	}

@@ -156,6 +156,10 @@ func (f *fakeLive) Node(_ context.Context, name string) (*corev1.Node, error) {
 	return nil, nil
 }
 
+func (f *fakeLive) Pod(_ context.Context, name string) (*corev1.Pod, error) {
+	return f.Kube.Restores[name], nil
+}
+
 func (f *fakeLive) ConfigMap(_ context.Context, name string) (*corev1.ConfigMap, error) {
 	return f.Kube.ConfigMaps[name], nil
 }

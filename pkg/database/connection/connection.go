@@ -79,6 +79,15 @@ func URL(spec *v1alpha1.DatabaseSpec) string {
 	return url
 }
 
+// Same reports whether two URLs name the same data. Parameters may differ, and etcd's endpoints.
+func Same(a, b string) bool {
+	trim := func(s string) string { s, _, _ = strings.Cut(s, "?"); return s }
+	if strings.HasPrefix(a, "etcd://") && strings.HasPrefix(b, "etcd://") {
+		return true
+	}
+	return trim(a) == trim(b)
+}
+
 func of(spec *v1alpha1.DatabaseSpec) (kind v1alpha1.DatabaseKind, secret, url string) {
 	switch etcd, postgres, maria := spec.Etcd, spec.PostgreSQL, spec.MariaDB; {
 	case etcd != nil:

@@ -73,3 +73,24 @@ func FuzzURL(f *testing.F) {
 		}
 	})
 }
+
+func TestSame(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"k8s", "k8s", true},
+		{"k8s", "etcd://a:1", false},
+		{"etcd://a:1", "etcd://b:1,c:1", true},
+		{"jdbc:postgresql://db/linstor?sslmode=require", "jdbc:postgresql://db/linstor", true},
+		{"jdbc:postgresql://db/linstor", "jdbc:postgresql://db/other", false},
+		{"jdbc:postgresql://db/linstor", "jdbc:mariadb://db/linstor", false},
+	} {
+		if got := connection.Same(tc.a, tc.b); got != tc.want {
+			t.Errorf("Same(%q, %q) = %t", tc.a, tc.b, got)
+		}
+		if connection.Same(tc.a, tc.b) != connection.Same(tc.b, tc.a) {
+			t.Errorf("Same is not symmetric for %q and %q", tc.a, tc.b)
+		}
+	}
+}

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"slices"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -38,7 +37,7 @@ func Link() step.Link {
 
 func judge(s *cluster.Snapshot) cluster.Evidence {
 	if why := stopped(s); why != "" {
-		return cluster.Missing.Because("Restoring", why)
+		return cluster.Missing.Because("ControllerStopped", why)
 	}
 	if h := PassphraseHold(&s.Facts); h != nil {
 		return cluster.Asks(h.Message, *h)
@@ -90,63 +89,18 @@ func stopped(s *cluster.Snapshot) string {
 	if r := s.Restore; r != nil {
 		return fmt.Sprintf("LINSTOR is stopped: backup %s is to be restored", r.ID)
 	}
+	if m := s.Move; m != nil && m.Stopped {
+		return "LINSTOR is stopped: its data is to be moved to " + m.To
+	}
 	if _, claimed := s.Claim(); !claimed && len(s.Kube.Restores) > 0 {
 		return "LINSTOR is stopped: the claim is missing, which says whether half of a backup is in its database"
 	}
 	for _, p := range s.Kube.Restores {
 		if !poddiagnosis.Ended(p) {
-			return "LINSTOR is stopped: pod " + p.Name + ", which restores its database, has not ended"
+			return "LINSTOR is stopped: pod " + p.Name + ", which writes to a database of its data, has not ended"
 		}
 	}
 	return ""
-}
-
-// applyMissing applies the objects that are not as they shall be, in their order.
-func applyMissing(ctx context.Context, in *step.Input, list []managedObject) (changed bool, err error) {
-	for _, o := range list {
-		if o.ok {
-			continue
-		}
-		if _, starts := o.want.(*appsv1.Deployment); starts {
-			if err := mayStart(ctx, in); err != nil {
-				return changed, err
-			}
-		}
-		if err := in.Writer.Apply(ctx, o.want); err != nil {
-			return changed, fmt.Errorf("apply %s: %w", o.name, err)
-		}
-		changed = true
-	}
-	return changed, nil
-}
-
-// Configure applies LINSTOR's configuration alone, which names the database: its programs need it while no controller
-// runs, and a password may have been changed since one did.
-func Configure(ctx context.Context, in *step.Input) error {
-	list, err := objects(in.Snapshot)
-	if err != nil {
-		return err
-	}
-	if o := list[0]; !o.ok {
-		return in.Writer.Apply(ctx, o.want)
-	}
-	return nil
-}
-
-// mayStart is an error unless the claim itself, past the cache, says that no backup is being imported: a cache may lag
-// behind for minutes, or go back in time when the operator starts.
-func mayStart(ctx context.Context, in *step.Input) error {
-	live, err := in.Live.ConfigMap(ctx, resources.ClaimName)
-	if err != nil {
-		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
-	}
-	if live == nil {
-		return nil // the database's link sees to that
-	}
-	if claim, err := resources.ClaimFrom(live); err != nil || claim.Restoring != "" {
-		return fmt.Errorf("%w: the claim says that a backup is being imported, or cannot be read", step.ErrOutdated)
-	}
-	return nil
 }
 
 func settingProperties(s *cluster.Snapshot) cluster.Evidence {
@@ -249,7 +203,7 @@ func Want(s *cluster.Snapshot) (want []client.Object, err error) {
 // objects are the controller's objects in the order in which they must come to be: the pod mounts the
 // configuration.
 func objects(s *cluster.Snapshot) ([]managedObject, error) {
-	db, err := DatabaseAccess(&s.Facts)
+	db, err := DatabaseAccess(&s.Facts, &s.Target.Spec.Database)
 	if err != nil {
 		return nil, err
 	}
@@ -280,9 +234,8 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 	}, nil
 }
 
-// DatabaseAccess is the database's URL and credentials; an error names what is missing in the Secret.
-func DatabaseAccess(s *cluster.Facts) (connection.Settings, error) {
-	spec := &s.Target.Spec.Database
+// DatabaseAccess is a database's URL and credentials; an error names what is missing in the Secret.
+func DatabaseAccess(s *cluster.Facts, spec *v1alpha1.DatabaseSpec) (connection.Settings, error) {
 	db := connection.Settings{URL: connection.URL(spec)}
 	name := connection.CredentialsSecret(spec)
 	if name == "" {

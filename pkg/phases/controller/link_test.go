@@ -172,7 +172,7 @@ func TestDatabaseAccess(t *testing.T) {
 			if tc.data != nil {
 				w.Secret("creds", tc.data)
 			}
-			got, err := controller.DatabaseAccess(&s.Facts)
+			got, err := controller.DatabaseAccess(&s.Facts, &s.Target.Spec.Database)
 			if tc.err != "" {
 				if err == nil || !strings.Contains(err.Error(), tc.err) {
 					t.Errorf("err = %v, want %q", err, tc.err)

@@ -76,11 +76,11 @@ func identity(d *cluster.Database) string {
 
 func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
 	kind, want := connection.Kind(&s.Target.Spec.Database), connection.URL(&s.Target.Spec.Database)
-	if !cluster.SameDatabase(claim.Backend, want) {
+	if !connection.Same(claim.Backend, want) {
 		return cluster.Asks("the claim names another database", cluster.HoldRequest{
-			Reason: v1alpha1.HoldUnsupportedChange, Message: fmt.Sprintf(
-				"spec.database.%s asks for %s, but this cluster's data is in %s (ConfigMap %s/%s); "+
-					"moving LINSTOR's data is not supported: set spec.database back",
+			Reason: v1alpha1.HoldUnsupportedChange, Identities: []string{want}, Message: fmt.Sprintf(
+				"spec.database.%s asks for %s, but this cluster's data is in %s (ConfigMap %s/%s): "+
+					"set spec.database to that database",
 				kind, want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)})
 	}
 	if v := s.Linstor.Foreign; v != nil {
@@ -139,7 +139,7 @@ func free(s *cluster.Snapshot) bool {
 // leftHalf reports whether an earlier cluster was deleted while a backup was being imported into the wanted database.
 func leftHalf(s *cluster.Facts) bool {
 	return s.Recorded.ReleasedBy != "" && s.Recorded.Restoring != "" &&
-		cluster.SameDatabase(s.Recorded.Backend, connection.URL(&s.Target.Spec.Database))
+		connection.Same(s.Recorded.Backend, connection.URL(&s.Target.Spec.Database))
 }
 
 // Adopt claims the database that the hold named, and no other that came in its place: LINSTOR would migrate that one,

@@ -137,27 +137,6 @@ func TestClaimIsWrittenOnTheVersionThatWasRead(t *testing.T) {
 	}
 }
 
-func TestSameDatabase(t *testing.T) {
-	for _, tc := range []struct {
-		a, b string
-		want bool
-	}{
-		{"k8s", "k8s", true},
-		{"k8s", "etcd://a:1", false},
-		{"etcd://a:1", "etcd://b:1,c:1", true},
-		{"jdbc:postgresql://db/linstor?sslmode=require", "jdbc:postgresql://db/linstor", true},
-		{"jdbc:postgresql://db/linstor", "jdbc:postgresql://db/other", false},
-		{"jdbc:postgresql://db/linstor", "jdbc:mariadb://db/linstor", false},
-	} {
-		if got := cluster.SameDatabase(tc.a, tc.b); got != tc.want {
-			t.Errorf("sameDatabase(%q, %q) = %t", tc.a, tc.b, got)
-		}
-		if cluster.SameDatabase(tc.a, tc.b) != cluster.SameDatabase(tc.b, tc.a) {
-			t.Errorf("sameDatabase is not symmetric for %q and %q", tc.a, tc.b)
-		}
-	}
-}
-
 func TestForeignLinstorIsNamed(t *testing.T) {
 	w := clustertest.NewWorld(t, 1)
 	w.Unclaimed()

@@ -214,12 +214,12 @@ func TestFailures(t *testing.T) {
 		"evicted": {func(b bench) {
 			b.pod().Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
 		}, "Evicted"},
-		"it says nothing": {func(b bench) { b.ends(corev1.PodSucceeded, "") }, "does not say that it took this one"},
+		"it says nothing": {func(b bench) { b.ends(corev1.PodSucceeded, "") }, "does not say what it has done"},
 		"it took another": {func(b bench) {
 			b.takes()
 			end := b.pod().Status.ContainerStatuses[0].State.Terminated
 			end.Message = strings.Replace(end.Message, "scheduled-", "manual-", 1)
-		}, "does not say that it took this one"},
+		}, "does not say what it has done"},
 		"it is deleted":   {func(b bench) { b.pod().DeletionTimestamp = clustertest.At(b.Now) }, "deleted before it ended"},
 		"it does not end": {func(b bench) { b.begunBefore(46 * time.Minute) }, "did not end"},
 		"no node": {func(b bench) {

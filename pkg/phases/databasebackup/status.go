@@ -178,7 +178,7 @@ func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 func Failure(age time.Duration, p *corev1.Pod) string {
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
-		return "its pod ended well and does not say that it took this one"
+		return "its pod ended well and does not say what it has done"
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "": // such as DeadlineExceeded and Evicted
 		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), Trouble(p), "its pod was ended")
 	case p.Status.Phase == corev1.PodFailed:

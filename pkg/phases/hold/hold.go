@@ -52,16 +52,31 @@ func New(s *cluster.Snapshot, r *cluster.HoldRequest) *v1alpha1.Hold {
 		Pool: r.Pool, Nodes: nodes[:min(len(nodes), MostHeldNodes)], Count: int32(len(nodes)), Devices: r.Devices,
 		Resources: r.Resources, Identities: r.Identities,
 	}
-	if r.Options != nil {
-		h.Options = slices.DeleteFunc(h.Options,
-			func(o v1alpha1.HoldOption) bool { return !slices.Contains(r.Options, o.Answer) })
-	}
+	h.Options = slices.DeleteFunc(h.Options, func(o v1alpha1.HoldOption) bool {
+		if r.Options == nil {
+			return slices.Contains(holdkind.Of(r.Reason).Special, o.Answer)
+		}
+		return !slices.Contains(r.Options, o.Answer)
+	})
 	if len(h.Options) > 0 {
 		h.Resume = fmt.Sprintf("kubectl annotate storagecluster %s --overwrite %s=%s:%s", s.Cluster.Name,
 			v1alpha1.AnnotationResume, h.ID, h.Options[0].Answer)
 	}
-	cluster.TrimHold(h)
+	Trim(h)
 	return h
+}
+
+// Trim leaves out the disks and machines of nodes that the hold does not list.
+func Trim(h *v1alpha1.Hold) {
+	unlisted := func(node string) bool { return !slices.Contains(h.Nodes, node) }
+	h.Devices = slices.DeleteFunc(slices.Clone(h.Devices), func(d v1alpha1.HoldDevice) bool { return unlisted(d.Node) })
+	if !holdkind.Of(h.Reason).ListsMachines {
+		return
+	}
+	h.Identities = slices.DeleteFunc(slices.Clone(h.Identities), func(id string) bool {
+		node, _, machine := strings.Cut(id, "=")
+		return machine && unlisted(node)
+	})
 }
 
 // release is the form of a version that has a tag in the repository. That of a build in between leads nowhere.
@@ -143,7 +158,7 @@ func Remaining(h v1alpha1.Hold, answered []string) v1alpha1.Hold {
 	}
 	h.Nodes = Without(h.Nodes, answered)
 	h.Count = int32(len(h.Nodes))
-	cluster.TrimHold(&h)
+	Trim(&h)
 	return h
 }
 

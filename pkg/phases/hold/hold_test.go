@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -45,6 +46,26 @@ func TestNewHold(t *testing.T) {
 	if h := hold.New(s, &cluster.HoldRequest{Reason: v1alpha1.HoldDeviceNotEmpty,
 		Nodes: many}); len(h.Nodes) != hold.MostHeldNodes || h.Count != 60 {
 		t.Errorf("%d nodes listed of %d", len(h.Nodes), h.Count)
+	}
+}
+
+// TestWhatAHoldIsAbout: options that not every hold of a reason has are there on request, and a database is no
+// machine.
+func TestWhatAHoldIsAbout(t *testing.T) {
+	s := clustertest.NewWorld(t, 1).Snapshot()
+	const url = "jdbc:postgresql://db:5432/linstor?sslmode=require" // which looks like a machine
+	database := &cluster.HoldRequest{Reason: v1alpha1.HoldMigrationFailed, Identities: []string{url}}
+	if h := hold.New(s, database); !slices.Equal(h.Identities, []string{url}) {
+		t.Errorf("identities %q", h.Identities)
+	}
+	for _, tc := range []struct{ asked, has []string }{
+		{nil, []string{v1alpha1.OptionRetry}},
+		{[]string{v1alpha1.OptionRetry, v1alpha1.OptionMigrate}, []string{v1alpha1.OptionRetry, v1alpha1.OptionMigrate}},
+	} {
+		h := hold.New(s, &cluster.HoldRequest{Reason: v1alpha1.HoldUnsupportedChange, Options: tc.asked})
+		if got := holdkind.Answers(h.Options); !slices.Equal(got, tc.has) {
+			t.Errorf("asked for %v, it has %v", tc.asked, got)
+		}
 	}
 }
 

@@ -45,7 +45,7 @@ func Retry(ctx context.Context, in *step.Input) (stored bool, err error) {
 
 // Forget lets the claim forget which backup was restored last once the annotation is gone, so that the same one can be
 // asked for again, and what somebody has consented to that is not to be restored any more: nothing is imported later
-// because of an answer that was given to another question.
+// or moved later because of an answer that was given to another question.
 func Forget(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	claim, claimed := s.Claim()
@@ -53,22 +53,38 @@ func Forget(ctx context.Context, in *step.Input) error {
 		return nil
 	}
 	before := claim
-	if s.Restore == nil && restore.Asked(s.Cluster) == "" {
-		claim.Restored = ""
+	if s.Phase() != v1alpha1.PhaseDeleting {
+		if s.Restore == nil && restore.Asked(s.Cluster) == "" {
+			claim.Restored = ""
+		}
+		if about, _ := restore.ParseConsent(claim.RestoreConfirmed); s.Restore == nil || about.ID != s.Restore.ID {
+			claim.RestoreConfirmed = ""
+		}
 	}
-	if about, _ := restore.ParseConsent(claim.RestoreConfirmed); s.Restore == nil || about.ID != s.Restore.ID {
-		claim.RestoreConfirmed = ""
+	if s.Move == nil && s.Target != nil { // the change of the spec was taken back, or the cluster is being deleted
+		claim.MoveTo, claim.Moving = "", ""
 	}
 	if claim == before {
 		return nil
+	}
+	if before.MoveTo != claim.MoveTo { // a cache that lags behind may show the spec of before the move
+		if err := in.Stands(ctx); err != nil {
+			return step.IgnoreOutdated(err)
+		}
 	}
 	return in.ApplyClaim(ctx, claim)
 }
 
 // KeepStopped stops a controller of LINSTOR that somebody else has started, in whatever phase and hold, as long as its
-// database may hold half of a backup, or a human is asked about a backup that was compared while none ran.
+// database may hold half of a backup, or a human is asked about a backup that was compared while none ran. Beside a
+// move it may run, and the move begins anew.
 func KeepStopped(ctx context.Context, in *step.Input) error {
 	r := in.Snapshot.Restore
+	if in.Snapshot.Phase() != v1alpha1.PhaseMigrating {
+		if err := Spoil(ctx, in); err != nil {
+			return err
+		}
+	}
 	if r == nil || r.Stopped || in.Snapshot.Phase() == v1alpha1.PhaseMigrating { // which does it itself
 		return nil
 	}

@@ -39,6 +39,7 @@ func mark(c *situation) {
 		claim, _ := c.s.Claim()
 		claim.Restoring, claim.Restored = consent(c.comparison()).Backup.Mark(c.s.Now), ""
 		claim.RestoreConfirmed = "" // it has been made use of
+		claim.Moving = ""           // a pod that moves the data away has the data of before
 		return c.in.ApplyClaim(ctx, claim)
 	}
 }
@@ -63,6 +64,9 @@ func stillAsked(ctx context.Context, in *step.Input) error {
 func finish(c *situation) {
 	c.waits("Imported", "it is LINSTOR's database now")
 	c.next = func(ctx context.Context) error {
+		if err := stillEnded(ctx, c.in, c.pod()); err != nil {
+			return step.IgnoreOutdated(err)
+		}
 		done := imported(c.s, c.pod())
 		claim, _ := c.s.Claim()
 		claim.Restoring, claim.RestoreConfirmed, claim.Restored = "", "", string(done.ID)
@@ -82,35 +86,74 @@ func noStore(s *cluster.Snapshot) string {
 	case s.Cluster.Spec.Backup == nil:
 		return "spec.backup is not set, which says where backups are"
 	case s.OperatorImage == "":
-		return "the operator does not know its own image, which gets the backup: restart it, or set its flag --image"
+		return noImage
 	default:
 		return dbphase.NoPlace(&s.Facts)
 	}
 }
 
-// podOf is the pod of the import that the claim names; nil if there is none. Of two, which two operators of different
-// images may have made, it is one that has not ended.
+const noImage = "the operator does not know its own image, which takes part in it: restart it, or set its flag --image"
+
+// podOf is the pod of the import or the move that the claim names; nil if there is none. Of several, which operators
+// of different images may have made, it is one that has not ended, or has failed: it may have written after one that
+// ended well.
 func podOf(s *cluster.Snapshot) (pod *corev1.Pod) {
+	mark := markOf(s)
+	weight := func(p *corev1.Pod) int {
+		switch {
+		case !poddiagnosis.Ended(p):
+			return 2
+		case p.Status.Phase != corev1.PodSucceeded:
+			return 1
+		default:
+			return 0
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Kube.Restores)) {
 		p := s.Kube.Restores[name]
-		if r := s.Restore; r == nil || p.Annotations[databasebackup.AnnotationID] != r.Mark {
+		if mark == "" || p.Annotations[databasebackup.AnnotationID] != mark {
 			continue
 		}
-		if pod == nil || !poddiagnosis.Ended(p) {
+		if pod == nil || weight(p) > weight(pod) {
 			pod = p
 		}
 	}
 	return pod
 }
 
-// alone reports whether no other pod may import anything any more.
-func alone(s *cluster.Snapshot, pod *corev1.Pod) bool {
-	for _, p := range s.Kube.Restores {
-		if p.Name != pod.Name && !poddiagnosis.Ended(p) {
-			return false
+// markOf is how the claim names the import or the move that is wanted; "" if there is none.
+func markOf(s *cluster.Snapshot) string {
+	switch {
+	case s.Restore != nil && s.Restore.UnderWay():
+		return s.Restore.Mark
+	case s.Move != nil && !s.Move.Spoiled():
+		return s.Move.Mark
+	default:
+		return ""
+	}
+}
+
+// rival is another pod that may still write to the database; nil if there is none.
+func rival(s *cluster.Snapshot, pod *corev1.Pod) *corev1.Pod {
+	for _, name := range slices.Sorted(maps.Keys(s.Kube.Restores)) {
+		if p := s.Kube.Restores[name]; p.Name != pod.Name && !poddiagnosis.Ended(p) {
+			return p
 		}
 	}
-	return true
+	return nil
+}
+
+// stillEnded is an error unless the API server itself says that the pod has ended well: a cache that lags behind may
+// show one that was deleted, and made again under the same name.
+func stillEnded(ctx context.Context, in *step.Input, pod *corev1.Pod) error {
+	live, err := in.Live.Pod(ctx, pod.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	}
+	if live == nil || live.UID != pod.UID || live.Status.Phase != corev1.PodSucceeded {
+		return fmt.Errorf("%w: pod %s is another one", step.ErrOutdated, pod.Name)
+	}
+	return nil
 }
 
 // restorer is a pod that imports it.
@@ -131,7 +174,7 @@ func (c *situation) makeRestorer(ctx context.Context) error {
 		return step.IgnoreOutdated(err)
 	}
 	if err := controller.Configure(ctx, c.in); err != nil {
-		return err
+		return step.IgnoreOutdated(err)
 	}
 	return c.in.Writer.Apply(ctx, restorer(c.s))
 }
@@ -148,8 +191,8 @@ func imported(s *cluster.Snapshot, p *corev1.Pod) *load.Result {
 	return r
 }
 
-// importFailed says why the pod has not imported the backup; "" as long as that is open.
-func importFailed(s *cluster.Snapshot, p *corev1.Pod) string {
+// podFailed says why the pod has not imported the backup, or moved the data; "" as long as that is open.
+func podFailed(s *cluster.Snapshot, p *corev1.Pod) string {
 	if p == nil || p.DeletionTimestamp != nil { // where it is gone another one is made
 		return ""
 	}
@@ -166,30 +209,27 @@ func importFailed(s *cluster.Snapshot, p *corev1.Pod) string {
 // no node or its node is gone.
 const longestImport = databasebackup.LongestImport*time.Second + 15*time.Minute
 
-func importing(p *corev1.Pod) string {
+// podWorks says what the pod does, and why it may not go on.
+func podWorks(p *corev1.Pod, message string) string {
 	if p.DeletionTimestamp != nil {
-		return fmt.Sprintf("pod %s, which imports it, ends on node %s before another one is made; if that machine is dead, "+
+		return fmt.Sprintf("pod %s ends on node %s before another one is made; if that machine is dead, "+
 			"and off: kubectl -n %s delete pod %s --force", p.Name, p.Spec.NodeName, p.Namespace, p.Name)
 	}
-	message := "it is being imported"
 	if why := dbphase.Trouble(p); why != "" {
 		message += ": " + why
 	}
 	return message
 }
 
-// Tidy removes the pods that import another backup than the one that the claim names, and all of them once nothing is
-// being imported.
+// Tidy removes the pods of other imports and moves than the one that the claim names, and all of them once nothing is
+// being imported or moved.
 func Tidy(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	if _, claimed := s.Claim(); s.Target == nil || s.Cluster.Spec.Suspend || !claimed {
 		return nil
 	}
-	keep := ""
-	if r := s.Restore; r != nil && r.UnderWay() {
-		keep = r.Mark
-	}
-	var errs []error
+	keep := markOf(s)
+	errs := []error{tidyTarget(ctx, in)}
 	for _, p := range s.Kube.Restores {
 		if p.DeletionTimestamp == nil && p.Annotations[databasebackup.AnnotationID] != keep {
 			errs = append(errs, in.Writer.DeleteOwnPod(ctx, p))

@@ -1,5 +1,6 @@
 // Package migrating replaces LINSTOR's database by a backup: it stops LINSTOR, has the backup compared with what lies
-// on the nodes, asks a human, imports it, and compares it with what the database holds then.
+// on the nodes, asks a human, imports it, and compares it with what the database holds then. And it moves LINSTOR's
+// data into another database, which needs no comparison with the nodes: nothing was done to them since.
 //
 // All of it follows from the claim and from what is there, so that a killed operator goes on where it was. Until the
 // claim says that a backup is being imported, all can be taken back by removing the annotation; from then on no
@@ -30,7 +31,11 @@ const ReasonRestored = "BackupRestored"
 // Run does what the first row that holds says.
 func Run(ctx context.Context, in *step.Input) step.Outcome {
 	c := situationOf(in)
-	table.Decide(c)
+	if c.s.Move != nil {
+		moveTable.Decide(c)
+	} else {
+		table.Decide(c)
+	}
 	if c.next != nil {
 		if err := c.next(ctx); err != nil {
 			return step.Fail(err)
@@ -41,12 +46,12 @@ func Run(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Move(c.event, c.reason, c.message)
 	case c.hold != nil:
 		return step.NeedsHuman(*c.hold)
-	case c.s.Restore == nil:
-		return step.Wait(c.reason, c.message, c.s.Timing.PollWorking)
-	default:
-		return step.Wait(c.reason, fmt.Sprintf("restore of backup %s: %s", c.s.Restore.ID, c.message),
-			c.s.Timing.PollWorking)
+	case c.s.Restore != nil:
+		c.message = fmt.Sprintf("restore of backup %s: %s", c.s.Restore.ID, c.message)
+	case c.s.Move != nil:
+		c.message = fmt.Sprintf("move of LINSTOR's database to %s: %s", c.s.Move.To, c.message)
 	}
+	return step.Wait(c.reason, c.message, c.s.Timing.PollWorking)
 }
 
 // Pending is the outcome of a phase that makes room for a restore.
@@ -60,11 +65,14 @@ func Pending(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 	return toRestore(s, fsm.RestoreRequested), true
 }
 
-// First is the outcome of Assessing where a restore comes first. A change of the spec that can be taken up comes
-// before it, since it may put right what the restore needs; what is refused waits, and nobody is asked about it
+// First is the outcome of Assessing where a restore or a move comes first. A change of the spec that can be taken up
+// comes before a restore, since it may put right what that needs; what is refused waits, and nobody is asked about it
 // meanwhile.
 func First(s *cluster.Snapshot) (o step.Outcome, is bool) {
-	if s.Target == nil || s.Restore == nil || acceptable(s) {
+	switch {
+	case s.Move != nil:
+		return toMove(s), true
+	case s.Target == nil || s.Restore == nil || acceptable(s):
 		return step.Outcome{}, false
 	}
 	return toRestore(s, fsm.RestorePending), true
@@ -84,15 +92,20 @@ func asksAboutRestore(h *v1alpha1.Hold) bool {
 	return h.Reason == v1alpha1.HoldRestoreRequested || h.Reason == v1alpha1.HoldRestoreFailed
 }
 
-// Late is the hold of a restore that makes no progress; nil for an import, which takes its time and shows none.
+// Late is the hold of a restore or a move that makes no progress; nil for an import, which takes its time and shows
+// none.
 func Late(s *cluster.Snapshot, h *cluster.HoldRequest) *cluster.HoldRequest {
-	if s.Restore == nil {
+	p, fails := podOf(s), failed
+	switch {
+	case s.Move != nil:
+		fails = notMoved
+	case s.Restore == nil:
 		return h
 	}
-	if p := podOf(s); s.Restore.UnderWay() && p != nil && works(p) && importFailed(s, p) == "" {
+	if p != nil && works(p) && podFailed(s, p) == "" {
 		return nil
 	}
-	return failed(s, h.Message)
+	return fails(s, h.Message)
 }
 
 // works reports whether one of the pod's containers runs. A pod is Pending as long as those do that come first.
@@ -137,5 +150,5 @@ func Ended(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
 func Markdown() string {
 	return decisiontable.Page("A restore of LINSTOR's database", "pkg/phases/migrating",
 		"Each reconcile decides anew, from what is observed and from what the claim remembers. The first row that holds "+
-			"decides.", table.Markdown())
+			"decides.", table.Markdown(), moveTable.Markdown())
 }

@@ -213,6 +213,14 @@ var scenarios = map[string]scenario{
 		other.Name, done.Name = "linstor-restore-0", "linstor-restore-1"
 		r.Kube.Restores = map[string]*corev1.Pod{other.Name: other, done.Name: done}
 	}, row: "importing", says: "it is being imported"},
+	"it is imported, and a pod of another import hangs": {spoil: func(r rig) {
+		r.mark()
+		done := r.importing(corev1.PodSucceeded, note)
+		other := r.importing(corev1.PodRunning, "")
+		other.Name, other.Annotations = "linstor-restore-0", map[string]string{v1alpha1.Prefix + "backup-id": "b@1"}
+		other.DeletionTimestamp, done.Name = clustertest.At(r.Now), "linstor-restore-1"
+		r.Kube.Restores = map[string]*corev1.Pod{other.Name: other, done.Name: done}
+	}, row: "not-alone", says: "pod linstor-restore-0 ends on node n01"},
 	"the configuration is gone that names the database": {spoil: func(r rig) {
 		r.mark()
 		delete(r.Kube.ConfigMaps, resources.ControllerConfigName)

@@ -24,7 +24,7 @@ import (
 type situation struct {
 	in *step.Input
 	s  *cluster.Snapshot
-	// pod is the one that imports the backup; nil if there is none. It is found out once.
+	// pod is the one that imports the backup, or moves the data; nil if there is none. It is found out once.
 	pod func() *corev1.Pod
 
 	event           fsm.Event
@@ -76,7 +76,7 @@ var table = decisiontable.Table[*situation]{
 				c.waits("ClaimMissing", "the ConfigMap with the claim is missing, which says whether half of a backup is in "+
 					"LINSTOR's database: put it back from a backup of Kubernetes' objects")
 			}},
-		{Name: "over", When: "no restore is asked for or under way", Then: "event `Advanced`, to Assessing",
+		{Name: "over", When: "no restore and no move is asked for or under way", Then: "event `Advanced`, to Assessing",
 			Holds: func(c *situation) bool { return c.s.Restore == nil }, Decide: leave},
 		{Name: "spec-changed", When: "the spec changed, can be taken up, and no pod imports the backup now",
 			Then: "event `SpecChanged`, to Assessing",
@@ -91,15 +91,20 @@ var table = decisiontable.Table[*situation]{
 		{Name: "imported", When: "the pod has imported the backup that the claim names, and found it in the database",
 			Then: "the claim says that nothing is being imported any more",
 			Holds: func(c *situation) bool {
-				return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil && alone(c.s, c.pod())
+				return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil && rival(c.s, c.pod()) == nil
 			},
 			Decide: finish},
+		{Name: "not-alone", When: "it has, but another pod that may write to the database has not ended", Then: "it waits",
+			Holds: func(c *situation) bool { return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil },
+			Decide: func(c *situation) {
+				c.waits("Importing", "%s", podWorks(rival(c.s, c.pod()), "another pod works"))
+			}},
 		{Name: "import-failed", When: "the pod has failed", Then: "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
-			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && importFailed(c.s, c.pod()) != "" },
-			Decide: func(c *situation) { c.hold = failed(c.s, importFailed(c.s, c.pod())) }},
+			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && podFailed(c.s, c.pod()) != "" },
+			Decide: func(c *situation) { c.hold = failed(c.s, podFailed(c.s, c.pod())) }},
 		{Name: "importing", When: "a pod imports it", Then: "it waits",
 			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && c.pod() != nil },
-			Decide: func(c *situation) { c.waits("Importing", "%s", importing(c.pod())) }},
+			Decide: func(c *situation) { c.waits("Importing", "%s", podWorks(c.pod(), "it is being imported")) }},
 		{Name: "no-store", When: "`spec.backup` is gone, or what it names", Then: "it waits",
 			Holds:  func(c *situation) bool { return noStore(c.s) != "" },
 			Decide: func(c *situation) { c.waits("NoStore", "%s", noStore(c.s)) }},
@@ -129,16 +134,16 @@ var table = decisiontable.Table[*situation]{
 }
 
 // leave ends the phase. The claim is written, on the version that was seen: a cache that lags behind may not show yet
-// that a backup is being imported, and a controller would be started on half of it.
+// that a backup is being imported, and a controller would be started on half of it, or that the data is elsewhere.
 func leave(c *situation) {
 	claim, _ := c.s.Claim()
-	message := "nothing is to be restored any more: LINSTOR is started on its database"
+	message := "nothing is to be restored or moved any more: LINSTOR is started on its database"
 	if claim.Restored != "" && claim.Restored == restore.Asked(c.s.Cluster) {
 		message = "backup " + claim.Restored + " is restored, and LINSTOR is started on it"
 	}
-	c.moves(fsm.Advanced, "RestoreEnded", message)
+	c.moves(fsm.Advanced, "MigrationEnded", message)
 	c.next = func(ctx context.Context) error {
-		claim.RestoreConfirmed = ""
+		claim.RestoreConfirmed, claim.MoveTo, claim.Moving = "", "", ""
 		return c.in.ApplyClaim(ctx, claim)
 	}
 }

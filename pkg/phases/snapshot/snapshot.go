@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -53,6 +54,8 @@ func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	claim, _ := s.Claim()
 	if s.Restore = restore.Of(s.Cluster, claim); s.Restore != nil {
 		s.Restore.Stopped = !controller.Runs(&s.Facts)
+	} else if s.Move = move.Of(s.Cluster, claim, f.AcceptedDatabase()); s.Move != nil {
+		s.Move.Stopped = !controller.Runs(&s.Facts)
 	}
 	judgeNodes(s)
 	if s.Target == nil {

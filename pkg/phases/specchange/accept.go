@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -45,13 +46,6 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 	if why := refuseVersion(&s.Facts, release); why != "" {
 		return cluster.Request(unsupported, "spec.version: %s", why)
 	}
-	if claim, claimed := s.Claim(); claimed {
-		if want := connection.URL(&spec.Database); !cluster.SameDatabase(claim.Backend, want) {
-			return cluster.Request(unsupported, "spec.database.%s asks for %s, but this cluster's data is in %s "+
-				"(ConfigMap %s/%s): set spec.database back", kind, want, claim.Backend, v1alpha1.WorkloadNamespace,
-				resources.ClaimName)
-		}
-	}
 	if t := s.Target; t != nil && t.Spec.Nodes.Network.Mode == v1alpha1.NetworkHost &&
 		spec.Nodes.Network.Mode == v1alpha1.NetworkPod {
 		return cluster.Request(unsupported, "spec.nodes.network.mode: going from Host to Pod would strand the DRBD "+
@@ -61,7 +55,37 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 	if why := storageclass.Refuse(s, &spec.Volumes, params); why != "" {
 		return cluster.Request(unsupported, "%s", why)
 	}
-	return refusePools(s)
+	if h := refusePools(s); h != nil {
+		return h
+	}
+	return refuseDatabase(s)
+}
+
+// refuseDatabase says that the data is in another database than the spec's; nil if it is there. It comes last: nobody
+// is asked about a spec that cannot be accepted for something else.
+func refuseDatabase(s *cluster.Snapshot) *cluster.HoldRequest {
+	spec := &s.Cluster.Spec.Database
+	kind, want := connection.Kind(spec), connection.URL(spec)
+	claim, claimed := s.Claim()
+	if !claimed || connection.Same(claim.Backend, want) {
+		return nil
+	}
+	h := cluster.Request(v1alpha1.HoldUnsupportedChange, "spec.database.%s asks for %s, but this cluster's data is in "+
+		"%s (ConfigMap %s/%s): ", kind, want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)
+	why := move.Obstacle(s.Cluster, claim, s.AcceptedDatabase())
+	if runs := s.ControllerRelease(); why == "" && !slices.Contains(runs.Databases, kind) {
+		why = fmt.Sprintf("LINSTOR %s, which this cluster runs, cannot use %s", runs.Version, kind)
+	}
+	if why == "" && kind == v1alpha1.DatabaseEtcd {
+		why = "LINSTOR 1.34 and newer cannot use etcd, so that nothing is moved there"
+	}
+	if why != "" {
+		h.Message += "set spec.database back; the data cannot be moved: " + why
+		return h
+	}
+	h.Message += "answer " + v1alpha1.OptionMigrate + " to have it moved, or set spec.database back"
+	h.Identities, h.Options = []string{want}, []string{v1alpha1.OptionRetry, v1alpha1.OptionMigrate}
+	return h
 }
 
 // refuseVersion says why the cluster cannot be moved to a release; "" if it can, or runs it.

@@ -2,8 +2,13 @@ package specchange_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
@@ -114,7 +119,12 @@ func TestRefuse(t *testing.T) {
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"etcd", "kubernetes, postgresql, mariadb"}},
 		{name: "another database", spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
-		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"jdbc:postgresql://db", "k8s", "linstor-claim"}},
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"jdbc:postgresql://db", "k8s", "linstor-claim",
+			"answer migrate"}},
+		{name: "another database, and a pool that is refused", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
+			twice(named("aaa", "fast", nil), named("bbb", "FAST", nil))(w)
+		}, hold: v1alpha1.HoldPoolConflict, says: []string{"[aaa]"}},
 		{name: "from host to pod network", spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost
 			w.Accept()
@@ -195,6 +205,118 @@ func TestRefuseVersion(t *testing.T) {
 			got := specchange.RefuseVersion(w.Raw(), to)
 			if (got == "") != (tc.says == "") || !strings.Contains(got, tc.says) {
 				t.Errorf("refused with %q, want %q", got, tc.says)
+			}
+		})
+	}
+}
+
+// TestAnotherDatabase: the way into another database is offered where it exists, and the message says why where it
+// does not.
+func TestAnotherDatabase(t *testing.T) {
+	for name, tc := range map[string]struct {
+		spoil func(*clustertest.World)
+		says  string // "" if it can be moved
+	}{
+		"it can be moved": {},
+		"to another server": {spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Database = v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db1"}}
+			w.Accept()
+			w.Claim(func(c *resources.ClaimData) { c.Backend = "jdbc:postgresql://db1:5432/linstor" })
+		}},
+		"during an upgrade": {spoil: func(w *clustertest.World) {
+			w.Claim(func(c *resources.ClaimData) { c.UpgradeTo = w.Cluster.Status.Version })
+		}, says: "LINSTOR is being upgraded to"},
+		"during a restore": {spoil: func(w *clustertest.World) {
+			w.Claim(func(c *resources.ClaimData) { c.Restoring = "manual-a@5a@1" })
+		}, says: "a backup is being restored"},
+		"before LINSTOR was started": {spoil: func(w *clustertest.World) {
+			w.Claim(func(c *resources.ClaimData) { c.LocalID = "" })
+		}, says: "LINSTOR has not been started"},
+		"the claim is of a third one": {spoil: func(w *clustertest.World) {
+			w.Claim(func(c *resources.ClaimData) { c.Backend = "etcd://e:2379" })
+		}, says: "the accepted spec is of another database"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 2)
+			if tc.spoil != nil {
+				tc.spoil(w)
+			}
+			w.Cluster.Spec.Database = v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db2"}}
+			w.Cluster.Generation++
+			h := specchange.Refuse(w.Snapshot())
+			if h == nil || h.Reason != v1alpha1.HoldUnsupportedChange || !strings.Contains(h.Message, tc.says) {
+				t.Fatalf("%+v", h)
+			}
+			if offered := slices.Contains(h.Options, v1alpha1.OptionMigrate); offered != (tc.says == "") ||
+				offered && !slices.Equal(h.Identities, []string{"jdbc:postgresql://db2:5432/linstor"}) {
+				t.Errorf("options %v, identities %v", h.Options, h.Identities)
+			}
+		})
+	}
+}
+
+// TestMoved: once the claim says that the data is in another database, the accepted spec with that database is
+// accepted, whatever the spec says by then.
+func TestMoved(t *testing.T) {
+	to := v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "db"}}
+	const url = "jdbc:postgresql://db:5432/linstor"
+	in := func(backend string) func(*clustertest.World) {
+		return func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { c.Backend = backend }) }
+	}
+	for name, tc := range map[string]struct {
+		spoil   func(*clustertest.World)
+		accepts bool
+		// late: the cache shows a claim of before.
+		late bool
+	}{
+		"it is there": {nil, true, false},
+		"it was there, and the spec was taken back": {func(w *clustertest.World) {
+			w.Cluster.Spec.Database = v1alpha1.DatabaseSpec{}
+		}, false, true},
+		"it is not there":  {in("k8s"), false, false},
+		"it is in a third": {in("etcd://e:2379"), false, false},
+		"the spec was taken back": {func(w *clustertest.World) {
+			w.Cluster.Spec.Database = v1alpha1.DatabaseSpec{}
+		}, true, false},
+		"the spec is refused for something else": {func(w *clustertest.World) {
+			w.Cluster.Spec.Version = "9.9.9"
+		}, true, false},
+		"another spec was accepted since": {func(w *clustertest.World) {
+			w.Cluster.Spec.Database, w.Cluster.Spec.Images.Registry = v1alpha1.DatabaseSpec{}, "registry.example.com"
+			kept := w.Kube.Revisions
+			w.Accept()
+			maps.Copy(w.Kube.Revisions, kept)
+		}, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 2)
+			w.Cluster.Spec.Database = to
+			w.Cluster.Generation = 2
+			in, r := w.Input()
+			if err := specchange.KeepMoved(t.Context(), in, &to); err != nil || len(r.Applied) != 1 {
+				t.Fatalf("%v, %v", err, r.Calls)
+			}
+			kept := r.Applied[0].(*appsv1.ControllerRevision)
+			w.Kube.Revisions[kept.Name] = kept
+			w.Claim(func(c *resources.ClaimData) { c.Backend = url })
+			if tc.spoil != nil {
+				tc.spoil(w)
+			}
+			w.Phase(v1alpha1.PhaseAssessing, 0)
+			in, r = w.Input()
+			if tc.late {
+				kube := *r.Live.Kube
+				kube.ConfigMaps = map[string]*corev1.ConfigMap{resources.ClaimName: resources.Claim(w.Cluster.Name,
+					resources.ClaimData{Backend: "k8s"})}
+				r.Live.Kube = &kube
+			}
+			o := phases.Decide(t.Context(), in)
+			if accepts := o.Acceptance != nil && o.Acceptance.Revision == kept.Name; accepts != tc.accepts ||
+				accepts && (o.Acceptance.Generation != 1 || o.Acceptance.Database != v1alpha1.DatabasePostgreSQL) {
+				t.Errorf("%+v, accepted %+v", o, o.Acceptance)
+			}
+			if len(r.Calls) > 0 && tc.accepts {
+				t.Errorf("writes %v", r.Calls)
 			}
 		})
 	}

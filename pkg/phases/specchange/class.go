@@ -112,16 +112,18 @@ func Fields() []Field {
 		{"storagePools[].properties", next, pools, "properties of the pool are set or removed in LINSTOR"},
 		{"deletionPolicy", atOnce, nil, "a deletion goes by it, also one that has begun"},
 
-		{"database.kubernetes", next, database, "nothing: it is what is used when no other is given"},
-		{"database.etcd.endpoints[]", rolling, database, "the controller is restarted; they must be the same etcd"},
+		{"database.kubernetes", next, database,
+			"nothing: it is what is used when no other is given; in place of another database: the answer `migrate` first"},
+		{"database.etcd.endpoints[]", rolling, database,
+			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
 		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
 	}
 	fields = slices.Concat(fields, monitoringFields(), backupFields(), volumeFields())
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
-			Field{at + "host", refused, database, "only before the database is claimed: another server may hold other data"},
-			Field{at + "port", refused, database, "only before the database is claimed: another server may hold other data"},
+			Field{at + "host", refused, database, "the answer `migrate` first, which moves LINSTOR's data there"},
+			Field{at + "port", refused, database, "the answer `migrate` first, which moves LINSTOR's data there"},
 			Field{at + "database", refused, nil, "CEL refuses it: another database holds another state"},
 			Field{at + "credentialsSecret", rolling, database, "the controller is restarted"},
 			Field{at + "sslMode", rolling, database, "the controller is restarted"},

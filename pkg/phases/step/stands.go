@@ -20,7 +20,8 @@ import (
 type Live interface {
 	Cluster(ctx context.Context, name string) (*v1alpha1.StorageCluster, error)
 	Node(ctx context.Context, name string) (*corev1.Node, error)
-	// ConfigMap is one of the workloads' namespace.
+	// ConfigMap and Pod are one of the workloads' namespace.
+	Pod(ctx context.Context, name string) (*corev1.Pod, error)
 	ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error)
 	// Labelled are the cluster's objects, without pods, and the Nodes that are its members.
 	Labelled(ctx context.Context, cluster string) ([]metav1.PartialObjectMetadata, error)

@@ -4,8 +4,12 @@ run() {
   /usr/share/linstor-server/bin/linstor-database "$1" -c "$config" "$2" > "$work/says" 2> "$work/errors"
   code=$?
   if [ "$code" = 0 ] && tail -n 1 "$work/says" | grep -q "$3"; then return; fi
-  rm -f export.json # nobody needs it any more, and it holds keys
-  why=$(cat "$work/says" "$work/errors" | grep -o -m 1 \
+  fails "linstor-database $1" "$code"
+}
+# fails ends the script, with what is known to be harmless of what the program has said.
+fails() {
+  rm -f export.json restored.json # nobody needs them any more, and they hold keys
+  why=$(cat "$work/says" "$work/errors" 2> /dev/null | grep -o -m 1 \
     -e 'created with a newer version of Linstor than currently installed' \
     -e 'Failed to parse exported DB file' -e 'Failed to read database backup' -e 'Failed to write database backup' \
     -e 'Target migration version [^ ]* does not exist' -e 'No space left on device' -e 'OutOfMemoryError' \
@@ -14,6 +18,6 @@ run() {
     -e 'Connection to [^ ]* refused' -e 'password authentication failed' -e 'Access denied for user' \
     -e 'UnknownHostException' -e 'is forbidden')
   rm -rf "$work"
-  echo "linstor-database $1 ended with status $code${why:+: $why}" >&2
+  echo "$1 ended with status $2${why:+: $why}" >&2
   exit 1
 }

@@ -54,16 +54,20 @@ func Restorer(p resources.Params, by *v1alpha1.StorageCluster, r *Restore) *core
 	check := pod.Containers[0]
 	check.Name, check.Args = checks, []string{"--check-import", r.Config}
 	check.VolumeMounts = []corev1.VolumeMount{{Name: "export", MountPath: work}}
-	pod.InitContainers, pod.Containers = []corev1.Container{fetch, importer(p, r)}, []corev1.Container{check}
-	pod.Volumes = append(pod.Volumes, emptyDir("export"), resources.ConfigVolume(p), claimVolume(), token())
+	pod.InitContainers = []corev1.Container{fetch, elected(p, imports, importScript, r.Mark)}
+	pod.Containers = []corev1.Container{check}
+	pod.Volumes = append(pod.Volumes, emptyDir("export"), resources.ConfigVolume(p),
+		claimVolume(resources.RestoringKey), token())
 	name := "linstor-restore-" + text.Digest([]any{by.UID, r, pod})[:10]
 	out := owner.Pod(by, resources.ObjectMeta(p, name, v1alpha1.ComponentRestore), pod)
 	out.Annotations = map[string]string{AnnotationID: r.Mark}
 	return out
 }
 
-func importer(p resources.Params, r *Restore) corev1.Container {
-	c := resources.DatabaseContainer(p, imports, "")
+// elected is a container with LINSTOR's own program for its database, which a script runs once no controller does. The
+// script gets the arguments, of which the first is the mark that the claim must have.
+func elected(p resources.Params, name, script string, args ...string) corev1.Container {
+	c := resources.DatabaseContainer(p, name, "")
 	c.Args = nil
 	for i := range c.Env {
 		if c.Env[i].Name == "K8S_AWAIT_ELECTION_IDENTITY" {
@@ -73,7 +77,7 @@ func importer(p resources.Params, r *Restore) corev1.Container {
 	}
 	c.Env = append(c.Env, corev1.EnvVar{Name: "JAVA_TOOL_OPTIONS", Value: "-XX:MaxRAMPercentage=75"})
 	// The entry point of LINSTOR's image, which waits for the Lease, does not know this program.
-	c.Command = []string{"k8s-await-election", "/bin/sh", "-c", runScript + importScript, imports, r.Mark}
+	c.Command = append([]string{"k8s-await-election", "/bin/sh", "-c", runScript + script, name}, args...)
 	c.Resources = sized("256Mi", "2Gi") // it takes 180 MiB for a small database (1.34)
 	c.VolumeMounts = []corev1.VolumeMount{{Name: "linstor-config", MountPath: "/etc/linstor", ReadOnly: true},
 		{Name: "claim", MountPath: claimed, ReadOnly: true}, {Name: "token", MountPath: account, ReadOnly: true},
@@ -81,10 +85,11 @@ func importer(p resources.Params, r *Restore) corev1.Container {
 	return c
 }
 
-func claimVolume() corev1.Volume {
+// claimVolume is what the claim has under the key.
+func claimVolume(key string) corev1.Volume {
 	return corev1.Volume{Name: "claim", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 		LocalObjectReference: corev1.LocalObjectReference{Name: resources.ClaimName},
-		Items:                []corev1.KeyToPath{{Key: resources.RestoringKey, Path: resources.RestoringKey}}}}}
+		Items:                []corev1.KeyToPath{{Key: key, Path: key}}}}}
 }
 
 // token is what Kubernetes mounts by itself into all containers of a pod, or into none: the token of the pod's

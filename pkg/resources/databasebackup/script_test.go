@@ -135,3 +135,95 @@ true
 		})
 	}
 }
+
+// TestMoveScript: data is moved only where the claim names the move, and both configurations a database. It ends well
+// only if LINSTOR's programs did their work four times, in this order.
+func TestMoveScript(t *testing.T) {
+	const (
+		database = "[db]\nconnection_url = \"k8s\"\n"
+		other    = "[db]\nconnection_url = \"jdbc:mariadb://db:3306/linstor\"\nuser = \"linstor\"\n"
+		mark     = "jdbc:mariadb://db:3306/linstor@1"
+		program  = `[ -d "$LS_LOG_DIRECTORY" ] || exit 9
+echo "$1 $3" >> CALLS
+case "$1" in
+import-db) grep -q first "$4" || exit 9; echo "INFO LINSTOR/linstor-db - Import finished" ;;
+export-db) [ "$3" = ETC ] && echo first > "$4" || echo second > "$4"; echo "INFO linstor-db - Export finished" ;;
+esac
+`
+		config = `[ "$3" = "--config-directory=ETC" ] || exit 9; echo canary; echo "$1" >> CALLS
+`
+	)
+	for name, tc := range map[string]struct {
+		program, config, claim, from, to string
+		says                             string
+	}{
+		"it is moved":    {program, config, mark, database, other, ""},
+		"another move":   {"exit 9", "exit 9", mark + "2", database, other, "the claim does not say that LINSTOR's"},
+		"it is over":     {"exit 9", "exit 9", "", database, other, "the claim does not say"},
+		"no database":    {"exit 9", "exit 9", mark, "[db]\n", other, "ETC/linstor.toml does not name the database k8s"},
+		"another source": {"exit 9", "exit 9", mark, other, other, "ETC/linstor.toml does not name the database k8s"},
+		"no target":      {"exit 9", "exit 9", mark, database, "", "TARGET/linstor.toml does not name the database jdbc:"},
+		"another target": {"exit 9", "exit 9", mark, database, database, "TARGET/linstor.toml does not name the database"},
+		"a newer database": {"exit 9", "echo canary; exit 1", mark, database, other,
+			"all-migrations-applied ended with status 1"},
+		"no access": {"exit 9", "echo 'password authentication failed for canary' >&2; exit 1", mark, database, other,
+			"all-migrations-applied ended with status 1: password authentication failed"},
+		"a write that cannot be taken back": {"exit 9", `[ "$1" = all-migrations-applied ] || { echo canary >&2; exit 1; }`,
+			mark, database, other, "linstor-config run-migration ended with status 1"},
+		"it fails at once": {"echo canary; exit 1", config, mark, database, other, "export-db ended with status 1"},
+		"it fails in the middle": {program + `[ "$1" = export-db ] || { echo 'No space left on device. canary'; exit 1; }`,
+			config, mark, database, other, "import-db ended with status 1: No space left on device"},
+		"it fails at the end": {program + `[ "$3" = ETC ] || [ "$1" = import-db ] || exit 1`, config, mark, database,
+			other, "export-db ended with status 1"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			work, etc, target, claim, bin := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+			calls := filepath.Join(claim, "calls")
+			there := strings.NewReplacer("ETC", etc, "TARGET", target, "CALLS", calls)
+			for path, text := range map[string]string{
+				filepath.Join(bin, "linstor-database"): "#!/bin/sh\n" + there.Replace(tc.program),
+				filepath.Join(bin, "linstor-config"):   "#!/bin/sh\n" + there.Replace(tc.config),
+				filepath.Join(etc, "linstor.toml"):     tc.from,
+				filepath.Join(target, "linstor.toml"):  tc.to,
+				filepath.Join(claim, "moving"):         tc.claim,
+				filepath.Join(work, "restored.json"):   "of an earlier try",
+				filepath.Join(work, "export.json"):     "of an earlier try",
+			} {
+				if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text := strings.NewReplacer("/usr/share/linstor-server/bin", bin, "/tmp", work, "/etc/linstor", etc,
+				"/target", target, "/claim", claim).Replace(runScript + moveScript)
+			out, err := exec.Command("/bin/sh", "-c", text, "move-database", mark, "k8s").CombinedOutput()
+			if (err != nil) != (tc.says != "") || !strings.Contains(string(out), there.Replace(tc.says)) ||
+				strings.Contains(string(out), "canary") {
+				t.Errorf("%v: %s", err, out)
+			}
+			nothingSecret(t, work, strings.Contains(tc.says, "ended with"))
+			if tc.says != "" {
+				return
+			}
+			did, err := os.ReadFile(calls)
+			if want := there.Replace("all-migrations-applied\nrun-migration\nexport-db ETC\nimport-db TARGET\n" +
+				"export-db TARGET\n"); err != nil || string(did) != want {
+				t.Errorf("calls %q, %v, want %q", did, err, want)
+			}
+			for name, want := range map[string]string{"export.json": "first\n", "restored.json": "second\n"} {
+				if got, err := os.ReadFile(filepath.Join(work, name)); err != nil || string(got) != want {
+					t.Errorf("%s is %q, %v", name, got, err)
+				}
+			}
+		})
+	}
+}
+
+// nothingSecret fails if LINSTOR's logs are left, or after a failure an export: they may hold keys.
+func nothingSecret(t *testing.T, work string, failed bool) {
+	t.Helper()
+	for _, name := range []string{"logs", "export.json", "restored.json"} {
+		if _, err := os.Stat(filepath.Join(work, name)); err == nil && (failed || name == "logs") {
+			t.Errorf("%s is left", name)
+		}
+	}
+}

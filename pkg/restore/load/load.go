@@ -43,13 +43,8 @@ func ParseConfig(text string) (*Config, error) {
 		return nil, fmt.Errorf("the configuration of the restore: %w", err)
 	}
 	_, err := store.ParseID(string(c.ID))
-	for _, field := range []struct{ name, value string }{{"cluster", c.Cluster}, {"sha256", c.SHA256},
-		{"export", c.Export}, {"restored", c.Restored}} {
-		if field.value == "" {
-			err = errors.Join(err, fmt.Errorf("the configuration of the restore lacks %s", field.name))
-		}
-	}
-	return c, err
+	return c, errors.Join(err, lacks("the configuration of the restore", map[string]string{"cluster": c.Cluster,
+		"sha256": c.SHA256, "export": c.Export, "restored": c.Restored}))
 }
 
 // Fetch gets the backup from the store, decompresses it into the file Export, and leaves none if that fails: what is

@@ -15,8 +15,8 @@ import (
 // want to wait for it.
 const startProbe = 100 * time.Millisecond
 
-// controllerTask is a controller, a migration of its database, or an import into it: first it may have to win an
-// election, then it runs.
+// controllerTask is a controller, or a program that works on its database: first it may have to win an election, then
+// it runs.
 type controllerTask struct {
 	cancel context.CancelFunc // ends the election, and with it the program
 	ended  chan struct{}

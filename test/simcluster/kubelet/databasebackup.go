@@ -32,7 +32,7 @@ type programTask struct {
 	end    exit // once done is closed
 }
 
-// beginAboutBackups starts what takes a backup, compares one, or restores it.
+// beginAboutBackups starts what takes a backup, compares one, or restores it, and what moves LINSTOR's data.
 func beginAboutBackups(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod,
 	c *corev1.Container) (task, error) {
 	switch c.Name {
@@ -42,6 +42,10 @@ func beginAboutBackups(ctx context.Context, d *Driver, run *podRun, pod *corev1.
 		return beginComparison(ctx, d, run, pod, c)
 	case FetchBackup, ImportDatabase, CheckImport:
 		return beginRestore(ctx, d, run, pod, c)
+	case MoveDatabase:
+		return beginMove(ctx, d, run, pod, c)
+	case CheckMove:
+		return beginCheckMove(d, run, c)
 	default:
 		return beginBackup(ctx, d, run, pod, c)
 	}

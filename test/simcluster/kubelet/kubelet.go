@@ -17,6 +17,9 @@
 //	fetch-backup          (init) gets a backup from the store, as the operator's program does
 //	import-database       (init) imports it into the database of the mounted linstor.toml and exports that again
 //	check-import          compares both, as the operator's program does
+//	move-database         (init) exports the database of the mounted linstor.toml, imports that into the one of
+//	                      /target/linstor.toml and exports it again
+//	check-move            compares both, as the operator's program does
 //	csi-node-driver-registrar
 //	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
 //
@@ -72,7 +75,7 @@ type SatelliteConfig struct {
 	Port     int
 }
 
-// ControllerConfig is what a controller, a migration of its database or an import into it is started with.
+// ControllerConfig is what a controller, or a program that works on its database, is started with.
 type ControllerConfig struct {
 	Version          string // without a leading v
 	TOML             string // linstor.toml; "" when the file is not mounted
@@ -92,6 +95,8 @@ type Machines interface {
 	StartSatellite(node string, c SatelliteConfig) (Process, error)
 	NeedsMigration(c ControllerConfig) bool // the database holds data of an older version
 	RunMigration(c ControllerConfig) error
+	// ExportDatabase returns an export of the database.
+	ExportDatabase(ctx context.Context, c ControllerConfig) (exported []byte, err error)
 	// ImportDatabase replaces the content of the database by that of an export, and returns an export of it. It is
 	// killed if the context ends before.
 	ImportDatabase(ctx context.Context, c ControllerConfig, export []byte) (exported []byte, err error)

@@ -80,18 +80,42 @@ func restoreConfig(args []string) (config *load.Config, wrong string) {
 	return config, ""
 }
 
-// beginImport starts the script that imports a backup under the controller's election: while it runs no controller
-// does. Whether the backup is still to be restored it looks up once it has won: it may have waited for long.
+// beginImport starts the script that imports a backup, as long as that is still to be restored.
 func beginImport(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
 	config, err := d.files.ControllerConfig(ctx, pod, c)
 	if err != nil {
 		return nil, err
 	}
-	mark, env, wrong := importCommand(slices.Concat(c.Command, c.Args), config.Env)
+	return beginDatabaseScript(ctx, d, run, pod, c, &databaseScript{
+		configs: []ControllerConfig{config},
+		file:    restoringFile,
+		refusal: "the claim does not say that this backup is being restored",
+		work: func(ctx context.Context, dir string) exit {
+			return endedAs("import-db", importInto(ctx, d.opts.Machines, config, dir))
+		}})
+}
+
+// databaseScript is a script in LINSTOR's image that calls LINSTOR's program for databases.
+type databaseScript struct {
+	// configs are those of the databases that it opens. Its environment is the first one's.
+	configs []ControllerConfig
+	// file is the one of the claim that must hold the script's mark, and refusal what the script says if it does not.
+	file, refusal string
+	// databases is how many arguments name the databases of the first configs; the mark begins with that of the next.
+	databases int
+	// work is what it does then, in the directory that the containers share.
+	work func(ctx context.Context, dir string) exit
+}
+
+// beginDatabaseScript starts such a script under the controller's election: while it runs no controller does. What the
+// claim says it looks up once it has won: it may have waited for long.
+func beginDatabaseScript(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container,
+	script *databaseScript) (task, error) {
+	args, env, wrong := scriptCommand(slices.Concat(c.Command, c.Args), c.Name, 1+script.databases, script.configs[0].Env)
 	if wrong != "" {
 		return endedTask{exit{code: 127, message: wrong}}, nil
 	}
-	if _, err := d.files.mountedFile(ctx, pod, c, restoringFile); err != nil {
+	if _, err := d.files.mountedFile(ctx, pod, c, script.file); err != nil {
 		return nil, err
 	}
 	dir, err := run.emptyDir()
@@ -99,35 +123,59 @@ func beginImport(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 		return nil, err
 	}
 	return beginElected(ctx, d, run, pod, env, true, func(ctx context.Context, _ func(bool)) exit {
-		if usesKubernetesDatabase(config.TOML) {
+		onKubernetes := func(config ControllerConfig) bool { return usesKubernetesDatabase(config.TOML) }
+		if slices.ContainsFunc(script.configs, onKubernetes) {
 			if err := d.checkDatabaseRights(ctx, pod); err != nil {
 				return exit{code: 1, message: err.Error()}
 			}
 		}
-		restoring, err := d.files.mountedFile(ctx, pod, c, restoringFile)
+		claimed, err := d.files.mountedFile(ctx, pod, c, script.file)
 		if err != nil {
 			return exit{code: 1, message: err.Error()}
 		}
-		if strings.TrimRight(restoring, "\n") != mark {
-			return exit{code: 1, message: "the claim does not say that this backup is being restored"}
+		if strings.TrimRight(claimed, "\n") != args[0] {
+			return exit{code: 1, message: script.refusal}
 		}
-		if err := importInto(ctx, d.opts.Machines, config, dir); err != nil {
-			return exit{code: 1, message: "linstor-database import-db ended with status 1: " + err.Error()}
+		if wrong := script.wrongDatabase(args); wrong != "" {
+			return exit{code: 1, message: wrong}
 		}
-		return exit{}
+		return script.work(ctx, dir)
 	}), nil
 }
 
-// importCommand is the mark in k8s-await-election /bin/sh -c SCRIPT import-database MARK, and the environment that the
-// election sees: none without the entry point. The script is not read.
-func importCommand(line []string, env map[string]string) (mark string, elects map[string]string, wrong string) {
+// wrongDatabase says which configuration does not name the database that the arguments do.
+func (s *databaseScript) wrongDatabase(args []string) string {
+	if s.databases == 0 {
+		return ""
+	}
+	mark := args[0]
+	for i, url := range append(slices.Clone(args[1:]), mark[:max(0, strings.LastIndex(mark, "@"))]) {
+		if !slices.Contains(strings.Split(s.configs[i].TOML, "\n"), fmt.Sprintf("connection_url = %q", url)) {
+			return "linstor.toml does not name the database " + url
+		}
+	}
+	return ""
+}
+
+// scriptCommand are the n arguments in k8s-await-election /bin/sh -c SCRIPT NAME MARK…, of which the first is the
+// mark, and the environment that the election sees: none without the entry point. The script is not read.
+func scriptCommand(line []string, name string, n int, env map[string]string) (args []string, elects map[string]string,
+	wrong string) {
 	if len(line) > 0 && path.Base(line[0]) == awaitElection {
 		line, elects = line[1:], env
 	}
-	if len(line) != 5 || line[0] != "/bin/sh" || line[1] != "-c" || line[3] != ImportDatabase || line[4] == "" {
-		return "", nil, fmt.Sprintf("the command %q is not simulated", line)
+	if len(line) != 4+n || line[0] != "/bin/sh" || line[1] != "-c" || line[3] != name || slices.Contains(line[4:], "") {
+		return nil, nil, fmt.Sprintf("the command %q is not simulated", line)
 	}
-	return line[4], elects, ""
+	return line[4:], elects, ""
+}
+
+// endedAs is how a script ends with a command of LINSTOR's program for databases.
+func endedAs(command string, err error) exit {
+	if err != nil {
+		return exit{code: 1, message: fmt.Sprintf("linstor-database %s ended with status 1: %v", command, err)}
+	}
+	return exit{}
 }
 
 // importInto imports the export that lies in the directory, and puts the one that is made afterwards beside it.

@@ -45,7 +45,7 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	case Satellite:
 		return d.beginSatellite(run, c), nil
 	case DatabaseBackup, DatabaseDownload, DatabaseRestoreTest, ListVolumes, ServeListing, CompareBackup, FetchBackup,
-		ImportDatabase, CheckImport:
+		ImportDatabase, CheckImport, MoveDatabase, CheckMove:
 		return beginAboutBackups(ctx, d, run, pod, c)
 	case RunMigration, Controller:
 		return d.beginController(ctx, run, pod, c)

@@ -2,10 +2,10 @@ package v1alpha1
 
 // DatabaseSpec is where LINSTOR keeps its state: exactly one of its fields, kubernetes if none is given.
 //
-// The kind cannot be changed in place. Leaving kubernetes out and giving it are the same, so both changes are allowed.
+// Another database than the one that LINSTOR uses is not taken up before a human has answered that LINSTOR's data shall
+// be moved there. Leaving kubernetes out and giving it are the same.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.kubernetes), has(self.etcd), has(self.postgresql), has(self.mariadb)].filter(x, x).size() <= 1",message="database takes at most one of kubernetes, etcd, postgresql and mariadb: remove the others"
-// +kubebuilder:validation:XValidation:rule="has(self.etcd) == has(oldSelf.etcd) && has(self.postgresql) == has(oldSelf.postgresql) && has(self.mariadb) == has(oldSelf.mariadb)",message="database cannot be switched in place, because LINSTOR's state would stay behind in the old one: take the change back; to move, delete this object with deletionPolicy Retain, move the data with linstor-database export-db and import-db, and create it again",reason=FieldValueForbidden
 type DatabaseSpec struct {
 	// kubernetes keeps LINSTOR's state in custom resources of the group internal.linstor.linbit.com, which LINSTOR's
 	// controller installs itself. It needs nothing else. Default: used when no other database is given. Example: {}.
@@ -46,8 +46,8 @@ type EtcdDatabase struct {
 
 // SQLDatabase is an existing SQL database. LINSTOR makes its schema in it.
 type SQLDatabase struct {
-	// host is the server's DNS name or IP address, without port and without brackets. It cannot change once the
-	// cluster has claimed the database, because another server may hold other data. No default. Example: db.example.com.
+	// host is the server's DNS name or IP address, without port and without brackets. Once the
+	// cluster has claimed the database another host is another database. No default. Example: db.example.com.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9A-Fa-f]*(:[0-9A-Fa-f.]*){2,8})$')",message="host must be a DNS name or an IP address without scheme, port or brackets, such as db.example.com"

@@ -75,6 +75,8 @@ const (
 	HoldRestoreRequested HoldReason = "RestoreRequested"
 	// HoldRestoreFailed: a backup cannot be compared or imported, and LINSTOR is stopped.
 	HoldRestoreFailed HoldReason = "RestoreFailed"
+	// HoldMigrationFailed: LINSTOR's data cannot be moved into another database.
+	HoldMigrationFailed HoldReason = "MigrationFailed"
 	// HoldNodeGone: a deleted node that holds copies does not come back.
 	HoldNodeGone HoldReason = "NodeGone"
 
@@ -104,6 +106,7 @@ const (
 	OptionAbandon         = "abandon"
 	OptionRestore         = "restore"
 	OptionRestoreAnyway   = "restore-with-differences"
+	OptionMigrate         = "migrate"
 )
 
 // UnmarshalJSON also reads an option that is nothing but its word, as operators wrote it before options said what they do.

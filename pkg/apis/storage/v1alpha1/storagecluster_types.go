@@ -49,7 +49,7 @@ type StorageClusterList struct {
 // StorageClusterSpec is the wanted state of a LINSTOR cluster. Every field has a default: a list of storage pools alone
 // makes a working cluster.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.database) || !has(self.database.etcd) || (has(self.version) && (!self.version.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$') || int(self.version.split('.')[0]) < 1 || (int(self.version.split('.')[0]) == 1 && int(self.version.split('.')[1]) < 34)))",message="database.etcd: LINSTOR 1.34 dropped etcd: set version to a release before 1.34.0, or use kubernetes, postgresql or mariadb"
+// +kubebuilder:validation:XValidation:rule="!has(self.database) || !has(self.database.etcd) || (has(self.version) && (!self.version.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$') || int(self.version.split('.')[0]) < 1 || (int(self.version.split('.')[0]) == 1 && int(self.version.split('.')[1]) < 34)))",message="database.etcd: LINSTOR 1.34 dropped etcd: set version to a release before 1.34.0, or use kubernetes, postgresql or mariadb, into which the operator moves LINSTOR's data on request"
 type StorageClusterSpec struct {
 	// version is the LINSTOR version. Default: the newest in the operator's catalogue when the cluster is first accepted, or
 	// the one that an earlier cluster has left the database with, kept in status.version; an operator that knows a newer one
@@ -81,7 +81,7 @@ type StorageClusterSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	KernelModule KernelModuleSpec `json:"kernelModule,omitempty"`
-	// database is where LINSTOR keeps its state. It cannot be switched in place. Default: kubernetes.
+	// database is where LINSTOR keeps its state, which is moved to another one on request. Default: kubernetes.
 	// Example: {postgresql: {host: db.example.com, credentialsSecret: linstor-db}}.
 	// +optional
 	// +kubebuilder:default={}

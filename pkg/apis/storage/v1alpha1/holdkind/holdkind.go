@@ -67,6 +67,8 @@ type Kind struct {
 	// Options are the answers that the resume annotation may give, the safest first; of DeviceApproval, the one that
 	// is asked for.
 	Options []v1alpha1.HoldOption
+	// Special are those of them that a hold has only if it is said to: not every hold of the reason has that way out.
+	Special []string
 }
 
 type options = []v1alpha1.HoldOption
@@ -135,6 +137,10 @@ var kinds = []Kind{
 		option(v1alpha1.OptionRetry, "tries again from the step that failed; an import begins anew"),
 		abandon,
 	}},
+	{Reason: v1alpha1.HoldMigrationFailed, Class: Answer, Options: options{
+		option(v1alpha1.OptionRetry, "tries again; the data is exported and imported anew"),
+		option(v1alpha1.OptionAbandon, "starts LINSTOR on the database that it has, and moves nothing"),
+	}},
 	{Reason: v1alpha1.HoldSecureBootKeyMissing, Class: Answer, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldForeignLinstorFound, Class: Answer, Options: options{
 		retry,
@@ -176,7 +182,10 @@ var kinds = []Kind{
 		retry,
 		option(v1alpha1.OptionDeclareLost, "forgets the listed nodes in LINSTOR with all their copies"),
 	}},
-	{Reason: v1alpha1.HoldUnsupportedChange, Class: Revert, Maintains: true, Options: options{retry}},
+	{Reason: v1alpha1.HoldUnsupportedChange, Class: Revert, Maintains: true, Options: options{
+		retry,
+		option(v1alpha1.OptionMigrate, "moves LINSTOR's data into the database of the spec; LINSTOR is stopped meanwhile"),
+	}, Special: []string{v1alpha1.OptionMigrate}},
 	{Reason: v1alpha1.HoldPoolConflict, Class: Revert, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldOperationFailed, Class: Revert, Options: options{retry}},
 }

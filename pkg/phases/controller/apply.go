@@ -1,0 +1,78 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// applyMissing applies the objects that are not as they shall be, in their order.
+func applyMissing(ctx context.Context, in *step.Input, list []managedObject) (changed bool, err error) {
+	for _, o := range list {
+		if o.ok {
+			continue
+		}
+		if !changed {
+			if err := mayStart(ctx, in); err != nil {
+				return false, err
+			}
+		}
+		if err := in.Writer.Apply(ctx, o.want); err != nil {
+			return changed, fmt.Errorf("apply %s: %w", o.name, err)
+		}
+		changed = true
+	}
+	return changed, nil
+}
+
+// Configure applies LINSTOR's configuration alone, which names the database: its programs need it while no controller
+// runs, and a password may have been changed since one did.
+func Configure(ctx context.Context, in *step.Input) error {
+	list, err := objects(in.Snapshot)
+	if err != nil {
+		return err
+	}
+	o := list[0]
+	if o.ok {
+		return nil
+	}
+	if _, err := claimItself(ctx, in); err != nil {
+		return err
+	}
+	return in.Writer.Apply(ctx, o.want)
+}
+
+// mayStart is an error unless the claim itself says that a controller may run on the accepted spec's database. The
+// configuration is not written either: a controller that runs elsewhere would read it when it is started again.
+func mayStart(ctx context.Context, in *step.Input) error {
+	claim, err := claimItself(ctx, in)
+	if err == nil && (claim.Restoring != "" || claim.Moving != "") {
+		return fmt.Errorf("%w: the claim says that a backup is being imported, or the data moved", step.ErrOutdated)
+	}
+	return err
+}
+
+// claimItself is the claim past the cache, which may lag behind for minutes, or go back in time when the operator
+// starts; empty if there is none, to which the database's link sees. It is an error if the data is in another database
+// than the accepted spec's.
+func claimItself(ctx context.Context, in *step.Input) (claim resources.ClaimData, err error) {
+	live, err := in.Live.ConfigMap(ctx, resources.ClaimName)
+	if err != nil {
+		return claim, fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	}
+	if _, claimed := in.Snapshot.Claim(); live == nil && claimed {
+		return claim, fmt.Errorf("%w: the claim is gone", step.ErrOutdated)
+	} else if live == nil {
+		return claim, nil
+	}
+	if claim, err = resources.ClaimFrom(live); err != nil {
+		return claim, fmt.Errorf("%w: %w", step.ErrOutdated, err)
+	}
+	if claim.ReleasedBy == "" && !connection.Same(claim.Backend, in.Snapshot.AcceptedDatabase()) {
+		return claim, fmt.Errorf("%w: the claim says that the data is in %s", step.ErrOutdated, claim.Backend)
+	}
+	return claim, nil
+}

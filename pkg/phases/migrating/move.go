@@ -1,0 +1,224 @@
+package migrating
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/load"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// ReasonMoved is that of the Event about data that is in another database now.
+const ReasonMoved = "DatabaseMoved"
+
+// toMove is the change of phase where LINSTOR's data is to be moved.
+func toMove(s *cluster.Snapshot) step.Outcome {
+	return step.Move(fsm.MovePending, "MigrationRequested", "LINSTOR's data is to be moved to "+s.Move.To)
+}
+
+// notMoved is the hold of a move that cannot go on. The data is where it was.
+func notMoved(s *cluster.Snapshot, why string) *cluster.HoldRequest {
+	runs := "LINSTOR is stopped"
+	switch {
+	case controller.Answers(&s.Kube):
+		runs = "LINSTOR runs"
+	case !s.Move.Stopped:
+		runs = "LINSTOR is not known to be stopped"
+	}
+	h := cluster.Request(v1alpha1.HoldMigrationFailed, "%s. Its data is in %s as before, and was not moved to %s: %s",
+		runs, s.Move.From, s.Move.To, why)
+	h.Identities = []string{s.Move.To}
+	return h
+}
+
+func unreachable(c *situation) {
+	why := text.OneLine(c.s.Database.Err.Error())
+	if c.s.PhaseAge() > c.s.Timing.Deadlines[fsm.Database] {
+		c.hold = notMoved(c.s, why)
+		return
+	}
+	c.waits(string(v1alpha1.HoldDatabaseUnreachable), "%s", why)
+}
+
+// foreign are the nodes in the database that the data goes to, as far as an earlier try of this move cannot have left
+// them there: all of them before the first try, and those that Kubernetes does not know afterwards.
+func foreign(s *cluster.Snapshot) []string {
+	if s.Move.Mark == "" {
+		return s.Database.Nodes
+	}
+	return slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
+		return slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return strings.EqualFold(n.Name, name) })
+	})
+}
+
+func used(c *situation) {
+	c.hold = notMoved(c.s, fmt.Sprintf("it holds LINSTOR's nodes %s already: empty it, or name another one",
+		strings.Join(foreign(c.s), ", ")))
+}
+
+func begin(c *situation) {
+	c.waits("Moving", "the data is about to be moved")
+	c.next = func(ctx context.Context) error {
+		if err := c.in.Stands(ctx); err != nil { // somebody may have taken the change of the spec back
+			return step.IgnoreOutdated(err)
+		}
+		claim, _ := c.s.Claim()
+		claim.Moving = move.Mark(c.s.Move.To, c.s.Now)
+		return c.in.ApplyClaim(ctx, claim)
+	}
+}
+
+// Spoil makes the claim say, once, that nothing that was moved so far counts: LINSTOR runs, or may, so that it may
+// write what an export of before lacks.
+func Spoil(ctx context.Context, in *step.Input) error {
+	m := in.Snapshot.Move
+	if m == nil || m.Stopped || m.Mark == "" || m.Spoiled() {
+		return nil
+	}
+	claim, _ := in.Snapshot.Claim()
+	claim.Moving = move.Spoiled(m.To)
+	return in.ApplyClaim(ctx, claim)
+}
+
+// toTarget makes the claim say that the data is in the other database. The accepted spec with that database is kept
+// before: it is accepted then, whatever becomes of the spec meanwhile, and LINSTOR started there.
+func toTarget(c *situation) {
+	c.waits("Moved", "the data is there now")
+	c.next = func(ctx context.Context) error {
+		if err := errors.Join(c.in.Stands(ctx), stillEnded(ctx, c.in, c.pod())); err != nil {
+			return step.IgnoreOutdated(err)
+		}
+		if err := specchange.KeepMoved(ctx, c.in, &c.s.Cluster.Spec.Database); err != nil {
+			return err
+		}
+		claim, _ := c.s.Claim()
+		claim.Backend, claim.MoveTo, claim.Moving = c.s.Move.To, "", ""
+		if err := c.in.ApplyClaim(ctx, claim); err != nil {
+			return err
+		}
+		c.in.Notify(step.Notice{Reason: ReasonMoved, Action: c.pod().Name, Note: fmt.Sprintf("LINSTOR's data is in %s now: "+
+			"all %d rows are there; %s is left as it was", c.s.Move.To, moved(c).Rows, c.s.Move.From)})
+		return nil
+	}
+}
+
+// moved is what the pod has moved; nil as long as it does not say so of this move.
+func moved(c *situation) *load.Moved {
+	if c.pod() == nil {
+		return nil
+	}
+	m, _ := dbphase.Note(c.pod(), load.ParseMoved)
+	if m == nil || m.Mark != c.s.Move.Mark {
+		return nil
+	}
+	return m
+}
+
+// mover is a pod that moves the data.
+func mover(s *cluster.Snapshot) *corev1.Pod {
+	claim, _ := s.Claim()
+	told, _ := json.Marshal(load.Move{Cluster: claim.LocalID, Mark: s.Move.Mark, //nolint:errchkjson // texts
+		Export: databasebackup.Export, Restored: databasebackup.Restored})
+	return databasebackup.Mover(s.Params(), s.Cluster, &databasebackup.Move{Image: s.OperatorImage, Mark: s.Move.Mark,
+		Config: string(told), From: s.AcceptedDatabase(), To: &s.Cluster.Spec.Database})
+}
+
+func (c *situation) makeMover(ctx context.Context) error {
+	if err := c.in.Stands(ctx); err != nil {
+		return step.IgnoreOutdated(err)
+	}
+	if err := controller.Configure(ctx, c.in); err != nil {
+		return step.IgnoreOutdated(err)
+	}
+	access, err := controller.DatabaseAccess(&c.s.Facts, &c.s.Cluster.Spec.Database)
+	if err != nil {
+		return err
+	}
+	config := databasebackup.TargetConfig(c.s.Params(), &c.s.Cluster.Spec.Database, access)
+	if err := c.in.Writer.Apply(ctx, config); err != nil {
+		return fmt.Errorf("write the configuration for the database that the data goes to: %w", err)
+	}
+	return c.in.Writer.Apply(ctx, mover(c.s))
+}
+
+// ConsentToMove keeps the consent to move LINSTOR's data into the database that the hold named.
+func ConsentToMove(ctx context.Context, in *step.Input) (stored bool, err error) {
+	s := in.Snapshot
+	claim, claimed := s.Claim()
+	to := in.Answer.Hold.Identities
+	if !claimed || len(to) == 0 || claim.MoveTo == to[0] || to[0] != connection.URL(&s.Cluster.Spec.Database) ||
+		move.Obstacle(s.Cluster, claim, s.AcceptedDatabase()) != "" {
+		return true, nil // where the data is to go elsewhere now, or nowhere, the next look asks anew
+	}
+	claim.MoveTo = to[0]
+	return false, in.ApplyClaim(ctx, claim)
+}
+
+// IsThere reports whether a hold about the database of the spec is for nothing, because the data is there: the claim
+// was put right, or the cache has shown one of before.
+func IsThere(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
+	claim, claimed := s.Claim()
+	return claimed && len(h.Identities) > 0 && connection.Same(claim.Backend, s.AcceptedDatabase()) &&
+		connection.Same(claim.Backend, connection.URL(&s.Cluster.Spec.Database))
+}
+
+// MoveEnded reports whether a hold about a move is about none that is wanted.
+func MoveEnded(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
+	if s.Move == nil {
+		_, claimed := s.Claim()
+		return claimed && s.Target != nil
+	}
+	return len(h.Identities) == 0 || h.Identities[0] != s.Move.To
+}
+
+// AbandonMove takes the consent back. LINSTOR is started on the database that it has.
+func AbandonMove(ctx context.Context, in *step.Input) (stored bool, err error) {
+	if MoveEnded(in.Snapshot, in.Answer.Hold) || in.Snapshot.Move == nil {
+		return true, nil
+	}
+	claim, _ := in.Snapshot.Claim()
+	claim.MoveTo, claim.Moving = "", ""
+	return false, in.ApplyClaim(ctx, claim)
+}
+
+// tidyTarget removes the configuration for the database that data is moved into: it may hold a password that nobody
+// needs any more.
+func tidyTarget(ctx context.Context, in *step.Input) (err error) {
+	s := in.Snapshot
+	if markOf(s) != "" {
+		return nil
+	}
+	for _, o := range targetConfigs(s) {
+		if cluster.Ours(s.Cluster.Name, o) && o.GetDeletionTimestamp() == nil {
+			err = errors.Join(err, in.Writer.Delete(ctx, o))
+		}
+	}
+	return err
+}
+
+func targetConfigs(s *cluster.Snapshot) (list []client.Object) {
+	if o := s.Kube.Secrets[databasebackup.TargetConfigName]; o != nil {
+		list = append(list, o)
+	}
+	if o := s.Kube.ConfigMaps[databasebackup.TargetConfigName]; o != nil {
+		list = append(list, o)
+	}
+	return list
+}

@@ -1,0 +1,58 @@
+package migrating
+
+import (
+	"context"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
+)
+
+// moveTable decides about a move of LINSTOR's data into another database. The first row that holds decides.
+var moveTable = decisiontable.Table[*situation]{
+	Title: "A move into another database",
+	Intro: "It is begun where the claim names the database of the spec as the one that somebody has consented to. " +
+		"Until the last step LINSTOR's data is what it was, where it was: a change of the spec ends the move at any time.",
+	Rows: []row{
+		{Name: "not-looked", When: "that database was not looked into since there is no pod that moves the data",
+			Then:   "it waits",
+			Holds:  func(c *situation) bool { return c.pod() == nil && !c.s.Database.Checked },
+			Decide: func(c *situation) { c.waits("CheckingDatabase", "it is being looked into") }},
+		{Name: "unreachable", When: "it cannot be looked into",
+			Then:   "it waits; after some time hold [MigrationFailed](../runbooks/MigrationFailed.md)",
+			Holds:  func(c *situation) bool { return c.pod() == nil && c.s.Database.Err != nil },
+			Decide: unreachable},
+		{Name: "used", When: "it holds LINSTOR's nodes already, which an earlier try of this move cannot have left there",
+			Then:  "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
+			Holds: func(c *situation) bool { return c.pod() == nil && len(foreign(c.s)) > 0 }, Decide: used},
+		{Name: "no-image", When: "the operator does not know its own image, which compares both databases", Then: "it waits",
+			Holds:  func(c *situation) bool { return c.s.OperatorImage == "" },
+			Decide: func(c *situation) { c.waits("NoImage", noImage) }},
+		{Name: "ran", When: "LINSTOR's controller runs, or may, although the claim says that the data is being moved",
+			Then:  "the claim says that nothing of that counts, since what LINSTOR does now would be lost",
+			Holds: func(c *situation) bool { return !c.s.Move.Stopped && c.s.Move.Mark != "" && !c.s.Move.Spoiled() },
+			Decide: func(c *situation) {
+				c.waits("StoppingController", "LINSTOR was started meanwhile, so that the move begins anew")
+				c.next = func(ctx context.Context) error { return Spoil(ctx, c.in) }
+			}},
+		{Name: "runs", When: "LINSTOR's controller runs, or may", Then: "its Deployment is removed; it waits for the pods",
+			Holds: func(c *situation) bool { return !c.s.Move.Stopped }, Decide: stop},
+		{Name: "begin", When: "the claim does not say that the data is being moved", Then: "it says so from now on",
+			Holds: func(c *situation) bool { return markOf(c.s) == "" }, Decide: begin},
+		{Name: "moved", When: "the pod has moved the data, and found all of it in the other database",
+			Then:  "the claim says that the data is there, and that nothing is being moved any more",
+			Holds: func(c *situation) bool { return moved(c) != nil && rival(c.s, c.pod()) == nil }, Decide: toTarget},
+		{Name: "not-alone", When: "it has, but another pod that may write there has not ended", Then: "it waits",
+			Holds:  func(c *situation) bool { return moved(c) != nil },
+			Decide: func(c *situation) { c.waits("Moving", "%s", podWorks(rival(c.s, c.pod()), "another pod works")) }},
+		{Name: "move-failed", When: "the pod has failed", Then: "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
+			Holds:  func(c *situation) bool { return podFailed(c.s, c.pod()) != "" },
+			Decide: func(c *situation) { c.hold = notMoved(c.s, podFailed(c.s, c.pod())) }},
+		{Name: "moving", When: "a pod moves the data", Then: "it waits",
+			Holds:  func(c *situation) bool { return c.pod() != nil },
+			Decide: func(c *situation) { c.waits("Moving", "%s", podWorks(c.pod(), "the data is being moved")) }},
+		{Name: "make", When: "no pod does", Then: "it is made",
+			Decide: func(c *situation) {
+				c.waits("Moving", "the pod that moves the data is being made")
+				c.next = c.makeMover
+			}},
+	},
+}
