@@ -143,7 +143,8 @@ var single = []string{v1alpha1.ComponentDrainGuard, v1alpha1.ComponentCanary, v1
 
 // DeleteOwnPod deletes the pod that was seen if the operator has made it by itself: a drain guard
 // (pkg/phases/drainguard), one that tries a volume (pkg/phases/canary), takes a backup or compares one with
-// the nodes (pkg/phases/databasebackup), or restores one (pkg/phases/migrating). It refuses every other pod.
+// the nodes (pkg/phases/databasebackup), or restores one or moves the data (pkg/phases/migrating). It refuses every
+// other pod.
 func (w *Writer) DeleteOwnPod(ctx context.Context, p *corev1.Pod) error {
 	if !slices.Contains(single, p.Labels[v1alpha1.LabelComponent]) {
 		return fmt.Errorf("delete Pod %s/%s: the operator has not made it by itself", p.Namespace, p.Name)

@@ -71,7 +71,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	o := h(ctx, in)
 	keepAside(ctx, in, state)
 	if state == fsm.Deleting {
-		failed = errors.Join(failed, migrating.Tidy(ctx, in), migrating.Forget(ctx, in))
+		in.FailedAside(conditions.BackupReady, errors.Join(migrating.Tidy(ctx, in), migrating.Forget(ctx, in)))
 	} else { // it removes the others, or keeps them up as long as there are volumes
 		drainguard.Work(ctx, in)
 		databasebackup.Work(ctx, in)

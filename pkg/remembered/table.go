@@ -135,6 +135,8 @@ func claimItems() []Item {
 			"when it is there, with `abandon`, or with another spec"},
 		{"moving", "that data is being written there: no controller may be started", "move, before the export",
 			"with moveTo, or when a backup is imported"},
+		{"movedSpec", "the accepted spec with the database that the data was moved to", "move, at its end",
+			"once that is the accepted spec"},
 		{"adopted", "that data which was there already may be taken over", "`adopt` for ForeignLinstorFound",
 			"with the policy Delete"},
 		{"passphraseCheck", "which passphrase it is, without holding it", "controller, once LINSTOR has unlocked with it",

@@ -60,6 +60,9 @@ type ClaimData struct {
 	// Moving is MoveTo while data is written there, and what tells one move from another. Backend stays what it is until
 	// all of it is there.
 	Moving string
+	// MovedSpec is the ControllerRevision with the accepted spec as it is with that database. It is to be accepted once
+	// Backend is there, and is empty before and afterwards: a claim from a backup leads nobody to a database of before.
+	MovedSpec string
 	// RemoveUnverified reports whether a human said that a deletion may go on although it is not known whether volumes
 	// exist.
 	RemoveUnverified bool
@@ -95,7 +98,7 @@ func (c *ClaimData) texts() map[string]*string {
 		"upgradeTo": &c.UpgradeTo, "upgradeSince": &c.UpgradeSince, "backupRead": &c.BackupRead,
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
 		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
-		"moveTo": &c.MoveTo, MovingKey: &c.Moving,
+		"moveTo": &c.MoveTo, MovingKey: &c.Moving, "movedSpec": &c.MovedSpec,
 	}
 }
 

@@ -79,7 +79,7 @@ func isIn(database string) func(*harness.Env) error {
 		if err != nil {
 			return err
 		}
-		if !strings.HasPrefix(claim.Backend, database) || claim.Moving+claim.MoveTo != "" {
+		if !strings.HasPrefix(claim.Backend, database) || claim.Moving+claim.MoveTo+claim.MovedSpec != "" {
 			return fmt.Errorf("the claim says %+v", claim)
 		}
 		if in := e.Sim.World().Database(claim.Backend); in.LocalID() != claim.LocalID || len(in.Nodes()) != 2 {

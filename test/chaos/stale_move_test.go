@@ -54,7 +54,8 @@ func TestStaleMove(t *testing.T) {
 			e.Sim.World().CrashController()
 			e.During(staleLong, "LINSTOR's configuration names the second server", func() error {
 				var config corev1.Secret
-				if err := e.Client().Get(e.Ctx, workload(resources.ControllerConfigName), &config); err != nil {
+				err := e.Client().Get(e.Ctx, workload(resources.ControllerConfigName), &config)
+				if err != nil {
 					return err
 				}
 				if text := string(config.Data["linstor.toml"]); !strings.Contains(text, on) {

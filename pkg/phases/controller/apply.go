@@ -71,6 +71,9 @@ func claimItself(ctx context.Context, in *step.Input) (claim resources.ClaimData
 	if claim, err = resources.ClaimFrom(live); err != nil {
 		return claim, fmt.Errorf("%w: %w", step.ErrOutdated, err)
 	}
+	if _, claimed := in.Snapshot.Claim(); claimed && claim.ReleasedBy != "" {
+		return claim, fmt.Errorf("%w: the claim is released", step.ErrOutdated)
+	}
 	if claim.ReleasedBy == "" && !connection.Same(claim.Backend, in.Snapshot.AcceptedDatabase()) {
 		return claim, fmt.Errorf("%w: the claim says that the data is in %s", step.ErrOutdated, claim.Backend)
 	}

@@ -4,10 +4,12 @@ import (
 	"context"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // Confirm keeps the consent to replace LINSTOR's database by the backup that the hold named, at the differences that
@@ -61,9 +63,7 @@ func Forget(ctx context.Context, in *step.Input) error {
 			claim.RestoreConfirmed = ""
 		}
 	}
-	if s.Move == nil && s.Target != nil { // the change of the spec was taken back, or the cluster is being deleted
-		claim.MoveTo, claim.Moving = "", ""
-	}
+	forgetMove(s, &claim)
 	if claim == before {
 		return nil
 	}
@@ -73,6 +73,19 @@ func Forget(ctx context.Context, in *step.Input) error {
 		}
 	}
 	return in.ApplyClaim(ctx, claim)
+}
+
+// forgetMove takes out of the claim what it says of a move that is not wanted, or is over.
+func forgetMove(s *cluster.Snapshot, claim *resources.ClaimData) {
+	if s.Target == nil {
+		return
+	}
+	if s.Move == nil { // the change of the spec was taken back, or the cluster is being deleted
+		claim.MoveTo, claim.Moving = "", ""
+	}
+	if claim.MovedSpec == s.Target.Name {
+		claim.MovedSpec = ""
+	}
 }
 
 // KeepStopped stops a controller of LINSTOR that somebody else has started, in whatever phase and hold, as long as its

@@ -67,7 +67,7 @@ func (r rig) importing(phase corev1.PodPhase, message string) *corev1.Pod {
 	p.Name, p.Annotations = "linstor-restore-1", map[string]string{v1alpha1.Prefix + "backup-id": marked}
 	p.CreationTimestamp, p.Status.Phase = metav1.NewTime(r.Now.Add(-time.Minute)), phase
 	if phase != corev1.PodRunning {
-		end := &corev1.ContainerStateTerminated{Message: message}
+		end := &corev1.ContainerStateTerminated{Message: message, FinishedAt: metav1.NewTime(r.Now)}
 		if phase == corev1.PodFailed {
 			end.ExitCode = 1
 		}
@@ -104,7 +104,7 @@ var scenarios = map[string]scenario{
 	"the claim is gone, and with it what it says of a half import": {spoil: func(r rig) { r.Unclaimed() },
 		row: "claim-missing", says: "put it back"},
 	"the annotation was removed": {spoil: func(r rig) { r.Cluster.Annotations = nil }, row: "over", event: fsm.Advanced,
-		says: "nothing is to be restored", calls: []string{"apply ConfigMap/linstor-claim"}, claim: []string{"", "", ""}},
+		says: "nothing is left to restore", calls: []string{"apply ConfigMap/linstor-claim"}, claim: []string{"", "", ""}},
 	"it is restored": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Restored = "manual-a" })
 	}, row: "over", event: fsm.Advanced, says: "backup manual-a is restored",

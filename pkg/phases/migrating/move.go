@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,6 +21,7 @@ import (
 	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/load"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -92,9 +94,40 @@ func Spoil(ctx context.Context, in *step.Input) error {
 	if m == nil || m.Stopped || m.Mark == "" || m.Spoiled() {
 		return nil
 	}
+	return spoil(ctx, in)
+}
+
+func spoil(ctx context.Context, in *step.Input) error {
 	claim, _ := in.Snapshot.Claim()
-	claim.Moving = move.Spoiled(m.To)
+	claim.Moving = move.Spoiled(in.Snapshot.Move.To)
 	return in.ApplyClaim(ctx, claim)
+}
+
+// counts is how long after its end what a pod has moved is used: with an operator that works it takes seconds. Where
+// none did, or the cluster was suspended, LINSTOR may have run meanwhile without anybody having seen it.
+const counts = 10 * time.Minute
+
+// tooOld reports whether the pod has moved the data long ago.
+func tooOld(c *situation) bool {
+	if moved(c) == nil {
+		return false
+	}
+	_, at := dbphase.Note(c.pod(), load.ParseMoved)
+	return c.s.Now.Sub(at.Time) > counts
+}
+
+// stillStopped is an error if the API server itself has a Deployment of LINSTOR's controller.
+func stillStopped(ctx context.Context, in *step.Input) error {
+	left, err := in.Live.Labelled(ctx, in.Snapshot.Cluster.Name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	}
+	for i := range left {
+		if left[i].Kind == "Deployment" && left[i].Name == resources.ControllerName {
+			return fmt.Errorf("%w: LINSTOR's controller was started", step.ErrOutdated)
+		}
+	}
+	return nil
 }
 
 // toTarget makes the claim say that the data is in the other database. The accepted spec with that database is kept
@@ -102,14 +135,15 @@ func Spoil(ctx context.Context, in *step.Input) error {
 func toTarget(c *situation) {
 	c.waits("Moved", "the data is there now")
 	c.next = func(ctx context.Context) error {
-		if err := errors.Join(c.in.Stands(ctx), stillEnded(ctx, c.in, c.pod())); err != nil {
+		if err := errors.Join(c.in.Stands(ctx), stillEnded(ctx, c.in, c.pod()), stillStopped(ctx, c.in)); err != nil {
 			return step.IgnoreOutdated(err)
 		}
-		if err := specchange.KeepMoved(ctx, c.in, &c.s.Cluster.Spec.Database); err != nil {
+		kept, err := specchange.KeepMoved(ctx, c.in, &c.s.Cluster.Spec.Database)
+		if err != nil {
 			return err
 		}
 		claim, _ := c.s.Claim()
-		claim.Backend, claim.MoveTo, claim.Moving = c.s.Move.To, "", ""
+		claim.Backend, claim.MoveTo, claim.Moving, claim.MovedSpec = c.s.Move.To, "", "", kept
 		if err := c.in.ApplyClaim(ctx, claim); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
@@ -72,6 +73,18 @@ func TestAnotherPodOfTheSameName(t *testing.T) {
 	}
 }
 
+// TestLINSTORStartedAtTheEnd: the cache does not show yet that somebody has started LINSTOR's controller.
+func TestLINSTORStartedAtTheEnd(t *testing.T) {
+	r := newMove(t)
+	r.moving(corev1.PodSucceeded, movedNote)
+	in, w := r.Input()
+	w.Live.Left = []metav1.PartialObjectMetadata{{TypeMeta: metav1.TypeMeta{Kind: "Deployment"},
+		ObjectMeta: metav1.ObjectMeta{Name: resources.ControllerName}}}
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || len(w.Calls) > 0 {
+		t.Errorf("%+v, %v", o, w.Calls)
+	}
+}
+
 // TestLINSTORStartedInAHold: a move that failed waits for an answer, and somebody starts LINSTOR meanwhile. Whatever
 // the pod had moved does not count then; LINSTOR itself is left alone.
 func TestLINSTORStartedInAHold(t *testing.T) {
@@ -111,7 +124,8 @@ func TestADeletionEndsAMove(t *testing.T) {
 			r.Kube.Revisions[rev.Name] = rev
 		}
 	}
-	r.Claim(func(c *resources.ClaimData) { c.Backend, c.MoveTo, c.Moving = elsewhere, "", "" })
+	moved := clustertest.AppliedClaim(t, w)
+	r.Claim(func(c *resources.ClaimData) { *c = *moved })
 	r.Cluster.DeletionTimestamp = clustertest.At(r.Now)
 	r.Phase(v1alpha1.PhaseDeleting, time.Minute)
 	in, _ = r.Input()
@@ -128,6 +142,7 @@ func TestNoControllerBesideAMove(t *testing.T) {
 		"it is being moved":  func(c *resources.ClaimData) { c.Moving = begun },
 		"it is elsewhere":    func(c *resources.ClaimData) { c.Backend = elsewhere },
 		"it can't be read":   func(c *resources.ClaimData) { c.Backend = "" },
+		"it is released":     func(c *resources.ClaimData) { c.ReleasedBy = "earlier" },
 		"a restore is going": func(c *resources.ClaimData) { c.Restoring = marked },
 	} {
 		r := newRig(t)

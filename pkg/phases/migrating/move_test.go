@@ -165,6 +165,15 @@ var moveScenarios = map[string]moveScenario{
 		"delete Pod/linstor-move"}},
 	"it is moved": {spoil: func(r rig) { r.moving(corev1.PodSucceeded, movedNote) }, row: "moved", says: "is there now",
 		calls: append([]string{"apply ControllerRevision"}, applies...), claim: []string{elsewhere, "", ""}},
+	"it was moved long ago": {spoil: func(r rig) {
+		p := r.moving(corev1.PodSucceeded, movedNote)
+		p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = *clustertest.At(r.Now.Add(-11 * time.Minute))
+	}, row: "too-old", says: "moved anew", calls: applies, claim: []string{"k8s", elsewhere, move.Spoiled(elsewhere)}},
+	"nobody has looked, since a pod of another move hangs": {spoil: func(r rig) {
+		p := r.moving(corev1.PodRunning, "")
+		p.Annotations[v1alpha1.Prefix+"backup-id"], p.DeletionTimestamp = elsewhere+"@0", clustertest.At(r.Now)
+		r.Database = cluster.Database{}
+	}, row: "not-looked", says: "pod linstor-move-1 ends on node n01"},
 	"it is moved, and another pod works": {spoil: func(r rig) {
 		done := r.moving(corev1.PodSucceeded, movedNote)
 		other := r.moving(corev1.PodRunning, "")

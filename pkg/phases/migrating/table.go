@@ -137,13 +137,16 @@ var table = decisiontable.Table[*situation]{
 // that a backup is being imported, and a controller would be started on half of it, or that the data is elsewhere.
 func leave(c *situation) {
 	claim, _ := c.s.Claim()
-	message := "nothing is to be restored or moved any more: LINSTOR is started on its database"
+	message := "nothing is left to restore or to move: LINSTOR is started on its database, " + claim.Backend
 	if claim.Restored != "" && claim.Restored == restore.Asked(c.s.Cluster) {
 		message = "backup " + claim.Restored + " is restored, and LINSTOR is started on it"
 	}
 	c.moves(fsm.Advanced, "MigrationEnded", message)
 	c.next = func(ctx context.Context) error {
 		claim.RestoreConfirmed, claim.MoveTo, claim.Moving = "", "", ""
+		if claim.MovedSpec == c.s.Target.Name {
+			claim.MovedSpec = "" // it is accepted
+		}
 		return c.in.ApplyClaim(ctx, claim)
 	}
 }

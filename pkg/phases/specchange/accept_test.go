@@ -1,6 +1,7 @@
 package specchange_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -256,49 +257,55 @@ func TestAnotherDatabase(t *testing.T) {
 }
 
 // TestMoved: once the claim says that the data is in another database, the accepted spec with that database is
-// accepted, whatever the spec says by then.
+// accepted, whatever the spec says by then. A claim that was put back from a backup of before a move leads nobody
+// back.
 func TestMoved(t *testing.T) {
 	to := v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "db"}}
 	const url = "jdbc:postgresql://db:5432/linstor"
-	in := func(backend string) func(*clustertest.World) {
-		return func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { c.Backend = backend }) }
+	back := func(w *clustertest.World) { w.Cluster.Spec.Database = v1alpha1.DatabaseSpec{} }
+	claim := func(backend, spec string) func(*clustertest.World) {
+		return func(w *clustertest.World) {
+			back(w)
+			w.Claim(func(c *resources.ClaimData) { c.Backend, c.MovedSpec = backend, cmp.Or(spec, c.MovedSpec) })
+		}
 	}
 	for name, tc := range map[string]struct {
 		spoil   func(*clustertest.World)
 		accepts bool
-		// late: the cache shows a claim of before.
+		// late: the cache shows a claim that is none any more.
 		late bool
 	}{
-		"it is there": {nil, true, false},
-		"it was there, and the spec was taken back": {func(w *clustertest.World) {
-			w.Cluster.Spec.Database = v1alpha1.DatabaseSpec{}
-		}, false, true},
-		"it is not there":  {in("k8s"), false, false},
-		"it is in a third": {in("etcd://e:2379"), false, false},
-		"the spec was taken back": {func(w *clustertest.World) {
-			w.Cluster.Spec.Database = v1alpha1.DatabaseSpec{}
-		}, true, false},
-		"the spec is refused for something else": {func(w *clustertest.World) {
+		"it is there": {accepts: true},
+		"it was there, and the spec was taken back": {spoil: back, late: true},
+		"the spec was taken back":                   {spoil: back, accepts: true},
+		"it is not there":                           {spoil: claim("k8s", "")},
+		"it is in a third":                          {spoil: claim("etcd://e:2379", "")},
+		"the revision is gone":                      {spoil: claim(url, "linstor-1")},
+		"the spec is refused for something else": {spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Version = "9.9.9"
-		}, true, false},
-		"another spec was accepted since": {func(w *clustertest.World) {
-			w.Cluster.Spec.Database, w.Cluster.Spec.Images.Registry = v1alpha1.DatabaseSpec{}, "registry.example.com"
+		}, accepts: true},
+		"nobody has moved it there": {spoil: func(w *clustertest.World) {
+			back(w)
+			w.Claim(func(c *resources.ClaimData) { c.MovedSpec = "" })
+		}},
+		"a claim of before is put back": {spoil: func(w *clustertest.World) {
 			kept := w.Kube.Revisions
-			w.Accept()
+			w.Accept() // with the database that the data was moved to
 			maps.Copy(w.Kube.Revisions, kept)
-		}, false, false},
+			w.Claim(func(c *resources.ClaimData) { c.Backend, c.MovedSpec = "k8s", "" })
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 2)
 			w.Cluster.Spec.Database = to
 			w.Cluster.Generation = 2
 			in, r := w.Input()
-			if err := specchange.KeepMoved(t.Context(), in, &to); err != nil || len(r.Applied) != 1 {
+			name, err := specchange.KeepMoved(t.Context(), in, &to)
+			if err != nil || len(r.Applied) != 1 {
 				t.Fatalf("%v, %v", err, r.Calls)
 			}
-			kept := r.Applied[0].(*appsv1.ControllerRevision)
-			w.Kube.Revisions[kept.Name] = kept
-			w.Claim(func(c *resources.ClaimData) { c.Backend = url })
+			w.Kube.Revisions[name] = r.Applied[0].(*appsv1.ControllerRevision)
+			w.Claim(func(c *resources.ClaimData) { c.Backend, c.MovedSpec = url, name })
 			if tc.spoil != nil {
 				tc.spoil(w)
 			}
@@ -311,8 +318,8 @@ func TestMoved(t *testing.T) {
 				r.Live.Kube = &kube
 			}
 			o := phases.Decide(t.Context(), in)
-			if accepts := o.Acceptance != nil && o.Acceptance.Revision == kept.Name; accepts != tc.accepts ||
-				accepts && (o.Acceptance.Generation != 1 || o.Acceptance.Database != v1alpha1.DatabasePostgreSQL) {
+			if accepts := o.Acceptance != nil; accepts != tc.accepts || accepts && (o.Acceptance.Revision != name ||
+				o.Acceptance.Generation != 1 || o.Acceptance.Database != v1alpha1.DatabasePostgreSQL) {
 				t.Errorf("%+v, accepted %+v", o, o.Acceptance)
 			}
 			if len(r.Calls) > 0 && tc.accepts {
