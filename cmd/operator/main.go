@@ -188,6 +188,11 @@ func takeBackup(config string) error {
 	if err != nil {
 		return err
 	}
+	return report(result)
+}
+
+// report prints a result, and leaves a note of it for the operator, if this is a container.
+func report(result interface{ Note() ([]byte, error) }) error {
 	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
 		return err
 	}

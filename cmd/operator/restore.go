@@ -1,9 +1,7 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"os"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
@@ -29,10 +27,7 @@ func checkImport(config string) error {
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(result); err != nil {
-		return err
-	}
-	return leaveNote(result.Note())
+	return report(result)
 }
 
 // checkMove fails unless both databases hold the same data. In a pod it leaves a note for the operator.
@@ -45,8 +40,5 @@ func checkMove(config string) error {
 	if err != nil {
 		return err
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(moved); err != nil {
-		return err
-	}
-	return leaveNote(moved.Note())
+	return report(moved)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -54,14 +55,24 @@ func (c *contents) add(row json.RawMessage) error {
 		return err
 	}
 	maps.DeleteFunc(columns, func(_ string, value any) bool { return value == nil })
-	if err := addTo(&c.sum, columns); err != nil {
+	sum, err := sumOf(columns)
+	cut, rounded := sum, sum // most rows have no times
+	if slices.ContainsFunc(timestamps, func(name string) bool { return columns[name] != nil }) {
+		var errs [2]error
+		cut, errs[0] = sumOf(inSeconds(columns, 0))
+		rounded, errs[1] = sumOf(inSeconds(columns, 500))
+		err = errors.Join(err, errs[0], errs[1])
+	}
+	if err != nil {
 		return err
+	}
+	for i := range sum {
+		c.sum[i] ^= sum[i]
+		c.seconds[i] ^= cut[i]
+		c.rounded[i] ^= rounded[i]
 	}
 	c.rows++
-	if err := addTo(&c.seconds, inSeconds(columns, 0)); err != nil {
-		return err
-	}
-	return addTo(&c.rounded, inSeconds(columns, 500))
+	return nil
 }
 
 // inSeconds is the row with times in whole seconds, after so many milliseconds were added.
@@ -77,17 +88,9 @@ func inSeconds(columns map[string]any, add int64) map[string]any {
 	return out
 }
 
-// addTo adds a row to a sum.
-func addTo(total *[sha256.Size]byte, columns map[string]any) error {
+func sumOf(columns map[string]any) (sum [sha256.Size]byte, err error) {
 	text, err := json.Marshal(columns)
-	if err != nil {
-		return err
-	}
-	sum := sha256.Sum256(text)
-	for i := range sum {
-		total[i] ^= sum[i]
-	}
-	return nil
+	return sha256.Sum256(text), err
 }
 
 // Differ says in what the other export differs from this one: in which table first. "" if both have the same rows.

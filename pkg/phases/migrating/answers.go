@@ -92,13 +92,13 @@ func forgetMove(s *cluster.Snapshot, claim *resources.ClaimData) {
 // database may hold half of a backup, or a human is asked about a backup that was compared while none ran. Beside a
 // move it may run, and the move begins anew.
 func KeepStopped(ctx context.Context, in *step.Input) error {
-	r := in.Snapshot.Restore
-	if in.Snapshot.Phase() != v1alpha1.PhaseMigrating {
-		if err := Spoil(ctx, in); err != nil {
-			return err
-		}
-	}
-	if r == nil || r.Stopped || in.Snapshot.Phase() == v1alpha1.PhaseMigrating { // which does it itself
+	s := in.Snapshot
+	switch r := s.Restore; {
+	case s.Phase() == v1alpha1.PhaseMigrating: // which does it itself
+		return nil
+	case ranBeside(s):
+		return spoil(ctx, in)
+	case r == nil || r.Stopped:
 		return nil
 	}
 	_, err := controller.Stop(ctx, in)

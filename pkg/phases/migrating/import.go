@@ -169,11 +169,16 @@ func restorer(s *cluster.Snapshot) *corev1.Pod {
 	return databasebackup.Restorer(s.Params(), s.Cluster, r)
 }
 
-func (c *situation) makeRestorer(ctx context.Context) error {
+// prepare comes before a pod with LINSTOR's own program is made.
+func (c *situation) prepare(ctx context.Context) error {
 	if err := c.in.Stands(ctx); err != nil {
-		return step.IgnoreOutdated(err)
+		return err
 	}
-	if err := controller.Configure(ctx, c.in); err != nil {
+	return controller.Configure(ctx, c.in)
+}
+
+func (c *situation) makeRestorer(ctx context.Context) error {
+	if err := c.prepare(ctx); err != nil {
 		return step.IgnoreOutdated(err)
 	}
 	return c.in.Writer.Apply(ctx, restorer(c.s))

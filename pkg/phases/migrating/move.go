@@ -10,6 +10,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -87,16 +88,11 @@ func begin(c *situation) {
 	}
 }
 
-// Spoil makes the claim say, once, that nothing that was moved so far counts: LINSTOR runs, or may, so that it may
-// write what an export of before lacks.
-func Spoil(ctx context.Context, in *step.Input) error {
-	m := in.Snapshot.Move
-	if m == nil || m.Stopped || m.Mark == "" || m.Spoiled() {
-		return nil
-	}
-	return spoil(ctx, in)
-}
+// ranBeside reports whether LINSTOR runs, or may, although data is being moved: it may write what an export of before
+// lacks.
+func ranBeside(s *cluster.Snapshot) bool { return s.Move != nil && !s.Move.Stopped && markOf(s) != "" }
 
+// spoil makes the claim say that nothing that was moved so far counts.
 func spoil(ctx context.Context, in *step.Input) error {
 	claim, _ := in.Snapshot.Claim()
 	claim.Moving = move.Spoiled(in.Snapshot.Move.To)
@@ -109,11 +105,8 @@ const counts = 10 * time.Minute
 
 // tooOld reports whether the pod has moved the data long ago.
 func tooOld(c *situation) bool {
-	if moved(c) == nil {
-		return false
-	}
-	_, at := dbphase.Note(c.pod(), load.ParseMoved)
-	return c.s.Now.Sub(at.Time) > counts
+	m, at := moved(c)
+	return m != nil && c.s.Now.Sub(at.Time) > counts
 }
 
 // stillStopped is an error if the API server itself has a Deployment of LINSTOR's controller.
@@ -142,28 +135,31 @@ func toTarget(c *situation) {
 		if err != nil {
 			return err
 		}
+		done, _ := moved(c)
 		claim, _ := c.s.Claim()
 		claim.Backend, claim.MoveTo, claim.Moving, claim.MovedSpec = c.s.Move.To, "", "", kept
 		if err := c.in.ApplyClaim(ctx, claim); err != nil {
 			return err
 		}
 		c.in.Notify(step.Notice{Reason: ReasonMoved, Action: c.pod().Name, Note: fmt.Sprintf("LINSTOR's data is in %s now: "+
-			"all %d rows are there; %s is left as it was", c.s.Move.To, moved(c).Rows, c.s.Move.From)})
+			"all %d rows are there; %s is left as it was", c.s.Move.To, done.Rows, c.s.Move.From)})
 		return nil
 	}
 }
 
-// moved is what the pod has moved; nil as long as it does not say so of this move.
-func moved(c *situation) *load.Moved {
+// moved is what the pod has moved, and when; nil as long as it does not say so of this move.
+func moved(c *situation) (m *load.Moved, at metav1.Time) {
 	if c.pod() == nil {
-		return nil
+		return nil, at
 	}
-	m, _ := dbphase.Note(c.pod(), load.ParseMoved)
+	m, at = dbphase.Note(c.pod(), load.ParseMoved)
 	if m == nil || m.Mark != c.s.Move.Mark {
-		return nil
+		return nil, at
 	}
-	return m
+	return m, at
 }
+
+func hasMoved(c *situation) bool { m, _ := moved(c); return m != nil }
 
 // mover is a pod that moves the data.
 func mover(s *cluster.Snapshot) *corev1.Pod {
@@ -175,10 +171,7 @@ func mover(s *cluster.Snapshot) *corev1.Pod {
 }
 
 func (c *situation) makeMover(ctx context.Context) error {
-	if err := c.in.Stands(ctx); err != nil {
-		return step.IgnoreOutdated(err)
-	}
-	if err := controller.Configure(ctx, c.in); err != nil {
+	if err := c.prepare(ctx); err != nil {
 		return step.IgnoreOutdated(err)
 	}
 	access, err := controller.DatabaseAccess(&c.s.Facts, &c.s.Cluster.Spec.Database)

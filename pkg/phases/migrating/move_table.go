@@ -16,10 +16,10 @@ var moveTable = decisiontable.Table[*situation]{
 	Rows: []row{
 		{Name: "ran", When: "LINSTOR's controller runs, or may, although the claim says that the data is being moved",
 			Then:  "the claim says that nothing of that counts, since what LINSTOR does now would be lost",
-			Holds: func(c *situation) bool { return !c.s.Move.Stopped && c.s.Move.Mark != "" && !c.s.Move.Spoiled() },
+			Holds: func(c *situation) bool { return ranBeside(c.s) },
 			Decide: func(c *situation) {
 				c.waits("StoppingController", "LINSTOR was started meanwhile, so that the move begins anew")
-				c.next = func(ctx context.Context) error { return Spoil(ctx, c.in) }
+				c.next = func(ctx context.Context) error { return spoil(ctx, c.in) }
 			}},
 		{Name: "not-looked", When: "that database was not looked into since there is no pod that moves the data",
 			Then:  "it waits",
@@ -53,9 +53,9 @@ var moveTable = decisiontable.Table[*situation]{
 			}},
 		{Name: "moved", When: "the pod has moved the data, and found all of it in the other database",
 			Then:  "the claim says that the data is there, and that nothing is being moved any more",
-			Holds: func(c *situation) bool { return moved(c) != nil && rival(c.s, c.pod()) == nil }, Decide: toTarget},
+			Holds: func(c *situation) bool { return hasMoved(c) && rival(c.s, c.pod()) == nil }, Decide: toTarget},
 		{Name: "not-alone", When: "it has, but another pod that may write there has not ended", Then: "it waits",
-			Holds:  func(c *situation) bool { return moved(c) != nil },
+			Holds:  hasMoved,
 			Decide: func(c *situation) { c.waits("Moving", "%s", podWorks(rival(c.s, c.pod()), "another pod works")) }},
 		{Name: "move-failed", When: "the pod has failed", Then: "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return podFailed(c.s, c.pod()) != "" },

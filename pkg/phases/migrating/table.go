@@ -143,10 +143,8 @@ func leave(c *situation) {
 	}
 	c.moves(fsm.Advanced, "MigrationEnded", message)
 	c.next = func(ctx context.Context) error {
-		claim.RestoreConfirmed, claim.MoveTo, claim.Moving = "", "", ""
-		if claim.MovedSpec == c.s.Target.Name {
-			claim.MovedSpec = "" // it is accepted
-		}
+		claim.RestoreConfirmed = ""
+		forgetMove(c.s, &claim)
 		return c.in.ApplyClaim(ctx, claim)
 	}
 }

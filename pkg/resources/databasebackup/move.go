@@ -9,8 +9,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
-	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 const (
@@ -76,8 +74,5 @@ func Mover(p resources.Params, by *v1alpha1.StorageCluster, m *Move) *corev1.Pod
 	pod.InitContainers = []corev1.Container{c}
 	pod.Volumes = append(pod.Volumes, emptyDir("export"), resources.ConfigVolume(p), to,
 		claimVolume(resources.MovingKey), token())
-	name := "linstor-move-" + text.Digest([]any{by.UID, m, pod})[:10]
-	out := owner.Pod(by, resources.ObjectMeta(p, name, v1alpha1.ComponentRestore), pod)
-	out.Annotations = map[string]string{AnnotationID: m.Mark}
-	return out
+	return marked(p, by, "linstor-move-", m.Mark, m, pod)
 }

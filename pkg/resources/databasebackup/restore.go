@@ -58,9 +58,16 @@ func Restorer(p resources.Params, by *v1alpha1.StorageCluster, r *Restore) *core
 	pod.Containers = []corev1.Container{check}
 	pod.Volumes = append(pod.Volumes, emptyDir("export"), resources.ConfigVolume(p),
 		claimVolume(resources.RestoringKey), token())
-	name := "linstor-restore-" + text.Digest([]any{by.UID, r, pod})[:10]
+	return marked(p, by, "linstor-restore-", r.Mark, r, pod)
+}
+
+// marked is a pod that writes to a database, with the mark that the claim has of it. Its name is another one for
+// whatever else it is told.
+func marked(p resources.Params, by *v1alpha1.StorageCluster, prefix, mark string, told any,
+	pod corev1.PodSpec) *corev1.Pod {
+	name := prefix + text.Digest([]any{by.UID, told, pod})[:10]
 	out := owner.Pod(by, resources.ObjectMeta(p, name, v1alpha1.ComponentRestore), pod)
-	out.Annotations = map[string]string{AnnotationID: r.Mark}
+	out.Annotations = map[string]string{AnnotationID: mark}
 	return out
 }
 

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
@@ -37,9 +36,7 @@ type Config struct {
 // ParseConfig reads a Config from JSON. An error names the field.
 func ParseConfig(text string) (*Config, error) {
 	c := &Config{}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(c); err != nil {
+	if err := decode(text, c); err != nil {
 		return nil, fmt.Errorf("the configuration of the restore: %w", err)
 	}
 	_, err := store.ParseID(string(c.ID))

@@ -24,9 +24,7 @@ type Move struct {
 // ParseMove reads a Move from JSON. An error names the field.
 func ParseMove(text string) (*Move, error) {
 	m := &Move{}
-	d := json.NewDecoder(strings.NewReader(text))
-	d.DisallowUnknownFields()
-	if err := d.Decode(m); err != nil {
+	if err := decode(text, m); err != nil {
 		return nil, fmt.Errorf("the configuration of the move: %w", err)
 	}
 	return m, lacks("the configuration of the move", map[string]string{"cluster": m.Cluster, "mark": m.Mark,
@@ -68,6 +66,13 @@ func ParseMoved(text string) (*Moved, error) {
 		return nil, errors.New("the note about the move does not say what was moved")
 	}
 	return m, nil
+}
+
+// decode reads JSON that has no unknown fields.
+func decode(text string, into any) error {
+	d := json.NewDecoder(strings.NewReader(text))
+	d.DisallowUnknownFields()
+	return d.Decode(into)
 }
 
 // lacks is an error that names the fields without a value.
