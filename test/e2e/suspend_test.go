@@ -41,6 +41,7 @@ func untouched(e *env, where string) {
 		}
 		return nil
 	})
+	reported(e)
 	mark, phase, since := e.AuditMark(), e.Get().Status.Phase, time.Now()
 	e.During(800*time.Millisecond, "suspended in "+where, func() error {
 		if w := workWrites(e, mark); len(w) > 0 {
@@ -56,6 +57,18 @@ func untouched(e *env, where string) {
 		}
 		return nil
 	})
+}
+
+// reported waits for the Event of the phase or hold in which the cluster was suspended. The operator writes it after
+// the status that it tells of, in the background: it is no write of a suspended operator.
+func reported(e *env) {
+	e.T.Helper()
+	s := e.Get().Status
+	reason := string(s.Phase)
+	if s.Phase == v1alpha1.PhaseHumanIntervention {
+		reason = string(s.Hold.Reason)
+	}
+	e.WaitEvent(reason)
 }
 
 func TestSuspendInEveryPhase(t *testing.T) {

@@ -6,6 +6,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -83,7 +84,7 @@ func forgetMove(s *cluster.Snapshot, claim *resources.ClaimData) {
 	if s.Move == nil { // the change of the spec was taken back, or the cluster is being deleted
 		claim.MoveTo, claim.Moving = "", ""
 	}
-	if claim.MovedSpec == s.Target.Name {
+	if connection.Same(claim.Backend, s.AcceptedDatabase()) { // it has been followed, whatever was accepted since
 		claim.MovedSpec = ""
 	}
 }

@@ -288,6 +288,12 @@ func TestMoved(t *testing.T) {
 			back(w)
 			w.Claim(func(c *resources.ClaimData) { c.MovedSpec = "" })
 		}},
+		"a later spec was accepted with it": {spoil: func(w *clustertest.World) {
+			kept := w.Kube.Revisions
+			w.Cluster.Spec.StoragePools = nil
+			w.Accept()
+			maps.Copy(w.Kube.Revisions, kept)
+		}},
 		"a claim of before is put back": {spoil: func(w *clustertest.World) {
 			kept := w.Kube.Revisions
 			w.Accept() // with the database that the data was moved to

@@ -34,7 +34,7 @@ func KeepMoved(ctx context.Context, in *step.Input, to *v1alpha1.DatabaseSpec) (
 func Moved(ctx context.Context, in *step.Input) (*step.Acceptance, error) {
 	s := in.Snapshot
 	claim, claimed := s.Claim()
-	if !claimed || s.Target == nil || claim.MovedSpec == "" || claim.MovedSpec == s.Target.Name {
+	if !claimed || s.Target == nil || claim.MovedSpec == "" || connection.Same(claim.Backend, s.AcceptedDatabase()) {
 		return nil, nil
 	}
 	rev := s.Kube.Revisions[claim.MovedSpec]
