@@ -34,6 +34,8 @@ SHUFFLE ?= $(shell date +%s)
 RUN ?=
 # Waiting dominates those tests: more of them at a time than processors pay off.
 PARALLEL ?= 8
+# How many of each package, where two packages are tested at a time: where one waits for its last test, the other goes on.
+PARALLEL_EACH = $(shell expr $(PARALLEL) '*' 3 / 4)
 # $(call gotest,STEP) runs go test. What it says is summed up, and kept for hack/steps.
 gotest = mkdir -p .cache/steps && $(TESTSUM)/gotestsum --format pkgname --format-hide-empty-pkg \
 	--jsonfile .cache/steps/$(1).json -- -timeout $(TEST_TIMEOUT) -shuffle=$(SHUFFLE)
@@ -115,7 +117,7 @@ test-alerts: ## Test alerts and dashboard with Prometheus' own engine. The first
 
 .PHONY: test-e2e
 test-e2e: $(TESTSUM)/gotestsum kube csi s3 ## Run the tests on the simulated cluster. RUN=TestInstall for some
-	$(call gotest,test-e2e) -p 1 -parallel $(PARALLEL) $(if $(RUN),-run '$(RUN)') $(TESTFLAGS) \
+	$(call gotest,test-e2e) $(if $(RUN),-parallel $(PARALLEL) -run '$(RUN)',-p 2 -parallel $(PARALLEL_EACH)) $(TESTFLAGS) \
 		$(if $(RUN),./test/e2e,$$($(GO) list ./cmd/... ./test/... | grep -v '/test/sim$$'))
 
 .PHONY: chaos

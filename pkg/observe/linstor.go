@@ -43,6 +43,7 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		// written anew at each look as long as LINSTOR is away.
 		err = o.last.Err
 	}
+	doubtNoDisks(o.last.View, view)
 	if f.Foreign(view) == nil { // the memory is of our nodes and disks; the snapshot sets such a view aside by itself
 		if view != nil {
 			o.down = cluster.RememberDown(o.down, view, f.Now)
@@ -54,6 +55,20 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	}
 	o.last, o.devices = cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down}, devices
 	return o.last
+}
+
+// doubtNoDisks makes unknown whether nodes have empty disks of which LINSTOR has listed none, if they were not ONLINE
+// at the look before: disks are listed before nodes, and LINSTOR leaves out the disks of nodes that are not ONLINE.
+// One that connected in between looked like a node without any disk, and a human was called. The next look decides.
+func doubtNoDisks(before, now *linstor.View) {
+	if before == nil || now == nil {
+		return
+	}
+	for key, n := range now.Nodes {
+		if was := before.Nodes[key]; len(n.Devices) == 0 && (was == nil || !was.Online()) {
+			n.DevicesKnown = false
+		}
+	}
 }
 
 // leaving are the volumes that LINSTOR is to have no longer. If the last look did not seek them, another follows.

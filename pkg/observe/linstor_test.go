@@ -24,14 +24,20 @@ type withDisks struct {
 	*source
 	disks []linstor.Device
 	pool  bool
+	away  bool
 	looks int
 }
 
 func (s *withDisks) View(_ context.Context, want linstor.ViewOptions) (*linstor.View, error) {
 	n := &linstor.Node{Name: "n1", Status: linstor.StatusOnline, Pools: map[string]*linstor.Pool{}}
+	if s.away {
+		n.Status = linstor.StatusOffline
+	}
 	if want.Devices {
 		s.looks++
-		n.Devices, n.DevicesKnown = s.disks, true
+		if !s.away {
+			n.Devices, n.DevicesKnown = s.disks, true
+		}
 	}
 	if s.pool {
 		n.Pools["hot"] = &linstor.Pool{Name: "hot"}
@@ -101,6 +107,34 @@ func TestDisksAreAskedForOnlyWhenAPoolIsMissing(t *testing.T) {
 		b.observe()
 		if b.src.asked.Devices != tc.want {
 			t.Errorf("%s: asked for disks: %t", tc.name, b.src.asked.Devices)
+		}
+	}
+}
+
+// A node that connects between the list of disks and that of nodes has none in the first. It is not one without disks.
+func TestNoDisksOfANodeThatHasJustConnected(t *testing.T) {
+	spec := v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{Name: "hot",
+		LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}, Devices: &v1alpha1.DevicesSpec{}}}}
+	b := newBench(t, spec, interceptor.Funcs{}, controllerPod(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	b.c.Status.Phase = v1alpha1.PhaseStoragePools
+	src := &withDisks{source: b.src, away: true}
+	b.Linstor = src
+	for _, look := range []struct {
+		what  string
+		away  bool
+		disks []linstor.Device
+		known bool
+	}{
+		{"away", true, nil, false},
+		{"just back", false, nil, false},
+		{"back for a while", false, nil, true},
+		{"away again", true, nil, false},
+		{"just back, with a disk", false, []linstor.Device{{Path: "/dev/sdb"}}, true},
+	} {
+		src.away, src.disks = look.away, look.disks
+		b.clock.SetTime(b.clock.Now().Add(time.Minute))
+		if m := b.observe().MemberByName("n1"); m.Linstor.DevicesKnown != look.known {
+			t.Errorf("%s: disks known %t: %v", look.what, m.Linstor.DevicesKnown, m.Linstor.Devices)
 		}
 	}
 }

@@ -231,7 +231,7 @@ func (c *course) awaitTold(s *step) {
 			if first.IsZero() {
 				first = time.Now()
 			}
-			if time.Since(first) > toldWithin {
+			if time.Since(first) > harness.Slow(toldWithin) {
 				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, harmText(harm),
 					status(c.Env).Message)
 				return nil

@@ -39,7 +39,7 @@ func newAviary(t *testing.T, ns []simcluster.NodeSpec) *aviary {
 	t.Parallel()
 	a := &aviary{Env: harness.StartAlone(t, ns), forms: map[string]string{}, found: map[string]string{}}
 	for k := range a.Timing.Deadlines {
-		a.Timing.Deadlines[k] = deadline
+		a.Timing.Deadlines[k] = harness.Slow(deadline)
 	}
 	a.Lease = lease
 	harness.TapLog(t, func(line string) { a.look("the operator's log", line) })

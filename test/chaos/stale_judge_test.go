@@ -85,7 +85,7 @@ func (j *judge) sentence(deed, fault string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.deeds[deed]++
-	if fault != "" && time.Since(j.changed) > inFlight {
+	if fault != "" && time.Since(j.changed) > harness.Slow(inFlight) {
 		j.faults = append(j.faults, deed+": "+fault)
 	}
 }
@@ -93,7 +93,7 @@ func (j *judge) sentence(deed, fault string) {
 func (j *judge) idle(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.away && time.Since(j.changed) > inFlight {
+	if j.away && time.Since(j.changed) > harness.Slow(inFlight) {
 		j.faults = append(j.faults, what+" while there is no StorageCluster")
 	}
 }

@@ -35,7 +35,7 @@ const tried = `
 // startTrying is a cluster with the CSI driver, in which a try has failed after a few seconds.
 func startTrying(t *testing.T) claimEnv {
 	t.Helper()
-	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
 	e.Timing.Deadlines[fsm.Canary] = harness.Slow(8 * time.Second)
 	return e
 }
@@ -117,7 +117,7 @@ func passedAt(c *v1alpha1.StorageCluster) map[string]time.Time {
 // TestCanary: a cluster is Ready once a pod has written to a volume of each class and read it back, of which nothing
 // is left; and so again when somebody asks for it.
 func TestCanary(t *testing.T) {
-	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
 	e.Run()
 	e.Apply(harness.Manifest(tried))
 	c := canarySays(e, v1alpha1.PhaseReady, metav1.ConditionTrue, canary.ReasonPassed)
@@ -137,6 +137,7 @@ func TestCanary(t *testing.T) {
 		return len(again) == 2 && s.Canary.Request != "" && s.Phase == v1alpha1.PhaseReady
 	})
 	noTrace(e)
+	comeToRest(e.env)
 	writes := e.AuditMark()
 	e.During(settle, "nothing is written at rest", func() error {
 		if got := e.Writes(writes); len(got) > 0 {
@@ -148,8 +149,8 @@ func TestCanary(t *testing.T) {
 
 // TestCanaryAfterAnUpgrade: another version of LINSTOR is tried as a new cluster is, and a volume of before stays.
 func TestCanaryAfterAnUpgrade(t *testing.T) {
-	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
-	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
+	e.Timing.HealthLost = 10 * time.Second
 	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
 	e.Run()
 	e.Apply(harness.Manifest("  version: " + oldVersion + tried))
@@ -283,7 +284,7 @@ func TestCanaryIsDeletedWithTheCluster(t *testing.T) {
 
 // TestCanaryGoesOn: an operator that was killed goes on with what the one before has begun.
 func TestCanaryGoesOn(t *testing.T) {
-	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
 	e.Run()
 	e.Apply(harness.Manifest(tried))
 	for _, what := range []struct {
@@ -309,7 +310,7 @@ func TestCanaryGoesOn(t *testing.T) {
 // TestCanarySnapshot: a cluster without a snapshot controller is Ready, and says what it lacks; with one, a snapshot
 // is taken of each class's volume, of which nothing is left.
 func TestCanarySnapshot(t *testing.T) {
-	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
 	e.Timing.Deadlines[fsm.Canary] = harness.Slow(40 * time.Second)
 	harness.InstallSnapshotAPI(e.Env)
 	e.Run()

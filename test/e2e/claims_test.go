@@ -27,7 +27,7 @@ type claimEnv struct{ *env }
 // withDriver brings up a cluster with the driver.
 func withDriver(t *testing.T, nodes int) claimEnv {
 	t.Helper()
-	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(nodes)))}
+	e := claimEnv{startWithDriver(t, harness.Nodes(nodes))}
 	e.Run()
 	e.Apply(harness.Manifest(driven))
 	e.says(conditions.VolumeDriverReady, "True/DriverRunning", fmt.Sprintf("%d of %d nodes", nodes, nodes))

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -14,7 +13,6 @@ import (
 // there more than twice. Whoever looks for what is wrong reads all of it.
 func TestDescribeRepeatsLittle(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Straggler = time.Minute // Ready is of all three
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)

@@ -120,7 +120,6 @@ func TestDriftIsPutRight(t *testing.T) {
 
 func TestControllerThatDiesIsDegradedFirst(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Straggler = time.Minute // Ready is of all three
 	e.Timing.Escalate = time.Minute
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))

@@ -4,6 +4,7 @@ package e2e
 import (
 	"os"
 	"testing"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
@@ -25,11 +26,24 @@ func newEnv(e *harness.Env) *env { return &env{nodeEnv{poolEnv{holdEnv{e}}}} }
 // start brings up a cluster for a test that runs beside others; see [harness.Start].
 func start(t *testing.T, ns []simcluster.NodeSpec) *env {
 	t.Helper()
-	return newEnv(harness.Start(t, ns))
+	return readyOfAll(newEnv(harness.Start(t, ns)))
 }
 
 // startAlone is start for a test that looks at what all operators of this process have in common.
 func startAlone(t *testing.T, ns []simcluster.NodeSpec) *env {
 	t.Helper()
-	return newEnv(harness.StartAlone(t, ns))
+	return readyOfAll(newEnv(harness.StartAlone(t, ns)))
+}
+
+// startWithDriver is start with the real sidecars of a CSI driver; see [harness.StartWithDriver].
+func startWithDriver(t *testing.T, ns []simcluster.NodeSpec) *env {
+	t.Helper()
+	return readyOfAll(newEnv(harness.StartWithDriver(t, ns)))
+}
+
+// readyOfAll makes Ready mean that all nodes are there, however slow one of them is on a busy machine: a test counts
+// nodes and pools, or puts a volume on any of them. A test about nodes that lag behind sets its own time.
+func readyOfAll(e *env) *env {
+	e.Timing.Straggler = harness.Slow(time.Minute)
+	return e
 }

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -152,7 +151,6 @@ func TestNodeHold(t *testing.T) {
 // TestNodeHoldByName answers for one of two held nodes, and then otherwise for the other.
 func TestNodeHoldByName(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Straggler = 10 * time.Second // pools are looked at on all three at once
 	e.dirty("n2", "n3")
 	e.Run()
 	e.Apply(harness.Manifest("  nodes: {minReady: 1}" + harness.DevicePool))

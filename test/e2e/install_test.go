@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"testing"
-	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -10,7 +9,6 @@ import (
 
 func TestInstall(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Straggler = time.Minute // Ready is of all three
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	c := e.WaitPhase(v1alpha1.PhaseReady)

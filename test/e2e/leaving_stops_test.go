@@ -288,7 +288,7 @@ func TestKilledDuringAnEvacuation(t *testing.T) {
 func TestLinstorRestartsDuringAnEvacuation(t *testing.T) {
 	e := installed(t, 4, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
-	e.Sim.World().SetEvacuateDelay(4 * time.Second)
+	e.Sim.World().SetEvacuateDelay(harness.Slow(4 * time.Second))
 	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPut && r.URL.Path == "/v1/nodes/n1/evacuate" {
 			return &sim.Fault{DropAfter: true}

@@ -128,13 +128,13 @@ func (e *env) repaired(when string) {
 func (e *env) notRepaired(when string) {
 	e.T.Helper()
 	before := -1
-	e.Eventually("what had begun is done", func() error {
+	e.Quiet(time.Second, "what had begun is done", func() string {
 		n := e.poolDeletions()
 		if was := before; was != n {
 			before = n
-			return fmt.Errorf("%d pools were deleted", n)
+			return fmt.Sprintf("%d pools were deleted", n)
 		}
-		return nil
+		return ""
 	})
 	e.During(settle, "no pool is touched "+when, func() error {
 		if n := e.poolDeletions(); n != before {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -60,7 +59,6 @@ func (e poolEnv) waitListed(r v1alpha1.HoldReason, want string) *v1alpha1.Hold {
 
 func holdDeviceApproval(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Straggler = 20 * time.Second // the disks of all three are looked at together
 	e.Run()
 	e.Apply(harness.Manifest(manualPool))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n2:S4EV2 n3:S4EV3")
@@ -174,7 +172,6 @@ func TestKilledAfterApproval(t *testing.T) {
 // TestAutoEndsTheApproval: the spec's word for empty disks.
 func TestAutoEndsTheApproval(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	e.Timing.Straggler = 20 * time.Second
 	e.Run()
 	e.Apply(harness.Manifest(manualPool))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n1:S4EV1 n2:S4EV2")

@@ -162,7 +162,7 @@ const walkPools = `
 // walk takes a StorageCluster through its life.
 func walk(t *testing.T) *env {
 	t.Helper()
-	e := newEnv(harness.StartWithDriver(t, harness.Nodes(3)))
+	e := startWithDriver(t, harness.Nodes(3))
 	e.Apply(linstorNodesDefinition) // as an earlier LINSTOR leaves it behind
 	harness.InstallSnapshotAPI(e.Env)
 	harness.RunSnapshotController(e.Env)

@@ -19,8 +19,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// mostWrites bounds the operator's writes to Kubernetes from apply to Ready, besides one for each node: about 40 are
-// meant, and a busy machine makes for some more.
+// mostWrites bounds the operator's writes to Kubernetes from apply to Ready, besides one for each node and what tells
+// how far it is.
 const mostWrites = 50
 
 // reconciles counts the reconciles of all operators in this process.
@@ -91,24 +91,29 @@ func writesUntilReady(t *testing.T, n int) {
 	mark := e.AuditMark()
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
+	begin := time.Now()
 	e.WaitPhase(v1alpha1.PhaseReady)
+	took := time.Since(begin)
 	comeToRest(e)
 	writes := e.Writes(mark)
 	t.Logf("writes to Kubernetes from apply to Ready with %d nodes:\n%s", n, harness.Tally(writes))
-	labelled := 0
+	labelled, nodes := 0, map[string]bool{}
 	for _, w := range writes {
 		if w.Code >= http.StatusBadRequest && w.Code != http.StatusConflict {
 			t.Errorf("%s %s answered %d", w.Verb, w.RequestURI, w.Code)
 		}
 		if w.Resource == "nodes" {
 			labelled++
+			nodes[w.Name] = true
 		}
 	}
-	if labelled != n {
-		t.Errorf("%d writes to Nodes, want one for each of the %d", labelled, n)
+	// A cache of the Nodes that lags behind makes for a second one.
+	if len(nodes) != n || labelled > 2*n {
+		t.Errorf("%d writes to %d Nodes, want one for each of the %d", labelled, len(nodes), n)
 	}
-	if others := len(writes) - labelled; others > mostWrites || others < 10 {
-		t.Errorf("%d other writes from apply to Ready, want 10 to %d", others, mostWrites)
+	most := mostWrites + int(took/e.Timing.PollWorking) // the counts in the status, while they grow
+	if others := len(writes) - labelled; others > most || others < 10 {
+		t.Errorf("%d other writes from apply to Ready, want 10 to %d", others, most)
 	}
 	registered, pools, others := 0, 0, 0
 	for _, w := range e.Sim.World().Writes() {

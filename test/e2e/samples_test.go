@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -115,12 +114,11 @@ func (s sample) run(t *testing.T, manifest string) {
 			s.machine(i, &ns[i])
 		}
 	}
-	begin := harness.Start
+	begin := start
 	if s.volumes {
-		begin = harness.StartWithDriver
+		begin = startWithDriver
 	}
-	e := newEnv(begin(t, ns))
-	e.Timing.Straggler = time.Minute // Ready is of all nodes
+	e := begin(t, ns)
 	if s.prepare != nil {
 		manifest = s.prepare(e, manifest)
 	}

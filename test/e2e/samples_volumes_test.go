@@ -36,7 +36,7 @@ func TestSamplesOfVolumes(t *testing.T) {
 	for i := range ns {
 		withVolumeGroup(i, &ns[i])
 	}
-	e := claimEnv{newEnv(harness.StartWithDriver(t, ns))}
+	e := claimEnv{startWithDriver(t, ns)}
 	harness.InstallSnapshotAPI(e.Env)
 	if err := simcluster.RunSnapshotController(e.Ctx, e.Sim); err != nil {
 		t.Fatal(err)

@@ -96,7 +96,7 @@ func reconcilingMessage(c *v1alpha1.StorageCluster) string {
 // nodes are being registered.
 func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.onRegistration(&sim.Fault{Delay: 6 * time.Second})
+	e.onRegistration(&sim.Fault{Delay: harness.Slow(8 * time.Second)})
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	target := e.WaitPhase(v1alpha1.PhaseNodeRegistration).Status.Target

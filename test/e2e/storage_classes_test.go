@@ -156,7 +156,7 @@ func TestAClassThatVolumesAreOf(t *testing.T) {
 // TestAChangedResourceGroup: a property that somebody changed in LINSTOR stops the driver from making volumes. The
 // condition has the words to set it back with, after which the claim that waits is bound.
 func TestAChangedResourceGroup(t *testing.T) {
-	e := claimEnv{newEnv(harness.StartWithDriver(t, harness.Nodes(3)))}
+	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
 	e.Run()
 	e.Apply(harness.Manifest(`
   volumes:

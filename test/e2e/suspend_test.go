@@ -133,6 +133,7 @@ func TestSuspendAfterInstallation(t *testing.T) {
 		})
 	})
 	hold := e.WaitHold(v1alpha1.HoldDeviceNotEmpty)
+	comeToRest(e) // the pools of the other nodes are being made
 	suspend(e, true)
 	e.Resume(hold, v1alpha1.OptionSkip)
 	untouched(e, "HumanIntervention")

@@ -50,7 +50,7 @@ func TestZones(t *testing.T) {
 	for i, zone := range []string{"a", "a", "b"} {
 		nodes[i].Labels = map[string]string{zoneLabel: zone}
 	}
-	e := claimEnv{newEnv(harness.StartWithDriver(t, nodes))}
+	e := claimEnv{startWithDriver(t, nodes)}
 	e.Run()
 	e.Apply(harness.Manifest(`
   volumes:
@@ -82,11 +82,7 @@ func TestZones(t *testing.T) {
 		t.Errorf("copies are on %v: none is in zone b, or one is too many", diskful)
 	}
 
-	moved := e.Node("n3")
-	moved.Labels[zoneLabel] = "a"
-	if err := e.Client().Update(e.Ctx, moved); err != nil {
-		t.Fatal(err)
-	}
+	patchNode(e.env, "n3", func(n *corev1.Node) { n.Labels[zoneLabel] = "a" })
 	e.knownIn("n3", "a")
 	e.says(conditions.StorageClassesReady, storageclass.ReasonUnsatisfiable, `the 3 nodes that can take one have "a" (3)`)
 }

@@ -29,7 +29,7 @@ func setVersion(v string) func(*v1alpha1.StorageCluster) {
 func oldCluster(t *testing.T, n int) *env {
 	t.Helper()
 	e := start(t, harness.Nodes(n))
-	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Timing.HealthLost = 10 * time.Second
 	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
 	e.Run()
 	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool))
@@ -162,6 +162,7 @@ func TestUpgradeSuspended(t *testing.T) {
 	e := oldCluster(t, 3)
 	e.Update(setVersion(newVersion))
 	e.waitStep(v1alpha1.UpgradeSatellites)
+	e.WaitEvent("UpgradeSatellites")
 	suspend(e, true)
 	untouched(e, "Upgrading")
 	c := e.Get()
@@ -338,7 +339,7 @@ func TestUpgradeStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 // addresses.
 func TestUpgradeOnPodNetwork(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Straggler, e.Timing.HealthLost = time.Minute, 10*time.Second
+	e.Timing.HealthLost = 10 * time.Second
 	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
 	e.Run()
 	e.Apply(harness.Manifest("  version: " + oldVersion + "\n" + onPodNetwork + harness.ThinPool))

@@ -77,6 +77,20 @@ func TestLinstorComesUp(t *testing.T) {
 	}
 }
 
+// satelliteWaits checks that a node's satellite waits in its init container.
+func satelliteWaits(node string) func(context.Context) error {
+	return func(ctx context.Context) error {
+		pod, err := podOn(ctx, "satellite", node)
+		if err != nil || len(pod.Status.InitContainerStatuses) == 0 {
+			return fmt.Errorf("no status yet: %w", err)
+		}
+		if s := pod.Status.InitContainerStatuses[0]; s.State.Running == nil || ready(pod) {
+			return fmt.Errorf("it does not: %+v", s)
+		}
+		return nil
+	}
+}
+
 func TestLoaderFails(t *testing.T) {
 	const message = "insmod: ERROR: could not insert module drbd.ko: Key was rejected by service"
 	cluster.Faults().SetLoaderResult("late", LoaderResult{ExitCode: 1, Message: message})
@@ -97,13 +111,7 @@ func TestLoaderFails(t *testing.T) {
 		}
 		return nil
 	})
-	pod, err := podOn(t.Context(), "satellite", "late")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if s := pod.Status.InitContainerStatuses[0]; s.State.Running == nil || ready(pod) {
-		t.Errorf("satellite does not wait for the module: %+v", s)
-	}
+	eventually(t, "the satellite waits for the module", satelliteWaits("late"))
 	cluster.Faults().SetLoaderResult("late", LoaderResult{Version: "9.2.16"})
 	eventually(t, "loader after the repair", allReady("loader", 4))
 	eventually(t, "satellite after the repair", allReady("satellite", 4))
