@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
@@ -20,6 +21,10 @@ type Linstor struct {
 	// Foreign is what LINSTOR says of a database that is not this cluster's; View is nil then, and Err set. What it says
 	// of nodes, pools and volumes is about other data, so that nothing is decided on it but what to ask a human.
 	Foreign *linstor.View
+	// Why is the hold that Foreign is about.
+	Why v1alpha1.HoldReason
+	// Behind reports whether the claim itself, past the cache, was of a time before LINSTOR's.
+	Behind bool
 	// Down remembers the nodes that are not ONLINE, by lower-case name.
 	Down map[string]Down
 }

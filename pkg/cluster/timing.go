@@ -49,6 +49,8 @@ type Timing struct {
 	NodeGone time.Duration
 	// MassFailureWindow is within which time many nodes must fail to be a mass failure. Default 2m.
 	MassFailureWindow time.Duration
+	// Epoch is how often claim and LINSTOR get another number at most while LINSTOR's data changes. Default 1h.
+	Epoch time.Duration
 }
 
 // DefaultTiming is the timing of a real cluster.
@@ -74,6 +76,7 @@ func DefaultTiming() Timing {
 		EvacuationStuck:   10 * time.Minute,
 		NodeGone:          time.Hour,
 		MassFailureWindow: 2 * time.Minute,
+		Epoch:             time.Hour,
 	}
 	for _, s := range fsm.Cluster().States {
 		if s.Deadline > 0 {

@@ -2,14 +2,17 @@ package observe
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -18,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // linstor is LINSTOR's view, at most as old as the phase allows.
@@ -32,6 +36,9 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
 	leaving := o.leaving(f)
 	if o.enough(f, devices, copies) {
+		if !o.last.Behind { // the claim may have gone back since that look
+			o.last = o.compareEpochs(ctx, f, o.last)
+		}
 		return o.last
 	}
 	began := o.Clock.Now()
@@ -53,8 +60,37 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		}
 		o.disks.remember(f, view, devices)
 	}
-	o.last, o.devices = cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down}, devices
+	o.devices = devices
+	o.last = o.compareEpochs(ctx, f, cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down})
 	return o.last
+}
+
+// compareEpochs finds out whether the claim is of a time before LINSTOR's. If that cannot be told, nothing is known of
+// LINSTOR.
+func (o *Observer) compareEpochs(ctx context.Context, f *cluster.Facts, l cluster.Linstor) cluster.Linstor {
+	claim, _ := f.Claim()
+	if !epoch.Behind(claim.Epoch, l.View) || f.Foreign(l.View) != nil {
+		return l
+	}
+	var err error
+	if l.Behind, err = o.behind(ctx, l.View); err != nil {
+		l.View, l.Err = nil, err
+	}
+	return l
+}
+
+// behind reports whether the claim itself is of a time before LINSTOR's. It is read past the cache, which may be of
+// any time when the operator has just started: the CSI driver is stopped because of it, and a human called.
+func (o *Observer) behind(ctx context.Context, v *linstor.View) (bool, error) {
+	live, err := kube.Live{Client: o.Live}.ConfigMap(ctx, resources.ClaimName)
+	if err != nil {
+		return false, fmt.Errorf("the claim seems to be of a time before LINSTOR's: %w", err)
+	}
+	if live == nil {
+		return false, nil
+	}
+	claim, err := resources.ClaimFrom(live)
+	return epoch.Behind(claim.Epoch, v), err
 }
 
 // doubtNoDisks makes unknown whether nodes have empty disks of which LINSTOR has listed none, if they were not ONLINE

@@ -66,7 +66,7 @@ type Observer struct {
 	Discovery Discovery
 	// Watches end with the definitions of optional APIs; nil where there are none.
 	Watches Watches
-	// Live reads past the cache what optional APIs have.
+	// Live reads past the cache: what optional APIs have, and the claim.
 	Live      client.Reader
 	Catalogue *catalogue.Catalogue
 	Timing    cluster.Timing

@@ -42,6 +42,7 @@
 //	pool that LINSTOR refused       10m, doubled to 2h    Repair              each try leaves an error report
 //	node without Node object        1h                    NodeGone            then a human is asked whether it is lost
 //	nodes that fail together        2m                    MassFailureWindow   then nothing is destroyed
+//	number of claim and LINSTOR     1h                    Epoch               two writes, while volumes come and go
 //	eviction after a restoration    1h                    restoreAgain        phases/registration: it is meant
 //	backup that failed              1m, doubled to 30m    PollSteady          its cause may pass
 //	pod that takes a backup         45m                   longest             databasebackup: its node may be dead

@@ -120,6 +120,8 @@ func clusterQuestions() []question {
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
 				return connection.URL(&s.Target.Spec.Database) != connection.URL(&s.Cluster.Spec.Database)
 			}},
+		// It does not end by itself: a LINSTOR that was started again has read what was put back, unseen by anybody.
+		{Reason: v1alpha1.HoldKubernetesRestored, Keep: keepers{v1alpha1.OptionContinue: database.Follow}},
 		{Reason: v1alpha1.HoldSatellitesFailed, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
 			r := in.Snapshot.Roll
 			// enough satellites may run, but those that were restarted are not back

@@ -137,6 +137,8 @@ func claimItems() []Item {
 			"with moveTo, or when a backup is imported"},
 		{"movedSpec", "the accepted spec with the database that the data was moved to", "move, at its end",
 			"once that is the accepted spec"},
+		{"epoch", "a number that LINSTOR has as well: a claim from a backup has a lower one",
+			"database, `continue` for KubernetesRestored", "with the policy Delete, `adopt`, or an import"},
 		{"adopted", "that data which was there already may be taken over", "`adopt` for ForeignLinstorFound",
 			"with the policy Delete"},
 		{"passphraseCheck", "which passphrase it is, without holding it", "controller, once LINSTOR has unlocked with it",

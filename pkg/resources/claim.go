@@ -63,6 +63,8 @@ type ClaimData struct {
 	// MovedSpec is the ControllerRevision with the accepted spec as it is with that database. It is to be accepted once
 	// Backend is there, and is empty before and afterwards: a claim from a backup leads nobody to a database of before.
 	MovedSpec string
+	// Epoch is a number that LINSTOR has as well; see package epoch. A claim from a backup of Kubernetes has a lower one.
+	Epoch string
 	// RemoveUnverified reports whether a human said that a deletion may go on although it is not known whether volumes
 	// exist.
 	RemoveUnverified bool
@@ -99,6 +101,7 @@ func (c *ClaimData) texts() map[string]*string {
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
 		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
 		"moveTo": &c.MoveTo, MovingKey: &c.Moving, "movedSpec": &c.MovedSpec,
+		"epoch": &c.Epoch,
 	}
 }
 

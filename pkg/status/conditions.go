@@ -161,7 +161,7 @@ func available(s *cluster.Snapshot) verdict {
 	case s.Target == nil:
 		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
 	case s.Linstor.Foreign != nil:
-		return no(string(v1alpha1.HoldForeignLinstorFound), s.Linstor.Err.Error())
+		return no(string(s.Linstor.Why), s.Linstor.Err.Error())
 	default:
 		message := "the LINSTOR controller is not running"
 		if s.Linstor.Err != nil {

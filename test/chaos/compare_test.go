@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -152,9 +154,24 @@ func lookAtLinstor(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
 		}
+		if properties, ok := answer.(map[string]any); ok && properties[epoch.Property] != nil {
+			if state["one epoch"], err = oneEpoch(e, properties[epoch.Property]); err != nil {
+				return err
+			}
+		}
 		state["LINSTOR "+p] = mask(answer)
 	}
 	return nil
+}
+
+// oneEpoch reports whether the claim has LINSTOR's number.
+func oneEpoch(e *harness.Env, number any) (bool, error) {
+	claim := &corev1.ConfigMap{}
+	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}
+	if err := e.Client().Get(e.Ctx, key, claim); err != nil {
+		return false, err
+	}
+	return fmt.Sprint(epoch.Parse(claim.Data["epoch"]).Number) == number, nil
 }
 
 // comparableCluster is a cluster without what differs from run to run: of several nodes, which one's disk was used
@@ -185,6 +202,7 @@ var unequal = []string{
 	"updated", "history", "target", "passed", "request", v1alpha1.AnnotationCanary,
 	"taken", "bytes", "requested", "ended", v1alpha1.AnnotationBackup, v1alpha1.AnnotationCompareBackup,
 	v1alpha1.AnnotationRestore, "sha256", "restored", "restoreConfirmed", "identities",
+	"epoch", epoch.Property,
 	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
@@ -143,6 +144,11 @@ func (w *World) NewSatellite(node string) *corev1.Pod {
 	p := w.ReadyPod(v1alpha1.ComponentSatellite, node)
 	p.CreationTimestamp = metav1.NewTime(w.Now.Add(-time.Minute))
 	return p
+}
+
+// PutBack puts Kubernetes back to a time when LINSTOR did not have that number yet.
+func PutBack(w *World, number string) {
+	w.Linstor.View.Properties[epoch.Property], w.Linstor.Behind = number, true
 }
 
 // Swap gives LINSTOR another database, which has neither nodes nor volumes.

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -170,7 +171,10 @@ func (w *World) Deploy() {
 	w.Kube.ConfigMaps[config.Name] = config
 	w.Claim(func(c *resources.ClaimData) {
 		*c = resources.ClaimData{Backend: connection.URL(&s.Target.Spec.Database), LocalID: "local-id",
-			Version: s.Target.Release.Version}
+			Version: s.Target.Release.Version, Epoch: "1 " + Begin.Format(time.RFC3339) + " x"}
+		if v := w.Linstor.View; v != nil {
+			v.Properties[epoch.Property] = "1"
+		}
 	})
 	pods := w.Kube.ControllerPods // they follow the template, as if it had always been there
 	w.Kube.ControllerPods = nil
@@ -347,6 +351,7 @@ func (w *World) Raw() *cluster.Facts {
 	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(),
 		Cluster: w.Cluster, Kube: w.Kube, OperatorImage: "example.com/operator:v1",
 		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks}
+	f.Timing.Epoch = 20 * 365 * 24 * time.Hour // no test changes LINSTOR for a number
 	if cm := w.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -15,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -65,7 +67,7 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	case !s.Linstor.Asked:
 		return cluster.Missing.Because("ControllerStarting", PodMessage(&s.Facts))
 	case s.Linstor.Foreign != nil:
-		return cluster.Unknown.Because(string(v1alpha1.HoldForeignLinstorFound), text.OneLine(s.Linstor.Err.Error()))
+		return cluster.Unknown.Because(string(s.Linstor.Why), text.OneLine(s.Linstor.Err.Error()))
 	case v == nil:
 		return cluster.Unknown.Because("ControllerUnreachable",
 			text.OneLine(fmt.Sprintf("LINSTOR's API does not answer: %v", s.Linstor.Err)))
@@ -141,7 +143,7 @@ func act(ctx context.Context, in *step.Input) error {
 				return fmt.Errorf("remove the configuration of before: %w", err)
 			}
 		}
-		if change := linstor.Diff(v.Properties, Properties(&s.Facts)); !change.Empty() {
+		if change := withEpoch(&s.Facts); !change.Empty() {
 			in.Ensure(work.Task{Key: propertiesKey, Input: text.Digest(change), Do: func(ctx context.Context) error {
 				return in.API.SetProperties(ctx, change.Set, change.Delete)
 			}})
@@ -292,6 +294,21 @@ func Properties(s *cluster.Facts) map[string]string {
 	}
 	maps.Copy(want, s.Target.Spec.Controller.Properties)
 	return want
+}
+
+// withEpoch is what to change of LINSTOR's properties, and the claim's number where LINSTOR has none or a lower one.
+// The number is none of the properties that are wanted: LINSTOR may have a higher one, and nothing waits for it.
+func withEpoch(s *cluster.Facts) linstor.Change {
+	v := s.Linstor.View
+	change := linstor.Diff(v.Properties, Properties(s))
+	claim, _ := s.Claim()
+	if n := epoch.Parse(claim.Epoch).Number; n > epoch.In(v) {
+		if change.Set == nil {
+			change.Set = map[string]string{}
+		}
+		change.Set[epoch.Property] = strconv.Itoa(n)
+	}
+	return change
 }
 
 // Answers reports whether LINSTOR should be asked at all: without a ready pod every call would only time out.

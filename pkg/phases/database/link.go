@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -83,6 +84,9 @@ func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Eviden
 					"set spec.database to that database",
 				kind, want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)})
 	}
+	if s.Linstor.Why == v1alpha1.HoldKubernetesRestored {
+		return behind(s, claim)
+	}
 	if v := s.Linstor.Foreign; v != nil {
 		return cluster.Asks("LINSTOR runs on another cluster's data", cluster.HoldRequest{
 			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{v.LocalID}, Message: fmt.Sprintf(
@@ -115,8 +119,11 @@ func act(ctx context.Context, in *step.Input) error {
 	if s.Upgrade == nil {
 		claim.BackupConfirmed, claim.SkippedChecks = "", "" // they were for an upgrade that was taken back
 	}
-	if v := s.Linstor.View; v != nil && claim.LocalID == "" {
-		claim.LocalID = v.LocalID
+	if v := s.Linstor.View; v != nil {
+		claim.LocalID = cmp.Or(claim.LocalID, v.LocalID)
+		if !epoch.Behind(claim.Epoch, v) { // which may be but the cache
+			claim.Epoch = epoch.Next(claim.Epoch, v, s.Now, s.Timing.Epoch)
+		}
 	}
 	if s.Cluster.DeletionTimestamp == nil {
 		// It was the answer to a deletion that is over. That deletion must not take it back itself: its last steps rest on
@@ -168,6 +175,7 @@ func Adopt(ctx context.Context, in *step.Input) (bool, error) {
 	default:
 		claim.LocalID = named
 	}
+	claim.Epoch = "" // another database has numbers of its own
 	claim.Backend, claim.Adopted = connection.URL(&s.Target.Spec.Database), true
 	claim.Version = cmp.Or(claim.Version, s.Target.Release.Version)
 	// Stored is what the cache shows: letting the hold go before would begin it anew, on the claim as it was.

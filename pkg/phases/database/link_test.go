@@ -74,6 +74,7 @@ func TestDatabaseEvidence(t *testing.T) {
 
 func TestDatabaseWork(t *testing.T) {
 	newest := clustertest.NewWorld(t, 1).Cluster.Status.Version
+	const settled = "1 2020-01-01T00:00:00Z x"
 	for _, tc := range []struct {
 		name  string
 		spoil func(*clustertest.World)
@@ -98,8 +99,8 @@ func TestDatabaseWork(t *testing.T) {
 			w.Database = cluster.Database{Checked: true}
 		}, want: &resources.ClaimData{Backend: "k8s", Version: newest}},
 		{name: "the first answer names the data",
-			spoil: func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { c.LocalID = "" }) },
-			want:  &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id"}},
+			spoil: func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { c.LocalID, c.Epoch = "", settled }) },
+			want:  &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id", Epoch: settled}},
 		{name: "released: not looked into yet",
 			spoil: func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { *c = c.Release("earlier") }) }},
 		{name: "released: claimed anew", spoil: func(w *clustertest.World) {

@@ -38,6 +38,7 @@ func mark(c *situation) {
 		}
 		claim, _ := c.s.Claim()
 		claim.Restoring, claim.Restored = consent(c.comparison()).Backup.Mark(c.s.Now), ""
+		claim.Epoch = ""            // the backup may have a later one: what was agreed to is no surprise
 		claim.RestoreConfirmed = "" // it has been made use of
 		claim.Moving = ""           // a pod that moves the data away has the data of before
 		return c.in.ApplyClaim(ctx, claim)

@@ -199,7 +199,7 @@ func judgeHealth(s *cluster.Snapshot) cluster.Health {
 	case s.Staying() == 0:
 		return ill(conditions.ReasonNoMatchingNodes, selection.NoNodeMessage(&s.Facts))
 	case s.Linstor.Foreign != nil:
-		return ill(string(v1alpha1.HoldForeignLinstorFound), text.OneLine(s.Linstor.Err.Error()))
+		return ill(string(s.Linstor.Why), text.OneLine(s.Linstor.Err.Error()))
 	case !s.Linstor.Known():
 		return ill("ControllerUnreachable", text.OneLine("LINSTOR does not answer: "+WhyUnknown(&s.Facts)))
 	case e.State != cluster.Satisfied && !controller.RunsAllTheSame(e.Reason):

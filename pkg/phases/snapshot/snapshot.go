@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
@@ -45,8 +46,8 @@ import (
 // chain; health.
 func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	// What LINSTOR says of another database is unknown: that it has no volumes, for example, says nothing of ours.
-	if err := f.Foreign(f.Linstor.View); err != nil {
-		f.Linstor.Foreign, f.Linstor.Err, f.Linstor.View = f.Linstor.View, err, nil
+	if why, err := distrusted(&f); err != nil {
+		f.Linstor.Foreign, f.Linstor.Why, f.Linstor.Err, f.Linstor.View = f.Linstor.View, why, err, nil
 	}
 	s := &cluster.Snapshot{Facts: f, MassFailure: cluster.MassFailure{State: cluster.MassFailureUnknown},
 		Evidence: map[fsm.State]cluster.Evidence{},
@@ -69,6 +70,20 @@ func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	}
 	s.Health = judgeHealth(s)
 	return s
+}
+
+// distrusted says why nothing is decided on the view of LINSTOR, and which hold is about it; nil if all is well.
+func distrusted(f *cluster.Facts) (v1alpha1.HoldReason, error) {
+	v := f.Linstor.View
+	if err := f.Foreign(v); err != nil {
+		return v1alpha1.HoldForeignLinstorFound, err
+	}
+	// The claim itself was seen to be behind, and nobody has answered since.
+	if claim, _ := f.Claim(); f.Linstor.Behind && epoch.Behind(claim.Epoch, v) {
+		return v1alpha1.HoldKubernetesRestored, fmt.Errorf("%w: LINSTOR's %s is %d, and the claim's %d", epoch.ErrBehind,
+			epoch.Property, epoch.In(v), epoch.Parse(claim.Epoch).Number)
+	}
+	return "", nil
 }
 
 // judgeNodes finds out who takes part, and what is to be said of each node.

@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
@@ -100,6 +101,9 @@ func (in *Input) LookNow(ctx context.Context) (*linstor.View, error) {
 	}
 	if err := in.Snapshot.Foreign(v); err != nil {
 		return nil, err
+	}
+	if claim, _ := in.Snapshot.Claim(); epoch.Behind(claim.Epoch, v) {
+		return nil, epoch.ErrBehind // or the cache is: the next look shows it
 	}
 	return v, nil
 }

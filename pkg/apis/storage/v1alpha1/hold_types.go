@@ -57,6 +57,8 @@ const (
 	HoldSecureBootKeyMissing HoldReason = "SecureBootKeyMissing"
 	// HoldForeignLinstorFound: the database belongs to another LINSTOR.
 	HoldForeignLinstorFound HoldReason = "ForeignLinstorFound"
+	// HoldKubernetesRestored: LINSTOR is of a later time than Kubernetes, whose etcd was restored from a backup.
+	HoldKubernetesRestored HoldReason = "KubernetesRestored"
 	// HoldDeviceNotEmpty: a disk that matches carries data.
 	HoldDeviceNotEmpty HoldReason = "DeviceNotEmpty"
 	// HoldVolumesUnknown: a deletion does not know whether volumes exist.

@@ -1,0 +1,99 @@
+// Package epoch notices that Kubernetes was put back in time, and LINSTOR was not.
+//
+// The claim and LINSTOR's controller keep the same number, which goes up as what LINSTOR has changes. Once etcd of
+// Kubernetes, or the claim alone, was restored from a backup, the claim has a number of before. LINSTOR has a later
+// one: a database of its own was not restored; and with the database kubernetes LINSTOR goes on with what it has in
+// memory, since it never reads its resources again while it runs (linstor-server 1.34, resources put back under a
+// running controller).
+package epoch
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// Property is the controller's property with the number.
+const Property = linstor.AuxPrefix + "epoch"
+
+// most bounds numbers: who raises one cannot overflow.
+const most = 1 << 40
+
+// ErrBehind is the error of a view of a LINSTOR that is of a later time than the claim.
+var ErrBehind = errors.New("LINSTOR is of a later time than Kubernetes")
+
+// Epoch is what the claim says.
+type Epoch struct {
+	// Number is 0 where the claim has none.
+	Number int
+	// Since is when it went up.
+	Since time.Time
+	// of is a digest of what LINSTOR had then.
+	of string
+}
+
+// Parse reads what String has made, and is zero for everything else.
+func Parse(s string) Epoch {
+	var e Epoch
+	var since string
+	if _, err := fmt.Sscan(s, &e.Number, &since, &e.of); err != nil || e.Number < 1 || e.Number > most {
+		return Epoch{}
+	}
+	var err error
+	if e.Since, err = time.Parse(time.RFC3339, since); err != nil {
+		return Epoch{}
+	}
+	return e
+}
+
+// String is the epoch as the claim has it: number, time and digest.
+func (e Epoch) String() string {
+	return fmt.Sprintf("%d %s %s", e.Number, e.Since.UTC().Format(time.RFC3339), e.of)
+}
+
+// In is the number that LINSTOR has; 0 for none.
+func In(v *linstor.View) int {
+	n, err := strconv.Atoi(v.Properties[Property])
+	if err != nil || n < 0 || n > most {
+		return 0
+	}
+	return n
+}
+
+// Behind reports whether the claim is of a time before LINSTOR's. A claim without an epoch says nothing: it is new, or
+// an older operator's.
+func Behind(claim string, v *linstor.View) bool {
+	n := Parse(claim).Number
+	return v != nil && n > 0 && In(v) > n
+}
+
+// Next is what the claim shall say of a LINSTOR that it is not behind. It stays what it is as long as LINSTOR has what
+// it had, and for the time of every after each change: two writes are due with it.
+func Next(claim string, v *linstor.View, now time.Time, every time.Duration) string {
+	e, of := Parse(claim), digest(v)
+	age := now.Sub(e.Since) // negative where a clock was ahead
+	if e.Number > 0 && (e.of == of || age >= 0 && age < every) {
+		return claim
+	}
+	return Epoch{Number: max(e.Number, In(v)) + 1, Since: now, of: of}.String()
+}
+
+// Follow is what the claim shall say once a human has said that it may go on with a LINSTOR of that number.
+func Follow(claim string, number int, now time.Time) string {
+	e := Parse(claim)
+	e.Number, e.Since = max(e.Number, number), now
+	return e.String()
+}
+
+// digest sums up what LINSTOR has, as far as each look shows it: its version, and the names of its nodes, how many
+// volumes there are and the names of the first of them. A change that it does not show raises no number.
+func digest(v *linstor.View) string {
+	names := slices.Sorted(slices.Values(v.VolumeNames))
+	return text.Digest([]any{v.Version, slices.Sorted(maps.Keys(v.Nodes)), v.Volumes, names})
+}

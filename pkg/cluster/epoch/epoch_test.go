@@ -1,0 +1,81 @@
+package epoch_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+)
+
+var began = time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
+
+// view is a LINSTOR with so many volumes and such a number.
+func view(volumes int, number string) *linstor.View {
+	return &linstor.View{Version: "1.35.3", Volumes: volumes, Properties: map[string]string{epoch.Property: number},
+		Nodes: map[string]*linstor.Node{"n1": {}, "n2": {}}}
+}
+
+// TestNext: the number goes up with what LINSTOR has, at most once an hour, and never below LINSTOR's.
+func TestNext(t *testing.T) {
+	first := epoch.Next("", view(0, ""), began, time.Hour)
+	seventh := epoch.Next("", view(0, "6"), began, time.Hour)
+	for _, tc := range []struct {
+		name, claim string
+		view        *linstor.View
+		after       time.Duration
+		want        int
+		changes     bool
+	}{
+		{"nothing is there yet", "", view(0, ""), 0, 1, true},
+		{"LINSTOR has one of an earlier claim", "", view(0, "6"), 0, 7, true},
+		{"nobody can read the claim's", "seven", view(0, "6"), 0, 7, true},
+		{"nothing has changed", first, view(0, "1"), 24 * time.Hour, 1, false},
+		{"a volume came just now", first, view(1, "1"), 59 * time.Minute, 1, false},
+		{"a volume came", first, view(1, "1"), time.Hour, 2, true},
+		{"a clock was ahead", seventh, view(1, "7"), -time.Hour, 8, true},
+		{"nobody can count on from LINSTOR's", "", view(0, "9223372036854775807"), 0, 1, true},
+		{"LINSTOR has lost it in a restore", seventh, view(0, "3"), time.Hour, 7, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			got := epoch.Next(tc.claim, tc.view, began.Add(tc.after), time.Hour)
+			if n := epoch.Parse(got).Number; n != tc.want || (got != tc.claim) != tc.changes {
+				t.Errorf("%q follows %q", got, tc.claim)
+			}
+			if epoch.Behind(got, tc.view) {
+				t.Errorf("%q is behind of %q", got, tc.view.Properties[epoch.Property])
+			}
+		})
+	}
+}
+
+// TestBehind: only a claim with a number of before is behind of LINSTOR, until a human says that it may follow.
+func TestBehind(t *testing.T) {
+	fifth := epoch.Next("", view(0, "4"), began, time.Hour)
+	for number, want := range map[string]bool{"": false, "4": false, "5": false, "6": true, "later": false, "-1": false} {
+		if got := epoch.Behind(fifth, view(0, number)); got != want {
+			t.Errorf("LINSTOR has %q: behind %t", number, got)
+		}
+	}
+	if epoch.Behind("", view(0, "6")) || epoch.Behind(fifth, nil) {
+		t.Error("behind nothing")
+	}
+	followed := epoch.Follow(fifth, 6, began.Add(time.Minute))
+	e := epoch.Parse(followed)
+	if e.Number != 6 || !e.Since.Equal(began.Add(time.Minute)) || epoch.Behind(followed, view(0, "6")) {
+		t.Errorf("%q", followed)
+	}
+}
+
+func TestParse(t *testing.T) {
+	for _, s := range []string{"", "0 2026-11-01T10:00:00Z x", "-1 2026-11-01T10:00:00Z x", "1 yesterday x", "1",
+		"1 2026-11-01T10:00:00Z"} {
+		if e := epoch.Parse(s); e != (epoch.Epoch{}) {
+			t.Errorf("%q is %+v", s, e)
+		}
+	}
+	s := epoch.Next("", view(1, ""), began, time.Hour)
+	if again := epoch.Parse(s).String(); again != s {
+		t.Errorf("%q is read as %q", s, again)
+	}
+}

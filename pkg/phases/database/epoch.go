@@ -1,0 +1,52 @@
+package database
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+)
+
+// behind makes the hold about a LINSTOR of a later time than Kubernetes. Where its state is in Kubernetes, nobody can
+// let it go on as it is: it would write what it has in memory over the resources that were put back, bit by bit, and
+// would not come up at its next start (linstor-server 1.34).
+func behind(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
+	number, was := strconv.Itoa(epoch.In(s.Linstor.Foreign)), epoch.Parse(claim.Epoch)
+	h := cluster.HoldRequest{Reason: v1alpha1.HoldKubernetesRestored, Identities: []string{number},
+		Message: fmt.Sprintf("Kubernetes, or the claim, seems to have been restored from a backup: LINSTOR's property %s "+
+			"is %s, and ConfigMap %s/%s says %d, of %s. Volumes in use go on; the CSI driver's controller is stopped, "+
+			"and the operator changes nothing. ", epoch.Property, number, v1alpha1.WorkloadNamespace,
+			resources.ClaimName, was.Number, was.Since.UTC().Format(time.RFC3339))}
+	if connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes {
+		h.Message += "LINSTOR has what happened since in its memory alone: save that before you restart its pod"
+		h.Options = []string{v1alpha1.OptionRetry}
+	} else {
+		h.Message += "LINSTOR's database was not put back. If its data was moved into another one since, go back to that. " +
+			"Else set the spec as it was, and answer " + v1alpha1.OptionContinue
+		h.Options = []string{v1alpha1.OptionRetry, v1alpha1.OptionContinue}
+	}
+	return cluster.Asks("Kubernetes is of a time before LINSTOR's", h)
+}
+
+// Follow takes the number that the hold named into the claim: Kubernetes and LINSTOR go on together. It is stored once
+// the cache shows it: letting the hold go before would begin it anew.
+func Follow(ctx context.Context, in *step.Input) (stored bool, err error) {
+	s, h := in.Snapshot, in.Answer.Hold
+	claim, claimed := s.Claim()
+	if !claimed || len(h.Identities) == 0 {
+		return true, nil
+	}
+	number, err := strconv.Atoi(h.Identities[0])
+	if err != nil || epoch.Parse(claim.Epoch).Number >= number {
+		return true, nil //nolint:nilerr // it names no number: the next look asks anew
+	}
+	claim.Epoch = epoch.Follow(claim.Epoch, number, s.Now)
+	return false, in.ApplyClaim(ctx, claim)
+}

@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+)
+
+func holdKubernetesRestored(t *testing.T) {
+	t.Parallel()
+	t.Run("with LINSTOR's state", restoredWithLinstor)
+	t.Run("without LINSTOR's state", restoredWithoutLinstor)
+}
+
+// sameEpoch waits until claim and LINSTOR have the same number, and that is at least so much. It returns the number.
+func sameEpoch(e *env, least int) (n int) {
+	e.T.Helper()
+	e.Eventually(fmt.Sprintf("claim and LINSTOR have a number of %d at least", least), func() error {
+		n = epoch.Parse(e.claim().Data["epoch"]).Number
+		if got := epoch.In(e.View()); got != n || n < least {
+			return fmt.Errorf("the claim has %d, and LINSTOR %d", n, got)
+		}
+		return nil
+	})
+	return n
+}
+
+// laterLinstor gives LINSTOR another number, as if it were of that time.
+func laterLinstor(e *env, number int) {
+	e.T.Helper()
+	e.LinstorWrite(http.MethodPost, "/v1/controller/properties",
+		fmt.Sprintf(`{"override_props": {%q: %q}}`, epoch.Property, strconv.Itoa(number)))
+}
+
+// restoredWithLinstor: LINSTOR's state is in Kubernetes and was put back with it; LINSTOR goes on with what it has in
+// memory. Nobody can say that it goes on with that. Started again, it is of the same time as Kubernetes.
+func restoredWithLinstor(t *testing.T) {
+	e := start(t, harness.Nodes(1))
+	e.Run()
+	e.Apply(harness.Manifest(driven))
+	e.ready("1/1", "1/1")
+	n := sameEpoch(e, 1)
+	e.StopOperator()
+	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1"); err != nil {
+		t.Fatal(err)
+	}
+	often := e.Timing.Epoch
+	e.Timing.Epoch = time.Millisecond
+	e.Run()
+	n = sameEpoch(e, n+1)
+	e.StopOperator()
+	e.Timing.Epoch = often
+	e.Run()
+
+	laterLinstor(e, n+3)
+	h := e.held(v1alpha1.HoldKubernetesRestored, strconv.Itoa(n+3), "in its memory alone")
+	if got := len(h.Options); got != 1 {
+		t.Errorf("options %+v", h.Options)
+	}
+	e.Eventually("the driver's controller is stopped", func() error {
+		if n := e.driverReplicas(); n != 0 {
+			return fmt.Errorf("it is to have %d pods", n)
+		}
+		return nil
+	})
+	e.ignored(h.ID + ":" + v1alpha1.OptionContinue)
+	e.staysAfterSpecChange(h)
+	h = e.retriedInVain(h)
+	laterLinstor(e, n)
+	e.stays(h, "LINSTOR was started again")
+	e.answered(h, v1alpha1.OptionRetry)
+	e.ready("1/1", "1/1")
+	e.Eventually("the driver's controller is started", func() error {
+		if n := e.driverReplicas(); n != 1 {
+			return fmt.Errorf("it is to have %d pods", n)
+		}
+		return nil
+	})
+}
+
+// restoredWithoutLinstor: LINSTOR has a database of its own, which is of now. A human lets both go on together.
+func restoredWithoutLinstor(t *testing.T) {
+	e := start(t, harness.Nodes(2))
+	address := harness.FreeAddress(t)
+	harness.StartEtcd(t, address)
+	e.Run()
+	e.Apply(harness.Manifest(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) +
+		harness.ThinPool))
+	e.ready("2/2", "2/2")
+	n := sameEpoch(e, 1)
+	writes := len(e.Sim.World().Writes())
+	laterLinstor(e, n+2)
+	h := e.held(v1alpha1.HoldKubernetesRestored, strconv.Itoa(n+2), "was not put back")
+	if !slices.ContainsFunc(h.Options, func(o v1alpha1.HoldOption) bool { return o.Answer == v1alpha1.OptionContinue }) {
+		t.Errorf("options %+v", h.Options)
+	}
+	e.staysAfterSpecChange(h)
+	h = e.retriedInVain(h)
+	e.During(settle, "LINSTOR is left alone", func() error {
+		if got := e.Sim.World().Writes()[writes:]; len(got) != 1 {
+			return fmt.Errorf("%d writes, the last is %s %s", len(got), got[len(got)-1].Method, got[len(got)-1].Path)
+		}
+		return nil
+	})
+	e.answered(h, v1alpha1.OptionContinue)
+	e.ready("2/2", "2/2")
+	sameEpoch(e, n+2)
+}
