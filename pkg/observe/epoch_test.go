@@ -75,3 +75,34 @@ func TestKubernetesOfAnEarlierTimeIsMadeSureOf(t *testing.T) {
 		})
 	}
 }
+
+// TestTheClaimGoesBackBetweenTwoLooks: a look at LINSTOR serves for a while, and the claim is put back meanwhile. A
+// look at the claim that fails says nothing of the next.
+func TestTheClaimGoesBackBetweenTwoLooks(t *testing.T) {
+	claim := resources.Claim("linstor", resources.ClaimData{Backend: "k8s", LocalID: "local-id",
+		Epoch: "3 2026-01-01T00:00:00Z x"})
+	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, controllerPod(), claim)
+	live := &liveClaim{claim: claim.DeepCopy()}
+	b.Linstor, b.Live = &numbered{b.src, "3"}, live
+	if s := b.observe(); !s.Linstor.Known() {
+		t.Fatalf("%+v", s.Linstor)
+	}
+	back := claim.DeepCopy()
+	back.Data["epoch"] = "2 2026-01-01T00:00:00Z x"
+	if err := b.Reader.(client.Client).Update(t.Context(), back); err != nil {
+		t.Fatal(err)
+	}
+	live.claim, live.err = back, errors.New("refused")
+	if s := b.observe(); s.Linstor.Known() || s.Linstor.Why != "" {
+		t.Errorf("the API server is away: %+v", s.Linstor)
+	}
+	live.err = nil
+	for range 2 {
+		if s := b.observe(); s.Linstor.Known() || s.Linstor.Why != v1alpha1.HoldKubernetesRestored {
+			t.Errorf("put back: %+v", s.Linstor)
+		}
+	}
+	if live.reads != 2 {
+		t.Errorf("%d looks at the claim, want one that failed and one", live.reads)
+	}
+}

@@ -36,10 +36,12 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
 	leaving := o.leaving(f)
 	if o.enough(f, devices, copies) {
-		if !o.last.Behind { // the claim may have gone back since that look
-			o.last = o.compareEpochs(ctx, f, o.last)
+		if o.last.Behind {
+			return o.last
 		}
-		return o.last
+		l := o.compareEpochs(ctx, f, o.last) // the claim may have gone back since that look
+		o.last.Behind = l.Behind
+		return l
 	}
 	began := o.Clock.Now()
 	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies, Volumes: leaving,
@@ -61,8 +63,9 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		o.disks.remember(f, view, devices)
 	}
 	o.devices = devices
-	o.last = o.compareEpochs(ctx, f, cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down})
-	return o.last
+	l := o.compareEpochs(ctx, f, cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down})
+	o.last = cluster.Linstor{Asked: true, View: view, Err: err, Behind: l.Behind, Down: o.down}
+	return l
 }
 
 // compareEpochs finds out whether the claim is of a time before LINSTOR's. If that cannot be told, nothing is known of
@@ -79,9 +82,14 @@ func (o *Observer) compareEpochs(ctx context.Context, f *cluster.Facts, l cluste
 	return l
 }
 
+// claimWithin bounds a look at the claim past the cache, for which all who look at LINSTOR wait.
+const claimWithin = 3 * time.Second
+
 // behind reports whether the claim itself is of a time before LINSTOR's. It is read past the cache, which may be of
 // any time when the operator has just started: the CSI driver is stopped because of it, and a human called.
 func (o *Observer) behind(ctx context.Context, v *linstor.View) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, claimWithin)
+	defer cancel()
 	live, err := kube.Live{Client: o.Live}.ConfigMap(ctx, resources.ClaimName)
 	if err != nil {
 		return false, fmt.Errorf("the claim seems to be of a time before LINSTOR's: %w", err)

@@ -124,7 +124,7 @@ func TestWorkAhead(t *testing.T) {
 				w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01")
 				clear(w.Linstor.View.Nodes)
 				clear(w.Linstor.View.Properties)
-			}, queued: []string{"controller/properties"}},
+			}, queued: []string{"controller/properties", "controller/epoch"}},
 		{name: "pools are made as nodes are registered", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
 			w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
 			clear(w.Node("n01").Pools)
@@ -147,7 +147,7 @@ func TestWorkAhead(t *testing.T) {
 				w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
 				clear(w.Node("n02").Pools)
 				clear(w.Linstor.View.Properties)
-			}, queued: []string{"controller/properties"}},
+			}, queued: []string{"controller/properties", "controller/epoch"}},
 		{name: "an upgrade has its own order", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)
 			w.Claim(func(c *resources.ClaimData) { c.Version = clustertest.FromVersion })

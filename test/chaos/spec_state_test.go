@@ -172,7 +172,7 @@ func maskObject(o *unstructured.Unstructured) map[string]any {
 	case o.GetKind() == "ConfigMap" && o.GetName() == resources.ClaimName:
 		data, _ := c["data"].(map[string]any)
 		for k := range data {
-			if data[k] != "" && slices.Contains([]string{"backend", "localID", "passphraseCheck"}, k) {
+			if data[k] != "" && slices.Contains([]string{"backend", "localID", "passphraseCheck", "epoch"}, k) {
 				data[k] = "(kept)"
 			}
 		}

@@ -46,21 +46,23 @@ func restoredWithLinstor(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(driven))
 	e.ready("1/1", "1/1")
-	n := sameEpoch(e, 1)
-	e.StopOperator()
+	sameEpoch(e, 1)
+	again := func(every time.Duration) {
+		e.StopOperator()
+		e.Timing.Epoch = every
+		e.Run()
+	}
+	often := e.Timing.Epoch
+	again(time.Millisecond)
+	n := sameEpoch(e, 2) // the node has come since the first look
 	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1"); err != nil {
 		t.Fatal(err)
 	}
-	often := e.Timing.Epoch
-	e.Timing.Epoch = time.Millisecond
-	e.Run()
 	n = sameEpoch(e, n+1)
-	e.StopOperator()
-	e.Timing.Epoch = often
-	e.Run()
+	again(often)
 
 	laterLinstor(e, n+3)
-	h := e.held(v1alpha1.HoldKubernetesRestored, strconv.Itoa(n+3), "in its memory alone")
+	h := e.held(v1alpha1.HoldKubernetesRestored, fmt.Sprintf("is %d,", n+3), "in its memory alone")
 	if got := len(h.Options); got != 1 {
 		t.Errorf("options %+v", h.Options)
 	}
@@ -95,9 +97,10 @@ func restoredWithoutLinstor(t *testing.T) {
 		harness.ThinPool))
 	e.ready("2/2", "2/2")
 	n := sameEpoch(e, 1)
+	comeToRest(e)
 	writes := len(e.Sim.World().Writes())
 	laterLinstor(e, n+2)
-	h := e.held(v1alpha1.HoldKubernetesRestored, strconv.Itoa(n+2), "was not put back")
+	h := e.held(v1alpha1.HoldKubernetesRestored, fmt.Sprintf("is %d,", n+2), "set the spec as it was")
 	if !slices.ContainsFunc(h.Options, func(o v1alpha1.HoldOption) bool { return o.Answer == v1alpha1.OptionContinue }) {
 		t.Errorf("options %+v", h.Options)
 	}

@@ -27,8 +27,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
-// propertiesKey is the task that sets the controller's properties.
-const propertiesKey = "controller/properties"
+// propertiesKey is the task that sets the controller's properties, and epochKey the one that sets the claim's number.
+const (
+	propertiesKey = "controller/properties"
+	epochKey      = "controller/epoch"
+)
 
 // Link starts the LINSTOR controller and sets its properties.
 func Link() step.Link {
@@ -143,11 +146,12 @@ func act(ctx context.Context, in *step.Input) error {
 				return fmt.Errorf("remove the configuration of before: %w", err)
 			}
 		}
-		if change := withEpoch(&s.Facts); !change.Empty() {
+		if change := linstor.Diff(v.Properties, Properties(&s.Facts)); !change.Empty() {
 			in.Ensure(work.Task{Key: propertiesKey, Input: text.Digest(change), Do: func(ctx context.Context) error {
 				return in.API.SetProperties(ctx, change.Set, change.Delete)
 			}})
 		}
+		setEpoch(in)
 	}
 	return nil
 }
@@ -296,19 +300,19 @@ func Properties(s *cluster.Facts) map[string]string {
 	return want
 }
 
-// withEpoch is what to change of LINSTOR's properties, and the claim's number where LINSTOR has none or a lower one.
-// The number is none of the properties that are wanted: LINSTOR may have a higher one, and nothing waits for it.
-func withEpoch(s *cluster.Facts) linstor.Change {
-	v := s.Linstor.View
-	change := linstor.Diff(v.Properties, Properties(s))
+// setEpoch gives LINSTOR the claim's number, where it has none or a lower one. It is a write of its own: LINSTOR
+// refuses a request with one bad property whole, and the number would stay behind as long as the spec has one.
+func setEpoch(in *step.Input) {
+	s := in.Snapshot
 	claim, _ := s.Claim()
-	if n := epoch.Parse(claim.Epoch).Number; n > epoch.In(v) {
-		if change.Set == nil {
-			change.Set = map[string]string{}
-		}
-		change.Set[epoch.Property] = strconv.Itoa(n)
+	n := epoch.Parse(claim.Epoch).Number
+	if n <= epoch.In(s.Linstor.View) {
+		return
 	}
-	return change
+	number := strconv.Itoa(n)
+	in.Ensure(work.Task{Key: epochKey, Input: number, Do: func(ctx context.Context) error {
+		return in.API.SetProperties(ctx, map[string]string{epoch.Property: number}, nil)
+	}})
 }
 
 // Answers reports whether LINSTOR should be asked at all: without a ready pod every call would only time out.

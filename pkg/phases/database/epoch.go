@@ -25,11 +25,12 @@ func behind(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
 			"and the operator changes nothing. ", epoch.Property, number, v1alpha1.WorkloadNamespace,
 			resources.ClaimName, was.Number, was.Since.UTC().Format(time.RFC3339))}
 	if connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes {
-		h.Message += "LINSTOR has what happened since in its memory alone: save that before you restart its pod"
+		h.Message += "If etcd was restored, LINSTOR has what happened since in its memory alone: save that before you " +
+			"restart its pod"
 		h.Options = []string{v1alpha1.OptionRetry}
 	} else {
-		h.Message += "LINSTOR's database was not put back. If its data was moved into another one since, go back to that. " +
-			"Else set the spec as it was, and answer " + v1alpha1.OptionContinue
+		h.Message += "If LINSTOR's data was moved into another database since, go back to that. Else set the spec as it " +
+			"was, and answer " + v1alpha1.OptionContinue
 		h.Options = []string{v1alpha1.OptionRetry, v1alpha1.OptionContinue}
 	}
 	return cluster.Asks("Kubernetes is of a time before LINSTOR's", h)
@@ -44,8 +45,8 @@ func Follow(ctx context.Context, in *step.Input) (stored bool, err error) {
 		return true, nil
 	}
 	number, err := strconv.Atoi(h.Identities[0])
-	if err != nil || epoch.Parse(claim.Epoch).Number >= number {
-		return true, nil //nolint:nilerr // it names no number: the next look asks anew
+	if now := epoch.Parse(claim.Epoch).Number; err != nil || now == 0 || now >= number {
+		return true, nil //nolint:nilerr // it names no number, or the claim has none: the next look asks anew, or counts on
 	}
 	claim.Epoch = epoch.Follow(claim.Epoch, number, s.Now)
 	return false, in.ApplyClaim(ctx, claim)

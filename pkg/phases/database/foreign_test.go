@@ -121,6 +121,12 @@ func TestFollow(t *testing.T) {
 	if stored, err := database.Follow(t.Context(), in); !stored || err != nil || !in.Snapshot.Linstor.Known() {
 		t.Errorf("stored %t %v, LINSTOR %+v", stored, err, in.Snapshot.Linstor)
 	}
+	w.Claim(func(c *resources.ClaimData) { c.Epoch = "" }) // somebody has taken it out
+	in, r = w.Input()
+	in.Answer = answer
+	if stored, err := database.Follow(t.Context(), in); !stored || err != nil || len(r.Calls) > 0 {
+		t.Errorf("without a number: stored %t %v, %v", stored, err, r.Calls)
+	}
 }
 
 // TestACacheOfAnEarlierTime: the cache alone is behind LINSTOR. That is no reason to stop anything, nor to write.
@@ -151,11 +157,11 @@ func TestEpoch(t *testing.T) {
 	w.Claim(func(old *resources.ClaimData) { old.Epoch = c.Epoch })
 	in, r = w.Input()
 	phases.Decide(t.Context(), in)
-	if keys := r.Keys(); !slices.Equal(keys, []string{"controller/properties"}) || len(r.Calls) > 0 {
+	if keys := r.Keys(); !slices.Equal(keys, []string{"controller/epoch"}) || len(r.Calls) > 0 {
 		t.Fatalf("tasks %v, calls %v", keys, r.Calls)
 	}
 	want := fmt.Sprintf("controller set %s del ", clustertest.Sorted(map[string]string{epoch.Property: "5"}))
-	if err := r.Run(t, "controller/properties"); err != nil || !slices.Equal(r.Calls, []string{want}) {
+	if err := r.Run(t, "controller/epoch"); err != nil || !slices.Equal(r.Calls, []string{want}) {
 		t.Errorf("%v, %v", r.Calls, err)
 	}
 	w.Linstor.View.Properties[epoch.Property] = "5"
@@ -166,7 +172,7 @@ func TestEpoch(t *testing.T) {
 	w.Claim(func(c *resources.ClaimData) { c.Epoch = "5 2000-01-01T00:00:00Z of-before" })
 	in, r = w.Input()
 	phases.Decide(t.Context(), in)
-	if c := clustertest.AppliedClaim(t, r); c == nil || epoch.Parse(c.Epoch).Number != 6 {
+	if c = clustertest.AppliedClaim(t, r); c == nil || epoch.Parse(c.Epoch).Number != 6 {
 		t.Errorf("%+v", c)
 	}
 }
@@ -197,10 +203,15 @@ func TestALookBeforeTheDeletionSeesWhoseDataItIs(t *testing.T) {
 	w := clustertest.NewWorld(t, 2)
 	w.Cluster.DeletionTimestamp = &metav1.Time{Time: w.Now}
 	w.Phase(v1alpha1.PhaseDeleting, time.Second)
-	in, r := w.Input()
-	r.Now = &linstor.View{LocalID: "another"}
-	if o := phases.Decide(t.Context(), in); !errors.Is(o.Err, cluster.ErrForeign) || len(r.Calls) > 0 {
-		t.Errorf("%s: %s; %v", o.Kind, o.Message, r.Calls)
+	for want, now := range map[error]*linstor.View{
+		cluster.ErrForeign: {LocalID: "another"},
+		epoch.ErrBehind:    {LocalID: "local-id", Properties: map[string]string{epoch.Property: "7"}},
+	} {
+		in, r := w.Input()
+		r.Now = now
+		if o := phases.Decide(t.Context(), in); !errors.Is(o.Err, want) || len(r.Calls) > 0 {
+			t.Errorf("%v: %s: %s; %v", want, o.Kind, o.Message, r.Calls)
+		}
 	}
 }
 

@@ -74,7 +74,7 @@ var table = decisiontable.Table[*situation]{
 			Holds: func(c *situation) bool { _, claimed := c.s.Claim(); return !claimed },
 			Decide: func(c *situation) {
 				c.waits("ClaimMissing", "the ConfigMap with the claim is missing, which says whether half of a backup is in "+
-					"LINSTOR's database: put it back from a backup of Kubernetes' objects")
+					"LINSTOR's database: put it back from a backup of Kubernetes' objects, with an empty key epoch")
 			}},
 		{Name: "over", When: "no restore and no move is asked for or under way", Then: "event `Advanced`, to Assessing",
 			Holds: func(c *situation) bool { return c.s.Restore == nil }, Decide: leave},

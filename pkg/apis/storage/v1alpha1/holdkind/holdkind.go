@@ -148,7 +148,7 @@ var kinds = []Kind{
 			"takes over the data that is in the database; LINSTOR migrates it, which cannot be undone"),
 	}},
 	{Reason: v1alpha1.HoldKubernetesRestored, Class: Answer, Options: options{
-		option(v1alpha1.OptionRetry, "looks again"),
+		option(v1alpha1.OptionRetry, "looks again, and starts a LINSTOR that is stopped"),
 		option(v1alpha1.OptionContinue, "goes on with Kubernetes and LINSTOR as they are now: the spec is carried out"),
 	}, Special: []string{v1alpha1.OptionContinue}},
 	{Reason: v1alpha1.HoldDeviceNotEmpty, Class: Answer, Scope: ScopePool, Maintains: true, Options: options{
