@@ -35,14 +35,16 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	devices := f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
 	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
 	leaving := o.leaving(f)
-	if o.enough(f, devices, copies) {
-		if o.last.Behind {
-			return o.last
-		}
-		l := o.compareEpochs(ctx, f, o.last) // the claim may have gone back since that look
-		o.last.Behind = l.Behind
-		return l
+	if !o.enough(f, devices, copies) {
+		o.look(ctx, f, devices, copies, leaving)
 	}
+	l := o.compareEpochs(ctx, f, o.last) // also where an earlier look serves: the claim may have gone back since
+	o.last.Behind = l.Behind
+	return l
+}
+
+// look takes a view of LINSTOR.
+func (o *Observer) look(ctx context.Context, f *cluster.Facts, devices, copies bool, leaving []string) {
 	began := o.Clock.Now()
 	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies, Volumes: leaving,
 		Groups: storageclass.Groups(f)})
@@ -62,17 +64,14 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		}
 		o.disks.remember(f, view, devices)
 	}
-	o.devices = devices
-	l := o.compareEpochs(ctx, f, cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down})
-	o.last = cluster.Linstor{Asked: true, View: view, Err: err, Behind: l.Behind, Down: o.down}
-	return l
+	o.last, o.devices = cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down}, devices
 }
 
 // compareEpochs finds out whether the claim is of a time before LINSTOR's. If that cannot be told, nothing is known of
 // LINSTOR.
 func (o *Observer) compareEpochs(ctx context.Context, f *cluster.Facts, l cluster.Linstor) cluster.Linstor {
 	claim, _ := f.Claim()
-	if !epoch.Behind(claim.Epoch, l.View) || f.Foreign(l.View) != nil {
+	if l.Behind || !epoch.Behind(claim.Epoch, l.View) || f.Foreign(l.View) != nil {
 		return l
 	}
 	var err error

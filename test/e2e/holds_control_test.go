@@ -165,12 +165,7 @@ func databaseReplaced(t *testing.T) {
 	before := db.LocalID()
 	db.SeedForeign("11111111-2222-4333-8444-555555555555", "alpha")
 	h := e.held(v1alpha1.HoldForeignLinstorFound, before, db.LocalID(), "adopt")
-	e.Eventually("the driver's controller is stopped", func() error {
-		if n := e.driverReplicas(); n != 0 {
-			return fmt.Errorf("it is to have %d pods", n)
-		}
-		return nil
-	})
+	waitDriverReplicas(e, 0)
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
 	e.answered(h, v1alpha1.OptionAdopt)
@@ -181,6 +176,17 @@ func databaseReplaced(t *testing.T) {
 	if n := e.driverReplicas(); n != 1 {
 		t.Errorf("the driver's controller is to have %d pods afterwards", n)
 	}
+}
+
+// waitDriverReplicas waits until the CSI driver's controller is to have so many pods.
+func waitDriverReplicas(e *env, want int32) {
+	e.T.Helper()
+	e.Eventually(fmt.Sprintf("the driver's controller has %d pods", want), func() error {
+		if n := e.driverReplicas(); n != want {
+			return fmt.Errorf("it is to have %d pods", n)
+		}
+		return nil
+	})
 }
 
 func holdPassphraseUnusable(t *testing.T) {

@@ -66,12 +66,7 @@ func restoredWithLinstor(t *testing.T) {
 	if got := len(h.Options); got != 1 {
 		t.Errorf("options %+v", h.Options)
 	}
-	e.Eventually("the driver's controller is stopped", func() error {
-		if n := e.driverReplicas(); n != 0 {
-			return fmt.Errorf("it is to have %d pods", n)
-		}
-		return nil
-	})
+	waitDriverReplicas(e, 0)
 	e.ignored(h.ID + ":" + v1alpha1.OptionContinue)
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
@@ -79,12 +74,7 @@ func restoredWithLinstor(t *testing.T) {
 	e.stays(h, "LINSTOR was started again")
 	e.answered(h, v1alpha1.OptionRetry)
 	e.ready("1/1", "1/1")
-	e.Eventually("the driver's controller is started", func() error {
-		if n := e.driverReplicas(); n != 1 {
-			return fmt.Errorf("it is to have %d pods", n)
-		}
-		return nil
-	})
+	waitDriverReplicas(e, 1)
 }
 
 // restoredWithoutLinstor: LINSTOR has a database of its own, which is of now. A human lets both go on together.

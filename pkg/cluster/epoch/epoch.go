@@ -73,12 +73,16 @@ func Behind(claim string, v *linstor.View) bool {
 	return v != nil && n > 0 && In(v) > n
 }
 
-// Next is what the claim shall say of a LINSTOR that it is not behind. It stays what it is as long as LINSTOR has what
-// it had, and for the time of every after each change: two writes are due with it.
+// Next is what the claim shall say. It stays what it is as long as LINSTOR has what it had, and for the time of every
+// after each change: two writes are due with it. It stays as well where it is behind LINSTOR, or a cache of it is.
 func Next(claim string, v *linstor.View, now time.Time, every time.Duration) string {
-	e, of := Parse(claim), digest(v)
+	e := Parse(claim)
 	age := now.Sub(e.Since) // negative where a clock was ahead
-	if e.Number > 0 && (e.of == of || age >= 0 && age < every) {
+	if e.Number > 0 && (age >= 0 && age < every || In(v) > e.Number) {
+		return claim // mostly: no digest of all nodes is made then
+	}
+	of := digest(v)
+	if e.Number > 0 && e.of == of {
 		return claim
 	}
 	return Epoch{Number: max(e.Number, In(v)) + 1, Since: now, of: of}.String()

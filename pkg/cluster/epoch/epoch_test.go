@@ -26,23 +26,25 @@ func TestNext(t *testing.T) {
 		after       time.Duration
 		want        int
 		changes     bool
+		behind      bool
 	}{
-		{"nothing is there yet", "", view(0, ""), 0, 1, true},
-		{"LINSTOR has one of an earlier claim", "", view(0, "6"), 0, 7, true},
-		{"nobody can read the claim's", "seven", view(0, "6"), 0, 7, true},
-		{"nothing has changed", first, view(0, "1"), 24 * time.Hour, 1, false},
-		{"a volume came just now", first, view(1, "1"), 59 * time.Minute, 1, false},
-		{"a volume came", first, view(1, "1"), time.Hour, 2, true},
-		{"a clock was ahead", seventh, view(1, "7"), -time.Hour, 8, true},
-		{"nobody can count on from LINSTOR's", "", view(0, "9223372036854775807"), 0, 1, true},
-		{"LINSTOR has lost it in a restore", seventh, view(0, "3"), time.Hour, 7, false},
+		{"nothing is there yet", "", view(0, ""), 0, 1, true, false},
+		{"LINSTOR has one of an earlier claim", "", view(0, "6"), 0, 7, true, false},
+		{"nobody can read the claim's", "seven", view(0, "6"), 0, 7, true, false},
+		{"nothing has changed", first, view(0, "1"), 24 * time.Hour, 1, false, false},
+		{"a volume came just now", first, view(1, "1"), 59 * time.Minute, 1, false, false},
+		{"a volume came", first, view(1, "1"), time.Hour, 2, true, false},
+		{"it was put back", first, view(1, "6"), 24 * time.Hour, 1, false, true},
+		{"a clock was ahead", seventh, view(1, "7"), -time.Hour, 8, true, false},
+		{"nobody can count on from LINSTOR's", "", view(0, "9223372036854775807"), 0, 1, true, false},
+		{"LINSTOR has lost it in a restore", seventh, view(0, "3"), time.Hour, 7, false, false},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got := epoch.Next(tc.claim, tc.view, began.Add(tc.after), time.Hour)
 			if n := epoch.Parse(got).Number; n != tc.want || (got != tc.claim) != tc.changes {
 				t.Errorf("%q follows %q", got, tc.claim)
 			}
-			if epoch.Behind(got, tc.view) {
+			if epoch.Behind(got, tc.view) != tc.behind {
 				t.Errorf("%q is behind of %q", got, tc.view.Properties[epoch.Property])
 			}
 		})

@@ -121,9 +121,7 @@ func act(ctx context.Context, in *step.Input) error {
 	}
 	if v := s.Linstor.View; v != nil {
 		claim.LocalID = cmp.Or(claim.LocalID, v.LocalID)
-		if !epoch.Behind(claim.Epoch, v) { // which may be but the cache
-			claim.Epoch = epoch.Next(claim.Epoch, v, s.Now, s.Timing.Epoch)
-		}
+		claim.Epoch = epoch.Next(claim.Epoch, v, s.Now, s.Timing.Epoch)
 	}
 	if s.Cluster.DeletionTimestamp == nil {
 		// It was the answer to a deletion that is over. That deletion must not take it back itself: its last steps rest on
