@@ -34,6 +34,8 @@ const (
 	CodeNotEnoughNodes      = 996
 	CodeInUse               = 997
 	CodeUnknown             = 998 // an exception that LINSTOR did not expect
+
+	CodeNoConnection = 1002 // a warning: no satellite is connected, and what was stored reaches it when one is
 )
 
 var (

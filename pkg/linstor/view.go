@@ -199,6 +199,9 @@ type Pool struct {
 	SupportsSnapshots bool
 	// FreeKiB and TotalKiB are nil while unknown: the node is not ONLINE, or its satellite cannot measure it.
 	FreeKiB, TotalKiB *int64
+	// NotConnected is true if LINSTOR had no connection to the node's satellite when it was asked for the pool (warning
+	// WARN_NOT_CONNECTED): nothing is known of its storage then, whatever the list of nodes said a moment before.
+	NotConnected bool
 	// Errors are what the satellite reports. LINSTOR reports none for thick pools: there, an unknown capacity on an
 	// ONLINE node is the only sign.
 	Errors []string

@@ -151,6 +151,7 @@ func (c *client) View(ctx context.Context, want linstor.ViewOptions) (*linstor.V
 		v.SetResources(v.Resources)
 	}
 	c.askAboutPools(ctx, v)
+	believePools(v)
 	return v, nil
 }
 
@@ -207,6 +208,18 @@ func (c *client) askAboutPools(ctx context.Context, v *linstor.View) {
 	for _, p := range pools {
 		if old := v.Pool(p.Node, p.Name); old != nil {
 			*old = *p
+		}
+	}
+}
+
+// believePools makes nodes OFFLINE that LINSTOR called ONLINE, and to whose satellites it had no connection when it
+// was asked for their pools a moment later. A satellite that was restarted between the two answers looked like one
+// that is ONLINE and whose pool's storage is gone, and the cluster became Degraded.
+func believePools(v *linstor.View) {
+	for _, n := range v.Nodes {
+		lost := func(p *linstor.Pool) bool { return p.NotConnected }
+		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), lost) {
+			n.Status = linstor.StatusOffline
 		}
 	}
 }

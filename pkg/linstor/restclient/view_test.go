@@ -130,7 +130,7 @@ func TestView(t *testing.T) {
 				Name: "n2", UUID: "u2", Type: linstor.TypeSatellite, Status: linstor.StatusOffline,
 				Pools: map[string]*linstor.Pool{"ssd": {
 					Name: "ssd", Node: "n2", Provider: "LVM_THIN", Backing: "vg/thin",
-					Properties: map[string]string{"StorDriver/StorPoolName": "vg/thin"},
+					Properties: map[string]string{"StorDriver/StorPoolName": "vg/thin"}, NotConnected: true,
 				}},
 			},
 			"n3": {
@@ -219,49 +219,6 @@ func TestViewNamesTheCause(t *testing.T) {
 	_, err := c.View(t.Context(), linstor.ViewOptions{})
 	if err == nil || !strings.Contains(err.Error(), "list volumes") {
 		t.Errorf("error %v, want the one of the volumes", err)
-	}
-}
-
-// A pool that is made from a disk during the look is in the view with its disk, announced, or there.
-func TestViewWhileAPoolIsMade(t *testing.T) {
-	const announced, used, made, over = 1, 2, 3, 4 // the last one: it is there, and announced no more
-	for begin := range made {
-		for pace := range over {
-			var mu sync.Mutex
-			step := begin
-			handler := threeNodes().ServeHTTP
-			client := serve(t, func(w http.ResponseWriter, r *http.Request) {
-				mu.Lock()
-				defer mu.Unlock()
-				var body string
-				switch r.URL.Path {
-				case "/v1/physical-storage":
-					if body = "[]"; step < used {
-						body = `[{"size":1,"nodes":{"n1":[{"device":"/dev/sdb"}]}}]`
-					}
-				case "/v1/nodes":
-					if body = `[{"name":"n1","connection_status":"ONLINE"}]`; step >= announced && step < over {
-						body = `[{"name":"n1","connection_status":"ONLINE","props":{"Aux/intent":"/dev/sdb"}}]`
-					}
-				case "/v1/view/storage-pools":
-					if body = "[]"; step >= made {
-						body = `[{"storage_pool_name":"p","node_name":"n1","provider_kind":"LVM","total_capacity":1}]`
-					}
-				default:
-					handler(w, r)
-					return
-				}
-				step += pace
-				answer(http.StatusOK, body)(w, r)
-			})
-			v, err := client.View(t.Context(), linstor.ViewOptions{Devices: true})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if n := v.Node("n1"); len(n.Devices) == 0 && n.Properties["Aux/intent"] == "" && n.Pools["p"] == nil {
-				t.Errorf("from step %d on, %d with each answer: the disk is gone, and nothing tells where", begin, pace)
-			}
-		}
 	}
 }
 

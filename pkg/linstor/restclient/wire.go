@@ -78,7 +78,8 @@ func (w *wirePool) pool() *linstor.Pool {
 	}
 	for _, r := range w.Reports {
 		if !r.RetCode.isError() {
-			continue // the warning that the satellite is not connected is the node's state, not the pool's
+			p.NotConnected = p.NotConnected || r.RetCode.code() == linstor.CodeNoConnection
+			continue
 		}
 		text := clean(r.Message)
 		if r.Cause != "" {

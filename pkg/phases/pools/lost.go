@@ -26,6 +26,10 @@ func brokenPool(p *linstor.Pool) bool {
 	return len(p.Errors) > 0 || p.TotalKiB == nil || *p.TotalKiB == 0
 }
 
+// stillBroken reports whether a fresh look at a pool confirms that its storage cannot be used. While the satellite is
+// being restarted, it cannot.
+func stillBroken(p *linstor.Pool) bool { return brokenPool(p) && !p.NotConnected }
+
 // broken reports whether LINSTOR cannot use the pool's storage although its node is ONLINE.
 func (c *situation) broken() bool { return brokenPool(c.Have) && c.m.Online }
 
@@ -108,7 +112,7 @@ func verifyPool(in *step.Input, m *cluster.Member, p *cluster.MemberPool) {
 		if linstor.IsNotFound(err) {
 			return nil // the next view shows it
 		}
-		if err != nil || !brokenPool(have) {
+		if err != nil || !stillBroken(have) {
 			return err
 		}
 		return fmt.Errorf("pool %s on node %s: its storage is not there", p.Name, m.Name)
@@ -123,7 +127,7 @@ func recreatePool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 	if linstor.IsNotFound(err) {
 		return nil
 	}
-	if err != nil || !brokenPool(have) {
+	if err != nil || !stillBroken(have) {
 		return err // back again: its own storage is better than a new one
 	}
 	not := fmt.Sprintf("pool %s on node %s is not made anew", p.Name, m.Name)

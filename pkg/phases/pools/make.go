@@ -92,7 +92,7 @@ func registerPool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 func repairPool(ctx context.Context, in *step.Input, m *cluster.Member, p *cluster.MemberPool) error {
 	have, err := in.API.Pool(ctx, m.Name, p.Name)
 	if !linstor.IsNotFound(err) {
-		if err != nil || !brokenPool(have) {
+		if err != nil || !stillBroken(have) {
 			return err
 		}
 		if err := in.Stands(ctx, m.Name); err != nil {

@@ -180,6 +180,9 @@ func TestRecreatePool(t *testing.T) {
 			size := int64(7)
 			r.Pools["n01/hot"] = &linstor.Pool{TotalKiB: &size}
 		}},
+		{name: "its satellite is being restarted", then: func(r *clustertest.Record) {
+			r.Pools["n01/hot"] = &linstor.Pool{NotConnected: true}
+		}},
 		{name: "deregistered meanwhile", then: func(r *clustertest.Record) { delete(r.Pools, "n01/hot") }},
 		{name: "no look", then: func(r *clustertest.Record) { r.Fail["pool n01/hot"] = errors.New("timeout") },
 			fails: "timeout"},

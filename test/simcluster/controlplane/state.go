@@ -34,8 +34,8 @@ type State struct {
 	revisions map[string]int64
 }
 
-// Note remembers what the control plane has stored, once nothing has changed for a second. There must be no pods yet:
-// Restore cannot put them back.
+// Note remembers what the control plane has stored, once its controllers have made what they make of themselves, and
+// nothing has changed for a second. There must be no pods yet: Restore cannot put them back.
 func (c *ControlPlane) Note(ctx context.Context) (*State, error) {
 	etcd, err := c.etcd()
 	if err != nil {
@@ -48,11 +48,13 @@ func (c *ControlPlane) Note(ctx context.Context) (*State, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !maps.Equal(s.revisions, now) {
-			s.revisions, since = now, time.Now()
+		missing := stillToCome(now)
+		if len(missing) > 0 || !maps.Equal(s.revisions, now.revisions) {
+			s.revisions, since = now.revisions, time.Now()
 		}
 		if err := pause(ctx, lookEvery); err != nil {
-			return nil, fmt.Errorf("wait until the new control plane rests: %w", err)
+			return nil, fmt.Errorf("wait until the new control plane rests; still to come are %s: %w",
+				strings.Join(missing, ", "), err)
 		}
 	}
 	// Events tell of what happened, not of what there is: no test shall see those of another.
@@ -108,11 +110,12 @@ func (c *ControlPlane) Restore(ctx context.Context, s *State) ([]string, error) 
 
 // repairs are what must be written now, and to which keys.
 func (s *State) repairs(ctx context.Context, etcd *clientv3.Client) ([]clientv3.Op, []string, error) {
-	now, err := stored(ctx, etcd)
+	all, err := stored(ctx, etcd)
 	if err != nil {
 		return nil, nil, err
 	}
 	var (
+		now  = all.revisions
 		ops  []clientv3.Op
 		keys []string
 	)
@@ -143,20 +146,47 @@ func (s *State) repairs(ctx context.Context, etcd *clientv3.Client) ([]clientv3.
 	return ops, keys, nil
 }
 
-// stored are the keys of all objects with their revisions. The components' own Leases, which are renewed all the time,
-// are left out.
-func stored(ctx context.Context, etcd *clientv3.Client) (map[string]int64, error) {
+// stock are the keys of all objects, with the revision and the number of the last write to each.
+type stock struct{ revisions, versions map[string]int64 }
+
+// stored leaves out the components' own Leases, which are renewed all the time.
+func stored(ctx context.Context, etcd *clientv3.Client) (stock, error) {
 	answer, err := etcd.Get(ctx, registry, clientv3.WithPrefix(), clientv3.WithKeysOnly())
 	if err != nil {
-		return nil, fmt.Errorf("list what etcd has: %w", err)
+		return stock{}, fmt.Errorf("list what etcd has: %w", err)
 	}
-	revisions := make(map[string]int64, len(answer.Kvs))
+	s := stock{map[string]int64{}, map[string]int64{}}
 	for _, kv := range answer.Kvs {
 		if key := string(kv.Key); !strings.HasPrefix(key, registry+"leases/kube-system/") {
-			revisions[key] = kv.ModRevision
+			s.revisions[key], s.versions[key] = kv.ModRevision, kv.Version
 		}
 	}
-	return revisions, nil
+	return s, nil
+}
+
+// stillToCome are the keys that kube-controller-manager has yet to make or to change in a new control plane: of each
+// namespace the first service account and the certificates, and the rules of the roles that are put together from
+// others. It starts after the API server, and on a busy machine its work comes when everything has been still for a
+// second already. What was noted without it could never be put back: Restore and the controllers undid each other's
+// work.
+func stillToCome(now stock) []string {
+	var missing []string
+	for key := range now.revisions {
+		if name, ok := strings.CutPrefix(key, registry+"namespaces/"); ok {
+			for _, made := range []string{"serviceaccounts/" + name + "/default", "configmaps/" + name + "/kube-root-ca.crt"} {
+				if now.revisions[registry+made] == 0 {
+					missing = append(missing, registry+made)
+				}
+			}
+		}
+	}
+	for _, role := range []string{"admin", "edit", "view"} {
+		if key := registry + "clusterroles/" + role; now.versions[key] < 2 {
+			missing = append(missing, key)
+		}
+	}
+	slices.Sort(missing)
+	return missing
 }
 
 func (c *ControlPlane) etcd() (*clientv3.Client, error) {
