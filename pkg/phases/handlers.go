@@ -33,7 +33,7 @@ func handlers() map[fsm.State]handler {
 	out := map[fsm.State]handler{
 		fsm.Pending:           acceptFirst,
 		fsm.Assessing:         assess,
-		fsm.Upgrading:         upgrade.Run,
+		fsm.Upgrading:         afterData(upgrade.Run),
 		fsm.Migrating:         migrating.Run,
 		fsm.Ready:             steadyHandler{links, fsm.HealthLost}.Run,
 		fsm.Degraded:          steadyHandler{links, fsm.HealthRegained}.Run,
@@ -41,9 +41,30 @@ func handlers() map[fsm.State]handler {
 		fsm.Deleting:          deleting.Handler{Links: links, KeepAnswer: KeepAnswer}.Run,
 	}
 	for i := range links {
-		out[links[i].State] = chainHandler{links[:i+1]}.Run
+		out[links[i].State] = afterData(chainHandler{links[:i+1]}.Run)
 	}
 	return out
+}
+
+// dataQuestion is the hold about a LINSTOR that runs on other data than this cluster's, or on later ones; nil if there
+// is none. It comes before all others: what LINSTOR says counts as unknown until it is answered, so that nothing goes
+// on, and most other holds can neither be answered nor end by themselves.
+func dataQuestion(s *cluster.Snapshot) *cluster.HoldRequest {
+	if e := s.Evidence[fsm.Database]; s.Linstor.Foreign != nil && e.State == cluster.Failed {
+		return e.Hold
+	}
+	return nil
+}
+
+// afterData runs a handler once it is known whose data LINSTOR runs on. Nodes that join wait for LINSTOR, and so does
+// an upgrade: they would wait for ever, or for half an hour, and nobody would learn why.
+func afterData(h handler) handler {
+	return func(ctx context.Context, in *step.Input) step.Outcome {
+		if q := dataQuestion(in.Snapshot); q != nil {
+			return step.NeedsHuman(*q)
+		}
+		return h(ctx, in)
+	}
 }
 
 // acceptFirst accepts the first spec.
@@ -67,8 +88,12 @@ func accept(ctx context.Context, in *step.Input, o step.Outcome) step.Outcome {
 // assess looks for the first link that is not satisfied.
 func assess(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
-	if o, is := migrating.First(s); is {
+	q := dataQuestion(s)
+	if o, is := migrating.First(s); is && (q == nil || s.Move == nil) { // a restore may be the answer to it
 		return o
+	}
+	if q != nil && (!s.SpecPending() || specchange.Refuse(s) != nil) { // and so may a spec that can be accepted
+		return step.NeedsHuman(*q)
 	}
 	if s.Target == nil || s.SpecPending() {
 		// Accepting and taking up work are two steps: everything below is judged against the accepted spec.
@@ -114,11 +139,6 @@ type chainHandler struct{ links []step.Link }
 
 func (h chainHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
-	// Nodes that join wait for LINSTOR, and what runs on another database says nothing about this cluster: a link before
-	// the database's would wait for them for ever, and nobody would learn why.
-	if e := s.Evidence[fsm.Database]; s.Linstor.Foreign != nil && e.State == cluster.Failed {
-		return step.NeedsHuman(*e.Hold)
-	}
 	o, ends, failed := workOn(ctx, in, h.links)
 	if ends {
 		return o

@@ -21,6 +21,10 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 	if hold == nil { // somebody edited the status; looking again is safe in any case
 		return step.Move(fsm.Cleared, "NoHold", "no hold is recorded")
 	}
+	if q := dataQuestion(s); q != nil && q.Reason != hold.Reason {
+		return step.Move(fsm.Cleared, string(q.Reason), "another question comes first, and this one again after it if "+
+			"its cause is still there: "+text.OneLine(s.Linstor.Err.Error()))
+	}
 	if in.Answer != nil && in.Answer.Cluster {
 		stored, err := KeepAnswer(ctx, in)
 		switch {

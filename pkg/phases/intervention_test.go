@@ -296,3 +296,51 @@ func TestInterventionWithoutAHoldLooksAgain(t *testing.T) {
 		t.Errorf("%s %s", o.Kind, o.Event)
 	}
 }
+
+// While LINSTOR runs on other data, or on later ones, nobody is asked about anything else, wherever the cluster is.
+func TestWhoseDataComesFirst(t *testing.T) {
+	held := func(r v1alpha1.HoldReason) func(*clustertest.World) {
+		return func(w *clustertest.World) {
+			w.Phase(v1alpha1.PhaseHumanIntervention, 0)
+			w.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: r, Message: "m", Options: holdkind.Of(r).Options}
+		}
+	}
+	in := func(p v1alpha1.Phase) func(*clustertest.World) {
+		return func(w *clustertest.World) { w.Phase(p, 0) }
+	}
+	refused := func(w *clustertest.World) {
+		w.Phase(v1alpha1.PhaseAssessing, 0)
+		w.Cluster.Generation++
+		w.Cluster.Spec.Version = "1.99.0"
+	}
+	for _, tc := range []struct {
+		name  string
+		spoil func(*clustertest.World)
+		event fsm.Event
+		asks  bool
+	}{
+		{"asked about something else", held(v1alpha1.HoldDeviceApproval), fsm.Cleared, false},
+		{"asked about a spec that is refused", held(v1alpha1.HoldUnsupportedChange), fsm.Cleared, false},
+		{"asked about it", held(v1alpha1.HoldKubernetesRestored), "", false},
+		{"looking at the whole", in(v1alpha1.PhaseAssessing), fsm.HumanNeeded, true},
+		{"with a spec that is refused", refused, fsm.HumanNeeded, true},
+		{"in an upgrade", in(v1alpha1.PhaseUpgrading), fsm.HumanNeeded, true},
+		{"while nodes join", in(v1alpha1.PhaseKernelModule), fsm.HumanNeeded, true},
+		{"steady", in(v1alpha1.PhaseReady), fsm.HumanNeeded, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 2)
+			clustertest.PutBack(w, "7")
+			tc.spoil(w)
+			in, r := w.Input()
+			o := phases.Decide(t.Context(), in)
+			if o.Event != tc.event || (o.Hold != nil) != tc.asks ||
+				tc.asks && o.Hold.Reason != v1alpha1.HoldKubernetesRestored {
+				t.Errorf("%s %s %s %+v", o.Kind, o.Event, o.Message, o.Hold)
+			}
+			if len(r.Queued) > 0 {
+				t.Errorf("it was worked on: %v", r.Keys())
+			}
+		})
+	}
+}

@@ -77,7 +77,8 @@ func restoredWithLinstor(t *testing.T) {
 	waitDriverReplicas(e, 1)
 }
 
-// restoredWithoutLinstor: LINSTOR has a database of its own, which is of now. A human lets both go on together.
+// restoredWithoutLinstor: LINSTOR has a database of its own, which is of now. A human lets both go on together. What
+// was asked before waits until then: the spec has a version that nobody knows.
 func restoredWithoutLinstor(t *testing.T) {
 	e := start(t, harness.Nodes(2))
 	address := harness.FreeAddress(t)
@@ -87,6 +88,9 @@ func restoredWithoutLinstor(t *testing.T) {
 		harness.ThinPool))
 	e.ready("2/2", "2/2")
 	n := sameEpoch(e, 1)
+	version := func(v string) { e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = v }) }
+	version("1.99.0")
+	e.held(v1alpha1.HoldUnsupportedChange, "1.99.0")
 	comeToRest(e)
 	writes := len(e.Sim.World().Writes())
 	laterLinstor(e, n+2)
@@ -103,6 +107,8 @@ func restoredWithoutLinstor(t *testing.T) {
 		return nil
 	})
 	e.answered(h, v1alpha1.OptionContinue)
+	e.held(v1alpha1.HoldUnsupportedChange, "1.99.0")
+	version("1.33.3")
 	e.ready("2/2", "2/2")
 	sameEpoch(e, n+2)
 }

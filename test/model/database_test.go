@@ -3,11 +3,13 @@ package model
 import (
 	"fmt"
 	"net/http"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
@@ -38,12 +40,40 @@ func (s *site) swap(n int) {
 	}
 }
 
-// restore gives LINSTOR back the database that the cluster claims.
+// restore gives LINSTOR back the database that the cluster claims, as it was when Kubernetes was.
 func (s *site) restore() {
 	if claimed := claimedID(s.now); claimed != "" && claimed == s.aside().LocalID() {
 		s.exchangeDatabases()
 	}
+	if s.later(s.now) {
+		s.setEpoch(epochOf(s.now))
+	}
 }
+
+// putBack puts Kubernetes back to a time before LINSTOR's, of which the numbers of both are all that counts here; or
+// LINSTOR to the time of Kubernetes, as if it had read what was put back.
+func (s *site) putBack(n int) {
+	switch claimed := epochOf(s.now); {
+	case s.later(s.now):
+		s.setEpoch(claimed)
+	case claimed > 0 && !foreign(s.now, s.database().LocalID()):
+		s.setEpoch(claimed + 1 + n%3)
+	}
+}
+
+func (s *site) setEpoch(n int) { s.database().SetProperty(epoch.Property, strconv.Itoa(n)) }
+
+// later reports whether LINSTOR is of a later time than Kubernetes, as somebody sees that.
+func (s *site) later(seen objects) bool { return isLater(seen, s.database().Property(epoch.Property)) }
+
+func isLater(seen objects, number string) bool {
+	has, err := strconv.Atoi(number)
+	claimed := epochOf(seen)
+	return err == nil && claimed > 0 && has > claimed
+}
+
+// epochOf is the number of the cluster's claim, as somebody sees it; 0 if there is none.
+func epochOf(seen objects) int { return epoch.Parse(claimOf(seen).Epoch).Number }
 
 // exchangeDatabases exchanges the databases as an administrator does it: LINSTOR is stopped, and its pod, which may
 // have a migration to do, is made anew.
@@ -58,16 +88,19 @@ func (s *site) exchangeDatabases() {
 }
 
 // claimedID is whose database the cluster's claim names, as somebody sees it; "" before it names one.
-func claimedID(seen objects) string {
+func claimedID(seen objects) string { return claimOf(seen).LocalID }
+
+// claimOf is the cluster's claim, as somebody sees it; empty if there is none that can be read.
+func claimOf(seen objects) resources.ClaimData {
 	claim := &corev1.ConfigMap{}
 	if seen.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}, claim) != nil {
-		return ""
+		return resources.ClaimData{}
 	}
 	data, err := resources.ClaimFrom(claim)
 	if err != nil {
-		return ""
+		return resources.ClaimData{}
 	}
-	return data.LocalID
+	return data
 }
 
 // foreign reports whether a database is another than the one that the cluster claims, as somebody sees that.
@@ -76,44 +109,38 @@ func foreign(seen objects, id string) bool {
 	return claimed != "" && claimed != id
 }
 
-// judgeForeign looks at what is sent to LINSTOR while it runs on another cluster's data.
+// judgeForeign looks at what is sent to LINSTOR while it runs on another cluster's data, or on later ones.
 func (c *checked) judgeForeign(r *http.Request) {
 	id := c.database().LocalID()
-	if id == "" || !foreign(c.now, id) {
+	if id == "" || !foreign(c.now, id) && !c.later(c.now) {
 		return
 	}
 	switch what := r.Method + " " + r.URL.Path; {
 	case invariants.Destructive(r):
-		c.violate(fmt.Sprintf("%s was sent to a LINSTOR that runs on another cluster's data, %s", what, id))
+		c.violate(fmt.Sprintf("%s was sent to a LINSTOR that runs on other data than the claim's, %s", what, id))
 	case c.sawForeign():
-		c.violate(fmt.Sprintf("%s was sent to a LINSTOR that the operator had seen on another cluster's data, %s", what, id))
+		c.violate(fmt.Sprintf("%s was sent to a LINSTOR that the operator had seen on other data, %s", what, id))
 	}
 }
 
-// judgeTakenDown demands that no satellite is stopped on another cluster's word, unless a human let a deletion go on
+// judgeTakenDown demands that no satellite is stopped on the word of other data, unless a human let a deletion go on
 // all the same.
 func (c *checked) judgeTakenDown(o client.Object) {
-	var claim resources.ClaimData
-	if cm := (&corev1.ConfigMap{}); c.now.get(client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace,
-		Name: resources.ClaimName}, cm) == nil {
-		var err error
-		claim, err = resources.ClaimFrom(cm)
-		c.must(err)
-	}
 	if o.GetLabels()[v1alpha1.LabelComponent] == v1alpha1.ComponentSatellite && c.sawForeign() &&
-		!claim.RemoveUnverified {
-		c.violate(fmt.Sprintf("%T %s was deleted by an operator that had seen LINSTOR on another cluster's data", o,
-			o.GetName()))
+		!claimOf(c.now).RemoveUnverified {
+		c.violate(fmt.Sprintf("%T %s was deleted by an operator that had seen LINSTOR on other data", o, o.GetName()))
 	}
 }
 
-// sawForeign reports whether LINSTOR's last answer was of another cluster's data.
+// sawForeign reports whether LINSTOR's last answer was of another cluster's data, or of a later time than Kubernetes.
+// The operator looks past its cache before it believes the second.
 func (c *checked) sawForeign() bool {
-	v := c.operator.looks.view
-	return v != nil && foreign(c.operator.seen, v.LocalID)
+	v, seen := c.operator.looks.view, c.operator.seen
+	return v != nil && (foreign(seen, v.LocalID) ||
+		isLater(seen, v.Properties[epoch.Property]) && isLater(c.now, v.Properties[epoch.Property]))
 }
 
-// ours is a view; nil if it is of another cluster's data, which says nothing of this one.
+// ours is a view; nil if it is of other data, which say nothing of this cluster.
 func (c *checked) ours() *linstor.View {
 	if c.sawForeign() {
 		return nil

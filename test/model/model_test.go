@@ -156,6 +156,16 @@ var flows = map[string]string{
 		"swap:1 let-it-rest:0",
 	"another database in an upgrade": "join:0 join:0 create:3584 let-it-rest:0 upgrade:0 watches:0 reconcile:0 " +
 		"watches:0 reconcile:0 swap:0 let-it-rest:0",
+	"Kubernetes put back, and LINSTOR after it": "join:0 join:0 join:0 create:0 let-it-rest:0 volume:0 putback:0 " +
+		"let-it-rest:0 label:0 let-it-rest:0 answer:0 let-it-rest:0 putback:0 let-it-rest:0",
+	"Kubernetes put back, and the operator restarted": "join:0 join:0 create:0 let-it-rest:0 putback:0 restart:0 " +
+		"pool:1 let-it-rest:0",
+	"Kubernetes put back while a human is asked": "join:0 join:0 create:0 let-it-rest:0 refuse:0 let-it-rest:0 " +
+		"putback:0 let-it-rest:0",
+	"Kubernetes put back in an upgrade": "join:0 join:0 create:3584 let-it-rest:0 upgrade:0 watches:0 reconcile:0 " +
+		"watches:0 reconcile:0 putback:0 let-it-rest:0",
+	"Kubernetes put back in a deletion": "join:0 join:0 create:64 let-it-rest:0 putback:2 let-it-rest:0 delete:0 " +
+		"let-it-rest:0 clock:7 let-it-rest:0",
 }
 
 func TestRegressions(t *testing.T) {

@@ -93,6 +93,7 @@ func init() {
 		"break":   {weight: 3, do: onKubelets((*kubelets).breakContainer)},
 		"mend":    {weight: 3, do: onKubelets((*kubelets).mendContainer)},
 		"swap":    {weight: 5, do: onSite((*site).swap)},
+		"putback": {weight: 4, do: onSite((*site).putBack)},
 		"linstor": {weight: 3, do: onKubelets((*kubelets).killController)},
 
 		"restart":     {weight: 6, do: func(c *checked, _ int) { c.restart() }},

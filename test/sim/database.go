@@ -166,6 +166,20 @@ func (d *Database) LocalID() string {
 	return d.props[propLocalID]
 }
 
+// Property is one of the controller's properties; "" if it is not set.
+func (d *Database) Property(key string) string {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	return d.props[key]
+}
+
+// SetProperty sets one of the controller's properties without a request, as if it had always been so.
+func (d *Database) SetProperty(key, value string) {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	d.props[key] = value
+}
+
 // SchemaVersion is the LINSTOR version that last migrated the database, such as "1.35.3"; "" if there was none.
 func (d *Database) SchemaVersion() string {
 	d.world.lock()
