@@ -88,22 +88,8 @@ func accept(ctx context.Context, in *step.Input, o step.Outcome) step.Outcome {
 // assess looks for the first link that is not satisfied.
 func assess(ctx context.Context, in *step.Input) step.Outcome {
 	s := in.Snapshot
-	q := dataQuestion(s)
-	if o, is := migrating.First(s); is && (q == nil || s.Move == nil) { // a restore may be the answer to it
+	if o, ends := beforeLinks(ctx, in); ends {
 		return o
-	}
-	if q != nil && (!s.SpecPending() || specchange.Refuse(s) != nil) { // and so may a spec that can be accepted
-		return step.NeedsHuman(*q)
-	}
-	if s.Target == nil || s.SpecPending() {
-		// Accepting and taking up work are two steps: everything below is judged against the accepted spec.
-		return accept(ctx, in, step.Wait("Accepted", "the changed spec is accepted", s.Timing.PollWorking))
-	}
-	if err := nodelabels.Write(ctx, in); err != nil {
-		return step.Fail(err)
-	}
-	if u := s.Upgrade; u != nil {
-		return step.Move(fsm.UpgradePending, string(u.Step), fmt.Sprintf("LINSTOR %s is to become %s", u.From, u.To))
 	}
 	all := true
 	for _, l := range Links() {
@@ -120,6 +106,29 @@ func assess(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Move(fsm.Converged, "Converged", convergedMessage(s))
 	}
 	return step.Move(fsm.ConvergedDegraded, "ConvergedDegraded", s.MissingMembers())
+}
+
+// beforeLinks is what Assessing does before it looks at links, and reports whether it ends with that.
+func beforeLinks(ctx context.Context, in *step.Input) (o step.Outcome, ends bool) {
+	s := in.Snapshot
+	q := dataQuestion(s)
+	if o, is := migrating.First(s); is && (q == nil || s.Move == nil) { // a restore may be the answer to it
+		return o, true
+	}
+	if q != nil && (!s.SpecPending() || specchange.Refuse(s) != nil) { // and so may a spec that can be accepted
+		return step.NeedsHuman(*q), true
+	}
+	if s.Target == nil || s.SpecPending() {
+		// Accepting and taking up work are two steps: everything below is judged against the accepted spec.
+		return accept(ctx, in, step.Wait("Accepted", "the changed spec is accepted", s.Timing.PollWorking)), true
+	}
+	if err := nodelabels.Write(ctx, in); err != nil {
+		return step.Fail(err), true
+	}
+	if u := s.Upgrade; u != nil {
+		return step.Move(fsm.UpgradePending, string(u.Step), fmt.Sprintf("LINSTOR %s is to become %s", u.From, u.To)), true
+	}
+	return step.Outcome{}, false
 }
 
 // convergedMessage says what the nodes have, and what is still changed on them in good order.

@@ -26,17 +26,7 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 			"its cause is still there: "+text.OneLine(s.Linstor.Err.Error()))
 	}
 	if in.Answer != nil && in.Answer.Cluster {
-		stored, err := KeepAnswer(ctx, in)
-		switch {
-		case err != nil:
-			return step.Fail(err)
-		case stored:
-			in.AnswerKept = true
-			return step.Move(fsm.Resumed, string(hold.Reason),
-				fmt.Sprintf("hold %s was answered with %s", hold.ID, in.Answer.Option))
-		default:
-			return step.Wait(string(hold.Reason), "keeping the answer "+in.Answer.Option, s.Timing.PollWorking)
-		}
+		return keep(ctx, in, hold)
 	}
 	kind := holdkind.Of(hold.Reason)
 	message, after := hold.Message, s.Timing.PollSteady
@@ -55,6 +45,21 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 			s.Cluster.Generation)
 	}
 	return step.Wait(string(hold.Reason), message, after)
+}
+
+// keep keeps the answer to the hold, and lets go of that once the answer is stored.
+func keep(ctx context.Context, in *step.Input, hold *v1alpha1.Hold) step.Outcome {
+	stored, err := KeepAnswer(ctx, in)
+	switch {
+	case err != nil:
+		return step.Fail(err)
+	case stored:
+		in.AnswerKept = true
+		return step.Move(fsm.Resumed, string(hold.Reason),
+			fmt.Sprintf("hold %s was answered with %s", hold.ID, in.Answer.Option))
+	default:
+		return step.Wait(string(hold.Reason), "keeping the answer "+in.Answer.Option, in.Snapshot.Timing.PollWorking)
+	}
 }
 
 // maintain keeps the accepted spec true while a human is asked about something else: what somebody removed is put

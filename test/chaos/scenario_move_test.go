@@ -12,16 +12,17 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
 // moveScenario: LINSTOR's data goes to PostgreSQL and back, whoever dies meanwhile, and LINSTOR runs where all of it
-// is.
+// is. In the full run the PostgreSQL server gets another address in between.
 //
 // The way back is possible because the simulator's database in Kubernetes shows nothing to who looks into it: a real
 // one holds LINSTOR's nodes still, and would have to be emptied first.
 func moveScenario() scenario {
-	to := &v1alpha1.SQLDatabase{}
+	to, moved := &v1alpha1.SQLDatabase{}, &v1alpha1.SQLDatabase{}
 	ask := func(db func() v1alpha1.DatabaseSpec) func(*harness.Env) {
 		return func(e *harness.Env) {
 			e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Database = db() })
@@ -39,33 +40,50 @@ func moveScenario() scenario {
 	consent := func(e *harness.Env) {
 		e.Resume(e.WaitHold(v1alpha1.HoldUnsupportedChange), v1alpha1.OptionMigrate)
 	}
+	in := func(db *v1alpha1.SQLDatabase) func() v1alpha1.DatabaseSpec {
+		return func() v1alpha1.DatabaseSpec { return v1alpha1.DatabaseSpec{PostgreSQL: db} }
+	}
+	at := func(db *v1alpha1.SQLDatabase) func(*harness.Env) error {
+		return func(e *harness.Env) error { return isIn(addressOf(db))(e) } // its port is known once it runs
+	}
+	steps := []step{
+		{name: "ask", done: asked, do: ask(in(to))},
+		{name: "move", done: at(to), do: consent},
+	}
+	if full() {
+		steps = append(steps, step{name: "ask-address", done: asked, do: ask(in(moved))},
+			step{name: "readdress", done: at(moved), do: consent})
+	}
 	return scenario{
 		name: "move", nodes: 2,
 		begin: func(e *harness.Env) {
-			*to = *emptyServer(e)
+			*to, *moved = *postgreSQL(e), *postgreSQL(e, "n1", "n2")
+			sim.ServeAt(e.Sim.World().Database(addressOf(to)), addressOf(moved))
 			apply(harness.ThinPool)(e)
 			e.Eventually("Ready", func() error { return ready("2/2", "2/2")(e) })
 		},
-		steps: []step{
-			{name: "ask", done: asked, do: ask(func() v1alpha1.DatabaseSpec { return v1alpha1.DatabaseSpec{PostgreSQL: to} })},
-			{name: "move", done: isIn("jdbc:postgresql://"), do: consent},
-			{name: "ask-back", done: asked, do: ask(func() v1alpha1.DatabaseSpec { return v1alpha1.DatabaseSpec{} })},
-			{name: "move-back", done: isIn("k8s"), do: consent},
-		},
+		steps: append(steps,
+			step{name: "ask-back", done: asked, do: ask(func() v1alpha1.DatabaseSpec { return v1alpha1.DatabaseSpec{} })},
+			step{name: "move-back", done: isIn("k8s"), do: consent}),
 	}
 }
 
-// emptyServer is a PostgreSQL server without LINSTOR's tables, and the Secret for it.
-func emptyServer(e *harness.Env) *v1alpha1.SQLDatabase {
+// postgreSQL is a PostgreSQL server whose database holds these nodes of LINSTOR, or none of its tables, and the Secret
+// for it.
+func postgreSQL(e *harness.Env, nodes ...string) *v1alpha1.SQLDatabase {
 	e.Apply("apiVersion: v1\nkind: Secret\nmetadata: {name: linstor-db, namespace: " + v1alpha1.WorkloadNamespace +
 		"}\nstringData: {username: linstor, password: change-me}\n")
 	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
-		Databases: map[string][]string{"linstor": nil}, TLS: true}
+		Databases: map[string][]string{"linstor": nodes}, TLS: true}
 	db := &v1alpha1.SQLDatabase{Host: "127.0.0.1", Port: sqlstub.Serve(e.T, server.PostgreSQL), SSLMode: "require",
 		CredentialsSecret: "linstor-db"}
-	e.Sim.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor", db.Port)).
-		SetCredentials("linstor", "change-me")
+	e.Sim.World().Database(addressOf(db)).SetCredentials("linstor", "change-me")
 	return db
+}
+
+// addressOf is the URL of a database without its parameters.
+func addressOf(db *v1alpha1.SQLDatabase) string {
+	return fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor", db.Port)
 }
 
 // isIn is an error unless LINSTOR's data is in that database, LINSTOR runs on it, and nothing is left of a move.

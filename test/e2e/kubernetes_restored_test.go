@@ -89,8 +89,8 @@ func restoredWithoutLinstor(t *testing.T) {
 	e.ready("2/2", "2/2")
 	n := sameEpoch(e, 1)
 	version := func(v string) { e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = v }) }
-	version("1.99.0")
-	e.held(v1alpha1.HoldUnsupportedChange, "1.99.0")
+	version("1.33.9")
+	e.held(v1alpha1.HoldUnsupportedChange, "1.33.9")
 	comeToRest(e)
 	writes := len(e.Sim.World().Writes())
 	laterLinstor(e, n+2)
@@ -107,7 +107,7 @@ func restoredWithoutLinstor(t *testing.T) {
 		return nil
 	})
 	e.answered(h, v1alpha1.OptionContinue)
-	e.held(v1alpha1.HoldUnsupportedChange, "1.99.0")
+	e.held(v1alpha1.HoldUnsupportedChange, "1.33.9")
 	version("1.33.3")
 	e.ready("2/2", "2/2")
 	sameEpoch(e, n+2)

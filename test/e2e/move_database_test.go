@@ -37,17 +37,24 @@ func newMovable(t *testing.T, nodes ...string) movable {
 	e.Sim.World().Volumes().SetInUse("pvc-a", "n1", true)
 	e.Apply("apiVersion: v1\nkind: Secret\nmetadata: {name: linstor-db, namespace: " + v1alpha1.WorkloadNamespace +
 		"}\nstringData: {username: linstor, password: change-me}\n")
-	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
-		Databases: map[string][]string{"linstor": nodes}, TLS: true}
-	e.to = &v1alpha1.SQLDatabase{Host: "127.0.0.1", Port: sqlstub.Serve(t, server.PostgreSQL), SSLMode: "require",
-		CredentialsSecret: "linstor-db"}
+	e.to = e.serve(nodes...)
 	e.target().SetCredentials("linstor", "change-me")
 	return e
 }
 
+// serve starts a PostgreSQL server whose database holds these nodes of LINSTOR.
+func (e movable) serve(nodes ...string) *v1alpha1.SQLDatabase {
+	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
+		Databases: map[string][]string{"linstor": nodes}, TLS: true}
+	return &v1alpha1.SQLDatabase{Host: "127.0.0.1", Port: sqlstub.Serve(e.T, server.PostgreSQL), SSLMode: "require",
+		CredentialsSecret: "linstor-db"}
+}
+
 // target is the database that the data is moved into.
-func (e movable) target() *sim.Database {
-	return e.Sim.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor", e.to.Port))
+func (e movable) target() *sim.Database { return e.Sim.World().Database(e.url()) }
+
+func (e movable) url() string {
+	return fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor", e.to.Port)
 }
 
 // asked changes the spec, and is the hold that asks whether LINSTOR's data shall be moved.
@@ -131,6 +138,42 @@ func TestMoveDatabase(t *testing.T) {
 		}
 		return ""
 	})
+}
+
+// TestMoveToAnotherAddress: a server that has got another name is compared with itself, and nothing is imported. One
+// that has the nodes and other data is not touched.
+func TestMoveToAnotherAddress(t *testing.T) {
+	e := newMovable(t)
+	e.Resume(e.asked(), v1alpha1.OptionMigrate)
+	e.WaitEvent(migrating.ReasonMoved, "rows are there; k8s is left as it was")
+	e.WaitPhase(v1alpha1.PhaseReady)
+	server, before := e.target(), e.to
+	server.InterruptImports(1) // there is none
+	nodes := []string{"n1", "n2", "n3"}
+
+	e.to = e.serve(nodes...)
+	sim.ServeAt(server, e.url())
+	e.Resume(e.asked(), v1alpha1.OptionMigrate)
+	e.WaitEvent(migrating.ReasonMoved, "rows were there already, the same as in jdbc:postgresql://127.0.0.1:"+
+		fmt.Sprint(before.Port))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	if claim := e.claim().Data; !strings.HasPrefix(claim["backend"], e.url()) || server.HalfImported() {
+		t.Errorf("the claim has %v, half imported %t", claim, server.HalfImported())
+	}
+	e.same()
+
+	good := e.to
+	e.to = e.serve(nodes...)
+	e.target().SeedForeign("another", nodes...)
+	e.target().SetCredentials("linstor", "change-me")
+	e.Resume(e.asked(), v1alpha1.OptionMigrate)
+	h := e.WaitHold(v1alpha1.HoldMigrationFailed)
+	if !strings.Contains(h.Message, "it was not found to have the same data: ") || e.target().LocalID() != "another" {
+		t.Errorf("LocalID %s, hold %s", e.target().LocalID(), h.Message)
+	}
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Database = v1alpha1.DatabaseSpec{PostgreSQL: good} })
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.same()
 }
 
 // TestMoveFails: what fails leaves LINSTOR's data where it was. It may be tried again, or given up.

@@ -61,10 +61,15 @@ func (s *site) putBack(n int) {
 	}
 }
 
-func (s *site) setEpoch(n int) { s.database().SetProperty(epoch.Property, strconv.Itoa(n)) }
+func (s *site) setEpoch(n int) {
+	s.database().EditProperties(func(props map[string]string) { props[epoch.Property] = strconv.Itoa(n) })
+}
 
 // later reports whether LINSTOR is of a later time than Kubernetes, as somebody sees that.
-func (s *site) later(seen objects) bool { return isLater(seen, s.database().Property(epoch.Property)) }
+func (s *site) later(seen objects) (later bool) {
+	s.database().EditProperties(func(props map[string]string) { later = isLater(seen, props[epoch.Property]) })
+	return later
+}
 
 func isLater(seen objects, number string) bool {
 	has, err := strconv.Atoi(number)

@@ -96,6 +96,14 @@ func (w *World) Database(url string) *Database {
 	return w.database(withoutCredentials(url))
 }
 
+// ServeAt lets another connection_url name the database as well, as if its server had two addresses.
+func ServeAt(d *Database, url string) {
+	d.world.lock()
+	defer d.world.mu.Unlock()
+	url, _, _ = strings.Cut(withoutCredentials(url), "?")
+	d.world.databases[url] = d
+}
+
 func (w *World) database(url string) *Database {
 	url, _, _ = strings.Cut(url, "?") // parameters are about the connection, not about the data
 	db := w.databases[url]
@@ -166,18 +174,11 @@ func (d *Database) LocalID() string {
 	return d.props[propLocalID]
 }
 
-// Property is one of the controller's properties; "" if it is not set.
-func (d *Database) Property(key string) string {
+// EditProperties shows the controller's properties, or changes them without a request, as if they had always been so.
+func (d *Database) EditProperties(edit func(map[string]string)) {
 	d.world.lock()
 	defer d.world.mu.Unlock()
-	return d.props[key]
-}
-
-// SetProperty sets one of the controller's properties without a request, as if it had always been so.
-func (d *Database) SetProperty(key, value string) {
-	d.world.lock()
-	defer d.world.mu.Unlock()
-	d.props[key] = value
+	edit(d.props)
 }
 
 // SchemaVersion is the LINSTOR version that last migrated the database, such as "1.35.3"; "" if there was none.

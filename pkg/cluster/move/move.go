@@ -19,19 +19,40 @@ type Order struct {
 	// Mark is how the claim says that To is being written to; "" if nobody may write to it yet. What is in To then may be
 	// half of the data.
 	Mark string
+	// Same reports whether the mark says that To is only compared with the data: LINSTOR's nodes were there before the
+	// first try, so that it may be the same server under another address, and an import would empty it.
+	Same bool
 	// Stopped reports whether no controller of LINSTOR runs, as far as the cache shows.
 	Stopped bool
 }
+
+// same begins the rest of a mark, after the URL, of a move that compares only, and spoiled is the rest of one that
+// does not count.
+const (
+	same    = "same-"
+	spoiled = "spoiled"
+)
 
 // Mark is what the claim says while data is written into a database. Each move has a mark of its own: what a pod of an
 // earlier one has written may be older than what LINSTOR has done since.
 func Mark(to string, at time.Time) string { return to + "@" + strconv.FormatInt(at.UnixNano(), 36) }
 
-// Spoiled is what the claim says once LINSTOR has been started while data was being moved: no pod carries it.
-func Spoiled(to string) string { return to + "@spoiled" }
+// MarkSame is what the claim says while a database is compared with the data, and nothing is written into it.
+func MarkSame(to string, at time.Time) string {
+	return to + "@" + same + strings.TrimPrefix(Mark("", at), "@")
+}
+
+// Spoil is what the claim says once LINSTOR has been started while data was being moved: no pod carries it. It still
+// says that nothing may be written there.
+func (o *Order) Spoil() string {
+	if o.Same {
+		return o.To + "@" + same + spoiled
+	}
+	return o.To + "@" + spoiled
+}
 
 // Spoiled reports whether nothing that was moved so far counts.
-func (o *Order) Spoiled() bool { return o.Mark == Spoiled(o.To) }
+func (o *Order) Spoiled() bool { return o.Mark == o.Spoil() }
 
 // Of is the move that the spec asks for and that somebody has consented to; nil for none. accepted is the URL of the
 // accepted spec's database, "" if that is not known: where the data is somewhere else, nobody knows how to get it.
@@ -40,8 +61,8 @@ func Of(c *v1alpha1.StorageCluster, claim resources.ClaimData, accepted string) 
 		return nil
 	}
 	o := &Order{From: claim.Backend, To: claim.MoveTo}
-	if strings.HasPrefix(claim.Moving, o.To+"@") {
-		o.Mark = claim.Moving
+	if rest, of := strings.CutPrefix(claim.Moving, o.To+"@"); of {
+		o.Mark, o.Same = claim.Moving, strings.HasPrefix(rest, same)
 	}
 	return o
 }

@@ -88,6 +88,12 @@ func Same(a, b string) bool {
 	return trim(a) == trim(b)
 }
 
+// SameKind reports whether two URLs are of SQL servers of the same kind.
+func SameKind(a, b string) bool {
+	kind, _, sql := strings.Cut(a, "://")
+	return sql && strings.HasPrefix(kind, "jdbc:") && strings.HasPrefix(b, kind+"://")
+}
+
 func of(spec *v1alpha1.DatabaseSpec) (kind v1alpha1.DatabaseKind, secret, url string) {
 	switch etcd, postgres, maria := spec.Etcd, spec.PostgreSQL, spec.MariaDB; {
 	case etcd != nil:

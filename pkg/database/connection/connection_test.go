@@ -94,3 +94,21 @@ func TestSame(t *testing.T) {
 		}
 	}
 }
+
+func TestSameKind(t *testing.T) {
+	for _, tc := range []struct {
+		a, b string
+		want bool
+	}{
+		{"jdbc:postgresql://db:5432/linstor?sslmode=require", "jdbc:postgresql://other:5432/linstor", true},
+		{"jdbc:mariadb://db:3306/linstor", "jdbc:mariadb://db:3307/linstor", true},
+		{"jdbc:postgresql://db:5432/linstor", "jdbc:mariadb://db:3306/linstor", false},
+		{"k8s", "k8s", false},
+		{"etcd://a:1", "etcd://b:1", false},
+		{"k8s", "jdbc:mariadb://db:3306/linstor", false},
+	} {
+		if got := connection.SameKind(tc.a, tc.b); got != tc.want || connection.SameKind(tc.b, tc.a) != tc.want {
+			t.Errorf("SameKind(%q, %q) = %t", tc.a, tc.b, got)
+		}
+	}
+}

@@ -60,10 +60,18 @@ func unreachable(c *situation) {
 	c.waits(string(v1alpha1.HoldDatabaseUnreachable), "%s", why)
 }
 
-// foreign are the nodes in the database that the data goes to, as far as an earlier try of this move cannot have left
-// them there: all of them before the first try, and those that Kubernetes does not know afterwards.
+// onlyCompares reports whether the database that the data goes to is only compared with it: LINSTOR's nodes are there,
+// on a server of the same kind, which may be the same one under another address, or have a copy of the data.
+func onlyCompares(s *cluster.Snapshot) bool {
+	m := s.Move
+	return len(s.Database.Nodes) > 0 && (m.Same || m.Mark == "" && connection.SameKind(m.From, m.To))
+}
+
+// foreign are the nodes in the database that the data goes to which keep it from being used. Where it is only
+// compared, or an earlier try of this move may have left nodes there, these are the ones that Kubernetes does not
+// know.
 func foreign(s *cluster.Snapshot) []string {
-	if s.Move.Mark == "" {
+	if s.Move.Mark == "" && !onlyCompares(s) {
 		return s.Database.Nodes
 	}
 	return slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
@@ -83,7 +91,9 @@ func begin(c *situation) {
 			return step.IgnoreOutdated(err)
 		}
 		claim, _ := c.s.Claim()
-		claim.Moving = move.Mark(c.s.Move.To, c.s.Now)
+		if claim.Moving = move.Mark(c.s.Move.To, c.s.Now); onlyCompares(c.s) {
+			claim.Moving = move.MarkSame(c.s.Move.To, c.s.Now)
+		}
 		return c.in.ApplyClaim(ctx, claim)
 	}
 }
@@ -95,7 +105,7 @@ func ranBeside(s *cluster.Snapshot) bool { return s.Move != nil && !s.Move.Stopp
 // spoil makes the claim say that nothing that was moved so far counts.
 func spoil(ctx context.Context, in *step.Input) error {
 	claim, _ := in.Snapshot.Claim()
-	claim.Moving = move.Spoiled(in.Snapshot.Move.To)
+	claim.Moving = in.Snapshot.Move.Spoil()
 	return in.ApplyClaim(ctx, claim)
 }
 
@@ -141,10 +151,23 @@ func toTarget(c *situation) {
 		if err := c.in.ApplyClaim(ctx, claim); err != nil {
 			return err
 		}
-		c.in.Notify(step.Notice{Reason: ReasonMoved, Action: c.pod().Name, Note: fmt.Sprintf("LINSTOR's data is in %s now: "+
-			"all %d rows are there; %s is left as it was", c.s.Move.To, done.Rows, c.s.Move.From)})
+		note := "LINSTOR's data is in %s now: all %d rows are there; %s is left as it was"
+		if c.s.Move.Same {
+			note = "LINSTOR's data is in %s now: all %d rows were there already, the same as in %s"
+		}
+		c.in.Notify(step.Notice{Reason: ReasonMoved, Action: c.pod().Name,
+			Note: fmt.Sprintf(note, c.s.Move.To, done.Rows, c.s.Move.From)})
 		return nil
 	}
+}
+
+func moveFailed(c *situation) {
+	why := podFailed(c.s, c.pod())
+	if c.s.Move.Same {
+		why = "it holds LINSTOR's nodes already, so that nothing was imported there, and it was not found to have the " +
+			"same data: " + why
+	}
+	c.hold = notMoved(c.s, why)
 }
 
 // moved is what the pod has moved, and when; nil as long as it does not say so of this move.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
@@ -95,7 +94,7 @@ func TestLINSTORStartedInAHold(t *testing.T) {
 	r.Phase(v1alpha1.PhaseHumanIntervention, time.Minute)
 	in, w := r.Input()
 	phases.Decide(t.Context(), in)
-	if c := clustertest.AppliedClaim(t, w); c == nil || c.Moving != move.Spoiled(elsewhere) ||
+	if c := clustertest.AppliedClaim(t, w); c == nil || c.Moving != spoiled ||
 		slices.Contains(w.Calls, "delete Deployment/linstor-controller") {
 		t.Errorf("%v", w.Calls)
 	}

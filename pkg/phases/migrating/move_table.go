@@ -34,7 +34,8 @@ var moveTable = decisiontable.Table[*situation]{
 			Then:   "it waits; after some time hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return c.pod() == nil && c.s.Database.Err != nil },
 			Decide: unreachable},
-		{Name: "used", When: "it holds LINSTOR's nodes already, which an earlier try of this move cannot have left there",
+		{Name: "used", When: "it holds LINSTOR's nodes already: of another cluster, or, before the first try, on a server " +
+			"of another kind",
 			Then:  "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds: func(c *situation) bool { return c.pod() == nil && len(foreign(c.s)) > 0 }, Decide: used},
 		{Name: "no-image", When: "the operator does not know its own image, which compares both databases", Then: "it waits",
@@ -42,8 +43,12 @@ var moveTable = decisiontable.Table[*situation]{
 			Decide: func(c *situation) { c.waits("NoImage", noImage) }},
 		{Name: "runs", When: "LINSTOR's controller runs, or may", Then: "its Deployment is removed; it waits for the pods",
 			Holds: func(c *situation) bool { return !c.s.Move.Stopped }, Decide: stop},
-		{Name: "begin", When: "the claim does not say that the data is being moved", Then: "it says so from now on",
-			Holds: func(c *situation) bool { return markOf(c.s) == "" }, Decide: begin},
+		{Name: "begin", When: "the claim does not say that the data is being moved; or says that it is only compared, and " +
+			"the other database was emptied",
+			Then: "it says so from now on; where that database holds this cluster's nodes already, that it is only compared",
+			Holds: func(c *situation) bool {
+				return markOf(c.s) == "" || c.s.Move.Same && c.pod() == nil && !onlyCompares(c.s)
+			}, Decide: begin},
 		{Name: "too-old", When: "the pod has moved the data, more than ten minutes ago",
 			Then:  "the claim says that it does not count: LINSTOR may have run since, while the operator did not",
 			Holds: tooOld,
@@ -59,7 +64,7 @@ var moveTable = decisiontable.Table[*situation]{
 			Decide: func(c *situation) { c.waits("Moving", "%s", podWorks(rival(c.s, c.pod()), "another pod works")) }},
 		{Name: "move-failed", When: "the pod has failed", Then: "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return podFailed(c.s, c.pod()) != "" },
-			Decide: func(c *situation) { c.hold = notMoved(c.s, podFailed(c.s, c.pod())) }},
+			Decide: moveFailed},
 		{Name: "moving", When: "a pod moves the data", Then: "it waits",
 			Holds:  func(c *situation) bool { return c.pod() != nil },
 			Decide: func(c *situation) { c.waits("Moving", "%s", podWorks(c.pod(), "the data is being moved")) }},

@@ -25,6 +25,8 @@ import (
 const (
 	elsewhere = "jdbc:postgresql://db:5432/linstor"
 	begun     = elsewhere + "@1"
+	spoiled   = elsewhere + "@spoiled"
+	compared  = elsewhere + "@same-1"
 	movedNote = `{"mark":"` + begun + `","rows":260}`
 )
 
@@ -39,6 +41,17 @@ func newMove(t *testing.T) rig {
 	r.Claim(func(c *resources.ClaimData) { c.MoveTo = elsewhere })
 	r.Database = cluster.Database{Checked: true}
 	return r
+}
+
+// atOtherAddress has the data on a PostgreSQL server already, and one with the cluster's nodes where it is to go.
+func (r rig) atOtherAddress() {
+	r.Claim(func(c *resources.ClaimData) { c.Backend = "jdbc:postgresql://old:5432/linstor" })
+	wanted, generation := r.Cluster.Spec.Database, r.Cluster.Generation
+	r.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "old", CredentialsSecret: "db"}
+	r.Cluster.Generation--
+	r.Accept()
+	r.Cluster.Spec.Database, r.Cluster.Generation = wanted, generation
+	r.Database = cluster.Database{Checked: true, Nodes: []string{"N01", "n02"}}
 }
 
 func (r rig) moving(phase corev1.PodPhase, message string) *corev1.Pod {
@@ -116,18 +129,18 @@ var moveScenarios = map[string]moveScenario{
 		r.moving(corev1.PodSucceeded, movedNote)
 		r.started()
 	}, row: "ran", says: "begins anew", calls: applies,
-		claim: []string{"k8s", elsewhere, move.Spoiled(elsewhere)}},
+		claim: []string{"k8s", elsewhere, spoiled}},
 	"LINSTOR was started before there is a pod": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.started()
-	}, row: "ran", calls: applies, claim: []string{"k8s", elsewhere, move.Spoiled(elsewhere)}},
+	}, row: "ran", calls: applies, claim: []string{"k8s", elsewhere, spoiled}},
 	"LINSTOR was started, and what was moved does not count": {spoil: func(r rig) {
 		r.moving(corev1.PodSucceeded, movedNote)
-		r.Claim(func(c *resources.ClaimData) { c.Moving = move.Spoiled(elsewhere) })
+		r.Claim(func(c *resources.ClaimData) { c.Moving = spoiled })
 		r.started()
 	}, row: "runs", calls: []string{"delete Deployment/linstor-controller", "delete Pod/linstor-move"}},
 	"LINSTOR is stopped once more": {spoil: func(r rig) {
-		r.Claim(func(c *resources.ClaimData) { c.Moving = move.Spoiled(elsewhere) })
+		r.Claim(func(c *resources.ClaimData) { c.Moving = spoiled })
 	}, row: "begin", calls: applies, claim: []string{"k8s", elsewhere, move.Mark(elsewhere, clustertest.Begin)}},
 	"one of two pods has failed": {spoil: func(r rig) {
 		done := r.moving(corev1.PodSucceeded, movedNote)
@@ -168,7 +181,7 @@ var moveScenarios = map[string]moveScenario{
 	"it was moved long ago": {spoil: func(r rig) {
 		p := r.moving(corev1.PodSucceeded, movedNote)
 		p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = *clustertest.At(r.Now.Add(-11 * time.Minute))
-	}, row: "too-old", says: "moved anew", calls: applies, claim: []string{"k8s", elsewhere, move.Spoiled(elsewhere)}},
+	}, row: "too-old", says: "moved anew", calls: applies, claim: []string{"k8s", elsewhere, spoiled}},
 	"nobody has looked, since a pod of another move hangs": {spoil: func(r rig) {
 		p := r.moving(corev1.PodRunning, "")
 		p.Annotations[v1alpha1.Prefix+"backup-id"], p.DeletionTimestamp = elsewhere+"@0", clustertest.At(r.Now)
@@ -188,6 +201,48 @@ var moveScenarios = map[string]moveScenario{
 	"the spec asks for a third one": {spoil: func(r rig) {
 		r.Cluster.Spec.Database = v1alpha1.DatabaseSpec{MariaDB: &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "db"}}
 	}, row: "over", event: fsm.Advanced, calls: applies, claim: []string{"k8s", "", ""}},
+	"it is the server of before, as it seems": {spoil: rig.atOtherAddress, row: "begin", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.MarkSame(elsewhere, clustertest.Begin)}},
+	"it is a server of that kind, with another LINSTOR": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.started()
+		r.Database.Nodes = append(r.Database.Nodes, "old1")
+	}, row: "used", hold: true, says: "it holds LINSTOR's nodes old1 already"},
+	"LINSTOR was started while it was compared": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
+		r.started()
+	}, row: "ran", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, elsewhere + "@same-spoiled"}},
+	"it is compared once more": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Claim(func(c *resources.ClaimData) { c.Moving = elsewhere + "@same-spoiled" })
+	}, row: "begin", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.MarkSame(elsewhere, clustertest.Begin)}},
+	"it was emptied since it was compared": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Database.Nodes = nil
+		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
+	}, row: "begin", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.Mark(elsewhere, clustertest.Begin)}},
+	"it is compared": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
+	}, row: "make", calls: []string{"apply Secret/" + resources.ControllerConfigName,
+		"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move"}},
+	"it is not the same data": {spoil: func(r rig) {
+		r.atOtherAddress()
+		p := r.moving(corev1.PodFailed, "rows of the table NODES differ")
+		p.Annotations[v1alpha1.Prefix+"backup-id"] = compared
+		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
+	}, row: "move-failed", hold: true, says: "nothing was imported there, and it was not found to have the same data: " +
+		"rows of the table NODES differ"},
+	"it is the same data": {spoil: func(r rig) {
+		r.atOtherAddress()
+		p := r.moving(corev1.PodSucceeded, strings.Replace(movedNote, begun, compared, 1))
+		p.Annotations[v1alpha1.Prefix+"backup-id"] = compared
+		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
+	}, row: "moved", calls: append([]string{"apply ControllerRevision"}, applies...), claim: []string{elsewhere, "", ""}},
 	"a backup is to be restored": {spoil: func(r rig) {
 		r.moving(corev1.PodRunning, "")
 		r.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}

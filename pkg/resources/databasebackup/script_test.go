@@ -143,6 +143,7 @@ func TestMoveScript(t *testing.T) {
 		database = "[db]\nconnection_url = \"k8s\"\n"
 		other    = "[db]\nconnection_url = \"jdbc:mariadb://db:3306/linstor\"\nuser = \"linstor\"\n"
 		mark     = "jdbc:mariadb://db:3306/linstor@1"
+		same     = "jdbc:mariadb://db:3306/linstor@same-1"
 		program  = `[ -d "$LS_LOG_DIRECTORY" ] || exit 9
 echo "$1 $3" >> CALLS
 case "$1" in
@@ -157,7 +158,9 @@ esac
 		program, config, claim, from, to string
 		says                             string
 	}{
-		"it is moved":    {program, config, mark, database, other, ""},
+		"it is moved": {program, config, mark, database, other, ""},
+		"it is compared": {strings.Replace(program, "import-db)", "import-db) exit 9;", 1), config, same, database, other,
+			""},
 		"another move":   {"exit 9", "exit 9", mark + "2", database, other, "the claim does not say that LINSTOR's"},
 		"it is over":     {"exit 9", "exit 9", "", database, other, "the claim does not say"},
 		"no database":    {"exit 9", "exit 9", mark, "[db]\n", other, "ETC/linstor.toml does not name the database k8s"},
@@ -195,7 +198,11 @@ esac
 			}
 			text := strings.NewReplacer("/usr/share/linstor-server/bin", bin, "/tmp", work, "/etc/linstor", etc,
 				"/target", target, "/claim", claim).Replace(runScript + moveScript)
-			out, err := exec.Command("/bin/sh", "-c", text, "move-database", mark, "k8s").CombinedOutput()
+			asked, imports := mark, "import-db TARGET\n"
+			if tc.claim == same {
+				asked, imports = same, ""
+			}
+			out, err := exec.Command("/bin/sh", "-c", text, "move-database", asked, "k8s").CombinedOutput()
 			if (err != nil) != (tc.says != "") || !strings.Contains(string(out), there.Replace(tc.says)) ||
 				strings.Contains(string(out), "canary") {
 				t.Errorf("%v: %s", err, out)
@@ -205,7 +212,7 @@ esac
 				return
 			}
 			did, err := os.ReadFile(calls)
-			if want := there.Replace("all-migrations-applied\nrun-migration\nexport-db ETC\nimport-db TARGET\n" +
+			if want := there.Replace("all-migrations-applied\nrun-migration\nexport-db ETC\n" + imports +
 				"export-db TARGET\n"); err != nil || string(did) != want {
 				t.Errorf("calls %q, %v, want %q", did, err, want)
 			}

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,20 +43,28 @@ func beginMove(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *
 		file:    movingFile, databases: 1,
 		refusal: "the claim does not say that LINSTOR's database is being moved",
 		work: func(ctx context.Context, dir string) exit {
-			if err := exportFrom(ctx, d.opts.Machines, source, dir); err != nil {
+			if err := exportTo(ctx, d.opts.Machines, source, filepath.Join(dir, exportFile)); err != nil {
 				return endedAs("export-db", err)
+			}
+			if comparesOnly(c.Command) {
+				return endedAs("export-db", exportTo(ctx, d.opts.Machines, target, filepath.Join(dir, restoredFile)))
 			}
 			return endedAs("import-db", importInto(ctx, d.opts.Machines, target, dir))
 		}})
 }
 
-// exportFrom puts an export of the database into the directory.
-func exportFrom(ctx context.Context, machines Machines, config ControllerConfig, dir string) error {
+// comparesOnly reports whether the mark among the script's arguments says that nothing is imported.
+func comparesOnly(command []string) bool {
+	return slices.ContainsFunc(command, func(word string) bool { return strings.Contains(word, "@same-") })
+}
+
+// exportTo writes an export of the database into a file.
+func exportTo(ctx context.Context, machines Machines, config ControllerConfig, file string) error {
 	export, err := machines.ExportDatabase(ctx, config)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(dir, exportFile), export, 0o600)
+	return os.WriteFile(file, export, 0o600)
 }
 
 // beginCheckMove starts the operator's program that compares both exports.
