@@ -207,6 +207,10 @@ type Pool struct {
 	Errors []string
 }
 
+// Unseen reports whether nothing is known of the pool's storage since its satellite is away. A warning that says so
+// beside a capacity is of an earlier time.
+func (p *Pool) Unseen() bool { return p.NotConnected && p.TotalKiB == nil }
+
 // Device is an empty device: no signature, no partition, larger than 1 GiB.
 type Device struct {
 	Path               string // "/dev/sdb"; may name another disk after a reboot

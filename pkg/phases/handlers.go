@@ -34,7 +34,7 @@ func handlers() map[fsm.State]handler {
 		fsm.Pending:           acceptFirst,
 		fsm.Assessing:         assess,
 		fsm.Upgrading:         afterData(upgrade.Run),
-		fsm.Migrating:         migrating.Run,
+		fsm.Migrating:         migrate,
 		fsm.Ready:             steadyHandler{links, fsm.HealthLost}.Run,
 		fsm.Degraded:          steadyHandler{links, fsm.HealthRegained}.Run,
 		fsm.HumanIntervention: intervene,
@@ -65,6 +65,19 @@ func afterData(h handler) handler {
 		}
 		return h(ctx, in)
 	}
+}
+
+// migrate asks whose data LINSTOR runs on before LINSTOR is stopped for a move: with its state in Kubernetes it may be
+// the only one to have some of it. A restore may be the answer to that question.
+func migrate(ctx context.Context, in *step.Input) step.Outcome {
+	q := dataQuestion(in.Snapshot)
+	if q == nil || in.Snapshot.Move == nil {
+		return migrating.Run(ctx, in)
+	}
+	if err := migrating.SpoilIfRan(ctx, in); err != nil {
+		return step.Fail(err)
+	}
+	return step.NeedsHuman(*q)
 }
 
 // acceptFirst accepts the first spec.

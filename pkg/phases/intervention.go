@@ -21,7 +21,7 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 	if hold == nil { // somebody edited the status; looking again is safe in any case
 		return step.Move(fsm.Cleared, "NoHold", "no hold is recorded")
 	}
-	if q := dataQuestion(s); q != nil && q.Reason != hold.Reason {
+	if q := dataQuestion(s); comesBefore(s, q, hold) {
 		return step.Move(fsm.Cleared, string(q.Reason), "another question comes first, and this one again after it if "+
 			"its cause is still there: "+text.OneLine(s.Linstor.Err.Error()))
 	}
@@ -45,6 +45,12 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 			s.Cluster.Generation)
 	}
 	return step.Wait(string(hold.Reason), message, after)
+}
+
+// comesBefore reports whether the question about LINSTOR's data takes the place of the open hold. One about a restore
+// may be the answer to it, and stays.
+func comesBefore(s *cluster.Snapshot, q *cluster.HoldRequest, open *v1alpha1.Hold) bool {
+	return q != nil && q.Reason == s.Linstor.Why && q.Reason != open.Reason && s.Restore == nil
 }
 
 // keep keeps the answer to the hold, and lets go of that once the answer is stored.

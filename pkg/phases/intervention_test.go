@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -313,6 +314,12 @@ func TestWhoseDataComesFirst(t *testing.T) {
 		w.Cluster.Generation++
 		w.Cluster.Spec.Version = "1.99.0"
 	}
+	moving := func(w *clustertest.World) {
+		w.Phase(v1alpha1.PhaseMigrating, 0)
+		w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "db"}
+		w.Cluster.Generation++
+		w.Claim(func(c *resources.ClaimData) { c.MoveTo = connection.URL(&w.Cluster.Spec.Database) })
+	}
 	for _, tc := range []struct {
 		name  string
 		spoil func(*clustertest.World)
@@ -327,6 +334,7 @@ func TestWhoseDataComesFirst(t *testing.T) {
 		{"in an upgrade", in(v1alpha1.PhaseUpgrading), fsm.HumanNeeded, true},
 		{"while nodes join", in(v1alpha1.PhaseKernelModule), fsm.HumanNeeded, true},
 		{"steady", in(v1alpha1.PhaseReady), fsm.HumanNeeded, true},
+		{"before LINSTOR is stopped for a move", moving, fsm.HumanNeeded, true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 2)

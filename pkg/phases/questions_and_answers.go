@@ -26,6 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
@@ -118,7 +119,9 @@ func clusterQuestions() []question {
 		}},
 		{Reason: v1alpha1.HoldForeignLinstorFound, Keep: keepers{v1alpha1.OptionAdopt: database.Adopt},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
-				return connection.URL(&s.Target.Spec.Database) != connection.URL(&s.Cluster.Spec.Database)
+				// One that is refused would end the hold, and the same would be asked again at once, for ever.
+				return connection.URL(&s.Target.Spec.Database) != connection.URL(&s.Cluster.Spec.Database) &&
+					specchange.Refuse(s) == nil
 			}},
 		// It does not end by itself: a LINSTOR that was started again has read what was put back, unseen by anybody.
 		{Reason: v1alpha1.HoldKubernetesRestored, Keep: keepers{v1alpha1.OptionContinue: database.Follow}},

@@ -79,6 +79,9 @@ func TestTakingBackEndsAHold(t *testing.T) {
 	})
 	one := entry(func(p *v1alpha1.StoragePoolSpec) { p.Devices.Match = []v1alpha1.DeviceMatch{{Serial: "S-n01"}} })
 	without := entry(func(p *v1alpha1.StoragePoolSpec) { p.Devices = nil })
+	otherDatabase := func(s *v1alpha1.StorageClusterSpec) {
+		s.Database = v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db", Database: "linstor"}}
+	}
 	for _, tc := range []struct {
 		name   string
 		reason v1alpha1.HoldReason
@@ -112,10 +115,10 @@ func TestTakingBackEndsAHold(t *testing.T) {
 		{name: "a lost pool's disks are changed", reason: v1alpha1.HoldPoolBackendLost, edit: others},
 		{name: "a lost pool without devices", reason: v1alpha1.HoldPoolBackendLost, edit: without},
 		{name: "a hold that is about no pool", reason: v1alpha1.HoldForeignLinstorFound, edit: removed},
-		{name: "another database", reason: v1alpha1.HoldForeignLinstorFound, ends: true,
-			edit: func(s *v1alpha1.StorageClusterSpec) {
-				s.Database = v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db", Database: "linstor"}}
-			}},
+		{name: "another database before the first start", reason: v1alpha1.HoldForeignLinstorFound, ends: true,
+			edit: otherDatabase, spoil: (*clustertest.World).Unclaimed},
+		// It is refused, so that the same would be asked again at once, under another id, for ever.
+		{name: "another database", reason: v1alpha1.HoldForeignLinstorFound, edit: otherDatabase},
 		{name: "Secure Boot: the module is loaded otherwise", reason: v1alpha1.HoldSecureBootKeyMissing, ends: true,
 			edit: func(s *v1alpha1.StorageClusterSpec) {
 				s.KernelModule.Mode = v1alpha1.ModulePreinstalled

@@ -168,7 +168,7 @@ func TestMoveToAnotherAddress(t *testing.T) {
 	e.target().SetCredentials("linstor", "change-me")
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
 	h := e.WaitHold(v1alpha1.HoldMigrationFailed)
-	if !strings.Contains(h.Message, "it was not found to have the same data: ") || e.target().LocalID() != "another" {
+	if !strings.Contains(h.Message, "it is not known to have the same data: ") || e.target().LocalID() != "another" {
 		t.Errorf("LocalID %s, hold %s", e.target().LocalID(), h.Message)
 	}
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Database = v1alpha1.DatabaseSpec{PostgreSQL: good} })

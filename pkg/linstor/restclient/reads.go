@@ -217,9 +217,9 @@ func (c *client) askAboutPools(ctx context.Context, v *linstor.View) {
 // that is ONLINE and whose pool's storage is gone, and the cluster became Degraded.
 func believePools(v *linstor.View) {
 	for _, n := range v.Nodes {
-		lost := func(p *linstor.Pool) bool { return p.NotConnected }
-		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), lost) {
+		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), (*linstor.Pool).Unseen) {
 			n.Status = linstor.StatusOffline
+			n.Devices, n.DevicesKnown = nil, false // LINSTOR leaves out those of nodes that are not ONLINE
 		}
 	}
 }

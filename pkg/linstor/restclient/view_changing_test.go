@@ -58,6 +58,8 @@ func TestViewWhileASatelliteRestarts(t *testing.T) {
 		pool  = `[{"storage_pool_name":"ssd","node_name":"n1","provider_kind":"LVM","total_capacity":7}]`
 		away  = `[{"storage_pool_name":"ssd","node_name":"n1","provider_kind":"LVM",
 			"reports":[{"ret_code":-9223372036854774806,"message":"No active connection to satellite 'n1'"}]}]`
+		past = `[{"storage_pool_name":"ssd","node_name":"n1","provider_kind":"LVM","total_capacity":7,
+			"reports":[{"ret_code":-9223372036854774806,"message":"No active connection to satellite 'n1'"}]}]`
 		lost = `[{"storage_pool_name":"ssd","node_name":"n1","provider_kind":"LVM"}]`
 	)
 	for name, tc := range map[string]struct {
@@ -67,15 +69,20 @@ func TestViewWhileASatelliteRestarts(t *testing.T) {
 		"it is away":             {cached: away, fresh: away},
 		"it is back already":     {cached: away, fresh: pool, online: true, known: true},
 		"it goes a little later": {cached: lost, fresh: away},
+		"it was away before":     {cached: past, online: true, known: true},
 		"its storage is gone":    {cached: lost, fresh: lost, online: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := threeNodes()
 			server.answers["/v1/nodes"], server.answers[cachedPools] = nodes, tc.cached
 			server.answers["/v1/view/storage-pools?cached=false&nodes=n1"] = tc.fresh
-			v, err := serve(t, server.ServeHTTP).View(t.Context(), linstor.ViewOptions{})
+			server.answers["/v1/physical-storage"] = "[]"
+			v, err := serve(t, server.ServeHTTP).View(t.Context(), linstor.ViewOptions{Devices: true})
 			if err != nil {
 				t.Fatal(err)
+			}
+			if n := v.Node("n1"); n.DevicesKnown != tc.online {
+				t.Errorf("its disks are known: %t", n.DevicesKnown)
 			}
 			if n, known := v.Node("n1"), v.Pool("n1", "ssd").TotalKiB != nil; n.Online() != tc.online || known != tc.known {
 				t.Errorf("ONLINE: %t, capacity known: %t", n.Online(), known)

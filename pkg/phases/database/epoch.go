@@ -49,5 +49,6 @@ func Follow(ctx context.Context, in *step.Input) (stored bool, err error) {
 		return true, nil //nolint:nilerr // it names no number, or the claim has none: the next look asks anew, or counts on
 	}
 	claim.Epoch = epoch.Follow(claim.Epoch, number, s.Now)
+	forgetConsents(&claim)
 	return false, in.ApplyClaim(ctx, claim)
 }

@@ -103,16 +103,19 @@ func TestKubernetesOfAnEarlierTime(t *testing.T) {
 	}
 }
 
-// TestFollow: the number that a human has agreed to is stored once the cache shows it, and is no alarm any more.
+// TestFollow: the number that a human has agreed to is stored once the cache shows it, and is no alarm any more. What
+// was agreed to before is forgotten.
 func TestFollow(t *testing.T) {
 	w := clustertest.NewWorld(t, 2)
 	clustertest.PutBack(w, "7")
+	w.Claim(func(c *resources.ClaimData) { c.MoveTo, c.BackupConfirmed, c.Restoring = "there", "1.35.3", "b@1" })
 	answer := &hold.Answer{Hold: &v1alpha1.Hold{Identities: []string{"7"}}}
 	in, r := w.Input()
 	in.Answer = answer
 	stored, err := database.Follow(t.Context(), in)
 	kept := clustertest.AppliedClaim(t, r)
-	if stored || err != nil || kept == nil || epoch.Parse(kept.Epoch).Number != 7 {
+	if stored || err != nil || kept == nil || epoch.Parse(kept.Epoch).Number != 7 ||
+		kept.MoveTo+kept.BackupConfirmed != "" || kept.Restoring == "" {
 		t.Fatalf("stored %t %v: %+v", stored, err, kept)
 	}
 	w.Claim(func(c *resources.ClaimData) { c.Epoch = kept.Epoch })

@@ -147,6 +147,12 @@ func leftHalf(s *cluster.Facts) bool {
 		connection.Same(s.Recorded.Backend, connection.URL(&s.Target.Spec.Database))
 }
 
+// forgetConsents takes out of the claim what somebody has agreed to, but no upgrade and no restore that has begun: it
+// was said of other data, or before Kubernetes was restored.
+func forgetConsents(c *resources.ClaimData) {
+	c.BackupConfirmed, c.SkippedChecks, c.MoveTo, c.Moving, c.RestoreConfirmed = "", "", "", "", ""
+}
+
 // Adopt claims the database that the hold named, and no other that came in its place: LINSTOR would migrate that one,
 // or work on it, unseen. Where it is another one now, the next look asks anew. It waits while that is not known.
 func Adopt(ctx context.Context, in *step.Input) (bool, error) {
@@ -174,6 +180,7 @@ func Adopt(ctx context.Context, in *step.Input) (bool, error) {
 		claim.LocalID = named
 	}
 	claim.Epoch = "" // another database has numbers of its own
+	forgetConsents(&claim)
 	claim.Backend, claim.Adopted = connection.URL(&s.Target.Spec.Database), true
 	claim.Version = cmp.Or(claim.Version, s.Target.Release.Version)
 	// Stored is what the cache shows: letting the hold go before would begin it anew, on the claim as it was.

@@ -61,22 +61,28 @@ func unreachable(c *situation) {
 }
 
 // onlyCompares reports whether the database that the data goes to is only compared with it: LINSTOR's nodes are there,
-// on a server of the same kind, which may be the same one under another address, or have a copy of the data.
+// on a server of the same kind, which may be the same one under another address, or have a copy of the data. That an
+// earlier try has left them there cannot be told from that: the name may have been given to another server since.
 func onlyCompares(s *cluster.Snapshot) bool {
-	m := s.Move
-	return len(s.Database.Nodes) > 0 && (m.Same || m.Mark == "" && connection.SameKind(m.From, m.To))
+	return len(s.Database.Nodes) > 0 && connection.SameKind(s.Move.From, s.Move.To)
 }
 
-// foreign are the nodes in the database that the data goes to which keep it from being used. Where it is only
-// compared, or an earlier try of this move may have left nodes there, these are the ones that Kubernetes does not
-// know.
+// foreign are the nodes in the database that the data goes to which keep it from being used: all of them before the
+// first try, and those that Kubernetes does not know afterwards, since an earlier try may have left the others there.
+// One that is only compared is used if LINSTOR's nodes are all there, known or not: it holds another LINSTOR for sure
+// if Kubernetes knows none of its nodes.
 func foreign(s *cluster.Snapshot) []string {
-	if s.Move.Mark == "" && !onlyCompares(s) {
-		return s.Database.Nodes
-	}
-	return slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
+	unknown := slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
 		return slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return strings.EqualFold(n.Name, name) })
 	})
+	switch {
+	case onlyCompares(s) && len(unknown) < len(s.Database.Nodes):
+		return nil
+	case s.Move.Mark == "":
+		return s.Database.Nodes
+	default:
+		return unknown
+	}
 }
 
 func used(c *situation) {
@@ -87,7 +93,7 @@ func used(c *situation) {
 func begin(c *situation) {
 	c.waits("Moving", "the data is about to be moved")
 	c.next = func(ctx context.Context) error {
-		if err := c.in.Stands(ctx); err != nil { // somebody may have taken the change of the spec back
+		if err := errors.Join(c.in.Stands(ctx), noMover(ctx, c)); err != nil { // the spec may have been taken back
 			return step.IgnoreOutdated(err)
 		}
 		claim, _ := c.s.Claim()
@@ -98,9 +104,34 @@ func begin(c *situation) {
 	}
 }
 
+// noMover is an error if the API server itself has a pod that moves the data: a cache that lags behind may not show it
+// yet, and the rows that it is writing would be taken for ones that were there before.
+func noMover(ctx context.Context, c *situation) error {
+	if markOf(c.s) == "" {
+		return nil
+	}
+	live, err := c.in.Live.Pod(ctx, mover(c.s).Name)
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	case live != nil:
+		return fmt.Errorf("%w: pod %s moves the data", step.ErrOutdated, live.Name)
+	default:
+		return nil
+	}
+}
+
 // ranBeside reports whether LINSTOR runs, or may, although data is being moved: it may write what an export of before
 // lacks.
 func ranBeside(s *cluster.Snapshot) bool { return s.Move != nil && !s.Move.Stopped && markOf(s) != "" }
+
+// SpoilIfRan makes the claim say that nothing that was moved so far counts, if LINSTOR runs beside the move, or may.
+func SpoilIfRan(ctx context.Context, in *step.Input) error {
+	if !ranBeside(in.Snapshot) {
+		return nil
+	}
+	return spoil(ctx, in)
+}
 
 // spoil makes the claim say that nothing that was moved so far counts.
 func spoil(ctx context.Context, in *step.Input) error {
@@ -164,8 +195,9 @@ func toTarget(c *situation) {
 func moveFailed(c *situation) {
 	why := podFailed(c.s, c.pod())
 	if c.s.Move.Same {
-		why = "it holds LINSTOR's nodes already, so that nothing was imported there, and it was not found to have the " +
-			"same data: " + why
+		why = "it holds LINSTOR's nodes already, so that nothing was imported there, and it is not known to have the same " +
+			"data: " + why + ". It may be LINSTOR's own database under another name, or hold half of the data since an " +
+			"earlier try: find that out before you empty it"
 	}
 	c.hold = notMoved(c.s, why)
 }

@@ -34,8 +34,7 @@ var moveTable = decisiontable.Table[*situation]{
 			Then:   "it waits; after some time hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return c.pod() == nil && c.s.Database.Err != nil },
 			Decide: unreachable},
-		{Name: "used", When: "it holds LINSTOR's nodes already: of another cluster, or, before the first try, on a server " +
-			"of another kind",
+		{Name: "used", When: "it holds nodes of another LINSTOR; or any, before the first try, where it is of another kind",
 			Then:  "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds: func(c *situation) bool { return c.pod() == nil && len(foreign(c.s)) > 0 }, Decide: used},
 		{Name: "no-image", When: "the operator does not know its own image, which compares both databases", Then: "it waits",
@@ -43,11 +42,11 @@ var moveTable = decisiontable.Table[*situation]{
 			Decide: func(c *situation) { c.waits("NoImage", noImage) }},
 		{Name: "runs", When: "LINSTOR's controller runs, or may", Then: "its Deployment is removed; it waits for the pods",
 			Holds: func(c *situation) bool { return !c.s.Move.Stopped }, Decide: stop},
-		{Name: "begin", When: "the claim does not say that the data is being moved; or says that it is only compared, and " +
-			"the other database was emptied",
-			Then: "it says so from now on; where that database holds this cluster's nodes already, that it is only compared",
+		{Name: "begin", When: "the claim does not say that the data is being moved; or, before there is a pod, not in the " +
+			"way that what is in the other database asks for",
+			Then: "it says so from now on; where LINSTOR's nodes are there, on a server of the same kind, that it is compared",
 			Holds: func(c *situation) bool {
-				return markOf(c.s) == "" || c.s.Move.Same && c.pod() == nil && !onlyCompares(c.s)
+				return markOf(c.s) == "" || c.pod() == nil && c.s.Move.Same != onlyCompares(c.s)
 			}, Decide: begin},
 		{Name: "too-old", When: "the pod has moved the data, more than ten minutes ago",
 			Then:  "the claim says that it does not count: LINSTOR may have run since, while the operator did not",

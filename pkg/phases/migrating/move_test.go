@@ -206,8 +206,18 @@ var moveScenarios = map[string]moveScenario{
 	"it is a server of that kind, with another LINSTOR": {spoil: func(r rig) {
 		r.atOtherAddress()
 		r.started()
-		r.Database.Nodes = append(r.Database.Nodes, "old1")
+		r.Database.Nodes = []string{"old1"}
 	}, row: "used", hold: true, says: "it holds LINSTOR's nodes old1 already"},
+	"it is the server of before, with a node that Kubernetes does not know": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Database.Nodes = append(r.Database.Nodes, "gone")
+	}, row: "begin", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.MarkSame(elsewhere, clustertest.Begin)}},
+	"its name was given to the server of before since an import failed": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
+	}, row: "begin", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.MarkSame(elsewhere, clustertest.Begin)}},
 	"LINSTOR was started while it was compared": {spoil: func(r rig) {
 		r.atOtherAddress()
 		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
@@ -235,8 +245,8 @@ var moveScenarios = map[string]moveScenario{
 		p := r.moving(corev1.PodFailed, "rows of the table NODES differ")
 		p.Annotations[v1alpha1.Prefix+"backup-id"] = compared
 		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
-	}, row: "move-failed", hold: true, says: "nothing was imported there, and it was not found to have the same data: " +
-		"rows of the table NODES differ"},
+	}, row: "move-failed", hold: true, says: "nothing was imported there, and it is not known to have the same data: " +
+		"rows of the table NODES differ. It may be LINSTOR's own database"},
 	"it is the same data": {spoil: func(r rig) {
 		r.atOtherAddress()
 		p := r.moving(corev1.PodSucceeded, strings.Replace(movedNote, begun, compared, 1))

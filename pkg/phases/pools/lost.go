@@ -28,7 +28,7 @@ func brokenPool(p *linstor.Pool) bool {
 
 // stillBroken reports whether a fresh look at a pool confirms that its storage cannot be used. While the satellite is
 // being restarted, it cannot.
-func stillBroken(p *linstor.Pool) bool { return brokenPool(p) && !p.NotConnected }
+func stillBroken(p *linstor.Pool) bool { return brokenPool(p) && !p.Unseen() }
 
 // broken reports whether LINSTOR cannot use the pool's storage although its node is ONLINE.
 func (c *situation) broken() bool { return brokenPool(c.Have) && c.m.Online }

@@ -53,7 +53,7 @@ func (c *ControlPlane) Note(ctx context.Context) (*State, error) {
 			s.revisions, since = now.revisions, time.Now()
 		}
 		if err := pause(ctx, lookEvery); err != nil {
-			return nil, fmt.Errorf("wait until the new control plane rests; still to come are %s: %w",
+			return nil, fmt.Errorf("wait until the new control plane rests; still to come are [%s]: %w",
 				strings.Join(missing, ", "), err)
 		}
 	}

@@ -138,7 +138,7 @@ var kinds = []Kind{
 		abandon,
 	}},
 	{Reason: v1alpha1.HoldMigrationFailed, Class: Answer, Options: options{
-		option(v1alpha1.OptionRetry, "tries again; the data is exported and imported anew"),
+		option(v1alpha1.OptionRetry, "tries again, from the start"),
 		option(v1alpha1.OptionAbandon, "starts LINSTOR on the database that it has, and moves nothing"),
 	}},
 	{Reason: v1alpha1.HoldSecureBootKeyMissing, Class: Answer, Maintains: true, Options: options{retry}},
