@@ -128,7 +128,7 @@ func beforeLinks(ctx context.Context, in *step.Input) (o step.Outcome, ends bool
 	if o, is := migrating.First(s); is && (q == nil || s.Move == nil) { // a restore may be the answer to it
 		return o, true
 	}
-	if q != nil && (!s.SpecPending() || specchange.Refuse(s) != nil) { // and so may a spec that can be accepted
+	if q != nil && !specchange.Acceptable(s) { // and so may a spec that can be accepted
 		return step.NeedsHuman(*q), true
 	}
 	if s.Target == nil || s.SpecPending() {

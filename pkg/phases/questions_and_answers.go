@@ -121,7 +121,7 @@ func clusterQuestions() []question {
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
 				// One that is refused would end the hold, and the same would be asked again at once, for ever.
 				return connection.URL(&s.Target.Spec.Database) != connection.URL(&s.Cluster.Spec.Database) &&
-					specchange.Refuse(s) == nil
+					specchange.Acceptable(s)
 			}},
 		// It does not end by itself: a LINSTOR that was started again has read what was put back, unseen by anybody.
 		{Reason: v1alpha1.HoldKubernetesRestored, Keep: keepers{v1alpha1.OptionContinue: database.Follow}},

@@ -35,12 +35,12 @@ const (
 
 // Mark is what the claim says while data is written into a database. Each move has a mark of its own: what a pod of an
 // earlier one has written may be older than what LINSTOR has done since.
-func Mark(to string, at time.Time) string { return to + "@" + strconv.FormatInt(at.UnixNano(), 36) }
+func Mark(to string, at time.Time) string { return to + "@" + stamp(at) }
 
 // MarkSame is what the claim says while a database is compared with the data, and nothing is written into it.
-func MarkSame(to string, at time.Time) string {
-	return to + "@" + same + strings.TrimPrefix(Mark("", at), "@")
-}
+func MarkSame(to string, at time.Time) string { return to + "@" + same + stamp(at) }
+
+func stamp(at time.Time) string { return strconv.FormatInt(at.UnixNano(), 36) }
 
 // Spoil is what the claim says once LINSTOR has been started while data was being moved: no pod carries it. It still
 // says that nothing may be written there.

@@ -147,14 +147,23 @@ func rival(s *cluster.Snapshot, pod *corev1.Pod) *corev1.Pod {
 // stillEnded is an error unless the API server itself says that the pod has ended well: a cache that lags behind may
 // show one that was deleted, and made again under the same name.
 func stillEnded(ctx context.Context, in *step.Input, pod *corev1.Pod) error {
-	live, err := in.Live.Pod(ctx, pod.Name)
+	live, err := livePod(ctx, in, pod.Name)
 	if err != nil {
-		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+		return err
 	}
 	if live == nil || live.UID != pod.UID || live.Status.Phase != corev1.PodSucceeded {
 		return fmt.Errorf("%w: pod %s is another one", step.ErrOutdated, pod.Name)
 	}
 	return nil
+}
+
+// livePod is a pod as the API server itself has it; nil if there is none.
+func livePod(ctx context.Context, in *step.Input, name string) (*corev1.Pod, error) {
+	live, err := in.Live.Pod(ctx, name)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	}
+	return live, nil
 }
 
 // restorer is a pod that imports it.

@@ -72,7 +72,7 @@ func First(s *cluster.Snapshot) (o step.Outcome, is bool) {
 	switch {
 	case s.Move != nil:
 		return toMove(s), true
-	case s.Target == nil || s.Restore == nil || acceptable(s):
+	case s.Target == nil || s.Restore == nil || specchange.Acceptable(s):
 		return step.Outcome{}, false
 	}
 	return toRestore(s, fsm.RestorePending), true
@@ -81,9 +81,6 @@ func First(s *cluster.Snapshot) (o step.Outcome, is bool) {
 func toRestore(s *cluster.Snapshot, e fsm.Event) step.Outcome {
 	return step.Move(e, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
 }
-
-// acceptable reports whether a change of the spec waits that can be taken up.
-func acceptable(s *cluster.Snapshot) bool { return s.SpecPending() && specchange.Refuse(s) == nil }
 
 // ReasonRequested is that of the change of phase when a restore is asked for.
 const ReasonRequested = "RestoreRequested"

@@ -69,8 +69,8 @@ func onlyCompares(s *cluster.Snapshot) bool {
 
 // foreign are the nodes in the database that the data goes to which keep it from being used: all of them before the
 // first try, and those that Kubernetes does not know afterwards, since an earlier try may have left the others there.
-// One that is only compared is used if LINSTOR's nodes are all there, known or not: it holds another LINSTOR for sure
-// if Kubernetes knows none of its nodes.
+// One that is only compared may hold nodes that Kubernetes does not know, as LINSTOR itself may: it is taken for
+// another LINSTOR's if Kubernetes knows none of them.
 func foreign(s *cluster.Snapshot) []string {
 	unknown := slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
 		return slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return strings.EqualFold(n.Name, name) })
@@ -110,15 +110,11 @@ func noMover(ctx context.Context, c *situation) error {
 	if markOf(c.s) == "" {
 		return nil
 	}
-	live, err := c.in.Live.Pod(ctx, mover(c.s).Name)
-	switch {
-	case err != nil:
-		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
-	case live != nil:
+	live, err := livePod(ctx, c.in, mover(c.s).Name)
+	if err == nil && live != nil {
 		return fmt.Errorf("%w: pod %s moves the data", step.ErrOutdated, live.Name)
-	default:
-		return nil
 	}
+	return err
 }
 
 // ranBeside reports whether LINSTOR runs, or may, although data is being moved: it may write what an export of before

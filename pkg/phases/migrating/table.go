@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -81,7 +82,7 @@ var table = decisiontable.Table[*situation]{
 		{Name: "spec-changed", When: "the spec changed, can be taken up, and no pod imports the backup now",
 			Then: "event `SpecChanged`, to Assessing",
 			Holds: func(c *situation) bool {
-				return acceptable(c.s) && (c.pod() == nil || poddiagnosis.Ended(c.pod()))
+				return specchange.Acceptable(c.s) && (c.pod() == nil || poddiagnosis.Ended(c.pod()))
 			},
 			Decide: func(c *situation) {
 				c.moves(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("the spec changed (generation %d)", c.s.Cluster.Generation))

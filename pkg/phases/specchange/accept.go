@@ -29,6 +29,9 @@ func NewTarget(name string, kept *v1alpha1.StorageClusterSpec, release catalogue
 	return &cluster.Target{Name: name, Spec: spec, Release: release}
 }
 
+// Acceptable reports whether a change of the spec waits that can be taken up.
+func Acceptable(s *cluster.Snapshot) bool { return s.SpecPending() && Refuse(s) == nil }
+
 // Refuse says why a spec cannot be accepted; nil if it can. Nothing is touched for a refused spec.
 func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 	spec, version := &s.Cluster.Spec, s.WantedVersion()
