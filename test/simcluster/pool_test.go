@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ import (
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
 // prepared is what the clusters of the test's pool find.
@@ -150,6 +153,39 @@ func TestAPlaneIsUsedAgain(t *testing.T) {
 			t.Errorf("the second cluster's audit log begins before it, with %+v", e)
 			break
 		}
+	}
+	stopLate(t, second)
+	if diff := cmp.Diff(before, everything(t, borrow(t, pool))); diff != "" {
+		t.Errorf("what the third cluster finds differs from what the first found (-first +third):\n%s", diff)
+	}
+}
+
+// stopLate stops the cluster while kube-controller-manager does not get on, as on a busy machine. It has not seen the
+// last namespace then, and not that it is gone: what it makes in it comes late.
+func stopLate(t *testing.T, c *Cluster) {
+	t.Helper()
+	controllers := c.plane.PIDs()[kubebin.ControllerManager]
+	signal := func(s syscall.Signal) {
+		if err := syscall.Kill(controllers, s); err != nil {
+			t.Fatal(err)
+		}
+	}
+	signal(syscall.SIGSTOP)
+	err := c.Client().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "late"}})
+	stopped := make(chan struct{})
+	go func() {
+		c.Stop()
+		close(stopped)
+	}()
+	select {
+	case <-stopped:
+		t.Error("the control plane is used again while kube-controller-manager has not seen the namespace")
+	case <-time.After(time.Second):
+	}
+	signal(syscall.SIGCONT)
+	<-stopped
+	if err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -17,6 +17,8 @@ import (
 const (
 	// registry is where kube-apiserver keeps all objects in etcd.
 	registry = "/registry/"
+	// namespaces is where the namespaces are.
+	namespaces = registry + "namespaces/"
 	// stillFor is how long nothing may change before the state is noted, lookEvery how often that is looked at.
 	stillFor  = time.Second
 	lookEvery = 100 * time.Millisecond
@@ -97,8 +99,15 @@ func (c *ControlPlane) Restore(ctx context.Context, s *State) ([]string, error) 
 				return nil, fmt.Errorf("put the state of the control plane back: %w", err)
 			}
 		}
+		gone := false
 		for _, key := range keys {
 			touched[key], calm = true, -1
+			gone = gone || strings.HasPrefix(key, namespaces)
+		}
+		if gone {
+			if err := s.fence(ctx, etcd); err != nil {
+				return nil, err
+			}
 		}
 		if err := pause(ctx, calmEvery); err != nil {
 			return nil, fmt.Errorf("the control plane does not come to rest; changed last were %s: %w",
@@ -106,6 +115,46 @@ func (c *ControlPlane) Restore(ctx context.Context, s *State) ([]string, error) 
 		}
 	}
 	return slices.Sorted(maps.Keys(touched)), nil
+}
+
+// fence returns once kube-controller-manager has seen all changes of namespaces so far. As long as it believes that
+// there is a namespace it makes a service account and a ConfigMap with certificates there, and the API server, which
+// may believe so too, takes them: on a busy machine that came after all had been calm. Changes of namespaces reach it
+// in their order, and one worker each makes either object: so what it makes of a namespace that is deleted and put
+// back now, it makes after it has learnt of the others.
+func (s *State) fence(ctx context.Context, etcd *clientv3.Client) error {
+	const fence = "kube-public"
+	key, made := namespaces+fence, madeIn(fence)
+	ops := []clientv3.Op{clientv3.OpDelete(key)}
+	for _, k := range made {
+		ops = append(ops, clientv3.OpDelete(k))
+	}
+	for _, op := range append(ops, clientv3.OpPut(key, string(s.values[key]))) {
+		if _, err := etcd.Do(ctx, op); err != nil {
+			return fmt.Errorf("delete the namespace %s and put it back: %w", fence, err)
+		}
+	}
+	for _, k := range made {
+		for {
+			answer, err := etcd.Get(ctx, k, clientv3.WithCountOnly())
+			if err != nil {
+				return fmt.Errorf("read %s from etcd: %w", k, err)
+			}
+			if answer.Count > 0 {
+				break
+			}
+			if err := pause(ctx, calmEvery); err != nil {
+				return fmt.Errorf("wait until kube-controller-manager makes %s anew: %w", k, err)
+			}
+		}
+	}
+	return nil
+}
+
+// madeIn are the keys of what kube-controller-manager makes in each namespace.
+func madeIn(namespace string) []string {
+	return []string{registry + "serviceaccounts/" + namespace + "/default",
+		registry + "configmaps/" + namespace + "/kube-root-ca.crt"}
 }
 
 // repairs are what must be written now, and to which keys.
@@ -172,10 +221,10 @@ func stored(ctx context.Context, etcd *clientv3.Client) (stock, error) {
 func stillToCome(now stock) []string {
 	var missing []string
 	for key := range now.revisions {
-		if name, ok := strings.CutPrefix(key, registry+"namespaces/"); ok {
-			for _, made := range []string{"serviceaccounts/" + name + "/default", "configmaps/" + name + "/kube-root-ca.crt"} {
-				if now.revisions[registry+made] == 0 {
-					missing = append(missing, registry+made)
+		if name, ok := strings.CutPrefix(key, namespaces); ok {
+			for _, made := range madeIn(name) {
+				if now.revisions[made] == 0 {
+					missing = append(missing, made)
 				}
 			}
 		}
