@@ -10,8 +10,8 @@ import (
 type Database struct {
 	Checked bool
 	Err     error
-	// Nodes are the LINSTOR nodes that the database holds already, ten at most.
-	Nodes []string
+	// Contents are what the database holds already.
+	connection.Contents
 }
 
 // Claim is the record of the database that this cluster uses; ok is false if there is none. One that an earlier

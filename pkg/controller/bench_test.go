@@ -167,8 +167,8 @@ func (silentLinstor) View(context.Context, linstor.ViewOptions) (*linstor.View, 
 
 type emptyDatabase struct{}
 
-func (emptyDatabase) Nodes(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) ([]string, error) {
-	return nil, nil
+func (emptyDatabase) Look(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) (connection.Contents, error) {
+	return connection.Contents{}, nil
 }
 
 type noTasks struct{}

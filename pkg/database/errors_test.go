@@ -27,7 +27,7 @@ func TestErrorsTellNoCredentials(t *testing.T) {
 		},
 		{
 			name: "password", cause: "cannot parse linstor:hunter2@db",
-			want: "mariadb at db:3306: read LINSTOR's nodes: the message is left out, because it repeats the password",
+			want: "mariadb at db:3306: read LINSTOR's data: the message is left out, because it repeats the password",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -24,13 +24,15 @@ const (
 	// etcdNodes begins every key of LINSTOR's table of nodes, with LINSTOR's default prefix (linstor-server 1.33,
 	// CtrlConfig). The slash at its end keeps NODE_NET_INTERFACES and the like out.
 	etcdNodes = "/LINSTOR/NODES/"
+	// etcdProperties begins every key of LINSTOR's table of properties.
+	etcdProperties = "/LINSTOR/PROPS_CONTAINERS/"
 	// etcdNameColumn ends the key whose value is a node's name.
 	etcdNameColumn = "NODE_DSP_NAME"
 )
 
 // etcd looks into an etcd cluster. It speaks plain text whatever the endpoints' scheme, as LINSTOR does without a CA
 // certificate (linstor-server 1.33, DbEtcd); a member that insists on TLS is unreachable for both.
-func (p *Prober) etcd(ctx context.Context, db *v1alpha1.EtcdDatabase, access connection.Settings) ([]string, error) {
+func (p *Prober) etcd(ctx context.Context, db *v1alpha1.EtcdDatabase, access connection.Settings) (*found, error) {
 	hosts := strings.Split(strings.TrimPrefix(access.URL, "etcd://"), ",")
 	about := subject{
 		server: "etcd at " + strings.Join(hosts, ", "), secret: db.CredentialsSecret, access: access, timeout: p.timeout,
@@ -39,11 +41,11 @@ func (p *Prober) etcd(ctx context.Context, db *v1alpha1.EtcdDatabase, access con
 	if err := anyListens(ctx, hosts); err != nil {
 		return nil, about.fail(ctx, errUnreachable, err)
 	}
-	keys, err := readEtcd(ctx, hosts, access)
+	found, err := readEtcd(ctx, hosts, access)
 	if err != nil {
 		return nil, about.fail(ctx, classifyEtcd(err), err)
 	}
-	return etcdNames(keys), nil
+	return found, nil
 }
 
 // anyListens returns nil as soon as one of the hosts accepts a connection, else the reasons of all.
@@ -72,7 +74,7 @@ func anyListens(ctx context.Context, hosts []string) error {
 	return errors.New(strings.Join(failures, "; "))
 }
 
-func readEtcd(ctx context.Context, hosts []string, access connection.Settings) (_ []*mvccpb.KeyValue, err error) {
+func readEtcd(ctx context.Context, hosts []string, access connection.Settings) (_ *found, err error) {
 	c, err := clientv3.New(clientv3.Config{
 		Context: ctx, Endpoints: hosts, Username: access.User, Password: access.Password, Logger: zap.NewNop(),
 	})
@@ -84,12 +86,26 @@ func readEtcd(ctx context.Context, hosts []string, access connection.Settings) (
 			err = fmt.Errorf("close the connection: %w", closeErr)
 		}
 	}()
+	of := map[string]string{} // properties by key
+	reads := []clientv3.Op{clientv3.OpGet(etcdNodes, clientv3.WithPrefix())}
+	for _, instance := range instances {
+		for _, property := range properties {
+			key := etcdProperties + instance + ":" + property + "/PROP_VALUE"
+			of[key], reads = property, append(reads, clientv3.OpGet(key))
+		}
+	}
 	// Linearizable, the default: an answer proves that the cluster has a quorum.
-	answer, err := c.Get(ctx, etcdNodes, clientv3.WithPrefix())
+	answer, err := c.Txn(ctx).Then(reads...).Commit()
 	if err != nil {
 		return nil, err
 	}
-	return answer.Kvs, nil
+	f := &found{nodes: etcdNames(answer.Responses[0].GetResponseRange().Kvs), properties: map[string]string{}}
+	for _, r := range answer.Responses[1:] {
+		for _, kv := range r.GetResponseRange().Kvs {
+			f.properties[of[string(kv.Key)]] = string(kv.Value)
+		}
+	}
+	return f, nil
 }
 
 // classifyEtcd goes by etcd's own errors first: a wrong password is an InvalidArgument to gRPC.

@@ -15,6 +15,7 @@ import (
 	"go.uber.org/zap"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -73,12 +74,21 @@ func putNode(t *testing.T, c *clientv3.Client, name string) {
 	}
 }
 
+func putProperties(t *testing.T, c *clientv3.Client, id string) {
+	t.Helper()
+	eachProperty(id, func(instance, key, value string) {
+		if _, err := c.Put(t.Context(), "/LINSTOR/PROPS_CONTAINERS/"+instance+":"+key+"/PROP_VALUE", value); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
 func TestEtcd(t *testing.T) {
 	port, c := startEtcd(t)
-	look := func(t *testing.T, want []string, ports ...int32) {
+	look := func(t *testing.T, want connection.Contents, ports ...int32) {
 		t.Helper()
 		spec := etcdSpec("", ports...)
-		got, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, "", ""))
+		got, err := patient(nil).Look(t.Context(), spec, accessTo(spec, "", ""))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +96,7 @@ func TestEtcd(t *testing.T) {
 			t.Errorf("result (-want +got):\n%s", diff)
 		}
 	}
-	look(t, nil, port)
+	look(t, connection.Contents{}, port)
 
 	// What a LINSTOR writes that has no node yet, and what is none of LINSTOR's.
 	for _, key := range []string{"/LINSTOR/DBHISTORY/version", "/LINSTOR/NODES_OF_OTHERS/A/NODE_DSP_NAME",
@@ -95,16 +105,23 @@ func TestEtcd(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	look(t, nil, port)
+	look(t, connection.Contents{}, port)
 
+	putProperties(t, c, freshID)
+	look(t, fresh(), port)
+	if _, err := c.Delete(t.Context(), "/LINSTOR/PROPS_CONTAINERS/", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	putProperties(t, c, foreignID)
 	for _, name := range foreignNodes() {
 		putNode(t, c, name)
 	}
-	look(t, firstForeignNodes, port)
+	look(t, foreign(), port)
 	if _, err := c.Put(t.Context(), "/LINSTOR/NODES/DAMAGED/UUID", "u"); err != nil {
 		t.Fatal(err)
 	}
-	withDamaged := append([]string{"DAMAGED"}, firstForeignNodes[:9]...)
+	withDamaged := foreign()
+	withDamaged.Nodes = append([]string{"DAMAGED"}, firstForeignNodes[:9]...)
 	look(t, withDamaged, port)
 	t.Run("a member is down", func(t *testing.T) { look(t, withDamaged, freePort(t), port) })
 
@@ -124,7 +141,7 @@ func TestEtcd(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := etcdSpec(tc.secret, port)
-			got, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, tc.user, tc.password))
+			got, err := patient(nil).Look(t.Context(), spec, accessTo(spec, tc.user, tc.password))
 			if !errors.Is(err, tc.kind) {
 				t.Fatalf("error %v, want %v", err, tc.kind)
 			}
@@ -173,7 +190,7 @@ func TestEtcdUnreachable(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := etcdSpec(secretName, tc.port)
-			_, err := tc.prober.Nodes(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+			_, err := tc.prober.Look(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
 			if !errors.Is(err, errUnreachable) {
 				t.Fatalf("error %v, want %v", err, errUnreachable)
 			}

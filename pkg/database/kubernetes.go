@@ -2,6 +2,8 @@ package database
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 
@@ -12,35 +14,82 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// nodesKind is the kind of LINSTOR's table of nodes; LINSTOR names kinds in the plural (linstor-server, Nodes.yaml).
-var nodesKind = schema.GroupKind{Group: "internal.linstor.linbit.com", Kind: "Nodes"}
+// nodesKind and propertiesKind are the kinds of LINSTOR's tables of nodes and properties; LINSTOR names kinds in the
+// plural (linstor-server, Nodes.yaml).
+var (
+	nodesKind      = schema.GroupKind{Group: "internal.linstor.linbit.com", Kind: "Nodes"}
+	propertiesKind = schema.GroupKind{Group: nodesKind.Group, Kind: "PropsContainers"}
+)
 
-// kubernetes lists LINSTOR's custom resources. Any version that is served will do: each shows all objects, and the
-// columns of this table have been the same since LINSTOR's first version with this database (GenCrdV1_15_0 to
+// kubernetes reads LINSTOR's custom resources. Any version that is served will do: each shows all objects, and the
+// columns of these tables have been the same since LINSTOR's first version with this database (GenCrdV1_15_0 to
 // GenCrdV1_33_1).
-func (p *Prober) kubernetes(ctx context.Context) ([]string, error) {
+func (p *Prober) kubernetes(ctx context.Context) (*found, error) {
+	f := &found{properties: map[string]string{}}
+	err := p.inVersions(nodesKind, func(kind schema.GroupVersionKind) (err error) {
+		f.nodes, err = p.listNodes(ctx, kind)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	err = p.inVersions(propertiesKind, func(kind schema.GroupVersionKind) error {
+		return p.getProperties(ctx, kind, f.properties)
+	})
+	return f, err
+}
+
+// inVersions calls read with one of the versions in which the kind is served.
+func (p *Prober) inVersions(kind schema.GroupKind, read func(schema.GroupVersionKind) error) error {
 	discovering, ok := p.reader.(interface{ RESTMapper() meta.RESTMapper })
 	if !ok {
-		return nil, fmt.Errorf("kubernetes: discover the versions of %s: a %T has no RESTMapper", nodesKind, p.reader)
+		return fmt.Errorf("kubernetes: discover the versions of %s: a %T has no RESTMapper", kind, p.reader)
 	}
-	mappings, err := discovering.RESTMapper().RESTMappings(nodesKind)
+	mappings, err := discovering.RESTMapper().RESTMappings(kind)
 	if meta.IsNoMatchError(err) {
-		return nil, nil // no LINSTOR has installed its definitions
+		return nil // no LINSTOR has installed its definitions
 	}
 	if err != nil {
-		return nil, kubernetesError("discover the versions of", err)
+		return kubernetesError("discover the versions of", kind, err)
 	}
 	for _, mapping := range mappings {
-		names, err := p.listNodes(ctx, mapping.GroupVersionKind)
+		err := read(mapping.GroupVersionKind)
 		if apierrors.IsNotFound(err) {
 			continue // discovered earlier and gone since: another version, or the whole definition
 		}
 		if err != nil {
-			return nil, kubernetesError("list", err)
+			return kubernetesError("read", kind, err)
 		}
-		return names, nil
+		return nil
 	}
-	return nil, nil
+	return nil
+}
+
+func (p *Prober) getProperties(ctx context.Context, kind schema.GroupVersionKind, into map[string]string) error {
+	for _, instance := range instances {
+		for _, property := range properties {
+			object := &unstructured.Unstructured{}
+			object.SetGroupVersionKind(kind)
+			err := p.reader.Get(ctx, client.ObjectKey{Name: propertyObject(instance, property)}, object)
+			if apierrors.IsNotFound(err) && !apierrors.IsUnexpectedServerError(err) {
+				continue // the version is served, and there is no such property
+			}
+			if err != nil {
+				return err
+			}
+			if into[property], _, err = unstructured.NestedString(object.Object, "spec", "prop_value"); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// propertyObject is the name of the object with a property, as LINSTOR derives it from the property's key
+// (linstor-server, GenCrdCurrent.deriveKey). The operator may read these objects alone, since others hold keys.
+func propertyObject(instance, property string) string {
+	sum := sha256.Sum256([]byte(instance + ":" + property))
+	return hex.EncodeToString(sum[:])
 }
 
 func (p *Prober) listNodes(ctx context.Context, kind schema.GroupVersionKind) ([]string, error) {
@@ -71,9 +120,9 @@ func nodeName(node *unstructured.Unstructured) string {
 }
 
 // kubernetesError wraps: neither the API server nor client-go puts credentials into errors.
-func kubernetesError(verb string, err error) error {
+func kubernetesError(verb string, kind schema.GroupKind, err error) error {
 	if status := apierrors.APIStatus(nil); !errors.As(err, &status) {
-		return fmt.Errorf("kubernetes API %w: %s %s: %w", errUnreachable, verb, nodesKind, err)
+		return fmt.Errorf("kubernetes API %w: %s %s: %w", errUnreachable, verb, kind, err)
 	}
-	return fmt.Errorf("kubernetes: %s %s: %w", verb, nodesKind, err)
+	return fmt.Errorf("kubernetes: %s %s: %w", verb, kind, err)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -25,7 +26,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
-const definitionName = "nodes.internal.linstor.linbit.com"
+const (
+	definitionName           = "nodes.internal.linstor.linbit.com"
+	propertiesDefinitionName = "propscontainers.internal.linstor.linbit.com"
+)
 
 func TestKubernetes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute) // the binaries are built once
@@ -59,6 +63,7 @@ func TestKubernetes(t *testing.T) {
 	look(t, reader, firstForeignNodes)
 	define(t, admin, "v1-99-0", "v1-19-1")
 	look(t, reader, firstForeignNodes)
+	t.Run("whose they are", func(t *testing.T) { lookForOwner(t, admin, reader) })
 	createNode(t, admin, "v1-19-1", 98, map[string]any{"node_name": "CAPITALS"})
 	createNode(t, admin, "v1-19-1", 99, nil)
 	all := append([]string{nodeObject(99), "CAPITALS"}, firstForeignNodes[:8]...)
@@ -67,7 +72,7 @@ func TestKubernetes(t *testing.T) {
 		look(t, patient(clientFor(t, plane, "reader")), all)
 	})
 	t.Run("no right to list", func(t *testing.T) {
-		_, err := patient(clientFor(t, plane, "nobody")).Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{})
+		_, err := patient(clientFor(t, plane, "nobody")).Look(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{})
 		if !apierrors.IsForbidden(err) {
 			t.Errorf("error %v, want forbidden", err)
 		}
@@ -87,7 +92,7 @@ func TestKubernetesUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = patient(c).Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
+	_, err = patient(c).Look(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
 	if !errors.Is(err, errUnreachable) {
 		t.Fatalf("error %v, want %v", err, errUnreachable)
 	}
@@ -95,7 +100,7 @@ func TestKubernetesUnreachable(t *testing.T) {
 }
 
 func TestKubernetesNeedsMapper(t *testing.T) {
-	_, err := New(struct{ client.Reader }{}).Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
+	_, err := New(struct{ client.Reader }{}).Look(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
 	if err == nil {
 		t.Fatal("a reader that cannot discover versions found something out")
 	}
@@ -104,24 +109,50 @@ func TestKubernetesNeedsMapper(t *testing.T) {
 
 func look(t *testing.T, p *Prober, want []string) {
 	t.Helper()
-	got, err := p.Nodes(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
+	got, err := p.Look(t.Context(), &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(want, got); diff != "" {
+	if diff := cmp.Diff(want, got.Nodes); diff != "" {
 		t.Errorf("result (-want +got):\n%s", diff)
 	}
+}
+
+// lookForOwner defines LINSTOR's properties, which the reader may read in part, and looks for those that say whose
+// data it is.
+func lookForOwner(t *testing.T, admin client.Client, reader *Prober) {
+	defineKind(t, admin, propertiesDefinitionName, propertiesKind.Kind, "v1-19-1")
+	names := map[string]bool{}
+	eachProperty(foreignID, func(instance, key, value string) {
+		row := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
+			"props_instance": instance, "prop_key": key, "prop_value": value}}}
+		row.SetGroupVersionKind(propertiesKind.WithVersion("v1-19-1"))
+		row.SetName(propertyObject(instance, key))
+		names[row.GetName()] = true
+		create(t, admin, row)
+	})
+	// The name that LINSTOR gives this row (GenCrdCurrent.deriveKey).
+	if name := "61f66494ccb203ed69793961f89ecd070910dd56ee9bbd44d1fb827c723108a4"; !names[name] {
+		t.Errorf("%s is none of %v", name, names)
+	}
+	waitUntil(t, nil, func(ctx context.Context) error {
+		got, err := reader.Look(ctx, &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
+		if err == nil && !cmp.Equal(foreign(), got) {
+			err = errors.New(cmp.Diff(foreign(), got))
+		}
+		return err
+	})
 }
 
 // lookUntil waits for the API server, which changes what it serves a moment after the definition.
 func lookUntil(t *testing.T, p *Prober, want []string) {
 	t.Helper()
 	waitUntil(t, nil, func(ctx context.Context) error {
-		got, err := p.Nodes(ctx, &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
+		got, err := p.Look(ctx, &v1alpha1.DatabaseSpec{}, connection.Settings{URL: "k8s"})
 		if err != nil {
 			return err
 		}
-		if diff := cmp.Diff(want, got); diff != "" {
+		if diff := cmp.Diff(want, got.Nodes); diff != "" {
 			return errors.New(diff)
 		}
 		return nil
@@ -147,12 +178,14 @@ func clientFor(t *testing.T, plane *controlplane.ControlPlane, user string, grou
 	return c
 }
 
-// grantRead gives the user what deploy/operator.yaml gives the operator, and nothing else.
+// grantRead gives the user what deploy/operator.yaml gives the operator, and no more.
 func grantRead(t *testing.T, admin client.Client, user string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "linstor-nodes"}
 	create(t, admin, &rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{
-		{APIGroups: []string{nodesKind.Group}, Resources: []string{"nodes"}, Verbs: []string{"get", "list"}},
+		{APIGroups: []string{nodesKind.Group}, Resources: []string{"nodes"}, Verbs: []string{"list"}},
+		{APIGroups: []string{nodesKind.Group}, Resources: []string{"propscontainers"}, Verbs: []string{"get"},
+			ResourceNames: readable()},
 	}})
 	create(t, admin, &rbacv1.ClusterRoleBinding{
 		ObjectMeta: meta,
@@ -161,15 +194,31 @@ func grantRead(t *testing.T, admin client.Client, user string) {
 	})
 }
 
+// readable are the names of the objects that are read.
+func readable() (names []string) {
+	for _, instance := range instances {
+		for _, property := range properties {
+			names = append(names, propertyObject(instance, property))
+		}
+	}
+	return names
+}
+
 // define installs LINSTOR's definition of its nodes with these versions; the first is stored.
 func define(t *testing.T, admin client.Client, versions ...string) {
 	t.Helper()
+	defineKind(t, admin, definitionName, nodesKind.Kind, versions...)
+}
+
+func defineKind(t *testing.T, admin client.Client, name, kind string, versions ...string) {
+	t.Helper()
 	text, number := apiextensionsv1.JSONSchemaProps{Type: "string"}, apiextensionsv1.JSONSchemaProps{Type: "integer"}
+	plural, _, _ := strings.Cut(name, ".")
 	crd := &apiextensionsv1.CustomResourceDefinition{
-		ObjectMeta: metav1.ObjectMeta{Name: definitionName},
+		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: apiextensionsv1.CustomResourceDefinitionSpec{
 			Group: nodesKind.Group, Scope: apiextensionsv1.ClusterScoped,
-			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: "nodes", Singular: "nodes", Kind: "Nodes"},
+			Names: apiextensionsv1.CustomResourceDefinitionNames{Plural: plural, Singular: plural, Kind: kind},
 		},
 	}
 	for i, version := range versions {
@@ -181,6 +230,7 @@ func define(t *testing.T, admin client.Client, versions ...string) {
 					Type: "object",
 					Properties: map[string]apiextensionsv1.JSONSchemaProps{
 						"uuid": text, "node_name": text, "node_dsp_name": text, "node_flags": number, "node_type": number,
+						"props_instance": text, "prop_key": text, "prop_value": text,
 					},
 				}},
 			}},
@@ -202,7 +252,7 @@ func define(t *testing.T, admin client.Client, versions ...string) {
 	for _, version := range versions {
 		waitUntil(t, nil, func(ctx context.Context) error {
 			list := &unstructured.UnstructuredList{}
-			list.SetGroupVersionKind(schema.GroupVersionKind{Group: nodesKind.Group, Version: version, Kind: "NodesList"})
+			list.SetGroupVersionKind(schema.GroupVersionKind{Group: nodesKind.Group, Version: version, Kind: kind + "List"})
 			return admin.List(ctx, list)
 		})
 	}

@@ -2,37 +2,47 @@
 //
 // LINSTOR migrates whatever its database holds when it starts, and there is no way back (linstor-server, DbMigrater).
 // So before the first start one has to know two things that no LINSTOR can report yet: whether the database can be
-// used at all, and whether it already holds another LINSTOR's nodes. A [Prober] finds out, and only reads.
+// used at all, and whose data it holds already. Nobody else says so either of a database that LINSTOR's data is to be
+// moved into. A [Prober] finds out, and only reads.
 //
-// Where LINSTOR keeps its nodes, by linstor-server's sources:
+// Where LINSTOR keeps its nodes and the controller's properties, by linstor-server's sources:
 //
-//   - kubernetes: custom resources "nodes" of the group internal.linstor.linbit.com, cluster-scoped, named by a hash;
-//     the node's name is in spec.node_dsp_name (GenCrdV1_33_1). The versions are named after LINSTOR's schema, such as
-//     v1-33-1, and all that LINSTOR ever made stay served.
-//   - postgresql: table nodes in the schema "LINSTOR", which is quoted and so in capitals, while the table's name is
-//     not and so in small letters (DatabaseDriverInfo, consolidated-init-db.sql).
-//   - mariadb: table NODES in the database that the connection URL names. LINSTOR asks JDBC to use a schema LINSTOR,
-//     but MariaDB's driver ignores that wish (MariaDB Connector/J, Connection.setSchema). LINSTOR also runs CREATE
-//     SCHEMA IF NOT EXISTS `LINSTOR` when it migrates (MariaDBInfo), so its user needs the right CREATE on a database
-//     of that name too, whichever the URL names; a look that only reads cannot find out whether it has it.
-//   - etcd (LINSTOR before 1.34): keys /LINSTOR/NODES/<name in capitals>/<column> (EtcdUtils, CtrlConfig).
+//   - kubernetes: custom resources "nodes" and "propscontainers" of the group internal.linstor.linbit.com,
+//     cluster-scoped, named by the SHA-256 of their key; the node's name is in spec.node_dsp_name (GenCrdV1_33_1). The
+//     versions are named after LINSTOR's schema, such as v1-33-1, and all that LINSTOR ever made stay served.
+//   - postgresql: tables nodes and props_containers in the schema "LINSTOR", which is quoted and so in capitals, while
+//     the tables' names are not and so in small letters (DatabaseDriverInfo, consolidated-init-db.sql).
+//   - mariadb: tables NODES and PROPS_CONTAINERS in the database that the connection URL names. LINSTOR asks JDBC to
+//     use a schema LINSTOR, but MariaDB's driver ignores that wish (MariaDB Connector/J, Connection.setSchema).
+//     LINSTOR also runs CREATE SCHEMA IF NOT EXISTS `LINSTOR` when it migrates (MariaDBInfo), so its user needs the
+//     right CREATE on a database of that name too, whichever the URL names; a look that only reads cannot find out
+//     whether it has it.
+//   - etcd (LINSTOR before 1.34): keys /LINSTOR/NODES/<name in capitals>/<column> and
+//     /LINSTOR/PROPS_CONTAINERS/<instance>:<key>/PROP_VALUE (EtcdUtils, CtrlConfig).
+//
+// The controller's properties have the instance /CTRL, and /CTRLCFG before properties of snapshots had containers of
+// their own (MigrationUtils_SplitSnapProps). What else is there holds keys and passwords: only the two properties that
+// say whose data it is are read.
 package database
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
-// maxNodes bounds what Nodes returns: a message has room for a few names.
-const maxNodes = 10
+// instances are the names that LINSTOR has had for the controller's properties, and properties those that are read.
+var (
+	instances  = []string{"/CTRL", "/CTRLCFG"}
+	properties = []string{linstor.PropLocalID, linstor.PropEpoch}
+)
 
 // Prober looks into databases. It holds no state and may be used concurrently.
 type Prober struct {
@@ -51,26 +61,35 @@ func New(reader client.Reader) *Prober {
 	return &Prober{reader: reader, timeout: 5 * time.Second, pageSize: 500}
 }
 
-// Nodes returns the LINSTOR nodes that the database of the spec holds: their names as the users wrote them, or the
-// database's keys where the name cannot be read, the first ten in alphabetical order. access is what LINSTOR will be
-// given: its URL says where to look. Nodes never writes, and ends within five seconds. A database in which no LINSTOR
-// has made its tables yet holds none.
+// Look returns what the database of the spec holds. access is what LINSTOR will be given: its URL says where to look.
+// Look never writes, and ends within five seconds. A database in which no LINSTOR has made its tables yet is empty.
 //
 // The text of an error names the server, the database and the Secret, never what is in the Secret. When ctx itself has
 // ended, the error wraps ctx.Err() alone.
-func (p *Prober) Nodes(ctx context.Context, spec *v1alpha1.DatabaseSpec,
-	access connection.Settings) ([]string, error) {
+func (p *Prober) Look(ctx context.Context, spec *v1alpha1.DatabaseSpec,
+	access connection.Settings) (connection.Contents, error) {
 	limited, cancel := context.WithTimeout(ctx, p.timeout)
 	defer cancel()
-	names, err := p.names(limited, spec, access)
+	found, err := p.look(limited, spec, access)
 	if ctx.Err() != nil {
-		return nil, fmt.Errorf("look into the %s database: %w", connection.Kind(spec), ctx.Err())
+		err = fmt.Errorf("look into the %s database: %w", connection.Kind(spec), ctx.Err())
 	}
-	slices.Sort(names)
-	return names[:min(len(names), maxNodes)], err
+	if err != nil {
+		return connection.Contents{}, err
+	}
+	contents := connection.Contents{Nodes: found.nodes, LocalID: found.properties[linstor.PropLocalID],
+		Epoch: found.properties[linstor.PropEpoch]}
+	contents.Shorten()
+	return contents, nil
 }
 
-func (p *Prober) names(ctx context.Context, db *v1alpha1.DatabaseSpec, access connection.Settings) ([]string, error) {
+// found is what was read.
+type found struct {
+	nodes      []string
+	properties map[string]string
+}
+
+func (p *Prober) look(ctx context.Context, db *v1alpha1.DatabaseSpec, access connection.Settings) (*found, error) {
 	switch connection.Kind(db) {
 	case v1alpha1.DatabaseEtcd:
 		return p.etcd(ctx, db.Etcd, access)
@@ -127,6 +146,6 @@ func (s subject) fail(ctx context.Context, kind, cause error) error {
 	case errors.Is(kind, errNoDatabase):
 		return fmt.Errorf("%s: database %q %w; LINSTOR does not create it: %s", s.server, s.database, kind, detail)
 	default:
-		return fmt.Errorf("%s: read LINSTOR's nodes: %s", s.server, detail)
+		return fmt.Errorf("%s: read LINSTOR's data: %s", s.server, detail)
 	}
 }

@@ -21,6 +21,23 @@ import (
 const nodesTable = `CREATE TABLE NODES(UUID CHARACTER(36) NOT NULL, NODE_NAME VARCHAR(255) NOT NULL,
 	NODE_DSP_NAME VARCHAR(255) NOT NULL, NODE_FLAGS BIGINT NOT NULL, NODE_TYPE INTEGER NOT NULL)`
 
+// propertiesTable is LINSTOR's table of properties.
+const propertiesTable = `CREATE TABLE PROPS_CONTAINERS(PROPS_INSTANCE VARCHAR(512) NOT NULL,
+	PROP_KEY VARCHAR(512) NOT NULL, PROP_VALUE VARCHAR(4096) NOT NULL)`
+
+// eachProperty calls insert with every row of properties that a LINSTOR of that identity has: the controller's, and
+// some of a node.
+func eachProperty(id string, insert func(instance, key, value string)) {
+	instance := "/CTRL"
+	if id == freshID {
+		instance = "/CTRLCFG" // an older LINSTOR's
+	}
+	for key, value := range controllerProperties(id) {
+		insert(instance, key, value)
+		insert("/NODES/N1", key, "another's")
+	}
+}
+
 // findProgram looks in PATH and where Debian keeps servers; "" if there is none.
 func findProgram(name string, patterns ...string) string {
 	if path, err := exec.LookPath(name); err == nil {
@@ -105,7 +122,10 @@ func realPostgreSQL(t *testing.T, binary string) int32 {
 		execute(t, admin, "CREATE DATABASE "+name)
 		if name != emptyDatabase {
 			// As LINSTOR does: a quoted schema, then a table without quotes in it.
-			execute(t, open(name), `CREATE SCHEMA "LINSTOR"; SET search_path TO "LINSTOR"; `+nodesTable)
+			execute(t, open(name), `CREATE SCHEMA "LINSTOR"; SET search_path TO "LINSTOR"; `+nodesTable+"; "+propertiesTable)
+			eachProperty(identityIn(name), func(instance, key, value string) {
+				execute(t, open(name), `INSERT INTO "LINSTOR".props_containers VALUES ($1, $2, $3)`, instance, key, value)
+			})
 		}
 	}
 	foreign := open(foreignDatabase)
@@ -156,6 +176,10 @@ func realMariaDB(t *testing.T, binary string) int32 {
 		execute(t, admin, fmt.Sprintf("GRANT CREATE TEMPORARY TABLES ON %s.* TO '%s'@'%%'", name, guestUser))
 		if name != emptyDatabase {
 			execute(t, open(name), nodesTable)
+			execute(t, open(name), propertiesTable)
+			eachProperty(identityIn(name), func(instance, key, value string) {
+				execute(t, open(name), "INSERT INTO PROPS_CONTAINERS VALUES (?, ?, ?)", instance, key, value)
+			})
 		}
 	}
 	foreign := open(foreignDatabase)
@@ -163,6 +187,14 @@ func realMariaDB(t *testing.T, binary string) int32 {
 		execute(t, foreign, "INSERT INTO NODES VALUES ('u', ?, ?, 0, 1)", strings.ToUpper(node), node)
 	}
 	return port
+}
+
+// identityIn is that of the LINSTOR in the database of that name.
+func identityIn(database string) string {
+	if database == foreignDatabase {
+		return foreignID
+	}
+	return freshID
 }
 
 func execute(t *testing.T, db *sql.DB, statement string, args ...any) {

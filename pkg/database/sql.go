@@ -26,7 +26,8 @@ import (
 // sqlKind is what is special about a kind of SQL database.
 type sqlKind struct {
 	name         v1alpha1.DatabaseKind
-	query        string // selects the nodes' names
+	nodes        string // selects the nodes' names
+	properties   string // selects keys and values of the properties that are read
 	sslParameter string // of the connection URL: the mode of TLS
 	connect      func(ctx context.Context, server sqlServer, access connection.Settings) (driver.Connector, error)
 	// classify sorts a driver's error: one of the package's errors, or nil for none of them.
@@ -63,7 +64,7 @@ func (s sqlServer) address() string {
 
 // sql looks into an SQL database, on a connection of its own, which ends with the look.
 func (p *Prober) sql(ctx context.Context, kind sqlKind, db *v1alpha1.SQLDatabase,
-	access connection.Settings) ([]string, error) {
+	access connection.Settings) (*found, error) {
 	server, err := parseJDBC(access.URL, kind.sslParameter)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", kind.name, err)
@@ -76,35 +77,49 @@ func (p *Prober) sql(ctx context.Context, kind sqlKind, db *v1alpha1.SQLDatabase
 	if err != nil {
 		return nil, about.fail(ctx, nil, err)
 	}
-	names, err := queryNames(ctx, connector, kind.query)
-	if err == nil {
-		return names, nil
+	found, err := kind.read(ctx, connector)
+	if err != nil {
+		return nil, about.fail(ctx, kind.classify(err), err)
 	}
-	cause := kind.classify(err)
-	if errors.Is(cause, errNoTable) {
-		return nil, nil
-	}
-	return nil, about.fail(ctx, cause, err)
+	return found, nil
 }
 
-func queryNames(ctx context.Context, connector driver.Connector, query string) (names []string, err error) {
+// read reads both tables. One without the other is damaged, and what is in it still somebody's.
+func (k *sqlKind) read(ctx context.Context, connector driver.Connector) (_ *found, err error) {
 	db := sql.OpenDB(connector)
 	defer func() { err = errors.Join(err, db.Close()) }()
 	db.SetMaxOpenConns(1)
+	f := &found{properties: map[string]string{}}
+	var name, key, value string
+	err = k.rows(ctx, db, k.nodes, func() { f.nodes = append(f.nodes, name) }, &name)
+	if err == nil {
+		err = k.rows(ctx, db, k.properties, func() { f.properties[key] = value }, &key, &value)
+	}
+	return f, err
+}
+
+// rows calls each with the columns of every row; a table that is not there has none.
+func (k *sqlKind) rows(ctx context.Context, db *sql.DB, query string, each func(), columns ...any) (err error) {
 	rows, err := db.QueryContext(ctx, query)
+	if err != nil && errors.Is(k.classify(err), errNoTable) {
+		return nil
+	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var name string
-		if err := rows.Scan(&name); err != nil {
-			return nil, err
+		if err := rows.Scan(columns...); err != nil {
+			return err
 		}
-		names = append(names, name)
+		each()
 	}
-	return names, rows.Err()
+	return rows.Err()
 }
+
+// ofThese ends a query for properties.
+var ofThese = " WHERE PROPS_INSTANCE IN ('" + strings.Join(instances, "', '") + "') AND PROP_KEY IN ('" +
+	strings.Join(properties, "', '") + "')"
 
 // dial connects and binds the connection to ctx for its whole life: the drivers' logins, which may wait for a silent
 // server for ever, end with ctx too.
@@ -122,8 +137,9 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 // TLS follows LINSTOR's driver (pgjdbc), whose default is "prefer"; "verify-ca" and "verify-full" check against the
 // system's certificate authorities.
 var postgreSQL = sqlKind{
-	name: v1alpha1.DatabasePostgreSQL, query: `SELECT node_dsp_name FROM "LINSTOR".nodes`, sslParameter: "sslmode",
-	connect: connectPostgreSQL, classify: classifyPostgreSQL,
+	name: v1alpha1.DatabasePostgreSQL, nodes: `SELECT node_dsp_name FROM "LINSTOR".nodes`,
+	properties:   `SELECT prop_key, prop_value FROM "LINSTOR".props_containers` + ofThese,
+	sslParameter: "sslmode", connect: connectPostgreSQL, classify: classifyPostgreSQL,
 }
 
 func connectPostgreSQL(ctx context.Context, server sqlServer, access connection.Settings) (driver.Connector, error) {
@@ -177,8 +193,9 @@ func (d pqDialer) DialTimeout(network, address string, _ time.Duration) (net.Con
 // A missing database is an error here as it is for LINSTOR: its driver creates one only if the connection URL has
 // createDatabaseIfNotExist, which the operator's URLs do not.
 var mariaDB = sqlKind{
-	name: v1alpha1.DatabaseMariaDB, query: "SELECT NODE_DSP_NAME FROM NODES", sslParameter: "sslMode",
-	connect: connectMariaDB, classify: classifyMariaDB,
+	name: v1alpha1.DatabaseMariaDB, nodes: "SELECT NODE_DSP_NAME FROM NODES",
+	properties:   "SELECT PROP_KEY, PROP_VALUE FROM PROPS_CONTAINERS" + ofThese,
+	sslParameter: "sslMode", connect: connectMariaDB, classify: classifyMariaDB,
 }
 
 func connectMariaDB(ctx context.Context, server sqlServer, access connection.Settings) (driver.Connector, error) {

@@ -54,19 +54,19 @@ func TestMariaDB(t *testing.T) {
 func testSQL(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.DatabaseSpec) {
 	for _, tc := range []struct {
 		name, user, password, database, sslMode string
-		want                                    []string
+		want                                    connection.Contents
 		kind                                    error
 		says                                    []string
 	}{
 		{name: "no LINSTOR", user: ownerUser, password: ownerPassword, database: emptyDatabase},
-		{name: "no nodes", user: ownerUser, password: ownerPassword, database: freshDatabase},
+		{name: "no nodes", user: ownerUser, password: ownerPassword, database: freshDatabase, want: fresh()},
 		{
 			name: "foreign nodes", user: ownerUser, password: ownerPassword, database: foreignDatabase,
-			want: firstForeignNodes,
+			want: foreign(),
 		},
 		{
 			name: "no TLS wanted", user: ownerUser, password: ownerPassword, database: foreignDatabase, sslMode: "disable",
-			want: firstForeignNodes,
+			want: foreign(),
 		},
 		{
 			name: "wrong password", user: ownerUser, password: "wr0ng", database: foreignDatabase,
@@ -93,7 +93,7 @@ func testSQL(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.Dat
 					db.SSLMode = tc.sslMode
 				}
 			}
-			got, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, tc.user, tc.password))
+			got, err := patient(nil).Look(t.Context(), spec, accessTo(spec, tc.user, tc.password))
 			if !errors.Is(err, tc.kind) {
 				t.Fatalf("error %v, want %v", err, tc.kind)
 			}
@@ -126,7 +126,7 @@ func checkText(t *testing.T, err error, says []string, secrets ...string) {
 func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.DatabaseSpec) {
 	t.Run("nobody listens", func(t *testing.T) {
 		spec := specFor(freePort(t), foreignDatabase)
-		_, err := patient(nil).Nodes(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+		_, err := patient(nil).Look(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
 		if !errors.Is(err, errUnreachable) {
 			t.Fatalf("error %v, want %v", err, errUnreachable)
 		}
@@ -136,7 +136,7 @@ func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.Data
 		spec := specFor(silentServer(t), foreignDatabase)
 		p := New(nil)
 		p.timeout = 100 * time.Millisecond
-		_, err := p.Nodes(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
+		_, err := p.Look(t.Context(), spec, accessTo(spec, ownerUser, ownerPassword))
 		if !errors.Is(err, errUnreachable) {
 			t.Fatalf("error %v, want %v", err, errUnreachable)
 		}
@@ -146,7 +146,7 @@ func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.Data
 		spec := specFor(silentServer(t), foreignDatabase)
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
-		_, err := New(nil).Nodes(ctx, spec, accessTo(spec, ownerUser, ownerPassword))
+		_, err := New(nil).Look(ctx, spec, accessTo(spec, ownerUser, ownerPassword))
 		if !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errUnreachable) {
 			t.Errorf("error %v, want the caller's own and no verdict on the database", err)
 		}

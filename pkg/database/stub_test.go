@@ -1,6 +1,10 @@
 package database
 
-import "github.com/linstor-dev/storagecluster-operator/test/sqlstub"
+import (
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
+)
 
 // What every SQL server of the tests has: users by name, and databases by name.
 const (
@@ -10,7 +14,25 @@ const (
 
 	// emptyDatabase has no LINSTOR, freshDatabase LINSTOR's tables without nodes, foreignDatabase the foreignNodes.
 	emptyDatabase, freshDatabase, foreignDatabase = "empty", "fresh", "taken"
+
+	freshID, foreignID, foreignEpoch = "5e11-fresh", "5e11-foreign", "7"
 )
+
+// fresh and foreign are what a look finds in those databases.
+func fresh() connection.Contents { return connection.Contents{LocalID: freshID} }
+
+func foreign() connection.Contents {
+	return connection.Contents{Nodes: firstForeignNodes, LocalID: foreignID, Epoch: foreignEpoch}
+}
+
+// controllerProperties are what LINSTOR's controller has there. Nobody may read the others.
+func controllerProperties(id string) map[string]string {
+	p := map[string]string{linstor.PropLocalID: id, "encrypted/masterkey": "c4nary"}
+	if id == foreignID {
+		p[linstor.PropEpoch] = foreignEpoch
+	}
+	return p
+}
 
 // foreignNodes are in no order, more than a Result shows, and one is not in ASCII.
 func foreignNodes() []string {
@@ -22,8 +44,11 @@ func stub() *sqlstub.Server {
 	return &sqlstub.Server{
 		Users:  map[string]string{ownerUser: ownerPassword, guestUser: guestPassword},
 		Guests: []string{guestUser},
-		Databases: map[string][]string{
-			emptyDatabase: nil, freshDatabase: {}, foreignDatabase: foreignNodes(),
+		Databases: map[string]func() *sqlstub.Contents{
+			emptyDatabase: nil,
+			freshDatabase: sqlstub.Always(&sqlstub.Contents{Properties: controllerProperties(freshID)}),
+			foreignDatabase: sqlstub.Always(&sqlstub.Contents{Nodes: foreignNodes(),
+				Properties: controllerProperties(foreignID)}),
 		},
 	}
 }

@@ -11,6 +11,9 @@ const (
 	// PropUname is where LINSTOR keeps the host name of the satellite that it connected to last (linstor-server,
 	// CtrlAuthResponseApiCallHandler.updateUnameMap). A node without it was never ONLINE.
 	PropUname = "NodeUname"
+	// PropLocalID is the controller's: the identity of its database, which exports and imports take along. LINSTOR
+	// makes one when it makes its tables (linstor-server, Migration_2021_06_25_GenerateClusterId).
+	PropLocalID = "Cluster/LocalID"
 	// PropAutoplace on a node set to false keeps new copies of volumes away; what is there stays.
 	PropAutoplace = "AutoplaceTarget"
 	// TopologyPrefix begins the properties of a node that say where it is. What follows is the key of a Node label; the
@@ -20,6 +23,8 @@ const (
 	AuxPrefix = "Aux/storage.linstor.dev/"
 	// PropNodeUID is on a node that the operator registered: the UID of its Kubernetes Node.
 	PropNodeUID = AuxPrefix + "node-uid"
+	// PropEpoch is on the controller: the number by which the operator notices that Kubernetes was put back in time.
+	PropEpoch = AuxPrefix + "epoch"
 	// PropKeys lists, as a JSON array, the keys that the operator manages on the object that carries it. A key that
 	// leaves the specification is deleted because it is in this list; a key that is not is somebody else's.
 	PropKeys = AuxPrefix + "keys"

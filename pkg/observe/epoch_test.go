@@ -10,7 +10,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -22,7 +21,7 @@ type numbered struct {
 }
 
 func (s *numbered) View(context.Context, linstor.ViewOptions) (*linstor.View, error) {
-	return &linstor.View{LocalID: "local-id", Properties: map[string]string{epoch.Property: s.number}}, nil
+	return &linstor.View{LocalID: "local-id", Properties: map[string]string{linstor.PropEpoch: s.number}}, nil
 }
 
 // liveClaim is the claim past the cache, and how often it was read.

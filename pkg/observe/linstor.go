@@ -229,8 +229,8 @@ func (o *Observer) database(ctx context.Context, f *cluster.Facts) cluster.Datab
 	if o.probed == key && f.Now.Sub(o.probeAt) < o.Timing.PollWorking && !adopts(f.Cluster) {
 		return o.probe
 	}
-	nodes, err := o.Prober.Nodes(ctx, spec, access)
-	o.probe = cluster.Database{Checked: true, Err: err, Nodes: nodes}
+	contents, err := o.Prober.Look(ctx, spec, access)
+	o.probe = cluster.Database{Checked: true, Err: err, Contents: contents}
 	o.probed, o.probeAt = key, f.Now
 	return o.probe
 }

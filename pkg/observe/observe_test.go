@@ -53,9 +53,9 @@ func (s *source) View(_ context.Context, want linstor.ViewOptions) (*linstor.Vie
 	return &view, nil
 }
 
-func (s *source) Nodes(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) ([]string, error) {
+func (s *source) Look(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) (connection.Contents, error) {
 	s.probes++
-	return []string{"old"}, s.err
+	return connection.Contents{Nodes: []string{"old"}}, s.err
 }
 
 func (s *source) Errors() map[string]error    { return s.errs }

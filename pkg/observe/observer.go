@@ -37,7 +37,7 @@ import (
 // Prober looks into a database before LINSTOR was started on it.
 type Prober interface {
 	// Nodes returns the names of the LINSTOR nodes that the database holds, ten at most.
-	Nodes(ctx context.Context, spec *v1alpha1.DatabaseSpec, access connection.Settings) ([]string, error)
+	Look(ctx context.Context, spec *v1alpha1.DatabaseSpec, access connection.Settings) (connection.Contents, error)
 }
 
 // Viewer looks at LINSTOR.

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -80,7 +81,7 @@ func TestWorkAhead(t *testing.T) {
 				waiting(w)
 				undeploy(w)
 				w.Unclaimed()
-				w.Database = cluster.Database{Checked: true, Nodes: []string{"a"}}
+				w.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"a"}}}
 			}},
 		{name: "an unreachable database", phase: v1alpha1.PhaseKernelModule, spoil: func(w *clustertest.World) {
 			waiting(w)

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
@@ -148,7 +149,7 @@ func TestAdoptTakesTheDatabaseOver(t *testing.T) {
 	found := func(w *clustertest.World) {
 		w.Unclaimed()
 		w.Linstor = cluster.Linstor{}
-		w.Database = cluster.Database{Checked: true, Nodes: []string{"old", "older"}}
+		w.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old", "older"}}}
 	}
 	replaced := func(w *clustertest.World) { w.Linstor.View.LocalID = "new" }
 	for _, tc := range []struct {

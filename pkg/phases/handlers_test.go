@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -195,7 +196,7 @@ func TestChain(t *testing.T) {
 		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldSecureBootKeyMissing},
 		{name: "foreign LINSTOR", phase: v1alpha1.PhaseDatabase, spoil: func(w *clustertest.World) {
 			w.Unclaimed()
-			w.Database = cluster.Database{Checked: true, Nodes: []string{"a"}}
+			w.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"a"}}}
 		}, event: fsm.HumanNeeded, hold: v1alpha1.HoldForeignLinstorFound},
 		{name: "LINSTOR silent", phase: v1alpha1.PhaseNodeRegistration,
 			spoil: func(w *clustertest.World) { w.Silent(errors.New("x")) }},

@@ -24,6 +24,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -154,8 +155,8 @@ func lookAtLinstor(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]
 		if err := json.Unmarshal(raw, &answer); err != nil {
 			return err
 		}
-		if properties, ok := answer.(map[string]any); ok && properties[epoch.Property] != nil {
-			if state["one epoch"], err = oneEpoch(e, properties[epoch.Property]); err != nil {
+		if properties, ok := answer.(map[string]any); ok && properties[linstor.PropEpoch] != nil {
+			if state["one epoch"], err = oneEpoch(e, properties[linstor.PropEpoch]); err != nil {
 				return err
 			}
 		}
@@ -202,7 +203,7 @@ var unequal = []string{
 	"updated", "history", "target", "passed", "request", v1alpha1.AnnotationCanary,
 	"taken", "bytes", "requested", "ended", v1alpha1.AnnotationBackup, v1alpha1.AnnotationCompareBackup,
 	v1alpha1.AnnotationRestore, "sha256", "restored", "restoreConfirmed", "identities",
-	"epoch", epoch.Property,
+	"epoch", linstor.PropEpoch,
 	"clusterIP", "clusterIPs", "create_timestamp", "device_path", "minor_number", "tcp_ports", "node_id", "port",
 	"deprecated.daemonset.template.generation", "deployment.kubernetes.io/revision",
 }

@@ -13,7 +13,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
-	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
 // moveScenario: LINSTOR's data goes to PostgreSQL and back, whoever dies meanwhile, and LINSTOR runs where all of it
@@ -44,7 +43,7 @@ func moveScenario() scenario {
 		return func() v1alpha1.DatabaseSpec { return v1alpha1.DatabaseSpec{PostgreSQL: db} }
 	}
 	at := func(db *v1alpha1.SQLDatabase) func(*harness.Env) error {
-		return func(e *harness.Env) error { return isIn(addressOf(db))(e) } // its port is known once it runs
+		return func(e *harness.Env) error { return isIn(harness.AddressOf(db))(e) } // its port is known once it runs
 	}
 	steps := []step{
 		{name: "ask", done: asked, do: ask(in(to))},
@@ -57,8 +56,8 @@ func moveScenario() scenario {
 	return scenario{
 		name: "move", nodes: 2,
 		begin: func(e *harness.Env) {
-			*to, *moved = *postgreSQL(e), *postgreSQL(e, "n1", "n2")
-			sim.ServeAt(e.Sim.World().Database(addressOf(to)), addressOf(moved))
+			*to, *moved = *harness.PostgreSQL(&e.Administrator), *harness.PostgreSQL(&e.Administrator)
+			sim.ServeAt(e.Sim.World().Database(harness.AddressOf(to)), harness.AddressOf(moved))
 			apply(harness.ThinPool)(e)
 			e.Eventually("Ready", func() error { return ready("2/2", "2/2")(e) })
 		},
@@ -66,24 +65,6 @@ func moveScenario() scenario {
 			step{name: "ask-back", done: asked, do: ask(func() v1alpha1.DatabaseSpec { return v1alpha1.DatabaseSpec{} })},
 			step{name: "move-back", done: isIn("k8s"), do: consent}),
 	}
-}
-
-// postgreSQL is a PostgreSQL server whose database holds these nodes of LINSTOR, or none of its tables, and the Secret
-// for it.
-func postgreSQL(e *harness.Env, nodes ...string) *v1alpha1.SQLDatabase {
-	e.Apply("apiVersion: v1\nkind: Secret\nmetadata: {name: linstor-db, namespace: " + v1alpha1.WorkloadNamespace +
-		"}\nstringData: {username: linstor, password: change-me}\n")
-	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
-		Databases: map[string][]string{"linstor": nodes}, TLS: true}
-	db := &v1alpha1.SQLDatabase{Host: "127.0.0.1", Port: sqlstub.Serve(e.T, server.PostgreSQL), SSLMode: "require",
-		CredentialsSecret: "linstor-db"}
-	e.Sim.World().Database(addressOf(db)).SetCredentials("linstor", "change-me")
-	return db
-}
-
-// addressOf is the URL of a database without its parameters.
-func addressOf(db *v1alpha1.SQLDatabase) string {
-	return fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor", db.Port)
 }
 
 // isIn is an error unless LINSTOR's data is in that database, LINSTOR runs on it, and nothing is left of a move.

@@ -34,7 +34,7 @@ func TestStaleMove(t *testing.T) {
 			e.Lease = time.Minute
 			seen := newViews()
 			seen.install(e)
-			first, second := postgreSQL(e), postgreSQL(e)
+			first, second := harness.PostgreSQL(&e.Administrator), harness.PostgreSQL(&e.Administrator)
 			e.Run()
 			apply(harness.ThinPool + fmt.Sprintf("  database: {postgresql: {host: 127.0.0.1, port: %d, sslMode: require, "+
 				"credentialsSecret: linstor-db}}\n", first.Port))(e)
@@ -43,7 +43,7 @@ func TestStaleMove(t *testing.T) {
 
 			e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Database.PostgreSQL = second })
 			e.Resume(e.WaitHold(v1alpha1.HoldUnsupportedChange), v1alpha1.OptionMigrate)
-			on := addressOf(second)
+			on := harness.AddressOf(second)
 			e.Eventually("Ready on the second server", func() error { return isIn(on)(e) })
 			if err := e.Sim.World().Volumes().Create("pvc-since", 1<<20, "ssd", "n1"); err != nil {
 				t.Fatal(err)

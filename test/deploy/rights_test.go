@@ -2,6 +2,7 @@ package deploy
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"testing"
@@ -15,6 +16,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
+
+// propertyObject is the name that LINSTOR gives the object with a property of that key (GenCrdCurrent.deriveKey).
+func propertyObject(key string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(key))) }
 
 // TestRights asks the API server what the ServiceAccounts may do.
 func TestRights(t *testing.T) {
@@ -52,6 +56,12 @@ func TestRights(t *testing.T) {
 		{operator, "operator", attributes{Verb: "get", Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions"},
 			false},
 		{operator, "operator", attributes{Verb: "create", Group: "internal.linstor.linbit.com", Resource: "nodes"}, false},
+		{operator, "operator", attributes{Verb: "get", Group: "internal.linstor.linbit.com", Resource: "propscontainers",
+			Name: propertyObject("/CTRL:Cluster/LocalID")}, true},
+		{operator, "operator", attributes{Verb: "get", Group: "internal.linstor.linbit.com", Resource: "propscontainers",
+			Name: propertyObject("/CTRL:encrypted/masterkey")}, false},
+		{operator, "operator", attributes{Verb: "list", Group: "internal.linstor.linbit.com", Resource: "propscontainers"},
+			false},
 		{operator, "operator", attributes{Verb: "patch", Group: "storage.k8s.io", Resource: "csidrivers",
 			Name: resources.DriverName}, true},
 		{operator, "operator", attributes{Verb: "delete", Group: "storage.k8s.io", Resource: "csidrivers",

@@ -94,21 +94,7 @@ func holdForeignLinstorFound(t *testing.T) {
 	t.Run("of a running cluster", databaseReplaced)
 }
 
-const linstorNodesCRD = `
-apiVersion: apiextensions.k8s.io/v1
-kind: CustomResourceDefinition
-metadata: {name: nodes.internal.linstor.linbit.com}
-spec:
-  group: internal.linstor.linbit.com
-  names: {kind: Nodes, listKind: NodesList, plural: nodes, singular: nodes}
-  scope: Cluster
-  versions:
-  - name: v1-33-1
-    served: true
-    storage: true
-    schema: {openAPIV3Schema: {type: object, ` +
-	`properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true}}}}
----
+var linstorNodesCRD = linstorDefinition("Nodes") + `---
 apiVersion: internal.linstor.linbit.com/v1-33-1
 kind: Nodes
 metadata: {name: 0a1b2c}

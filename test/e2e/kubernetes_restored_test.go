@@ -10,6 +10,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -36,7 +37,7 @@ func sameEpoch(e *env, least int) (n int) {
 func laterLinstor(e *env, number int) {
 	e.T.Helper()
 	e.LinstorWrite(http.MethodPost, "/v1/controller/properties",
-		fmt.Sprintf(`{"override_props": {%q: %q}}`, epoch.Property, strconv.Itoa(number)))
+		fmt.Sprintf(`{"override_props": {%q: %q}}`, linstor.PropEpoch, strconv.Itoa(number)))
 }
 
 // restoredWithLinstor: LINSTOR's state is in Kubernetes and was put back with it; LINSTOR goes on with what it has in

@@ -16,17 +16,15 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
-	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
-// movable is a cluster of three nodes with a volume that is in use, and a PostgreSQL server beside it that holds these
-// nodes of LINSTOR; none: it is empty.
+// movable is a cluster of three nodes with a volume that is in use, and an empty PostgreSQL server beside it.
 type movable struct {
 	backupEnv
 	to *v1alpha1.SQLDatabase
 }
 
-func newMovable(t *testing.T, nodes ...string) movable {
+func newMovable(t *testing.T) movable {
 	e := movable{backupEnv: backupEnv{start(t, harness.Nodes(3))}}
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
@@ -35,27 +33,12 @@ func newMovable(t *testing.T, nodes ...string) movable {
 		t.Fatal(err)
 	}
 	e.Sim.World().Volumes().SetInUse("pvc-a", "n1", true)
-	e.Apply("apiVersion: v1\nkind: Secret\nmetadata: {name: linstor-db, namespace: " + v1alpha1.WorkloadNamespace +
-		"}\nstringData: {username: linstor, password: change-me}\n")
-	e.to = e.serve(nodes...)
-	e.target().SetCredentials("linstor", "change-me")
+	e.to = harness.PostgreSQL(&e.Administrator)
 	return e
 }
 
-// serve starts a PostgreSQL server whose database holds these nodes of LINSTOR.
-func (e movable) serve(nodes ...string) *v1alpha1.SQLDatabase {
-	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
-		Databases: map[string][]string{"linstor": nodes}, TLS: true}
-	return &v1alpha1.SQLDatabase{Host: "127.0.0.1", Port: sqlstub.Serve(e.T, server.PostgreSQL), SSLMode: "require",
-		CredentialsSecret: "linstor-db"}
-}
-
 // target is the database that the data is moved into.
-func (e movable) target() *sim.Database { return e.Sim.World().Database(e.url()) }
-
-func (e movable) url() string {
-	return fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor", e.to.Port)
-}
+func (e movable) target() *sim.Database { return e.Sim.World().Database(harness.AddressOf(e.to)) }
 
 // asked changes the spec, and is the hold that asks whether LINSTOR's data shall be moved.
 func (e movable) asked() *v1alpha1.Hold {
@@ -141,7 +124,7 @@ func TestMoveDatabase(t *testing.T) {
 }
 
 // TestMoveToAnotherAddress: a server that has got another name is compared with itself, and nothing is imported. One
-// that has the nodes and other data is not touched.
+// that has the identity and other data, or another LINSTOR's with nodes of the same names, is not touched.
 func TestMoveToAnotherAddress(t *testing.T) {
 	e := newMovable(t)
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
@@ -151,25 +134,35 @@ func TestMoveToAnotherAddress(t *testing.T) {
 	server.InterruptImports(1) // there is none
 	nodes := []string{"n1", "n2", "n3"}
 
-	e.to = e.serve(nodes...)
-	sim.ServeAt(server, e.url())
+	e.to = harness.PostgreSQL(&e.Administrator)
+	sim.ServeAt(server, harness.AddressOf(e.to))
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
 	e.WaitEvent(migrating.ReasonMoved, "rows were there already, the same as in jdbc:postgresql://127.0.0.1:"+
 		fmt.Sprint(before.Port))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	if claim := e.claim().Data; !strings.HasPrefix(claim["backend"], e.url()) || server.HalfImported() {
+	if claim := e.claim().Data; !strings.HasPrefix(claim["backend"], harness.AddressOf(e.to)) || server.HalfImported() {
 		t.Errorf("the claim has %v, half imported %t", claim, server.HalfImported())
 	}
 	e.same()
 
 	good := e.to
-	e.to = e.serve(nodes...)
-	e.target().SeedForeign("another", nodes...)
-	e.target().SetCredentials("linstor", "change-me")
+	e.to = harness.PostgreSQL(&e.Administrator)
+	e.target().SeedForeign(server.LocalID(), nodes...)
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
 	h := e.WaitHold(v1alpha1.HoldMigrationFailed)
-	if !strings.Contains(h.Message, "it is not known to have the same data: ") || e.target().LocalID() != "another" {
-		t.Errorf("LocalID %s, hold %s", e.target().LocalID(), h.Message)
+	if !strings.Contains(h.Message, "it is not known to have the same data: ") || len(e.target().Nodes()) != 3 {
+		t.Errorf("nodes %s, hold %s", e.target().Nodes(), h.Message)
+	}
+	e.target().SeedForeign("another", nodes...)
+	e.Resume(h, v1alpha1.OptionRetry)
+	e.Eventually("the other LINSTOR is seen", func() error {
+		if c := e.Get(); c.Status.Hold == nil || !strings.Contains(c.Status.Hold.Message, "Cluster/LocalID another") {
+			return fmt.Errorf("hold %+v", c.Status.Hold)
+		}
+		return nil
+	})
+	if e.target().LocalID() != "another" {
+		t.Errorf("LocalID %s", e.target().LocalID())
 	}
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Database = v1alpha1.DatabaseSpec{PostgreSQL: good} })
 	e.WaitPhase(v1alpha1.PhaseReady)
@@ -198,6 +191,7 @@ func TestMoveFails(t *testing.T) {
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.same()
 
+	e.target().Wipe() // what an earlier move has left keeps a new one from beginning
 	e.target().SetImportError("No space left on device")
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
 	h = e.WaitHold(v1alpha1.HoldMigrationFailed)
@@ -248,12 +242,14 @@ func TestOffEtcd(t *testing.T) {
 
 // holdMigrationFailed: the database that the data is to go to is another LINSTOR's.
 func holdMigrationFailed(t *testing.T) {
-	e := newMovable(t, "old1", "old2")
+	e := newMovable(t)
+	e.target().SeedForeign("another", "old1", "old2")
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
-	h := e.held(v1alpha1.HoldMigrationFailed, "LINSTOR runs", "it holds LINSTOR's nodes old1, old2 already")
+	h := e.held(v1alpha1.HoldMigrationFailed, "LINSTOR runs", "it holds another LINSTOR's data",
+		"(Cluster/LocalID another, nodes old1, old2) already")
 	h = e.retriedInVain(h)
 	e.stays(h, "it is still used")
-	if harness.ControllerStopped(&e.Administrator) == nil || !e.target().Empty() {
+	if harness.ControllerStopped(&e.Administrator) == nil || e.target().LocalID() != "another" {
 		t.Error("LINSTOR is stopped, or the other database was written to")
 	}
 	e.Resume(h, v1alpha1.OptionAbandon)

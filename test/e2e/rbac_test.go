@@ -137,20 +137,23 @@ func TestDenialsAreSeen(t *testing.T) {
 	})
 }
 
-const linstorNodesDefinition = `
+// linstorDefinition is that of one of LINSTOR's tables.
+func linstorDefinition(kind string) string {
+	return strings.NewReplacer("KIND", kind, "PLURAL", strings.ToLower(kind)).Replace(`---
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: nodes.internal.linstor.linbit.com}
+metadata: {name: PLURAL.internal.linstor.linbit.com}
 spec:
   group: internal.linstor.linbit.com
-  names: {kind: Nodes, plural: nodes, singular: nodes}
+  names: {kind: KIND, plural: PLURAL, singular: PLURAL}
   scope: Cluster
   versions:
   - name: v1-33-1
     served: true
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
-`
+`)
+}
 
 const walkPools = `
   volumes: {driver: {mode: Managed}, storageClasses: [{name: fast}], drainGuard: Auto}` + harness.ThinPool + `
@@ -163,7 +166,7 @@ const walkPools = `
 func walk(t *testing.T) *env {
 	t.Helper()
 	e := startWithDriver(t, harness.Nodes(3))
-	e.Apply(linstorNodesDefinition) // as an earlier LINSTOR leaves it behind
+	e.Apply(linstorDefinition("Nodes") + linstorDefinition("PropsContainers")) // as an earlier LINSTOR leaves it behind
 	harness.InstallSnapshotAPI(e.Env)
 	harness.RunSnapshotController(e.Env)
 	e.Apply(monitorDefinitions())

@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -19,7 +18,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
-	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
 // sample says what a sample's text asks its reader to prepare, and what comes of it.
@@ -158,18 +156,7 @@ func poolList(n *linstor.Node) []string {
 // manifest.
 func preparePostgreSQL(e *env, manifest string) string {
 	e.T.Helper()
-	secret := &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-db"},
-		StringData: map[string]string{"username": "linstor", "password": "change-me"},
-	}
-	if err := e.Client().Create(e.Ctx, secret); err != nil {
-		e.T.Fatal(err)
-	}
-	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
-		Databases: map[string][]string{"linstor": nil}, TLS: true}
-	port := sqlstub.Serve(e.T, server.PostgreSQL)
-	e.Sim.World().Database(fmt.Sprintf("jdbc:postgresql://127.0.0.1:%d/linstor?sslmode=require",
-		port)).SetCredentials("linstor", "change-me")
+	port := harness.PostgreSQL(&e.Administrator).Port
 	const host = "host: postgresql.example.com"
 	if strings.Count(manifest, host) != 1 {
 		e.T.Fatalf("the sample has no line %q", host)

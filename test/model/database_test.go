@@ -62,12 +62,12 @@ func (s *site) putBack(n int) {
 }
 
 func (s *site) setEpoch(n int) {
-	s.database().EditProperties(func(props map[string]string) { props[epoch.Property] = strconv.Itoa(n) })
+	s.database().EditProperties(func(props map[string]string) { props[linstor.PropEpoch] = strconv.Itoa(n) })
 }
 
 // later reports whether LINSTOR is of a later time than Kubernetes, as somebody sees that.
 func (s *site) later(seen objects) (later bool) {
-	s.database().EditProperties(func(props map[string]string) { later = isLater(seen, props[epoch.Property]) })
+	s.database().EditProperties(func(props map[string]string) { later = isLater(seen, props[linstor.PropEpoch]) })
 	return later
 }
 
@@ -142,7 +142,7 @@ func (c *checked) judgeTakenDown(o client.Object) {
 func (c *checked) sawForeign() bool {
 	v, seen := c.operator.looks.view, c.operator.seen
 	return v != nil && (foreign(seen, v.LocalID) ||
-		isLater(seen, v.Properties[epoch.Property]) && isLater(c.now, v.Properties[epoch.Property]))
+		isLater(seen, v.Properties[linstor.PropEpoch]) && isLater(c.now, v.Properties[linstor.PropEpoch]))
 }
 
 // ours is a view; nil if it is of other data, which say nothing of this cluster.

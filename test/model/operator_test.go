@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
@@ -165,9 +166,12 @@ func (w wire) RoundTrip(r *http.Request) (resp *http.Response, err error) {
 // prober looks into LINSTOR's database.
 type prober struct{ *site }
 
-// Nodes implements observe.Prober.
-func (p prober) Nodes(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) ([]string, error) {
-	return p.database().Nodes(), nil
+// Look implements observe.Prober.
+func (p prober) Look(context.Context, *v1alpha1.DatabaseSpec, connection.Settings) (connection.Contents, error) {
+	db := p.database()
+	c := connection.Contents{Nodes: db.Nodes(), LocalID: db.LocalID()}
+	db.EditProperties(func(properties map[string]string) { c.Epoch = properties[linstor.PropEpoch] })
+	return c, nil
 }
 
 // Eventf takes the operator's Events.

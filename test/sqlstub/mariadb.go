@@ -32,7 +32,7 @@ type myConn struct {
 	sequence byte
 }
 
-// MariaDB speaks as much of MariaDB's protocol as one login with mysql_native_password and one text query need.
+// MariaDB speaks as much of MariaDB's protocol as one login with mysql_native_password and text queries need.
 func (s *Server) MariaDB(conn net.Conn) error {
 	c := &myConn{in: bufio.NewReader(conn), out: conn}
 	if err := c.send(myGreeting()); err != nil {
@@ -63,10 +63,12 @@ func (s *Server) MariaDB(conn net.Conn) error {
 		if err != nil || command[0] == 1 { // COM_QUIT
 			return pgEnd(err)
 		}
-		if command[0] != 3 || string(command[1:]) != "SELECT NODE_DSP_NAME FROM NODES" {
+		query := string(command[1:])
+		from := queried(query, "")
+		if command[0] != 3 || from == nil {
 			return fmt.Errorf("command %q", command)
 		}
-		if err := c.answer(s, user, database); err != nil {
+		if err := c.answer(s, user, database, from, query); err != nil {
 			return err
 		}
 	}
@@ -108,24 +110,26 @@ func myProof(password string) []byte {
 	return proof
 }
 
-func (c *myConn) answer(s *Server, user, database string) error {
-	names, outcome := s.query(user, database)
+func (c *myConn) answer(s *Server, user, database string, from *table, query string) error {
+	rows, outcome := s.query(user, database, from, query)
 	switch outcome {
 	case denied:
-		return c.fail(1142, "42000", "SELECT command denied to user '"+user+"'@'localhost' for table `"+database+"`.`NODES`")
+		return c.fail(1142, "42000", "SELECT command denied to user '"+user+"'@'localhost' for table `"+database+"`.`"+
+			from.name+"`")
 	case noTable:
-		return c.fail(1146, "42S02", "Table '"+database+".NODES' doesn't exist")
+		return c.fail(1146, "42S02", "Table '"+database+"."+from.name+"' doesn't exist")
 	default: // it goes on
 	}
-	var column []byte
-	for _, text := range []string{"def", database, "NODES", "NODES", "NODE_DSP_NAME", "NODE_DSP_NAME"} {
-		column = append(append(column, byte(len(text))), text...)
+	packets := [][]byte{{byte(len(from.columns))}}
+	for _, name := range from.columns {
+		column := myTexts("def", database, from.name, from.name, name, name)
+		packets = append(packets, // utf8mb4, 1020 bytes, VAR_STRING
+			append(column, 0x0c, 45, 0, 0xfc, 3, 0, 0, 0xfd, 0, 0, 0, 0, 0))
 	}
-	column = append(column, 0x0c, 45, 0, 0xfc, 3, 0, 0, 0xfd, 0, 0, 0, 0, 0) // utf8mb4, 1020 bytes, VAR_STRING
 	end := []byte{0xfe, 0, 0, 2, 0}
-	packets := [][]byte{{1}, column, end}
-	for _, name := range names {
-		packets = append(packets, append([]byte{byte(len(name))}, name...))
+	packets = append(packets, end)
+	for _, row := range rows {
+		packets = append(packets, myTexts(row...))
 	}
 	for _, p := range append(packets, end) {
 		if err := c.send(p); err != nil {
@@ -133,6 +137,14 @@ func (c *myConn) answer(s *Server, user, database string) error {
 		}
 	}
 	return nil
+}
+
+// myTexts are texts of less than 251 bytes, each after its length.
+func myTexts(texts ...string) (p []byte) {
+	for _, text := range texts {
+		p = append(append(p, byte(len(text))), text...)
+	}
+	return p
 }
 
 func (c *myConn) fail(number uint16, state, text string) error {

@@ -23,7 +23,7 @@ const (
 	pgProtocol3  = 3 << 16
 )
 
-// PostgreSQL speaks as much of PostgreSQL's protocol as one login and one simple query need.
+// PostgreSQL speaks as much of PostgreSQL's protocol as one login and simple queries need.
 func (s *Server) PostgreSQL(conn net.Conn) error {
 	if s.TLS {
 		var err error
@@ -129,11 +129,12 @@ func (s *Server) pgQueries(in *bufio.Reader, conn net.Conn, user, database strin
 			return pgEnd(err)
 		}
 		query := strings.TrimSuffix(string(body), "\x00")
+		from := queried(query, `"LINSTOR".`)
 		switch {
 		case kind == 'Q' && query == ";": // how the driver asks whether a connection lives
 			err = pgSend(conn, 'I', nil)
-		case kind == 'Q' && query == `SELECT node_dsp_name FROM "LINSTOR".nodes`:
-			err = s.pgAnswer(conn, user, database)
+		case kind == 'Q' && from != nil:
+			err = s.pgAnswer(conn, user, database, from, query)
 		default:
 			err = fmt.Errorf("message %q: %q", kind, query)
 		}
@@ -143,25 +144,31 @@ func (s *Server) pgQueries(in *bufio.Reader, conn net.Conn, user, database strin
 	}
 }
 
-func (s *Server) pgAnswer(conn net.Conn, user, database string) error {
-	names, outcome := s.query(user, database)
+func (s *Server) pgAnswer(conn net.Conn, user, database string, from *table, query string) error {
+	rows, outcome := s.query(user, database, from, query)
 	switch outcome {
 	case denied:
 		return pgError(conn, "ERROR", "42501", "permission denied for schema LINSTOR")
 	case noTable:
-		return pgError(conn, "ERROR", "42P01", `relation "LINSTOR.nodes" does not exist`)
+		return pgError(conn, "ERROR", "42P01", `relation "LINSTOR.`+strings.ToLower(from.name)+`" does not exist`)
 	default: // it goes on
 	}
-	column := append([]byte{0, 1}, "node_dsp_name\x00"...)
-	column = append(column, 0, 0, 0, 0, 0, 0) // of no table
-	column = binary.BigEndian.AppendUint32(column, 1043)
-	column = append(column, 0xff, 0xff, 0, 0, 1, 3, 0, 0) // varchar(255), as text
-	if err := pgSend(conn, 'T', column); err != nil {
+	columns := []byte{0, byte(len(from.columns))}
+	for _, name := range from.columns {
+		columns = append(columns, strings.ToLower(name)+"\x00"...)
+		columns = append(columns, 0, 0, 0, 0, 0, 0) // of no table
+		columns = binary.BigEndian.AppendUint32(columns, 1043)
+		columns = append(columns, 0xff, 0xff, 0, 0, 1, 3, 0, 0) // varchar(255), as text
+	}
+	if err := pgSend(conn, 'T', columns); err != nil {
 		return err
 	}
-	for _, name := range names {
-		row := binary.BigEndian.AppendUint32([]byte{0, 1}, uint32(len(name)))
-		if err := pgSend(conn, 'D', append(row, name...)); err != nil {
+	for _, row := range rows {
+		message := []byte{0, byte(len(row))}
+		for _, value := range row {
+			message = append(binary.BigEndian.AppendUint32(message, uint32(len(value))), value...)
+		}
+		if err := pgSend(conn, 'D', message); err != nil {
 			return err
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -18,11 +19,21 @@ type Server struct {
 	Users map[string]string
 	// Guests are the users that may connect and read nothing.
 	Guests []string
-	// Databases are the names of LINSTOR's nodes by database; nil without LINSTOR's tables.
-	Databases map[string][]string
+	// Databases are what each database holds when it is looked into; nil without LINSTOR's tables.
+	Databases map[string]func() *Contents
 	// TLS has PostgreSQL speak through TLS alone, with a certificate that nobody signed.
 	TLS bool
 }
+
+// Contents are what a database with LINSTOR's tables holds.
+type Contents struct {
+	// Nodes are the names of LINSTOR's nodes, and Properties those of its controller.
+	Nodes      []string
+	Properties map[string]string
+}
+
+// Always is a database that holds the same whenever it is looked into.
+func Always(c *Contents) func() *Contents { return func() *Contents { return c } }
 
 // outcome is what a server answers.
 type outcome int
@@ -45,16 +56,61 @@ func (s *Server) login(user string, passwordOK bool, database string) outcome {
 	return ok
 }
 
-// query answers the one query that a stub understands.
-func (s *Server) query(user, database string) ([]string, outcome) {
-	nodes := s.Databases[database]
-	switch {
-	case slices.Contains(s.Guests, user):
+// table is what a query selects from.
+type table struct {
+	name    string
+	columns []string
+	rows    func(c *Contents, query string) [][]string
+}
+
+// tables are those that a stub knows, with the names in capitals.
+var tables = []table{
+	{name: "NODES", columns: []string{"NODE_DSP_NAME"}, rows: func(c *Contents, _ string) (rows [][]string) {
+		for _, name := range c.Nodes {
+			rows = append(rows, []string{name})
+		}
+		return rows
+	}},
+	{name: "PROPS_CONTAINERS", columns: []string{"PROP_KEY", "PROP_VALUE"}, rows: properties},
+}
+
+// properties are those that the query names.
+func properties(c *Contents, query string) (rows [][]string) {
+	for key, value := range c.Properties {
+		if strings.Contains(query, "'/CTRL'") && strings.Contains(query, "'"+key+"'") {
+			rows = append(rows, []string{key, value})
+		}
+	}
+	return rows
+}
+
+// queried is the table that a query selects from; nil if the stub does not understand it. schema is what stands before
+// the table's name.
+func queried(query, schema string) *table {
+	for i := range tables {
+		t := &tables[i]
+		selects := "SELECT " + strings.Join(t.columns, ", ") + " FROM " + schema + t.name
+		if rest, found := strings.CutPrefix(strings.ToUpper(query), selects); found &&
+			(rest == "" || strings.HasPrefix(rest, " WHERE ")) {
+			return t
+		}
+	}
+	return nil
+}
+
+// query answers a query.
+func (s *Server) query(user, database string, t *table, query string) ([][]string, outcome) {
+	if slices.Contains(s.Guests, user) {
 		return nil, denied
-	case nodes == nil:
+	}
+	var c *Contents
+	if look := s.Databases[database]; look != nil {
+		c = look()
+	}
+	if c == nil {
 		return nil, noTable
 	}
-	return nodes, ok
+	return t.rows(c, query), ok
 }
 
 // Serve serves each connection on loopback with handle, until the test ends, and returns the port. A connection that

@@ -11,7 +11,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
@@ -148,7 +147,7 @@ func (w *World) NewSatellite(node string) *corev1.Pod {
 
 // PutBack puts Kubernetes back to a time when LINSTOR did not have that number yet.
 func PutBack(w *World, number string) {
-	w.Linstor.View.Properties[epoch.Property], w.Linstor.Behind = number, true
+	w.Linstor.View.Properties[linstor.PropEpoch], w.Linstor.Behind = number, true
 }
 
 // Swap gives LINSTOR another database, which has neither nodes nor volumes.

@@ -23,7 +23,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -173,7 +172,7 @@ func (w *World) Deploy() {
 		*c = resources.ClaimData{Backend: connection.URL(&s.Target.Spec.Database), LocalID: "local-id",
 			Version: s.Target.Release.Version, Epoch: "1 " + Begin.Format(time.RFC3339) + " x"}
 		if v := w.Linstor.View; v != nil {
-			v.Properties[epoch.Property] = "1"
+			v.Properties[linstor.PropEpoch] = "1"
 		}
 	})
 	pods := w.Kube.ControllerPods // they follow the template, as if it had always been there

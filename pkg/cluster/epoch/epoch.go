@@ -19,9 +19,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// Property is the controller's property with the number.
-const Property = linstor.AuxPrefix + "epoch"
-
 // most bounds numbers: who raises one cannot overflow.
 const most = 1 << 40
 
@@ -58,19 +55,26 @@ func (e Epoch) String() string {
 }
 
 // In is the number that LINSTOR has; 0 for none.
-func In(v *linstor.View) int {
-	n, err := strconv.Atoi(v.Properties[Property])
+func In(v *linstor.View) int { return number(v.Properties[linstor.PropEpoch]) }
+
+func number(property string) int {
+	n, err := strconv.Atoi(property)
 	if err != nil || n < 0 || n > most {
 		return 0
 	}
 	return n
 }
 
-// Behind reports whether the claim is of a time before LINSTOR's. A claim without an epoch says nothing: it is new, or
-// an older operator's.
+// Behind reports whether the claim is of a time before LINSTOR's.
 func Behind(claim string, v *linstor.View) bool {
+	return v != nil && Before(claim, v.Properties[linstor.PropEpoch])
+}
+
+// Before reports whether the claim is of a time before that of a database whose property has that value. A claim
+// without an epoch says nothing: it is new, or an older operator's. Nor does a database without one.
+func Before(claim, property string) bool {
 	n := Parse(claim).Number
-	return v != nil && n > 0 && In(v) > n
+	return n > 0 && number(property) > n
 }
 
 // Next is what the claim shall say. It stays what it is as long as LINSTOR has what it had, and for the time of every

@@ -12,7 +12,7 @@ var began = time.Date(2026, 11, 1, 10, 0, 0, 0, time.UTC)
 
 // view is a LINSTOR with so many volumes and such a number.
 func view(volumes int, number string) *linstor.View {
-	return &linstor.View{Version: "1.35.3", Volumes: volumes, Properties: map[string]string{epoch.Property: number},
+	return &linstor.View{Version: "1.35.3", Volumes: volumes, Properties: map[string]string{linstor.PropEpoch: number},
 		Nodes: map[string]*linstor.Node{"n1": {}, "n2": {}}}
 }
 
@@ -45,7 +45,7 @@ func TestNext(t *testing.T) {
 				t.Errorf("%q follows %q", got, tc.claim)
 			}
 			if epoch.Behind(got, tc.view) != tc.behind {
-				t.Errorf("%q is behind of %q", got, tc.view.Properties[epoch.Property])
+				t.Errorf("%q is behind of %q", got, tc.view.Properties[linstor.PropEpoch])
 			}
 		})
 	}

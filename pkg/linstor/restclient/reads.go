@@ -146,7 +146,7 @@ func (c *client) View(ctx context.Context, want linstor.ViewOptions) (*linstor.V
 	if err := cmp.Or(append(causes, errs...)...); err != nil {
 		return nil, fmt.Errorf("look at LINSTOR: %w", err)
 	}
-	v.LocalID = v.Properties["Cluster/LocalID"]
+	v.LocalID = v.Properties[linstor.PropLocalID]
 	if want.Resources {
 		v.SetResources(v.Resources)
 	}

@@ -311,7 +311,7 @@ func setEpoch(in *step.Input) {
 	}
 	number := strconv.Itoa(n)
 	in.Ensure(work.Task{Key: epochKey, Input: number, Do: func(ctx context.Context) error {
-		return in.API.SetProperties(ctx, map[string]string{epoch.Property: number}, nil)
+		return in.API.SetProperties(ctx, map[string]string{linstor.PropEpoch: number}, nil)
 	}})
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -22,7 +23,7 @@ func behind(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
 	h := cluster.HoldRequest{Reason: v1alpha1.HoldKubernetesRestored, Identities: []string{number},
 		Message: fmt.Sprintf("Kubernetes, or the claim, seems to have been restored from a backup: LINSTOR's property %s "+
 			"is %s, and ConfigMap %s/%s says %d, of %s. Volumes in use go on; the CSI driver's controller is stopped, "+
-			"and the operator changes nothing. ", epoch.Property, number, v1alpha1.WorkloadNamespace,
+			"and the operator changes nothing. ", linstor.PropEpoch, number, v1alpha1.WorkloadNamespace,
 			resources.ClaimName, was.Number, was.Since.UTC().Format(time.RFC3339))}
 	if connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes {
 		h.Message += "If etcd was restored, LINSTOR has what happened since in its memory alone: save that before you " +

@@ -150,7 +150,7 @@ func TestEpoch(t *testing.T) {
 	w := clustertest.NewWorld(t, 2)
 	w.Claim(func(c *resources.ClaimData) { c.Epoch = "" })
 	w.Phase(v1alpha1.PhaseStoragePools, time.Minute)
-	w.Linstor.View.Properties[epoch.Property] = "4"
+	w.Linstor.View.Properties[linstor.PropEpoch] = "4"
 	in, r := w.Input()
 	phases.Decide(t.Context(), in)
 	c := clustertest.AppliedClaim(t, r)
@@ -163,11 +163,11 @@ func TestEpoch(t *testing.T) {
 	if keys := r.Keys(); !slices.Equal(keys, []string{"controller/epoch"}) || len(r.Calls) > 0 {
 		t.Fatalf("tasks %v, calls %v", keys, r.Calls)
 	}
-	want := fmt.Sprintf("controller set %s del ", clustertest.Sorted(map[string]string{epoch.Property: "5"}))
+	want := fmt.Sprintf("controller set %s del ", clustertest.Sorted(map[string]string{linstor.PropEpoch: "5"}))
 	if err := r.Run(t, "controller/epoch"); err != nil || !slices.Equal(r.Calls, []string{want}) {
 		t.Errorf("%v, %v", r.Calls, err)
 	}
-	w.Linstor.View.Properties[epoch.Property] = "5"
+	w.Linstor.View.Properties[linstor.PropEpoch] = "5"
 	in, r = w.Input()
 	if phases.Decide(t.Context(), in); len(r.Queued)+len(r.Calls) > 0 {
 		t.Errorf("at rest: tasks %v, calls %v", r.Keys(), r.Calls)
@@ -208,7 +208,7 @@ func TestALookBeforeTheDeletionSeesWhoseDataItIs(t *testing.T) {
 	w.Phase(v1alpha1.PhaseDeleting, time.Second)
 	for want, now := range map[error]*linstor.View{
 		cluster.ErrForeign: {LocalID: "another"},
-		epoch.ErrBehind:    {LocalID: "local-id", Properties: map[string]string{epoch.Property: "7"}},
+		epoch.ErrBehind:    {LocalID: "local-id", Properties: map[string]string{linstor.PropEpoch: "7"}},
 	} {
 		in, r := w.Input()
 		r.Now = now

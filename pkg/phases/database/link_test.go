@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -40,7 +41,7 @@ func TestDatabaseEvidence(t *testing.T) {
 		}, state: cluster.Missing, why: "DatabaseUnreachable", lost: true},
 		{name: "holds another LINSTOR", spoil: func(w *clustertest.World) {
 			w.Unclaimed()
-			w.Database = cluster.Database{Checked: true, Nodes: []string{"old1", "old2"}}
+			w.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1", "old2"}}}
 		}, state: cluster.Failed, why: "ForeignLinstorFound", lost: true, hold: v1alpha1.HoldForeignLinstorFound},
 		{name: "empty", spoil: func(w *clustertest.World) {
 			w.Unclaimed()
@@ -56,7 +57,7 @@ func TestDatabaseEvidence(t *testing.T) {
 		{name: "released by an earlier cluster, and used by another LINSTOR since", spoil: func(w *clustertest.World) {
 			w.Cluster.Status.Database = ""
 			w.Claim(func(c *resources.ClaimData) { *c = c.Release("earlier") })
-			w.Database = cluster.Database{Checked: true, Nodes: []string{"old1"}}
+			w.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1"}}}
 		}, state: cluster.Failed, why: "ForeignLinstorFound", hold: v1alpha1.HoldForeignLinstorFound},
 		{name: "LINSTOR runs on other data", spoil: func(w *clustertest.World) { w.Linstor.View.LocalID = "somebody-else" },
 			state: cluster.Failed, why: "ForeignLinstorFound",
@@ -91,7 +92,7 @@ func TestDatabaseWork(t *testing.T) {
 		}},
 		{name: "foreign", spoil: func(w *clustertest.World) {
 			w.Unclaimed()
-			w.Database = cluster.Database{Checked: true, Nodes: []string{"old"}}
+			w.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old"}}}
 		}},
 		{name: "empty, before the controller's first start", spoil: func(w *clustertest.World) {
 			w.Unclaimed()
@@ -141,7 +142,7 @@ func TestClaimIsWrittenOnTheVersionThatWasRead(t *testing.T) {
 func TestForeignLinstorIsNamed(t *testing.T) {
 	w := clustertest.NewWorld(t, 1)
 	w.Unclaimed()
-	w.Database = cluster.Database{Checked: true, Nodes: []string{"old1", "old2"}}
+	w.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1", "old2"}}}
 	e := database.Link().Judge(w.Snapshot())
 	if !strings.Contains(e.Hold.Message, "old1, old2") {
 		t.Errorf("the hold does not name the nodes that were found: %s", e.Hold.Message)

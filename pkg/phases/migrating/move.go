@@ -15,9 +15,11 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
@@ -60,34 +62,52 @@ func unreachable(c *situation) {
 	c.waits(string(v1alpha1.HoldDatabaseUnreachable), "%s", why)
 }
 
-// onlyCompares reports whether the database that the data goes to is only compared with it: LINSTOR's nodes are there,
-// on a server of the same kind, which may be the same one under another address, or have a copy of the data. That an
-// earlier try has left them there cannot be told from that: the name may have been given to another server since.
+// onlyCompares reports whether the database that the data goes to is only compared with it: LINSTOR's data is there,
+// on a server of the same kind, which may be the same one under another address, or have a copy. That an earlier try
+// has left it there cannot be told from that: the name may have been given to another server since. What has another
+// identity and no nodes is no LINSTOR's that anybody uses: an import that ended early has left it.
 func onlyCompares(s *cluster.Snapshot) bool {
-	return len(s.Database.Nodes) > 0 && connection.SameKind(s.Move.From, s.Move.To)
+	return !s.Database.Empty() && connection.SameKind(s.Move.From, s.Move.To) &&
+		(len(s.Database.Nodes) > 0 || !another(s))
 }
 
-// foreign are the nodes in the database that the data goes to which keep it from being used: all of them before the
-// first try, and those that Kubernetes does not know afterwards, since an earlier try may have left the others there.
-// One that is only compared may hold nodes that Kubernetes does not know, as LINSTOR itself may: it is taken for
-// another LINSTOR's if Kubernetes knows none of them.
-func foreign(s *cluster.Snapshot) []string {
-	unknown := slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
-		return slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return strings.EqualFold(n.Name, name) })
-	})
+// another reports whether the database that the data goes to has another identity than LINSTOR.
+func another(s *cluster.Snapshot) bool {
+	claim, _ := s.Claim()
+	return s.Database.LocalID != "" && s.Database.LocalID != claim.LocalID
+}
+
+// refused says why what the database that the data goes to holds keeps it from being used; "" if nothing does.
+func refused(s *cluster.Snapshot) string {
+	claim, _ := s.Claim()
+	d, tried := &s.Database, s.Move.Mark != "" && !s.Move.Same
+	const wayOut = " already: empty it, or name another one"
 	switch {
-	case onlyCompares(s) && len(unknown) < len(s.Database.Nodes):
-		return nil
-	case s.Move.Mark == "":
-		return s.Database.Nodes
+	case d.Empty():
+		return ""
+	case another(s) && (len(d.Nodes) > 0 || !tried):
+		return fmt.Sprintf("it holds another LINSTOR's data (%s)%s", d, wayOut)
+	case epoch.Before(claim.Epoch, d.Epoch):
+		// A whole Kubernetes was put back, and the claim of then says that the data was being moved.
+		return fmt.Sprintf("it holds data of this LINSTOR of a later time: its property %s is %s, and ConfigMap %s/%s "+
+			"says %d. LINSTOR ran there, it seems, and Kubernetes was restored from a backup since", linstor.PropEpoch,
+			d.Epoch, v1alpha1.WorkloadNamespace, resources.ClaimName, epoch.Parse(claim.Epoch).Number)
+	case onlyCompares(s) && (d.LocalID != "" || len(unknown(s)) < len(d.Nodes)):
+		return "" // LINSTOR may itself have nodes that Kubernetes does not know
+	case !tried && !onlyCompares(s):
+		return fmt.Sprintf("it holds LINSTOR's data (%s)%s", d, wayOut)
+	case d.LocalID == "" && len(unknown(s)) > 0:
+		return fmt.Sprintf("it holds LINSTOR's nodes %s%s", strings.Join(unknown(s), ", "), wayOut)
 	default:
-		return unknown
+		return "" // an earlier try has left it there
 	}
 }
 
-func used(c *situation) {
-	c.hold = notMoved(c.s, fmt.Sprintf("it holds LINSTOR's nodes %s already: empty it, or name another one",
-		strings.Join(foreign(c.s), ", ")))
+// unknown are the nodes in the database that the data goes to which Kubernetes does not know.
+func unknown(s *cluster.Snapshot) []string {
+	return slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
+		return slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return strings.EqualFold(n.Name, name) })
+	})
 }
 
 func begin(c *situation) {
@@ -191,7 +211,7 @@ func toTarget(c *situation) {
 func moveFailed(c *situation) {
 	why := podFailed(c.s, c.pod())
 	if c.s.Move.Same {
-		why = "it holds LINSTOR's nodes already, so that nothing was imported there, and it is not known to have the same " +
+		why = "it holds LINSTOR's data already, so that nothing was imported there, and it is not known to have the same " +
 			"data: " + why + ". It may be LINSTOR's own database under another name, or hold half of the data since an " +
 			"earlier try: find that out before you empty it"
 	}

@@ -34,9 +34,11 @@ var moveTable = decisiontable.Table[*situation]{
 			Then:   "it waits; after some time hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return c.pod() == nil && c.s.Database.Err != nil },
 			Decide: unreachable},
-		{Name: "used", When: "it holds nodes of another LINSTOR; or any, before the first try, where it is of another kind",
-			Then:  "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
-			Holds: func(c *situation) bool { return c.pod() == nil && len(foreign(c.s)) > 0 }, Decide: used},
+		{Name: "used", When: "it holds another LINSTOR's data, by its identity or by its nodes; or this one's of a later " +
+			"time than Kubernetes; or any, before the first try, where it is of another kind",
+			Then:   "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
+			Holds:  func(c *situation) bool { return c.pod() == nil && refused(c.s) != "" },
+			Decide: func(c *situation) { c.hold = notMoved(c.s, refused(c.s)) }},
 		{Name: "no-image", When: "the operator does not know its own image, which compares both databases", Then: "it waits",
 			Holds:  func(c *situation) bool { return c.s.OperatorImage == "" },
 			Decide: func(c *situation) { c.waits("NoImage", noImage) }},
@@ -44,7 +46,7 @@ var moveTable = decisiontable.Table[*situation]{
 			Holds: func(c *situation) bool { return !c.s.Move.Stopped }, Decide: stop},
 		{Name: "begin", When: "the claim does not say that the data is being moved; or, before there is a pod, not in the " +
 			"way that what is in the other database asks for",
-			Then: "it says so from now on; where LINSTOR's nodes are there, on a server of the same kind, that it is compared",
+			Then: "it says so from now on; where LINSTOR's data is there, on a server of the same kind, that it is compared",
 			Holds: func(c *situation) bool {
 				return markOf(c.s) == "" || c.pod() == nil && c.s.Move.Same != onlyCompares(c.s)
 			}, Decide: begin},

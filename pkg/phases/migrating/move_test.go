@@ -15,7 +15,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
+	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -51,7 +53,7 @@ func (r rig) atOtherAddress() {
 	r.Cluster.Generation--
 	r.Accept()
 	r.Cluster.Spec.Database, r.Cluster.Generation = wanted, generation
-	r.Database = cluster.Database{Checked: true, Nodes: []string{"N01", "n02"}}
+	r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"N01", "n02"}}}
 }
 
 func (r rig) moving(phase corev1.PodPhase, message string) *corev1.Pod {
@@ -96,22 +98,41 @@ var moveScenarios = map[string]moveScenario{
 		elsewhere + ": no route to db"},
 	"it holds another LINSTOR, and LINSTOR's node is dead": {spoil: func(r rig) {
 		r.started()
-		r.Database = cluster.Database{Checked: true, Nodes: []string{"old1"}}
+		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1"}}}
 	}, row: "used", hold: true, says: "LINSTOR is not known to be stopped. Its data is in k8s as before"},
 	"it holds another LINSTOR since it was tried": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
-		r.Database = cluster.Database{Checked: true, Nodes: []string{"N01", "old1"}}
+		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"N01", "old1"}}}
 	}, row: "used", hold: true, says: "it holds LINSTOR's nodes old1 already"},
 	"it holds what an earlier try has left": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
-		r.Database = cluster.Database{Checked: true, Nodes: []string{"N01", "n02"}}
+		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"N01", "n02"}}}
 	}, row: "make", calls: []string{"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move"}},
 	"it holds another LINSTOR, and LINSTOR runs on": {spoil: func(r rig) {
 		r.started()
 		r.Kube.ControllerPods = []*corev1.Pod{r.ReadyPod(v1alpha1.ComponentController, "n02")}
-		r.Database = cluster.Database{Checked: true, Nodes: []string{"old1", "old2"}}
+		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1", "old2"}}}
 	}, row: "used", hold: true, says: "LINSTOR runs. Its data is in k8s as before, and was not moved to " + elsewhere +
-		": it holds LINSTOR's nodes old1, old2 already"},
+		": it holds LINSTOR's data (nodes old1, old2) already"},
+	"it holds another LINSTOR without nodes": {spoil: func(r rig) { r.Database.LocalID = "another" }, row: "used",
+		hold: true, says: "it holds another LINSTOR's data (Cluster/LocalID another) already: empty it"},
+	"an import that ended before the first row has made an identity": {spoil: func(r rig) {
+		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
+		r.Database.LocalID = "another"
+	}, row: "make", calls: []string{"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move"}},
+	"it holds another LINSTOR with nodes of these names since it was tried": {spoil: func(r rig) {
+		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
+		r.Database.Contents = connection.Contents{Nodes: []string{"N01", "n02"}, LocalID: "another"}
+	}, row: "used", hold: true, says: "another LINSTOR's data (Cluster/LocalID another, nodes N01, n02)"},
+	"it holds all that an earlier try has moved, and a node that Kubernetes does not know": {spoil: func(r rig) {
+		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
+		r.Database.Contents = connection.Contents{Nodes: []string{"N01", "gone"}, LocalID: "local-id", Epoch: "1"}
+	}, row: "make", calls: []string{"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move"}},
+	"LINSTOR has run there, and a Kubernetes of before was put back": {spoil: func(r rig) {
+		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
+		r.Database.Contents = connection.Contents{Nodes: []string{"N01"}, LocalID: "local-id", Epoch: "2"}
+	}, row: "used", hold: true, says: "it holds data of this LINSTOR of a later time: its property " + linstor.PropEpoch +
+		" is 2, and ConfigMap linstor-storage/linstor-claim says 1"},
 	"LINSTOR runs": {spoil: func(r rig) { r.started() }, row: "runs", says: "the controller is being stopped",
 		calls: []string{"delete Deployment/linstor-controller"}},
 	"its pod ends": {spoil: func(r rig) {
@@ -203,6 +224,26 @@ var moveScenarios = map[string]moveScenario{
 	}, row: "over", event: fsm.Advanced, calls: applies, claim: []string{"k8s", "", ""}},
 	"it is the server of before, as it seems": {spoil: rig.atOtherAddress, row: "begin", calls: applies,
 		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.MarkSame(elsewhere, clustertest.Begin)}},
+	"it is the server of before, and has no nodes": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Database.Contents = connection.Contents{LocalID: "local-id"}
+	}, row: "begin", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.MarkSame(elsewhere, clustertest.Begin)}},
+	"it is the server of before, and Kubernetes knows none of the nodes": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Database.Contents = connection.Contents{Nodes: []string{"gone"}, LocalID: "local-id"}
+	}, row: "begin", calls: applies,
+		claim: []string{"jdbc:postgresql://old:5432/linstor", elsewhere, move.MarkSame(elsewhere, clustertest.Begin)}},
+	"it is a server of that kind, with another LINSTOR of nodes of these names": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Database.LocalID = "another"
+	}, row: "used", hold: true, says: "another LINSTOR's data (Cluster/LocalID another, nodes N01, n02)"},
+	"it is a server of that kind, with what an import has left that ended before the first row": {spoil: func(r rig) {
+		r.atOtherAddress()
+		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
+		r.Database.Contents = connection.Contents{LocalID: "another"}
+	}, row: "make", calls: []string{"apply Secret/" + resources.ControllerConfigName,
+		"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move"}},
 	"it is a server of that kind, with another LINSTOR": {spoil: func(r rig) {
 		r.atOtherAddress()
 		r.started()

@@ -81,7 +81,7 @@ func distrusted(f *cluster.Facts) (v1alpha1.HoldReason, error) {
 	// The claim itself was seen to be behind, and nobody has answered since.
 	if claim, _ := f.Claim(); f.Linstor.Behind && epoch.Behind(claim.Epoch, v) {
 		return v1alpha1.HoldKubernetesRestored, fmt.Errorf("%w: LINSTOR's %s is %d, and the claim's %d", epoch.ErrBehind,
-			epoch.Property, epoch.In(v), epoch.Parse(claim.Epoch).Number)
+			linstor.PropEpoch, epoch.In(v), epoch.Parse(claim.Epoch).Number)
 	}
 	return "", nil
 }

@@ -88,7 +88,7 @@ func refuseDatabase(s *cluster.Snapshot) *cluster.HoldRequest {
 	}
 	h.Message += "answer " + v1alpha1.OptionMigrate + " to have it moved, or set spec.database back"
 	if connection.SameKind(claim.Backend, want) {
-		h.Message += "; if LINSTOR's nodes are there already, as on the same server under another name, nothing is " +
+		h.Message += "; if LINSTOR's data is there already, as on the same server under another name, nothing is " +
 			"imported, and it is used if it has the same data"
 	}
 	h.Identities, h.Options = []string{want}, []string{v1alpha1.OptionRetry, v1alpha1.OptionMigrate}

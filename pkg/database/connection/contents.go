@@ -1,0 +1,42 @@
+package connection
+
+import (
+	"slices"
+	"strings"
+)
+
+// Contents are what a look finds in a database, as far as they say whose data it is.
+type Contents struct {
+	// Nodes are the names of LINSTOR's nodes as the users wrote them, or the database's keys where a name cannot be read:
+	// the first ten in alphabetical order.
+	Nodes []string
+	// LocalID is LINSTOR's identity (linstor.PropLocalID). LINSTOR's program makes one as soon as it makes its tables: an
+	// import that ended before the first row has left one that is nobody's.
+	LocalID string
+	// Epoch is the operator's number of the data (linstor.PropEpoch); "" if it has none.
+	Epoch string
+}
+
+// Empty reports whether no LINSTOR has ever made its tables there.
+func (c *Contents) Empty() bool { return len(c.Nodes) == 0 && c.LocalID == "" }
+
+// String says whose data it is, for a message.
+func (c *Contents) String() string {
+	var words []string
+	if c.LocalID != "" {
+		words = append(words, "Cluster/LocalID "+c.LocalID)
+	}
+	if len(c.Nodes) > 0 {
+		words = append(words, "nodes "+strings.Join(c.Nodes, ", "))
+	}
+	return strings.Join(words, ", ")
+}
+
+// Shorten sorts the nodes, and leaves the first ten.
+func (c *Contents) Shorten() {
+	slices.Sort(c.Nodes)
+	c.Nodes = c.Nodes[:min(len(c.Nodes), maxNodes)]
+}
+
+// maxNodes bounds the nodes: a message has room for a few names.
+const maxNodes = 10
