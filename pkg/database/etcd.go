@@ -24,8 +24,6 @@ const (
 	// etcdNodes begins every key of LINSTOR's table of nodes, with LINSTOR's default prefix (linstor-server 1.33,
 	// CtrlConfig). The slash at its end keeps NODE_NET_INTERFACES and the like out.
 	etcdNodes = "/LINSTOR/NODES/"
-	// etcdProperties begins every key of LINSTOR's table of properties.
-	etcdProperties = "/LINSTOR/PROPS_CONTAINERS/"
 	// etcdNameColumn ends the key whose value is a node's name.
 	etcdNameColumn = "NODE_DSP_NAME"
 )
@@ -86,26 +84,12 @@ func readEtcd(ctx context.Context, hosts []string, access connection.Settings) (
 			err = fmt.Errorf("close the connection: %w", closeErr)
 		}
 	}()
-	of := map[string]string{} // properties by key
-	reads := []clientv3.Op{clientv3.OpGet(etcdNodes, clientv3.WithPrefix())}
-	for _, instance := range instances {
-		for _, property := range properties {
-			key := etcdProperties + instance + ":" + property + "/PROP_VALUE"
-			of[key], reads = property, append(reads, clientv3.OpGet(key))
-		}
-	}
 	// Linearizable, the default: an answer proves that the cluster has a quorum.
-	answer, err := c.Txn(ctx).Then(reads...).Commit()
+	answer, err := c.Get(ctx, etcdNodes, clientv3.WithPrefix())
 	if err != nil {
 		return nil, err
 	}
-	f := &found{nodes: etcdNames(answer.Responses[0].GetResponseRange().Kvs), properties: map[string]string{}}
-	for _, r := range answer.Responses[1:] {
-		for _, kv := range r.GetResponseRange().Kvs {
-			f.properties[of[string(kv.Key)]] = string(kv.Value)
-		}
-	}
-	return f, nil
+	return &found{nodes: etcdNames(answer.Kvs)}, nil
 }
 
 // classifyEtcd goes by etcd's own errors first: a wrong password is an InvalidArgument to gRPC.

@@ -74,15 +74,6 @@ func putNode(t *testing.T, c *clientv3.Client, name string) {
 	}
 }
 
-func putProperties(t *testing.T, c *clientv3.Client, id string) {
-	t.Helper()
-	eachProperty(id, func(instance, key, value string) {
-		if _, err := c.Put(t.Context(), "/LINSTOR/PROPS_CONTAINERS/"+instance+":"+key+"/PROP_VALUE", value); err != nil {
-			t.Fatal(err)
-		}
-	})
-}
-
 func TestEtcd(t *testing.T) {
 	port, c := startEtcd(t)
 	look := func(t *testing.T, want connection.Contents, ports ...int32) {
@@ -107,21 +98,14 @@ func TestEtcd(t *testing.T) {
 	}
 	look(t, connection.Contents{}, port)
 
-	putProperties(t, c, freshID)
-	look(t, fresh(), port)
-	if _, err := c.Delete(t.Context(), "/LINSTOR/PROPS_CONTAINERS/", clientv3.WithPrefix()); err != nil {
-		t.Fatal(err)
-	}
-	putProperties(t, c, foreignID)
 	for _, name := range foreignNodes() {
 		putNode(t, c, name)
 	}
-	look(t, foreign(), port)
+	look(t, connection.Contents{Nodes: firstForeignNodes}, port)
 	if _, err := c.Put(t.Context(), "/LINSTOR/NODES/DAMAGED/UUID", "u"); err != nil {
 		t.Fatal(err)
 	}
-	withDamaged := foreign()
-	withDamaged.Nodes = append([]string{"DAMAGED"}, firstForeignNodes[:9]...)
+	withDamaged := connection.Contents{Nodes: append([]string{"DAMAGED"}, firstForeignNodes[:9]...)}
 	look(t, withDamaged, port)
 	t.Run("a member is down", func(t *testing.T) { look(t, withDamaged, freePort(t), port) })
 

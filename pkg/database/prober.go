@@ -3,7 +3,7 @@
 // LINSTOR migrates whatever its database holds when it starts, and there is no way back (linstor-server, DbMigrater).
 // So before the first start one has to know two things that no LINSTOR can report yet: whether the database can be
 // used at all, and whose data it holds already. Nobody else says so either of a database that LINSTOR's data is to be
-// moved into. A [Prober] finds out, and only reads.
+// moved into. A [Prober] finds out, and changes nothing.
 //
 // Where LINSTOR keeps its nodes and the controller's properties, by linstor-server's sources:
 //
@@ -17,8 +17,8 @@
 //     LINSTOR also runs CREATE SCHEMA IF NOT EXISTS `LINSTOR` when it migrates (MariaDBInfo), so its user needs the
 //     right CREATE on a database of that name too, whichever the URL names; a look that only reads cannot find out
 //     whether it has it.
-//   - etcd (LINSTOR before 1.34): keys /LINSTOR/NODES/<name in capitals>/<column> and
-//     /LINSTOR/PROPS_CONTAINERS/<instance>:<key>/PROP_VALUE (EtcdUtils, CtrlConfig).
+//   - etcd (LINSTOR before 1.34): keys /LINSTOR/NODES/<name in capitals>/<column> (EtcdUtils, CtrlConfig). Properties
+//     are not read there: no data is moved into etcd.
 //
 // The controller's properties have the instance /CTRL, and /CTRLCFG before properties of snapshots had containers of
 // their own (MigrationUtils_SplitSnapProps). What else is there holds keys and passwords: only the two properties that
@@ -38,9 +38,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
-// instances are the names that LINSTOR has had for the controller's properties, and properties those that are read.
+// instances are the names that LINSTOR has had for the controller's properties, the present one last, which counts
+// where both are there; and properties those that are read.
 var (
-	instances  = []string{"/CTRL", "/CTRLCFG"}
+	instances  = []string{"/CTRLCFG", "/CTRL"}
 	properties = []string{linstor.PropLocalID, linstor.PropEpoch}
 )
 
@@ -62,7 +63,8 @@ func New(reader client.Reader) *Prober {
 }
 
 // Look returns what the database of the spec holds. access is what LINSTOR will be given: its URL says where to look.
-// Look never writes, and ends within five seconds. A database in which no LINSTOR has made its tables yet is empty.
+// Look changes nothing, and ends within five seconds. A database in which no LINSTOR has made its tables yet is empty.
+// One with them that takes no writes is an error: LINSTOR could not be started there.
 //
 // The text of an error names the server, the database and the Secret, never what is in the Secret. When ctx itself has
 // ended, the error wraps ctx.Err() alone.
@@ -109,6 +111,8 @@ var (
 	// errCredentials means that the database refused the user or the password, lets nobody in without them, or does not
 	// let this user read LINSTOR's tables.
 	errCredentials = errors.New("refused access")
+	// errReadOnly means that the SQL server takes no writes.
+	errReadOnly = errors.New("takes no writes")
 	// errNoDatabase means that the SQL server has no database of that name.
 	errNoDatabase = errors.New("does not exist")
 
@@ -143,6 +147,8 @@ func (s subject) fail(ctx context.Context, kind, cause error) error {
 		}
 		return fmt.Errorf("%s %w: %s (keys username and password of Secret %s/%s)",
 			s.server, kind, detail, v1alpha1.WorkloadNamespace, s.secret)
+	case errors.Is(kind, errReadOnly):
+		return fmt.Errorf("%s %w; is it a replica that was not promoted?: %s", s.server, kind, detail)
 	case errors.Is(kind, errNoDatabase):
 		return fmt.Errorf("%s: database %q %w; LINSTOR does not create it: %s", s.server, s.database, kind, detail)
 	default:

@@ -132,6 +132,17 @@ func realPostgreSQL(t *testing.T, binary string) int32 {
 	for _, node := range foreignNodes() {
 		execute(t, foreign, `INSERT INTO "LINSTOR".nodes VALUES ('u', upper($1), $1, 0, 1)`, node)
 	}
+	for _, user := range []string{readerUser, frozenUser} {
+		execute(t, admin, fmt.Sprintf(`CREATE ROLE "%s" LOGIN PASSWORD '%s'`, user, otherPassword))
+		for _, name := range []string{freshDatabase, foreignDatabase} {
+			execute(t, open(name), fmt.Sprintf(`GRANT USAGE ON SCHEMA "LINSTOR" TO "%s"`, user))
+			execute(t, open(name), fmt.Sprintf(`GRANT SELECT ON ALL TABLES IN SCHEMA "LINSTOR" TO "%s"`, user))
+		}
+	}
+	for _, name := range []string{freshDatabase, foreignDatabase} {
+		execute(t, open(name), fmt.Sprintf(`GRANT DELETE ON ALL TABLES IN SCHEMA "LINSTOR" TO "%s"`, frozenUser))
+	}
+	execute(t, admin, fmt.Sprintf(`ALTER ROLE "%s" SET default_transaction_read_only = on`, frozenUser))
 	return port
 }
 
@@ -186,6 +197,13 @@ func realMariaDB(t *testing.T, binary string) int32 {
 	for _, node := range foreignNodes() {
 		execute(t, foreign, "INSERT INTO NODES VALUES ('u', ?, ?, 0, 1)", strings.ToUpper(node), node)
 	}
+	for user, rights := range map[string]string{readerUser: "SELECT", frozenUser: "ALL"} {
+		execute(t, admin, fmt.Sprintf("CREATE USER '%s'@'%%' IDENTIFIED BY '%s'", user, otherPassword))
+		for _, name := range []string{emptyDatabase, freshDatabase, foreignDatabase} {
+			execute(t, admin, fmt.Sprintf("GRANT %s ON %s.* TO '%s'@'%%'", rights, name, user))
+		}
+	}
+	execute(t, admin, "SET GLOBAL read_only = 1") // which holds for users who may do nothing special
 	return port
 }
 

@@ -28,6 +28,7 @@ type sqlKind struct {
 	name         v1alpha1.DatabaseKind
 	nodes        string // selects the nodes' names
 	properties   string // selects keys and values of the properties that are read
+	deletion     string // deletes none of the nodes
 	sslParameter string // of the connection URL: the mode of TLS
 	connect      func(ctx context.Context, server sqlServer, access connection.Settings) (driver.Connector, error)
 	// classify sorts a driver's error: one of the package's errors, or nil for none of them.
@@ -84,7 +85,9 @@ func (p *Prober) sql(ctx context.Context, kind sqlKind, db *v1alpha1.SQLDatabase
 	return found, nil
 }
 
-// read reads both tables. One without the other is damaged, and what is in it still somebody's.
+// read reads both tables. One without the other is damaged, and what is in it still somebody's. A deletion of no row
+// shows then whether LINSTOR could write: a replica that was not promoted, or a user who may only read, looks right
+// until LINSTOR is started there.
 func (k *sqlKind) read(ctx context.Context, connector driver.Connector) (_ *found, err error) {
 	db := sql.OpenDB(connector)
 	defer func() { err = errors.Join(err, db.Close()) }()
@@ -94,6 +97,11 @@ func (k *sqlKind) read(ctx context.Context, connector driver.Connector) (_ *foun
 	err = k.rows(ctx, db, k.nodes, func() { f.nodes = append(f.nodes, name) }, &name)
 	if err == nil {
 		err = k.rows(ctx, db, k.properties, func() { f.properties[key] = value }, &key, &value)
+	}
+	if err == nil {
+		if _, err = db.ExecContext(ctx, k.deletion); err != nil && errors.Is(k.classify(err), errNoTable) {
+			err = nil
+		}
 	}
 	return f, err
 }
@@ -119,7 +127,7 @@ func (k *sqlKind) rows(ctx context.Context, db *sql.DB, query string, each func(
 
 // ofThese ends a query for properties.
 var ofThese = " WHERE PROPS_INSTANCE IN ('" + strings.Join(instances, "', '") + "') AND PROP_KEY IN ('" +
-	strings.Join(properties, "', '") + "')"
+	strings.Join(properties, "', '") + "') ORDER BY PROPS_INSTANCE DESC" // the present one last
 
 // dial connects and binds the connection to ctx for its whole life: the drivers' logins, which may wait for a silent
 // server for ever, end with ctx too.
@@ -139,6 +147,7 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 var postgreSQL = sqlKind{
 	name: v1alpha1.DatabasePostgreSQL, nodes: `SELECT node_dsp_name FROM "LINSTOR".nodes`,
 	properties:   `SELECT prop_key, prop_value FROM "LINSTOR".props_containers` + ofThese,
+	deletion:     `DELETE FROM "LINSTOR".nodes WHERE false`,
 	sslParameter: "sslmode", connect: connectPostgreSQL, classify: classifyPostgreSQL,
 }
 
@@ -169,6 +178,8 @@ func classifyPostgreSQL(err error) error {
 		return errCredentials
 	case pqerror.InvalidCatalogName:
 		return errNoDatabase
+	case pqerror.ReadOnlySQLTransaction:
+		return errReadOnly
 	}
 	switch answer.Code.Class() {
 	case "08", "53", "57": // connection exceptions, too many connections, shutting down or starting up
@@ -195,6 +206,7 @@ func (d pqDialer) DialTimeout(network, address string, _ time.Duration) (net.Con
 var mariaDB = sqlKind{
 	name: v1alpha1.DatabaseMariaDB, nodes: "SELECT NODE_DSP_NAME FROM NODES",
 	properties:   "SELECT PROP_KEY, PROP_VALUE FROM PROPS_CONTAINERS" + ofThese,
+	deletion:     "DELETE FROM NODES WHERE FALSE",
 	sslParameter: "sslMode", connect: connectMariaDB, classify: classifyMariaDB,
 }
 
@@ -225,6 +237,8 @@ func classifyMariaDB(err error) error {
 
 var mariadbErrors = map[uint16]error{
 	1146: errNoTable, 1049: errNoDatabase,
+	// --read-only; a replica of MySQL
+	1290: errReadOnly, 1836: errReadOnly,
 	// database, user, host or table denied, or the user without a password
 	1044: errCredentials, 1045: errCredentials, 1130: errCredentials, 1142: errCredentials, 1698: errCredentials,
 	// too many connections, also of one user; shutting down; host blocked

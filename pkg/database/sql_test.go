@@ -37,7 +37,11 @@ func accessTo(spec *v1alpha1.DatabaseSpec, user, password string) connection.Set
 func TestPostgreSQL(t *testing.T) {
 	t.Run("stub", func(t *testing.T) { testSQL(t, sqlstub.Serve(t, stub().PostgreSQL), postgreSQLSpec) })
 	if binary := findProgram("postgres", "/usr/lib/postgresql/*/bin/postgres"); binary != "" {
-		t.Run("real", func(t *testing.T) { testSQL(t, realPostgreSQL(t, binary), postgreSQLSpec) })
+		t.Run("real", func(t *testing.T) {
+			port := realPostgreSQL(t, binary)
+			testSQL(t, port, postgreSQLSpec)
+			testReadOnly(t, port, postgreSQLSpec)
+		})
 	}
 	testUnreachableSQL(t, postgreSQLSpec)
 }
@@ -45,7 +49,11 @@ func TestPostgreSQL(t *testing.T) {
 func TestMariaDB(t *testing.T) {
 	t.Run("stub", func(t *testing.T) { testSQL(t, sqlstub.Serve(t, stub().MariaDB), mariaDBSpec) })
 	if binary := findProgram("mariadbd", "/usr/sbin/mariadbd"); binary != "" {
-		t.Run("real", func(t *testing.T) { testSQL(t, realMariaDB(t, binary), mariaDBSpec) })
+		t.Run("real", func(t *testing.T) {
+			port := realMariaDB(t, binary)
+			testSQL(t, port, mariaDBSpec)
+			testReadOnly(t, port, mariaDBSpec)
+		})
 	}
 	testUnreachableSQL(t, mariaDBSpec)
 }
@@ -102,6 +110,32 @@ func testSQL(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.Dat
 			}
 			if err != nil {
 				checkText(t, err, tc.says, tc.user, tc.password)
+			}
+		})
+	}
+}
+
+// testReadOnly: a database with LINSTOR's tables that LINSTOR could not write to is none that can be used.
+func testReadOnly(t *testing.T, port int32, specFor func(int32, string) *v1alpha1.DatabaseSpec) {
+	for user, tc := range map[string]struct {
+		kind error
+		says string
+	}{
+		readerUser: {errCredentials, "denied"},
+		frozenUser: {errReadOnly, "is it a replica that was not promoted?"},
+	} {
+		t.Run(user, func(t *testing.T) {
+			for _, database := range []string{freshDatabase, foreignDatabase} {
+				spec := specFor(port, database)
+				_, err := patient(nil).Look(t.Context(), spec, accessTo(spec, user, otherPassword))
+				if !errors.Is(err, tc.kind) {
+					t.Fatalf("%s: error %v, want %v", database, err, tc.kind)
+				}
+				checkText(t, err, []string{tc.says}, user, otherPassword)
+			}
+			spec := specFor(port, emptyDatabase)
+			if got, err := patient(nil).Look(t.Context(), spec, accessTo(spec, user, otherPassword)); err != nil {
+				t.Errorf("without tables: %+v, %v", got, err)
 			}
 		})
 	}

@@ -11,6 +11,8 @@ const (
 	// ownerUser owns all databases; guestUser may connect to them and read nothing.
 	ownerUser, ownerPassword = "linstor-owner", "s3cret-owner"
 	guestUser, guestPassword = "linstor-guest", "s3cret-guest"
+	// readerUser may read everything and write nothing. To frozenUser a real server is read-only.
+	readerUser, frozenUser, otherPassword = "linstor-reader", "linstor-frozen", "s3cret-other"
 
 	// emptyDatabase has no LINSTOR, freshDatabase LINSTOR's tables without nodes, foreignDatabase the foreignNodes.
 	emptyDatabase, freshDatabase, foreignDatabase = "empty", "fresh", "taken"

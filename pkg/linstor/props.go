@@ -12,7 +12,8 @@ const (
 	// CtrlAuthResponseApiCallHandler.updateUnameMap). A node without it was never ONLINE.
 	PropUname = "NodeUname"
 	// PropLocalID is the controller's: the identity of its database, which exports and imports take along. LINSTOR
-	// makes one when it makes its tables (linstor-server, Migration_2021_06_25_GenerateClusterId).
+	// makes one while it makes its tables (linstor-server 1.34, Migration_2018_03_27_14_01_ConsolidatedInit and, in
+	// Kubernetes, Migration_10_v1_19_1_ConsolidatedInit).
 	PropLocalID = "Cluster/LocalID"
 	// PropAutoplace on a node set to false keeps new copies of volumes away; what is there stays.
 	PropAutoplace = "AutoplaceTarget"

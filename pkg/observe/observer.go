@@ -36,7 +36,7 @@ import (
 
 // Prober looks into a database before LINSTOR was started on it.
 type Prober interface {
-	// Nodes returns the names of the LINSTOR nodes that the database holds, ten at most.
+	// Look returns what the database holds, as far as it says whose data it is.
 	Look(ctx context.Context, spec *v1alpha1.DatabaseSpec, access connection.Settings) (connection.Contents, error)
 }
 

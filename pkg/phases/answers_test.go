@@ -143,8 +143,12 @@ func TestAnAnswerIsWrittenWithTheHoldsID(t *testing.T) {
 
 func TestAdoptTakesTheDatabaseOver(t *testing.T) {
 	adopted := func(id string) *resources.ClaimData {
-		return &resources.ClaimData{Backend: "k8s", Adopted: true, LocalID: id,
+		want := &resources.ClaimData{Backend: "k8s", Adopted: true, LocalID: id,
 			Version: clustertest.NewWorld(t, 1).Cluster.Status.Version}
+		if id != "" { // there was a claim, with a number
+			want.Epoch = "after 1"
+		}
+		return want
 	}
 	found := func(w *clustertest.World) {
 		w.Unclaimed()
@@ -165,6 +169,8 @@ func TestAdoptTakesTheDatabaseOver(t *testing.T) {
 			then: func(w *clustertest.World) { w.Database.Nodes = []string{"older", "old"} }, want: adopted("")},
 		{name: "found, and another one now", ask: found,
 			then: func(w *clustertest.World) { w.Database.Nodes = []string{"somebody's"} }},
+		{name: "found, and another one with nodes of the same names now", ask: found,
+			then: func(w *clustertest.World) { w.Database.LocalID = "another" }},
 		{name: "found, and out of sight", ask: found,
 			then:  func(w *clustertest.World) { w.Database = cluster.Database{Checked: true, Err: errors.New("refused")} },
 			waits: true},

@@ -72,6 +72,12 @@ func TestOperatorRights(t *testing.T) {
 			"authentication.k8s.io/tokenreviews: create",
 			"authorization.k8s.io/subjectaccessreviews: create",
 			"internal.linstor.linbit.com/nodes: list",
+			// Cluster/LocalID and the operator's number, under both names that LINSTOR has had for the controller's.
+			"internal.linstor.linbit.com/propscontainers: get of " +
+				"61f66494ccb203ed69793961f89ecd070910dd56ee9bbd44d1fb827c723108a4," +
+				"bf0d3ea2fa3f4ca709eaf9e7245fcf98318c7f04fd17dd45326f0239ca691ca6," +
+				"5cadff5d1b0113dbc494e1ca477d146101eb6f4642ea5efbed46dc6dc8d97a4b," +
+				"10b4b6743969977ec23cb14520f726bcfce4a57ab9b20ab4e1d977661747a3e7",
 			"snapshot.storage.k8s.io/volumesnapshotclasses: list,watch,create,patch,delete",
 			"snapshot.storage.k8s.io/volumesnapshotcontents: list,watch",
 			"storage.k8s.io/csidrivers: create,patch,delete of " + resources.DriverName,

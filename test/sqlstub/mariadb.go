@@ -25,6 +25,9 @@ const (
 	myScramble = "abcdefghijklmnopqrst"
 )
 
+// myOK says that something was done, to no row.
+var myOK = []byte{0, 0, 0, 2, 0, 0, 0}
+
 // myConn reads and writes packets with MariaDB's header: three bytes of length and one that counts.
 type myConn struct {
 	in       *bufio.Reader
@@ -54,7 +57,7 @@ func (s *Server) MariaDB(conn net.Conn) error {
 		return c.fail(1049, "42000", "Unknown database '"+database+"'")
 	default: // it goes on
 	}
-	if err := c.send([]byte{0, 0, 0, 2, 0, 0, 0}); err != nil { // OK
+	if err := c.send(myOK); err != nil {
 		return err
 	}
 	for {
@@ -119,6 +122,9 @@ func (c *myConn) answer(s *Server, user, database string, from *table, query str
 	case noTable:
 		return c.fail(1146, "42S02", "Table '"+database+"."+from.name+"' doesn't exist")
 	default: // it goes on
+	}
+	if deletes(query) {
+		return c.send(myOK)
 	}
 	packets := [][]byte{{byte(len(from.columns))}}
 	for _, name := range from.columns {

@@ -153,6 +153,9 @@ func (s *Server) pgAnswer(conn net.Conn, user, database string, from *table, que
 		return pgError(conn, "ERROR", "42P01", `relation "LINSTOR.`+strings.ToLower(from.name)+`" does not exist`)
 	default: // it goes on
 	}
+	if deletes(query) {
+		return pgSend(conn, 'C', []byte("DELETE 0\x00"))
+	}
 	columns := []byte{0, byte(len(from.columns))}
 	for _, name := range from.columns {
 		columns = append(columns, strings.ToLower(name)+"\x00"...)

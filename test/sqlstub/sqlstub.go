@@ -84,11 +84,14 @@ func properties(c *Contents, query string) (rows [][]string) {
 	return rows
 }
 
-// queried is the table that a query selects from; nil if the stub does not understand it. schema is what stands before
-// the table's name.
+// queried is the table that a query selects from, or deletes no row of; nil if the stub does not understand it. schema
+// is what stands before the table's name.
 func queried(query, schema string) *table {
 	for i := range tables {
 		t := &tables[i]
+		if strings.ToUpper(query) == "DELETE FROM "+schema+t.name+" WHERE FALSE" {
+			return t
+		}
 		selects := "SELECT " + strings.Join(t.columns, ", ") + " FROM " + schema + t.name
 		if rest, found := strings.CutPrefix(strings.ToUpper(query), selects); found &&
 			(rest == "" || strings.HasPrefix(rest, " WHERE ")) {
@@ -97,6 +100,9 @@ func queried(query, schema string) *table {
 	}
 	return nil
 }
+
+// deletes reports whether a query that the stub understands is a deletion.
+func deletes(query string) bool { return strings.HasPrefix(query, "DELETE ") }
 
 // query answers a query.
 func (s *Server) query(user, database string, t *table, query string) ([][]string, outcome) {

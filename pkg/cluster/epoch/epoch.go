@@ -13,6 +13,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -29,15 +30,34 @@ var ErrBehind = errors.New("LINSTOR is of a later time than Kubernetes")
 type Epoch struct {
 	// Number is 0 where the claim has none.
 	Number int
+	// Least is what the next number has to be higher than where the claim has none.
+	Least int
 	// Since is when it went up.
 	Since time.Time
 	// of is a digest of what LINSTOR had then.
 	of string
 }
 
-// Parse reads what String has made, and is zero for everything else.
+// forgotten begins what Forget has made.
+const forgotten = "after "
+
+// Forget is what the claim says as long as any number of LINSTOR's is right: its data is another one by consent, such
+// as a backup. The next number is higher than all so far even so. Counted on from a lower one, what LINSTOR has left
+// in a database of before would have a higher number, and be taken for the newest data that there is.
+func Forget(claim string) string {
+	e := Parse(claim)
+	if least := max(e.Number, e.Least); least > 0 {
+		return forgotten + strconv.Itoa(least)
+	}
+	return ""
+}
+
+// Parse reads what String or Forget has made, and is zero for everything else.
 func Parse(s string) Epoch {
 	var e Epoch
+	if rest, is := strings.CutPrefix(s, forgotten); is {
+		return Epoch{Least: number(rest)}
+	}
 	var since string
 	if _, err := fmt.Sscan(s, &e.Number, &since, &e.of); err != nil || e.Number < 1 || e.Number > most {
 		return Epoch{}
@@ -89,7 +109,17 @@ func Next(claim string, v *linstor.View, now time.Time, every time.Duration) str
 	if e.Number > 0 && e.of == of {
 		return claim
 	}
-	return Epoch{Number: max(e.Number, In(v)) + 1, Since: now, of: of}.String()
+	return Epoch{Number: max(e.Number, e.Least, In(v)) + 1, Since: now, of: of}.String()
+}
+
+// Raise is what the claim says once LINSTOR's data is in another database: what is left in the one of before is older
+// from then on, and so is a claim that comes back with a restored Kubernetes. A claim without a number gets none.
+func Raise(claim string, now time.Time) string {
+	e := Parse(claim)
+	if e.Number == 0 {
+		return claim
+	}
+	return Follow(claim, e.Number+1, now)
 }
 
 // Follow is what the claim shall say once a human has said that it may go on with a LINSTOR of that number.

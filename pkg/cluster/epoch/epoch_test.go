@@ -35,6 +35,10 @@ func TestNext(t *testing.T) {
 		{"a volume came just now", first, view(1, "1"), 59 * time.Minute, 1, false, false},
 		{"a volume came", first, view(1, "1"), time.Hour, 2, true, false},
 		{"it was put back", first, view(1, "6"), 24 * time.Hour, 1, false, true},
+		{"a backup was restored", epoch.Forget(seventh), view(0, "3"), time.Hour, 8, true, false},
+		{"a backup with a later number was restored", epoch.Forget(seventh), view(0, "9"), 0, 10, true, false},
+		{"another one was restored before LINSTOR ran", epoch.Forget(epoch.Forget(seventh)), view(0, ""), 0, 8, true, false},
+		{"LINSTOR was moved", epoch.Raise(seventh, began), view(0, "7"), 0, 8, false, false},
 		{"a clock was ahead", seventh, view(1, "7"), -time.Hour, 8, true, false},
 		{"nobody can count on from LINSTOR's", "", view(0, "9223372036854775807"), 0, 1, true, false},
 		{"LINSTOR has lost it in a restore", seventh, view(0, "3"), time.Hour, 7, false, false},
@@ -66,6 +70,31 @@ func TestBehind(t *testing.T) {
 	e := epoch.Parse(followed)
 	if e.Number != 6 || !e.Since.Equal(began.Add(time.Minute)) || epoch.Behind(followed, view(0, "6")) {
 		t.Errorf("%q", followed)
+	}
+}
+
+// TestForget: as long as the claim has no number, LINSTOR's may be any, and nothing was forgotten of a claim without.
+func TestForget(t *testing.T) {
+	seventh := epoch.Next("", view(0, "6"), began, time.Hour)
+	if forgotten := epoch.Forget(seventh); epoch.Behind(forgotten, view(0, "9")) || epoch.Parse(forgotten).Number != 0 {
+		t.Errorf("%q", forgotten)
+	}
+	for _, claim := range []string{"", "seven", "after seven", "after -1"} {
+		if got := epoch.Forget(claim); got != "" {
+			t.Errorf("%q is forgotten as %q", claim, got)
+		}
+		if got := epoch.Raise(claim, began); got != claim {
+			t.Errorf("%q is raised to %q", claim, got)
+		}
+	}
+}
+
+// TestRaise: what has the number of before is older, in a database and in a claim.
+func TestRaise(t *testing.T) {
+	seventh := epoch.Next("", view(0, "6"), began, time.Hour)
+	raised := epoch.Raise(seventh, began)
+	if epoch.Before(raised, "7") || !epoch.Before(seventh, "8") || epoch.Parse(raised).Number != 8 {
+		t.Errorf("%q follows %q", raised, seventh)
 	}
 }
 

@@ -19,7 +19,7 @@ type Order struct {
 	// Mark is how the claim says that To is being written to; "" if nobody may write to it yet. What is in To then may be
 	// half of the data.
 	Mark string
-	// Same reports whether the mark says that To is only compared with the data: LINSTOR's nodes were there before the
+	// Same reports whether the mark says that To is only compared with the data: LINSTOR's data was there before the
 	// first try, so that it may be the same server under another address, and an import would empty it.
 	Same bool
 	// Stopped reports whether no controller of LINSTOR runs, as far as the cache shows.

@@ -10,15 +10,12 @@ type Contents struct {
 	// Nodes are the names of LINSTOR's nodes as the users wrote them, or the database's keys where a name cannot be read:
 	// the first ten in alphabetical order.
 	Nodes []string
-	// LocalID is LINSTOR's identity (linstor.PropLocalID). LINSTOR's program makes one as soon as it makes its tables: an
-	// import that ended before the first row has left one that is nobody's.
+	// LocalID is LINSTOR's identity (linstor.PropLocalID). LINSTOR's program makes one while it makes its tables: an
+	// import that ended before the first row has left one that is nobody's. "" in etcd, and where there is none yet.
 	LocalID string
-	// Epoch is the operator's number of the data (linstor.PropEpoch); "" if it has none.
+	// Epoch is the operator's number of the data (linstor.PropEpoch); "" in etcd, and where there is none.
 	Epoch string
 }
-
-// Empty reports whether no LINSTOR has ever made its tables there.
-func (c *Contents) Empty() bool { return len(c.Nodes) == 0 && c.LocalID == "" }
 
 // String says whose data it is, for a message.
 func (c *Contents) String() string {

@@ -57,9 +57,9 @@ func unclaimedEvidence(s *cluster.Facts) cluster.Evidence {
 	case len(db.Nodes) > 0:
 		return cluster.Asks("the database holds another LINSTOR's nodes", cluster.HoldRequest{
 			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{identity(&db)}, Message: fmt.Sprintf(
-				"the database %s already holds a LINSTOR cluster with the nodes %s, which this StorageCluster does not know; "+
-					"starting would migrate it with no way back. Answer adopt to take it over, or use another database",
-				connection.Kind(&s.Target.Spec.Database), strings.Join(db.Nodes, ", "))})
+				"the database %s already holds a LINSTOR cluster (%s), which this StorageCluster does not know; starting would "+
+					"migrate it with no way back. Answer adopt to take it over, or use another database",
+				connection.Kind(&s.Target.Spec.Database), &db)})
 	default:
 		return cluster.Missing.Because("Claiming", "the database is empty and will be claimed")
 	}
@@ -68,11 +68,12 @@ func unclaimedEvidence(s *cluster.Facts) cluster.Evidence {
 // nodesIdentity begins the identity of a database that no LINSTOR runs on.
 const nodesIdentity = "nodes:"
 
-// identity identifies a database that was looked at before the first start: by the nodes in it.
+// identity identifies a database that was looked at before the first start: by the LINSTOR that it says it is, and by
+// the nodes in it.
 func identity(d *cluster.Database) string {
 	nodes := slices.Clone(d.Nodes)
 	slices.Sort(nodes)
-	return nodesIdentity + text.Digest(nodes)
+	return nodesIdentity + text.Digest(append(nodes, d.LocalID))
 }
 
 func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
@@ -179,7 +180,7 @@ func Adopt(ctx context.Context, in *step.Input) (bool, error) {
 	default:
 		claim.LocalID = named
 	}
-	claim.Epoch = "" // another database has numbers of its own
+	claim.Epoch = epoch.Forget(claim.Epoch) // another database has numbers of its own
 	forgetConsents(&claim)
 	claim.Backend, claim.Adopted = connection.URL(&s.Target.Spec.Database), true
 	claim.Version = cmp.Or(claim.Version, s.Target.Release.Version)

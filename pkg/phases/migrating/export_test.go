@@ -1,6 +1,7 @@
 package migrating
 
 import (
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -22,4 +23,16 @@ func names(rows []row) (names []string) {
 		names = append(names, r.Name)
 	}
 	return names
+}
+
+// OnTarget is what is done with the database that the data goes to: R it is refused, C compared, I imported into.
+func OnTarget(s *cluster.Snapshot) string {
+	switch v := judge(s); {
+	case v.refused != "":
+		return "R"
+	case v.compares:
+		return "C"
+	default:
+		return "I"
+	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
@@ -38,9 +39,9 @@ func mark(c *situation) {
 		}
 		claim, _ := c.s.Claim()
 		claim.Restoring, claim.Restored = consent(c.comparison()).Backup.Mark(c.s.Now), ""
-		claim.Epoch = ""            // the backup may have a later one: what was agreed to is no surprise
-		claim.RestoreConfirmed = "" // it has been made use of
-		claim.Moving = ""           // a pod that moves the data away has the data of before
+		claim.Epoch = epoch.Forget(claim.Epoch) // the backup may have a later one: what was agreed to is no surprise
+		claim.RestoreConfirmed = ""             // it has been made use of
+		claim.Moving = ""                       // a pod that moves the data away has the data of before
 		return c.in.ApplyClaim(ctx, claim)
 	}
 }

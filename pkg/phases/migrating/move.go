@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +17,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
@@ -62,54 +59,6 @@ func unreachable(c *situation) {
 	c.waits(string(v1alpha1.HoldDatabaseUnreachable), "%s", why)
 }
 
-// onlyCompares reports whether the database that the data goes to is only compared with it: LINSTOR's data is there,
-// on a server of the same kind, which may be the same one under another address, or have a copy. That an earlier try
-// has left it there cannot be told from that: the name may have been given to another server since. What has another
-// identity and no nodes is no LINSTOR's that anybody uses: an import that ended early has left it.
-func onlyCompares(s *cluster.Snapshot) bool {
-	return !s.Database.Empty() && connection.SameKind(s.Move.From, s.Move.To) &&
-		(len(s.Database.Nodes) > 0 || !another(s))
-}
-
-// another reports whether the database that the data goes to has another identity than LINSTOR.
-func another(s *cluster.Snapshot) bool {
-	claim, _ := s.Claim()
-	return s.Database.LocalID != "" && s.Database.LocalID != claim.LocalID
-}
-
-// refused says why what the database that the data goes to holds keeps it from being used; "" if nothing does.
-func refused(s *cluster.Snapshot) string {
-	claim, _ := s.Claim()
-	d, tried := &s.Database, s.Move.Mark != "" && !s.Move.Same
-	const wayOut = " already: empty it, or name another one"
-	switch {
-	case d.Empty():
-		return ""
-	case another(s) && (len(d.Nodes) > 0 || !tried):
-		return fmt.Sprintf("it holds another LINSTOR's data (%s)%s", d, wayOut)
-	case epoch.Before(claim.Epoch, d.Epoch):
-		// A whole Kubernetes was put back, and the claim of then says that the data was being moved.
-		return fmt.Sprintf("it holds data of this LINSTOR of a later time: its property %s is %s, and ConfigMap %s/%s "+
-			"says %d. LINSTOR ran there, it seems, and Kubernetes was restored from a backup since", linstor.PropEpoch,
-			d.Epoch, v1alpha1.WorkloadNamespace, resources.ClaimName, epoch.Parse(claim.Epoch).Number)
-	case onlyCompares(s) && (d.LocalID != "" || len(unknown(s)) < len(d.Nodes)):
-		return "" // LINSTOR may itself have nodes that Kubernetes does not know
-	case !tried && !onlyCompares(s):
-		return fmt.Sprintf("it holds LINSTOR's data (%s)%s", d, wayOut)
-	case d.LocalID == "" && len(unknown(s)) > 0:
-		return fmt.Sprintf("it holds LINSTOR's nodes %s%s", strings.Join(unknown(s), ", "), wayOut)
-	default:
-		return "" // an earlier try has left it there
-	}
-}
-
-// unknown are the nodes in the database that the data goes to which Kubernetes does not know.
-func unknown(s *cluster.Snapshot) []string {
-	return slices.DeleteFunc(slices.Clone(s.Database.Nodes), func(name string) bool {
-		return slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return strings.EqualFold(n.Name, name) })
-	})
-}
-
 func begin(c *situation) {
 	c.waits("Moving", "the data is about to be moved")
 	c.next = func(ctx context.Context) error {
@@ -117,7 +66,7 @@ func begin(c *situation) {
 			return step.IgnoreOutdated(err)
 		}
 		claim, _ := c.s.Claim()
-		if claim.Moving = move.Mark(c.s.Move.To, c.s.Now); onlyCompares(c.s) {
+		if claim.Moving = move.Mark(c.s.Move.To, c.s.Now); judge(c.s).compares {
 			claim.Moving = move.MarkSame(c.s.Move.To, c.s.Now)
 		}
 		return c.in.ApplyClaim(ctx, claim)
@@ -195,6 +144,7 @@ func toTarget(c *situation) {
 		done, _ := moved(c)
 		claim, _ := c.s.Claim()
 		claim.Backend, claim.MoveTo, claim.Moving, claim.MovedSpec = c.s.Move.To, "", "", kept
+		claim.Epoch = epoch.Raise(claim.Epoch, c.s.Now)
 		if err := c.in.ApplyClaim(ctx, claim); err != nil {
 			return err
 		}

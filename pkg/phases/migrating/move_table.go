@@ -34,11 +34,11 @@ var moveTable = decisiontable.Table[*situation]{
 			Then:   "it waits; after some time hold [MigrationFailed](../runbooks/MigrationFailed.md)",
 			Holds:  func(c *situation) bool { return c.pod() == nil && c.s.Database.Err != nil },
 			Decide: unreachable},
-		{Name: "used", When: "it holds another LINSTOR's data, by its identity or by its nodes; or this one's of a later " +
-			"time than Kubernetes; or any, before the first try, where it is of another kind",
+		{Name: "used", When: "it holds another LINSTOR's data, by its identity or by its nodes; or, on a server of " +
+			"another kind, this one's before the first try, or newer data of it than Kubernetes knows of",
 			Then:   "hold [MigrationFailed](../runbooks/MigrationFailed.md)",
-			Holds:  func(c *situation) bool { return c.pod() == nil && refused(c.s) != "" },
-			Decide: func(c *situation) { c.hold = notMoved(c.s, refused(c.s)) }},
+			Holds:  func(c *situation) bool { return c.pod() == nil && judge(c.s).refused != "" },
+			Decide: refuse},
 		{Name: "no-image", When: "the operator does not know its own image, which compares both databases", Then: "it waits",
 			Holds:  func(c *situation) bool { return c.s.OperatorImage == "" },
 			Decide: func(c *situation) { c.waits("NoImage", noImage) }},
@@ -48,7 +48,7 @@ var moveTable = decisiontable.Table[*situation]{
 			"way that what is in the other database asks for",
 			Then: "it says so from now on; where LINSTOR's data is there, on a server of the same kind, that it is compared",
 			Holds: func(c *situation) bool {
-				return markOf(c.s) == "" || c.pod() == nil && c.s.Move.Same != onlyCompares(c.s)
+				return markOf(c.s) == "" || c.pod() == nil && c.s.Move.Same != judge(c.s).compares
 			}, Decide: begin},
 		{Name: "too-old", When: "the pod has moved the data, more than ten minutes ago",
 			Then:  "the claim says that it does not count: LINSTOR may have run since, while the operator did not",

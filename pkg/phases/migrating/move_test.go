@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -77,6 +78,8 @@ type moveScenario struct {
 	row   string
 	event fsm.Event
 	hold  bool
+	// newer reports whether the hold is about newer data, which nobody may leave alone.
+	newer bool
 	says  string
 	calls []string
 	// claim is what it says afterwards: where the data is, where it shall go, and whether it is being moved.
@@ -113,9 +116,9 @@ var moveScenarios = map[string]moveScenario{
 		r.Kube.ControllerPods = []*corev1.Pod{r.ReadyPod(v1alpha1.ComponentController, "n02")}
 		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1", "old2"}}}
 	}, row: "used", hold: true, says: "LINSTOR runs. Its data is in k8s as before, and was not moved to " + elsewhere +
-		": it holds LINSTOR's data (nodes old1, old2) already"},
+		": it holds LINSTOR's nodes old1, old2 already: name another database"},
 	"it holds another LINSTOR without nodes": {spoil: func(r rig) { r.Database.LocalID = "another" }, row: "used",
-		hold: true, says: "it holds another LINSTOR's data (Cluster/LocalID another) already: empty it"},
+		hold: true, says: "it holds another LINSTOR's data (Cluster/LocalID another): name another database"},
 	"an import that ended before the first row has made an identity": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database.LocalID = "another"
@@ -131,8 +134,18 @@ var moveScenarios = map[string]moveScenario{
 	"LINSTOR has run there, and a Kubernetes of before was put back": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database.Contents = connection.Contents{Nodes: []string{"N01"}, LocalID: "local-id", Epoch: "2"}
-	}, row: "used", hold: true, says: "it holds data of this LINSTOR of a later time: its property " + linstor.PropEpoch +
-		" is 2, and ConfigMap linstor-storage/linstor-claim says 1"},
+	}, row: "used", hold: true, newer: true, says: "Nothing was moved from k8s to " + elsewhere + ": it holds newer " +
+		"data of this LINSTOR: its property " + linstor.PropEpoch + " is 2, and ConfigMap linstor-storage/linstor-claim " +
+		"says 1"},
+	"LINSTOR may have run there, and the claim has no number": {spoil: func(r rig) {
+		r.Claim(func(c *resources.ClaimData) { c.Moving, c.Epoch = begun, epoch.Forget(c.Epoch) })
+		r.Database.Contents = connection.Contents{Nodes: []string{"N01"}, LocalID: "local-id", Epoch: "1"}
+	}, row: "used", hold: true, newer: true, says: "cannot be told: its property " + linstor.PropEpoch + " is 1, and " +
+		"ConfigMap linstor-storage/linstor-claim has no number"},
+	"it holds data of this LINSTOR from before": {spoil: func(r rig) {
+		r.Database.Contents = connection.Contents{Nodes: []string{"N01"}, LocalID: "local-id", Epoch: "7"}
+	}, row: "used", hold: true, says: "it holds data of this LINSTOR already (Cluster/LocalID local-id, nodes N01): " +
+		"name another database; or empty this one, if you are sure that it has the older data"},
 	"LINSTOR runs": {spoil: func(r rig) { r.started() }, row: "runs", says: "the controller is being stopped",
 		calls: []string{"delete Deployment/linstor-controller"}},
 	"its pod ends": {spoil: func(r rig) {
@@ -329,6 +342,9 @@ func (tc *moveScenario) check(t *testing.T) {
 		event = fsm.HumanNeeded
 		want := &cluster.HoldRequest{Reason: v1alpha1.HoldMigrationFailed, Message: o.Message,
 			Identities: []string{elsewhere}}
+		if tc.newer {
+			want.Options = []string{v1alpha1.OptionRetry}
+		}
 		if d := cmp.Diff(want, o.Hold); d != "" {
 			t.Errorf("hold (-want +got):\n%s", d)
 		}
@@ -351,8 +367,18 @@ func (tc *moveScenario) check(t *testing.T) {
 	var claim []string
 	if c := clustertest.AppliedClaim(t, w); c != nil {
 		claim = []string{c.Backend, c.MoveTo, c.Moving}
+		tc.checkEpoch(t, c)
 	}
 	if d := cmp.Diff(tc.claim, claim); d != "" {
 		t.Errorf("claim (-want +got):\n%s", d)
+	}
+}
+
+// checkEpoch: what is left in the database of before, and a claim that comes back, are of an earlier time once
+// LINSTOR's data was moved.
+func (tc *moveScenario) checkEpoch(t *testing.T, c *resources.ClaimData) {
+	t.Helper()
+	if n := epoch.Parse(c.Epoch).Number; tc.row == "moved" && n != 2 {
+		t.Errorf("the claim has the number %d", n)
 	}
 }

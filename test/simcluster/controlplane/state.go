@@ -105,7 +105,7 @@ func (c *ControlPlane) Restore(ctx context.Context, s *State) ([]string, error) 
 			gone = gone || strings.HasPrefix(key, namespaces)
 		}
 		if gone {
-			if err := s.fence(ctx, etcd); err != nil {
+			if err := fence(ctx, etcd); err != nil {
 				return nil, err
 			}
 		}
@@ -117,21 +117,19 @@ func (c *ControlPlane) Restore(ctx context.Context, s *State) ([]string, error) 
 	return slices.Sorted(maps.Keys(touched)), nil
 }
 
-// fence returns once kube-controller-manager has seen all changes of namespaces so far. As long as it believes that
-// there is a namespace it makes a service account and a ConfigMap with certificates there, and the API server, which
-// may believe so too, takes them: on a busy machine that came after all had been calm. Changes of namespaces reach it
-// in their order, and one worker each makes either object: so what it makes of a namespace that is deleted and put
-// back now, it makes after it has learnt of the others.
-func (s *State) fence(ctx context.Context, etcd *clientv3.Client) error {
-	const fence = "kube-public"
-	key, made := namespaces+fence, madeIn(fence)
-	ops := []clientv3.Op{clientv3.OpDelete(key)}
-	for _, k := range made {
-		ops = append(ops, clientv3.OpDelete(k))
+// fence returns once kube-controller-manager has reacted to a change that comes after those of namespaces. As long as
+// it believes that there is a namespace it makes a service account and a ConfigMap with certificates there, and the
+// API server, which may believe so too, takes them: on a busy machine that came after all had been calm. One worker
+// each makes either object, and what it is told comes through one connection: when it has made both anew in another
+// namespace, from which they were taken a moment after the others were gone, it has learnt of the others as well.
+func fence(ctx context.Context, etcd *clientv3.Client) error {
+	if err := pause(ctx, calmEvery); err != nil {
+		return err
 	}
-	for _, op := range append(ops, clientv3.OpPut(key, string(s.values[key]))) {
-		if _, err := etcd.Do(ctx, op); err != nil {
-			return fmt.Errorf("delete the namespace %s and put it back: %w", fence, err)
+	made := madeIn("kube-public")
+	for _, k := range made {
+		if _, err := etcd.Delete(ctx, k); err != nil {
+			return fmt.Errorf("delete %s: %w", k, err)
 		}
 	}
 	for _, k := range made {
