@@ -29,6 +29,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,6 +38,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
+
+// maxNodes bounds the nodes that Look returns: a message has room for a few names.
+const maxNodes = 10
 
 // instances are the names that LINSTOR has had for the controller's properties, the present one last, which counts
 // where both are there; and properties those that are read.
@@ -79,10 +83,9 @@ func (p *Prober) Look(ctx context.Context, spec *v1alpha1.DatabaseSpec,
 	if err != nil {
 		return connection.Contents{}, err
 	}
-	contents := connection.Contents{Nodes: found.nodes, LocalID: found.properties[linstor.PropLocalID],
-		Epoch: found.properties[linstor.PropEpoch]}
-	contents.Shorten()
-	return contents, nil
+	slices.Sort(found.nodes)
+	return connection.Contents{Nodes: found.nodes[:min(len(found.nodes), maxNodes)],
+		LocalID: found.properties[linstor.PropLocalID], Epoch: found.properties[linstor.PropEpoch]}, nil
 }
 
 // found is what was read.

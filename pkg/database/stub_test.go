@@ -46,11 +46,10 @@ func stub() *sqlstub.Server {
 	return &sqlstub.Server{
 		Users:  map[string]string{ownerUser: ownerPassword, guestUser: guestPassword},
 		Guests: []string{guestUser},
-		Databases: map[string]func() *sqlstub.Contents{
-			emptyDatabase: nil,
-			freshDatabase: sqlstub.Always(&sqlstub.Contents{Properties: controllerProperties(freshID)}),
-			foreignDatabase: sqlstub.Always(&sqlstub.Contents{Nodes: foreignNodes(),
-				Properties: controllerProperties(foreignID)}),
+		Databases: map[string]*sqlstub.Contents{
+			emptyDatabase:   nil,
+			freshDatabase:   {Properties: controllerProperties(freshID)},
+			foreignDatabase: {Nodes: foreignNodes(), Properties: controllerProperties(foreignID)},
 		},
 	}
 }

@@ -56,7 +56,7 @@ func TestSecretsOfDatabases(t *testing.T) {
 			a := newAviary(t, harness.Nodes(1))
 			user, password, wrong := a.canary(kind+" user"), a.canary(kind+" password"), a.canary(kind+" wrong password")
 			server := &sqlstub.Server{Users: map[string]string{user: password},
-				Databases: map[string]func() *sqlstub.Contents{"linstor": nil}}
+				Databases: map[string]*sqlstub.Contents{"linstor": nil}}
 			var spec string
 			switch kind {
 			case "etcd":

@@ -46,7 +46,7 @@ func (base) nodes() []simcluster.NodeSpec {
 // bases are the specs in which fields are changed. A field belongs to the one whose within is the longest that fits.
 func bases(t testing.TB) []base {
 	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
-		Databases: map[string]func() *sqlstub.Contents{"linstor": nil}}
+		Databases: map[string]*sqlstub.Contents{"linstor": nil}}
 	postgresql, mariadb := sqlstub.Serve(t, server.PostgreSQL), sqlstub.Serve(t, server.MariaDB)
 	etcd := harness.FreeAddress(t)
 	harness.StartEtcd(t, etcd)

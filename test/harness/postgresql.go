@@ -3,32 +3,25 @@ package harness
 import (
 	"fmt"
 	"maps"
+	"net"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/sqlstub"
 )
 
-// SQLSecret is the Secret with the credentials of every PostgreSQL server of the tests, user linstor and password
-// change-me.
-const SQLSecret = "linstor-db"
-
-// PostgreSQL starts a PostgreSQL server with an empty database and makes the Secret for it. What the operator sees
-// there is what the simulated database of that URL holds.
+// PostgreSQL starts a PostgreSQL server with an empty database and makes the Secret linstor-db for it. What the
+// operator sees there is what the simulated database of that URL holds when it connects.
 func PostgreSQL(a *Administrator) *v1alpha1.SQLDatabase {
 	a.T.Helper()
-	a.Apply("apiVersion: v1\nkind: Secret\nmetadata: {name: " + SQLSecret + ", namespace: " + v1alpha1.WorkloadNamespace +
+	a.Apply("apiVersion: v1\nkind: Secret\nmetadata: {name: linstor-db, namespace: " + v1alpha1.WorkloadNamespace +
 		"}\nstringData: {username: linstor, password: change-me}\n")
-	ports := make(chan int32, 1)
-	look := func() *sqlstub.Contents {
-		port := <-ports
-		ports <- port
-		return contents(a, port)
-	}
-	server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
-		Databases: map[string]func() *sqlstub.Contents{"linstor": look}, TLS: true}
-	port := sqlstub.Serve(a.T, server.PostgreSQL)
-	ports <- port
-	db := &v1alpha1.SQLDatabase{Host: "127.0.0.1", Port: port, SSLMode: "require", CredentialsSecret: SQLSecret}
+	port := sqlstub.Serve(a.T, func(conn net.Conn) error {
+		held := contents(a, int32(conn.LocalAddr().(*net.TCPAddr).Port))
+		server := &sqlstub.Server{Users: map[string]string{"linstor": "change-me"},
+			Databases: map[string]*sqlstub.Contents{"linstor": held}, TLS: true}
+		return server.PostgreSQL(conn)
+	})
+	db := &v1alpha1.SQLDatabase{Host: "127.0.0.1", Port: port, SSLMode: "require", CredentialsSecret: "linstor-db"}
 	a.Sim.World().Database(AddressOf(db)).SetCredentials("linstor", "change-me")
 	return db
 }

@@ -1,9 +1,6 @@
 package connection
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Contents are what a look finds in a database, as far as they say whose data it is.
 type Contents struct {
@@ -28,12 +25,3 @@ func (c *Contents) String() string {
 	}
 	return strings.Join(words, ", ")
 }
-
-// Shorten sorts the nodes, and leaves the first ten.
-func (c *Contents) Shorten() {
-	slices.Sort(c.Nodes)
-	c.Nodes = c.Nodes[:min(len(c.Nodes), maxNodes)]
-}
-
-// maxNodes bounds the nodes: a message has room for a few names.
-const maxNodes = 10

@@ -126,10 +126,11 @@ func unknown(s *cluster.Snapshot) []string {
 // the move: LINSTOR would be started on the older one.
 func refuse(c *situation) {
 	v := judge(c.s)
-	c.hold = notMoved(c.s, v.refused)
-	if v.newer {
-		c.hold = cluster.Request(v1alpha1.HoldMigrationFailed, "Nothing was moved from %s to %s: %s. Find out which is the "+
-			"newest before you change either, and do not set spec.database back", c.s.Move.From, c.s.Move.To, v.refused)
-		c.hold.Identities, c.hold.Options = []string{c.s.Move.To}, []string{v1alpha1.OptionRetry}
+	if !v.newer {
+		c.hold = notMoved(c.s, v.refused)
+		return
 	}
+	c.hold = cluster.Request(v1alpha1.HoldMigrationFailed, "Nothing was moved from %s to %s: %s. Find out which is the "+
+		"newest before you change either, and do not set spec.database back", c.s.Move.From, c.s.Move.To, v.refused)
+	c.hold.Identities, c.hold.Options = []string{c.s.Move.To}, []string{v1alpha1.OptionRetry}
 }

@@ -133,20 +133,27 @@ func fence(ctx context.Context, etcd *clientv3.Client) error {
 		}
 	}
 	for _, k := range made {
-		for {
-			answer, err := etcd.Get(ctx, k, clientv3.WithCountOnly())
-			if err != nil {
-				return fmt.Errorf("read %s from etcd: %w", k, err)
-			}
-			if answer.Count > 0 {
-				break
-			}
-			if err := pause(ctx, calmEvery); err != nil {
-				return fmt.Errorf("wait until kube-controller-manager makes %s anew: %w", k, err)
-			}
+		if err := madeAnew(ctx, etcd, k); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// madeAnew returns once the key is there.
+func madeAnew(ctx context.Context, etcd *clientv3.Client, key string) error {
+	for {
+		answer, err := etcd.Get(ctx, key, clientv3.WithCountOnly())
+		if err != nil {
+			return fmt.Errorf("read %s from etcd: %w", key, err)
+		}
+		if answer.Count > 0 {
+			return nil
+		}
+		if err := pause(ctx, calmEvery); err != nil {
+			return fmt.Errorf("wait until kube-controller-manager makes %s anew: %w", key, err)
+		}
+	}
 }
 
 // madeIn are the keys of what kube-controller-manager makes in each namespace.
