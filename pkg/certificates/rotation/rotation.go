@@ -1,0 +1,183 @@
+// Package rotation decides what becomes of the certificates of one kind of connection: when they are renewed, and how
+// one authority follows another without a moment in which two parts of LINSTOR do not trust each other.
+//
+// LINSTOR reads its stores when it starts: files that are exchanged under it change nothing, and its clients in Go
+// read authorities at their start, too (run with linstor-server 1.34.0-rc.1 and golinstor 0.61.0). So what counts is
+// not what a Secret holds, but what each consumer is known to run with. An authority is replaced in three phases: the
+// next one is trusted by all, then it signs, then the old one is no longer trusted. Each phase ends when all consumers
+// run with it.
+package rotation
+
+import (
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+)
+
+// Held is a Leaf that there shall be, and what its Secret has now.
+type Held struct {
+	Profile certificates.Profile
+	// Leaf is nil if there is none yet, or none that can be read.
+	Leaf *certificates.Leaf
+	// Trust is the bundle beside it; nil if there is none, or none that can be read.
+	Trust certificates.Bundle
+}
+
+// Consumer is a process that uses certificates: LINSTOR's controller, one satellite, a client.
+type Consumer struct {
+	// Name is for people, such as "satellite on node n1".
+	Name string
+	// Leaf names the profile of the one that it uses; "" if it only trusts.
+	Leaf string
+	// Known is false if nobody could find out what it runs with: then it counts as one that runs with something else.
+	Known bool
+	// RunsLeaf and RunsTrust are the hashes of what it has read when it started; "" for nothing.
+	RunsLeaf, RunsTrust string
+}
+
+// Facts are all that a decision rests on. Whoever could not read one of the Secrets has no facts, and does not decide.
+type Facts struct {
+	Now time.Time
+	// Authority names the kind of connection in the names of its authorities, such as "linstor-internal".
+	Authority  string
+	Succession certificates.Succession
+	// Held are in an order that stays the same.
+	Held []Held
+	// Consumers are all processes that there are, those on nodes that do not answer included.
+	Consumers []Consumer
+}
+
+// Step is what is to be done next. Each is one write, or one kind of write that can be repeated.
+type Step string
+
+// The steps.
+const (
+	// Rest does nothing.
+	Rest Step = "Rest"
+	// Wait does nothing either, until something else changes: a consumer is restarted, or a clock is set right.
+	Wait Step = "Wait"
+	// MakeFirst makes the first authority, which signs at once.
+	MakeFirst Step = "MakeFirst"
+	// Adopt trusts authorities that are in use and were not known, and has the one that signs wait until all trust it.
+	Adopt Step = "Adopt"
+	// MakeNext makes another authority, which is trusted and does not sign yet.
+	MakeNext Step = "MakeNext"
+	// Promote lets the next authority sign. The key of the one before is removed.
+	Promote Step = "Promote"
+	// ForgetExpired ends the trust in old authorities that have expired, and Forget that in all old ones.
+	ForgetExpired Step = "ForgetExpired"
+	Forget        Step = "Forget"
+	// Publish puts the bundle beside every Leaf.
+	Publish Step = "Publish"
+	// Sign makes one Leaf anew, with a new key.
+	Sign Step = "Sign"
+)
+
+// Decision is the next step, and why.
+type Decision struct {
+	// Row is the name of the row of the table that decided.
+	Row  string
+	Step Step
+	// Leaf names the profile of the one to be signed.
+	Leaf string
+	// WaitsFor are the consumers that are not known to run with what is published, for any step.
+	WaitsFor []string
+	// Again is when time alone changes the decision, at the latest; zero if it never does.
+	Again time.Time
+}
+
+// Decide finds the next step. It is a pure function of the facts.
+func Decide(f Facts) Decision {
+	s := &situation{Facts: f, trust: f.Succession.Trust()}
+	s.behind = s.lagging()
+	row := table.Decide(s)
+	return Decision{Row: row, Step: s.step, Leaf: s.leaf, WaitsFor: s.behind, Again: s.again()}
+}
+
+// Change is what is to be written: the Secret of the succession, if Succession is not nil, and those of these leaves.
+type Change struct {
+	Succession *certificates.Succession
+	Held       []Held
+}
+
+// Do makes what the decision asks for, from the facts that it was made on. It writes nothing itself. The error is that
+// of making a key or a certificate.
+func Do(f Facts, d Decision) (Change, error) {
+	s := f.Succession
+	switch d.Step {
+	case MakeFirst, MakeNext:
+		a, err := certificates.NewAuthority(f.Authority, f.Now)
+		if err != nil {
+			return Change{}, err
+		}
+		if s = s.Announce(a); d.Step == MakeFirst {
+			s = s.Promote()
+		}
+	case Adopt:
+		s = s.Adopt(unknown(f))
+	case Promote:
+		s = s.Promote()
+	case ForgetExpired:
+		s = s.ForgetExpired(f.Now)
+	case Forget:
+		s = s.Forget()
+	case Publish:
+		return Change{Held: publish(f)}, nil
+	case Sign:
+		return signed(f, d.Leaf)
+	case Rest, Wait:
+		return Change{}, nil
+	default:
+		return Change{}, fmt.Errorf("there is no step %q", d.Step)
+	}
+	return Change{Succession: &s}, nil
+}
+
+// unknown are the authorities beside the leaves that the succession does not have, if they are in use: one has signed
+// a leaf, or the succession has none at all. Expired ones are no loss.
+func unknown(f Facts) certificates.Bundle {
+	known := f.Succession.Trust()
+	inUse := len(known) == 0
+	var found []*x509.Certificate
+	for _, h := range f.Held {
+		for _, c := range h.Trust {
+			if known.Has(c) || f.Now.After(c.NotAfter) {
+				continue
+			}
+			found = append(found, c)
+			inUse = inUse || h.Leaf != nil && h.Leaf.SignedBy(c)
+		}
+	}
+	if !inUse {
+		return nil
+	}
+	return certificates.NewBundle(found...)
+}
+
+func publish(f Facts) (out []Held) {
+	trust := f.Succession.Trust()
+	for _, h := range f.Held {
+		if h.Leaf != nil && h.Trust.Hash() != trust.Hash() {
+			h.Trust = trust
+			out = append(out, h)
+		}
+	}
+	return out
+}
+
+func signed(f Facts, name string) (Change, error) {
+	for _, h := range f.Held {
+		if h.Profile.Name != name {
+			continue
+		}
+		l, err := f.Succession.Current.Sign(h.Profile, f.Now)
+		if err != nil {
+			return Change{}, err
+		}
+		h.Leaf, h.Trust = l, f.Succession.Trust()
+		return Change{Held: []Held{h}}, nil
+	}
+	return Change{}, fmt.Errorf("there is no certificate %q to be signed", name)
+}
