@@ -55,22 +55,28 @@ func Client(m certificates.Material, name string, now time.Time) *tls.Config {
 // error says what each side said.
 func Handshake(server, client *tls.Config) error {
 	s, c := net.Pipe()
-	for _, conn := range []net.Conn{s, c} {
-		if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
-			return err
-		}
-	}
 	served := make(chan error, 1)
-	go func() { served <- speak("server", s, tls.Server(s, server), (*tls.Conn).Write, (*tls.Conn).Read) }()
-	err := speak("client", c, tls.Client(c, client), (*tls.Conn).Read, (*tls.Conn).Write)
+	go func() { served <- Greet(s, server, nil) }()
+	err := Greet(c, nil, client)
 	return errors.Join(<-served, err)
 }
 
-// speak closes the connection below TLS, whose own goodbye would wait for a reader.
-func speak(side string, below net.Conn, conn *tls.Conn, steps ...func(*tls.Conn, []byte) (int, error)) error {
+// Greet is one side of a Handshake: the server if it has such a configuration, else the client. It closes the connection
+// below TLS, whose own goodbye would wait for a reader.
+func Greet(below net.Conn, server, client *tls.Config) error {
 	defer func() { _ = below.Close() }()
+	if err := below.SetDeadline(time.Now().Add(patience)); err != nil {
+		return err
+	}
+	side, conn := "client", tls.Client(below, client)
+	steps := []func([]byte) (int, error){conn.Read, conn.Write}
+	if server != nil {
+		side, conn = "server", tls.Server(below, server)
+		steps = []func([]byte) (int, error){conn.Write, conn.Read}
+	}
 	for _, step := range steps {
-		if _, err := step(conn, []byte{1}); err != nil {
+		// What was read before the other side's goodbye counts.
+		if n, err := step([]byte{1}); n < 1 {
 			return fmt.Errorf("%s: %w", side, err)
 		}
 	}
