@@ -61,8 +61,8 @@ func Handshake(server, client *tls.Config) error {
 	return errors.Join(<-served, err)
 }
 
-// Greet is one side of a Handshake: the server if it has such a configuration, else the client. It closes the connection
-// below TLS, whose own goodbye would wait for a reader.
+// Greet is one side of a Handshake: the server if it has such a configuration, else the client. It closes the
+// connection below TLS, whose own goodbye would wait for a reader.
 func Greet(below net.Conn, server, client *tls.Config) error {
 	defer func() { _ = below.Close() }()
 	if err := below.SetDeadline(time.Now().Add(patience)); err != nil {

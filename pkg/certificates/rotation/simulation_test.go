@@ -17,7 +17,7 @@ import (
 
 const (
 	year = 365 * day
-	tick = 12 * time.Hour
+	tick = day
 )
 
 // process is a part of LINSTOR, with what it has read when it started.
@@ -181,7 +181,7 @@ func (w *world) live(long time.Duration, excused func(*process) bool) {
 			w.step(now)
 		}
 		for _, p := range w.processes {
-			itself := w.chance.IntN(200) == 0 // it crashes
+			itself := w.chance.IntN(100) == 0 // it crashes
 			if !w.isAway(p.name) && (itself || !p.restart.IsZero() && w.Now.After(p.restart)) {
 				w.start(p)
 			}
