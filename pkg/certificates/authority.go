@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -43,8 +44,12 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 }
 
 // Sign makes a Leaf, with a key of its own, that lives for LeafLifetime, or as long as the authority if that is less:
-// Java does not look at the dates of an authority that it trusts. An authority that cannot sign is an error.
+// Java does not look at the dates of an authority that it trusts. An authority that cannot sign is an error, and so is
+// a profile that is good for no side of a connection: Java takes a certificate without extended key usages for all.
 func (a *Authority) Sign(p Profile, now time.Time) (*Leaf, error) {
+	if err := p.Uses.check(); err != nil {
+		return nil, fmt.Errorf("sign %s: %w", p.Name, err)
+	}
 	if !a.CanSign(now) {
 		return nil, fmt.Errorf("sign %s: %w", p.Name, errCannotSign)
 	}
@@ -80,13 +85,24 @@ func (a *Authority) CanSign(now time.Time) bool {
 // RenewAt is when the next authority is to be made: after four fifths of this one's life.
 func (a *Authority) RenewAt() time.Time { return renewAt(a.Certificate, 5) }
 
+// Signed reports whether the authority's key has signed the Leaf of that Hash.
+func (a *Authority) Signed(hash string) bool {
+	return a != nil && Signed(a.Certificate, hash)
+}
+
+// Signed reports whether the key of that authority has signed the Leaf of that Hash.
+func Signed(authority *x509.Certificate, hash string) bool {
+	return strings.HasPrefix(hash, keyMark(authority.SubjectKeyId))
+}
+
 // LastFullLeaf is until when a Leaf that it signs lives for all of LeafLifetime.
 func (a *Authority) LastFullLeaf() time.Time { return a.Certificate.NotAfter.Add(-LeafLifetime) }
 
-// sign makes a certificate for a key. Its serial number is 159 bits of chance, by crypto/x509.
+// sign makes a certificate for a key. crypto/x509 chooses the serial number, 159 random bits, and the algorithm that
+// suits the signer's key, always with SHA-256 or more: an authority that was put into the Secret by hand may have
+// another kind of key than those that are made here.
 func sign(template, parent *x509.Certificate, key, signer Key, now, end time.Time) (*x509.Certificate, error) {
 	template.NotBefore, template.NotAfter = now.Add(-Backdate).UTC(), end.UTC()
-	template.SignatureAlgorithm = x509.ECDSAWithSHA256
 	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Signer().Public(), signer.Signer())
 	if err != nil {
 		return nil, err

@@ -1,8 +1,12 @@
 package certificates_test
 
 import (
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -55,12 +59,18 @@ func TestLeaf(t *testing.T) {
 	if !l.SignedBy(a.Certificate) || l.SignedBy(other.Certificate) || l.SignedBy(nil) || !l.Is(rest) {
 		t.Error("it is not what was asked for, or another authority's")
 	}
+	reversed := rest
+	reversed.DNSNames = []string{rest.DNSNames[1], rest.DNSNames[0], rest.DNSNames[1]}
+	if !l.Is(reversed) {
+		t.Error("it is another one if its names come in another order")
+	}
 	for name, change := range map[string]func(*certificates.Profile){
 		"name":  func(p *certificates.Profile) { p.Name = "x" },
 		"use":   func(p *certificates.Profile) { p.Uses = certificates.Both },
 		"DNS":   func(p *certificates.Profile) { p.DNSNames = p.DNSNames[:1] },
 		"IP":    func(p *certificates.Profile) { p.IPs = nil },
 		"other": func(p *certificates.Profile) { p.IPs = []net.IP{net.IPv4(127, 0, 0, 2)} },
+		"more":  func(p *certificates.Profile) { p.DNSNames = append(slices.Clone(p.DNSNames), "more") },
 	} {
 		p := rest
 		if change(&p); l.Is(p) {
@@ -79,6 +89,33 @@ func TestEachLeafIsNew(t *testing.T) {
 	}
 	if n := c.SerialNumber.BitLen(); n < 100 || c.SerialNumber.Sign() <= 0 || n > 159 {
 		t.Errorf("the serial number has %d bits", n)
+	}
+}
+
+// TestSigned: of a process only the hash of its certificate is known.
+func TestSigned(t *testing.T) {
+	a, other := authority(t, "linstor-api", start), authority(t, "linstor-api", start)
+	hash := signed(t, a, rest).Hash()
+	if len(hash) != 32 || !a.Signed(hash) || other.Signed(hash) || a.Signed("") || (*certificates.Authority)(nil).Signed(hash) {
+		t.Errorf("%s is taken for a certificate of another authority", hash)
+	}
+}
+
+// TestAnotherKindOfKey: an authority that somebody put into the Secret signs with the key that it has.
+func TestAnotherKindOfKey(t *testing.T) {
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, text := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "linstor-api"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, key, nil)
+	s, err := certificates.ReadSuccession("cas", map[string][]byte{"ca.crt": text, "ca.key": pkcs8(t, key)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := signed(t, s.Current, rest)
+	if err := certificates.NewBundle(c).Verify(l, certificates.Server, start); err != nil || !s.Current.Signed(l.Hash()) {
+		t.Error(err)
 	}
 }
 

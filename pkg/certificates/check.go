@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -31,6 +32,9 @@ type Need struct {
 // the need, and LINSTOR's Java takes their keys and signatures. The error joins a *Problem for each thing that is
 // wrong; the Material is nil then.
 func Check(secret string, data map[string][]byte, need Need, now time.Time) (*Material, error) {
+	if err := need.Uses.check(); err != nil {
+		return nil, err
+	}
 	leaf, leafErr := ReadLeaf(secret, data)
 	trust, trustErr := ReadTrust(secret, data)
 	errs := []error{leafErr, trustErr}
@@ -38,6 +42,13 @@ func Check(secret string, data map[string][]byte, need Need, now time.Time) (*Ma
 		errs = append(errs, (&flaw{fmt.Sprintf("has %d authorities", len(trust)), fmt.Sprintf("leave those there that sign "+
 			"for LINSTOR alone, %d at most: LINSTOR lets in whoever has a certificate of any of them", maxBrought)}).
 			in(secret, EntryTrust))
+	}
+	for _, c := range trust {
+		// Java does not look at the dates of an authority that it trusts, so that what it signed opens the door for ever.
+		if f := dates(c, now); f != nil {
+			errs = append(errs, (&flaw{fmt.Sprintf("has an authority (serial number %x) that %s", c.SerialNumber, f.what),
+				"remove it from there: LINSTOR does not look at the dates of authorities"}).in(secret, EntryTrust))
+		}
 	}
 	if leafErr == nil {
 		for _, f := range leafFlaws(leaf, need, now) {
@@ -66,6 +77,10 @@ func leafFlaws(l *Leaf, need Need, now time.Time) (out []*flaw) {
 	}
 	if k, ok := c.PublicKey.(*rsa.PublicKey); ok && k.N.BitLen() < minRSABits {
 		out = append(out, &flaw{"has a key that is shorter than 2048 bits", "make a longer one"})
+	}
+	if c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageDigitalSignature == 0 {
+		out = append(out, &flaw{"is not good for signatures, which TLS needs",
+			"have it signed with the key usage digitalSignature"})
 	}
 	for _, s := range usages {
 		if need.Uses&s.use != 0 && !allows(c, s.usage) {
@@ -116,22 +131,51 @@ func verify(secret string, l *Leaf, trust Bundle, uses Use, now time.Time) error
 	if err == nil {
 		return nil
 	}
-	f := &flaw{"has not signed the certificate in " + EntryCertificate,
-		"put the authority there that has, and those between both after the certificate"}
 	if _, insecure := errors.AsType[x509.InsecureAlgorithmError](err); insecure {
-		f = &flaw{"has signed with an algorithm that is not secure", "have the certificate signed with SHA-256"}
+		return (&flaw{"has signed with an algorithm that is not secure", "have the certificate signed with SHA-256"}).
+			in(secret, EntryTrust)
 	}
-	for _, c := range append(l.Between[:len(l.Between):len(l.Between)], trust...) {
+	chain := l.Chain(trust)
+	for _, c := range chain[1:] {
 		if d := dates(c, now); d != nil {
-			f = &flaw{fmt.Sprintf("does not vouch for the certificate: %s %s", c.Subject.CommonName, d.what), d.cure}
+			return (&flaw{fmt.Sprintf("has an authority between (serial number %x) that %s", c.SerialNumber, d.what), d.cure}).
+				in(secret, EntryCertificate)
 		}
 	}
-	return f.in(secret, EntryTrust)
+	if !trust.Has(chain[len(chain)-1]) {
+		return (&flaw{"has not signed the certificate in " + EntryCertificate,
+			"put the authority there that has, and those between both after the certificate"}).in(secret, EntryTrust)
+	}
+	return (&flaw{"is signed by authorities that may not sign it: their names, path length or extended key usages " +
+		"exclude it", "have another authority sign it"}).in(secret, EntryCertificate)
+}
+
+// Chain follows the signatures from the Leaf as far as they lead, through those between, up to the first authority of the
+// bundle. The Leaf comes first.
+func (l *Leaf) Chain(trust Bundle) []*x509.Certificate {
+	chain := []*x509.Certificate{l.Certificate}
+	for {
+		last := chain[len(chain)-1]
+		signed := func(c *x509.Certificate) bool {
+			return !slices.ContainsFunc(chain, c.Equal) && last.CheckSignatureFrom(c) == nil
+		}
+		if i := slices.IndexFunc(trust, signed); i >= 0 {
+			return append(chain, trust[i])
+		}
+		i := slices.IndexFunc(l.Between, signed)
+		if i < 0 {
+			return chain
+		}
+		chain = append(chain, l.Between[i])
+	}
 }
 
 // Verify builds the chain from a Leaf to an authority of the bundle, for each of its uses at that time, as whoever
-// trusts the bundle would. An empty bundle vouches for nothing.
+// trusts the bundle would. An empty bundle vouches for nothing, and no use is an error.
 func (b Bundle) Verify(l *Leaf, uses Use, now time.Time) error {
+	if err := uses.check(); err != nil {
+		return err
+	}
 	between := x509.NewCertPool()
 	for _, c := range l.Between {
 		between.AddCert(c)

@@ -60,7 +60,10 @@ func p256(t *testing.T) *ecdsa.PrivateKey {
 }
 
 // brought is a Secret as people bring it: an authority, one between, and a certificate for both sides.
-func brought(t *testing.T) map[string][]byte {
+func brought(t *testing.T) map[string][]byte { return broughtWith(t, nil) }
+
+// broughtWith has the certificate between changed before it is signed.
+func broughtWith(t *testing.T, change func(mid *x509.Certificate)) map[string][]byte {
 	t.Helper()
 	rootKey, midKey, leafKey := p256(t), p256(t), p256(t)
 	ca := func(name string) *x509.Certificate {
@@ -68,7 +71,11 @@ func brought(t *testing.T) map[string][]byte {
 			KeyUsage: x509.KeyUsageCertSign}
 	}
 	root, rootPEM := issue(t, ca("root"), nil, rootKey, nil)
-	mid, midPEM := issue(t, ca("between"), root, midKey, rootKey)
+	between := ca("between\x1b[31m")
+	if change != nil {
+		change(between)
+	}
+	mid, midPEM := issue(t, between, root, midKey, rootKey)
 	_, leafPEM := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "leaf"}, ExtKeyUsage: twoSides,
 		DNSNames: []string{"linstor.example"}}, mid, leafKey, midKey)
 	return map[string][]byte{"tls.crt": slices.Concat(leafPEM, midPEM), "tls.key": pkcs8(t, leafKey),
@@ -118,6 +125,11 @@ func TestCheckTakes(t *testing.T) {
 	}
 }
 
+// broughtMid is the certificate between, which comes last.
+func broughtMid(data map[string][]byte) []byte {
+	return data["tls.crt"][strings.LastIndex(string(data["tls.crt"]), "-----BEGIN"):]
+}
+
 func ecPEM(sec1 []byte) []byte {
 	// openssl ecparam -genkey writes the curve above the key.
 	return slices.Concat(pem.EncodeToMemory(&pem.Block{Type: "EC PARAMETERS",
@@ -133,7 +145,7 @@ func with(data map[string][]byte, entry string, value []byte) map[string][]byte 
 
 func TestCheckRefuses(t *testing.T) {
 	good, other := brought(t), brought(t)
-	mid := good["tls.crt"][strings.LastIndex(string(good["tls.crt"]), "-----BEGIN"):]
+	mid := broughtMid(good)
 	leaf := good["tls.crt"][:len(good["tls.crt"])-len(mid)]
 	many := []byte{}
 	for range 17 {
@@ -213,6 +225,21 @@ func TestCheckRefuses(t *testing.T) {
 			says: "is not good as a server; have it signed with the extended key usage serverAuth", uses: certificates.Both},
 		"server only": {data: plain(&x509.Certificate{ExtKeyUsage: twoSides[:1]}), entry: "tls.crt",
 			says: "is not good as a client", uses: certificates.Client},
+		"no signatures": {data: plain(&x509.Certificate{KeyUsage: x509.KeyUsageKeyEncipherment}), entry: "tls.crt",
+			says: "is not good for signatures, which TLS needs; have it signed with the key usage digitalSignature"},
+		"an expired authority beside a good one": {data: with(good, "ca.crt", slices.Concat(good["ca.crt"],
+			certificates.NewBundle(authority(t, "x", start.Add(-6*365*day)).Certificate).PEM())), entry: "ca.crt",
+			says: "that has expired at 2025-02-28T12:00:00Z; remove it from there"},
+		"an expired one between": {data: broughtWith(t, func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = start.Add(-2*day), start.Add(-day)
+		}), entry: "tls.crt", says: "has an authority between (serial number 7) that has expired at 2026-02-28T12:00:00Z"},
+		"an expired one between that has nothing to do with it": {data: with(good, "tls.crt", slices.Concat(leaf,
+			broughtMid(broughtWith(t, func(c *x509.Certificate) {
+				c.NotBefore, c.NotAfter = start.Add(-2*day), start.Add(-day)
+			})))), entry: "ca.crt", says: "has not signed the certificate"},
+		"one between for other names": {data: broughtWith(t, func(c *x509.Certificate) {
+			c.PermittedDNSDomainsCritical, c.PermittedDNSDomains = true, []string{"elsewhere.example"}
+		}), entry: "tls.crt", says: "is signed by authorities that may not sign it"},
 		"another name": {data: good, entry: "tls.crt", says: "is not for other.example; have it signed"},
 		"an authority itself": {data: plain(&x509.Certificate{IsCA: true, BasicConstraintsValid: true}), entry: "tls.crt",
 			says: "begins with the certificate of an authority"},
@@ -234,7 +261,47 @@ func TestCheckRefuses(t *testing.T) {
 				t.Fatalf("says %v,\nwant of %s %q", err, tc.entry, tc.says)
 			}
 			noSecrets(t, err.Error(), tc.data)
+			if strings.Contains(err.Error(), "\x1b") {
+				t.Error("a name that was brought is printed as it is")
+			}
 		})
+	}
+}
+
+// TestNoUse: without a side nothing of the certificate would be looked at.
+func TestNoUse(t *testing.T) {
+	a := authority(t, "x", start)
+	trust := certificates.NewBundle(a.Certificate)
+	for _, u := range []certificates.Use{0, certificates.Both + 1} {
+		if _, err := certificates.Check("mine", brought(t), certificates.Need{Uses: u}, start); err == nil {
+			t.Errorf("Check takes use %d", u)
+		}
+		if err := trust.Verify(signed(t, a, rest), u, start); err == nil {
+			t.Errorf("Verify takes use %d", u)
+		}
+		if _, err := a.Sign(certificates.Profile{Name: "x", Uses: u}, start); err == nil {
+			t.Errorf("a certificate for use %d was signed", u)
+		}
+	}
+}
+
+// TestChain: each certificate comes once, an authority that was brought with the others included.
+func TestChain(t *testing.T) {
+	data := brought(t)
+	data["tls.crt"] = slices.Concat(data["tls.crt"], data["ca.crt"])
+	m, err := certificates.Check("mine", data, certificates.Need{Uses: certificates.Both}, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, c := range m.Leaf.Chain(m.Trust) {
+		names = append(names, c.Subject.CommonName)
+	}
+	if want := []string{"leaf", "between\x1b[31m", "root"}; !slices.Equal(names, want) {
+		t.Errorf("the chain is %q", names)
+	}
+	if alone := m.Leaf.Chain(nil); len(alone) != 3 {
+		t.Errorf("without a bundle it has %d", len(alone))
 	}
 }
 

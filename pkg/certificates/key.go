@@ -46,6 +46,17 @@ func (k Key) Signer() crypto.Signer {
 	return k.reveal()
 }
 
+// Equal reports whether both are the same key, or both none. reflect.DeepEqual never finds a Key equal to another one,
+// since it compares no functions; go-cmp uses this method.
+func (k Key) Equal(other Key) bool {
+	a, b := k.Signer(), other.Signer()
+	if a == nil || b == nil {
+		return a == nil && b == nil
+	}
+	key, ok := a.(interface{ Equal(crypto.PrivateKey) bool })
+	return ok && key.Equal(b)
+}
+
 // Fits reports whether the key is that of the certificate. No key fits none.
 func (k Key) Fits(c *x509.Certificate) bool {
 	s := k.Signer()

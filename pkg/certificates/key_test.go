@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
@@ -123,4 +124,21 @@ func signedAt(t *testing.T, a *certificates.Authority, p certificates.Profile, n
 		t.Fatal(err)
 	}
 	return l
+}
+
+func TestKeyEqual(t *testing.T) {
+	a, b := authority(t, "x", start), authority(t, "x", start)
+	data, err := certificates.Succession{Current: a}.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back, err := certificates.ReadSuccession("cas", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var none certificates.Key
+	if !cmp.Equal(a.Key, back.Current.Key) || cmp.Equal(a.Key, b.Key) || a.Key.Equal(none) || none.Equal(a.Key) ||
+		!none.Equal(certificates.Key{}) {
+		t.Error("keys are compared by something else than what they are")
+	}
 }

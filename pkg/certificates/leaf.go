@@ -1,8 +1,10 @@
 package certificates
 
 import (
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"fmt"
 	"net"
 	"slices"
@@ -43,6 +45,14 @@ var usages = []struct {
 	name  string
 }{{Server, x509.ExtKeyUsageServerAuth, "server"}, {Client, x509.ExtKeyUsageClientAuth, "client"}}
 
+// check refuses what is no side at all, or none that there is: nothing would be asked of the other side's certificate.
+func (u Use) check() error {
+	if u == 0 || u&^Both != 0 {
+		return fmt.Errorf("%d is no side of a connection", u)
+	}
+	return nil
+}
+
 func (u Use) extended() (out []x509.ExtKeyUsage) {
 	for _, s := range usages {
 		if u&s.use != 0 {
@@ -74,14 +84,35 @@ type Leaf struct {
 // RenewAt is when a Leaf of the operator's own is to be replaced: after two thirds of its life.
 func (l *Leaf) RenewAt() time.Time { return renewAt(l.Certificate, 3) }
 
-// Hash tells a Leaf from all others, in 32 hexadecimal digits.
-func (l *Leaf) Hash() string { return Fingerprint(l.Certificate)[:32] }
+// Hash identifies a Leaf, in 32 hexadecimal digits. The first eight of them depend only on the key that signed it: of
+// a process that still runs with an earlier Leaf nothing but the hash is known, and that must show whose it is, see
+// Signed.
+func (l *Leaf) Hash() string {
+	return keyMark(l.Certificate.AuthorityKeyId) + Fingerprint(l.Certificate)[:24]
+}
 
-// Is reports whether the Leaf is what the profile asks for, name, sides and names of a server.
+func keyMark(keyID []byte) string {
+	sum := sha256.Sum256(keyID)
+	return hex.EncodeToString(sum[:4])
+}
+
+// Is reports whether the Leaf is what the profile asks for, name, sides and names of a server, in whatever order.
 func (l *Leaf) Is(p Profile) bool {
 	c := l.Certificate
 	return c.Subject.CommonName == p.Name && slices.Equal(c.ExtKeyUsage, p.Uses.extended()) && l.Key.Fits(c) &&
-		slices.Equal(c.DNSNames, p.DNSNames) && slices.EqualFunc(c.IPAddresses, p.IPs, net.IP.Equal)
+		sameSet(c.DNSNames, p.DNSNames) && sameSet(texts(c.IPAddresses), texts(p.IPs))
+}
+
+func texts(ips []net.IP) (out []string) {
+	for _, ip := range ips {
+		out = append(out, ip.String())
+	}
+	return out
+}
+
+func sameSet(a, b []string) bool {
+	set := func(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
+	return slices.Equal(set(a), set(b))
 }
 
 // SignedBy reports whether that authority has signed the certificate itself.

@@ -41,9 +41,12 @@ func (s Succession) Trust() Bundle {
 	return NewBundle(all...)
 }
 
-// Announce is the succession with another next authority: the first one, if there is no other. One that was announced
-// before has signed nothing, and goes.
+// Announce is the succession with another next authority. The one that was next before is trusted further, as an old
+// one: if Adopt made it the next one, it has signed certificates that are in use.
 func (s Succession) Announce(next *Authority) Succession {
+	if s.Next != nil {
+		s.Old = append(slices.Clone(s.Old), s.Next.Certificate)
+	}
 	s.Next = next
 	return s
 }

@@ -44,15 +44,8 @@ func KeyStore(l *certificates.Leaf, trust certificates.Bundle) ([]byte, error) {
 	if signer == nil {
 		return nil, errors.New("make a key store: there is no key")
 	}
-	chain := l.Between
-	for _, c := range trust {
-		if l.SignedBy(c) || len(l.Between) > 0 && l.Between[len(l.Between)-1].CheckSignatureFrom(c) == nil {
-			chain = append(chain[:len(chain):len(chain)], c)
-			break
-		}
-	}
-	salt := salts("key store", append([]*x509.Certificate{l.Certificate}, chain...)...)
-	out, err := encoder.WithRand(salt).Encode(signer, l.Certificate, chain, Password)
+	chain := l.Chain(trust)
+	out, err := encoder.WithRand(salts("key store", chain...)).Encode(signer, l.Certificate, chain[1:], Password)
 	if err != nil {
 		return nil, fmt.Errorf("make the key store of %s: it cannot be encoded", l.Certificate.Subject.CommonName)
 	}

@@ -30,7 +30,7 @@ type rig struct {
 // newRig is at rest, on the day on which all was made.
 func newRig(t *testing.T) *rig {
 	t.Helper()
-	r := &rig{t, rotation.Facts{Now: start, Authority: "linstor-internal",
+	r := &rig{t, rotation.Facts{Now: start, OtherClock: start, Authority: "linstor-internal",
 		Held: []rotation.Held{{Profile: controller}, {Profile: satellite}},
 		Consumers: []rotation.Consumer{{Name: "controller", Leaf: controller.Name, Known: true},
 			{Name: "n1", Leaf: satellite.Name, Known: true}, {Name: "n2", Leaf: satellite.Name, Known: true}}}}
@@ -112,7 +112,21 @@ func (r *rig) loseKey() {
 // loseSecret leaves nothing of the authorities' Secret.
 func (r *rig) loseSecret() { r.Succession = certificates.Succession{} }
 
-func (r *rig) after(d time.Duration) { r.Now = r.Now.Add(d) }
+// at moves both clocks, after too.
+func (r *rig) at(now time.Time) { r.Now, r.OtherClock = now, now }
+
+func (r *rig) after(d time.Duration) { r.at(r.Now.Add(d)) }
+
+// signAnew has one more certificate of a profile signed by the authority, as when it fell due.
+func (r *rig) signAnew(i int) {
+	r.t.Helper()
+	l, err := r.Succession.Current.Sign(r.Held[i].Profile, r.Now)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.Held = slices.Clone(r.Held)
+	r.Held[i].Leaf = l
+}
 
 // phase1 has the next authority published, and nobody restarted.
 func phase1(r *rig) {
@@ -130,9 +144,10 @@ func phase2(r *rig) {
 	r.until("restart")
 }
 
-// foreign is an authority of somebody else.
-func foreign(r *rig) *x509.Certificate {
-	a, err := certificates.NewAuthority("foreign", r.Now)
+// named is an authority that is not of the succession.
+func named(r *rig, name string) *x509.Certificate {
+	r.t.Helper()
+	a, err := certificates.NewAuthority(name, r.Now)
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -1,19 +1,36 @@
 // Package rotation decides what becomes of the certificates of one kind of connection: when they are renewed, and how
 // one authority follows another without a moment in which two parts of LINSTOR do not trust each other.
 //
-// LINSTOR reads its stores when it starts: files that are exchanged under it change nothing, and its clients in Go
-// read authorities at their start, too (run with linstor-server 1.34.0-rc.1 and golinstor 0.61.0). So what counts is
-// not what a Secret holds, but what each consumer is known to run with. An authority is replaced in three phases: the
-// next one is trusted by all, then it signs, then the old one is no longer trusted. Each phase ends when all consumers
-// run with it.
+// LINSTOR reads its stores once: those between controller and satellites when it starts, that of the REST API when the
+// first client connects over TLS. Files that are exchanged under it later change nothing, and its clients in Go read
+// authorities at their start, too (run with linstor-server 1.34.0-rc.1 and golinstor 0.61.0). So what counts is not what
+// a Secret holds, but what each consumer is known to run with. An authority is replaced in three phases: the next one is
+// trusted by all, then it signs, then the old one is no longer trusted. Each phase ends when all consumers run with it.
+//
+// What a wrong clock would do cannot be taken back: an authority that seems to have expired loses its key, and its
+// successor is not valid for years. So nothing is done unless two clocks agree.
 package rotation
 
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+)
+
+// The margins of time.
+const (
+	// MaxClockSkew is by how much the operator's clock and the other one may differ. It is less than
+	// certificates.Backdate, so that what is signed is valid by either clock.
+	MaxClockSkew = certificates.Backdate / 2
+	// LastChance is how long before an authority ends the next one signs, whoever trusts it: a third of a certificate's
+	// life, as for the renewal of a certificate, so that all can still be restarted before the old ones end.
+	LastChance = certificates.LeafLifetime / 3
+	// Overlap is how long the next authority is published at least before it signs, if the authority has not ended yet.
+	Overlap = 24 * time.Hour
 )
 
 // Held is a Leaf that there shall be, and what its Secret has now.
@@ -31,7 +48,7 @@ type Consumer struct {
 	Name string
 	// Leaf names the profile of the one that it uses; "" if it only trusts.
 	Leaf string
-	// Known is false if nobody could find out what it runs with: then it counts as one that runs with something else.
+	// Known is false if it could not be found out what it runs with: then it counts as one that runs with something else.
 	Known bool
 	// RunsLeaf and RunsTrust are the hashes of what it has read when it started; "" for nothing.
 	RunsLeaf, RunsTrust string
@@ -39,7 +56,9 @@ type Consumer struct {
 
 // Facts are all that a decision rests on. Whoever could not read one of the Secrets has no facts, and does not decide.
 type Facts struct {
-	Now time.Time
+	// Now is by the operator's clock, OtherClock the same moment by that of another machine, such as the API server's;
+	// zero if no other clock was seen.
+	Now, OtherClock time.Time
 	// Authority names the kind of connection in the names of its authorities, such as "linstor-internal".
 	Authority  string
 	Succession certificates.Succession
@@ -56,7 +75,7 @@ type Step string
 const (
 	// Rest does nothing.
 	Rest Step = "Rest"
-	// Wait does nothing either, until something else changes: a consumer is restarted, or a clock is set right.
+	// Wait does nothing until something else changes: a consumer is restarted, or a clock is set right.
 	Wait Step = "Wait"
 	// MakeFirst makes the first authority, which signs at once.
 	MakeFirst Step = "MakeFirst"
@@ -82,7 +101,8 @@ type Decision struct {
 	Step Step
 	// Leaf names the profile of the one to be signed.
 	Leaf string
-	// WaitsFor are the consumers that are not known to run with what is published, for any step.
+	// WaitsFor are the consumers that are not known to run with what is published, for any step; none while the clocks
+	// differ, since nothing is decided about restarts then.
 	WaitsFor []string
 	// Again is when time alone changes the decision, at the latest; zero if it never does.
 	Again time.Time
@@ -93,7 +113,11 @@ func Decide(f Facts) Decision {
 	s := &situation{Facts: f, trust: f.Succession.Trust()}
 	s.behind = s.lagging()
 	row := table.Decide(s)
-	return Decision{Row: row, Step: s.step, Leaf: s.leaf, WaitsFor: s.behind, Again: s.again()}
+	d := Decision{Row: row, Step: s.step, Leaf: s.leaf}
+	if !s.clocksDiffer() {
+		d.WaitsFor, d.Again = s.behind, s.again()
+	}
+	return d
 }
 
 // Change is what is to be written: the Secret of the succession, if Succession is not nil, and those of these leaves.
@@ -135,25 +159,27 @@ func Do(f Facts, d Decision) (Change, error) {
 	return Change{Succession: &s}, nil
 }
 
-// unknown are the authorities beside the leaves that the succession does not have, if they are in use: one has signed
-// a leaf, or the succession has none at all. Expired ones are no loss.
+// unknown are the operator's own authorities beside the leaves that the succession does not have, as far as they may be
+// in use: they have signed a leaf that is published or that a consumer runs with, or of a consumer it is not known. The
+// others are not adopted, so that one that a human added by mistake is not trusted everywhere. Expired ones are no loss.
 func unknown(f Facts) certificates.Bundle {
 	known := f.Succession.Trust()
-	inUse := len(known) == 0
 	var found []*x509.Certificate
 	for _, h := range f.Held {
 		for _, c := range h.Trust {
-			if known.Has(c) || f.Now.After(c.NotAfter) {
-				continue
+			if !known.Has(c) && !f.Now.After(c.NotAfter) && inUse(f, c) &&
+				strings.HasPrefix(c.Subject.CommonName, f.Authority+" ") {
+				found = append(found, c)
 			}
-			found = append(found, c)
-			inUse = inUse || h.Leaf != nil && h.Leaf.SignedBy(c)
 		}
 	}
-	if !inUse {
-		return nil
-	}
 	return certificates.NewBundle(found...)
+}
+
+func inUse(f Facts, authority *x509.Certificate) bool {
+	published := func(h Held) bool { return h.Leaf != nil && h.Leaf.SignedBy(authority) }
+	runs := func(c Consumer) bool { return !c.Known || certificates.Signed(authority, c.RunsLeaf) }
+	return slices.ContainsFunc(f.Held, published) || slices.ContainsFunc(f.Consumers, runs)
 }
 
 func publish(f Facts) (out []Held) {

@@ -44,6 +44,10 @@ type world struct {
 	// keys are those ever seen, with the certificate that each belongs to.
 	keys map[string]string
 	last rotation.Decision
+	// mishap happens about every 90 days; nil for none.
+	mishap func(*world)
+	// backups are successions as they were once.
+	backups []certificates.Succession
 	// writes is how often a Secret was written.
 	writes, handshakes int
 }
@@ -91,7 +95,10 @@ func (w *world) start(p *process) {
 func (w *world) step(now time.Time) {
 	w.t.Helper()
 	f := w.Facts
-	f.Now, f.Consumers = now, nil
+	f.Now, f.OtherClock, f.Consumers = now, w.Now, nil
+	if w.chance.IntN(100) == 0 {
+		f.OtherClock = time.Time{} // it was not seen
+	}
 	for _, p := range w.processes {
 		c := rotation.Consumer{Name: p.name, Leaf: p.profile.Name, Known: w.chance.IntN(50) > 0, RunsTrust: p.Trust.Hash()}
 		if p.Leaf != nil {
@@ -176,9 +183,12 @@ func (w *world) live(long time.Duration, excused func(*process) bool) {
 		if !w.isAway("operator") {
 			now := w.Now
 			if w.chance.IntN(100) == 0 {
-				now = now.Add(-2 * day) // its clock is wrong for once
+				now = now.Add(time.Duration(w.chance.IntN(12)-2) * year) // its clock is wrong for once
 			}
 			w.step(now)
+		}
+		if w.mishap != nil && w.chance.IntN(90) == 0 {
+			w.mishap(w)
 		}
 		for _, p := range w.processes {
 			itself := w.chance.IntN(100) == 0 // it crashes
@@ -238,6 +248,47 @@ func TestTwelveYears(t *testing.T) {
 				t.Errorf("the authority is of day %d", got/day)
 			}
 			t.Logf("%d writes, %d handshakes, %d keys", w.writes, w.handshakes, len(w.keys))
+		})
+	}
+}
+
+// loseAuthorities has something happen to the Secret of the authorities.
+func loseAuthorities(w *world) {
+	keyless := func(a *certificates.Authority) *certificates.Authority {
+		if a == nil {
+			return nil
+		}
+		return &certificates.Authority{Certificate: a.Certificate}
+	}
+	s := w.Succession
+	switch w.chance.IntN(6) {
+	case 0:
+		s.Current = keyless(s.Current)
+	case 1:
+		s.Next = keyless(s.Next)
+	case 2:
+		s = certificates.Succession{}
+	case 3:
+		s.Old = nil
+	case 4:
+		if len(w.backups) > 0 {
+			s = w.backups[w.chance.IntN(len(w.backups))]
+		}
+	default:
+		w.backups = append(w.backups, s)
+	}
+	w.Succession, w.last = s, rotation.Decision{}
+}
+
+// TestAuthoritiesAreLost: keys are lost, and the Secret of the authorities is, or is put back from whatever backup. No
+// pair ever fails to connect, since what is in use can be seen.
+func TestAuthoritiesAreLost(t *testing.T) {
+	for seed := range uint64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, seed, internal())
+			w.patience, w.mishap = 8*day, loseAuthorities
+			w.live(6*year, nobody)
 		})
 	}
 }

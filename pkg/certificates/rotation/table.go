@@ -26,41 +26,46 @@ type row = decisiontable.Row[*situation]
 var table = decisiontable.Table[*situation]{
 	Title: "The next step",
 	Intro: "One table for each kind of connection: REST, controller and satellites, managed etcd. A consumer is a " +
-		"process that uses certificates. One of which nobody knows what it runs with is never taken as one that runs with " +
-		"what is published.",
+		"process that uses certificates. One of which it is not known what it runs with is never taken as one that runs " +
+		"with what is published.",
 	Rows: []row{
-		{Name: "clock-behind", When: "an authority or a certificate is not valid yet, although all begin an hour before " +
-			"they are made",
-			Then:  "it waits: the operator's clock is behind, or was ahead, and nothing is signed by such a clock",
-			Holds: clockBehind, Decide: does(Wait)},
-		{Name: "in-use", When: "authorities are published that are not known, as after their Secret was lost or put back " +
-			"from a backup, and there is no other, or one of them has signed a certificate that is published",
+		{Name: "clocks", When: "the operator's clock and another machine's differ by more than half an hour, or no other " +
+			"one was seen",
+			Then: "it waits: by a clock that is ahead an authority seems to have expired, its key would be removed, and what " +
+				"follows it would not be valid for years",
+			Holds: (*situation).clocksDiffer, Decide: does(Wait)},
+		{Name: "in-use", When: "authorities by the operator's names are published that are not known, as after their Secret " +
+			"was lost or put back from a backup, and they have signed a certificate that is published or that a consumer " +
+			"runs with, or of a consumer it is not known what it runs with",
 			Then: "they are trusted further as old ones; one that signs becomes the next one, since consumers need not " +
 				"trust it yet",
 			Holds: func(s *situation) bool { return len(unknown(s.Facts)) > 0 }, Decide: does(Adopt)},
 		{Name: "first", When: "there is no authority",
 			Then:  "the first one is made, and signs at once",
 			Holds: func(s *situation) bool { return len(s.trust) == 0 }, Decide: does(MakeFirst)},
-		{Name: "lost", When: "there is no authority that signs, or its key is missing or is not its own, and there is no " +
-			"next one that could sign",
+		{Name: "lost", When: "there is no authority that signs, or its key is missing or is not its own, or it is not valid " +
+			"yet, as one that was made by a clock that was ahead; and there is no next one that could sign",
 			Then: "the next one is made",
 			Holds: func(s *situation) bool {
-				return !hasKey(s.Succession.Current) && !s.nextSigns()
+				c := s.Succession.Current
+				return (!hasKey(c) || s.early(c.Certificate)) && !s.nextSigns()
 			}, Decide: does(MakeNext)},
 		{Name: "ending", When: "the authority has expired or lives for less than the 90 days of a certificate, and there " +
 			"is no next one that could sign",
 			Then:  "the next one is made",
 			Holds: func(s *situation) bool { return s.ending() && !s.nextSigns() }, Decide: does(MakeNext)},
-		{Name: "out-of-time", When: "the authority has expired or lives for less than 90 days, and there is a next one",
-			Then: "the next one signs from now on, whoever runs with it: who was not restarted since it was made has a " +
-				"certificate that has expired, or soon will, and nobody would have another one in the end",
-			Holds: (*situation).ending, Decide: does(Promote)},
-		{Name: "cannot-renew", When: "the authority cannot sign, there is a next one, and a certificate has expired",
-			Then:   "the next one signs from now on, whoever runs with it: connections fail already",
-			Holds:  func(s *situation) bool { return !s.signs() && s.nextSigns() && s.leafExpired() },
+		{Name: "out-of-time", When: "there is a next authority, and this one has expired, or lives for less than 30 days " +
+			"and the next one has been there for a day",
+			Then: "the next one signs from now on, whatever consumers run with: those that were not restarted since it was " +
+				"made have certificates that end soon, and in the end all would have",
+			Holds: (*situation).outOfTime, Decide: does(Promote)},
+		{Name: "cannot-renew", When: "the authority cannot sign, there is a next one, and a certificate has expired or is " +
+			"not valid yet",
+			Then:   "the next one signs from now on, whatever consumers run with: connections fail already",
+			Holds:  func(s *situation) bool { return !s.signs() && s.nextSigns() && s.leafInvalid() },
 			Decide: does(Promote)},
 		{Name: "old-expired", When: "an old authority has expired",
-			Then:  "it is no longer trusted, whoever runs with what it has signed: Java would go on trusting it",
+			Then:  "it is no longer trusted, whatever consumers run with: Java would go on trusting it",
 			Holds: oldExpired, Decide: does(ForgetExpired)},
 		{Name: "publish", When: "beside a certificate is another bundle than the authorities that are to be trusted",
 			Then:  "the bundle is published, before anything is signed",
@@ -69,6 +74,8 @@ var table = decisiontable.Table[*situation]{
 			func(_ *situation, h Held) bool { return h.Leaf == nil }),
 		leafRow("expired", "it has expired",
 			func(s *situation, h Held) bool { return s.Now.After(h.Leaf.Certificate.NotAfter) }),
+		leafRow("early", "it is not valid yet, as one that was made by a clock that was ahead",
+			func(s *situation, h Held) bool { return s.early(h.Leaf.Certificate) }),
 		leafRow("another", "it is for another name or another side of the connection, or its key is not its own",
 			func(_ *situation, h Held) bool { return !h.Leaf.Is(h.Profile) }),
 		leafRow("old-authority", "another authority has signed it than the one that signs now",
@@ -79,18 +86,21 @@ var table = decisiontable.Table[*situation]{
 			"that could sign",
 			Then:  "the next one is made: phase 1, in which all come to trust it",
 			Holds: func(s *situation) bool { return s.due() && !s.nextSigns() }, Decide: does(MakeNext)},
-		{Name: "unknown", When: "of a consumer nobody knows what it runs with",
+		{Name: "trusted", When: "there is a next authority, which all consumers trust, whatever certificate each has",
+			Then:  "it signs from now on: phase 2, in which all get certificates of it",
+			Holds: func(s *situation) bool { return s.nextSigns() && s.all(s.trusts) }, Decide: does(Promote)},
+		{Name: "unused", When: "there is an old authority, and all consumers are known to have certificates of the one that " +
+			"signs, the latest ones or not",
+			Then: "old ones are no longer trusted: phase 3",
+			Holds: func(s *situation) bool {
+				return len(s.Succession.Old) > 0 && s.signs() && s.all(s.hasCurrent)
+			}, Decide: does(Forget)},
+		{Name: "unknown", When: "of a consumer it is not known what it runs with",
 			Then: "it waits", Holds: someUnknown, Decide: does(Wait)},
 		{Name: "restart", When: "a consumer runs with another certificate or bundle than the one that is published",
 			Then:   "it waits: the consumer is restarted in its turn",
 			Holds:  func(s *situation) bool { return len(s.behind) > 0 },
 			Decide: does(Wait)},
-		{Name: "trusted", When: "there is a next authority, which all consumers trust",
-			Then:  "it signs from now on: phase 2, in which all get certificates of it",
-			Holds: (*situation).nextSigns, Decide: does(Promote)},
-		{Name: "unused", When: "there is an old authority, of which no consumer has a certificate any more",
-			Then:  "it is no longer trusted: phase 3",
-			Holds: func(s *situation) bool { return len(s.Succession.Old) > 0 }, Decide: does(Forget)},
 		{Name: "rest", When: "else", Then: "nothing is done", Decide: does(Rest)},
 	},
 }
@@ -99,8 +109,8 @@ var table = decisiontable.Table[*situation]{
 func Markdown() string {
 	return decisiontable.Page("Certificates and authorities", "pkg/certificates/rotation",
 		"Each reconcile decides anew, from what the Secrets hold and from what each consumer is known to run with. A "+
-			"consumer reads its files when it starts, so that one that was not restarted since they were written runs with "+
-			"the old ones. Whoever starts at whatever moment gets a bundle that all certificates in use are signed by, and a "+
+			"consumer reads its files once, so that one that was not restarted since they were written runs with the old "+
+			"ones. One that starts at whatever moment gets a bundle that all certificates in use are signed by, and a "+
 			"certificate that all bundles in use vouch for.", table.Markdown())
 }
 
@@ -144,16 +154,40 @@ func (s *situation) due() bool {
 	return c != nil && !s.Now.Before(c.RenewAt())
 }
 
-func (s *situation) leafExpired() bool {
+func (s *situation) outOfTime() bool {
+	c, n := s.Succession.Current, s.Succession.Next
+	if c == nil || !s.nextSigns() {
+		return false
+	}
+	end := c.Certificate.NotAfter
+	return s.Now.After(end) || s.Now.After(end.Add(-LastChance)) && !s.Now.Before(overlapped(n))
+}
+
+// overlapped is when an authority has been published for long enough.
+func overlapped(a *certificates.Authority) time.Time {
+	return a.Certificate.NotBefore.Add(certificates.Backdate + Overlap)
+}
+
+func (s *situation) leafInvalid() bool {
 	return slices.ContainsFunc(s.Held, func(h Held) bool {
-		return h.Leaf != nil && s.Now.After(h.Leaf.Certificate.NotAfter)
+		return h.Leaf != nil && (s.Now.After(h.Leaf.Certificate.NotAfter) || s.early(h.Leaf.Certificate))
 	})
 }
 
-func clockBehind(s *situation) bool {
-	early := func(c *x509.Certificate) bool { return s.Now.Before(c.NotBefore) }
-	return slices.ContainsFunc(s.trust, early) ||
-		slices.ContainsFunc(s.Held, func(h Held) bool { return h.Leaf != nil && early(h.Leaf.Certificate) })
+func (s *situation) early(c *x509.Certificate) bool { return s.Now.Before(c.NotBefore) }
+
+func (s *situation) clocksDiffer() bool { return s.Now.Sub(s.OtherClock).Abs() > MaxClockSkew }
+
+// all reports whether something is known to hold for each consumer.
+func (s *situation) all(holds func(Consumer) bool) bool {
+	return !slices.ContainsFunc(s.Consumers, func(c Consumer) bool { return !c.Known || !holds(c) })
+}
+
+func (s *situation) trusts(c Consumer) bool { return c.RunsTrust == s.trust.Hash() }
+
+// hasCurrent reports whether a consumer runs with a certificate of the authority that signs, or needs none.
+func (s *situation) hasCurrent(c Consumer) bool {
+	return c.Leaf == "" || s.Succession.Current.Signed(c.RunsLeaf)
 }
 
 func oldExpired(s *situation) bool {
@@ -167,7 +201,7 @@ func someUnknown(s *situation) bool {
 // lagging are the consumers that are not known to run with what is published.
 func (s *situation) lagging() (names []string) {
 	for _, c := range s.Consumers {
-		if !c.Known || c.RunsTrust != s.trust.Hash() || c.RunsLeaf != s.leafOf(c) {
+		if !c.Known || !s.trusts(c) || c.RunsLeaf != s.leafOf(c) {
 			names = append(names, c.Name)
 		}
 	}
@@ -196,6 +230,9 @@ func (s *situation) again() (first time.Time) {
 			at(a.Certificate.NotBefore)
 			at(a.RenewAt())
 			at(a.LastFullLeaf().Add(time.Second))
+			at(a.Certificate.NotAfter.Add(time.Second - LastChance))
+			at(a.Certificate.NotAfter.Add(time.Second))
+			at(overlapped(a))
 		}
 	}
 	for _, c := range s.Succession.Old {

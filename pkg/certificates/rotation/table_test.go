@@ -28,21 +28,33 @@ type scenario struct {
 var scenarios = map[string]scenario{
 	"nothing to do": {row: "rest", step: rotation.Rest},
 	"a new cluster": {spoil: func(r *rig) {
-		*r = rig{r.t, rotation.Facts{Now: start, Authority: "x", Held: []rotation.Held{{Profile: controller}}}}
+		*r = rig{r.t, rotation.Facts{Now: start, OtherClock: start, Authority: "x", Held: []rotation.Held{{Profile: controller}}}}
 	}, row: "first", step: rotation.MakeFirst, then: []string{"first", "leaf-missing", "rest"}},
 	"all Secrets are gone": {spoil: func(r *rig) {
 		r.loseSecret()
 		r.Held = []rotation.Held{{Profile: controller}, {Profile: satellite}}
 	}, row: "first", step: rotation.MakeFirst, waits: []string{"controller", "n1", "n2"},
 		then: []string{"first", "leaf-missing", "leaf-missing", "restart", "rest"}},
-	"the clock is set back": {spoil: func(r *rig) { r.after(-61 * time.Minute) }, row: "clock-behind",
+	"the clock is behind": {spoil: func(r *rig) { r.Now = r.Now.Add(-31 * time.Minute) }, row: "clocks",
 		step: rotation.Wait},
-	"the clock is set back a little": {spoil: func(r *rig) { r.after(-time.Hour) }, row: "rest", step: rotation.Rest},
-	"the clock is set back since a renewal": {spoil: func(r *rig) {
+	"the clock is behind a little": {spoil: func(r *rig) { r.Now = r.Now.Add(-30 * time.Minute) }, row: "rest",
+		step: rotation.Rest},
+	"the clock is ahead of the authority's end": {spoil: func(r *rig) { r.Now = r.Now.Add(6 * 365 * day) }, row: "clocks",
+		step: rotation.Wait},
+	"there is no other clock": {spoil: func(r *rig) { r.OtherClock = time.Time{} }, row: "clocks", step: rotation.Wait},
+	"the clock is ahead, and a consumer is to be restarted": {spoil: func(r *rig) {
+		r.Now = r.Now.Add(day)
+		r.Consumers[1].RunsTrust = "x"
+	}, row: "clocks", step: rotation.Wait},
+	"certificates were renewed by clocks that were ahead": {spoil: func(r *rig) {
 		r.after(60 * day)
 		r.settle()
 		r.after(-day)
-	}, row: "clock-behind", step: rotation.Wait},
+	}, row: "leaf-early", step: rotation.Sign, leaf: controller.Name,
+		then: []string{"leaf-early", "leaf-early", "restart", "rest"}},
+	"all was made by clocks that were ahead": {spoil: func(r *rig) { r.after(-6 * 365 * day) }, row: "lost",
+		step: rotation.MakeNext, then: []string{"lost", "cannot-renew", "publish", "leaf-early", "leaf-early", "restart",
+			"unused", "publish", "restart", "rest"}},
 	"a certificate is due": {spoil: func(r *rig) { r.after(60 * day) }, row: "leaf-due", step: rotation.Sign,
 		leaf: controller.Name, then: []string{"leaf-due", "leaf-due", "restart", "rest"}},
 	"a certificate is almost due": {spoil: func(r *rig) { r.after(60*day - time.Second) }, row: "rest",
@@ -77,8 +89,19 @@ var scenarios = map[string]scenario{
 	"the bundle was changed by hand": {spoil: func(r *rig) { r.Held[0].Trust = nil }, row: "publish",
 		step: rotation.Publish, then: []string{"publish", "rest"}},
 	"an authority was added to the bundle by hand": {spoil: func(r *rig) {
-		r.Held[0].Trust = append(slices.Clone(r.Held[0].Trust), foreign(r))
+		r.Held[0].Trust = append(slices.Clone(r.Held[0].Trust), named(r, "foreign"))
 	}, row: "publish", step: rotation.Publish, then: []string{"publish", "rest"}},
+	"an authority was added by hand, and of a consumer nothing is known": {spoil: func(r *rig) {
+		r.Held[0].Trust = append(slices.Clone(r.Held[0].Trust), named(r, "foreign"))
+		r.Consumers[1].Known = false
+	}, row: "publish", step: rotation.Publish, waits: []string{"n1"}},
+	"an authority by the operator's name is published, and nobody uses it": {spoil: func(r *rig) {
+		r.Held[0].Trust = append(slices.Clone(r.Held[0].Trust), named(r, r.Authority))
+	}, row: "publish", step: rotation.Publish, then: []string{"publish", "rest"}},
+	"it is published, and of a consumer nothing is known": {spoil: func(r *rig) {
+		r.Held[0].Trust = append(slices.Clone(r.Held[0].Trust), named(r, r.Authority))
+		r.Consumers[1].Known = false
+	}, row: "in-use", step: rotation.Adopt, waits: []string{"n1"}},
 	"a consumer runs with something else": {spoil: func(r *rig) { r.Consumers[1].RunsTrust = "x" }, row: "restart",
 		step: rotation.Wait, waits: []string{"n1"}, then: []string{"restart", "rest"}},
 	"a consumer runs with nothing": {spoil: func(r *rig) { r.Consumers[2].RunsTrust, r.Consumers[2].RunsLeaf = "", "" },
@@ -106,6 +129,11 @@ var scenarios = map[string]scenario{
 		phase1(r)
 		r.restartAll()
 	}, row: "trusted", step: rotation.Promote},
+	"all trust the next authority, and one has an earlier certificate": {spoil: func(r *rig) {
+		phase1(r)
+		r.restartAll()
+		r.signAnew(1)
+	}, row: "trusted", step: rotation.Promote, waits: []string{"n1", "n2"}},
 	"there is no consumer": {spoil: func(r *rig) {
 		phase1(r)
 		r.Consumers = nil
@@ -127,6 +155,11 @@ var scenarios = map[string]scenario{
 		phase2(r)
 		r.restartAll()
 	}, row: "unused", step: rotation.Forget, then: []string{"unused", "publish", "restart", "rest"}},
+	"all have certificates of the new authority, not all the latest": {spoil: func(r *rig) {
+		phase2(r)
+		r.restartAll()
+		r.signAnew(1)
+	}, row: "unused", step: rotation.Forget, waits: []string{"n1", "n2"}},
 	"the old authority has expired, and one consumer was never restarted": {spoil: func(r *rig) {
 		phase2(r)
 		end := r.Succession.Old[0].NotAfter
@@ -138,10 +171,21 @@ var scenarios = map[string]scenario{
 	"one consumer does not trust the next authority, and time is up": {spoil: func(r *rig) {
 		phase1(r)
 		r.restart("controller", "n1")
-		for r.Now = r.Now.Add(60 * day); r.Now.Before(start.Add((5*365 - 90) * day)); r.after(60 * day) {
+		out := start.Add((5*365-30)*day + time.Second)
+		for r.after(60 * day); r.Now.Before(out); r.after(20 * day) {
 			r.until("restart")
 			r.restart("controller", "n1")
 		}
+		r.at(out)
+	}, row: "out-of-time", step: rotation.Promote, waits: []string{"n2"}},
+	"it was away until the authority had ten days": {spoil: func(r *rig) { r.after((5*365 - 10) * day) }, row: "ending",
+		step: rotation.MakeNext, then: []string{"ending", "publish", "leaf-expired", "leaf-expired", "restart", "trusted",
+			"leaf-old-authority", "leaf-old-authority", "restart", "unused", "publish", "restart", "rest"}},
+	"a day after that one consumer does not trust the next one": {spoil: func(r *rig) {
+		r.after((5*365 - 10) * day)
+		r.until("restart")
+		r.restart("controller", "n1")
+		r.after(day)
 	}, row: "out-of-time", step: rotation.Promote, waits: []string{"n2"}},
 	"the key is lost": {spoil: func(r *rig) { r.loseKey() }, row: "lost", step: rotation.MakeNext,
 		then: []string{"lost", "publish", "restart", "trusted", "leaf-old-authority", "leaf-old-authority", "restart",
@@ -181,6 +225,17 @@ var scenarios = map[string]scenario{
 		r.settle()
 		r.Succession = before
 	}, row: "in-use", step: rotation.Adopt, waits: []string{"controller", "n1", "n2"}},
+	"the old authority was lost in phase 2, when all was signed": {spoil: func(r *rig) {
+		phase2(r)
+		r.Succession = r.Succession.Forget()
+	}, row: "in-use", step: rotation.Adopt, waits: []string{"controller", "n1", "n2"}, then: []string{"in-use",
+		"trusted", "restart", "unused", "publish", "restart", "rest"}},
+	"the Secret is gone in phase 1": {spoil: func(r *rig) {
+		phase1(r)
+		r.loseSecret()
+	}, row: "in-use", step: rotation.Adopt, waits: []string{"controller", "n1", "n2"}, then: []string{"in-use", "lost",
+		"publish", "restart", "trusted", "leaf-old-authority", "leaf-old-authority", "restart", "unused", "publish",
+		"restart", "rest"}},
 	"the old authority was lost in phase 2": {spoil: func(r *rig) {
 		phase1(r)
 		r.restartAll()
@@ -226,8 +281,11 @@ func TestAgain(t *testing.T) {
 		row   string
 	}{
 		"a certificate falls due": {after: 60 * day, row: "leaf-due"},
-		"a clock that is behind catches up": {spoil: func(r *rig) { r.after(-3 * time.Hour) }, after: 2 * time.Hour,
-			row: "rest"},
+		"the next authority's day is over": {spoil: func(r *rig) {
+			r.after((5*365 - 10) * day)
+			r.until("restart")
+			r.restart("controller", "n1")
+		}, after: day, row: "out-of-time"},
 		"the authority falls due": {spoil: func(r *rig) {
 			r.after(fourYears - 10*day)
 			r.settle()
@@ -242,17 +300,17 @@ func TestAgain(t *testing.T) {
 			if got := d.Again.Sub(r.Now); got != tc.after {
 				t.Fatalf("looks again after %v, want %v", got, tc.after)
 			}
-			r.Now = d.Again.Add(-time.Second)
+			r.at(d.Again.Add(-time.Second))
 			if now := rotation.Decide(r.Facts).Row; now != d.Row {
 				t.Errorf("%s decides a second earlier, and not %s", now, d.Row)
 			}
-			r.Now = d.Again
+			r.at(d.Again)
 			if now := rotation.Decide(r.Facts).Row; now != tc.row {
 				t.Errorf("%s decides then, want %s", now, tc.row)
 			}
 		})
 	}
-	if d := rotation.Decide(rotation.Facts{Now: start}); !d.Again.IsZero() {
+	if d := rotation.Decide(rotation.Facts{Now: start, OtherClock: start}); !d.Again.IsZero() {
 		t.Errorf("without anything there is a moment to wait for: %v", d.Again)
 	}
 }
