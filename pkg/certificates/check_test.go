@@ -229,7 +229,7 @@ func TestCheckRefuses(t *testing.T) {
 			says: "is not good for signatures, which TLS needs; have it signed with the key usage digitalSignature"},
 		"an expired authority beside a good one": {data: with(good, "ca.crt", slices.Concat(good["ca.crt"],
 			certificates.NewBundle(authority(t, "x", start.Add(-6*365*day)).Certificate).PEM())), entry: "ca.crt",
-			says: "that has expired at 2025-02-28T12:00:00Z; remove it from there"},
+			says: "that has expired at 2025-03-01T12:00:00Z; remove it from there"},
 		"an expired one between": {data: broughtWith(t, func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = start.Add(-2*day), start.Add(-day)
 		}), entry: "tls.crt", says: "has an authority between (serial number 7) that has expired at 2026-02-28T12:00:00Z"},

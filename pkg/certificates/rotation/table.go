@@ -232,8 +232,10 @@ func (s *situation) again() (first time.Time) {
 			at(a.LastFullLeaf().Add(time.Second))
 			at(a.Certificate.NotAfter.Add(time.Second - LastChance))
 			at(a.Certificate.NotAfter.Add(time.Second))
-			at(overlapped(a))
 		}
+	}
+	if n := s.Succession.Next; n != nil {
+		at(overlapped(n))
 	}
 	for _, c := range s.Succession.Old {
 		at(c.NotAfter.Add(time.Second))
