@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -30,6 +31,8 @@ type Kube struct {
 	// Pods are those of our components, by component and node name.
 	Pods           map[string]map[string]*corev1.Pod
 	ControllerPods []*corev1.Pod
+	// Hidden are pods of our components beside another one of the same component and node, which is in Pods.
+	Hidden []*corev1.Pod
 	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
 	LocalVolumes map[string][]LocalVolume
 	Driver       Driver
@@ -69,41 +72,17 @@ type Driver struct {
 	// Nodes are the names that kubelets have the driver under, by Node; nil while nobody wants to know.
 	Nodes map[string]DriverNode
 	// Volumes count the PersistentVolumes of the driver.
-	Volumes Used
+	Volumes usage.Used
 	// Classes are the StorageClasses of this driver and of others.
 	Classes map[string]*storagev1.StorageClass
 	// Snapshots count the VolumeSnapshotContents of the driver; none while Kubernetes does not serve them.
-	Snapshots Used
+	Snapshots usage.Used
 	// SnapshotClasses are the VolumeSnapshotClasses of this driver and of others.
 	SnapshotClasses map[string]*snapshotv1.VolumeSnapshotClass
 }
 
 // InUse reports whether volumes or snapshots need the driver.
 func (d *Driver) InUse() bool { return d.Volumes.Count+d.Snapshots.Count > 0 }
-
-// mostUsers bounds how many of the objects that need the CSI driver are named.
-const mostUsers = 3
-
-// Used counts objects of the CSI driver that need it until they are gone.
-type Used struct {
-	Count int
-	// Names are the first of them.
-	Names []string
-	// ByClass counts them by their class.
-	ByClass map[string]int
-}
-
-// CountUsed counts objects, which are given with the class of each by their names.
-func CountUsed(classes map[string]string) Used {
-	u := Used{Count: len(classes), ByClass: map[string]int{}}
-	for name, class := range classes {
-		u.ByClass[class]++
-		u.Names = append(u.Names, name)
-	}
-	slices.Sort(u.Names)
-	u.Names = u.Names[:min(len(u.Names), mostUsers)]
-	return u
-}
 
 // StorageClass is a StorageClass that the spec asks for, or that is left of an entry.
 type StorageClass = Class[*storagev1.StorageClass]

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -40,6 +41,8 @@ type Facts struct {
 	// ClaimErr says why it cannot be read. It is in Unreadable as well, and nobody writes a claim in its place.
 	ClaimErr error
 	Linstor  Linstor
+	// Certificates are those that lock LINSTOR's REST API.
+	Certificates apicerts.Kept
 	// Database is what is known of a database without LINSTOR's help: of the accepted spec's before it is claimed, and of
 	// the one that LINSTOR's data is to be moved into.
 	Database Database
@@ -113,7 +116,8 @@ func (s *Snapshot) Params() resources.Params { return s.paramsOf(s.ControllerRel
 func (s *Snapshot) SatelliteParams() resources.Params { return s.paramsOf(s.SatelliteRelease()) }
 
 func (f *Facts) paramsOf(r catalogue.Release) resources.Params {
-	return resources.Params{Cluster: f.Cluster.Name, Spec: f.Target.Spec, Release: r}
+	return resources.Params{Cluster: f.Cluster.Name, Spec: f.Target.Spec, Release: r,
+		API: f.Certificates.Access(&f.Target.Spec.TLS)}
 }
 
 // StateSince is the state of a member, and since when it has been seen in it.

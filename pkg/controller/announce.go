@@ -68,6 +68,7 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 	r.announceFull(before, after)
 	r.announceCanary(before, after)
 	r.announceBackup(before, after)
+	r.announceCertificates(before, after)
 	r.announceLeave(ctx, before, after, in.Snapshot)
 	if before.Status.Message != after.Status.Message && in.Transition == nil {
 		log.FromContext(ctx).V(1).Info("waiting", "phase", after.Status.Phase, "reason", in.Outcome.Reason,
@@ -248,6 +249,7 @@ func (r *Reconciler) measure(c *v1alpha1.StorageCluster, in status.Input) {
 	r.Metrics.PoolFree.Replace(free)
 	r.measureCanary(c)
 	r.measureBackup(c)
+	r.measureCertificates(c)
 	r.measureConditions(&c.Status)
 	r.Metrics.Serves(meta.IsStatusConditionTrue(c.Status.Conditions, conditions.Ready), in.Snapshot.Linstor.Known())
 	r.measureVolumes(c, in.Snapshot)

@@ -142,6 +142,12 @@ func (l Live) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, er
 	return one(ctx, l.Client, &list, &list.Items, name, client.InNamespace(v1alpha1.WorkloadNamespace))
 }
 
+// Secret is one of the workloads' namespace as it is now; nil if there is none.
+func (l Live) Secret(ctx context.Context, name string) (*corev1.Secret, error) {
+	var list corev1.SecretList
+	return one(ctx, l.Client, &list, &list.Items, name, client.InNamespace(v1alpha1.WorkloadNamespace))
+}
+
 // Pod is one of the workloads' namespace as it is now; nil if there is none.
 func (l Live) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	var list corev1.PodList

@@ -25,6 +25,8 @@ type Metrics struct {
 	Hold, Members, Volumes *GaugeSet
 	// PoolCapacity and PoolFree are bytes over all nodes by pool, PoolsFull the nodes on which a pool is nearly full.
 	PoolCapacity, PoolFree, PoolsFull *GaugeSet
+	// CertificateExpiry is when a certificate expires, in seconds since 1970, by its Secret.
+	CertificateExpiry *GaugeSet
 	// Classes is 1 for each StorageClass that LINSTOR could place volumes of, by name, and 0 for the others.
 	Classes *GaugeSet
 	// CanarySuccess is 1 for each StorageClass whose last try passed, and 0 for one that failed, by name; CanaryTime is
@@ -86,6 +88,8 @@ func New() *Metrics {
 			"class"),
 		CanaryTime: newGaugeSet("storagecluster_canary_last_success_timestamp_seconds",
 			"When a volume of the StorageClass was written and read back last.", "class"),
+		CertificateExpiry: newGaugeSet("storagecluster_certificate_expiry_timestamp_seconds",
+			"When a certificate that locks LINSTOR's connections expires, by its Secret.", "secret"),
 		backupTime: newGauge("storagecluster_backup_last_success_timestamp_seconds",
 			"When the database of the last backup was exported."),
 		backupBytes: newGauge("storagecluster_backup_bytes",
@@ -103,7 +107,7 @@ func (m *Metrics) collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.phase, m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.Hold, m.Members, m.PoolCapacity, m.PoolFree,
 		m.PoolsFull, m.Volumes, m.Classes, m.CanarySuccess, m.CanaryTime, m.backupTime, m.backupBytes,
-		m.Conditions, m.unobserved, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
+		m.CertificateExpiry, m.Conditions, m.unobserved, m.ready, m.answers, m.lastCopy, m.requests, m.requestSeconds,
 	}
 }
 
@@ -186,7 +190,7 @@ func (m *Metrics) LinstorRequest(op, code string, d time.Duration) {
 // Forget drops all series of the object, once it is gone. The requests to LINSTOR are the operator's own, and stay.
 func (m *Metrics) Forget() {
 	for _, s := range []*GaugeSet{m.phase, m.Hold, m.Members, m.PoolCapacity, m.PoolFree, m.PoolsFull, m.Volumes,
-		m.Classes, m.CanarySuccess, m.CanaryTime, m.Conditions} {
+		m.Classes, m.CanarySuccess, m.CanaryTime, m.Conditions, m.CertificateExpiry} {
 		s.Replace(nil)
 	}
 	for _, v := range []interface{ Reset() }{m.transitions, m.phaseDuration, m.outcomes, m.illegal, m.ready,

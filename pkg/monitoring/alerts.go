@@ -141,6 +141,17 @@ func volumeAlerts() []Alert {
 		Summary:     "A volume of StorageClass {{ $labels.class }} could not be used when it was tried last.",
 		Description: "The condition CanaryPassed says in which step it failed, and why.",
 	}, {
+		// The operator makes a certificate anew when a third of its 90 days is left, an authority a year before its end.
+		Name: "StorageClusterCertificateExpires", Severity: Critical, For: 15 * time.Minute,
+		Expr:        `min by (secret) (storagecluster_certificate_expiry_timestamp_seconds) - time() < 3 * 86400`,
+		Summary:     "The certificate in Secret {{ $labels.secret }} expires within three days.",
+		Description: "Then LINSTOR's clients are turned away. The condition CertificatesValid says what it waits for.",
+	}, {
+		Name: "StorageClusterCertificateNotRenewed", Severity: Warning, For: time.Hour,
+		Expr:        `min by (secret) (storagecluster_certificate_expiry_timestamp_seconds) - time() < 14 * 86400`,
+		Summary:     "The certificate in Secret {{ $labels.secret }} should have been made anew long ago.",
+		Description: "It expires within two weeks. The condition CertificatesValid says what it waits for.",
+	}, {
 		Name: "StorageClusterBackupNotReady", Severity: Warning, For: time.Hour,
 		Expr:        `max(storagecluster_condition{type="BackupReady"}) == 0`,
 		Summary:     "The backup of LINSTOR's database that was due last is not there.",

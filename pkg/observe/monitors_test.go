@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 )
 
@@ -27,7 +28,7 @@ func TestMonitors(t *testing.T) {
 		s.AddKnownTypeWithName(monitors.Kind(kind+"List"), &unstructured.UnstructuredList{})
 	}
 	lists, broken := 0, error(nil)
-	objects := monitors.Objects("linstor", &monitoringspec.MonitoringSpec{})
+	objects := monitors.Objects("linstor", &monitoringspec.MonitoringSpec{}, apitls.Access{})
 	b.Live = fake.NewClientBuilder().WithScheme(s).WithObjects(objects[0], objects[3]).WithInterceptorFuncs(
 		interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList,
 			opts ...client.ListOption) error {

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
@@ -57,8 +58,10 @@ type Observer struct {
 	// Reader reads from the cache.
 	Reader  client.Reader
 	Linstor Viewer
-	Prober  Prober
-	Tasks   TaskStates
+	// Door is how LINSTOR is reached; nil where that never changes.
+	Door   Door
+	Prober Prober
+	Tasks  TaskStates
 	// Events reads Events from the API server: a cache of them would hold all of the namespace's for a few that are read
 	// once in a while. nil: none are read.
 	Events client.Reader
@@ -71,6 +74,8 @@ type Observer struct {
 	Catalogue *catalogue.Catalogue
 	Timing    cluster.Timing
 	Clock     clock.PassiveClock
+	// APIClock is what the API server's clock shows now, zero if that is not known; nil where it never is.
+	APIClock func() time.Time
 	// Version is this operator's own, and Image its image; "" if that is not known.
 	Version, Image string
 
@@ -129,6 +134,10 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		specs = append(specs, f.Target.Spec) // what runs may still have the Secrets of before
 	}
 	redactSecrets(&f.Kube, specs...)
+	f.Certificates = apicerts.Read(f.Kube.Secrets)
+	if o.APIClock != nil {
+		f.Certificates.APIClock = o.APIClock()
+	}
 	if err := o.drainBudget(ctx, f); err != nil {
 		return nil, err
 	}
@@ -150,7 +159,9 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	f.PassphraseDiffers = o.passphrase.Differs(f)
 	o.tainted = selection.Remember(o.tainted, f)
 	f.Tainted, f.States, f.TakenPods = o.tainted, o.states, o.takenPods
+	o.door(f)
 	f.Linstor = o.linstor(ctx, f)
+	f.Certificates.Seen = o.seen(f)
 	f.Database = o.database(ctx, f)
 	for key := range o.Tasks.Errors() {
 		f.TaskStates[key] = o.Tasks.State(key)
@@ -232,9 +243,13 @@ func sortPods(k *cluster.Kube, all []corev1.Pod, owner string) {
 			if k.Pods[component] == nil {
 				k.Pods[component] = map[string]*corev1.Pod{}
 			}
-			if old := k.Pods[component][p.Spec.NodeName]; old == nil || old.DeletionTimestamp != nil ||
+			old := k.Pods[component][p.Spec.NodeName]
+			if old == nil || old.DeletionTimestamp != nil ||
 				p.DeletionTimestamp == nil && p.CreationTimestamp.After(old.CreationTimestamp.Time) {
-				k.Pods[component][p.Spec.NodeName] = p
+				k.Pods[component][p.Spec.NodeName], p = p, old
+			}
+			if p != nil {
+				k.Hidden = append(k.Hidden, p)
 			}
 		}
 	}

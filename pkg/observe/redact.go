@@ -8,15 +8,17 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
 
 // redactSecrets removes from what pods report what is in the Secrets that specs name, before anything looks at it:
 // programs repeat their connection URL or user when they fail, and more people read the status than Secrets.
 func redactSecrets(k *cluster.Kube, specs ...*v1alpha1.StorageClusterSpec) {
-	var hidden []connection.Settings
+	hidden := keysOf(k)
 	for _, spec := range specs {
 		for _, h := range secretsOf(k, spec) {
 			if h != (connection.Settings{}) && !slices.Contains(hidden, h) {
@@ -51,6 +53,24 @@ func redactSecrets(k *cluster.Kube, specs ...*v1alpha1.StorageClusterSpec) {
 	for i, p := range k.ControllerPods {
 		k.ControllerPods[i] = withMessages(p, clean)
 	}
+}
+
+// keysOf are the private keys of certificates, line by line, since no message has one whole.
+func keysOf(k *cluster.Kube) (out []connection.Settings) {
+	for _, s := range k.Secrets {
+		if s.Labels[v1alpha1.LabelComponent] != apitls.Component {
+			continue
+		}
+		for _, entry := range []string{certificates.EntryKey, certificates.EntryAuthorityKey, certificates.EntryNextKey} {
+			for line := range strings.SplitSeq(string(s.Data[entry]), "\n") {
+				// The last line may be so short that other words have it in them, and is worth nothing alone.
+				if !strings.HasPrefix(line, "-----") && len(line) >= 16 {
+					out = append(out, connection.Settings{Password: line})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // secretsOf are the contents of the Secrets that a spec names; empty for those that are not there.

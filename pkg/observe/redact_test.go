@@ -8,8 +8,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
 
 // The cache's pod stays as it is, whichever of its messages changes.
@@ -45,6 +47,9 @@ func TestHideSecrets(t *testing.T) {
 	w.Cluster.Spec.Controller.PassphraseSecret, w.Cluster.Spec.KernelModule.SigningKeySecret = "pass", "mok"
 	w.Secret("db", map[string]string{"username": "d+ba", "password": "s3cret/pw+"})
 	w.Secret("pass", map[string]string{resources.PassphraseKey: "horse"})
+	w.Secret("linstor-operator-api-tls", map[string]string{certificates.EntryKey: "-----BEGIN PRIVATE KEY-----\n" +
+		"MIGHAgEAMBMGByqGSM49AgEG\nAQ==\n-----END PRIVATE KEY-----\n"})
+	w.Kube.Secrets["linstor-operator-api-tls"].Labels = map[string]string{v1alpha1.LabelComponent: apitls.Component}
 	w.Secret("mok", map[string]string{resources.SigningKey: "-----BEGIN KEY-----"})
 	for _, tc := range []struct{ says, want string }{
 		{"Connection to jdbc:postgresql://db/linstor?user=d+ba&password=s3cret/pw+ refused",
@@ -55,6 +60,7 @@ func TestHideSecrets(t *testing.T) {
 		{`password authentication failed for user "d+ba"`, `password authentication failed for user "<username>"`},
 		{"c3VyZQ== aG9yc2U=", "the message is left out, because it repeats the password"},
 		{"no horse of mine", "the message is left out, because it repeats the password"},
+		{"key MIGHAgEAMBMGByqGSM49AgEG AQ== is bad", "key <password> AQ== is bad"},
 		{"cannot read -----BEGIN KEY-----", "cannot read <password>"},
 		{"java.lang.OutOfMemoryError", "java.lang.OutOfMemoryError"},
 	} {

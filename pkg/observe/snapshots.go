@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -45,7 +46,7 @@ func (o *Observer) snapshots(ctx context.Context, f *cluster.Facts) error {
 			used[c.Name] = ptr.Deref(c.Spec.VolumeSnapshotClassName, "")
 		}
 	}
-	f.Kube.Driver.Snapshots = cluster.CountUsed(used)
+	f.Kube.Driver.Snapshots = usage.Count(used)
 	return nil
 }
 

@@ -18,8 +18,8 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -45,7 +45,7 @@ func TestSnapshots(t *testing.T) {
 		objects = append(objects, content(fmt.Sprintf("s-%d", i), resources.DriverName))
 	}
 	kinds := []string{"VolumeSnapshot", "VolumeSnapshotClass", "VolumeSnapshotContent"}
-	all := cluster.Used{Count: 5, Names: []string{"s-0", "s-1", "s-2"}, ByClass: map[string]int{"nightly": 5}}
+	all := usage.Used{Count: 5, Names: []string{"s-0", "s-1", "s-2"}, ByClass: map[string]int{"nightly": 5}}
 	for _, tc := range []struct {
 		name    string
 		mode    volumespec.VolumeDriverMode
@@ -54,7 +54,7 @@ func TestSnapshots(t *testing.T) {
 		listed  error // what a list ends with
 		api     optional.State
 		classes int
-		want    cluster.Used
+		want    usage.Used
 		fails   bool
 	}{
 		{name: "the driver runs", mode: volumespec.DriverManaged, served: kinds, api: optional.Served, classes: 1,

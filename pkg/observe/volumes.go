@@ -12,6 +12,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -87,7 +88,7 @@ func driverVolumes(k *cluster.Kube, all []corev1.PersistentVolume) {
 			triedVolume(&k.Canary, &all[i])
 		}
 	}
-	k.Driver.Volumes = cluster.CountUsed(classes)
+	k.Driver.Volumes = usage.Count(classes)
 }
 
 // driver reads whose the CSIDriver is and what StorageClasses there are, and which kubelets have the driver where the

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -38,7 +39,7 @@ func TestDriver(t *testing.T) {
 		objects = append(objects, volume(fmt.Sprintf("pv-%d", i), resources.DriverName))
 	}
 	all := cluster.Driver{Nodes: map[string]cluster.DriverNode{"n1": {NodeID: "n1", TopologyKeys: []string{"host"}}},
-		Volumes: cluster.Used{Count: 5, Names: []string{"pv-0", "pv-1", "pv-2"}, ByClass: map[string]int{"fast": 5}}}
+		Volumes: usage.Used{Count: 5, Names: []string{"pv-0", "pv-1", "pv-2"}, ByClass: map[string]int{"fast": 5}}}
 	object := func(labels map[string]string) client.Object {
 		return &storagev1.CSIDriver{ObjectMeta: metav1.ObjectMeta{Name: resources.DriverName, Labels: labels}}
 	}

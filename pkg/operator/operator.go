@@ -39,11 +39,13 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
+	"github.com/linstor-dev/storagecluster-operator/pkg/kube/apiclock"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -51,6 +53,9 @@ import (
 // DefaultEndpoint is LINSTOR's API inside the cluster.
 var DefaultEndpoint = fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace,
 	resources.ControllerPort)
+
+// DefaultLockedEndpoint is the same where only those with a certificate are let in.
+var DefaultLockedEndpoint = fmt.Sprintf("https://%s:%d", resources.ControllerHost, apitls.Port)
 
 // Options configures an operator.
 type Options struct {
@@ -60,6 +65,8 @@ type Options struct {
 	Image string
 	// LinstorEndpoint is where LINSTOR's API is found. Default: the controller's Service.
 	LinstorEndpoint string
+	// LinstorLockedEndpoint is where it is found over TLS. Default: the controller's Service.
+	LinstorLockedEndpoint string
 	// MetricsAddress is where metrics are served over TLS, to those who may get /metrics; "0" for nowhere.
 	MetricsAddress string
 	// PprofAddress is where Go's profiles are served without protection; "0" for nowhere.
@@ -81,6 +88,8 @@ type Options struct {
 	WrapClient func(client.WithWatch) client.WithWatch
 	// LinstorTransport is the same seam for LINSTOR; nil for the default transport.
 	LinstorTransport http.RoundTripper
+	// WrapLinstor is the same seam where LINSTOR is reached over TLS; nil for none.
+	WrapLinstor func(http.RoundTripper) http.RoundTripper
 	// Registry takes the metrics. Default: controller-runtime's.
 	Registry ctrlmetrics.RegistererGatherer
 }
@@ -104,12 +113,14 @@ func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 		return nil, err
 	}
 	o = o.withDefaults()
+	cfg = rest.CopyConfig(cfg)
 	if cfg.QPS == 0 {
 		// client-go's own limit of 5 requests a second would stretch the labelling of a thousand nodes to minutes. The API
 		// server's priority and fairness protect it better.
-		cfg = rest.CopyConfig(cfg)
 		cfg.QPS = -1
 	}
+	var apiClock apiclock.Clock
+	cfg.Wrap(apiClock.Wrap)
 	var lease *leaseWatch
 	mo := managerOptions(scheme, o)
 	if o.LeaderElect {
@@ -122,11 +133,12 @@ func New(cfg *rest.Config, o Options) (ctrl.Manager, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build the manager: %w", err)
 	}
-	return mgr, wire(mgr, o, lease)
+	return mgr, wire(mgr, o, lease, &apiClock)
 }
 
 func (o Options) withDefaults() Options {
 	o.LinstorEndpoint = cmp.Or(o.LinstorEndpoint, DefaultEndpoint)
+	o.LinstorLockedEndpoint = cmp.Or(o.LinstorLockedEndpoint, DefaultLockedEndpoint)
 	o.LeaseDuration = cmp.Or(o.LeaseDuration, 15*time.Second)
 	o.Catalogue = cmp.Or(o.Catalogue, catalogue.Embedded())
 	o.Registry = cmp.Or(o.Registry, ctrlmetrics.Registry)
@@ -181,14 +193,15 @@ func managerOptions(scheme *runtime.Scheme, o Options) ctrl.Options {
 	}
 }
 
-func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
+func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clock) error {
 	m := metrics.New()
 	if err := m.Register(o.Registry); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	var clk clock.RealClock
-	api, err := restclient.New(restclient.Options{
-		Endpoint: o.LinstorEndpoint, Transport: o.LinstorTransport, BeforeWrite: lease.check, Observe: m.LinstorRequest,
+	api, door, err := restclient.NewWithDoor(restclient.Options{
+		Endpoint: o.LinstorEndpoint, LockedEndpoint: o.LinstorLockedEndpoint, ServerName: resources.ControllerHost,
+		WrapLocked: o.WrapLinstor, Transport: o.LinstorTransport, BeforeWrite: lease.check, Observe: m.LinstorRequest,
 		Clock: clk,
 	})
 	if err != nil {
@@ -200,10 +213,10 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch) error {
 	}
 	wake := make(chan event.GenericEvent, 1)
 	observer := &observe.Observer{
-		Reader: mgr.GetClient(), Linstor: api, Prober: database.New(mgr.GetAPIReader()),
+		Reader: mgr.GetClient(), Linstor: api, Door: door, Prober: database.New(mgr.GetAPIReader()),
 		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(), Live: mgr.GetAPIReader(),
 		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version, Image: o.Image,
-		Events: mgr.GetAPIReader(),
+		Events: mgr.GetAPIReader(), APIClock: apiClock.Now,
 	}
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
 		Notify: func() {

@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
@@ -66,6 +67,9 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 		return step.Fail(fmt.Errorf("%w %q", fsm.ErrUnknownState, state))
 	}
 	snapshotclass.Ensure(in)
+	if state != fsm.Deleting { // it removes them when nobody speaks to LINSTOR any more
+		certificates.Work(ctx, in)
+	}
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in),
 		affinity.StopOnForeignData(ctx, in), migrating.KeepStopped(ctx, in))
 	o := h(ctx, in)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -58,6 +59,8 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 	pod.Volumes = []corev1.Volume{
 		ConfigVolume(p), emptyDir("log"), emptyDir("state"), emptyDir("migration"), emptyDir("tmp"),
 	}
+	p.API[apitls.Controller].Lock(&pod, &pod.Containers[0])
+	template.Annotations = p.API[apitls.Controller].Annotate(template.Annotations)
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: objectMeta(ControllerName, p.Cluster, v1alpha1.ComponentController),
@@ -166,8 +169,9 @@ func healthProbe(period, failures int32) *corev1.Probe {
 	return Probe(corev1.ProbeHandler{HTTPGet: get}, period, failures)
 }
 
-// ControllerService is where LINSTOR's API is reached in the cluster.
-func ControllerService(p Params) *corev1.Service {
+// ControllerService is where LINSTOR's API is reached in the cluster. Both ports are there while either kind of pod
+// is: a pod has one of them, and the other leads nowhere.
+func ControllerService(p Params, locked bool) *corev1.Service {
 	s := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: objectMeta(ControllerName, p.Cluster, v1alpha1.ComponentController),
@@ -179,6 +183,9 @@ func ControllerService(p Params) *corev1.Service {
 				Name: "api", Port: ControllerPort, TargetPort: intstr.FromString("api"), Protocol: corev1.ProtocolTCP,
 			}},
 		},
+	}
+	if locked || p.API != nil {
+		s.Spec.Ports = append(s.Spec.Ports, apitls.ServicePort())
 	}
 	stamp(s, s.Spec)
 	return s
@@ -195,21 +202,29 @@ func ControllerConfig(p Params, db connection.Settings) client.Object {
 	var config bytes.Buffer
 	e := toml.NewEncoder(&config)
 	e.Indent = ""
+	http, https := p.API[apitls.Controller].Sections()
 	if err := e.Encode(struct {
-		DB connection.Settings `toml:"db"`
-	}{db}); err != nil {
+		DB    connection.Settings `toml:"db"`
+		HTTP  *apitls.HTTP        `toml:"http"`
+		HTTPS *apitls.HTTPS       `toml:"https"`
+	}{db, http, https}); err != nil {
 		panic(fmt.Sprintf("encode linstor.toml: %v", err)) // texts can always be encoded
 	}
+	files := p.API[apitls.Controller].ClientConfig()
+	files[controllerConfigKey] = config.String()
 	if connection.CredentialsSecret(&p.Spec.Database) != "" {
+		data := map[string][]byte{}
+		for name, text := range files {
+			data[name] = []byte(text)
+		}
 		return &corev1.Secret{
 			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
 			ObjectMeta: objectMeta(ControllerConfigName, p.Cluster, v1alpha1.ComponentController),
 			Type:       corev1.SecretTypeOpaque,
-			Data:       map[string][]byte{controllerConfigKey: config.Bytes()},
+			Data:       data,
 		}
 	}
-	data := map[string]string{controllerConfigKey: config.String()}
-	return configMap(p.Cluster, v1alpha1.ComponentController, ControllerConfigName, data)
+	return configMap(p.Cluster, v1alpha1.ComponentController, ControllerConfigName, files)
 }
 
 // ConfigVolume is the volume with linstor.toml, from whatever ControllerConfig makes.

@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/affinity"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
@@ -130,38 +131,50 @@ func goldens() map[string]client.Object {
 	}
 	prebuilt, compile := loading(v1alpha1.ModulePrebuilt), loading(v1alpha1.ModuleCompile)
 	full.SigningKeyVersion = "4711"
+	locked := params(v1alpha1.StorageClusterSpec{})
+	locked.API = map[apitls.Part]apitls.Access{}
+	for _, part := range apitls.Parts() {
+		locked.API[part] = apitls.Access{Secret: part.Secret(), Leaf: "leaf", Trust: "trust"}
+	}
 	access := connection.Settings{URL: connection.URL(&full.Spec.Database), User: "linstor", Password: "example"}
 	return map[string]client.Object{
-		"module-loader":           resources.ModuleLoader(plain, generic, noble),
-		"module-loader-full":      resources.ModuleLoader(full, generic, noble),
-		"module-loader-prebuilt":  resources.ModuleLoader(prebuilt, generic, noble),
-		"module-loader-openshift": resources.ModuleLoader(plain, platform.ProfileOf(v1alpha1.PlatformOpenShift), alma),
-		"module-loader-flatcar":   resources.ModuleLoader(compile, platform.ProfileOf(v1alpha1.PlatformFlatcar), flatcar),
-		"satellite":               resources.Satellite(plain, generic),
-		"satellite-full":          resources.Satellite(full, generic),
-		"satellite-talos":         resources.Satellite(plain, platform.ProfileOf(v1alpha1.PlatformTalos)),
-		"satellite-openshift":     resources.Satellite(plain, platform.ProfileOf(v1alpha1.PlatformOpenShift)),
-		"satellite-config":        resources.SatelliteConfig(plain),
-		"controller":              resources.Controller(plain, "0123456789abcdef"),
-		"controller-full":         resources.Controller(full, "0123456789abcdef"),
-		"controller-config":       resources.ControllerConfig(plain, connection.Settings{URL: "k8s"}),
-		"controller-config-full":  resources.ControllerConfig(full, access),
-		"controller-service":      resources.ControllerService(plain),
-		"csi-driver":              resources.CSIDriver(plain),
-		"storage-class":           resources.StorageClass(plain, named("replicated"), false),
-		"storage-class-full":      resources.StorageClass(full, fullClass(), true),
-		"csi-controller":          resources.DriverController(plain, true, false),
-		"csi-controller-full":     resources.DriverController(full, false, true),
-		"snapshot-class":          resources.SnapshotClass(plain, true),
-		"snapshot-class-full":     resources.SnapshotClass(full, false),
-		"canary-claim":            canary.Claim(plain, resources.StorageClass(plain, named("fast"), true)),
-		"canary-claim-xfs":        canary.Claim(full, resources.StorageClass(full, fullClass(), true)),
-		"canary-snapshot":         canary.Snapshot(plain, "fast", "linstor-snapshots"),
-		"canary-pod":              canary.Pod(plain, theCluster(), "fast"),
-		"canary-pod-full":         canary.Pod(full, theCluster(), "fast"),
-		"backup-pod":              databasebackup.Pod(plain, theCluster(), backupOrder()),
-		"backup-pod-full":         databasebackup.Pod(full, theCluster(), claimOrder()),
-		"volume-listing-full":     databasebackup.Listings(full, "registry.example.com/mirror/operator:v1", "token"),
+		"module-loader":             resources.ModuleLoader(plain, generic, noble),
+		"module-loader-full":        resources.ModuleLoader(full, generic, noble),
+		"module-loader-prebuilt":    resources.ModuleLoader(prebuilt, generic, noble),
+		"module-loader-openshift":   resources.ModuleLoader(plain, platform.ProfileOf(v1alpha1.PlatformOpenShift), alma),
+		"module-loader-flatcar":     resources.ModuleLoader(compile, platform.ProfileOf(v1alpha1.PlatformFlatcar), flatcar),
+		"satellite":                 resources.Satellite(plain, generic),
+		"satellite-full":            resources.Satellite(full, generic),
+		"satellite-talos":           resources.Satellite(plain, platform.ProfileOf(v1alpha1.PlatformTalos)),
+		"satellite-openshift":       resources.Satellite(plain, platform.ProfileOf(v1alpha1.PlatformOpenShift)),
+		"satellite-config":          resources.SatelliteConfig(plain),
+		"controller":                resources.Controller(plain, "0123456789abcdef"),
+		"controller-full":           resources.Controller(full, "0123456789abcdef"),
+		"controller-config":         resources.ControllerConfig(plain, connection.Settings{URL: "k8s"}),
+		"controller-config-full":    resources.ControllerConfig(full, access),
+		"controller-service":        resources.ControllerService(plain, false),
+		"csi-driver":                resources.CSIDriver(plain),
+		"locked-controller":         resources.Controller(locked, "0123456789abcdef"),
+		"locked-controller-config":  resources.ControllerConfig(locked, connection.Settings{URL: "k8s"}),
+		"locked-controller-service": resources.ControllerService(locked, true),
+		"locked-csi-controller":     resources.DriverController(locked, true, false),
+		"locked-csi-node":           resources.DriverNode(locked, generic),
+		"locked-affinity":           affinity.Deployment(locked, true),
+		"locked-backup":             databasebackup.Pod(locked, theCluster(), backupOrder()),
+		"storage-class":             resources.StorageClass(plain, named("replicated"), false),
+		"storage-class-full":        resources.StorageClass(full, fullClass(), true),
+		"csi-controller":            resources.DriverController(plain, true, false),
+		"csi-controller-full":       resources.DriverController(full, false, true),
+		"snapshot-class":            resources.SnapshotClass(plain, true),
+		"snapshot-class-full":       resources.SnapshotClass(full, false),
+		"canary-claim":              canary.Claim(plain, resources.StorageClass(plain, named("fast"), true)),
+		"canary-claim-xfs":          canary.Claim(full, resources.StorageClass(full, fullClass(), true)),
+		"canary-snapshot":           canary.Snapshot(plain, "fast", "linstor-snapshots"),
+		"canary-pod":                canary.Pod(plain, theCluster(), "fast"),
+		"canary-pod-full":           canary.Pod(full, theCluster(), "fast"),
+		"backup-pod":                databasebackup.Pod(plain, theCluster(), backupOrder()),
+		"backup-pod-full":           databasebackup.Pod(full, theCluster(), claimOrder()),
+		"volume-listing-full":       databasebackup.Listings(full, "registry.example.com/mirror/operator:v1", "token"),
 		"backup-comparison": databasebackup.Comparator(plain, theCluster(), &databasebackup.Comparison{
 			Image: backupOrder().Image, Pod: "linstor-compare-backup-0123456789", Config: "{}", Place: claimOrder().Place}),
 		"database-restore": databasebackup.Restorer(plain, theCluster(), &databasebackup.Restore{

@@ -25,6 +25,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
 
 const operatorName = "storagecluster-operator"
@@ -132,6 +133,13 @@ func TestNetworkPolicies(t *testing.T) {
 			for _, p := range c.Ports {
 				ports = append(ports, p.ContainerPort)
 			}
+		}
+		if w.template.Labels[v1alpha1.LabelComponent] == v1alpha1.ComponentController {
+			both := []int32{resources.ControllerPort, apitls.Port} // by spec.tls.mode
+			if len(ports) != 1 || !slices.Contains(both, ports[0]) {
+				t.Errorf("%s has ports %v", name, ports)
+			}
+			ports = both
 		}
 		slices.Sort(open)
 		slices.Sort(ports)
@@ -273,7 +281,7 @@ func matchesLabels(t *testing.T, s *metav1.LabelSelector, labels map[string]stri
 
 func TestServiceSelectsController(t *testing.T) {
 	p := params(v1alpha1.StorageClusterSpec{})
-	s, pod := resources.ControllerService(p), resources.Controller(p, "x").Spec.Template
+	s, pod := resources.ControllerService(p, false), resources.Controller(p, "x").Spec.Template
 	if !matchesLabels(t, &metav1.LabelSelector{MatchLabels: s.Spec.Selector}, pod.Labels) || len(s.Spec.Selector) == 0 {
 		t.Errorf("the Service selects %v, the pods have %v", s.Spec.Selector, pod.Labels)
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -40,6 +41,8 @@ const (
 	SatelliteConfigName = "linstor-satellite-config"
 	// ModuleLoaderServiceAccount is the module loaders' ServiceAccount.
 	ModuleLoaderServiceAccount = "linstor-module-loader"
+	// ControllerHost is the controller's Service, as pods of all namespaces reach it.
+	ControllerHost = ControllerName + "." + v1alpha1.WorkloadNamespace + ".svc"
 	// ClaimName is the ConfigMap that says whose database this is.
 	ClaimName = "linstor-claim"
 )
@@ -104,6 +107,8 @@ type Params struct {
 	Release catalogue.Release
 	// SigningKeyVersion is SigningKeyVersion of the Secret that spec.kernelModule.signingKeySecret names.
 	SigningKeyVersion string
+	// API is what each part is given to take part in LINSTOR's locked REST API; nil while that is plain.
+	API map[apitls.Part]apitls.Access
 }
 
 // image is an image's full name: the catalogue's behind the registry.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -26,7 +27,8 @@ func MemberDaemonSet(p Params, component, name string, pod corev1.PodSpec) *apps
 
 // WorkloadDeployment runs one pod beside LINSTOR's controller, or none; while it is exchanged there may be two. The
 // pod's ServiceAccount has the name of the Deployment.
-func WorkloadDeployment(p Params, component, name string, running bool, pod corev1.PodSpec) *appsv1.Deployment {
+func WorkloadDeployment(p Params, component, name string, running bool, pod corev1.PodSpec,
+	part apitls.Part) *appsv1.Deployment {
 	common := deploymentPod(p, name)
 	common.Containers, common.Volumes, common.SecurityContext = pod.Containers, pod.Volumes, pod.SecurityContext
 	d := &appsv1.Deployment{
@@ -39,6 +41,7 @@ func WorkloadDeployment(p Params, component, name string, running bool, pod core
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels(p.Cluster, component)}, Spec: common},
 		},
 	}
+	d.Spec.Template.Annotations = p.API[part].Annotate(nil)
 	if running {
 		*d.Spec.Replicas = 1
 	}
@@ -63,30 +66,5 @@ func StampTemplate(ds *appsv1.DaemonSet) {
 // Image is the full name of an image of the catalogue.
 func (p Params) Image(name string) string { return p.image(name) }
 
-const (
-	// ToolsServiceAccount is that of such pods as ToolsPod is for. It has no token in them, and no rights but the one to
-	// run as nobody in particular where OpenShift asks for that.
-	ToolsServiceAccount = "linstor-canary"
-	// ToolsUser runs them: no user of the image, and not root.
-	ToolsUser = 65532
-)
-
-// ToolsPod is what a pod with programs of LINSTOR's own image has in common with others: that image is on every member
-// already. It has one container, without a command, and is as Pod Security's level restricted wants it, although its
-// namespace does not ask for that.
-func ToolsPod(p Params, container string) corev1.PodSpec {
-	pod := corev1.PodSpec{ImagePullSecrets: p.pullSecrets(), ServiceAccountName: ToolsServiceAccount,
-		AutomountServiceAccountToken: ptr.To(false), EnableServiceLinks: ptr.To(false),
-		SecurityContext: &corev1.PodSecurityContext{
-			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](ToolsUser), RunAsGroup: ptr.To[int64](ToolsUser),
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		}}
-	for i := range p.Spec.Nodes.Tolerations {
-		pod.Tolerations = append(pod.Tolerations, corev1.Toleration(*p.Spec.Nodes.Tolerations[i].DeepCopy()))
-	}
-	pod.Containers = []corev1.Container{{
-		Name: container, Image: p.image(p.Release.Satellite), ImagePullPolicy: corev1.PullIfNotPresent,
-		SecurityContext: Restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-	}}
-	return pod
-}
+// PullSecrets are those of all pods.
+func (p Params) PullSecrets() []corev1.LocalObjectReference { return p.pullSecrets() }

@@ -85,7 +85,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 20 {
+	if len(out) != 24 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out
@@ -164,7 +164,7 @@ func TestPrivilege(t *testing.T) {
 			harmless := (sc.Privileged == nil || !*sc.Privileged) && sc.Capabilities != nil && len(sc.Capabilities.Add) == 0 &&
 				slices.Equal(sc.Capabilities.Drop, []corev1.Capability{"ALL"}) &&
 				sc.AllowPrivilegeEscalation != nil && !*sc.AllowPrivilegeEscalation
-			mounts := c.Name == resources.DriverContainer && strings.HasPrefix(name, "csi-node")
+			mounts := c.Name == resources.DriverContainer && strings.Contains(name, "csi-node")
 			if harmless == (mounts || slices.Contains(mayHarm, c.Name)) {
 				t.Errorf("%s: container %s is harmless: %t, security context %v", name, c.Name, harmless, sc)
 			}
@@ -297,7 +297,7 @@ func TestHostDevices(t *testing.T) {
 			}
 		}
 	}
-	if checked != 11 {
+	if checked != 12 {
 		t.Errorf("%d containers mount /dev", checked)
 	}
 }
@@ -321,7 +321,7 @@ func TestSpecHash(t *testing.T) {
 			t.Errorf("%s: hashes are %q and %q, with less %q", name, hash(a), hash(b), hash(c))
 		}
 	}
-	if resources.ControllerService(params(full)).Annotations[resources.AnnotationSpecHash] == "" {
+	if resources.ControllerService(params(full), false).Annotations[resources.AnnotationSpecHash] == "" {
 		t.Error("the Service has no hash")
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -73,7 +74,7 @@ func DriverController(p Params, running, snapshots bool) *appsv1.Deployment {
 		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 	}}
 	pod.Containers = []corev1.Container{
-		driverContainer(p, Restricted()),
+		driverContainer(p, apitls.Driver, Restricted()),
 		sidecar(p, "csi-provisioner", images.Provisioner, append([]string{driverTimeout, "--worker-threads=10",
 			"--default-fstype=ext4", "--extra-create-metadata", "--enable-capacity", "--capacity-ownerref-level=2",
 		}, election...)...),
@@ -90,11 +91,11 @@ func DriverController(p Params, running, snapshots bool) *appsv1.Deployment {
 	}
 	pod.Volumes = []corev1.Volume{emptyDir("socket")}
 	// The sidecars take turns by Leases of their own, and the driver keeps nothing: two may run at a time.
-	return WorkloadDeployment(p, v1alpha1.ComponentDriver, DriverControllerName, running, pod)
+	return WorkloadDeployment(p, v1alpha1.ComponentDriver, DriverControllerName, running, pod, apitls.Driver)
 }
 
 // driverContainer is the driver. Both of its halves answer all calls; who calls makes the difference.
-func driverContainer(p Params, security *corev1.SecurityContext) corev1.Container {
+func driverContainer(p Params, part apitls.Part, security *corev1.SecurityContext) corev1.Container {
 	return corev1.Container{
 		Name:  DriverContainer,
 		Image: p.image(p.Release.Driver.Driver),
@@ -103,7 +104,7 @@ func driverContainer(p Params, security *corev1.SecurityContext) corev1.Containe
 			// LINSTOR's properties with this prefix become topology keys; pools do not.
 			"--property-namespace=Aux/topology", "--label-by-storage-pool=false",
 		},
-		Env:             []corev1.EnvVar{LinstorEndpoint()},
+		Env:             p.Linstor(part),
 		SecurityContext: security,
 		LivenessProbe:   healthz(driverHealthPort),
 		VolumeMounts:    []corev1.VolumeMount{mount("socket", driverSocketDir)},
@@ -112,10 +113,9 @@ func driverContainer(p Params, security *corev1.SecurityContext) corev1.Containe
 	}
 }
 
-// LinstorEndpoint is the variable in which golinstor, the client of LINBIT's programs, finds LINSTOR.
-func LinstorEndpoint() corev1.EnvVar {
-	return corev1.EnvVar{Name: "LS_CONTROLLERS", Value: fmt.Sprintf("http://%s.%s.svc:%d", ControllerName,
-		v1alpha1.WorkloadNamespace, ControllerPort)}
+// Linstor are the variables in which golinstor, the client of LINBIT's programs, finds LINSTOR.
+func (p Params) Linstor(part apitls.Part) []corev1.EnvVar {
+	return p.API[part].Client(ControllerHost, ControllerPort)
 }
 
 func healthz(port int32) *corev1.Probe {
@@ -165,7 +165,7 @@ func (p Params) KubeletDirectory(q platform.Profile) string {
 func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 	kubelet := p.KubeletDirectory(q)
 	plugin := kubelet + "/plugins/" + DriverName
-	driver := driverContainer(p, Privileged())
+	driver := driverContainer(p, apitls.DriverNode, Privileged())
 	driver.TerminationMessagePath = terminationLog
 	driver.Args = append(driver.Args, "--node=$(KUBE_NODE_NAME)")
 	driver.Env = append(driver.Env, EnvFromField("KUBE_NODE_NAME", "spec.nodeName"))
@@ -181,7 +181,7 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 		Name: "wait-for-satellite", Image: p.image(p.Release.Driver.Driver),
 		// The driver ends where LINSTOR does not know its node, as after a reboot that brings up all at once.
 		Command:         []string{"/linstor-wait-until", "satellite-online", "$(KUBE_NODE_NAME)"},
-		Env:             []corev1.EnvVar{LinstorEndpoint(), EnvFromField("KUBE_NODE_NAME", "spec.nodeName")},
+		Env:             append(p.Linstor(apitls.DriverNode), EnvFromField("KUBE_NODE_NAME", "spec.nodeName")),
 		SecurityContext: Restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	pod := corev1.PodSpec{
@@ -203,7 +203,8 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 	}
 	// What is mounted stays mounted while the pod is replaced; only new mounts wait.
 	ds := daemonSet(p, v1alpha1.ComponentDriverNode, q.DriverName(), v1alpha1.LabelPlatform, q.Key(), tenthAtATime(), pod)
-	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: text.Digest(ds.Spec.Template)}
+	ds.Spec.Template.Annotations = p.API[apitls.DriverNode].Annotate(map[string]string{
+		AnnotationTemplateHash: text.Digest(ds.Spec.Template)})
 	if keys := p.Spec.Volumes.TopologyKeys; len(keys) > 0 {
 		// The driver says where its node is only when it registers with the kubelet, once in its pod's life.
 		ds.Spec.Template.Annotations[AnnotationTopologyKeys] = strings.Join(slices.Sorted(slices.Values(keys)), ",")

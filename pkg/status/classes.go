@@ -7,6 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/affinity"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
@@ -81,6 +82,11 @@ func highAvailabilityReady(in Input) verdict {
 // affinityReady is the condition AffinityReady.
 func affinityReady(in Input) verdict {
 	return besides(in, conditions.AffinityReady, affinity.ReasonRefused, affinity.Judge)
+}
+
+// certificatesValid is the condition CertificatesValid.
+func certificatesValid(in Input) verdict {
+	return besides(in, conditions.CertificatesValid, certificates.ReasonRefused, certificates.Judge)
 }
 
 // besides is the condition of what nothing waits for, by its evidence once a spec is accepted. The reason refused is

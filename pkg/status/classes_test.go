@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 )
 
@@ -80,7 +81,8 @@ func TestMonitoringReady(t *testing.T) {
 		t.Errorf("before the first look: %+v", v)
 	}
 	s.Kube.Optional = optional.APIs{optional.Monitoring: monitors.Kinds()}
-	s.Kube.Monitors, s.Kube.MonitorsKnown = monitors.Objects(s.Cluster.Name, &s.Cluster.Spec.Monitoring), true
+	s.Kube.Monitors, s.Kube.MonitorsKnown = monitors.Objects(s.Cluster.Name, &s.Cluster.Spec.Monitoring,
+		apitls.Access{}), true
 	v := monitoringReady(Input{Snapshot: s})
 	if v.status != metav1.ConditionTrue || v.reason != conditions.ReasonAsExpected {
 		t.Errorf("all is there: %+v", v)

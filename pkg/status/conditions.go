@@ -51,6 +51,7 @@ func projectConditions(st *v1alpha1.StorageClusterStatus, in Input) {
 		conditions.DrainGuardReady:           drainGuardReady(in),
 		conditions.AffinityReady:             affinityReady(in),
 		conditions.BackupReady:               backupReady(st, in),
+		conditions.CertificatesValid:         certificatesValid(in),
 	}
 	for _, l := range phases.Links() {
 		verdicts[l.Condition] = linkVerdict(st, s, l)

@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
@@ -63,6 +64,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 	projectUpgrade(st, in)
 	st.Canary = canary.Status(s, in.Released)
 	st.Backup = databasebackup.Status(s, upgrade.WantsBackup(s))
+	st.Certificates = certificates.Status(&s.Facts)
 	projectProgress(st, in)
 	if st.FirstReady == nil && s.WasReady() {
 		st.FirstReady = &metav1.Time{Time: s.Now} // the status is from before this was noted

@@ -40,7 +40,7 @@ func TestAllConditionsArePresentFromTheFirstWrite(t *testing.T) {
 		"VolumesHealthy": "Unknown", "VolumeDriverReady": "Unknown", "StorageClassesReady": "Unknown",
 		"SnapshotsReady": "Unknown", "CanaryPassed": "Unknown",
 		"MonitoringReady": "Unknown", "HighAvailabilityReady": "Unknown", "DrainGuardReady": "Unknown",
-		"AffinityReady": "Unknown", "BackupReady": "Unknown",
+		"AffinityReady": "Unknown", "BackupReady": "Unknown", "CertificatesValid": "Unknown",
 	}
 	got := map[string]metav1.ConditionStatus{}
 	for i, c := range st.Conditions {

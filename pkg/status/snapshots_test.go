@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -51,7 +52,7 @@ func TestSnapshotsReady(t *testing.T) {
 		{"off", off, metav1.ConditionTrue, "NotWanted", "mode is None"},
 		{"off, and there are some", func(s *cluster.Snapshot) {
 			off(s)
-			s.Kube.Driver.Snapshots = cluster.Used{Count: 4, Names: []string{"a", "b", "c"}}
+			s.Kube.Driver.Snapshots = usage.Used{Count: 4, Names: []string{"a", "b", "c"}}
 		}, metav1.ConditionTrue, "NotWanted", "csi-snapshotter stays for the snapshots that there are: a, b, c and 1 more"},
 		{"no API", func(s *cluster.Snapshot) { s.Kube.Optional = optional.APIs{optional.Snapshots: nil} },
 			metav1.ConditionFalse, snapshotclass.ReasonNoAPI, "install the CustomResourceDefinitions"},

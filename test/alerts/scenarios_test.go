@@ -170,6 +170,18 @@ var scenarios = map[string]*scenario{
 		as:   []string{`{class="fast"}`},
 		near: []string{`storagecluster_canary_success{pod="a", class="fast"} 0x12 1x40`},
 	},
+	"StorageClusterCertificateExpires": {
+		fires: `storagecluster_certificate_expiry_timestamp_seconds{pod="a", secret="linstor-csi-node-api-tls"} 200000x40
+			 storagecluster_certificate_expiry_timestamp_seconds{pod="a", secret="linstor-controller-api-tls"} 7776000x40`,
+		as: []string{`{secret="linstor-csi-node-api-tls"}`},
+		near: []string{`storagecluster_certificate_expiry_timestamp_seconds{pod="a", secret="x"} 300000x40`,
+			`storagecluster_certificate_expiry_timestamp_seconds{pod="a", secret="x"} 200000x12 7776000x40`},
+	},
+	"StorageClusterCertificateNotRenewed": {
+		fires: `storagecluster_certificate_expiry_timestamp_seconds{pod="a", secret="linstor-csi-node-api-tls"} 1000000x80`,
+		as:    []string{`{secret="linstor-csi-node-api-tls"}`},
+		near:  []string{`storagecluster_certificate_expiry_timestamp_seconds{pod="a", secret="x"} 1300000x80`},
+	},
 	"StorageClusterBackupNotReady": {
 		fires: `storagecluster_condition{pod="a", type="BackupReady"} 0x80`,
 		near: []string{`storagecluster_condition{pod="a", type="BackupReady"} 0x55 1x25`,

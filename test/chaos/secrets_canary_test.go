@@ -81,20 +81,24 @@ func (a *aviary) look(where, text string) {
 	}
 }
 
+// written are the Secrets that the operator writes: the configuration of LINSTOR's controller is the one place for the
+// database's credentials, and certificates have their own for their keys.
+func written() []string { return append(certificateSecrets(), resources.ControllerConfigName) }
+
 // wrap looks at everything that the operator writes to the API server: each version of the status, annotations, pod
-// templates, ConfigMaps and ControllerRevisions. The configuration of LINSTOR's controller is the one place for the
-// database's credentials.
+// templates, ConfigMaps and ControllerRevisions, but for those Secrets.
 func (a *aviary) wrap(c client.WithWatch) client.WithWatch {
 	see := func(what string, o any) {
 		text, err := json.Marshal(o)
 		if err != nil {
 			a.T.Errorf("encode %T: %v", o, err)
 		}
-		if named, ok := o.(interface{ GetName() string }); ok {
+		named, ok := o.(interface{ GetName() string })
+		if ok {
 			what += " " + named.GetName()
 		}
 		kinded, ok := o.(interface{ GetKind() string })
-		if ok && kinded.GetKind() == "Secret" && strings.HasSuffix(what, " "+resources.ControllerConfigName) {
+		if named != nil && ok && kinded.GetKind() == "Secret" && slices.Contains(written(), named.GetName()) {
 			return
 		}
 		a.look("a write to Kubernetes: "+what, string(text))
@@ -167,7 +171,7 @@ func (a *aviary) check(t *testing.T) {
 }
 
 // checkReads: the operator's requests about Secrets are the ones that the canaries cover: its cache of the workloads'
-// namespace, LINSTOR's backups, and the configuration that it writes.
+// namespace, LINSTOR's backups, and the Secrets that it writes.
 func (a *aviary) checkReads(t *testing.T) {
 	requests, _ := a.Requests(0)
 	seen := 0
@@ -176,7 +180,7 @@ func (a *aviary) checkReads(t *testing.T) {
 			continue
 		}
 		seen++
-		own := r.Name == resources.ControllerConfigName && slices.Contains([]string{"patch", "create", "delete"}, r.Verb)
+		own := slices.Contains(written(), r.Name) && slices.Contains([]string{"patch", "create", "delete"}, r.Verb)
 		listed := slices.Contains([]string{"list", "watch"}, r.Verb)
 		if r.Namespace != v1alpha1.WorkloadNamespace || !own && !listed {
 			t.Errorf("the operator does %s %s: no canary covers this Secret", r.Verb, r.RequestURI)

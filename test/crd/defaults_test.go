@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -25,6 +26,7 @@ monitoring: {mode: Auto, interval: 30s}
 nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}
 platform: Auto
 suspend: false
+tls: {mode: Disabled}
 volumes:
   affinityController: None
   canary: Auto
@@ -40,7 +42,7 @@ func TestDefaults(t *testing.T) {
 		"no spec":    {"", defaults},
 		"empty spec": {"{}", defaults},
 		"empty sections": {
-			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, monitoring: {}, " +
+			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, monitoring: {}, tls: {}, " +
 				"volumes: {driver: {}, snapshots: {}}}", defaults,
 		},
 		"null sections": {
@@ -52,13 +54,13 @@ func TestDefaults(t *testing.T) {
 				"snapshots: {mode: None, className: nightly, default: false, deletionPolicy: Retain}}, platform: " +
 				"Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, " +
 				"lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, " +
-				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
+				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}, tls: {mode: Managed}}",
 			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, " +
 				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, " +
 				"snapshots: {mode: None, className: nightly, default: false, deletionPolicy: Retain}}, platform: " +
 				"Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, " +
 				"lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, " +
-				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}}",
+				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}, tls: {mode: Managed}}",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
@@ -101,7 +103,7 @@ func TestDefaults(t *testing.T) {
 // rest ends the text of a wanted spec with the defaults of the sections that a case does not look at.
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
-		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
+		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, tls: {mode: Disabled}, " +
 		"volumes: {affinityController: None, canary: Auto, drainGuard: Auto, driver: {mode: Managed}, " +
 		"highAvailability: Auto, shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, " +
 		"default: true, deletionPolicy: Delete}}}"
@@ -144,6 +146,7 @@ func TestGoTypes(t *testing.T) {
 				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},
 		Monitoring: monitoringspec.MonitoringSpec{Mode: monitoringspec.MonitoringAuto,
 			Interval: "30s"},
+		TLS:            tlsspec.TLSSpec{Mode: tlsspec.Disabled},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
 	}

@@ -209,6 +209,7 @@ var invalidSpecs = []invalid{
 	{"high availability", `volumes: {highAvailability: Always}`, "spec.volumes.highAvailability", `"Auto", "None"`},
 	{"affinity controller mode", `volumes: {affinityController: Always}`, "spec.volumes.affinityController",
 		`"Auto", "None"`},
+	{"TLS mode", `tls: {mode: Enabled}`, "spec.tls.mode", `"Disabled", "Managed"`},
 	{"shutdown guard mode", `volumes: {shutdownGuard: "Off"}`, "spec.volumes.shutdownGuard", `"Auto", "None"`},
 	{"drain guard mode", `volumes: {drainGuard: Always}`, "spec.volumes.drainGuard", `"Auto", "None"`},
 	{"canary mode", `volumes: {canary: Always}`, "spec.volumes.canary", `"Auto", "None"`},

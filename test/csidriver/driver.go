@@ -14,6 +14,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"strings"
@@ -42,6 +43,8 @@ const (
 type Options struct {
 	// Endpoint is LINSTOR's URL.
 	Endpoint string
+	// Transport carries the requests there. Default: Go's own.
+	Transport http.RoundTripper
 	// Node is the name in LINSTOR of the node that the driver runs on. "" where only the controller's calls come.
 	Node string
 	// Host is the machine of that node.
@@ -102,8 +105,12 @@ func New(o Options) (*Driver, error) {
 	if o.Log == nil {
 		o.Log = io.Discard
 	}
-	linstor, err := client.NewClient(client.BaseURL(endpoint), client.Log(nil), cache.WithCaches(
-		&cache.NodeCache{Timeout: o.NodeCache}, &cache.ResourceCache{Timeout: o.ResourceCache}))
+	if o.Transport == nil {
+		o.Transport = http.DefaultTransport
+	}
+	linstor, err := client.NewClient(client.BaseURL(endpoint), client.HTTPClient(&http.Client{Transport: o.Transport}),
+		client.Log(nil), cache.WithCaches(
+			&cache.NodeCache{Timeout: o.NodeCache}, &cache.ResourceCache{Timeout: o.ResourceCache}))
 	if err != nil {
 		return nil, fmt.Errorf("make LINSTOR's client: %w", err)
 	}

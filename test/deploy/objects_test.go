@@ -67,7 +67,7 @@ func objects(t *testing.T, spec v1alpha1.StorageClusterSpec) []client.Object {
 		resources.Satellite(p, generic),
 		resources.Satellite(p, talos),
 		resources.ControllerConfig(p, access),
-		resources.ControllerService(p),
+		resources.ControllerService(p, false),
 		resources.Controller(p, "0123456789abcdef"),
 		resources.CSIDriver(p),
 		resources.StorageClass(p, &volumespec.StorageClassSpec{Name: "replicated", MountOptions: []string{"noatime"}}, true),

@@ -223,11 +223,14 @@ func (e *Env) Run() {
 
 func (e *Env) launch() (*Operator, error) {
 	e.Metrics = prometheus.NewRegistry()
+	plain, locked := simcluster.LinstorPorts(e.Sim)
 	mgr, err := operator.New(e.Config, operator.Options{
-		Image: OperatorImage, LinstorEndpoint: e.Sim.LinstorURL(), MetricsAddress: "0", ProbeAddress: cmp.Or(e.Probes, "0"),
-		LeaderElect: true, LeaseDuration: e.Lease, Catalogue: e.Catalogue, Timing: e.Timing,
+		Image: OperatorImage, LinstorEndpoint: plain, LinstorLockedEndpoint: locked, MetricsAddress: "0",
+		ProbeAddress: cmp.Or(e.Probes, "0"),
+		LeaderElect:  true, LeaseDuration: e.Lease, Catalogue: e.Catalogue, Timing: e.Timing,
 		RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
-		LinstorTransport: e.guard.transport(e.Transport), WrapClient: e.guard.wrap(e.Wrap), Registry: e.Metrics,
+		LinstorTransport: e.guard.transport(e.Transport), WrapLinstor: e.guard.transport,
+		WrapClient: e.guard.wrap(e.Wrap), Registry: e.Metrics,
 	})
 	if err != nil {
 		return nil, err

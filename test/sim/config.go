@@ -40,6 +40,8 @@ type ControllerConfig struct {
 	Identity string
 	// Env is the process's environment.
 	Env map[string]string
+	// Files reads a file that is mounted into the container, as it is now; nil for none.
+	Files func(file string) ([]byte, error)
 }
 
 // settings is a ControllerConfig after parsing.
@@ -76,6 +78,7 @@ type controllerTOML struct {
 		ListenAddr string `toml:"listen_addr"`
 		Port       int    `toml:"port"`
 	} `toml:"http"`
+	HTTPS   httpsTOML `toml:"https"`
 	Encrypt struct {
 		Passphrase string `toml:"passphrase"`
 	} `toml:"encrypt"`

@@ -42,6 +42,8 @@ type controller struct {
 	logLinst string
 	peers    map[string]*peer
 	reports  []errorReport
+	files    func(string) ([]byte, error)
+	https    https
 }
 
 // StartController starts a controller, as its container does. It opens and migrates the database itself. A second live
@@ -70,6 +72,7 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 		alive:    true,
 		logLevel: "INFO",
 		peers:    map[string]*peer{},
+		files:    c.Files,
 	}
 	db.startedOn("controller " + c.Identity)
 	db.migrate(s.version)

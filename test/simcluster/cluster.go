@@ -219,10 +219,11 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		csi = &kubelet.CSI{Bin: bin, Endpoint: c.linstor.url, Disks: c.world.Volumes()}
+		csi = &kubelet.CSI{Bin: bin, Disks: c.world.Volumes()}
 	}
 	driver, err := kubelet.New(kubelet.Options{
-		CSI: csi, Config: config, Machines: machines{world: c.world, linstor: c.linstor}, Linstor: c.linstor.url,
+		CSI: csi, Config: config, Machines: machines{world: c.world, linstor: c.linstor},
+		Linstor: c.linstor.plain, Locked: c.linstor.locked,
 		PodStart: c.opts.PodStart, PodSpread: c.opts.PodSpread, Log: c.opts.Log,
 		BackoffMin: c.opts.CrashBackoffMin, BackoffMax: c.opts.CrashBackoffMax,
 	})
@@ -295,6 +296,10 @@ func (c *Cluster) World() *sim.World { return c.world }
 
 // LinstorURL is where the World answers on loopback, in place of the Service, which nothing routes here.
 func (c *Cluster) LinstorURL() string { return c.linstor.url }
+
+// LinstorPorts are the URLs at which LINSTOR's controller is reached over the network: by plain HTTP, and over TLS.
+// Which of them answers is what its linstor.toml says.
+func LinstorPorts(c *Cluster) (plain, locked string) { return c.linstor.plain, c.linstor.locked }
 
 // BackupResult is how a backup of the database comes out.
 type BackupResult = kubelet.BackupResult

@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
@@ -17,42 +20,60 @@ const probeTimeout = 5 * time.Second
 
 // linstorServer serves a World on loopback.
 type linstorServer struct {
-	url    string
-	server *http.Server
-	ended  chan struct{}
-	client *http.Client
+	// url is the simulator's own door, plain and locked are the controller's ports as the network has them.
+	url, plain, locked string
+	ports              sim.Ports
+	servers            []*http.Server
+	ended              sync.WaitGroup
+	client             *http.Client
 }
 
 func serveLinstor(world *sim.World) (*linstorServer, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, fmt.Errorf("listen for the simulated LINSTOR: %w", err)
-	}
 	s := &linstorServer{
-		url:    "http://" + listener.Addr().String(),
-		server: &http.Server{Handler: world, ReadHeaderTimeout: 10 * time.Second},
-		ended:  make(chan struct{}),
+		ports:  sim.PortsOf(world),
 		client: &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
 	}
-	go func() {
-		defer close(s.ended)
-		_ = s.server.Serve(listener)
-	}()
+	for _, port := range []struct {
+		url    *string
+		scheme string
+		serve  func(*http.Server, net.Listener) error
+	}{
+		{&s.url, "http", plainly(world)}, {&s.plain, "http", plainly(s.ports.Plain())},
+		{&s.locked, "https", s.ports.ServeTLS},
+	} {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("listen for the simulated LINSTOR: %w", err), s.Close())
+		}
+		*port.url = port.scheme + "://" + listener.Addr().String()
+		server := &http.Server{ReadHeaderTimeout: 10 * time.Second, ErrorLog: log.New(io.Discard, "", 0)}
+		s.servers = append(s.servers, server)
+		s.ended.Go(func() { _ = port.serve(server, listener) })
+	}
 	return s, nil
 }
 
-func (s *linstorServer) Close() error {
-	err := s.server.Close()
-	<-s.ended
-	if err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("stop the simulated LINSTOR: %w", err)
+func plainly(h http.Handler) func(*http.Server, net.Listener) error {
+	return func(s *http.Server, l net.Listener) error {
+		s.Handler = h
+		return s.Serve(l)
 	}
-	return nil
+}
+
+func (s *linstorServer) Close() error {
+	var errs []error
+	for _, server := range s.servers {
+		if err := server.Close(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+			errs = append(errs, fmt.Errorf("stop the simulated LINSTOR: %w", err))
+		}
+	}
+	s.ended.Wait()
+	return errors.Join(errs...)
 }
 
 // healthy is the probe of LINSTOR's controller.
 func (s *linstorServer) healthy() bool {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.url+"/health", nil)
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.plain+"/health", nil)
 	if err != nil {
 		return false
 	}
@@ -131,6 +152,8 @@ func (m machines) StartController(c kubelet.ControllerConfig) (kubelet.Process, 
 }
 
 func (m machines) Healthy() bool { return m.linstor.healthy() }
+
+func (m machines) Listens() bool { return m.linstor.ports.Listens() }
 
 func (m machines) Topology(node string) map[string]string {
 	return m.world.NodeProperties(node, "Aux/topology/")

@@ -4,12 +4,16 @@ import (
 	"archive/tar"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -32,14 +36,18 @@ var shapeOfReport = regexp.MustCompile(`^ErrorReport-[0-9A-Fa-f-]{1,60}$`)
 // controller/database/export leaves it in a file of the controller's pod. Its report for support, though, contains
 // the same export, taken in the same way (CtrlSosReportApiCallHandler.dbDump), and can be downloaded. With the name
 // of no node it is about the controller alone. LINSTOR keeps a copy of the report in its log directory.
-func download(ctx context.Context, linstor string, w io.Writer) error {
+func download(ctx context.Context, c *Config, w io.Writer) error {
 	query := url.Values{"nodes": {nobody}, "since": {strconv.FormatInt(time.Now().UnixMilli(), 10)}} // no old logs
-	address := strings.TrimSuffix(linstor, "/") + "/v1/sos-report/download?" + query.Encode()
+	address := strings.TrimSuffix(c.Linstor, "/") + "/v1/sos-report/download?" + query.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	client, err := c.client()
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
@@ -48,6 +56,31 @@ func download(ctx context.Context, linstor string, w io.Writer) error {
 		return fmt.Errorf("LINSTOR answered %s", response.Status)
 	}
 	return extract(response.Body, w)
+}
+
+// client is one that LINSTOR lets in. It follows no redirect: a LINSTOR that takes only those with a certificate sends
+// everybody else away by one.
+func (c *Config) client() (*http.Client, error) {
+	transport := http.DefaultTransport
+	if dir := c.Certificates; dir != "" {
+		own, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
+		if err != nil {
+			return nil, fmt.Errorf("the certificate for LINSTOR in %s cannot be used", dir) // the cause might quote the key
+		}
+		trusted, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
+		if err != nil {
+			return nil, fmt.Errorf("whom to trust as LINSTOR: %w", err)
+		}
+		roots := x509.NewCertPool()
+		if !roots.AppendCertsFromPEM(trusted) {
+			return nil, fmt.Errorf("whom to trust as LINSTOR: there is no certificate in %s/ca.crt", dir)
+		}
+		transport = &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots,
+			Certificates: []tls.Certificate{own}}}
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse
+	}}, nil
 }
 
 // extract finds the export in a report.

@@ -25,6 +25,9 @@ import (
 type Config struct {
 	// Linstor is the URL of LINSTOR's API.
 	Linstor string `json:"linstor"`
+	// Certificates is the directory with the certificate and key with which LINSTOR is asked, and whom to trust
+	// (tls.crt, tls.key, ca.crt). "": LINSTOR asks for none.
+	Certificates string `json:"certificates,omitempty"`
 	// Cluster is the Cluster/LocalID that the database must have. "": whichever it has.
 	Cluster string `json:"cluster,omitempty"`
 	// ID names the backup. "": scheduled- and the time.
@@ -184,7 +187,7 @@ func ready(ctx context.Context, c *Config) (*Result, error) {
 
 // get has LINSTOR export its database into a file, which it makes.
 func get(ctx context.Context, c *Config, file string) error {
-	if err := write(file, func(w io.Writer) error { return download(ctx, c.Linstor, w) }); err != nil {
+	if err := write(file, func(w io.Writer) error { return download(ctx, c, w) }); err != nil {
 		return fmt.Errorf("get an export of the database from LINSTOR: %w", err)
 	}
 	return nil

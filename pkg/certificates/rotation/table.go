@@ -20,6 +20,9 @@ type situation struct {
 	leaf string
 }
 
+// RowClocks is the row that decides while the clocks differ, or only one is known.
+const RowClocks = "clocks"
+
 type row = decisiontable.Row[*situation]
 
 // table decides about one kind of connection. The first row that holds decides.
@@ -29,7 +32,7 @@ var table = decisiontable.Table[*situation]{
 		"process that uses certificates. One of which it is not known what it runs with is never taken as one that runs " +
 		"with what is published.",
 	Rows: []row{
-		{Name: "clocks", When: "the operator's clock and another machine's differ by more than half an hour, or no other " +
+		{Name: RowClocks, When: "the operator's clock and another machine's differ by more than half an hour, or no other " +
 			"one was seen",
 			Then: "it waits: by a clock that is ahead an authority seems to have expired, its key would be removed, and what " +
 				"follows it would not be valid for years",

@@ -10,6 +10,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -37,7 +38,7 @@ func (f *fakeLive) Volumes(context.Context, string) (map[string]string, error) {
 	return withSeen(f.NewVolumes, f.Kube.Driver.Volumes), nil
 }
 
-func withSeen(fresh map[string]string, seen cluster.Used) map[string]string {
+func withSeen(fresh map[string]string, seen usage.Used) map[string]string {
 	all := map[string]string{}
 	maps.Copy(all, fresh)
 	for _, name := range seen.Names {

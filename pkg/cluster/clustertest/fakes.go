@@ -164,6 +164,10 @@ func (f *fakeLive) ConfigMap(_ context.Context, name string) (*corev1.ConfigMap,
 	return f.Kube.ConfigMaps[name], nil
 }
 
+func (f *fakeLive) Secret(_ context.Context, name string) (*corev1.Secret, error) {
+	return f.Kube.Secrets[name], nil
+}
+
 func (f *fakeLive) Labelled(context.Context, string) ([]metav1.PartialObjectMetadata, error) {
 	return f.Left, nil
 }

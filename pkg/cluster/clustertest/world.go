@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -53,6 +54,7 @@ type World struct {
 	Linstor  cluster.Linstor
 	Database cluster.Database
 	Tasks    map[string]work.State
+	Seen     apicerts.Seen
 	// TaintedFor is how long taints have been there; they have lasted unless a test says otherwise.
 	TaintedFor time.Duration
 	// TaintedAtStart is true if they were there when the operator started.
@@ -349,7 +351,8 @@ func (w *World) Condition(kind string, status metav1.ConditionStatus, age time.D
 func (w *World) Raw() *cluster.Facts {
 	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(),
 		Cluster: w.Cluster, Kube: w.Kube, OperatorImage: "example.com/operator:v1",
-		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks}
+		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks, Certificates: apicerts.Read(w.Kube.Secrets)}
+	f.Certificates.Seen, f.Certificates.APIClock = w.Seen, w.Now
 	f.Timing.Epoch = 20 * 365 * 24 * time.Hour // no test changes LINSTOR for a number
 	if cm := w.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)

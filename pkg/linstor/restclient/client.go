@@ -29,7 +29,6 @@ import (
 	"strings"
 	"time"
 
-	lapi "github.com/LINBIT/golinstor/client"
 	"k8s.io/utils/clock"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -39,7 +38,12 @@ import (
 type Options struct {
 	// Endpoint is the controller's address: "http://linstor-controller.linstor-storage.svc:3370". Required.
 	Endpoint string
-	// Transport carries the requests. Default: a transport with a pool of connections to one host and no proxy.
+	// LockedEndpoint is the address behind the locked door: "https://linstor-controller.linstor-storage.svc:3371", and
+	// ServerName the name that must be in the server's certificate. Without it the door cannot be locked.
+	LockedEndpoint, ServerName string
+	// WrapLocked goes around the transport of the locked door; nil for nothing.
+	WrapLocked func(http.RoundTripper) http.RoundTripper
+	// Transport carries the requests through the open door. Default: a transport with a pool of connections to one host and no proxy.
 	Transport http.RoundTripper
 	// Timeout bounds one read. Default 10s.
 	Timeout time.Duration
@@ -57,41 +61,28 @@ type Options struct {
 
 // client talks to one LINSTOR controller. It is safe for concurrent use.
 type client struct {
-	o    Options
-	base *url.URL
-	http *http.Client
-	lin  *lapi.Client
+	o Options
+	*Door
 }
 
 // New returns a client. It does not connect. LINSTOR's environment variables for clients (LS_CONTROLLERS, LS_USERNAME
 // and so on) have no influence on where it connects to and as whom.
 func New(o Options) (linstor.API, error) {
-	base, err := url.Parse(o.Endpoint)
-	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" || base.User != nil {
-		return nil, fmt.Errorf("LINSTOR endpoint: %w: want http://host:port", linstor.ErrInvalid)
-	}
+	api, _, err := NewWithDoor(o)
+	return api, err
+}
+
+// NewWithDoor returns a client, and the door that all of its calls go through.
+func NewWithDoor(o Options) (linstor.API, *Door, error) {
 	o.Transport = cmp.Or[http.RoundTripper](o.Transport, newTransport())
 	o.Timeout = cmp.Or(o.Timeout, 10*time.Second)
 	o.WriteTimeout = cmp.Or(o.WriteTimeout, 60*time.Second)
 	o.Clock = cmp.Or[clock.PassiveClock](o.Clock, clock.RealClock{})
-	c := &client{
-		o: o,
-		// Only the host counts: golinstor replaces a path by its own.
-		base: &url.URL{Scheme: base.Scheme, Host: base.Host},
-		http: &http.Client{Transport: noting{next: o.Transport}},
-	}
-	c.lin, err = lapi.NewClient(
-		lapi.BaseURL(c.base),
-		lapi.HTTPClient(c.http),
-		lapi.Log(nil), // the default logger prints every request with its body, passphrases included
-		lapi.BasicAuth(&lapi.BasicAuthCfg{}),
-		lapi.BearerToken(""),
-		lapi.UserAgent(userAgent),
-	)
+	door, err := newDoor(o)
 	if err != nil {
-		return nil, fmt.Errorf("create the LINSTOR client: %w", err)
+		return nil, nil, err
 	}
-	return c, nil
+	return &client{o: o, Door: door}, door, nil
 }
 
 const userAgent = "storagecluster-operator"
@@ -184,7 +175,8 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		payload = bytes.NewReader(data)
 	}
-	target, err := c.base.Parse(path)
+	way := c.now()
+	target, err := way.base.Parse(path)
 	if err != nil {
 		return nil, fmt.Errorf("build the path: %w", err)
 	}
@@ -198,7 +190,7 @@ func (c *client) do(ctx context.Context, method, path string, query url.Values, 
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
-	return c.http.Do(req)
+	return way.http.Do(req)
 }
 
 // path joins a path from fixed parts and names. Names are escaped; call refuses what cannot be escaped.

@@ -29,7 +29,7 @@ func (c *client) version(ctx context.Context) (string, error) {
 	var version string
 	o := read("version", "read the controller's version")
 	err := c.call(ctx, o, func(ctx context.Context) error {
-		v, err := c.lin.Controller.GetVersion(ctx)
+		v, err := c.now().lin.Controller.GetVersion(ctx)
 		if err == nil && v.Version == "" {
 			err = linstor.ErrNotLINSTOR
 		}

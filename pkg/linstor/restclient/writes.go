@@ -17,7 +17,7 @@ import (
 func (c *client) SetProperties(ctx context.Context, set map[string]string, del []string) error {
 	o := write("controller_modify", "set the controller's properties")
 	o.secrets = secretValues(set)
-	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Controller.Modify(ctx, change(set, del)) })
+	return c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Controller.Modify(ctx, change(set, del)) })
 }
 
 func (c *client) CreateNode(ctx context.Context, spec linstor.NodeSpec) error {
@@ -38,14 +38,14 @@ func (c *client) CreateNode(ctx context.Context, spec linstor.NodeSpec) error {
 			node.NetInterfaces = append(node.NetInterfaces, nif)
 		}
 	}
-	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Create(ctx, node) })
+	return c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Nodes.Create(ctx, node) })
 }
 
 func (c *client) SetNodeProperties(ctx context.Context, node string, set map[string]string, del []string) error {
 	o := write("node_modify", "set properties of node %s", node)
 	o.secrets = secretValues(set)
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.Modify(ctx, escape(node), lapi.NodeModify{GenericPropsModify: change(set, del)})
+		return c.now().lin.Nodes.Modify(ctx, escape(node), lapi.NodeModify{GenericPropsModify: change(set, del)})
 	})
 }
 
@@ -60,7 +60,7 @@ func (c *client) CreateInterface(ctx context.Context, node string, i linstor.Int
 		return err
 	}
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.CreateNetInterface(ctx, escape(node), nif)
+		return c.now().lin.Nodes.CreateNetInterface(ctx, escape(node), nif)
 	})
 }
 
@@ -71,7 +71,7 @@ func (c *client) ModifyInterface(ctx context.Context, node string, i linstor.Int
 		return err
 	}
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.ModifyNetInterface(ctx, escape(node), escape(i.Name), nif)
+		return c.now().lin.Nodes.ModifyNetInterface(ctx, escape(node), escape(i.Name), nif)
 	})
 }
 
@@ -92,42 +92,42 @@ func netInterface(o operation, i linstor.Interface) (lapi.NetInterface, error) {
 func (c *client) DeleteInterface(ctx context.Context, node, name string) error {
 	o := write("interface_delete", "delete interface %s of node %s", name, node)
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.DeleteNetinterface(ctx, escape(node), escape(name))
+		return c.now().lin.Nodes.DeleteNetinterface(ctx, escape(node), escape(name))
 	})
 }
 
 func (c *client) Reconnect(ctx context.Context, node string) error {
 	o := write("node_reconnect", "reconnect node %s", node)
-	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Reconnect(ctx, escape(node)) })
+	return c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Nodes.Reconnect(ctx, escape(node)) })
 }
 
 func (c *client) EvacuateNode(ctx context.Context, node string) error {
 	o := write("node_evacuate", "evacuate node %s", node)
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.Evacuate(ctx, escape(node), lapi.NodeEvacuate{})
+		return c.now().lin.Nodes.Evacuate(ctx, escape(node), lapi.NodeEvacuate{})
 	})
 }
 
 func (c *client) EvictNode(ctx context.Context, node string) error {
 	o := write("node_evict", "evict node %s", node)
-	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Evict(ctx, escape(node)) })
+	return c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Nodes.Evict(ctx, escape(node)) })
 }
 
 func (c *client) RestoreNode(ctx context.Context, node string) error {
 	o := write("node_restore", "restore node %s", node)
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.Restore(ctx, escape(node), lapi.NodeRestore{})
+		return c.now().lin.Nodes.Restore(ctx, escape(node), lapi.NodeRestore{})
 	})
 }
 
 func (c *client) LoseNode(ctx context.Context, node string) error {
 	o := write("node_lost", "declare node %s lost", node)
-	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Lost(ctx, escape(node)) })
+	return c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Nodes.Lost(ctx, escape(node)) })
 }
 
 func (c *client) DeleteNode(ctx context.Context, node string) error {
 	o := write("node_delete", "delete node %s", node)
-	return c.call(ctx, o, func(ctx context.Context) error { return c.lin.Nodes.Delete(ctx, escape(node)) })
+	return c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Nodes.Delete(ctx, escape(node)) })
 }
 
 func (c *client) CreatePool(ctx context.Context, spec linstor.PoolSpec) error {
@@ -140,7 +140,7 @@ func (c *client) CreatePool(ctx context.Context, spec linstor.PoolSpec) error {
 	props[backingProperty] = spec.Backing
 	o.secrets = secretValues(props)
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.CreateStoragePool(ctx, escape(spec.Node), lapi.StoragePool{
+		return c.now().lin.Nodes.CreateStoragePool(ctx, escape(spec.Node), lapi.StoragePool{
 			StoragePoolName: spec.Name, ProviderKind: lapi.ProviderKind(spec.Provider), Props: props,
 		})
 	})
@@ -154,14 +154,14 @@ func (c *client) SetPoolProperties(ctx context.Context, node, pool string, set m
 	}
 	o.secrets = secretValues(set)
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.ModifyStoragePool(ctx, escape(node), escape(pool), change(set, del))
+		return c.now().lin.Nodes.ModifyStoragePool(ctx, escape(node), escape(pool), change(set, del))
 	})
 }
 
 func (c *client) DeletePool(ctx context.Context, node, pool string) error {
 	o := write("pool_delete", "delete storage pool %s on node %s", pool, node)
 	return c.call(ctx, o, func(ctx context.Context) error {
-		return c.lin.Nodes.DeleteStoragePool(ctx, escape(node), escape(pool))
+		return c.now().lin.Nodes.DeleteStoragePool(ctx, escape(node), escape(pool))
 	})
 }
 

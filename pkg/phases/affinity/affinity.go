@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/affinity"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
 
 // Reasons of the condition AffinityReady, beside the common ones.
@@ -52,6 +53,8 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	case !cluster.Ours(s.Cluster.Name, live):
 		return cluster.Failed.Because(ReasonForeign, fmt.Sprintf("somebody else made Deployment %s: delete it, or label "+
 			"it %s=%s to hand it over", live.Name, v1alpha1.LabelCluster, s.Cluster.Name))
+	case uncertified(&s.Facts) != "":
+		return cluster.Missing.Because(ReasonStarting, uncertified(&s.Facts))
 	case s.Linstor.Foreign != nil:
 		return cluster.Missing.Because(ReasonStopped, "the affinity controller is stopped while LINSTOR runs on another "+
 			"database: it would bind volumes to nodes that have no copy")
@@ -62,6 +65,11 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	default:
 		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "the affinity controller runs")
 	}
+}
+
+// uncertified says that it lacks the certificate that it needs to speak to LINSTOR; "" if it does not.
+func uncertified(f *cluster.Facts) string {
+	return f.Certificates.Missing(&f.Target.Spec.TLS, apitls.Affinity)
 }
 
 func wanted(s *cluster.Snapshot) *appsv1.Deployment {
@@ -90,6 +98,7 @@ func Work(ctx context.Context, in *step.Input) {
 	case reason != "":
 		err = in.Delete(ctx, Left(&s.Facts))
 	case live == nil && s.Kube.Deployments[resources.DriverControllerName] == nil:
+	case uncertified(&s.Facts) != "":
 	case live == nil || cluster.Ours(s.Cluster.Name, live):
 		err = step.ApplyIfDiffers(ctx, in, live, wanted(s))
 	}

@@ -4,6 +4,7 @@ package controller
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -23,6 +24,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -51,7 +53,10 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Missing.Because("ControllerNewer", message)
 	}
 	list, err := objects(s)
-	if err != nil {
+	switch {
+	case errors.Is(err, errNoCertificate):
+		return cluster.Missing.Because("CertificatesMissing", err.Error())
+	case err != nil:
 		return cluster.Missing.Because("CredentialsMissing", err.Error())
 	}
 	foreign := ""
@@ -73,7 +78,7 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Unknown.Because(string(s.Linstor.Why), text.OneLine(s.Linstor.Err.Error()))
 	case v == nil:
 		return cluster.Unknown.Because("ControllerUnreachable",
-			text.OneLine(fmt.Sprintf("LINSTOR's API does not answer: %v", s.Linstor.Err)))
+			text.OneLine(fmt.Sprintf("LINSTOR's API does not answer: %v%s", s.Linstor.Err, silent(s))))
 	case v.Version != s.ControllerRelease().Version:
 		return cluster.Missing.Because("ControllerVersion",
 			fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.ControllerRelease().Version))
@@ -213,6 +218,9 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 	if err != nil {
 		return nil, err
 	}
+	if missing := s.Certificates.Missing(&s.Target.Spec.TLS, apitls.Controller, apitls.Operator); missing != "" {
+		return nil, fmt.Errorf("%w: %s", errNoCertificate, missing)
+	}
 	p := s.Params()
 	config := resources.ControllerConfig(p, db)
 	version := credentialsVersion(&s.Facts, config)
@@ -220,7 +228,7 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 	if version != "" {
 		config.SetAnnotations(map[string]string{resources.AnnotationCredentialsVersion: version})
 	}
-	deployment, service := resources.Controller(p, hash), resources.ControllerService(p)
+	deployment, service := resources.Controller(p, hash), resources.ControllerService(p, runsLocked(&s.Facts))
 	if keepsPod(&s.Facts, deployment) {
 		resources.KeepController(deployment)
 	}

@@ -4,11 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
@@ -16,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -42,7 +41,8 @@ func ensure(ctx context.Context, in *step.Input) error {
 	if err := RemoveBut(ctx, in, s.Kube.Backups, p.Name); err != nil {
 		return err
 	}
-	if s.Kube.Backups[p.Name] != nil || invalid(&s.Facts) != "" || putOff(s) != "" {
+	if s.Kube.Backups[p.Name] != nil || invalid(&s.Facts) != "" || putOff(s) != "" ||
+		s.Certificates.Missing(&s.Target.Spec.TLS, apitls.Backup) != "" {
 		return nil
 	}
 	if err := in.Stands(ctx); err != nil {
@@ -64,9 +64,9 @@ func current(s *cluster.Snapshot) *backupspec.CurrentBackup {
 func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Order {
 	spec := s.Cluster.Spec.Backup
 	claim, _ := s.Claim()
+	api := s.SatelliteParams().API[apitls.Backup]
 	config := take.Config{
-		Linstor: fmt.Sprintf("http://%s.%s.svc:%d", resources.ControllerName, v1alpha1.WorkloadNamespace,
-			resources.ControllerPort),
+		Linstor: api.URL(resources.ControllerHost, resources.ControllerPort), Certificates: api.Directory(),
 		Cluster: claim.LocalID, ID: store.ID(c.ID), Begun: begunOf(c),
 	}
 	o := &databasebackup.Order{Image: s.OperatorImage, ID: c.ID, Attempt: c.Attempts}

@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 )
 
@@ -323,7 +324,8 @@ func TestDeletionTakesWhatPrometheusOperatorWasGiven(t *testing.T) {
 	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || len(r.Calls) > 0 {
 		t.Errorf("%s %s: %v, although nobody looked", o.Kind, o.Message, r.Calls)
 	}
-	w.Kube.Monitors, w.Kube.MonitorsKnown = monitors.Objects(w.Cluster.Name, &w.Cluster.Spec.Monitoring)[3:], true
+	w.Kube.Monitors, w.Kube.MonitorsKnown = monitors.Objects(w.Cluster.Name, &w.Cluster.Spec.Monitoring,
+		apitls.Access{})[3:], true
 	in, r = w.Input()
 	phases.Decide(t.Context(), in)
 	if diff := cmp.Diff([]string{"delete Unstructured/storagecluster"}, r.Calls); diff != "" {

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 )
 
@@ -82,10 +83,19 @@ func live(f *cluster.Facts, like *unstructured.Unstructured) *unstructured.Unstr
 	return nil
 }
 
+// wantedObjects are all objects that are to be there.
+func wantedObjects(f *cluster.Facts) []*unstructured.Unstructured {
+	scraper := apitls.Access{}
+	if f.Target != nil {
+		scraper = f.Certificates.Access(&f.Target.Spec.TLS)[apitls.Metrics]
+	}
+	return monitors.Objects(f.Cluster.Name, &f.Cluster.Spec.Monitoring, scraper)
+}
+
 // inTheWay names the objects of others that have the name of one that is wanted.
 func inTheWay(f *cluster.Facts) []string {
 	var out []string
-	for _, want := range monitors.Objects(f.Cluster.Name, &f.Cluster.Spec.Monitoring) {
+	for _, want := range wantedObjects(f) {
 		if m := live(f, want); m != nil && !cluster.Ours(f.Cluster.Name, m) {
 			out = append(out, m.GetKind()+" "+m.GetName())
 		}
@@ -98,7 +108,7 @@ func inTheWay(f *cluster.Facts) []string {
 func todo(f *cluster.Facts) (apply []*unstructured.Unstructured, remove []client.Object) {
 	kept := map[*unstructured.Unstructured]bool{}
 	if wanted(f) && f.Cluster.DeletionTimestamp == nil {
-		for _, want := range monitors.Objects(f.Cluster.Name, &f.Cluster.Spec.Monitoring) {
+		for _, want := range wantedObjects(f) {
 			m := live(f, want)
 			kept[m] = true
 			if m == nil || cluster.Ours(f.Cluster.Name, m) && !monitors.Fits(m, want) {

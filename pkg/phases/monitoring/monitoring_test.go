@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/monitors"
 )
 
@@ -27,7 +28,7 @@ func served(t *testing.T, objects ...*unstructured.Unstructured) *clustertest.Wo
 }
 
 func wanted(w *clustertest.World) []*unstructured.Unstructured {
-	return monitors.Objects(w.Cluster.Name, &w.Cluster.Spec.Monitoring)
+	return monitors.Objects(w.Cluster.Name, &w.Cluster.Spec.Monitoring, apitls.Access{})
 }
 
 func off(w *clustertest.World) { w.Cluster.Spec.Monitoring.Mode = monitoringspec.MonitoringNone }

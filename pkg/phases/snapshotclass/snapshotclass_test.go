@@ -12,9 +12,9 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
@@ -44,7 +44,7 @@ func spec(change func(*volumespec.VolumeSnapshotsSpec)) func(*clustertest.World)
 func off(s *volumespec.VolumeSnapshotsSpec) { s.Mode = volumespec.SnapshotsNone }
 
 func snapshots(w *clustertest.World, class string, names ...string) {
-	w.Kube.Driver.Snapshots = cluster.Used{Count: len(names), Names: names, ByClass: map[string]int{class: len(names)}}
+	w.Kube.Driver.Snapshots = usage.Used{Count: len(names), Names: names, ByClass: map[string]int{class: len(names)}}
 }
 
 func TestClass(t *testing.T) {

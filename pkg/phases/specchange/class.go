@@ -98,6 +98,8 @@ func Fields() []Field {
 		{"controller.passphraseSecret", rolling, controller, "the controller is restarted; another passphrase is a hold"},
 		{"controller.resources.limits", rolling, controller, "the controller is restarted"},
 		{"controller.resources.requests", rolling, controller, "the controller is restarted"},
+		{"tls.mode", rolling, states(fsm.Controller, fsm.VolumeDriver),
+			"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients"},
 		{"storagePools[].name", next, pools, "an entry more is a new pool; the pool of an entry less is removed from " +
 			"LINSTOR once it is empty"},
 		{"storagePools[].pool", refused, nil, "CEL refuses it: LINSTOR cannot rename a pool"},

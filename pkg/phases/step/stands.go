@@ -21,9 +21,10 @@ import (
 type Live interface {
 	Cluster(ctx context.Context, name string) (*v1alpha1.StorageCluster, error)
 	Node(ctx context.Context, name string) (*corev1.Node, error)
-	// ConfigMap and Pod are one of the workloads' namespace.
+	// Pod, ConfigMap and Secret are one of the workloads' namespace.
 	Pod(ctx context.Context, name string) (*corev1.Pod, error)
 	ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error)
+	Secret(ctx context.Context, name string) (*corev1.Secret, error)
 	// Labelled are the cluster's objects, without pods, and the Nodes that are its members.
 	Labelled(ctx context.Context, cluster string) ([]metav1.PartialObjectMetadata, error)
 	// Volumes are the PersistentVolumes of a CSI driver, by name, with the StorageClass of each.

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -72,6 +73,9 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 	case foreign(f):
 		return cluster.Asks(foreignMessage(f), *cluster.Request(v1alpha1.HoldForeignDriverFound, "%s", foreignMessage(f)))
 	}
+	if missing := uncertified(f); missing != "" {
+		return cluster.Evidence{State: cluster.Missing, Reason: "CertificatesMissing", Total: s.Counted(), Message: missing}
+	}
 	want := wanted(s)
 	if undone := want.undone(s); undone != "" {
 		return cluster.Evidence{State: cluster.Missing, Reason: "DriverMissing", Total: s.Counted(), Lost: true,
@@ -118,6 +122,8 @@ func workDriver(ctx context.Context, in *step.Input) error {
 		return nil
 	case !runs(f):
 		return remove(ctx, in)
+	case uncertified(f) != "":
+		return storageclass.Work(ctx, in)
 	}
 	want := wanted(in.Snapshot)
 	return errors.Join(want.applyNodes(ctx, in),
@@ -141,7 +147,8 @@ func (p parts) applyNodes(ctx context.Context, in *step.Input) error {
 // know those that are registered after its start; each would have to be closed for volumes until it does.
 func StartNodes(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
-	if !Wanted(&s.Facts) || foreign(&s.Facts) || slices.ContainsFunc(s.Members, lacksZone(s)) {
+	if !Wanted(&s.Facts) || foreign(&s.Facts) || uncertified(&s.Facts) != "" ||
+		slices.ContainsFunc(s.Members, lacksZone(s)) {
 		return nil
 	}
 	return wanted(s).applyNodes(ctx, in)
@@ -170,6 +177,11 @@ func StopOnForeignData(ctx context.Context, in *step.Input) error {
 		return nil
 	}
 	return step.ApplyIfDiffers(ctx, in, d, wanted(s).controller)
+}
+
+// uncertified says which certificate the driver lacks that it needs to speak to LINSTOR; "" for none.
+func uncertified(f *cluster.Facts) string {
+	return f.Certificates.Missing(&f.Target.Spec.TLS, apitls.Driver, apitls.DriverNode)
 }
 
 // parts are the objects of the driver.

@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -28,7 +29,7 @@ const (
 func unwanted(w *clustertest.World, volumes ...string) {
 	w.Cluster.Spec.Volumes.Driver.Mode = volumespec.DriverNone
 	w.Accept()
-	w.Kube.Driver.Volumes = cluster.Used{Count: len(volumes), Names: volumes}
+	w.Kube.Driver.Volumes = usage.Used{Count: len(volumes), Names: volumes}
 }
 
 func foreign(w *clustertest.World) {
@@ -108,7 +109,7 @@ func TestLink(t *testing.T) {
 			nil},
 		{"not wanted, and needed by a snapshot", func(w *clustertest.World) {
 			unwanted(w, "pv-1")
-			w.Kube.Driver.Snapshots = cluster.Used{Count: 2, Names: []string{"s-1", "s-2"}}
+			w.Kube.Driver.Snapshots = usage.Used{Count: 2, Names: []string{"s-1", "s-2"}}
 		}, cluster.Evidence{State: cluster.Satisfied, Reason: "DriverRunning", Message: "because 1 PersistentVolume is of " +
 			"it (pv-1), and 2 VolumeSnapshotContents are of it (s-1, s-2)"}, nil},
 		{"not wanted, needed, and changed", func(w *clustertest.World) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -82,7 +83,7 @@ func Needs(ctx context.Context, in *step.Input) (string, error) {
 		if err != nil {
 			return "", fmt.Errorf("look for snapshots before the CSI driver is removed: %w", err)
 		}
-		d.Volumes, d.Snapshots = cluster.CountUsed(volumes), cluster.CountUsed(contents)
+		d.Volumes, d.Snapshots = usage.Count(volumes), usage.Count(contents)
 	}
 	if !d.InUse() {
 		return "", nil
@@ -93,7 +94,7 @@ func Needs(ctx context.Context, in *step.Input) (string, error) {
 // users says which PersistentVolumes and VolumeSnapshotContents are of the driver.
 func users(d *cluster.Driver) string {
 	var out []string
-	add := func(u cluster.Used, one, many string) {
+	add := func(u usage.Used, one, many string) {
 		if u.Count > 0 {
 			out = append(out, fmt.Sprintf("%s of it (%s)", text.Amount(u.Count, one, many), text.Listed(u.Names, u.Count)))
 		}

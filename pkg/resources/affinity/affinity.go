@@ -10,6 +10,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
 
 const (
@@ -36,12 +37,11 @@ func Deployment(p resources.Params, running bool) *appsv1.Deployment {
 			Image: p.Image(p.Release.Affinity),
 			Args: []string{"/linstor-affinity-controller", "--v=1", "--leader-election=true",
 				"--property-namespace=Aux/topology", fmt.Sprintf("--bind-address=:%d", healthPort)},
-			Env: []corev1.EnvVar{
-				resources.LinstorEndpoint(),
-				{Name: "LEASE_LOCK_NAME", Value: Name},
+			Env: append(p.Linstor(apitls.Affinity),
+				corev1.EnvVar{Name: "LEASE_LOCK_NAME", Value: Name},
 				resources.EnvFromField("LEASE_HOLDER_IDENTITY", "metadata.name"),
 				resources.EnvFromField("POD_NAMESPACE", "metadata.namespace"),
-			},
+			),
 			SecurityContext:          resources.Restricted(),
 			StartupProbe:             resources.Probe(health, 10, 30),
 			ReadinessProbe:           resources.Probe(ready, 5, 3),
@@ -51,5 +51,5 @@ func Deployment(p resources.Params, running bool) *appsv1.Deployment {
 		SecurityContext: &corev1.PodSecurityContext{
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 		},
-	})
+	}, apitls.Affinity)
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tools"
 )
 
 const (
@@ -54,10 +55,10 @@ func Claim(p resources.Params, class *storagev1.StorageClass) *corev1.Persistent
 
 // Pod runs the script on the volume of the claim.
 func Pod(p resources.Params, by *v1alpha1.StorageCluster, class string) *corev1.Pod {
-	pod := resources.ToolsPod(p, Container)
+	pod := tools.Pod(p, Container)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.NodeSelector = map[string]string{v1alpha1.LabelMember: p.Cluster}
-	pod.SecurityContext.FSGroup = ptr.To[int64](resources.ToolsUser) // the root of a new file system is root's
+	pod.SecurityContext.FSGroup = ptr.To[int64](tools.User) // the root of a new file system is root's
 	c := &pod.Containers[0]
 	c.Command = []string{"/bin/sh", "-c", Script, Container, file}
 	c.Resources = corev1.ResourceRequirements{

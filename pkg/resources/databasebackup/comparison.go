@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -49,8 +50,8 @@ func Listings(p resources.Params, image, token string) *appsv1.DaemonSet {
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
 	user := resources.Restricted()
-	user.RunAsNonRoot, user.RunAsUser, user.RunAsGroup = ptr.To(true), ptr.To[int64](resources.ToolsUser),
-		ptr.To[int64](resources.ToolsUser)
+	user.RunAsNonRoot, user.RunAsUser, user.RunAsGroup = ptr.To(true), ptr.To[int64](tools.User),
+		ptr.To[int64](tools.User)
 	serve := corev1.Container{
 		Name: serveListing, Image: image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Args:            []string{"--serve-listing", listingFile, "--listing-token", token},

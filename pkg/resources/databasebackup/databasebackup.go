@@ -8,7 +8,9 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -63,6 +65,7 @@ func Pod(p resources.Params, by *v1alpha1.StorageCluster, o *Order) *corev1.Pod 
 	c := &pod.Containers[0]
 	c.Resources = sized("32Mi", "256Mi")
 	o.mount(&pod, false)
+	p.API[apitls.Backup].Mount(&pod, c)
 	c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "export", MountPath: work})
 	pod.Volumes = append(pod.Volumes, emptyDir("export"))
 	if o.Restore {
@@ -91,10 +94,10 @@ var restoreTest string
 // of the store.
 func restores(p resources.Params) corev1.Container {
 	p.Release.Satellite = p.Release.Controller // whose image has the programs for the database
-	tools := resources.ToolsPod(p, RestoreTest).Containers[0]
-	tools.Command = []string{"/bin/sh", "-c", runScript + restoreTest}
-	tools.Env = []corev1.EnvVar{{Name: "HOME", Value: work}, {Name: "JAVA_OPTS", Value: "-XX:MaxRAMPercentage=75"}}
-	tools.Resources = sized("256Mi", "2Gi") // it takes 180 MiB for a small database (1.34)
-	tools.VolumeMounts = []corev1.VolumeMount{{Name: "export", MountPath: work}}
-	return tools
+	image := tools.Pod(p, RestoreTest).Containers[0]
+	image.Command = []string{"/bin/sh", "-c", runScript + restoreTest}
+	image.Env = []corev1.EnvVar{{Name: "HOME", Value: work}, {Name: "JAVA_OPTS", Value: "-XX:MaxRAMPercentage=75"}}
+	image.Resources = sized("256Mi", "2Gi") // it takes 180 MiB for a small database (1.34)
+	image.VolumeMounts = []corev1.VolumeMount{{Name: "export", MountPath: work}}
+	return image
 }

@@ -5,6 +5,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tools"
 )
 
 // Place is where a pod of the operator's program finds the store of backups.
@@ -25,7 +26,7 @@ func (at *Place) mount(pod *corev1.PodSpec, readOnly bool) {
 			corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: at.Secret}})
 	}
 	if at.Claim != "" {
-		pod.SecurityContext.FSGroup = ptr.To[int64](resources.ToolsUser) // the root of a new file system is root's
+		pod.SecurityContext.FSGroup = ptr.To[int64](tools.User) // the root of a new file system is root's
 		add(corev1.VolumeMount{Name: "backups", MountPath: Directory, ReadOnly: readOnly},
 			corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: at.Claim}})
 	}
@@ -33,7 +34,7 @@ func (at *Place) mount(pod *corev1.PodSpec, readOnly bool) {
 
 // once is a pod that runs the operator's program once, with these arguments, for so many seconds at most.
 func once(p resources.Params, container, image string, seconds int64, args ...string) corev1.PodSpec {
-	pod := resources.ToolsPod(p, container)
+	pod := tools.Pod(p, container)
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.ActiveDeadlineSeconds = ptr.To(seconds)
 	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}

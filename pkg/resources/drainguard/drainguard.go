@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/owner"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -53,7 +54,7 @@ func PodName(node string) string { return Name + "-" + NodeKey(node) }
 // It is bound to the node here, past the scheduler, so that it needs to tolerate those taints only that evict. A pod
 // that tolerates everything looks to some tools like one that a drain leaves alone, as a DaemonSet's.
 func Pod(p resources.Params, by *v1alpha1.StorageCluster, node string) *corev1.Pod {
-	spec := resources.ToolsPod(p, container)
+	spec := tools.Pod(p, container)
 	spec.NodeName = node
 	spec.PriorityClassName = "system-node-critical" // else the kubelet would evict it first when memory is short
 	spec.TerminationGracePeriodSeconds = ptr.To[int64](1)

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -37,12 +38,13 @@ const (
 	RulesName      = "storagecluster"
 )
 
-// Objects are all objects for a cluster.
-func Objects(cluster string, spec *monitoringspec.MonitoringSpec) []*unstructured.Unstructured {
+// Objects are all objects for a cluster. scraper is what Prometheus is given to read LINSTOR's metrics.
+func Objects(cluster string, spec *monitoringspec.MonitoringSpec,
+	scraper apitls.Access) []*unstructured.Unstructured {
 	interval := cmp.Or(spec.Interval, "30s")
 	return []*unstructured.Unstructured{
 		object(cluster, spec, "ServiceMonitor", OperatorName, operator(interval)),
-		object(cluster, spec, "ServiceMonitor", ControllerName, controller(cluster, interval)),
+		object(cluster, spec, "ServiceMonitor", ControllerName, controller(cluster, interval, scraper)),
 		object(cluster, spec, "PodMonitor", SatelliteName, satellites(cluster, interval)),
 		object(cluster, spec, "PrometheusRule", RulesName, rules()),
 	}
@@ -86,14 +88,14 @@ func operator(interval string) map[string]any {
 
 // controller is the ServiceMonitor of LINSTOR's controller. Counting error reports asks every satellite for them
 // (linstor-server 1.35, PrometheusBuilder), and nothing needs the numbers.
-func controller(cluster, interval string) map[string]any {
+func controller(cluster, interval string, scraper apitls.Access) map[string]any {
+	endpoint := scraper.Scrape(resources.ControllerHost)
+	maps.Copy(endpoint, map[string]any{"path": "/metrics", "interval": interval,
+		"params": map[string]any{"error_reports": []any{"false"}}})
 	return map[string]any{
 		"selector": matching(map[string]string{v1alpha1.LabelCluster: cluster,
 			v1alpha1.LabelComponent: v1alpha1.ComponentController}),
-		"endpoints": []any{map[string]any{
-			"port": "api", "path": "/metrics", "interval": interval,
-			"params": map[string]any{"error_reports": []any{"false"}},
-		}},
+		"endpoints": []any{endpoint},
 	}
 }
 

@@ -13,12 +13,38 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/monitoring"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
 
 func objects(labels map[string]monitoringspec.LabelValue) []*unstructured.Unstructured {
-	return Objects("linstor", &monitoringspec.MonitoringSpec{Labels: labels, Interval: "1m"})
+	return Objects("linstor", &monitoringspec.MonitoringSpec{Labels: labels, Interval: "1m"}, apitls.Access{})
+}
+
+// TestLocked: Prometheus comes to the locked port, with a certificate from a Secret, and looks for the server's name.
+func TestLocked(t *testing.T) {
+	access := apitls.Access{Secret: "linstor-metrics-api-tls", Leaf: "leaf", Trust: "trust"}
+	for _, o := range Objects("linstor", &monitoringspec.MonitoringSpec{}, access) {
+		if o.GetName() != ControllerName {
+			continue
+		}
+		endpoints, _, err := unstructured.NestedSlice(o.Object, "spec", "endpoints")
+		if err != nil || len(endpoints) != 1 {
+			t.Fatalf("%v, %v", endpoints, err)
+		}
+		secret := func(key string) map[string]any { return map[string]any{"name": access.Secret, "key": key} }
+		want := map[string]any{"port": "api-tls", "scheme": "https", "path": "/metrics", "interval": "30s",
+			"params": map[string]any{"error_reports": []any{"false"}},
+			"tlsConfig": map[string]any{"serverName": "linstor-controller.linstor-storage.svc",
+				"ca": map[string]any{"secret": secret("ca.crt")}, "cert": map[string]any{"secret": secret("tls.crt")},
+				"keySecret": secret("tls.key")}}
+		if diff := cmp.Diff(want, endpoints[0]); diff != "" {
+			t.Error(diff)
+		}
+		return
+	}
+	t.Error("there is no ServiceMonitor")
 }
 
 // TestObjects compares the monitors with golden files. The rules are compared with what they are made from: a golden

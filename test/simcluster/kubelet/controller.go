@@ -138,7 +138,7 @@ func runController(ctx context.Context, m Machines, c *corev1.Container, config 
 			return exit{code: 1, message: "controller ended"}
 		case <-timer.C:
 		}
-		healthy := m.Healthy()
+		healthy := probes(m, c)
 		if healthy {
 			failures, period = 0, probePeriod(c)
 		} else {
@@ -153,6 +153,14 @@ func runController(ctx context.Context, m Machines, c *corev1.Container, config 
 		}
 		timer.Reset(period)
 	}
+}
+
+// probes gets /health, or finds out whether somebody listens over TLS, by the kind of the probe.
+func probes(m Machines, c *corev1.Container) bool {
+	if c.ReadinessProbe != nil && c.ReadinessProbe.TCPSocket != nil {
+		return m.Listens()
+	}
+	return m.Healthy()
 }
 
 // probed reports whether readiness depends on a probe at all.

@@ -30,14 +30,23 @@ const (
 	deregisterWithin = 10 * time.Second
 )
 
-// onlineTask ends when LINSTOR is connected to the node's satellite.
+// onlineTask ends when LINSTOR is connected to the node's satellite, and says so.
 type onlineTask struct {
-	machines Machines
-	node     string
+	driver *Driver
+	env    map[string]string
+	node   string
+}
+
+func beginWait(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container) (task, error) {
+	env, err := d.files.environment(ctx, pod, c)
+	if err != nil {
+		return nil, err
+	}
+	return onlineTask{driver: d, env: env, node: run.node}, nil
 }
 
 func (t onlineTask) state() taskState {
-	if t.machines.NodeOnline(t.node) {
+	if t.driver.opts.Machines.NodeOnline(t.node) && (t.driver.opts.Linstor == "" || reaches(t.driver, t.env)) {
 		return taskState{ended: true}
 	}
 	return taskState{recheck: onlineRecheck}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,9 +72,17 @@ func beginBackup(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 	if err != nil {
 		return nil, err
 	}
-	config.Linstor = d.opts.Linstor
+	if strings.HasPrefix(config.Linstor, "https://") {
+		config.Linstor = d.opts.Locked
+	} else {
+		config.Linstor = d.opts.Linstor
+	}
+	certificates, err := mountedDir(ctx, d, pod, c, &config.Certificates)
+	if err != nil {
+		return nil, err
+	}
 	return beginProgram(d, run, func(ctx context.Context) exit {
-		defer func() { _ = os.RemoveAll(dir) }()
+		defer func() { _, _ = os.RemoveAll(dir), os.RemoveAll(certificates) }()
 		return do(ctx, config)
 	}), nil
 }
@@ -165,7 +174,17 @@ func place(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container,
 		at.Directory, err = hostPath(ctx, d, pod, mountedAt(pod, c, at.Directory))
 		return "", err
 	}
-	files, err := d.files.volumeFiles(ctx, pod.Namespace, mountedAt(pod, c, *credentials))
+	return mountedDir(ctx, d, pod, c, credentials)
+}
+
+// mountedDir puts what is mounted at a path in the container into a directory, whose name takes the path's place; ""
+// if there is no path. Whoever uses it removes it.
+func mountedDir(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container, at *string) (made string,
+	err error) {
+	if *at == "" {
+		return "", nil
+	}
+	files, err := d.files.volumeFiles(ctx, pod.Namespace, mountedAt(pod, c, *at))
 	if err != nil {
 		return "", err
 	}
@@ -178,7 +197,7 @@ func place(ctx context.Context, d *Driver, pod *corev1.Pod, c *corev1.Container,
 	if err != nil {
 		return "", errors.Join(err, os.RemoveAll(made))
 	}
-	*credentials = made
+	*at = made
 	return made, nil
 }
 

@@ -82,6 +82,8 @@ type ControllerConfig struct {
 	MasterPassphrase string
 	Identity         string // the pod's name
 	Env              map[string]string
+	// Files reads a file that is mounted, as it is now: a kubelet refreshes what it has mounted.
+	Files func(file string) ([]byte, error)
 }
 
 // Machines is the machine model: the nodes' kernels and what runs on them. The error of a program that cannot start is
@@ -102,6 +104,7 @@ type Machines interface {
 	ImportDatabase(ctx context.Context, c ControllerConfig, export []byte) (exported []byte, err error)
 	StartController(c ControllerConfig) (Process, error)
 	Healthy() bool               // the controller's /health answers 200
+	Listens() bool               // the controller takes connections over TLS
 	NodeOnline(node string) bool // the controller is connected to the node's satellite
 	// Topology is what the CSI driver tells the kubelet of where the node is, from LINSTOR's properties of it.
 	Topology(node string) map[string]string
@@ -118,8 +121,9 @@ type Options struct {
 	// BackoffMin and BackoffMax bound the crash-loop back-off, which doubles in between. Defaults 250 ms and 4 s; a real
 	// kubelet's are 10 s and 5 min. As there, the first restart comes at once.
 	BackoffMin, BackoffMax time.Duration
-	// Linstor is where LINSTOR answers, in place of its Service, which nothing routes here.
-	Linstor string
+	// Linstor is where LINSTOR answers, in place of its Service, which nothing routes here, and Locked where it does over
+	// TLS.
+	Linstor, Locked string
 	// CSI makes the pods of the CSI driver work. nil: they just run, and pods get no volumes of claims.
 	CSI *CSI
 	// Log receives what a kubelet would log of trouble; nil discards it.

@@ -3,6 +3,7 @@ package kubelet
 import (
 	"context"
 	"fmt"
+	"os"
 	"path"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,14 @@ func (f Files) ControllerConfig(ctx context.Context, pod *corev1.Pod, c *corev1.
 	config.MasterPassphrase = config.Env["MASTER_PASSPHRASE"]
 	if config.TOML, err = f.mountedFile(ctx, pod, c, path.Join(configDir, configFile)); err != nil {
 		return ControllerConfig{}, err
+	}
+	later := context.WithoutCancel(ctx) // the controller reads its stores whenever somebody connects
+	config.Files = func(file string) ([]byte, error) {
+		content, err := f.mountedFile(later, pod, c, file)
+		if err == nil && content == "" {
+			err = os.ErrNotExist
+		}
+		return []byte(content), err
 	}
 	return config, nil
 }

@@ -29,8 +29,6 @@ const VolumeDriver = "linstor-csi"
 type CSI struct {
 	// Bin is the directory of the sidecars' binaries, see csibin.Ensure.
 	Bin string
-	// Endpoint is where LINSTOR answers, in place of its Service, which nothing routes here.
-	Endpoint string
 	// Disks are the machines' block devices.
 	Disks Disks
 }
@@ -117,10 +115,13 @@ func (d storage) beginVolumeDriver(ctx context.Context, run *podRun, pod *corev1
 	if err != nil {
 		return nil, err
 	}
-	if env["LS_CONTROLLERS"] == "" {
-		return endedTask{exit{code: 1, message: "no LINSTOR controller is named"}}, nil
+	endpoint, transport, err := linstorOf(d.Driver, env)
+	if err != nil {
+		//nolint:nilerr // the container ends, and is started again
+		return endedTask{exit{code: 1, message: err.Error()}}, nil
 	}
-	o := csidriver.Options{Endpoint: d.opts.CSI.Endpoint, NodeCache: caches, ResourceCache: caches, Log: d.opts.Log}
+	o := csidriver.Options{Endpoint: endpoint, Transport: transport, NodeCache: caches,
+		ResourceCache: caches, Log: d.opts.Log}
 	listens := false
 	for _, arg := range expanded(c.Args, env) {
 		name, value, _ := strings.Cut(arg, "=")

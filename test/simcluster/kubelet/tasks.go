@@ -35,7 +35,7 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	case WaitForModule:
 		return waitTask{machines: d.opts.Machines, node: run.node, spec: c}, nil
 	case WaitForNode:
-		return onlineTask{machines: d.opts.Machines, node: run.node}, nil
+		return beginWait(ctx, d, run, pod, c)
 	case Registrar:
 		return beginRegistrar(ctx, d, run, c)
 	case Inventory:

@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -79,6 +80,10 @@ type StorageClusterStatus struct {
 	// backup is what came of backups of LINSTOR's database, if spec.backup asks for them.
 	// +optional
 	Backup *backupspec.BackupStatus `json:"backup,omitempty"`
+	// certificates are those that lock LINSTOR's connections, up to 16.
+	// +optional
+	// +listType=atomic
+	Certificates []tlsspec.CertificateStatus `json:"certificates,omitempty"`
 	// conditions are the contract for programs. All are present from the first write on.
 	// +optional
 	// +listType=map

@@ -5,6 +5,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -90,6 +91,10 @@ type StorageClusterSpec struct {
 	// Example: {passphraseSecret: linstor-passphrase}.
 	// +optional
 	Controller ControllerSpec `json:"controller,omitempty"`
+	// tls says who may speak to LINSTOR. Default: {mode: Disabled}. Example: {mode: Managed}.
+	// +optional
+	// +kubebuilder:default={}
+	TLS tlsspec.TLSSpec `json:"tls,omitzero"`
 	// storagePools are the pools that LINSTOR places volumes in, on each node that matches. Up to 64. Default: none.
 	// Example: [{name: ssd, lvmThin: {volumeGroup: vg_ssd, thinPool: thin}}].
 	// +optional

@@ -6,6 +6,7 @@ package v1alpha1
 
 import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -775,6 +776,7 @@ func (in *StorageClusterSpec) DeepCopyInto(out *StorageClusterSpec) {
 	in.KernelModule.DeepCopyInto(&out.KernelModule)
 	in.Database.DeepCopyInto(&out.Database)
 	in.Controller.DeepCopyInto(&out.Controller)
+	out.TLS = in.TLS
 	if in.StoragePools != nil {
 		in, out := &in.StoragePools, &out.StoragePools
 		*out = make([]StoragePoolSpec, len(*in))
@@ -858,6 +860,13 @@ func (in *StorageClusterStatus) DeepCopyInto(out *StorageClusterStatus) {
 		in, out := &in.Backup, &out.Backup
 		*out = new(backupspec.BackupStatus)
 		(*in).DeepCopyInto(*out)
+	}
+	if in.Certificates != nil {
+		in, out := &in.Certificates, &out.Certificates
+		*out = make([]tlsspec.CertificateStatus, len(*in))
+		for i := range *in {
+			(*in)[i].DeepCopyInto(&(*out)[i])
+		}
 	}
 	if in.Conditions != nil {
 		in, out := &in.Conditions, &out.Conditions

@@ -49,6 +49,10 @@ const (
 	// on it.
 	BackupReady = "BackupReady"
 
+	// CertificatesValid is True while all certificates that lock LINSTOR's connections are there and valid, or none is
+	// wanted.
+	CertificatesValid = "CertificatesValid"
+
 	// One condition for each link of the chain.
 
 	KernelModuleLoaded = "KernelModuleLoaded"
@@ -67,7 +71,7 @@ func Types() []string {
 		Ready, Reconciling, Stalled, Available, Degraded,
 		HumanInterventionRequired, Suspended, MassFailure, PoolsNearlyFull, VolumesHealthy,
 		StorageClassesReady, SnapshotsReady, MonitoringReady, HighAvailabilityReady, DrainGuardReady, AffinityReady,
-		BackupReady,
+		BackupReady, CertificatesValid,
 		KernelModuleLoaded, DatabaseReady, ControllerReady, SatellitesReady,
 		NodesRegistered, StoragePoolsReady, VolumeDriverReady, CanaryPassed,
 	}

@@ -1,0 +1,209 @@
+package certificates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/javastore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+)
+
+// mostSteps bounds the steps of one reconcile: a first authority and all certificates, or a succession's phase.
+const mostSteps = 4 + 2*8
+
+// Work does the next steps of the rotation, or removes all where nothing is locked any more. An error is for the
+// condition alone.
+func Work(ctx context.Context, in *step.Input) {
+	f := &in.Snapshot.Facts
+	if f.Target == nil {
+		return
+	}
+	var err error
+	if Wanted(f) {
+		err = rotate(ctx, in)
+	} else {
+		err = in.Delete(ctx, Left(f))
+	}
+	in.FailedAside(conditions.CertificatesValid, step.IgnoreOutdated(err))
+}
+
+// rotate takes steps until the next one is for somebody else, or for later. Each is written before the next one is
+// decided on, in the order of the table: a bundle is published before anything is signed with what it adds.
+func rotate(ctx context.Context, in *step.Input) error {
+	f := facts(&in.Snapshot.Facts)
+	looked := false
+	for range mostSteps {
+		d := rotation.Decide(f)
+		if d.Step == rotation.Rest || d.Step == rotation.Wait {
+			break
+		}
+		if !looked {
+			if err := confirm(ctx, in); err != nil {
+				return err
+			}
+			looked = true
+		}
+		change, err := rotation.Do(f, d)
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.Row, err)
+		}
+		if s := change.Succession; s != nil {
+			if err := applyAuthorities(ctx, in, *s); err != nil {
+				return err
+			}
+			f.Succession = *s
+		}
+		for _, h := range change.Held {
+			if err := applyHeld(ctx, in, h); err != nil {
+				return err
+			}
+			i := slices.IndexFunc(f.Held, func(o rotation.Held) bool { return o.Profile.Name == h.Profile.Name })
+			f.Held[i] = h
+		}
+	}
+	if looked {
+		return nil
+	}
+	return mend(ctx, in, f)
+}
+
+// confirm looks at all Secrets past the cache. One that is not in the cache yet would be made anew: what another
+// authority has signed, nobody would take any more.
+func confirm(ctx context.Context, in *step.Input) error {
+	for _, name := range names() {
+		live, err := in.Live.Secret(ctx, name)
+		if err != nil {
+			return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+		}
+		cached := in.Snapshot.Kube.Secrets[name]
+		if (live == nil) != (cached == nil) || live != nil && live.ResourceVersion != cached.ResourceVersion {
+			return fmt.Errorf("%w: Secret %s has changed", step.ErrOutdated, name)
+		}
+	}
+	return nil
+}
+
+func names() []string {
+	out := []string{apitls.AuthoritySecret}
+	for _, part := range apitls.Parts() {
+		out = append(out, part.Secret())
+	}
+	return out
+}
+
+// mend puts back what somebody changed beside certificate, key and bundle, such as a store, and removes the Secrets of
+// parts that are not there any more.
+func mend(ctx context.Context, in *step.Input, f rotation.Facts) error {
+	var errs []error
+	for _, h := range f.Held {
+		if h.Leaf == nil {
+			continue
+		}
+		want, err := secretOf(in.Snapshot.Cluster.Name, h)
+		if err == nil {
+			err = step.ApplyIfDiffers(ctx, in, in.Snapshot.Kube.Secrets[want.Name], want)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(append(errs, in.Delete(ctx, unneeded(&in.Snapshot.Facts)))...)
+}
+
+func applyAuthorities(ctx context.Context, in *step.Input, s certificates.Succession) error {
+	data, err := s.Data()
+	if err != nil {
+		return err
+	}
+	return in.Writer.Apply(ctx, secret(in.Snapshot.Cluster.Name, apitls.AuthoritySecret, corev1.SecretTypeOpaque, data))
+}
+
+func applyHeld(ctx context.Context, in *step.Input, h rotation.Held) error {
+	want, err := secretOf(in.Snapshot.Cluster.Name, h)
+	if err != nil {
+		return err
+	}
+	return in.Writer.Apply(ctx, want)
+}
+
+// secretOf is the Secret of a part. The controller's has Java's stores as well.
+func secretOf(owner string, h rotation.Held) (*corev1.Secret, error) {
+	part := apitls.Part(h.Profile.Name)
+	data, err := h.Leaf.Data(h.Trust)
+	if part == apitls.Controller {
+		data, err = javastore.Data(h.Leaf, h.Trust)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return secret(owner, part.Secret(), corev1.SecretTypeTLS, data), nil
+}
+
+func secret(owner, name string, kind corev1.SecretType, data map[string][]byte) *corev1.Secret {
+	return &corev1.Secret{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: v1alpha1.WorkloadNamespace,
+			Labels: resources.Labels(owner, apitls.Component)},
+		Type: kind, Data: data,
+	}
+}
+
+// Left are the Secrets that nobody needs any more where nothing is locked. As long as a pod was made with one of them
+// they stay: a container that is started anew reads its certificate again, and a node that is away may have one.
+func Left(f *cluster.Facts) []client.Object {
+	if inUse(f) {
+		return nil
+	}
+	return ours(f, func(string) bool { return true })
+}
+
+// unneeded are the Secrets of parts that are not there.
+func unneeded(f *cluster.Facts) []client.Object {
+	return ours(f, func(name string) bool {
+		return slices.ContainsFunc(apitls.Parts(), func(p apitls.Part) bool { return p.Secret() == name && !needs(f, p) })
+	})
+}
+
+func ours(f *cluster.Facts, goes func(name string) bool) (out []client.Object) {
+	for _, name := range names() {
+		if s := f.Kube.Secrets[name]; s != nil && goes(name) && cluster.Ours(f.Cluster.Name, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// inUse reports whether a pod, or what makes pods, refers to the certificates.
+func inUse(f *cluster.Facts) bool {
+	made := func(o metav1.Object) bool { return o.GetAnnotations()[apitls.Annotation] != "" }
+	for _, d := range f.Kube.Deployments {
+		if made(&d.Spec.Template) {
+			return true
+		}
+	}
+	for _, ds := range f.Kube.DaemonSets {
+		if made(&ds.Spec.Template) {
+			return true
+		}
+	}
+	for _, byNode := range f.Kube.Pods {
+		for _, p := range byNode {
+			if made(p) {
+				return true
+			}
+		}
+	}
+	return slices.ContainsFunc(slices.Concat(f.Kube.ControllerPods, f.Kube.Hidden),
+		func(p *corev1.Pod) bool { return made(p) })
+}

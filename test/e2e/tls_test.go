@@ -1,0 +1,187 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+	inroom "github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
+)
+
+func setTLS(mode tlsspec.Mode) func(*v1alpha1.StorageCluster) {
+	return func(c *v1alpha1.StorageCluster) { c.Spec.TLS.Mode = mode }
+}
+
+// apiSecret is one of the Secrets that lock the API.
+func (e *env) apiSecret(name string) *corev1.Secret {
+	e.T.Helper()
+	s := &corev1.Secret{}
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: name}, s); err != nil {
+		e.T.Fatal(err)
+	}
+	return s
+}
+
+// asks is LINSTOR's answer over TLS to who shows that certificate; nil for none.
+func (e *env) asks(trust certificates.Bundle, own *certificates.Leaf, path string) (int, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: trust.Pool()}
+	if own != nil {
+		cert := own.TLS()
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &cert, nil }
+	}
+	transport := &http.Transport{TLSClientConfig: config}
+	defer transport.CloseIdleConnections()
+	_, locked := simcluster.LinstorPorts(e.Sim)
+	resp, err := (&http.Client{Transport: transport, Timeout: harness.Slow(10 * time.Second)}).Get(locked + path)
+	if err != nil {
+		return 0, err
+	}
+	return resp.StatusCode, resp.Body.Close()
+}
+
+// TestLockedFromTheBeginning: one manifest leads to Ready, and LINSTOR lets in those alone who have a certificate.
+func TestLockedFromTheBeginning(t *testing.T) {
+	e := start(t, harness.Nodes(2))
+	e.Run()
+	e.Apply(harness.Manifest("  tls: {mode: Managed}\n" + driven))
+	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
+	operators := e.apiSecret(apitls.Operator.Secret())
+	trust, err := certificates.ReadTrust(operators.Name, operators.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := certificates.ReadLeaf(operators.Name, operators.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := certificates.NewAuthority("somebody else's", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := other.Sign(certificates.Profile{Name: "linstor-operator", Uses: certificates.Client}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/v1/controller/version", "/v1/nodes", "/health", "/metrics"} {
+		for name, leaf := range map[string]*certificates.Leaf{"no certificate": nil, "another authority's": foreign} {
+			if status, err := e.asks(trust, leaf, path); err == nil {
+				t.Errorf("%s gets %d from %s", name, status, path)
+			}
+		}
+	}
+	if status, err := e.asks(trust, own, "/v1/controller/version"); err != nil || status != http.StatusOK {
+		t.Errorf("the operator's own certificate gets %d, %v", status, err)
+	}
+	plain, _ := simcluster.LinstorPorts(e.Sim)
+	if resp, err := http.Get(plain + "/health"); err == nil {
+		_ = resp.Body.Close()
+		t.Errorf("plain HTTP answers %s from outside of the pod", resp.Status)
+	}
+	if n := len(e.Get().Status.Certificates); n < 5 {
+		t.Errorf("the status lists %d certificates", n)
+	}
+	e.Remove()
+	e.WaitGone()
+	if left := e.Owned(); len(left) > 2 {
+		t.Errorf("left after the deletion: %v", left)
+	}
+}
+
+// TestLockedOnAndOff: a cluster that runs is locked, and opened again, and nothing of the certificates is left then.
+func TestLockedOnAndOff(t *testing.T) {
+	e := start(t, harness.Nodes(2))
+	e.Run()
+	e.Apply(harness.Manifest(driven))
+	e.says(conditions.CertificatesValid, "True/"+inroom.ReasonNotWanted, "is Disabled")
+	e.Update(setTLS(tlsspec.Managed))
+	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
+	e.Update(setTLS(tlsspec.Disabled))
+	e.says(conditions.CertificatesValid, "True/"+inroom.ReasonNotWanted, "is Disabled")
+	e.Eventually("no Secret is left", func() error {
+		var list corev1.SecretList
+		if err := e.Client().List(e.Ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace),
+			client.MatchingLabels{v1alpha1.LabelComponent: apitls.Component}); err != nil || len(list.Items) > 0 {
+			return fmt.Errorf("%d are left, %w", len(list.Items), err)
+		}
+		return nil
+	})
+}
+
+// TestLockedRenewal: an authority that is due is followed by another one, and a certificate that is due is made anew,
+// while the cluster runs.
+func TestLockedRenewal(t *testing.T) {
+	e := start(t, harness.Nodes(1))
+	old, err := certificates.NewAuthority("linstor-api", time.Now().Add(-(4*365+10)*24*time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := certificates.Succession{Current: old}.Data()
+	if err != nil {
+		t.Fatal(err)
+	}
+	create(e, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+		Name: apitls.AuthoritySecret, Labels: resources.Labels(v1alpha1.ClusterName, apitls.Component)}, Data: data})
+	e.Run()
+	e.Apply(harness.Manifest("  tls: {mode: Managed}\n" + driven))
+	e.WaitStatus("the authority that was due is gone", func(s *v1alpha1.StorageClusterStatus) bool {
+		known := func(c tlsspec.CertificateStatus) bool { return c.Name == old.Certificate.Subject.CommonName }
+		return s.FirstReady != nil && len(s.Certificates) > 0 && !slices.ContainsFunc(s.Certificates, known)
+	})
+	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "1 of 1 nodes")
+
+	authorities := e.apiSecret(apitls.AuthoritySecret)
+	succession, err := certificates.ReadSuccession(authorities.Name, authorities.Data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(succession.Trust()) != 1 {
+		t.Errorf("%d authorities are trusted in the end", len(succession.Trust()))
+	}
+	// Authorities begin an hour before they were made, and sign for whoever asks them.
+	due, err := succession.Current.Sign(certificates.Profile{Name: string(apitls.DriverNode),
+		Uses: certificates.Client}, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := e.apiSecret(apitls.DriverNode.Secret())
+	before := secret.DeepCopy()
+	if secret.Data, err = due.Data(succession.Trust()); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Client().Update(e.Ctx, secret); err != nil {
+		t.Fatal(err)
+	}
+	e.Eventually("the driver's pod has the other certificate", func() error {
+		var pods corev1.PodList
+		if err := e.Client().List(e.Ctx, &pods, client.MatchingLabels{
+			v1alpha1.LabelComponent: v1alpha1.ComponentDriverNode}); err != nil {
+			return err
+		}
+		for i := range pods.Items {
+			leaf, _, _ := apitls.Of(pods.Items[i].Annotations)
+			if pods.Items[i].DeletionTimestamp == nil && leaf == due.Hash() {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d pods has; it had %s", len(pods.Items), before.ResourceVersion)
+	})
+	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+}
