@@ -7,6 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
@@ -167,6 +168,8 @@ func objectItems() []Item {
 			"controller", "when a credential changes"},
 		{resources.AnnotationSigningKeyVersion, "the key that a module loader signs with", "module", "with the pod"},
 		{resources.AnnotationTopologyKeys, "the keys that a node's CSI driver was started with", "volumedriver",
+			"with the pod"},
+		{apitls.Annotation, "which certificate of LINSTOR's API and which authorities a pod was made with", "builders",
 			"with the pod"},
 		{drainguard.LabelNode, "which node a drain guard is for; the budget leaves out who may go", "drainguard", object},
 		{drainguard.AnnotationRefused, "which drains were said to be refused, so that nobody is told twice", "drainguard",

@@ -5,6 +5,7 @@
 package clustertest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -55,6 +56,7 @@ type World struct {
 	Database cluster.Database
 	Tasks    map[string]work.State
 	Seen     apicerts.Seen
+	APIClock *time.Time // nil: it shows what the operator's does
 	// TaintedFor is how long taints have been there; they have lasted unless a test says otherwise.
 	TaintedFor time.Duration
 	// TaintedAtStart is true if they were there when the operator started.
@@ -352,7 +354,7 @@ func (w *World) Raw() *cluster.Facts {
 	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(),
 		Cluster: w.Cluster, Kube: w.Kube, OperatorImage: "example.com/operator:v1",
 		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks, Certificates: apicerts.Read(w.Kube.Secrets)}
-	f.Certificates.Seen, f.Certificates.APIClock = w.Seen, w.Now
+	f.Certificates.Seen, f.Certificates.APIClock = w.Seen, *cmp.Or(w.APIClock, &w.Now)
 	f.Timing.Epoch = 20 * 365 * 24 * time.Hour // no test changes LINSTOR for a number
 	if cm := w.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)

@@ -311,11 +311,34 @@ func TestARefusedWrite(t *testing.T) {
 	}
 }
 
-// TestTheClock: a clock that is set back is said, and nothing is signed.
+// TestTheClock: while the clocks differ that is said, and nothing is signed or removed; once they agree all is as if
+// nothing had been.
 func TestTheClock(t *testing.T) {
-	w := made(t)
-	w.Now = w.Now.Add(-2 * time.Hour)
-	if calls := work(t, w); calls != nil || reason(w) != certificates.ReasonClock {
-		t.Errorf("%v, %s", calls, reason(w))
+	for name, tc := range map[string]struct {
+		ahead time.Duration // of the operator's clock
+		says  string
+	}{
+		"behind":                    {-31 * time.Minute, "more than 30 minutes behind that of Kubernetes' API server"},
+		"ahead of a renewal":        {70 * day, "ahead of that of Kubernetes' API server"},
+		"ahead of the authority":    {6 * 365 * day, "ahead of that of Kubernetes' API server"},
+		"the other one is not seen": {0, "the clock of Kubernetes' API server is not known yet"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := made(t)
+			right := w.Now
+			w.Now, w.APIClock = right.Add(tc.ahead), &right
+			if tc.ahead == 0 {
+				w.APIClock = &time.Time{}
+			}
+			e := certificates.Judge(w.Snapshot())
+			if calls := work(t, w); calls != nil || e.Reason != certificates.ReasonClock || e.State != cluster.Unknown ||
+				!strings.Contains(e.Message, tc.says) {
+				t.Errorf("%v, %+v", calls, e)
+			}
+			w.Now, w.APIClock = right, nil
+			if calls := work(t, w); calls != nil || reason(w) != conditions.ReasonAsExpected {
+				t.Errorf("%v, %s", calls, reason(w))
+			}
+		})
 	}
 }
