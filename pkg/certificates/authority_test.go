@@ -96,7 +96,8 @@ func TestEachLeafIsNew(t *testing.T) {
 func TestSigned(t *testing.T) {
 	a, other := authority(t, "linstor-api", start), authority(t, "linstor-api", start)
 	hash := signed(t, a, rest).Hash()
-	if len(hash) != 32 || !a.Signed(hash) || other.Signed(hash) || a.Signed("") || (*certificates.Authority)(nil).Signed(hash) {
+	var none *certificates.Authority
+	if len(hash) != 32 || !a.Signed(hash) || other.Signed(hash) || a.Signed("") || none.Signed(hash) {
 		t.Errorf("%s is taken for a certificate of another authority", hash)
 	}
 }

@@ -150,8 +150,8 @@ func verify(secret string, l *Leaf, trust Bundle, uses Use, now time.Time) error
 		"exclude it", "have another authority sign it"}).in(secret, EntryCertificate)
 }
 
-// Chain follows the signatures from the Leaf as far as they lead, through those between, up to the first authority of the
-// bundle. The Leaf comes first.
+// Chain follows the signatures from the Leaf as far as they lead, through those between, up to the first authority of
+// the bundle. The Leaf comes first.
 func (l *Leaf) Chain(trust Bundle) []*x509.Certificate {
 	chain := []*x509.Certificate{l.Certificate}
 	for {

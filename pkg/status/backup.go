@@ -13,7 +13,7 @@ func backupReady(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
 	}
 	if why := in.Failures.Aside(conditions.BackupReady); why != "" {
-		return no(databasebackup.ReasonRefused, why)
+		return no(conditions.ReasonRefused, why)
 	}
 	switch e := databasebackup.Judge(in.Snapshot, st.Backup); e.State {
 	case cluster.Satisfied:

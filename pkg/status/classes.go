@@ -69,35 +69,35 @@ func sumUpClasses(all []*cluster.StorageClass) (reason string, bad, notes []stri
 // monitoringReady is the condition MonitoringReady. The objects are looked at now and then; between, what was seen
 // last stays.
 func monitoringReady(in Input) verdict {
-	return besides(in, conditions.MonitoringReady, monitoring.ReasonRefused, func(s *cluster.Snapshot) cluster.Evidence {
+	return besides(in, conditions.MonitoringReady, func(s *cluster.Snapshot) cluster.Evidence {
 		return monitoring.Judge(&s.Facts)
 	})
 }
 
 // highAvailabilityReady is the condition HighAvailabilityReady.
 func highAvailabilityReady(in Input) verdict {
-	return besides(in, conditions.HighAvailabilityReady, highavailability.ReasonRefused, highavailability.Judge)
+	return besides(in, conditions.HighAvailabilityReady, highavailability.Judge)
 }
 
 // affinityReady is the condition AffinityReady.
 func affinityReady(in Input) verdict {
-	return besides(in, conditions.AffinityReady, affinity.ReasonRefused, affinity.Judge)
+	return besides(in, conditions.AffinityReady, affinity.Judge)
 }
 
 // certificatesValid is the condition CertificatesValid.
 func certificatesValid(in Input) verdict {
-	return besides(in, conditions.CertificatesValid, certificates.ReasonRefused, certificates.Judge)
+	return besides(in, conditions.CertificatesValid, certificates.Judge)
 }
 
-// besides is the condition of what nothing waits for, by its evidence once a spec is accepted. The reason refused is
-// for a write that failed. While nothing is known, what was said last stays.
-func besides(in Input, kind, refused string, judge func(*cluster.Snapshot) cluster.Evidence) verdict {
+// besides is the condition of what nothing waits for, by its evidence once a spec is accepted, or by a write
+// that failed. While nothing is known, what was said last stays.
+func besides(in Input, kind string, judge func(*cluster.Snapshot) cluster.Evidence) verdict {
 	s := in.Snapshot
 	if s.Target == nil {
 		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
 	}
 	if why := in.Failures.Aside(kind); why != "" {
-		return no(refused, why)
+		return no(conditions.ReasonRefused, why)
 	}
 	switch e := judge(s); e.State {
 	case cluster.Satisfied:

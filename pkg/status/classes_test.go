@@ -13,7 +13,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -95,7 +94,7 @@ func TestMonitoringReady(t *testing.T) {
 	in := &step.Input{Failures: &step.Failures{}}
 	in.FailedAside(conditions.MonitoringReady, errors.New("a webhook refuses it"))
 	if v := monitoringReady(Input{Snapshot: s, Failures: in.Failures}); v.status != metav1.ConditionFalse ||
-		v.reason != monitoring.ReasonRefused || v.message != "a webhook refuses it" {
+		v.reason != conditions.ReasonRefused || v.message != "a webhook refuses it" {
 		t.Errorf("refused: %+v", v)
 	}
 	s.Target = nil

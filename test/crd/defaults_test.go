@@ -54,13 +54,15 @@ func TestDefaults(t *testing.T) {
 				"snapshots: {mode: None, className: nightly, default: false, deletionPolicy: Retain}}, platform: " +
 				"Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, " +
 				"lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, " +
-				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}, tls: {mode: Managed}}",
+				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}, " +
+				"tls: {mode: Managed}}",
 			"{images: {registry: a.example.com}, volumes: {affinityController: Auto, canary: None, drainGuard: None, " +
 				"driver: {mode: Managed, kubeletDirectory: /a}, highAvailability: None, shutdownGuard: None, " +
 				"snapshots: {mode: None, className: nightly, default: false, deletionPolicy: Retain}}, platform: " +
 				"Talos, nodes: {network: {mode: Pod}, removalPolicy: Evacuate, maxConcurrentEvacuations: 2, " +
 				"lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, " +
-				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}, tls: {mode: Managed}}",
+				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}, " +
+				"tls: {mode: Managed}}",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",

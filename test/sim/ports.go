@@ -75,8 +75,10 @@ func (p Ports) Warnings() []string {
 	return slices.Clone(ctl.https.warnings)
 }
 
-// Plain is the port of plain HTTP as others reach it, and Inside the same from within the controller's pod.
-func (p Ports) Plain() http.Handler  { return p.plain(false) }
+// Plain is the port of plain HTTP as others reach it.
+func (p Ports) Plain() http.Handler { return p.plain(false) }
+
+// Inside is the same port from within the controller's pod.
 func (p Ports) Inside() http.Handler { return p.plain(true) }
 
 // plain closes the connection where nobody listens. Beside HTTPS it sends whoever asks for /v1 there, whatever the

@@ -3,9 +3,10 @@
 //
 // LINSTOR reads its stores once: those between controller and satellites when it starts, that of the REST API when the
 // first client connects over TLS. Files that are exchanged under it later change nothing, and its clients in Go read
-// authorities at their start, too (run with linstor-server 1.34.0-rc.1 and golinstor 0.61.0). So what counts is not what
-// a Secret holds, but what each consumer is known to run with. An authority is replaced in three phases: the next one is
-// trusted by all, then it signs, then the old one is no longer trusted. Each phase ends when all consumers run with it.
+// authorities at their start, too (run with linstor-server 1.34.0-rc.1 and golinstor 0.61.0). So what counts is not
+// what a Secret holds, but what each consumer is known to run with. An authority is replaced in three phases: the next
+// one is trusted by all, then it signs, then the old one is no longer trusted. Each phase ends when all consumers run
+// with it.
 //
 // What a wrong clock would do cannot be taken back: an authority that seems to have expired loses its key, and its
 // successor is not valid for years. So nothing is done unless two clocks agree.
@@ -159,9 +160,10 @@ func Do(f Facts, d Decision) (Change, error) {
 	return Change{Succession: &s}, nil
 }
 
-// unknown are the operator's own authorities beside the leaves that the succession does not have, as far as they may be
-// in use: they have signed a leaf that is published or that a consumer runs with, or of a consumer it is not known. The
-// others are not adopted, so that one that a human added by mistake is not trusted everywhere. Expired ones are no loss.
+// unknown are the operator's own authorities beside the leaves that the succession does not have, as far as they may
+// be in use: they have signed a leaf that is published or that a consumer runs with, or of a consumer it is not known.
+// The others are not adopted, so that one that a human added by mistake is not trusted everywhere. Expired ones are no
+// loss.
 func unknown(f Facts) certificates.Bundle {
 	known := f.Succession.Trust()
 	var found []*x509.Certificate

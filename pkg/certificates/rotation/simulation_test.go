@@ -174,22 +174,28 @@ func (w *world) speak(all bool, excused func(*process) bool) (failed []string) {
 	return failed
 }
 
+// reconcile has the operator do a step, if it is not away, and then a mishap, if it is time for one.
+func (w *world) reconcile() {
+	w.t.Helper()
+	if !w.isAway("operator") {
+		now := w.Now
+		if w.chance.IntN(100) == 0 {
+			now = now.Add(time.Duration(w.chance.IntN(12)-2) * year) // its clock is wrong for once
+		}
+		w.step(now)
+	}
+	if w.mishap != nil && w.chance.IntN(90) == 0 {
+		w.mishap(w)
+	}
+}
+
 // live moves the clock forward for so long. All pairs must speak to each other at every moment, but for those of whom
 // one is excused.
 func (w *world) live(long time.Duration, excused func(*process) bool) {
 	w.t.Helper()
 	for i := 0; w.Now.Sub(start) < long; i++ {
 		w.Now = w.Now.Add(tick)
-		if !w.isAway("operator") {
-			now := w.Now
-			if w.chance.IntN(100) == 0 {
-				now = now.Add(time.Duration(w.chance.IntN(12)-2) * year) // its clock is wrong for once
-			}
-			w.step(now)
-		}
-		if w.mishap != nil && w.chance.IntN(90) == 0 {
-			w.mishap(w)
-		}
+		w.reconcile()
 		for _, p := range w.processes {
 			itself := w.chance.IntN(100) == 0 // it crashes
 			if !w.isAway(p.name) && (itself || !p.restart.IsZero() && w.Now.After(p.restart)) {

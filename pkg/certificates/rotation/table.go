@@ -37,8 +37,9 @@ var table = decisiontable.Table[*situation]{
 			Then: "it waits: by a clock that is ahead an authority seems to have expired, its key would be removed, and what " +
 				"follows it would not be valid for years",
 			Holds: (*situation).clocksDiffer, Decide: does(Wait)},
-		{Name: "in-use", When: "authorities by the operator's names are published that are not known, as after their Secret " +
-			"was lost or put back from a backup, and they have signed a certificate that is published or that a consumer " +
+		{Name: "in-use", When: "authorities by the operator's names are published that are not known, as after their " +
+			"Secret was lost or put back from a backup, and they have signed a certificate that is published or that a " +
+			"consumer " +
 			"runs with, or of a consumer it is not known what it runs with",
 			Then: "they are trusted further as old ones; one that signs becomes the next one, since consumers need not " +
 				"trust it yet",
@@ -46,8 +47,8 @@ var table = decisiontable.Table[*situation]{
 		{Name: "first", When: "there is no authority",
 			Then:  "the first one is made, and signs at once",
 			Holds: func(s *situation) bool { return len(s.trust) == 0 }, Decide: does(MakeFirst)},
-		{Name: "lost", When: "there is no authority that signs, or its key is missing or is not its own, or it is not valid " +
-			"yet, as one that was made by a clock that was ahead; and there is no next one that could sign",
+		{Name: "lost", When: "there is no authority that signs, or its key is missing or is not its own, or it is not " +
+			"valid yet, as one that was made by a clock that was ahead; and there is no next one that could sign",
 			Then: "the next one is made",
 			Holds: func(s *situation) bool {
 				c := s.Succession.Current
@@ -92,8 +93,8 @@ var table = decisiontable.Table[*situation]{
 		{Name: "trusted", When: "there is a next authority, which all consumers trust, whatever certificate each has",
 			Then:  "it signs from now on: phase 2, in which all get certificates of it",
 			Holds: func(s *situation) bool { return s.nextSigns() && s.all(s.trusts) }, Decide: does(Promote)},
-		{Name: "unused", When: "there is an old authority, and all consumers are known to have certificates of the one that " +
-			"signs, the latest ones or not",
+		{Name: "unused", When: "there is an old authority, and all consumers are known to have certificates of the one " +
+			"that signs, the latest ones or not",
 			Then: "old ones are no longer trusted: phase 3",
 			Holds: func(s *situation) bool {
 				return len(s.Succession.Old) > 0 && s.signs() && s.all(s.hasCurrent)

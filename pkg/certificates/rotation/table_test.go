@@ -28,7 +28,8 @@ type scenario struct {
 var scenarios = map[string]scenario{
 	"nothing to do": {row: "rest", step: rotation.Rest},
 	"a new cluster": {spoil: func(r *rig) {
-		*r = rig{r.t, rotation.Facts{Now: start, OtherClock: start, Authority: "x", Held: []rotation.Held{{Profile: controller}}}}
+		*r = rig{r.t, rotation.Facts{Now: start, OtherClock: start, Authority: "x",
+			Held: []rotation.Held{{Profile: controller}}}}
 	}, row: "first", step: rotation.MakeFirst, then: []string{"first", "leaf-missing", "rest"}},
 	"all Secrets are gone": {spoil: func(r *rig) {
 		r.loseSecret()

@@ -56,7 +56,7 @@ func TestClock(t *testing.T) {
 						_ = resp.Body.Close()
 					}
 				}
-				time.Sleep(time.Minute) // of the bubble
+				<-time.After(time.Minute) // by the bubble's clock
 				got := c.Now()
 				if tc.want == "" && got.IsZero() {
 					return

@@ -43,7 +43,8 @@ type Options struct {
 	LockedEndpoint, ServerName string
 	// WrapLocked goes around the transport of the locked door; nil for nothing.
 	WrapLocked func(http.RoundTripper) http.RoundTripper
-	// Transport carries the requests through the open door. Default: a transport with a pool of connections to one host and no proxy.
+	// Transport carries the requests through the open door. Default: a transport with a pool of connections to one host
+	// and no proxy.
 	Transport http.RoundTripper
 	// Timeout bounds one read. Default 10s.
 	Timeout time.Duration

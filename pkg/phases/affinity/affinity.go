@@ -35,8 +35,6 @@ const (
 	ReasonStopped = "DatabaseInDoubt"
 	// ReasonRemoving: it is being removed.
 	ReasonRemoving = "RemovingAffinityController"
-	// ReasonRefused: Kubernetes refuses what is written.
-	ReasonRefused = "Refused"
 )
 
 // Judge judges the Deployment. It is pure, and for a snapshot with an accepted spec.

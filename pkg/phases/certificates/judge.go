@@ -31,8 +31,6 @@ const (
 	ReasonClock = "ClocksDiffer"
 	// ReasonExpired: one has expired.
 	ReasonExpired = "Expired"
-	// ReasonRefused: Kubernetes refuses what is written.
-	ReasonRefused = "Refused"
 )
 
 // Judge judges the certificates. It is pure, and for a snapshot with an accepted spec.
@@ -48,17 +46,17 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	}
 	d := rotation.Decide(facts(f))
 	if d.Row == rotation.RowClocks {
-		return cluster.Unknown.Because(ReasonClock, clocks(f))
+		return clocks(f)
 	}
 	if name, at := expires(f); !at.IsZero() && f.Now.After(at) {
 		return cluster.Missing.Because(ReasonExpired, fmt.Sprintf("the certificate of %s has expired at %s", name,
 			at.UTC().Format(time.RFC3339)))
 	}
 	waits := text.Listed(d.WaitsFor[:min(len(d.WaitsFor), mostNamed)], len(d.WaitsFor))
-	switch {
-	case d.Step == rotation.Rest:
+	switch d.Step {
+	case rotation.Rest:
 		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "all certificates are valid"+nextRenewal(f))
-	case d.Step == rotation.Wait:
+	case rotation.Wait:
 		return cluster.Satisfied.Because(ReasonRenewing, "all certificates are valid; not known to run with the newest: "+
 			waits)
 	default:
@@ -67,17 +65,18 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 }
 
 // clocks says which clocks differ. How much they do is left out: it would be another message each time.
-func clocks(f *cluster.Facts) string {
+func clocks(f *cluster.Facts) cluster.Evidence {
 	if f.Certificates.APIClock.IsZero() {
-		return "the clock of Kubernetes' API server is not known yet, and without it no certificate is judged"
+		return cluster.Unknown.Because(ReasonClock,
+			"the clock of Kubernetes' API server is not known yet, and without it no certificate is judged")
 	}
 	which := "ahead of"
 	if f.Now.Before(f.Certificates.APIClock) {
 		which = "behind"
 	}
-	return fmt.Sprintf("the operator's clock is more than %d minutes %s that of Kubernetes' API server: certificates are neither "+
-		"made nor renewed until both agree; set the clock of the operator's node, or of the control plane's, right",
-		int(rotation.MaxClockSkew.Minutes()), which)
+	return cluster.Missing.Because(ReasonClock, fmt.Sprintf("the operator's clock is more than %d minutes %s that of "+
+		"Kubernetes' API server: certificates are neither made nor renewed until both agree; set the clock right of the "+
+		"node on which the operator runs, or of the control plane", int(rotation.MaxClockSkew.Minutes()), which))
 }
 
 // mostNamed bounds the list of programs in a message.

@@ -53,11 +53,8 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Missing.Because("ControllerNewer", message)
 	}
 	list, err := objects(s)
-	switch {
-	case errors.Is(err, errNoCertificate):
-		return cluster.Missing.Because("CertificatesMissing", err.Error())
-	case err != nil:
-		return cluster.Missing.Because("CredentialsMissing", err.Error())
+	if err != nil {
+		return lacks(err)
 	}
 	foreign := ""
 	for _, o := range list {
@@ -92,6 +89,14 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Satisfied.Because("ControllerRunning",
 			"LINSTOR "+v.Version+" answers"+endingPods(&s.Facts)+foreign)
 	}
+}
+
+// lacks is the evidence for what the controller cannot be built without.
+func lacks(err error) cluster.Evidence {
+	if errors.Is(err, errNoCertificate) {
+		return cluster.Missing.Because("CertificatesMissing", err.Error())
+	}
+	return cluster.Missing.Because("CredentialsMissing", err.Error())
 }
 
 // stopped says why no controller may run; "" if one may. Started on half of a backup it would write to that.

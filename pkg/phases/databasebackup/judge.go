@@ -45,8 +45,6 @@ const (
 	ReasonFailed = "BackupFailed"
 	// ReasonStale: the last one is older than twice the time between two.
 	ReasonStale = "BackupStale"
-	// ReasonRefused: Kubernetes refuses what is written.
-	ReasonRefused = "Refused"
 )
 
 // since is the first LINSTOR that exports its database while it runs (linstor-server 1.34,

@@ -38,8 +38,6 @@ const (
 	ReasonStarting = "StartingHighAvailability"
 	// ReasonRemoving: it is being removed.
 	ReasonRemoving = "RemovingHighAvailability"
-	// ReasonRefused: Kubernetes refuses what is written.
-	ReasonRefused = "Refused"
 )
 
 // fewest is the number of members from which on volumes have quorum: two have copies, and a third breaks the tie.

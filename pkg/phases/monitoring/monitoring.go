@@ -31,8 +31,6 @@ const (
 	ReasonForeign = "ForeignMonitor"
 	// ReasonMaking: objects are being made or removed.
 	ReasonMaking = "MakingMonitors"
-	// ReasonRefused: Kubernetes refuses what is written.
-	ReasonRefused = "Refused"
 )
 
 // API reports whether Kubernetes serves all kinds of Prometheus Operator's that are made.

@@ -47,6 +47,11 @@ func (f *Field) In(s fsm.State) Class {
 	return f.Class
 }
 
+func tlsFields() []Field {
+	return []Field{{"tls.mode", ClassRolling, states(fsm.Controller, fsm.VolumeDriver),
+		"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients"}}
+}
+
 func states(s ...fsm.State) []fsm.State { return s }
 
 // Fields classifies every field of the spec. It is the only truth: what a ControllerRevision keeps, what interrupts
@@ -98,8 +103,6 @@ func Fields() []Field {
 		{"controller.passphraseSecret", rolling, controller, "the controller is restarted; another passphrase is a hold"},
 		{"controller.resources.limits", rolling, controller, "the controller is restarted"},
 		{"controller.resources.requests", rolling, controller, "the controller is restarted"},
-		{"tls.mode", rolling, states(fsm.Controller, fsm.VolumeDriver),
-			"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients"},
 		{"storagePools[].name", next, pools, "an entry more is a new pool; the pool of an entry less is removed from " +
 			"LINSTOR once it is empty"},
 		{"storagePools[].pool", refused, nil, "CEL refuses it: LINSTOR cannot rename a pool"},
@@ -120,7 +123,7 @@ func Fields() []Field {
 			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
 		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
 	}
-	fields = slices.Concat(fields, monitoringFields(), backupFields(), volumeFields())
+	fields = slices.Concat(fields, monitoringFields(), backupFields(), volumeFields(), tlsFields())
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,

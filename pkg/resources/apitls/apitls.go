@@ -142,11 +142,12 @@ func (a Access) Client(host string, plainPort int) []corev1.EnvVar {
 	return env
 }
 
-// HTTP and HTTPS are these sections of linstor.toml; nil where LINSTOR's defaults hold.
 type (
+	// HTTP is that section of linstor.toml; nil where LINSTOR's defaults hold.
 	HTTP struct {
 		ListenAddr string `toml:"listen_addr"`
 	}
+	// HTTPS is that section; nil where LINSTOR serves no TLS.
 	HTTPS struct {
 		Port               int    `toml:"port"`
 		Keystore           string `toml:"keystore"`
@@ -166,8 +167,8 @@ func (a Access) Sections() (*HTTP, *HTTPS) {
 		Truststore: directory + "/" + javastore.EntryTrustStore, TruststorePassword: javastore.Password}
 }
 
-// ClientConfig are the files in /etc/linstor of the controller's pod by which the program linstor finds a locked API and
-// its certificate without options: every page about LINSTOR has a human run it there. (python-linstor's client reads
+// ClientConfig are the files in /etc/linstor of the controller's pod by which the program linstor finds a locked API
+// and its certificate without options: every page about LINSTOR has a human run it there. (The client of LINSTOR reads
 // the section global of /etc/linstor/linstor-client.conf.)
 func (a Access) ClientConfig() map[string]string {
 	if !a.Locked() {

@@ -82,6 +82,8 @@ const (
 	ReasonNoMatchingNodes = "NoMatchingNodes"
 	ReasonAsExpected      = "AsExpected"
 	ReasonNotChecked      = "NotChecked"
+	// ReasonRefused: Kubernetes refuses what the operator writes.
+	ReasonRefused = "Refused"
 	// ReasonObservationFailed: the operator cannot look at the cluster, and changes nothing. It is an Event's reason as
 	// well.
 	ReasonObservationFailed = "ObservationFailed"
