@@ -152,6 +152,7 @@ storagePools:
 
 // driver is a base of its own: the CSI driver is one more DaemonSet and Deployment to wait for.
 const driver = `
+tls: {mode: Disabled}
 # The claim is not there: no backup begins.
 backup: {claim: {name: none, prefix: linstor}}
 volumes:

@@ -39,8 +39,7 @@ var table = decisiontable.Table[*situation]{
 			Holds: (*situation).clocksDiffer, Decide: does(Wait)},
 		{Name: "in-use", When: "authorities by the operator's names are published that are not known, as after their " +
 			"Secret was lost or put back from a backup, and they have signed a certificate that is published or that a " +
-			"consumer " +
-			"runs with, or of a consumer it is not known what it runs with",
+			"consumer runs with, or of a consumer it is not known what it runs with",
 			Then: "they are trusted further as old ones; one that signs becomes the next one, since consumers need not " +
 				"trust it yet",
 			Holds: func(s *situation) bool { return len(unknown(s.Facts)) > 0 }, Decide: does(Adopt)},
