@@ -143,12 +143,12 @@ func volumeAlerts() []Alert {
 	}, {
 		// The operator makes a certificate anew when a third of its 90 days is left, an authority a year before its end.
 		Name: "StorageClusterCertificateExpires", Severity: Critical, For: 15 * time.Minute,
-		Expr:        `min by (secret) (storagecluster_certificate_expiry_timestamp_seconds) - time() < 3 * 86400`,
+		Expr:        `min by (secret) (storagecluster_certificate_expiry_timestamp_seconds - time()) < 259200`,
 		Summary:     "The certificate in Secret {{ $labels.secret }} expires within three days.",
 		Description: "Then LINSTOR's clients are turned away. The condition CertificatesValid says what it waits for.",
 	}, {
 		Name: "StorageClusterCertificateNotRenewed", Severity: Warning, For: time.Hour,
-		Expr:        `min by (secret) (storagecluster_certificate_expiry_timestamp_seconds) - time() < 14 * 86400`,
+		Expr:        `min by (secret) (storagecluster_certificate_expiry_timestamp_seconds - time()) < 1209600`,
 		Summary:     "The certificate in Secret {{ $labels.secret }} should have been made anew long ago.",
 		Description: "It expires within two weeks. The condition CertificatesValid says what it waits for.",
 	}, {

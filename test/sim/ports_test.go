@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -33,9 +34,26 @@ truststore_password = "linstor"
 type lock struct {
 	t         *testing.T
 	authority *certificates.Authority
-	files     map[string][]byte
 	ports     sim.Ports
 	url       string
+
+	mu    sync.Mutex // guards files, which the controller reads whenever a client connects
+	files map[string][]byte
+}
+
+func (l *lock) file(name string) ([]byte, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if data, ok := l.files[name]; ok {
+		return data, nil
+	}
+	return nil, os.ErrNotExist
+}
+
+func (l *lock) setFiles(files map[string][]byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.files = files
 }
 
 func newLock(t *testing.T) *lock {
@@ -68,13 +86,7 @@ func (l *lock) serve(config string) {
 	l.t.Helper()
 	w := sim.NewWorld(sim.Options{})
 	l.t.Cleanup(w.Close)
-	_, err := w.StartController(sim.ControllerConfig{Version: "1.35.3", TOML: config, Files: func(f string) ([]byte,
-		error) {
-		if data, ok := l.files[f]; ok {
-			return data, nil
-		}
-		return nil, os.ErrNotExist
-	}})
+	_, err := w.StartController(sim.ControllerConfig{Version: "1.35.3", TOML: config, Files: l.file})
 	if err != nil {
 		l.t.Fatal(err)
 	}
@@ -111,6 +123,12 @@ func (l *lock) get(path string, own *certificates.Leaf, version uint16) (int, er
 	return resp.StatusCode, resp.Body.Close()
 }
 
+// closed reports whether the server has closed the connection without a word. It may have done so before the client
+// wrote its request, for which net/http has words of its own.
+func closed(err error) bool {
+	return errors.Is(err, io.EOF) || err != nil && strings.Contains(err.Error(), "server closed idle connection")
+}
+
 // TestWhoIsLetIn: as a real LINSTOR was seen to let clients in; those that it does not get no alert.
 func TestWhoIsLetIn(t *testing.T) {
 	l, other := newLock(t), newLock(t)
@@ -126,7 +144,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	} {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			status, err := l.get("/v1/controller/version", tc.own, version)
-			if tc.in && status != http.StatusOK || !tc.in && !errors.Is(err, io.EOF) {
+			if tc.in && status != http.StatusOK || !tc.in && !closed(err) {
 				t.Errorf("%s gets %d, %v by %s", name, status, err, tls.VersionName(version))
 			}
 		}
@@ -159,11 +177,11 @@ func TestBadStores(t *testing.T) {
 			if got := l.ports.Warnings(); len(got) == 0 || !strings.Contains(got[0], "GRIZZLY0013") {
 				t.Errorf("the output is %v", got)
 			}
-			l.files = good
+			l.setFiles(good)
 			if status, err := l.get("/health", own, tls.VersionTLS13); status != http.StatusOK {
 				t.Errorf("with good stores: %d, %v", status, err)
 			}
-			l.files = map[string][]byte{}
+			l.setFiles(map[string][]byte{})
 			if status, err := l.get("/health", own, tls.VersionTLS13); status != http.StatusOK {
 				t.Errorf("stores that were read are read again: %d, %v", status, err)
 			}
