@@ -345,3 +345,10 @@ func faultIf(wrong bool, format string, args ...any) error {
 	}
 	return nil
 }
+
+// Newer reports whether a is a newer version than b; false if one of them is none.
+func Newer(a, b string) bool {
+	v, err := version.ParseGeneric(a)
+	w, err2 := version.ParseGeneric(b)
+	return err == nil && err2 == nil && w.LessThan(v)
+}

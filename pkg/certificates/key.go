@@ -104,7 +104,7 @@ func parseKey(data []byte) (Key, *flaw) {
 			continue
 		}
 		if bytes.Contains([]byte(block.Type), []byte("ENCRYPTED")) || block.Headers["DEK-Info"] != "" {
-			return Key{}, &flaw{"is encrypted", "put it there without a passphrase, since nobody could enter it"}
+			return Key{}, &flaw{"is encrypted", "put it there without a passphrase, since none can be entered"}
 		}
 		return parseKeyBlock(block)
 	}

@@ -19,6 +19,11 @@ const (
 	EntryOld = "old.crt"
 )
 
+// AuthorityEntries are all of them.
+func AuthorityEntries() []string {
+	return []string{EntryAuthority, EntryAuthorityKey, EntryNext, EntryNextKey, EntryOld}
+}
+
 // Succession is the authorities of one kind of connection, as they follow each other: all of them are trusted, one
 // signs. It is a value; what changes it returns another one. The zero Succession is none.
 type Succession struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -171,6 +172,18 @@ func NodeReady(n *corev1.Node) bool {
 func PodReady(p *corev1.Pod) bool {
 	c := PodCondition(p, corev1.PodReady)
 	return c != nil && c.Status == corev1.ConditionTrue && p.DeletionTimestamp == nil
+}
+
+// PodLocked reports whether a pod of LINSTOR's controller was started with a locked REST API.
+func PodLocked(p *corev1.Pod) bool {
+	_, _, locked := apitls.Of(p.Annotations)
+	return locked
+}
+
+// ServesLocked reports whether the controller's pod that answers was started with a locked API: while it is exchanged,
+// that is not what the spec says.
+func (f *Facts) ServesLocked() bool {
+	return slices.ContainsFunc(f.Kube.ControllerPods, func(p *corev1.Pod) bool { return PodLocked(p) && PodReady(p) })
 }
 
 // ImageOf is the image of a pod's container; "" if there is none. The digest that a policy may add is left out.

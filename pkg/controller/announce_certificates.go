@@ -10,15 +10,17 @@ import (
 )
 
 // reasonCertificateRenewed is the reason of an Event about a certificate that was replaced, or an authority that came
-// after others. Those that are made when there was none have no Event: a cluster has many at its start.
+// after others. Those that are made when there was none have no Event: a cluster has many at its start. Nor has an
+// authority that signs nothing any more.
 const reasonCertificateRenewed = "CertificateRenewed"
 
 // announceCertificates tells of each certificate that took the place of another one.
 func (r *Reconciler) announceCertificates(before, after *v1alpha1.StorageCluster) {
 	was := before.Status.Certificates
 	for _, c := range after.Status.Certificates {
-		if slices.ContainsFunc(was, func(o tlsspec.CertificateStatus) bool { return o.Serial == c.Serial }) ||
-			!slices.ContainsFunc(was, func(o tlsspec.CertificateStatus) bool { return o.Secret == c.Secret }) {
+		same := func(o tlsspec.CertificateStatus) bool { return o.Serial == c.Serial }
+		beside := func(o tlsspec.CertificateStatus) bool { return o.Secret == c.Secret }
+		if c.RenewAfter == nil || slices.ContainsFunc(was, same) || !slices.ContainsFunc(was, beside) {
 			continue
 		}
 		r.event(after, normal, reasonCertificateRenewed, c.Name+" "+c.Serial,

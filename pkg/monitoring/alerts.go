@@ -149,7 +149,7 @@ func volumeAlerts() []Alert {
 	}, {
 		Name: "StorageClusterCertificateNotRenewed", Severity: Warning, For: time.Hour,
 		Expr:        `min by (secret) (storagecluster_certificate_expiry_timestamp_seconds - time()) < 1209600`,
-		Summary:     "The certificate in Secret {{ $labels.secret }} should have been made anew long ago.",
+		Summary:     "The certificate in Secret {{ $labels.secret }} is overdue for renewal.",
 		Description: "It expires within two weeks. The condition CertificatesValid says what it waits for.",
 	}, {
 		Name: "StorageClusterBackupNotReady", Severity: Warning, For: time.Hour,

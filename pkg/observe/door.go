@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
@@ -25,22 +23,13 @@ type Door interface {
 	Seen() (server *x509.Certificate, takes [][]byte)
 }
 
-// serves reports whether the controller's pod that answers was started with a locked API: while it is exchanged, that
-// is not what the spec says.
-func serves(f *cluster.Facts) bool {
-	return slices.ContainsFunc(f.Kube.ControllerPods, func(p *corev1.Pod) bool {
-		_, _, locked := apitls.Of(p.Annotations)
-		return locked && cluster.PodReady(p)
-	})
-}
-
 // door goes where LINSTOR answers now, with the operator's certificate from the Secret. Without a certificate, or a
 // pod that answers, it stays where it is.
 func (o *Observer) door(f *cluster.Facts) {
 	if o.Door == nil || !slices.ContainsFunc(f.Kube.ControllerPods, cluster.PodReady) {
 		return
 	}
-	if !serves(f) {
+	if !f.ServesLocked() {
 		o.Door.Open()
 		return
 	}
@@ -51,7 +40,7 @@ func (o *Observer) door(f *cluster.Facts) {
 
 // seen is what LINSTOR's controller uses, if it answered at the last look.
 func (o *Observer) seen(f *cluster.Facts) apicerts.Seen {
-	if o.Door == nil || f.Linstor.View == nil || !serves(f) {
+	if o.Door == nil || f.Linstor.View == nil || !f.ServesLocked() {
 		return apicerts.Seen{}
 	}
 	server, takes := o.Door.Seen()

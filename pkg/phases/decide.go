@@ -96,6 +96,10 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 			fmt.Sprintf("generation %d of the spec is taken up, since with the one before: %s", s.Cluster.Generation,
 				text.OneLine(o.Message)))
 	}
+	if o.Kind == step.KindHold && o.Event != "" {
+		upgrade.Offer(s, o.Hold)
+		o.Message = o.Hold.Message
+	}
 	return o
 }
 
@@ -109,12 +113,12 @@ func first(ctx context.Context, in *step.Input, state fsm.State) (o step.Outcome
 			return o, true
 		}
 	}
-	a, err := specchange.Moved(ctx, in)
+	a, err := specchange.Follow(ctx, in)
 	switch {
 	case err != nil:
 		return step.Fail(err), true
 	case a != nil:
-		return step.Wait("Accepted", "LINSTOR's data was moved: the accepted spec follows",
+		return step.Wait("Accepted", "LINSTOR's data was moved, or is of another version: the accepted spec follows",
 			in.Snapshot.Timing.PollWorking).With(a), true
 	default:
 		return o, false

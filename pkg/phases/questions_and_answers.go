@@ -96,6 +96,7 @@ func nodeQuestions() []question {
 
 func clusterQuestions() []question {
 	skipChecks := keepers{v1alpha1.OptionSkipChecks: upgrade.Keep}
+	goBack := keepers{v1alpha1.OptionRollBack: upgrade.RollBack}
 	restoreEnded := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.Ended(in.Snapshot, h), true }
 	moveEnded := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.MoveEnded(in.Snapshot, h), true }
 	upgradeGoesOn := func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) { return upgrade.GoesOn(in), true }
@@ -107,16 +108,18 @@ func clusterQuestions() []question {
 		{Reason: v1alpha1.HoldSecureBootKeyMissing, Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
 			return !equality.Semantic.DeepEqual(s.Target.Spec.KernelModule, s.Cluster.Spec.KernelModule)
 		}},
-		{Reason: v1alpha1.HoldDatabaseUnreachable, Patient: true,
+		{Reason: v1alpha1.HoldDatabaseUnreachable, Patient: true, Keep: goBack,
 			Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
 				s := in.Snapshot
 				_, claimed := s.Claim()
 				return s.Database.Checked && s.Database.Err == nil, !claimed
 			}},
-		{Reason: v1alpha1.HoldControllerFailed, Patient: true},
-		{Reason: v1alpha1.HoldPassphraseUnusable, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
-			return controller.PassphraseHold(&in.Snapshot.Facts) == nil && controller.Trouble(&in.Snapshot.Facts) == nil, true
-		}},
+		{Reason: v1alpha1.HoldControllerFailed, Patient: true, Keep: goBack},
+		{Reason: v1alpha1.HoldPassphraseUnusable, Keep: goBack,
+			Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
+				return controller.PassphraseHold(&in.Snapshot.Facts) == nil && controller.Trouble(&in.Snapshot.Facts) == nil, true
+			}},
+		{Reason: v1alpha1.HoldOperationFailed, Keep: goBack},
 		{Reason: v1alpha1.HoldForeignLinstorFound, Keep: keepers{v1alpha1.OptionAdopt: database.Adopt},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
 				// One that is refused would end the hold, and the same would be asked again at once, for ever.
@@ -125,7 +128,7 @@ func clusterQuestions() []question {
 			}},
 		// It does not end by itself: a LINSTOR that was started again has read what was put back, unseen by anybody.
 		{Reason: v1alpha1.HoldKubernetesRestored, Keep: keepers{v1alpha1.OptionContinue: database.Follow}},
-		{Reason: v1alpha1.HoldSatellitesFailed, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
+		{Reason: v1alpha1.HoldSatellitesFailed, Keep: goBack, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
 			r := in.Snapshot.Roll
 			// enough satellites may run, but those that were restarted are not back
 			stuck := len(r.Outdated) > 0 && len(r.Restarting) > 0
@@ -133,7 +136,8 @@ func clusterQuestions() []question {
 		}},
 		{Reason: v1alpha1.HoldVolumesUnknown, Keep: keepers{v1alpha1.OptionContinue: keepRemoveUnverified}},
 		{Reason: v1alpha1.HoldUpgradeBlocked, Cleared: upgradeGoesOn, Keep: skipChecks},
-		{Reason: v1alpha1.HoldUpgradeStuck, Cleared: upgradeGoesOn, Keep: skipChecks},
+		{Reason: v1alpha1.HoldUpgradeStuck, Cleared: upgradeGoesOn, Keep: keepers{
+			v1alpha1.OptionSkipChecks: upgrade.Keep, v1alpha1.OptionRollBack: upgrade.RollBack}},
 		{Reason: v1alpha1.HoldBackupTooOld, Keep: keepers{v1alpha1.OptionBackupConfirmed: upgrade.Keep},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool { return upgrade.TakesUpgradeBack(s) }},
 		{Reason: v1alpha1.HoldRestoreRequested, EndsWithCause: true, Cleared: restoreEnded, Keep: keepers{

@@ -40,6 +40,10 @@ type ClaimData struct {
 	BackupRead string
 	// BackupConfirmed is the upgrade, as from>to, before which a human has seen to a backup.
 	BackupConfirmed string
+	// UpgradeBackup is the backup of the operator's own that was taken before the database was moved to UpgradeTo.
+	UpgradeBackup string
+	// RolledBack is the upgrade, as from>to, that a human has said shall be taken back; afterwards, that it was.
+	RolledBack string
 	// SkippedChecks is the step of an upgrade, as from>to:step, whose checks a human has waived.
 	SkippedChecks string
 	// Adopted reports whether a human said that data which was there already may be taken over.
@@ -101,7 +105,7 @@ func (c *ClaimData) texts() map[string]*string {
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
 		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
 		"moveTo": &c.MoveTo, MovingKey: &c.Moving, "movedSpec": &c.MovedSpec,
-		"epoch": &c.Epoch,
+		"epoch": &c.Epoch, "upgradeBackup": &c.UpgradeBackup, "rolledBack": &c.RolledBack,
 	}
 }
 

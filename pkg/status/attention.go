@@ -99,6 +99,9 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
 		return notice{short: full.Message}
 	}
 	later := cmp.Or(canaryNotice(st), classNotice(st), leavingNotice(n, retained), notice{rollout.Short, rollout.Message})
+	if why := takenBack(s); later.short == "" && why != "" {
+		later = notice{"taken back from LINSTOR " + s.Cluster.Spec.Version, why}
+	}
 	if later.short == "" && s.Cluster.Spec.Suspend {
 		later.short = "suspended"
 		if s.SpecPending() {

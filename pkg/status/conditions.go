@@ -11,9 +11,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
@@ -148,11 +150,22 @@ func stalled(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 	switch {
 	case st.Hold != nil:
 		return yes(string(st.Hold.Reason), "hold "+st.Hold.ID+": see status.hold")
+	case reconciling(st, in).status != metav1.ConditionTrue && takenBack(in.Snapshot) != "":
+		return yes(migrating.ReasonTakenBack, takenBack(in.Snapshot))
 	case in.Outcome.Kind == step.KindFail:
 		return no(conditions.ReasonRetrying, "no hold; the last step failed and is repeated")
 	default:
 		return no(conditions.ReasonNoHold, "no hold")
 	}
+}
+
+// takenBack says that LINSTOR was taken back from the version that the spec asks for; "" if it was not.
+func takenBack(s *cluster.Snapshot) string {
+	claim, _ := s.Claim()
+	if v := s.Cluster.Spec.Version; v != "" && rollback.Done(claim, v) {
+		return rollback.Message(claim, v)
+	}
+	return ""
 }
 
 func available(s *cluster.Snapshot) verdict {

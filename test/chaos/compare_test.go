@@ -241,7 +241,7 @@ var unequal = []string{
 var madeUp = regexp.MustCompile(`h-[0-9a-f]{6,}|` +
 	`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|` +
 	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|` +
-	`generation \d+|-[0-9a-f]{8,10}\b|manual-\d+|\d+ bytes`)
+	`generation \d+|-[0-9a-f]{8,10}\b|manual-\d+|\d{8}t\d{6}z|\d+ bytes`)
 
 func text(s string) string { return madeUp.ReplaceAllString(s, "…") }
 

@@ -70,14 +70,19 @@ func moveScenario() scenario {
 	}
 }
 
+// claimOf is what the claim says.
+func claimOf(e *harness.Env) (resources.ClaimData, error) {
+	var cm corev1.ConfigMap
+	if err := e.Client().Get(e.Ctx, workload(resources.ClaimName), &cm); err != nil {
+		return resources.ClaimData{}, err
+	}
+	return resources.ClaimFrom(&cm)
+}
+
 // isIn is an error unless LINSTOR's data is in that database, LINSTOR runs on it, and nothing is left of a move.
 func isIn(database string) func(*harness.Env) error {
 	return func(e *harness.Env) error {
-		var cm corev1.ConfigMap
-		if err := e.Client().Get(e.Ctx, workload(resources.ClaimName), &cm); err != nil {
-			return err
-		}
-		claim, err := resources.ClaimFrom(&cm)
+		claim, err := claimOf(e)
 		if err != nil {
 			return err
 		}

@@ -6,10 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
@@ -18,15 +16,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
-
-// certificateSecrets are those that hold keys of certificates. The operator writes them, and nothing else of a key.
-func certificateSecrets() []string {
-	out := []string{apitls.AuthoritySecret}
-	for _, part := range apitls.Parts() {
-		out = append(out, part.Secret())
-	}
-	return out
-}
 
 // privateKey has a key in PEM watched for, line by line and as Kubernetes encodes it once more.
 func (a *aviary) privateKey(name string, text []byte) {
@@ -48,20 +37,8 @@ func (a *aviary) privateKey(name string, text []byte) {
 // is anywhere but in its own Secret.
 func TestSecretsOfCertificates(t *testing.T) {
 	a := newAviary(t, harness.Nodes(1))
-	old, err := certificates.NewAuthority("linstor-api", time.Now().Add(-(4*365+10)*24*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := certificates.Succession{Current: old}.Data()
-	if err != nil {
-		t.Fatal(err)
-	}
-	a.privateKey("the key of the first authority", data[certificates.EntryAuthorityKey])
-	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
-		Name: apitls.AuthoritySecret, Labels: resources.Labels(v1alpha1.ClusterName, apitls.Component)}, Data: data}
-	if err := a.Client().Create(a.Ctx, s); err != nil {
-		t.Fatal(err)
-	}
+	old := harness.DueAuthority(&a.Administrator)
+	a.privateKey("the key of the first authority", a.held(apitls.AuthoritySecret)[certificates.EntryAuthorityKey])
 	injected("secrets: an authority that is due")
 	a.Run()
 	a.Apply(harness.Manifest("  tls: {mode: Managed}\n  volumes: {driver: {mode: Managed}, canary: None}" +
@@ -73,7 +50,7 @@ func TestSecretsOfCertificates(t *testing.T) {
 		}
 		for _, s := range list.Items {
 			for _, entry := range []string{certificates.EntryKey, certificates.EntryAuthorityKey, certificates.EntryNextKey} {
-				if slices.Contains(certificateSecrets(), s.Name) {
+				if slices.Contains(apitls.Secrets(), s.Name) {
 					a.privateKey(entry+" of "+s.Name, s.Data[entry])
 				}
 			}

@@ -5,11 +5,12 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -17,7 +18,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	inroom "github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
@@ -124,20 +124,42 @@ func TestLockedOnAndOff(t *testing.T) {
 	})
 }
 
+// TestLockedClaims: a pod's volume stays in use while the API is locked and opened again, and claims that are made
+// meanwhile are bound by Kubernetes' own sidecars.
+func TestLockedClaims(t *testing.T) {
+	e := withDriver(t, 2)
+	e.class("one", storagev1.VolumeBindingImmediate, map[string]string{"placementCount": "1"})
+	first := e.claim("first", "one", "64Mi")
+	e.bound(first)
+	user := e.pod("user", first.Name, "", "write /data/greeting hello", "hold")
+	e.phase(user, corev1.PodRunning)
+	for _, step := range []struct {
+		mode   tlsspec.Mode
+		reason string
+	}{{tlsspec.Managed, conditions.ReasonAsExpected}, {tlsspec.Disabled, inroom.ReasonNotWanted}} {
+		e.Update(setTLS(step.mode))
+		c := e.claim(strings.ToLower(string(step.mode)), "one", "64Mi")
+		e.bound(c)
+		e.says(conditions.CertificatesValid, "True/"+step.reason, "")
+		e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
+		e.phase(user, corev1.PodRunning)
+		remove(e.env, c)
+		gone(e.env, c)
+	}
+	remove(e.env, user)
+	gone(e.env, user)
+	reader := e.pod("reader", first.Name, "", "read /data/greeting")
+	e.phase(reader, corev1.PodSucceeded)
+	if got := said(reader); got != "hello" {
+		t.Errorf("the volume has %q", got)
+	}
+}
+
 // TestLockedRenewal: an authority that is due is followed by another one, and a certificate that is due is made anew,
 // while the cluster runs.
 func TestLockedRenewal(t *testing.T) {
 	e := start(t, harness.Nodes(1))
-	old, err := certificates.NewAuthority("linstor-api", time.Now().Add(-(4*365+10)*24*time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	data, err := certificates.Succession{Current: old}.Data()
-	if err != nil {
-		t.Fatal(err)
-	}
-	create(e, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
-		Name: apitls.AuthoritySecret, Labels: resources.Labels(v1alpha1.ClusterName, apitls.Component)}, Data: data})
+	old := harness.DueAuthority(&e.Administrator)
 	e.Run()
 	e.Apply(harness.Manifest("  tls: {mode: Managed}\n" + driven))
 	e.WaitStatus("the authority that was due is gone", func(s *v1alpha1.StorageClusterStatus) bool {

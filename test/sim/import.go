@@ -65,10 +65,11 @@ func (e *exports) make(db *Database, by version) []byte {
 
 // ImportDatabase does what "linstor-database import-db" does with an export, and then "linstor-database export-db"; it
 // returns the second one's export. All that is in the database is replaced by what the export was made of, and its
-// schema by that of the LINSTOR that made it. (LINSTOR 1.34 does not lower the number of a schema that is newer.) The
-// export may be of another database, so that LINSTOR's data can be moved. What lies on machines stays as it is until
-// satellites connect. While it runs ([Options.MigrationTime]) it counts as a process that has the database open; if
-// the context ends before, it is killed half-way.
+// schema by that of the LINSTOR that made it. A database of a newer LINSTOR than the one that imports has to be
+// emptied before: LINSTOR 1.34 does not lower the number of its schema. The export may be of another database, so that
+// LINSTOR's data can be moved. What lies on machines stays as it is until satellites connect. While it runs
+// ([Options.MigrationTime]) it counts as a process that has the database open; if the context ends before, it is
+// killed half-way.
 func (w *World) ImportDatabase(ctx context.Context, c ControllerConfig, export []byte) (exported []byte, err error) {
 	s, err := c.parse()
 	if err != nil {
@@ -100,6 +101,26 @@ func (w *World) ImportDatabase(ctx context.Context, c ControllerConfig, export [
 	loaded.settle(w)
 	db.content = *loaded
 	return w.exports.make(db, s.version), nil
+}
+
+// EmptyDatabase does what "kubectl delete" does with the definitions of LINSTOR's tables in Kubernetes. Until an
+// import has run to its end, LINSTOR would start as a new one.
+func EmptyDatabase(w *World, c ControllerConfig) error {
+	s, err := c.parse()
+	if err != nil {
+		return err
+	}
+	w.lock()
+	defer w.mu.Unlock()
+	db := w.database(s.url)
+	if db.kind() != onKubernetes {
+		return errors.New("only LINSTOR's tables in Kubernetes can be deleted with kubectl")
+	}
+	defer db.open("kubectl " + c.Identity)()
+	destroyed := db.corrupted
+	db.wipe()
+	db.corrupted, db.half = destroyed, true
+	return nil
 }
 
 // load finds the content that an export was made of, after the checks that LINSTOR makes (linstor-server 1.34,

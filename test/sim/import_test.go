@@ -223,6 +223,42 @@ func TestImportElsewhere(t *testing.T) {
 	b.violations()
 }
 
+// TestImportAnew: a LINSTOR of before imports into a database that a later one has migrated once that was emptied.
+func TestImportAnew(t *testing.T) {
+	b := newBench(t)
+	b.online(1)
+	b.must(b.world.Volumes().Create("pvc-1", 1<<20, "ssd", "n1"))
+	export, id := b.export(), b.world.Database("k8s").LocalID()
+	b.stop()
+	newer, db := importing(), b.world.Database("k8s")
+	newer.Version = "1.35.3"
+	b.must(b.world.RunMigration(newer))
+	b.must(sim.EmptyDatabase(b.world, importing()))
+	if !db.Empty() || !db.HalfImported() {
+		t.Errorf("empty %t, half %t", db.Empty(), db.HalfImported())
+	}
+	_, err := b.world.ImportDatabase(t.Context(), importing(), export)
+	b.must(err)
+	if db.SchemaVersion() != testVersion || db.LocalID() != id || db.HalfImported() {
+		t.Errorf("schema %q, identity %q, half %t", db.SchemaVersion(), db.LocalID(), db.HalfImported())
+	}
+	b.controller(sim.ControllerConfig{})
+	b.pass(2 * time.Second)
+	b.copies("pvc-1", "n1")
+	b.data("pvc-1", "n1")
+	b.violations()
+
+	b.stop()
+	b.must(b.world.RunMigration(newer))
+	if _, err := b.world.ImportDatabase(t.Context(), importing(), export); !errors.Is(err, sim.ErrDatabaseTooNew) {
+		t.Errorf("into one that was not emptied: %v", err)
+	}
+	if err := sim.EmptyDatabase(b.world, sim.ControllerConfig{Version: testVersion, TOML: sqlTOML("", "")}); err == nil {
+		t.Error("tables on an SQL server were deleted")
+	}
+	b.violations("old-controller database=k8s")
+}
+
 // TestImportRefused: what LINSTOR's program refuses leaves the database as it is.
 func TestImportRefused(t *testing.T) {
 	edited := func(from, to string) func([]byte) []byte {

@@ -139,6 +139,10 @@ func (m machines) ExportDatabase(ctx context.Context, c kubelet.ControllerConfig
 	return m.world.ExportDatabase(ctx, sim.ControllerConfig(c))
 }
 
+func (m machines) EmptyDatabase(c kubelet.ControllerConfig) error {
+	return sim.EmptyDatabase(m.world, sim.ControllerConfig(c))
+}
+
 func (m machines) ImportDatabase(ctx context.Context, c kubelet.ControllerConfig, export []byte) ([]byte, error) {
 	return m.world.ImportDatabase(ctx, sim.ControllerConfig(c), export)
 }

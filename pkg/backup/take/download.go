@@ -69,14 +69,14 @@ func (c *Config) client() (*http.Client, error) {
 		}
 		trusted, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 		if err != nil {
-			return nil, fmt.Errorf("whom to trust as LINSTOR: %w", err)
+			return nil, fmt.Errorf("the CA certificates for LINSTOR: %w", err)
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(trusted) {
-			return nil, fmt.Errorf("whom to trust as LINSTOR: there is no certificate in %s/ca.crt", dir)
+			return nil, fmt.Errorf("the CA certificates for LINSTOR: there is none in %s/ca.crt", dir)
 		}
-		transport = &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots,
-			Certificates: []tls.Certificate{own}}}
+		transport = &http.Transport{TLSHandshakeTimeout: 10 * time.Second, TLSClientConfig: &tls.Config{
+			MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{own}}}
 	}
 	return &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 		return http.ErrUseLastResponse

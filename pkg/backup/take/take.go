@@ -25,8 +25,8 @@ import (
 type Config struct {
 	// Linstor is the URL of LINSTOR's API.
 	Linstor string `json:"linstor"`
-	// Certificates is the directory with the certificate and key with which LINSTOR is asked, and whom to trust
-	// (tls.crt, tls.key, ca.crt). "": LINSTOR asks for none.
+	// Certificates is the directory with a client certificate for LINSTOR's API, its key, and the CA certificates
+	// (tls.crt, tls.key, ca.crt). "": the API needs none.
 	Certificates string `json:"certificates,omitempty"`
 	// Cluster is the Cluster/LocalID that the database must have. "": whichever it has.
 	Cluster string `json:"cluster,omitempty"`

@@ -3,6 +3,7 @@
 package restore
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -62,6 +64,8 @@ type Order struct {
 	Importing Backup
 	// Mark is how the claim says so.
 	Mark string
+	// BackTo is the version of LINSTOR that a failed upgrade is taken back to with it; "" for none.
+	BackTo string
 	// Confirmed is the answer of a human, as the claim has it.
 	Confirmed string
 	// Stopped reports whether no controller of LINSTOR runs, as far as the cache shows.
@@ -71,11 +75,17 @@ type Order struct {
 // UnderWay reports whether the backup that is wanted is the one that is being imported.
 func (o *Order) UnderWay() bool { return o.Importing.ID == o.ID }
 
-// Of is the restore that the StorageCluster asks for and nobody has answered yet, or that is under way; nil for none.
+// Of is the restore that the StorageCluster asks for and nobody has answered yet, or that is under way, or with which
+// an upgrade is taken back; nil for none. What the annotation asks for does not come before the backup of an upgrade
+// that is taken back: somebody has answered a question about that one. It may take the place of one that is being
+// imported.
 func Of(c *v1alpha1.StorageCluster, claim resources.ClaimData) *Order {
 	o := &Order{Confirmed: claim.RestoreConfirmed, Mark: claim.Restoring}
 	o.Importing, _ = parse(claim.Restoring)
 	o.ID = o.Importing.ID
+	if rollback.UnderWay(claim) && (o.ID != "" || c.DeletionTimestamp == nil) {
+		o.BackTo, o.ID = claim.Version, cmp.Or(o.ID, store.ID(claim.UpgradeBackup))
+	}
 	if id, why := asked(c, claim); id != "" && why == "" {
 		o.ID = id
 	}
@@ -118,6 +128,8 @@ func asked(c *v1alpha1.StorageCluster, claim resources.ClaimData) (id store.ID, 
 		return id, "the cluster is being deleted"
 	case claim.LocalID == "":
 		return id, "it is not recorded which database this is, so that nobody knows whose backups are wanted"
+	case rollback.UnderWay(claim) && claim.Restoring == "":
+		return id, fmt.Sprintf("LINSTOR is being taken back to %s; a backup is restored afterwards", claim.Version)
 	case claim.UpgradeTo != "" && claim.Restoring == "":
 		return id, fmt.Sprintf("LINSTOR is being upgraded to %s; a backup is restored before that or afterwards",
 			claim.UpgradeTo)

@@ -10,6 +10,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -42,7 +43,19 @@ func TestOf(t *testing.T) {
 		"being deleted": {asked: "manual-a", change: deleted, says: "being deleted"},
 		"being deleted, under way": {asked: "manual-a", claim: resources.ClaimData{Restoring: "manual-a@5a"},
 			change: deleted, want: "manual-a", begun: true, says: "being deleted"},
-		"upgrade": {asked: "manual-a", claim: resources.ClaimData{UpgradeTo: "1.35.3"}, says: "upgraded to 1.35.3"},
+		"an upgrade is taken back": {claim: takenBack("", ""), want: "upgrade-1-2-x"},
+		"an upgrade is taken back, another backup is asked for": {asked: "manual-b", claim: takenBack("", ""),
+			want: "upgrade-1-2-x", says: "taken back to 1"},
+		"an upgrade is taken back, under way": {claim: takenBack("upgrade-1-2-x@5a", ""), want: "upgrade-1-2-x",
+			begun: true},
+		"its import fails, and another backup is asked for": {asked: "manual-b",
+			claim: takenBack("upgrade-1-2-x@5a", ""), want: "manual-b"},
+		"an upgrade is taken back, being deleted": {claim: takenBack("", ""), change: deleted},
+		"an upgrade is taken back, under way, being deleted": {claim: takenBack("upgrade-1-2-x@5a", ""), change: deleted,
+			want: "upgrade-1-2-x", begun: true},
+		"an upgrade was taken back": {claim: takenBack("", "done")},
+		"upgrade": {asked: "manual-a", claim: resources.ClaimData{UpgradeTo: "1.35.3"},
+			says: "upgraded to 1.35.3"},
 	} {
 		c := &v1alpha1.StorageCluster{}
 		c.Spec.Backup = &backupspec.BackupSpec{}
@@ -68,6 +81,16 @@ func TestOf(t *testing.T) {
 	if Of(c, resources.ClaimData{}) != nil || !strings.Contains(Obstacle(c, resources.ClaimData{}), "not recorded") {
 		t.Error("of a database that is not known")
 	}
+}
+
+// takenBack is the claim of an upgrade that is taken back.
+func takenBack(restoring, done string) resources.ClaimData {
+	c := resources.ClaimData{Version: "1", UpgradeTo: "2", UpgradeBackup: "upgrade-1-2-x", RolledBack: "1>2",
+		Restoring: restoring}
+	if done != "" {
+		rollback.End(&c)
+	}
+	return c
 }
 
 func TestConsent(t *testing.T) {

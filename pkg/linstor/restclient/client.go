@@ -61,10 +61,7 @@ type Options struct {
 }
 
 // client talks to one LINSTOR controller. It is safe for concurrent use.
-type client struct {
-	o Options
-	*Door
-}
+type client struct{ *Door }
 
 // New returns a client. It does not connect. LINSTOR's environment variables for clients (LS_CONTROLLERS, LS_USERNAME
 // and so on) have no influence on where it connects to and as whom.
@@ -83,7 +80,7 @@ func NewWithDoor(o Options) (linstor.API, *Door, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	return &client{o: o, Door: door}, door, nil
+	return &client{door}, door, nil
 }
 
 const userAgent = "storagecluster-operator"

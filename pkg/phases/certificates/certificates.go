@@ -1,5 +1,5 @@
 // Package certificates makes and renews the certificates that lock LINSTOR's REST API, where the accepted spec wants
-// that. It is no link of the chain: whoever needs a certificate waits for it by itself. What fails here is told in the
+// that. It is no link of the chain: a part that needs a certificate waits for it by itself. What fails here is in the
 // condition CertificatesValid.
 //
 // What is decided is the table of package rotation; here are the facts for it, and the writes.
@@ -35,7 +35,7 @@ func Wanted(f *cluster.Facts) bool {
 	return f.Target != nil && f.Target.Spec.TLS.Mode == tlsspec.Managed
 }
 
-// components are the parts whose programs run in pods that are told by their component.
+// components are the parts whose programs run in pods, by the component of these.
 var components = []struct {
 	component string
 	part      apitls.Part
@@ -52,10 +52,13 @@ func needs(f *cluster.Facts, part apitls.Part) bool {
 	case apitls.Controller, apitls.Operator:
 		return true
 	case apitls.Driver, apitls.DriverNode:
-		return spec.Volumes.Driver.Mode == volumespec.DriverManaged ||
-			f.Kube.Deployments[resources.DriverControllerName] != nil
+		// The driver stays as long as volumes are of it, and is made again then, whatever was removed.
+		return spec.Volumes.Driver.Mode == volumespec.DriverManaged || f.Kube.Driver.InUse() ||
+			f.Kube.Deployments[resources.DriverControllerName] != nil || runs(f, v1alpha1.ComponentDriver) ||
+			runs(f, v1alpha1.ComponentDriverNode)
 	case apitls.Affinity:
-		return spec.Volumes.AffinityController == volumespec.AffinityAuto || f.Kube.Deployments[affinity.Name] != nil
+		return spec.Volumes.AffinityController == volumespec.AffinityAuto || f.Kube.Deployments[affinity.Name] != nil ||
+			runs(f, v1alpha1.ComponentAffinity)
 	case apitls.Backup:
 		return f.Cluster.Spec.Backup != nil
 	case apitls.Metrics:
@@ -64,6 +67,27 @@ func needs(f *cluster.Facts, part apitls.Part) bool {
 		return false
 	}
 }
+
+// needed are the parts that are there, or wanted.
+func needed(f *cluster.Facts) []apitls.Part {
+	return slices.DeleteFunc(apitls.Parts(), func(p apitls.Part) bool { return !needs(f, p) })
+}
+
+// podsOf are all pods of a component.
+func podsOf(f *cluster.Facts, component string) (out []*corev1.Pod) {
+	for _, p := range f.Kube.Pods[component] {
+		out = append(out, p)
+	}
+	for _, p := range f.Kube.Hidden {
+		if p.Labels[v1alpha1.LabelComponent] == component {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// runs reports whether a component has pods.
+func runs(f *cluster.Facts, component string) bool { return len(podsOf(f, component)) > 0 }
 
 // profile is what the certificate of a part is to be. That of the controller is good as a client, too: by it the
 // program linstor in its own pod comes in, where plain HTTP leads nowhere.
@@ -82,11 +106,9 @@ func profile(part apitls.Part) certificates.Profile {
 func facts(f *cluster.Facts) rotation.Facts {
 	out := rotation.Facts{Now: f.Now, OtherClock: f.Certificates.APIClock, Authority: authority,
 		Succession: f.Certificates.Succession, Consumers: consumers(f)}
-	for _, part := range apitls.Parts() {
-		if needs(f, part) {
-			h := f.Certificates.Held[part]
-			out.Held = append(out.Held, rotation.Held{Profile: profile(part), Leaf: h.Leaf, Trust: h.Trust})
-		}
+	for _, part := range needed(f) {
+		h := f.Certificates.Held[part]
+		out.Held = append(out.Held, rotation.Held{Profile: profile(part), Leaf: h.Leaf, Trust: h.Trust})
 	}
 	return out
 }
@@ -97,16 +119,7 @@ func facts(f *cluster.Facts) rotation.Facts {
 func consumers(f *cluster.Facts) []rotation.Consumer {
 	out := controllers(f)
 	for _, c := range components {
-		pods := []*corev1.Pod{}
-		for _, p := range f.Kube.Pods[c.component] {
-			pods = append(pods, p)
-		}
-		for _, p := range f.Kube.Hidden {
-			if p.Labels[v1alpha1.LabelComponent] == c.component {
-				pods = append(pods, p)
-			}
-		}
-		for _, p := range pods {
+		for _, p := range podsOf(f, c.component) {
 			if poddiagnosis.Ended(p) {
 				continue
 			}

@@ -29,6 +29,8 @@ const (
 	ReasonRenewing = "Renewing"
 	// ReasonClock: the operator's clock and the API server's differ.
 	ReasonClock = "ClocksDiffer"
+	// ReasonOverdue: a program was not restarted with a newer certificate, and its own expires soon.
+	ReasonOverdue = "RestartOverdue"
 	// ReasonExpired: one has expired.
 	ReasonExpired = "Expired"
 )
@@ -39,7 +41,7 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	if !Wanted(f) {
 		if n := len(ours(f, func(string) bool { return true })); n > 0 {
 			return cluster.Satisfied.Because(ReasonRemoving, "spec.tls.mode is Disabled: the certificates of before are "+
-				"removed once no pod was made with them")
+				"removed once no pod uses them")
 		}
 		return cluster.Satisfied.Because(ReasonNotWanted,
 			"spec.tls.mode is Disabled: whoever reaches LINSTOR's REST API administers LINSTOR")
@@ -53,15 +55,40 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 			at.UTC().Format(time.RFC3339)))
 	}
 	waits := text.Listed(d.WaitsFor[:min(len(d.WaitsFor), mostNamed)], len(d.WaitsFor))
-	switch d.Step {
-	case rotation.Rest:
+	switch {
+	case d.Step == rotation.Rest:
 		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "all certificates are valid"+nextRenewal(f))
-	case rotation.Wait:
-		return cluster.Satisfied.Because(ReasonRenewing, "all certificates are valid; not known to run with the newest: "+
-			waits)
+	case len(d.WaitsFor) > 0 && overdue(f):
+		return cluster.Missing.Because(ReasonOverdue, "certificates were renewed weeks ago, and those of before expire "+
+			"soon; not yet restarted with the newest: "+waits+suspended(f))
+	case d.Step == rotation.Wait:
+		return cluster.Satisfied.Because(ReasonRenewing, "all certificates are valid; not yet restarted with the newest: "+
+			waits+suspended(f))
+	case f.Certificates.Missing(&f.Target.Spec.TLS, needed(f)...) == "" && f.Certificates.Problem == nil:
+		return cluster.Satisfied.Because(ReasonRenewing, "all certificates are valid, and one is about to be renewed"+
+			suspended(f)+problems(f))
 	default:
-		return cluster.Missing.Because(ReasonMaking, "certificates are being made ("+d.Row+")"+problems(f))
+		return cluster.Missing.Because(ReasonMaking, "certificates are being made"+suspended(f)+problems(f))
 	}
+}
+
+// overdue reports whether a certificate was renewed so long ago that the one of before, with which a program may still
+// run, expires within ten days: it had a third of its life left.
+func overdue(f *cluster.Facts) bool {
+	const last = 10 * 24 * time.Hour
+	left := certificates.LeafLifetime/3 - last
+	return slices.ContainsFunc(needed(f), func(part apitls.Part) bool {
+		l := f.Certificates.Held[part].Leaf
+		return l != nil && f.Now.Sub(l.Certificate.NotBefore.Add(certificates.Backdate)) > left
+	})
+}
+
+// suspended says that nothing is done, as a part of a message.
+func suspended(f *cluster.Facts) string {
+	if f.Cluster.Spec.Suspend {
+		return "; spec.suspend is set, so that nothing is done"
+	}
+	return ""
 }
 
 // clocks says which clocks differ. How much they do is left out: it would be another message each time.
@@ -128,8 +155,8 @@ func Status(f *cluster.Facts) []tlsspec.CertificateStatus {
 		out = append(out, entry(apitls.AuthoritySecret, &certificates.Leaf{Certificate: c}, nil))
 	}
 	slices.SortFunc(out, func(a, b tlsspec.CertificateStatus) int { return cmp.Compare(a.Name, b.Name) })
-	for _, part := range apitls.Parts() {
-		if l := f.Certificates.Held[part].Leaf; l != nil && needs(f, part) {
+	for _, part := range needed(f) {
+		if l := f.Certificates.Held[part].Leaf; l != nil {
 			renew := metav1.NewTime(l.RenewAt().UTC())
 			out = append(out, entry(part.Secret(), l, &renew))
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,9 +33,10 @@ func Work(ctx context.Context, in *step.Input) {
 		return
 	}
 	var err error
-	if Wanted(f) {
+	switch {
+	case Wanted(f), len(f.Certificates.Succession.Trust()) > 0 && inUse(f): // some pod may stay locked for long
 		err = rotate(ctx, in)
-	} else {
+	default:
 		err = in.Delete(ctx, Left(f))
 	}
 	in.FailedAside(conditions.CertificatesValid, step.IgnoreOutdated(err))
@@ -44,6 +46,7 @@ func Work(ctx context.Context, in *step.Input) {
 // decided on, in the order of the table: a bundle is published before anything is signed with what it adds.
 func rotate(ctx context.Context, in *step.Input) error {
 	f := facts(&in.Snapshot.Facts)
+	written := dataOf(in.Snapshot.Kube.Secrets)
 	looked := false
 	for range mostSteps {
 		d := rotation.Decide(f)
@@ -67,7 +70,7 @@ func rotate(ctx context.Context, in *step.Input) error {
 			f.Succession = *s
 		}
 		for _, h := range change.Held {
-			if err := applyHeld(ctx, in, h); err != nil {
+			if err := applyHeld(ctx, in, h, written); err != nil {
 				return err
 			}
 			i := slices.IndexFunc(f.Held, func(o rotation.Held) bool { return o.Profile.Name == h.Profile.Name })
@@ -80,10 +83,10 @@ func rotate(ctx context.Context, in *step.Input) error {
 	return mend(ctx, in, f)
 }
 
-// confirm looks at all Secrets past the cache. One that is not in the cache yet would be made anew: what another
-// authority has signed, nobody would take any more.
+// confirm looks at all Secrets past the cache. One that is not in the cache yet would be made anew, and what the first
+// authority has signed would be refused.
 func confirm(ctx context.Context, in *step.Input) error {
-	for _, name := range names() {
+	for _, name := range apitls.Secrets() {
 		live, err := in.Live.Secret(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
@@ -96,14 +99,6 @@ func confirm(ctx context.Context, in *step.Input) error {
 	return nil
 }
 
-func names() []string {
-	out := []string{apitls.AuthoritySecret}
-	for _, part := range apitls.Parts() {
-		out = append(out, part.Secret())
-	}
-	return out
-}
-
 // mend puts back what somebody changed beside certificate, key and bundle, such as a store, and removes the Secrets of
 // parts that are not there any more.
 func mend(ctx context.Context, in *step.Input, f rotation.Facts) error {
@@ -112,7 +107,7 @@ func mend(ctx context.Context, in *step.Input, f rotation.Facts) error {
 		if h.Leaf == nil {
 			continue
 		}
-		want, err := secretOf(in.Snapshot.Cluster.Name, h)
+		want, err := secretOf(in.Snapshot.Cluster.Name, h, dataOf(in.Snapshot.Kube.Secrets))
 		if err == nil {
 			err = step.ApplyIfDiffers(ctx, in, in.Snapshot.Kube.Secrets[want.Name], want)
 		}
@@ -121,24 +116,45 @@ func mend(ctx context.Context, in *step.Input, f rotation.Facts) error {
 	return errors.Join(append(errs, in.Delete(ctx, unneeded(&in.Snapshot.Facts)))...)
 }
 
+// applyAuthorities writes the Secret of the authorities. An entry that goes is emptied: one that came with a Secret
+// from a backup belongs to whoever put that back, and server-side apply would leave it there, so that an authority
+// that was forgotten would be back at the next look.
 func applyAuthorities(ctx context.Context, in *step.Input, s certificates.Succession) error {
 	data, err := s.Data()
 	if err != nil {
 		return err
 	}
+	if before := in.Snapshot.Kube.Secrets[apitls.AuthoritySecret]; before != nil {
+		for entry := range before.Data {
+			if _, stays := data[entry]; !stays && slices.Contains(certificates.AuthorityEntries(), entry) {
+				data[entry] = []byte{}
+			}
+		}
+	}
 	return in.Writer.Apply(ctx, secret(in.Snapshot.Cluster.Name, apitls.AuthoritySecret, corev1.SecretTypeOpaque, data))
 }
 
-func applyHeld(ctx context.Context, in *step.Input, h rotation.Held) error {
-	want, err := secretOf(in.Snapshot.Cluster.Name, h)
+// applyHeld writes the Secret of a part, and notes in written what it has then.
+func applyHeld(ctx context.Context, in *step.Input, h rotation.Held, written map[string]map[string][]byte) error {
+	want, err := secretOf(in.Snapshot.Cluster.Name, h, written)
 	if err != nil {
 		return err
 	}
+	written[want.Name] = want.Data
 	return in.Writer.Apply(ctx, want)
 }
 
-// secretOf is the Secret of a part. The controller's has Java's stores as well.
-func secretOf(owner string, h rotation.Held) (*corev1.Secret, error) {
+// dataOf is what the Secrets have, by their names.
+func dataOf(secrets map[string]*corev1.Secret) map[string]map[string][]byte {
+	out := map[string]map[string][]byte{}
+	for name, s := range secrets {
+		out[name] = s.Data
+	}
+	return out
+}
+
+// secretOf is the Secret of a part, in place of the one of before. The controller's has Java's stores as well.
+func secretOf(owner string, h rotation.Held, before map[string]map[string][]byte) (*corev1.Secret, error) {
 	part := apitls.Part(h.Profile.Name)
 	data, err := h.Leaf.Data(h.Trust)
 	if part == apitls.Controller {
@@ -147,6 +163,7 @@ func secretOf(owner string, h rotation.Held) (*corev1.Secret, error) {
 	if err != nil {
 		return nil, err
 	}
+	maps.Copy(data, apitls.Access{Leaf: h.Leaf.Hash(), Trust: h.Trust.Hash()}.Markers(before[part.Secret()]))
 	return secret(owner, part.Secret(), corev1.SecretTypeTLS, data), nil
 }
 
@@ -162,10 +179,11 @@ func secret(owner, name string, kind corev1.SecretType, data map[string][]byte) 
 // Left are the Secrets that nobody needs any more where nothing is locked. As long as a pod was made with one of them
 // they stay: a container that is started anew reads its certificate again, and a node that is away may have one.
 func Left(f *cluster.Facts) []client.Object {
-	if inUse(f) {
+	left := ours(f, func(string) bool { return true })
+	if len(left) == 0 || inUse(f) { // there may be thousands of pods, and mostly there is no certificate
 		return nil
 	}
-	return ours(f, func(string) bool { return true })
+	return left
 }
 
 // unneeded are the Secrets of parts that are not there.
@@ -176,7 +194,7 @@ func unneeded(f *cluster.Facts) []client.Object {
 }
 
 func ours(f *cluster.Facts, goes func(name string) bool) (out []client.Object) {
-	for _, name := range names() {
+	for _, name := range apitls.Secrets() {
 		if s := f.Kube.Secrets[name]; s != nil && goes(name) && cluster.Ours(f.Cluster.Name, s) {
 			out = append(out, s)
 		}

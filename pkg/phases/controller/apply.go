@@ -1,9 +1,12 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -52,7 +55,22 @@ func mayStart(ctx context.Context, in *step.Input) error {
 	if err == nil && (claim.Restoring != "" || claim.Moving != "") {
 		return fmt.Errorf("%w: the claim says that a backup is being imported, or the data moved", step.ErrOutdated)
 	}
+	if err == nil && !ofVersion(in.Snapshot, claim) {
+		return fmt.Errorf("%w: the claim says that the database is of another LINSTOR", step.ErrOutdated)
+	}
 	return err
+}
+
+// ofVersion reports whether the claim names the LINSTOR that is to be started. A newer one would migrate a database
+// that was restored for the one before, or is about to be, and an older one write to a database that is migrated.
+func ofVersion(s *cluster.Snapshot, claim resources.ClaimData) bool {
+	if claim.ReleasedBy != "" || cluster.NeverStarted(claim) {
+		return true
+	}
+	if rollback.UnderWay(claim) && s.Cluster.DeletionTimestamp == nil {
+		return false
+	}
+	return cmp.Or(claim.UpgradeTo, claim.Version) == s.ControllerRelease().Version
 }
 
 // claimItself is the claim past the cache, which may lag behind for minutes, or go back in time when the operator

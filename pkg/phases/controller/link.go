@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
@@ -94,7 +95,7 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 // lacks is the evidence for what the controller cannot be built without.
 func lacks(err error) cluster.Evidence {
 	if errors.Is(err, errNoCertificate) {
-		return cluster.Missing.Because("CertificatesMissing", err.Error())
+		return cluster.Missing.Because("CertificatesMissing", err.Error()+"; the condition CertificatesValid says why")
 	}
 	return cluster.Missing.Because("CredentialsMissing", err.Error())
 }
@@ -353,7 +354,7 @@ func newerVersion(s *cluster.Snapshot) string {
 	image := cluster.ImageOf(&d.Spec.Template.Spec, resources.ControllerContainer)
 	for _, v := range s.Catalogue.Versions() {
 		release, _ := s.Catalogue.Release(v)
-		if cluster.SameImage(image, release.Controller) && cluster.Newer(v, s.ControllerRelease().Version) {
+		if cluster.SameImage(image, release.Controller) && catalogue.Newer(v, s.ControllerRelease().Version) {
 			return v
 		}
 	}
@@ -362,7 +363,7 @@ func newerVersion(s *cluster.Snapshot) string {
 
 // TakenTooFar reports whether the database is being moved to a newer version than the accepted spec's.
 func TakenTooFar(s *cluster.Snapshot, claim resources.ClaimData) bool {
-	return claim.UpgradeTo != "" && cluster.Newer(claim.UpgradeTo, s.ControllerRelease().Version)
+	return claim.UpgradeTo != "" && catalogue.Newer(claim.UpgradeTo, s.ControllerRelease().Version)
 }
 
 // tooNew says that the database is one of a newer LINSTOR; "" if it is not.

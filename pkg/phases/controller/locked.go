@@ -5,8 +5,6 @@ import (
 	"io"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
@@ -14,23 +12,17 @@ import (
 // errNoCertificate keeps the controller as it is: one that is made without a certificate would be open to everybody.
 var errNoCertificate = errors.New("the controller's REST API is to be locked")
 
-// locked reports whether a pod was started with a locked API.
-func locked(p *corev1.Pod) bool {
-	_, _, ok := apitls.Of(p.Annotations)
-	return ok
-}
-
 // runsLocked reports whether a controller's pod still has a locked API. Its clients find it as long as it runs,
 // whatever the spec says meanwhile.
-func runsLocked(s *cluster.Facts) bool { return slices.ContainsFunc(s.Kube.ControllerPods, locked) }
+func runsLocked(s *cluster.Facts) bool {
+	return slices.ContainsFunc(s.Kube.ControllerPods, cluster.PodLocked)
+}
 
 // silent says, as the end of a message, what it may mean that a locked controller closes each connection without a
 // word: it neither sends an alert nor logs a line of its own, be it that it refuses a client's certificate, or that it
 // cannot read its stores (linstor-server 1.34, GrizzlyHttpService; run with 1.34.0-rc.1).
 func silent(s *cluster.Snapshot) string {
-	if !errors.Is(s.Linstor.Err, io.EOF) || !slices.ContainsFunc(s.Kube.ControllerPods, func(p *corev1.Pod) bool {
-		return locked(p) && cluster.PodReady(p)
-	}) {
+	if !errors.Is(s.Linstor.Err, io.EOF) || !s.ServesLocked() {
 		return ""
 	}
 	return "; a LINSTOR that closes connections without a word does not take the operator's certificate, or cannot " +

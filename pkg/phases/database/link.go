@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -89,11 +90,15 @@ func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Eviden
 		return behind(s, claim)
 	}
 	if v := s.Linstor.Foreign; v != nil {
+		way := fmt.Sprintf("Restore a backup, with the annotation %s where spec.backup has one", v1alpha1.AnnotationRestore)
+		if claim.UpgradeTo != "" { // that is not followed during an upgrade
+			way = fmt.Sprintf("The upgrade to %s may have done that. Restore the database from before it by hand",
+				claim.UpgradeTo)
+		}
 		return cluster.Asks("LINSTOR runs on another cluster's data", cluster.HoldRequest{
 			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{v.LocalID}, Message: fmt.Sprintf(
 				"LINSTOR's Cluster/LocalID is %s, but this cluster's is %s: the database was emptied or replaced. "+
-					"Restore a backup, with the annotation %s where spec.backup has one, or answer adopt to take this one",
-				v.LocalID, claim.LocalID, v1alpha1.AnnotationRestore)})
+					"%s, or answer adopt to take this one", v.LocalID, claim.LocalID, way)})
 	}
 	return cluster.Satisfied.Because("DatabaseClaimed",
 		"LINSTOR's database ("+string(kind)+") is claimed by this cluster")
@@ -152,6 +157,19 @@ func leftHalf(s *cluster.Facts) bool {
 // was said of other data, or before Kubernetes was restored.
 func forgetConsents(c *resources.ClaimData) {
 	c.BackupConfirmed, c.SkippedChecks, c.MoveTo, c.Moving, c.RestoreConfirmed = "", "", "", "", ""
+	if rollback.UnderWay(*c) && c.Restoring == "" {
+		c.RolledBack = ""
+	}
+}
+
+// forgetDatabase takes out of the claim what was about another database: that has numbers of its own, and no backup of
+// it takes an upgrade of this one back.
+func forgetDatabase(c *resources.ClaimData) {
+	c.Epoch = epoch.Forget(c.Epoch)
+	forgetConsents(c)
+	if c.Restoring == "" {
+		c.UpgradeBackup = ""
+	}
 }
 
 // Adopt claims the database that the hold named, and no other that came in its place: LINSTOR would migrate that one,
@@ -180,8 +198,7 @@ func Adopt(ctx context.Context, in *step.Input) (bool, error) {
 	default:
 		claim.LocalID = named
 	}
-	claim.Epoch = epoch.Forget(claim.Epoch) // another database has numbers of its own
-	forgetConsents(&claim)
+	forgetDatabase(&claim)
 	claim.Backend, claim.Adopted = connection.URL(&s.Target.Spec.Database), true
 	claim.Version = cmp.Or(claim.Version, s.Target.Release.Version)
 	// Stored is what the cache shows: letting the hold go before would begin it anew, on the claim as it was.

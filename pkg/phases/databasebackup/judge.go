@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/schedule"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -147,7 +148,7 @@ func invalid(f *cluster.Facts) string {
 	if _, err := timetable(spec); err != nil {
 		return err.Error()
 	}
-	if version := f.AcceptedVersion(); cluster.Newer(since, version) {
+	if version := f.AcceptedVersion(); catalogue.Newer(since, version) {
 		return fmt.Sprintf("spec.backup: LINSTOR exports its database while it runs from 1.34 on, and this is %s", version)
 	}
 	if f.OperatorImage == "" {

@@ -7,6 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 )
 
@@ -16,7 +17,7 @@ const freshFor = time.Hour
 // ForUpgrade reports whether the backup that belongs before the pending upgrade is in the store, and else what it
 // waits for: lacks is "" where spec.backup asks for none, or LINSTOR cannot export its database before the upgrade.
 func ForUpgrade(s *cluster.Snapshot) (taken bool, lacks string) {
-	if s.Cluster.Spec.Backup == nil || cluster.Newer(since, s.Upgrade.From) {
+	if s.Cluster.Spec.Backup == nil || catalogue.Newer(since, s.Upgrade.From) {
 		return false, ""
 	}
 	if why := invalid(&s.Facts); why != "" {

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -100,7 +101,7 @@ func PlaceOf(spec *backupspec.BackupSpec) (at store.Location, credentials string
 // restores reports whether LINSTOR's own program can restore any export. Before 1.35.1 it refuses one into the restore
 // test's kind of database in which a snapshot comes before what it is of, and the order is left to chance (LINSTOR's
 // CHANGELOG, 1.35.1).
-func restores(f *cluster.Facts) bool { return !cluster.Newer("1.35.1", f.AcceptedVersion()) }
+func restores(f *cluster.Facts) bool { return !catalogue.Newer("1.35.1", f.AcceptedVersion()) }
 
 // podOf is the pod of an attempt.
 func podOf(s *cluster.Snapshot, o *databasebackup.Order) *corev1.Pod {

@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
@@ -200,6 +201,7 @@ func (h Handler) keepRunning(ctx context.Context, in *step.Input) string {
 		}
 	}
 	drainguard.Work(ctx, in)
+	certificates.Work(ctx, in) // a deletion may wait for longer than a certificate lives
 	if err := errors.Join(errs...); err != nil {
 		return "; meanwhile: " + text.OneLine(err.Error())
 	}

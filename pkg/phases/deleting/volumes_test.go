@@ -9,11 +9,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 )
 
 // TestDrainGuardsGoFirst: nobody waits for them any more, and nothing else goes in the same step.
@@ -100,5 +102,21 @@ func TestWhatTriedAVolumeGoesFirst(t *testing.T) {
 		if d := cmp.Diff(want, r.Calls[:2]); d != "" || slices.Contains(r.Calls, "delete StorageClass/fast") != waived {
 			t.Errorf("waived %t: calls %v", waived, r.Calls)
 		}
+	}
+}
+
+// TestCertificatesAreRenewedWhileADeletionWaits: it may wait for months, and without a certificate nobody could remove
+// the volumes that it waits for.
+func TestCertificatesAreRenewedWhileADeletionWaits(t *testing.T) {
+	w := clustertest.DeletedWorld(t, 1)
+	w.Linstor.View.Volumes = 1
+	w.Cluster.Spec.TLS.Mode = tlsspec.Managed
+	w.Accept()
+	in, r := w.Input()
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != "VolumesExist" {
+		t.Fatalf("%s %s (%s)", o.Kind, o.Reason, o.Message)
+	}
+	if !slices.Contains(r.Calls, "apply Secret/"+apitls.Operator.Secret()) {
+		t.Errorf("no certificate was made: %v", r.Calls)
 	}
 }

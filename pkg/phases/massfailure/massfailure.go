@@ -131,12 +131,18 @@ func failedAt(s *cluster.Facts, m *cluster.Member) (since, seen time.Time) {
 	return since, since.Add(s.Timing.HealthLost)
 }
 
-// restartedByUs reports whether a member's satellite is away because somebody restarts it on purpose: an upgrade goes
-// on, its pod is being deleted, or the pod that follows is still young.
+// restartedByUs reports whether a member's satellite is away because it is restarted on purpose: an upgrade goes on,
+// its pod is being deleted, or the pod that follows is still young. What an upgrade that was taken back has left is
+// replaced by the roll, which a mass failure would stop.
 func restartedByUs(s *cluster.Facts, m *cluster.Member) bool {
 	p := m.SatellitePod
-	return s.Cluster.Status.Upgrade != nil ||
-		p != nil && (p.DeletionTimestamp != nil || s.Now.Sub(p.CreationTimestamp.Time) < s.Timing.Straggler)
+	if p == nil {
+		return s.Cluster.Status.Upgrade != nil
+	}
+	claim, _ := s.Claim()
+	left := claim.RolledBack != "" && s.Target != nil && !m.Runs(s.Target.Release.Satellite)
+	return s.Cluster.Status.Upgrade != nil || left || p.DeletionTimestamp != nil ||
+		s.Now.Sub(p.CreationTimestamp.Time) < s.Timing.Straggler
 }
 
 // Hold asks whether the operator may go on all the same. The question is about the failure as a whole. While LINSTOR

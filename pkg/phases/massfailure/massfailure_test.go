@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 // podDown makes a satellite's pod not ready, some time ago.
@@ -57,6 +58,17 @@ func TestMassFailure(t *testing.T) {
 		massFailure(w, metav1.ConditionTrue, conditions.ReasonNodesFailed, time.Hour)
 	}
 	silent := func(w *clustertest.World) { w.Silent(errors.New("refused")) }
+	newer := func(w *clustertest.World) {
+		for _, n := range []string{"n01", "n02"} {
+			containers := w.Kube.Pods[v1alpha1.ComponentSatellite][n].Spec.Containers
+			for i := range containers {
+				containers[i].Image = "example.com/piraeus-server:v9.9.9"
+			}
+		}
+	}
+	takenBack := func(w *clustertest.World) {
+		w.Claim(func(c *resources.ClaimData) { c.RolledBack = c.Version + ">9.9.9" })
+	}
 	node, pod, link := (*clustertest.World).NodeDown, podDown, (*clustertest.World).LinkDown
 	for _, tc := range []struct {
 		name  string
@@ -100,6 +112,11 @@ func TestMassFailure(t *testing.T) {
 			all(each(pod, time.Minute, "n01", "n02"),
 				func(w *clustertest.World) { w.Cluster.Status.Upgrade = &v1alpha1.UpgradeStatus{} }), cluster.MassFailureNone,
 			0},
+		{"left by an upgrade that was taken back", 5, all(each(pod, time.Minute, "n01", "n02"), newer, takenBack),
+			cluster.MassFailureNone, 0},
+		{"another image, without that", 5, all(each(pod, time.Minute, "n01", "n02"), newer), cluster.MassFailureActive, 2},
+		{"that upgrade has taken no machines away", 5, all(each(node, time.Minute, "n01", "n02"), newer, takenBack),
+			cluster.MassFailureActive, 2},
 		{"an upgrade restarts no machines", 5, all(each(node, time.Minute, "n01", "n02"),
 			func(w *clustertest.World) { w.Cluster.Status.Upgrade = &v1alpha1.UpgradeStatus{} }), cluster.MassFailureActive, 2},
 		{"pods that have just been replaced", 5, all(each(pod, time.Minute, "n01", "n02"), func(w *clustertest.World) {

@@ -1,11 +1,13 @@
 package migrating
 
 import (
+	"cmp"
 	"context"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
@@ -33,7 +35,12 @@ func Abandon(ctx context.Context, in *step.Input) (stored bool, err error) {
 		return true, nil
 	}
 	claim, _ := in.Snapshot.Claim()
-	claim.Restored, claim.RestoreConfirmed = string(r.ID), ""
+	claim.RestoreConfirmed = ""
+	if r.BackTo != "" { // the new LINSTOR is started on the database that it has migrated
+		claim.RolledBack = ""
+	} else {
+		claim.Restored = string(r.ID)
+	}
 	return false, in.ApplyClaim(ctx, claim)
 }
 
@@ -47,8 +54,9 @@ func Retry(ctx context.Context, in *step.Input) (stored bool, err error) {
 }
 
 // Forget lets the claim forget which backup was restored last once the annotation is gone, so that the same one can be
-// asked for again, and what somebody has consented to that is not to be restored any more: nothing is imported later
-// or moved later because of an answer that was given to another question.
+// asked for again; from which version LINSTOR was taken back, once the spec asks for another one; and what somebody
+// has consented to that is not to be restored any more: nothing is imported later or moved later because of an answer
+// that was given to another question.
 func Forget(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	claim, claimed := s.Claim()
@@ -65,15 +73,26 @@ func Forget(ctx context.Context, in *step.Input) error {
 		}
 	}
 	forgetMove(s, &claim)
+	forgetTakenBack(s, &claim)
 	if claim == before {
 		return nil
 	}
-	if before.MoveTo != claim.MoveTo { // a cache that lags behind may show the spec of before the move
+	// A cache that lags behind may show the spec of before the move, or of before the upgrade.
+	if before.MoveTo != claim.MoveTo || before.RolledBack != claim.RolledBack {
 		if err := in.Stands(ctx); err != nil {
 			return step.IgnoreOutdated(err)
 		}
 	}
 	return in.ApplyClaim(ctx, claim)
+}
+
+// forgetTakenBack takes out of the claim from which version LINSTOR was taken back, once the spec asks for another
+// one. An upgrade takes it out itself.
+func forgetTakenBack(s *cluster.Snapshot, claim *resources.ClaimData) {
+	v := cmp.Or(s.Cluster.Spec.Version, s.Cluster.Status.Version)
+	if s.Phase() != v1alpha1.PhaseUpgrading && claim.UpgradeTo == "" && !rollback.Done(*claim, v) {
+		claim.RolledBack = ""
+	}
 }
 
 // forgetMove takes out of the claim what it says of a move that is not wanted, or is over.

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	dbphase "github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
@@ -47,9 +48,10 @@ func mark(c *situation) {
 }
 
 // stillAsked is an error unless the API server itself says that the backup is to be restored: a cache may not show yet
-// that somebody has taken the annotation back.
+// that somebody has taken the annotation back. Where an upgrade is taken back the claim says so, which is written on
+// the version that was seen.
 func stillAsked(ctx context.Context, in *step.Input) error {
-	if err := in.Stands(ctx); err != nil {
+	if err := in.Stands(ctx); err != nil || ofUpgrade(in.Snapshot) {
 		return err
 	}
 	live, err := in.Live.Cluster(ctx, in.Snapshot.Cluster.Name)
@@ -62,7 +64,14 @@ func stillAsked(ctx context.Context, in *step.Input) error {
 	return nil
 }
 
-// finish makes the claim say that the database holds the whole of the backup.
+// ofUpgrade reports whether the backup is the one with which an upgrade is taken back.
+func ofUpgrade(s *cluster.Snapshot) bool {
+	claim, _ := s.Claim()
+	return s.Restore.BackTo != "" && string(s.Restore.ID) == claim.UpgradeBackup
+}
+
+// finish makes the claim say that the database holds the whole of the backup. Of an upgrade that is taken back with it
+// the same write says that the database is the one of before: no LINSTOR may be started between the two.
 func finish(c *situation) {
 	c.waits("Imported", "it is LINSTOR's database now")
 	c.next = func(ctx context.Context) error {
@@ -72,12 +81,23 @@ func finish(c *situation) {
 		done := imported(c.s, c.pod())
 		claim, _ := c.s.Claim()
 		claim.Restoring, claim.RestoreConfirmed, claim.Restored = "", "", string(done.ID)
+		failed := claim.UpgradeTo
+		if c.s.Restore.BackTo != "" {
+			rollback.End(&claim)
+		}
 		if err := c.in.ApplyClaim(ctx, claim); err != nil {
 			return err
 		}
 		c.in.Notify(step.Notice{Reason: ReasonRestored, Action: c.pod().Name,
 			Note: fmt.Sprintf("backup %s of %s is LINSTOR's database now: all %d rows are there", done.ID,
 				dbphase.At(done.Taken), done.Rows)})
+		if c.s.Restore.BackTo != "" {
+			note := fmt.Sprintf("LINSTOR was taken back from %s to %s", failed, claim.Version)
+			if c.s.Cluster.Spec.Version == failed { // it may have been set back already
+				note = rollback.Message(claim, failed)
+			}
+			c.in.Notify(step.Notice{Reason: ReasonTakenBack, Action: c.pod().Name, Warning: true, Note: note})
+		}
 		return nil
 	}
 }
@@ -173,7 +193,7 @@ func restorer(s *cluster.Snapshot) *corev1.Pod {
 	backup := s.Restore.Importing
 	config := load.Config{Cluster: claim.LocalID, ID: backup.ID, SHA256: backup.SHA256,
 		Export: databasebackup.Export, Restored: databasebackup.Restored}
-	r := &databasebackup.Restore{Image: s.OperatorImage, Mark: claim.Restoring}
+	r := &databasebackup.Restore{Image: s.OperatorImage, Mark: claim.Restoring, Anew: s.Restore.BackTo != ""}
 	config.Store, config.Credentials, r.Place = dbphase.PlaceOf(s.Cluster.Spec.Backup)
 	told, _ := json.Marshal(config) //nolint:errchkjson // texts
 	r.Config = string(told)

@@ -13,6 +13,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -25,8 +26,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
-// ReasonRestored is that of the Event about a backup that was restored.
-const ReasonRestored = "BackupRestored"
+// ReasonRestored is that of the Event about a backup that was restored, and ReasonTakenBack that of the one about an
+// upgrade that was taken back with it.
+const (
+	ReasonRestored  = "BackupRestored"
+	ReasonTakenBack = "UpgradeTakenBack"
+)
 
 // Run does what the first row that holds says.
 func Run(ctx context.Context, in *step.Input) step.Outcome {
@@ -48,6 +53,9 @@ func Run(ctx context.Context, in *step.Input) step.Outcome {
 		return step.NeedsHuman(*c.hold)
 	case c.s.Restore != nil:
 		c.message = fmt.Sprintf("restore of backup %s: %s", c.s.Restore.ID, c.message)
+		if to := c.s.Restore.BackTo; to != "" {
+			c.message = fmt.Sprintf("way back to LINSTOR %s: %s", to, c.message)
+		}
 	case c.s.Move != nil:
 		c.message = fmt.Sprintf("move of LINSTOR's database to %s: %s", c.s.Move.To, c.message)
 	}
@@ -59,7 +67,8 @@ func Pending(s *cluster.Snapshot) (o step.Outcome, hits bool) {
 	if s.Restore == nil || s.Target == nil {
 		return step.Outcome{}, false
 	}
-	if h := s.Cluster.Status.Hold; s.Phase() == v1alpha1.PhaseHumanIntervention && h != nil && asksAboutRestore(h) {
+	if h := s.Cluster.Status.Hold; s.Phase() == v1alpha1.PhaseHumanIntervention && h != nil &&
+		(asksAboutRestore(h) || answered(s, h)) {
 		return step.Outcome{}, false // it has the way out
 	}
 	return toRestore(s, fsm.RestoreRequested), true
@@ -79,11 +88,22 @@ func First(s *cluster.Snapshot) (o step.Outcome, is bool) {
 }
 
 func toRestore(s *cluster.Snapshot, e fsm.Event) step.Outcome {
-	return step.Move(e, ReasonRequested, fmt.Sprintf("backup %s is to be restored", s.Restore.ID))
+	message := fmt.Sprintf("backup %s is to be restored", s.Restore.ID)
+	if to := s.Restore.BackTo; to != "" {
+		message = fmt.Sprintf("LINSTOR goes back to %s: %s", to, message)
+	}
+	return step.Move(e, ReasonRequested, message)
 }
 
 // ReasonRequested is that of the change of phase when a restore is asked for.
 const ReasonRequested = "RestoreRequested"
+
+// answered reports whether the hold is ended by the answer that asks for the restore: nothing else takes its
+// annotation away.
+func answered(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
+	given, _, _ := strings.Cut(strings.TrimSpace(s.Cluster.Annotations[v1alpha1.AnnotationResume]), "@")
+	return s.Restore.BackTo != "" && given == h.ID+":"+v1alpha1.OptionRollBack
+}
 
 func asksAboutRestore(h *v1alpha1.Hold) bool {
 	return h.Reason == v1alpha1.HoldRestoreRequested || h.Reason == v1alpha1.HoldRestoreFailed

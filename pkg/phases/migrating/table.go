@@ -128,7 +128,7 @@ var table = decisiontable.Table[*situation]{
 		{Name: "asks", When: "nobody has consented to it at these differences",
 			Then:   "hold [RestoreRequested](../runbooks/RestoreRequested.md)",
 			Holds:  func(c *situation) bool { return c.s.Restore.Confirmed != consent(c.comparison()).String() },
-			Decide: func(c *situation) { c.hold = ask(c.comparison()) }},
+			Decide: func(c *situation) { c.hold = ask(c.comparison(), c.s.Restore.BackTo) }},
 		{Name: "confirmed", When: "somebody has", Then: "the claim says that it is being imported: there is no way back",
 			Decide: mark},
 	},
@@ -139,7 +139,7 @@ var table = decisiontable.Table[*situation]{
 func leave(c *situation) {
 	claim, _ := c.s.Claim()
 	message := "nothing is left to restore or to move: LINSTOR is started on its database, " + claim.Backend
-	if claim.Restored != "" && claim.Restored == restore.Asked(c.s.Cluster) {
+	if claim.Restored != "" && (claim.Restored == restore.Asked(c.s.Cluster) || claim.RolledBack != "") {
 		message = "backup " + claim.Restored + " is restored, and LINSTOR is started on it"
 	}
 	c.moves(fsm.Advanced, "MigrationEnded", message)
@@ -179,9 +179,14 @@ func anotherVersion(c *situation) string {
 }
 
 // ask is the question whether LINSTOR's database shall be replaced. What differs is consented to in other words.
-func ask(cmp *backupspec.Comparison) *cluster.HoldRequest {
+// to is the LINSTOR that a failed upgrade is taken back to; "" for none.
+func ask(cmp *backupspec.Comparison, to string) *cluster.HoldRequest {
 	h := cluster.Request(v1alpha1.HoldRestoreRequested, "LINSTOR is stopped, and volumes that are in use stay in use. "+
 		"Backup %s was taken at %s; %s", cmp.Backup, databasebackup.At(cmp.Taken.Time), cmp.Message)
+	if to != "" {
+		h.Message += fmt.Sprintf("; LINSTOR %s is started on it, and after %s the newer one again, so that the upgrade "+
+			"goes on", to, v1alpha1.OptionAbandon)
+	}
 	h.Identities = []string{consent(cmp).String()}
 	h.Options = []string{v1alpha1.OptionAbandon, v1alpha1.OptionRestore}
 	if len(cmp.Differences) > 0 {

@@ -36,6 +36,11 @@ func endScenarios() []scenario {
 			rule: "reading-backup"},
 		{name: "taken back while satellites follow", step: v1alpha1.UpgradeSatellites, spoil: back,
 			rule: "spec-changed", event: fsm.SpecChanged},
+		{name: "LINSTOR was taken back from this version", step: v1alpha1.UpgradePrechecks, rule: "went-back",
+			says: "the accepted spec follows", // as in every phase
+			spoil: func(w *clustertest.World) {
+				w.Claim(func(c *resources.ClaimData) { c.RolledBack = "1.34.2>1.35.3" })
+			}},
 		{name: "another change before the edge", step: v1alpha1.UpgradePrechecks, spoil: changed,
 			rule: "spec-changed", event: fsm.SpecChanged, says: "generation 2"},
 		{name: "another change while a satellite restarts", step: v1alpha1.UpgradeSatellites, spoil: all(changed, restarts),

@@ -8,6 +8,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -23,6 +24,12 @@ var gate = decisiontable.Table[*situation]{
 	Rows: []row{
 		{Name: "nothing-left", When: "no upgrade is pending", Then: "the phase ends",
 			Holds: func(c *situation) bool { return c.u == nil }, Decide: func(c *situation) { c.passed = true }},
+		// Else what has failed would be begun again by itself, where the spec of before cannot be accepted.
+		waiting("went-back", "`Prechecks`: LINSTOR was taken back from this version, and nobody has asked for it since",
+			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && rollback.Done(c.u.Claim, c.u.To) },
+			func(c *situation) (string, string) {
+				return string(v1alpha1.HoldUpgradeBlocked), rollback.Message(c.u.Claim, c.u.To)
+			}),
 		waiting("blocked", "`Prechecks`: something speaks against an upgrade now, and nobody has waived the checks",
 			func(c *situation) bool {
 				return c.at(v1alpha1.UpgradePrechecks) && len(c.blockers()) > 0 &&
@@ -40,7 +47,8 @@ var gate = decisiontable.Table[*situation]{
 				"has confirmed one",
 			Holds:  func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && c.backup() != nil },
 			Decide: func(c *situation) { c.passed, c.hold = true, c.backup() }},
-		passing("fit", "`Prechecks`: nothing speaks against it", "the claim names the new version: there is no way back",
+		passing("fit", "`Prechecks`: nothing speaks against it",
+			"the claim names the new version: there is no way back but a restore",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) }, crossEdge,
 			func(*situation) string { return "the cluster is fit for the upgrade" }),
 		waiting("controller-changes", "`Controller`: the new controller does not answer yet",

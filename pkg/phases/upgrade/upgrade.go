@@ -8,9 +8,11 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
@@ -38,6 +40,7 @@ func Judge(s *cluster.Snapshot) *cluster.Upgrade {
 		return m.SatellitePod != nil && !m.Runs(to.Satellite) && !m.Maintenance && m.NodeReady
 	})
 	progress.Decide(&progressOf{u: u, behind: behind})
+	u.RollsBack = s.Restore != nil && s.Restore.BackTo != ""
 	// Who lets satellites stay behind has answered: nobody is asked about them again.
 	u.Skipped = claim.SkippedChecks == skipToken(u) || u.Step == v1alpha1.UpgradeVerify && behind > 0
 	return u
@@ -49,7 +52,7 @@ func TakesUpgradeBack(s *cluster.Snapshot) bool {
 	return u != nil && !u.PastEdge() && s.WantedVersion() == u.From
 }
 
-func pair(u *cluster.Upgrade) string { return u.From + ">" + u.To }
+func pair(u *cluster.Upgrade) string { return rollback.Upgrade(u.From, u.To) }
 
 func skipToken(u *cluster.Upgrade) string { return pair(u) + ":" + string(u.Step) }
 
@@ -88,19 +91,24 @@ func Keep(ctx context.Context, in *step.Input) (bool, error) {
 	return false, in.ApplyClaim(ctx, claim)
 }
 
-// crossEdge makes the upgrade irreversible, before the new controller is started.
+// crossEdge makes the upgrade irreversible but by a restore, before the new controller is started. Which backup that
+// takes is known now alone: the status forgets it.
 func crossEdge(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	claim := s.Upgrade.Claim
 	claim.UpgradeTo, claim.UpgradeSince, claim.BackupRead = s.Upgrade.To, remembered.Stamp(s.Now), ""
+	claim.UpgradeBackup, claim.RolledBack = "", ""
+	if taken, _ := databasebackup.ForUpgrade(s); taken {
+		claim.UpgradeBackup = s.Cluster.Status.Backup.Upgrade
+	}
 	return in.ApplyClaim(ctx, claim)
 }
 
 func finish(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	claim := s.Upgrade.Claim
-	claim.Version, claim.UpgradeTo, claim.UpgradeSince = s.Upgrade.To, "", ""
-	claim.BackupRead, claim.BackupConfirmed, claim.SkippedChecks = "", "", ""
+	claim.Version, claim.RolledBack = s.Upgrade.To, ""
+	rollback.End(&claim)
 	return in.ApplyClaim(ctx, claim)
 }
 

@@ -8,7 +8,11 @@
 package apitls
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -65,6 +69,15 @@ const (
 	Component = "certificates"
 )
 
+// Secrets are those of all parts, behind that of the authorities.
+func Secrets() []string {
+	out := []string{AuthoritySecret}
+	for _, part := range Parts() {
+		out = append(out, part.Secret())
+	}
+	return out
+}
+
 // Access is what one part of LINSTOR is given to take part in the locked API. The zero Access is none: the API is
 // plain.
 type Access struct {
@@ -79,6 +92,44 @@ func (a Access) Locked() bool { return a.Secret != "" }
 
 // Is is what a pod that was started with it says in its annotation.
 func (a Access) Is() string { return a.Leaf + "." + a.Trust }
+
+const (
+	markerPrefix = "made."
+	// mostMarkers bounds how many certificates and bundles of before a Secret names. A certificate is made anew every 60
+	// days, and each makes its pods anew.
+	mostMarkers = 8
+)
+
+// marker is the entry of the Secret which says that it has that certificate and bundle, or later ones. A kubelet may
+// have an older copy of the Secret, and would start a pod on that: the pod would run with something else than its
+// annotation says until the next renewal. A pod that refers to an entry that is not in the copy waits for a newer one.
+func (a Access) marker() string { return markerPrefix + a.Is() }
+
+// Markers are these entries for a Secret that gets this certificate and bundle, with those that it has: the container
+// of an older pod that is started anew must find its own. Each entry is a number, by which the oldest go.
+func (a Access) Markers(before map[string][]byte) map[string][]byte {
+	numbers := map[string]int{}
+	last := 0
+	for entry, value := range before {
+		if n, err := strconv.Atoi(string(value)); err == nil && n > 0 && strings.HasPrefix(entry, markerPrefix) {
+			numbers[entry] = n
+			last = max(last, n)
+		}
+	}
+	if numbers[a.marker()] == 0 {
+		numbers[a.marker()] = last + 1
+	}
+	newest := slices.SortedFunc(maps.Keys(numbers), func(x, y string) int {
+		return cmp.Or(cmp.Compare(numbers[y], numbers[x]), cmp.Compare(x, y))
+	})
+	out := map[string][]byte{}
+	for i, entry := range newest {
+		if i < mostMarkers || entry == a.marker() {
+			out[entry] = []byte(strconv.Itoa(numbers[entry]))
+		}
+	}
+	return out
+}
 
 // Of reads the annotation of a pod. ok is false for a pod without one, or one that nobody can read.
 func Of(annotations map[string]string) (leaf, trust string, ok bool) {
@@ -117,11 +168,19 @@ func (a Access) Directory() string {
 
 // Mount gives a container the files of the Secret.
 func (a Access) Mount(pod *corev1.PodSpec, container *corev1.Container) {
+	a.mount(pod, container, certificates.EntryTrust, certificates.EntryCertificate, certificates.EntryKey)
+}
+
+func (a Access) mount(pod *corev1.PodSpec, container *corev1.Container, entries ...string) {
 	if !a.Locked() {
 		return
 	}
+	items := []corev1.KeyToPath{{Key: a.marker(), Path: "made"}}
+	for _, entry := range entries {
+		items = append(items, corev1.KeyToPath{Key: entry, Path: entry})
+	}
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: a.Secret}}})
+		Secret: &corev1.SecretVolumeSource{SecretName: a.Secret, Items: items}}})
 	container.VolumeMounts = append(container.VolumeMounts,
 		corev1.VolumeMount{Name: volume, MountPath: directory, ReadOnly: true})
 }
@@ -135,7 +194,8 @@ func (a Access) Client(host string, plainPort int) []corev1.EnvVar {
 		return env
 	}
 	for _, v := range [][2]string{{"LS_ROOT_CA", certificates.EntryTrust},
-		{"LS_USER_CERTIFICATE", certificates.EntryCertificate}, {"LS_USER_KEY", certificates.EntryKey}} {
+		{"LS_USER_CERTIFICATE", certificates.EntryCertificate}, {"LS_USER_KEY", certificates.EntryKey},
+		{"LINSTOR_CERTIFICATES_MADE", a.marker()}} {
 		env = append(env, corev1.EnvVar{Name: v[0], ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: a.Secret}, Key: v[1]}}})
 	}
@@ -186,7 +246,8 @@ func (a Access) Lock(pod *corev1.PodSpec, container *corev1.Container) {
 	if !a.Locked() {
 		return
 	}
-	a.Mount(pod, container)
+	a.mount(pod, container, certificates.EntryTrust, certificates.EntryCertificate, certificates.EntryKey,
+		javastore.EntryKeyStore, javastore.EntryTrustStore)
 	container.Ports = []corev1.ContainerPort{{Name: PortName, ContainerPort: Port, Protocol: corev1.ProtocolTCP}}
 	for _, p := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
 		p.ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(PortName)}}

@@ -21,6 +21,8 @@ const (
 	// LongestImport is how many seconds the pod may run: LINSTOR's program writes one row after the other into
 	// Kubernetes, a hundred in a second at best (linstor-server 1.34, K8sCrdEngine). What is cut short begins anew.
 	LongestImport = 4 * 3600
+	// anew makes the script that imports empty the database first.
+	anew = "anew"
 	// claimed is where the claim is mounted.
 	claimed = "/claim"
 	// account is where programs look for the token of their ServiceAccount.
@@ -35,6 +37,8 @@ type Restore struct {
 	Mark string
 	// Config is what the operator's program is told.
 	Config string
+	// Anew is true if the database is emptied first: it may be one of a newer LINSTOR than the one that imports.
+	Anew bool
 	Place
 }
 
@@ -54,7 +58,11 @@ func Restorer(p resources.Params, by *v1alpha1.StorageCluster, r *Restore) *core
 	check := pod.Containers[0]
 	check.Name, check.Args = checks, []string{"--check-import", r.Config}
 	check.VolumeMounts = []corev1.VolumeMount{{Name: "export", MountPath: work}}
-	pod.InitContainers = []corev1.Container{fetch, elected(p, imports, importScript, r.Mark)}
+	words := []string{r.Mark}
+	if r.Anew {
+		words = append(words, anew)
+	}
+	pod.InitContainers = []corev1.Container{fetch, elected(p, imports, importScript, words...)}
 	pod.Containers = []corev1.Container{check}
 	pod.Volumes = append(pod.Volumes, emptyDir("export"), resources.ConfigVolume(p),
 		claimVolume(resources.RestoringKey), token())

@@ -1,11 +1,14 @@
 package databasebackup
 
 import (
+	"cmp"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	godiff "github.com/google/go-cmp/cmp"
 )
 
 // TestScript: the restore test ends well only if LINSTOR's program did its work twice, and repeats nothing of what
@@ -131,6 +134,90 @@ true
 			}
 			if _, err := os.Stat(filepath.Join(work, "logs")); err == nil {
 				t.Error("LINSTOR's logs are left, which may hold what is in the database")
+			}
+		})
+	}
+}
+
+// TestImportAnew: LINSTOR's tables in Kubernetes are deleted, and nothing else, once LINSTOR's program has read the
+// export; the import comes after that, and only if none of them is left.
+func TestImportAnew(t *testing.T) {
+	const (
+		tables = "customresourcedefinition.apiextensions.k8s.io/nodes.internal.linstor.linbit.com\n" +
+			"customresourcedefinition.apiextensions.k8s.io/rollback.internal.linstor.linbit.com\n"
+		others = "customresourcedefinition.apiextensions.k8s.io/storageclusters.storage.linstor.dev\n" +
+			"customresourcedefinition.apiextensions.k8s.io/internal.linstor.linbit.com.example.org\n"
+		kubectl = `echo "$*" >> CALLS
+case "$1" in
+get) cat THERE ;;
+delete) cat THERE > BEFORE; grep -v 'internal.linstor.linbit.com$' BEFORE > THERE ;;
+esac
+true
+`
+		program = `echo "$1 $3" >> CALLS
+case "$1" in
+import-db) echo "INFO LINSTOR/linstor-db - Import finished" ;;
+export-db) echo '{}' > "$4"; echo "10:00 INFO LINSTOR/linstor-db - Export finished" ;;
+esac
+`
+		kubernetes = "[db]\nconnection_url = \"k8s\"\n"
+		get        = "get customresourcedefinitions -o name\n"
+		deleted    = "delete --timeout=10m " +
+			"customresourcedefinition.apiextensions.k8s.io/nodes.internal.linstor.linbit.com " +
+			"customresourcedefinition.apiextensions.k8s.io/rollback.internal.linstor.linbit.com\n"
+		tried    = "import-db WORK/logs/scratch\n"
+		imported = "import-db ETC\nexport-db ETC\n"
+	)
+	for name, tc := range map[string]struct {
+		program, kubectl, toml, there string
+		calls, says                   string
+	}{
+		"tables":    {there: tables + others, calls: tried + get + deleted + get + imported},
+		"no tables": {there: others, calls: tried + get + get + imported},
+		"an order of rows that Kubernetes takes": {there: tables, calls: tried + get + deleted + get + imported,
+			program: `case "$3" in */scratch) echo "$1 $3" >> CALLS; echo 'Referential integrity constraint violation' >&2
+exit 1 ;; esac
+` + program},
+		"the export cannot be read": {there: tables, calls: tried, program: `echo "$1 $3" >> CALLS
+echo 'canary Failed to parse exported DB file' >&2; exit 1`, says: "import-db ended with status 1: Failed to parse"},
+		"another database": {toml: "[db]\nconnection_url = \"jdbc:postgresql://db/linstor\"\n", there: tables,
+			says: "only a database in Kubernetes"},
+		"they cannot be listed": {there: tables, kubectl: `echo "$*" >> CALLS; echo 'canary is forbidden' >&2; exit 1`,
+			calls: tried + get, says: "kubectl get ended with status 1: is forbidden"},
+		"they do not go": {there: tables, kubectl: `echo "$*" >> CALLS; [ "$1" = delete ] || cat THERE`,
+			calls: tried + get + deleted + get, says: "kubectl delete leaves tables"},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			work, etc, claim, bin, notes := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+			in := strings.NewReplacer("ETC", etc, "WORK", work, "CALLS", filepath.Join(notes, "calls"), "THERE",
+				filepath.Join(notes, "there"), "BEFORE", filepath.Join(notes, "before"))
+			for path, text := range map[string]string{
+				filepath.Join(bin, "linstor-database"): "#!/bin/sh\n" + in.Replace(cmp.Or(tc.program, program)),
+				filepath.Join(bin, "kubectl"):          "#!/bin/sh\n" + in.Replace(cmp.Or(tc.kubectl, kubectl)),
+				filepath.Join(etc, "linstor.toml"):     cmp.Or(tc.toml, kubernetes),
+				filepath.Join(claim, "restoring"):      "upgrade-a@5a",
+				filepath.Join(work, "export.json"):     "{}",
+				filepath.Join(notes, "there"):          tc.there,
+			} {
+				if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text := strings.NewReplacer("/usr/share/linstor-server/bin", bin, "/tmp", work, "/etc/linstor", etc,
+				"/claim", claim).Replace(runScript + importScript)
+			run := exec.Command("/bin/sh", "-c", text, "import-database", "upgrade-a@5a", anew)
+			run.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"))
+			out, err := run.CombinedOutput()
+			if (err != nil) != (tc.says != "") || !strings.Contains(string(out), tc.says) ||
+				strings.Contains(string(out), "canary") {
+				t.Errorf("%v: %s", err, out)
+			}
+			calls, _ := os.ReadFile(filepath.Join(notes, "calls")) // none if nothing was called
+			if diff := godiff.Diff(in.Replace(tc.calls), string(calls)); diff != "" {
+				t.Errorf("calls (-want +got):\n%s", diff)
+			}
+			if left, _ := filepath.Glob(filepath.Join(work, "*")); tc.says != "" && len(left) > 1 {
+				t.Errorf("it leaves %v", left)
 			}
 		})
 	}

@@ -99,6 +99,8 @@ type Machines interface {
 	RunMigration(c ControllerConfig) error
 	// ExportDatabase returns an export of the database.
 	ExportDatabase(ctx context.Context, c ControllerConfig) (exported []byte, err error)
+	// EmptyDatabase removes LINSTOR's tables from Kubernetes.
+	EmptyDatabase(c ControllerConfig) error
 	// ImportDatabase replaces the content of the database by that of an export, and returns an export of it. It is
 	// killed if the context ends before.
 	ImportDatabase(ctx context.Context, c ControllerConfig, export []byte) (exported []byte, err error)

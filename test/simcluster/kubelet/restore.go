@@ -90,9 +90,24 @@ func beginImport(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c
 		configs: []ControllerConfig{config},
 		file:    restoringFile,
 		refusal: "the claim does not say that this backup is being restored",
+		words:   importWords(c),
 		work: func(ctx context.Context, dir string) exit {
+			if importWords(c) > 0 {
+				if err := d.opts.Machines.EmptyDatabase(config); err != nil {
+					return exit{code: 1, message: fmt.Sprintf("kubectl delete ended with status 1: %v", err)}
+				}
+			}
 			return endedAs("import-db", importInto(ctx, d.opts.Machines, config, dir))
 		}})
+}
+
+// importWords is how many words come after the mark among the arguments of the script that imports: one makes it
+// empty the database first.
+func importWords(c *corev1.Container) int {
+	if slices.Contains(c.Command, "anew") {
+		return 1
+	}
+	return 0
 }
 
 // databaseScript is a script in LINSTOR's image that calls LINSTOR's program for databases.
@@ -101,6 +116,8 @@ type databaseScript struct {
 	configs []ControllerConfig
 	// file is the one of the claim that must hold the script's mark, and refusal what the script says if it does not.
 	file, refusal string
+	// words is how many of its arguments, after the mark, name no database.
+	words int
 	// databases is how many arguments name the databases of the first configs; the mark begins with that of the next.
 	databases int
 	// work is what it does then, in the directory that the containers share.
@@ -111,7 +128,8 @@ type databaseScript struct {
 // claim says it looks up once it has won: it may have waited for long.
 func beginDatabaseScript(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *corev1.Container,
 	script *databaseScript) (task, error) {
-	args, env, wrong := scriptCommand(slices.Concat(c.Command, c.Args), c.Name, 1+script.databases, script.configs[0].Env)
+	args, env, wrong := scriptCommand(slices.Concat(c.Command, c.Args), c.Name, 1+script.words+script.databases,
+		script.configs[0].Env)
 	if wrong != "" {
 		return endedTask{exit{code: 127, message: wrong}}, nil
 	}

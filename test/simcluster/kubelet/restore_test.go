@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,7 @@ type importer struct {
 	Machines
 	imported string
 	version  string
+	emptied  bool
 	err      error
 }
 
@@ -40,6 +42,11 @@ func (m *importer) ImportDatabase(_ context.Context, c ControllerConfig, export 
 	}
 	m.imported, m.version = string(export), c.Version
 	return []byte("restored from " + c.TOML), nil
+}
+
+func (m *importer) EmptyDatabase(ControllerConfig) error {
+	m.emptied = true
+	return m.err
 }
 
 // importPod is a pod that restores, with the command of its second init container.
@@ -89,13 +96,20 @@ func TestImportDatabase(t *testing.T) {
 		command []string
 		claim   string
 		none    bool // the backup was not fetched
+		empties bool
 		fails   error
 		code    int32
 		says    string
 	}{
-		"imports":         {command: command, claim: "mark"},
-		"a line of words": {command: command, claim: "mark\n"},
-		"no election":     {command: command[1:], claim: "mark"},
+		"imports":                  {command: command, claim: "mark"},
+		"a line of words":          {command: command, claim: "mark\n"},
+		"into an emptied database": {command: append(slices.Clone(command), "anew"), claim: "mark", empties: true},
+		"it is not emptied": {command: append(slices.Clone(command), "anew"), claim: "mark", empties: true,
+			fails: errors.New("forbidden"), code: 1, says: "kubectl delete ended with status 1: forbidden"},
+		"empties for another backup": {command: append(slices.Clone(command), "anew"), claim: "other", code: 1,
+			says: "the claim does not say"},
+		"another word": {command: append(slices.Clone(command), "a"), claim: "mark", code: 127, says: "is not simulated"},
+		"no election":  {command: command[1:], claim: "mark"},
 		"another backup": {command: command, claim: "other", code: 1,
 			says: "the claim does not say that this backup is being restored"},
 		"no backup":  {command: command, code: 1, says: "the claim does not say that this backup is being restored"},
@@ -121,6 +135,9 @@ func TestImportDatabase(t *testing.T) {
 			want := [3]string{}
 			if tt.code == 0 {
 				want = [3]string{"the export", "1.34.0", "restored from [db]\n"}
+			}
+			if linstor.emptied != tt.empties {
+				t.Errorf("emptied: %t", linstor.emptied)
 			}
 			if got := [3]string{linstor.imported, linstor.version, string(restored)}; got != want {
 				t.Errorf("imported, by and restored: %q, want %q", got, want)

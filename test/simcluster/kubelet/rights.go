@@ -10,11 +10,13 @@ import (
 )
 
 // databaseRights are what LINSTOR does with its database in Kubernetes objects: it creates its
-// CustomResourceDefinitions when it migrates, and reads and writes their instances.
+// CustomResourceDefinitions when it migrates, and deletes some (1.35), and reads and writes their instances. A restore
+// for a LINSTOR of before deletes all of them.
 var databaseRights = []authorizationv1.ResourceAttributes{
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "list"},
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "create"},
 	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "update"},
+	{Group: "apiextensions.k8s.io", Resource: "customresourcedefinitions", Verb: "delete"},
 	{Group: "internal.linstor.linbit.com", Resource: "nodes", Verb: "list"},
 	{Group: "internal.linstor.linbit.com", Resource: "nodes", Verb: "create"},
 	{Group: "internal.linstor.linbit.com", Resource: "nodes", Verb: "update"},

@@ -109,6 +109,7 @@ const (
 	OptionRestore         = "restore"
 	OptionRestoreAnyway   = "restore-with-differences"
 	OptionMigrate         = "migrate"
+	OptionRollBack        = "roll-back"
 )
 
 // UnmarshalJSON also reads an option that is nothing but its word, as operators wrote it before options said what they do.

@@ -191,7 +191,7 @@ type UpgradeStep string
 const (
 	// UpgradePrechecks waits for the cluster to be fit for the change. Nothing is changed yet.
 	UpgradePrechecks UpgradeStep = "Prechecks"
-	// UpgradeController replaces the controller, which migrates the database. There is no automatic way back from here.
+	// UpgradeController replaces the controller, which migrates the database. From here only a restore leads back.
 	UpgradeController UpgradeStep = "Controller"
 	// UpgradeSatellites restarts the satellites in batches.
 	UpgradeSatellites UpgradeStep = "Satellites"

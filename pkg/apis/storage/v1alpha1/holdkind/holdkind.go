@@ -77,7 +77,9 @@ type options = []v1alpha1.HoldOption
 var (
 	retry   = option(v1alpha1.OptionRetry, "looks again; a new hold begins if the cause is still there")
 	abandon = option(v1alpha1.OptionAbandon, "starts LINSTOR on its database as it is, and restores nothing")
-	skip    = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
+	goBack  = option(v1alpha1.OptionRollBack,
+		"stops LINSTOR, asks once more, then restores the backup from before the upgrade and starts the older LINSTOR on it")
+	skip = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
 )
 
 func option(answer, does string) v1alpha1.HoldOption {
@@ -88,10 +90,14 @@ func option(answer, does string) v1alpha1.HoldOption {
 var kinds = []Kind{
 	{Reason: v1alpha1.HoldKernelModuleFailed, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldSigningKeyUnusable, Class: Clearing, Maintains: true, Options: options{retry}},
-	{Reason: v1alpha1.HoldDatabaseUnreachable, Class: Clearing, Options: options{retry}},
-	{Reason: v1alpha1.HoldPassphraseUnusable, Class: Clearing, Options: options{retry}},
-	{Reason: v1alpha1.HoldControllerFailed, Class: Clearing, Options: options{retry}},
-	{Reason: v1alpha1.HoldSatellitesFailed, Class: Clearing, Options: options{retry}},
+	{Reason: v1alpha1.HoldDatabaseUnreachable, Class: Clearing, Options: options{retry, goBack},
+		Special: []string{v1alpha1.OptionRollBack}},
+	{Reason: v1alpha1.HoldPassphraseUnusable, Class: Clearing, Options: options{retry, goBack},
+		Special: []string{v1alpha1.OptionRollBack}},
+	{Reason: v1alpha1.HoldControllerFailed, Class: Clearing, Options: options{retry, goBack},
+		Special: []string{v1alpha1.OptionRollBack}},
+	{Reason: v1alpha1.HoldSatellitesFailed, Class: Clearing, Options: options{retry, goBack},
+		Special: []string{v1alpha1.OptionRollBack}},
 	{Reason: v1alpha1.HoldNodeRegistrationFailed, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldSatelliteVersionMismatch, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldPoolBackendMissing, Class: Clearing, Maintains: true, Options: options{retry}},
@@ -122,7 +128,8 @@ var kinds = []Kind{
 		option(v1alpha1.OptionRetry, "waits once more for the step to go on"),
 		option(v1alpha1.OptionSkipChecks,
 			"goes on with the next step: without a readable backup, or without the nodes that are left"),
-	}},
+		goBack,
+	}, Special: []string{v1alpha1.OptionRollBack}},
 	{Reason: v1alpha1.HoldBackupTooOld, Class: Answer, Options: options{
 		option(v1alpha1.OptionRetry, "asks again"),
 		option(v1alpha1.OptionBackupConfirmed, "upgrades: there is a backup of the database that you made"),
@@ -191,7 +198,8 @@ var kinds = []Kind{
 		option(v1alpha1.OptionMigrate, "moves LINSTOR's data into the database of the spec; LINSTOR is stopped meanwhile"),
 	}, Special: []string{v1alpha1.OptionMigrate}},
 	{Reason: v1alpha1.HoldPoolConflict, Class: Revert, Maintains: true, Options: options{retry}},
-	{Reason: v1alpha1.HoldOperationFailed, Class: Revert, Options: options{retry}},
+	{Reason: v1alpha1.HoldOperationFailed, Class: Revert, Options: options{retry, goBack},
+		Special: []string{v1alpha1.OptionRollBack}},
 }
 
 // All lists what is known of every reason.

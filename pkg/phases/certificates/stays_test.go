@@ -1,0 +1,98 @@
+package certificates_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	pki "github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+)
+
+// TestTheDriverKeepsItsCertificate: a driver that is not wanted any more stays for its volumes, and is made again for
+// them; what it runs with stays as long as it runs.
+func TestTheDriverKeepsItsCertificate(t *testing.T) {
+	w := made(t)
+	w.Cluster.Spec.Volumes.Driver.Mode = volumespec.DriverNone
+	w.Accept()
+	delete(w.Kube.Deployments, resources.DriverControllerName)
+	w.Kube.Driver.Volumes = usage.Used{Count: 1, Names: []string{"pv-1"}}
+	if calls := work(t, w); calls != nil {
+		t.Errorf("with volumes of it: %v", calls)
+	}
+	w.Kube.Driver.Volumes = usage.Used{}
+	if calls := work(t, w); calls != nil {
+		t.Errorf("with pods of it: %v", calls)
+	}
+	delete(w.Kube.Pods, v1alpha1.ComponentDriver)
+	delete(w.Kube.Pods, v1alpha1.ComponentDriverNode)
+	want := []string{"delete Secret/linstor-csi-controller-api-tls", "delete Secret/linstor-csi-node-api-tls"}
+	if diff := cmp.Diff(want, work(t, w)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestForgottenEntriesAreEmptied: server-side apply leaves an entry that somebody else has put there.
+func TestForgottenEntriesAreEmptied(t *testing.T) {
+	w := made(t)
+	old, err := pki.NewAuthority("linstor-api", w.Now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := w.Kube.Secrets[apitls.AuthoritySecret].Data
+	data[pki.EntryOld] = pki.NewBundle(old.Certificate).PEM()
+	work(t, w)
+	restart(w)
+	work(t, w)
+	got := w.Kube.Secrets[apitls.AuthoritySecret].Data
+	if text, ok := got[pki.EntryOld]; !ok || len(text) != 0 {
+		t.Errorf("it is there: %t, with %d bytes", ok, len(text))
+	}
+	if k := kept(w); k.Problem != nil || len(k.Succession.Trust()) != 1 {
+		t.Errorf("%d authorities are trusted, %v", len(k.Succession.Trust()), k.Problem)
+	}
+}
+
+// TestRestartOverdue: that a Secret is new is no comfort if the program that uses it was not restarted.
+func TestRestartOverdue(t *testing.T) {
+	w := made(t)
+	w.Now = w.Now.Add(60 * day)
+	if e := certificates.Judge(w.Snapshot()); e.State != cluster.Satisfied || e.Reason != certificates.ReasonRenewing ||
+		!strings.Contains(e.Message, "about to be renewed") {
+		t.Errorf("before the renewal: %+v", e)
+	}
+	work(t, w)
+	w.Now = w.Now.Add(20 * day)
+	if e := certificates.Judge(w.Snapshot()); e.State != cluster.Satisfied || e.Reason != certificates.ReasonRenewing {
+		t.Errorf("after twenty days: %+v", e)
+	}
+	w.Now, w.Cluster.Spec.Suspend = w.Now.Add(time.Second), true
+	if e := certificates.Judge(w.Snapshot()); e.State == cluster.Satisfied || e.Reason != certificates.ReasonOverdue ||
+		!strings.Contains(e.Message, "LINSTOR's controller") || !strings.Contains(e.Message, "spec.suspend is set") {
+		t.Errorf("ten days before they expire: %+v", e)
+	}
+	if restart(w); reason(w) != conditions.ReasonAsExpected {
+		t.Errorf("after the restarts: %s", reason(w))
+	}
+}
+
+// TestRenewedWhileItIsUnlocked: what still runs locked is renewed, however long it takes until that is over.
+func TestRenewedWhileItIsUnlocked(t *testing.T) {
+	w := made(t)
+	w.Cluster.Spec.TLS.Mode = tlsspec.Disabled
+	w.Accept()
+	w.Now = w.Now.Add(60 * day)
+	if calls := work(t, w); len(calls) != 4 {
+		t.Errorf("%v", calls)
+	}
+}
