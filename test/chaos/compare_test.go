@@ -209,6 +209,9 @@ func madeWithCertificates(v any) (found bool) {
 			v[apitls.Annotation] = "…"
 			delete(v, resources.AnnotationTemplateHash)
 		}
+		if key, _ := v["key"].(string); strings.HasPrefix(key, "made.") { // the entry of the Secret that has them
+			v["key"] = "made.…"
+		}
 		for _, e := range v {
 			found = madeWithCertificates(e) || found
 		}
