@@ -14,6 +14,7 @@ import (
 	"time"
 	"unsafe"
 
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -23,10 +24,19 @@ func TestCtrlC(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if _, err := csibin.Ensure(t.Context(), csibin.Options{Log: os.Stderr}); err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	keyboard, screen := terminal(t)
+	ctrlC := func() error {
+		_, err := keyboard.Write([]byte{3})
+		return err
+	}
 	cmd := exec.CommandContext(ctx, "make", "demo", "SCENARIO=install")
+	// Whatever fails, what was started ends: a control plane that runs on would slow all tests after this one.
+	cmd.Cancel, cmd.WaitDelay = ctrlC, time.Minute
 	cmd.Dir = "../.."
 	cmd.Env = append(os.Environ(), kubebin.AssetsEnv+"="+bin, "DEMO_DIR="+t.TempDir(), "MAKEFLAGS=", "MAKELEVEL=")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = screen, screen, screen
@@ -34,10 +44,11 @@ func TestCtrlC(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = cmd.Wait() })
 	var shown output
 	go func() { _, _ = io.Copy(&shown, keyboard) }()
 	shown.waitFor(ctx, t, "Starting etcd")
-	if _, err := keyboard.Write([]byte{3}); err != nil {
+	if err := ctrlC(); err != nil {
 		t.Fatal(err)
 	}
 	if err := cmd.Wait(); err != nil {
