@@ -176,7 +176,7 @@ func PodReady(p *corev1.Pod) bool {
 
 // PodLocked reports whether a pod of LINSTOR's controller was started with a locked REST API.
 func PodLocked(p *corev1.Pod) bool {
-	_, _, locked := apitls.Of(p.Annotations)
+	_, _, locked := apitls.Kind.Of(p.Annotations)
 	return locked
 }
 

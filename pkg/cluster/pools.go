@@ -56,9 +56,9 @@ type MadeDisk struct {
 	Size   int64  `json:"size"`
 }
 
-// Disk is a disk as the satellite's inventory saw it when its pod started (pkg/resources/inventory.sh). It shows a
-// disk that is not empty, where LINSTOR shows none, and one that LINSTOR wrongly lists as empty. It is
-// never consent to use a disk: LINSTOR's own list, looked up at that moment, must say the same.
+// Disk is a disk as the satellite's inventory saw it when its pod started (pkg/resources/inventory/inventory.sh). It
+// shows a disk that is not empty, where LINSTOR shows none, and one that LINSTOR wrongly lists as empty. It is never
+// consent to use a disk: LINSTOR's own list, looked up at that moment, must say the same.
 type Disk struct {
 	linstor.Device
 	// Signature is what is on the disk: a file system, an LVM or ZFS label, a partition table; "" if nothing.

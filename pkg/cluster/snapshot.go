@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -43,6 +44,8 @@ type Facts struct {
 	Linstor  Linstor
 	// Certificates are those that lock LINSTOR's REST API.
 	Certificates apicerts.Kept
+	// Netcom is what LINSTOR's controller and its satellites are to connect with.
+	Netcom netcomtls.Connections
 	// Database is what is known of a database without LINSTOR's help: of the accepted spec's before it is claimed, and of
 	// the one that LINSTOR's data is to be moved into.
 	Database Database
@@ -117,7 +120,7 @@ func (s *Snapshot) SatelliteParams() resources.Params { return s.paramsOf(s.Sate
 
 func (f *Facts) paramsOf(r catalogue.Release) resources.Params {
 	return resources.Params{Cluster: f.Cluster.Name, Spec: f.Target.Spec, Release: r,
-		API: f.Certificates.Access(&f.Target.Spec.TLS)}
+		API: f.Certificates.Access(&f.Target.Spec.TLS), Netcom: f.Netcom}
 }
 
 // StateSince is the state of a member, and since when it has been seen in it.

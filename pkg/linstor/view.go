@@ -168,8 +168,11 @@ type Interface struct {
 	Name string
 	// Address is an IP address, from LINSTOR in its canonical form. LINSTOR takes no host names.
 	Address string
-	// Port of the satellite at this address, for a connection without TLS; 0: not for the satellite's connection.
+	// Port of the satellite at this address; 0: not for the satellite's connection.
 	Port int32
+	// TLS reports whether the controller is to connect to that port with TLS. It is what is recorded: a controller
+	// without a key store speaks plain all the same (run with linstor-server 1.34.0-rc.1).
+	TLS bool
 	// Active reports whether the satellite's connection uses this interface. LINSTOR changes it by itself when it cannot
 	// connect.
 	Active bool

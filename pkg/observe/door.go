@@ -33,7 +33,7 @@ func (o *Observer) door(f *cluster.Facts) {
 		o.Door.Open()
 		return
 	}
-	if h := f.Certificates.Held[apitls.Operator]; h.Leaf != nil && len(h.Trust) > 0 {
+	if h := f.Certificates.API.Held[apitls.Operator]; h.Leaf != nil && len(h.Trust) > 0 {
 		o.Door.Lock(h.Leaf.Hash()+h.Trust.Hash(), h.Leaf.TLS(), h.Trust.Pool())
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 // doorNote notes which way was taken, and shows a certificate.
@@ -51,7 +52,7 @@ func operators(t *testing.T) apicerts.Held {
 func TestDoor(t *testing.T) {
 	own := operators(t)
 	annotated := func(p *corev1.Pod) {
-		p.Annotations = apitls.Access{Secret: "s", Leaf: "leaf", Trust: "trust"}.Annotate(nil)
+		p.Annotations = apitls.Access{Ref: tlssecret.Ref{Secret: "s", Leaf: "leaf", Trust: "trust"}}.Annotate(nil)
 	}
 	for name, tc := range map[string]struct {
 		change func(*cluster.Facts)
@@ -67,11 +68,11 @@ func TestDoor(t *testing.T) {
 		}, "as before", false},
 		"a locked one answers, and the certificate is not there": {func(f *cluster.Facts) {
 			annotated(f.Kube.ControllerPods[0])
-			delete(f.Certificates.Held, apitls.Operator)
+			delete(f.Certificates.API.Held, apitls.Operator)
 		}, "as before", true},
 		"a locked one answers, and whom to trust is not there": {func(f *cluster.Facts) {
 			annotated(f.Kube.ControllerPods[0])
-			f.Certificates.Held[apitls.Operator] = apicerts.Held{Leaf: own.Leaf}
+			f.Certificates.API.Held[apitls.Operator] = apicerts.Held{Leaf: own.Leaf}
 		}, "as before", true},
 		"no controller runs": {func(f *cluster.Facts) { f.Kube.ControllerPods = nil }, "as before", false},
 		"LINSTOR does not answer": {func(f *cluster.Facts) {
@@ -81,7 +82,7 @@ func TestDoor(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := clustertest.NewWorld(t, 1).Raw()
-			f.Certificates.Held[apitls.Operator] = own
+			f.Certificates.API.Held[apitls.Operator] = own
 			tc.change(f)
 			d := &doorNote{way: "as before", server: own.Leaf.Certificate}
 			o := &Observer{Door: d}

@@ -12,7 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 // redactSecrets removes from what pods report what is in the Secrets that specs name, before anything looks at it:
@@ -58,7 +58,7 @@ func redactSecrets(k *cluster.Kube, specs ...*v1alpha1.StorageClusterSpec) {
 // keysOf are the private keys of certificates, line by line, since no message has one whole.
 func keysOf(k *cluster.Kube) (out []connection.Settings) {
 	for _, s := range k.Secrets {
-		if s.Labels[v1alpha1.LabelComponent] != apitls.Component {
+		if s.Labels[v1alpha1.LabelComponent] != tlssecret.Component {
 			continue
 		}
 		for _, entry := range []string{certificates.EntryKey, certificates.EntryAuthorityKey, certificates.EntryNextKey} {

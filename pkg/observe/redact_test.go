@@ -11,7 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 // The cache's pod stays as it is, whichever of its messages changes.
@@ -49,7 +49,7 @@ func TestHideSecrets(t *testing.T) {
 	w.Secret("pass", map[string]string{resources.PassphraseKey: "horse"})
 	w.Secret("linstor-operator-api-tls", map[string]string{certificates.EntryKey: "-----BEGIN PRIVATE KEY-----\n" +
 		"MIGHAgEAMBMGByqGSM49AgEG\nAQ==\n-----END PRIVATE KEY-----\n"})
-	w.Kube.Secrets["linstor-operator-api-tls"].Labels = map[string]string{v1alpha1.LabelComponent: apitls.Component}
+	w.Kube.Secrets["linstor-operator-api-tls"].Labels = map[string]string{v1alpha1.LabelComponent: tlssecret.Component}
 	w.Secret("mok", map[string]string{resources.SigningKey: "-----BEGIN KEY-----"})
 	for _, tc := range []struct{ says, want string }{
 		{"Connection to jdbc:postgresql://db/linstor?user=d+ba&password=s3cret/pw+ refused",

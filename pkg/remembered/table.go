@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 )
 
 // Item is one thing that is remembered.
@@ -173,7 +174,9 @@ func objectItems() []Item {
 		{resources.AnnotationSigningKeyVersion, "the key that a module loader signs with", "module", "with the pod"},
 		{resources.AnnotationTopologyKeys, "the keys that a node's CSI driver was started with", "volumedriver",
 			"with the pod"},
-		{apitls.Annotation, "which certificate of LINSTOR's API and which authorities a pod was made with", "builders",
+		{apitls.Kind.Annotation, "which certificate of LINSTOR's API and which authorities a pod was made with", "builders",
+			"with the pod"},
+		{netcomtls.Kind.Annotation, "the same for connections between LINSTOR's controller and satellites", "builders",
 			"with the pod"},
 		{drainguard.LabelNode, "which node a drain guard is for; the budget leaves out who may go", "drainguard", object},
 		{drainguard.AnnotationRefused, "which drains were said to be refused, so that nobody is told twice", "drainguard",

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -60,7 +61,9 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 		ConfigVolume(p), emptyDir("log"), emptyDir("state"), emptyDir("migration"), emptyDir("tmp"),
 	}
 	p.API[apitls.Controller].Lock(&pod, &pod.Containers[0])
-	template.Annotations = p.API[apitls.Controller].Annotate(template.Annotations)
+	p.Netcom.LockController(&pod.Volumes[0])
+	template.Annotations = netcomtls.Kind.Annotate(p.Netcom.Controller,
+		p.API[apitls.Controller].Annotate(template.Annotations))
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: objectMeta(ControllerName, p.Cluster, v1alpha1.ComponentController),

@@ -26,8 +26,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 var update = flag.Bool("update", false, "write testdata/*.yaml instead of comparing with it")
@@ -133,8 +135,12 @@ func goldens() map[string]client.Object {
 	full.SigningKeyVersion = "4711"
 	locked := params(v1alpha1.StorageClusterSpec{})
 	locked.API = map[apitls.Part]apitls.Access{}
-	for _, part := range apitls.Parts() {
-		locked.API[part] = apitls.Access{Secret: part.Secret(), Leaf: "leaf", Trust: "trust"}
+	for _, part := range apitls.Kind.Parts {
+		locked.API[part] = apitls.Access{Ref: tlssecret.Ref{Secret: apitls.Kind.Secret(part), Leaf: "leaf", Trust: "trust"}}
+	}
+	for part, ref := range map[tlssecret.Part]*tlssecret.Ref{netcomtls.Controller: &locked.Netcom.Controller,
+		netcomtls.Satellite: &locked.Netcom.Satellite} {
+		*ref = tlssecret.Ref{Secret: netcomtls.Kind.Secret(part), Leaf: "leaf", Trust: "trust"}
 	}
 	access := connection.Settings{URL: connection.URL(&full.Spec.Database), User: "linstor", Password: "example"}
 	return map[string]client.Object{
@@ -157,6 +163,7 @@ func goldens() map[string]client.Object {
 		"locked-controller":         resources.Controller(locked, "0123456789abcdef"),
 		"locked-controller-config":  resources.ControllerConfig(locked, connection.Settings{URL: "k8s"}),
 		"locked-controller-service": resources.ControllerService(locked, true),
+		"locked-satellite":          resources.Satellite(locked, generic),
 		"locked-csi-controller":     resources.DriverController(locked, true, false),
 		"locked-csi-node":           resources.DriverNode(locked, generic),
 		"locked-affinity":           affinity.Deployment(locked, true),

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/inventory"
 )
 
 // host is a directory that stands in for a node's /dev, /sys and /run/udev. Files are its disks: blkid reads them as
@@ -215,7 +216,7 @@ func TestInventoryIsBounded(t *testing.T) {
 		lines = append(lines, line(fmt.Sprintf("sd%d", i), ""))
 	}
 	got := h.run(lines...)
-	if len(got) != resources.InventoryLimit || !strings.HasPrefix(got, `DISKS="60" UDEV="" `) {
+	if len(got) != inventory.Limit || !strings.HasPrefix(got, `DISKS="60" UDEV="" `) {
 		t.Errorf("%d bytes: %s", len(got), got)
 	}
 	if got := h.run("lsblk: failed to access sysfs directory"); !strings.HasPrefix(got, `DISKS="0" UDEV="" `) {

@@ -26,6 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 )
 
 const operatorName = "storagecluster-operator"
@@ -134,12 +135,18 @@ func TestNetworkPolicies(t *testing.T) {
 				ports = append(ports, p.ContainerPort)
 			}
 		}
-		if w.template.Labels[v1alpha1.LabelComponent] == v1alpha1.ComponentController {
-			both := []int32{resources.ControllerPort, apitls.Port} // by spec.tls.mode
-			if len(ports) != 1 || !slices.Contains(both, ports[0]) {
+		for component, both := range map[string][]int32{ // by spec.tls.mode
+			v1alpha1.ComponentController: {resources.ControllerPort, apitls.Port},
+			v1alpha1.ComponentSatellite:  {resources.SatellitePort, netcomtls.Port},
+		} {
+			if w.template.Labels[v1alpha1.LabelComponent] != component {
+				continue
+			}
+			others := slices.DeleteFunc(slices.Clone(ports), func(p int32) bool { return slices.Contains(both, p) })
+			if len(others) != len(ports)-1 {
 				t.Errorf("%s has ports %v", name, ports)
 			}
-			ports = both
+			ports = slices.Concat(others, both)
 		}
 		slices.Sort(open)
 		slices.Sort(ports)

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -109,6 +110,8 @@ type Params struct {
 	SigningKeyVersion string
 	// API is what each part is given to take part in LINSTOR's locked REST API; nil while that is plain.
 	API map[apitls.Part]apitls.Access
+	// Netcom is what LINSTOR's controller and its satellites connect with.
+	Netcom netcomtls.Connections
 }
 
 // image is an image's full name: the catalogue's behind the registry.

@@ -85,7 +85,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 24 {
+	if len(out) != 25 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out
@@ -297,7 +297,7 @@ func TestHostDevices(t *testing.T) {
 			}
 		}
 	}
-	if checked != 12 {
+	if checked != 14 {
 		t.Errorf("%d containers mount /dev", checked)
 	}
 }

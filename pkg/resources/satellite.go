@@ -1,10 +1,8 @@
 package resources
 
 import (
-	_ "embed" // the script of the inventory
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +13,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/inventory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/shutdownguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -49,8 +49,8 @@ esac
 // below /dev, which would have to be made on the host.
 const terminationLog = "/termination-log"
 
-// SatelliteConfig is what the satellites' containers read. LINSTOR's defaults are right for satellites: plain
-// connections on port 3366.
+// SatelliteConfig is what the satellites' containers read. LINSTOR's defaults are right for plain connections on port
+// 3366; those with TLS have their configuration beside their certificate.
 func SatelliteConfig(p Params) *corev1.ConfigMap {
 	data := map[string]string{satelliteConfigKey: "", reactorConfigKey: reactorConfig}
 	return configMap(p.Cluster, v1alpha1.ComponentSatellite, SatelliteConfigName, data)
@@ -86,8 +86,14 @@ func Satellite(p Params, q platform.Profile) *appsv1.DaemonSet {
 	update := appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
 	ds := daemonSet(p, v1alpha1.ComponentSatellite, q.SatelliteName(), v1alpha1.LabelPlatform, q.Key(), update, pod)
 	// The pods read their configuration at start only, so that it counts as a part of them.
-	hash := text.Digest([]any{ds.Spec.Template, SatelliteConfig(p).Data})
-	ds.Spec.Template.Annotations = map[string]string{AnnotationTemplateHash: hash}
+	ds.Spec.Template.Annotations = netcomtls.Kind.Annotate(p.Netcom.Satellite, nil)
+	read := []any{ds.Spec.Template, SatelliteConfig(p).Data}
+	if p.Netcom.Satellite.Locked() {
+		read = append(read, netcomtls.Data(netcomtls.Satellite))
+	}
+	hash := text.Digest(read)
+	ds.Spec.Template.Annotations = netcomtls.Kind.Annotate(p.Netcom.Satellite,
+		map[string]string{AnnotationTemplateHash: hash})
 	stamp(ds, ds.Spec)
 	return ds
 }
@@ -152,6 +158,7 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 		hostPath("run-udev", "/run/udev", corev1.HostPathDirectory),
 		emptyDir("run"), emptyDir("run-lock"), emptyDir("tmp"),
 	}
+	p.Netcom.LockSatellite(&volumes[0])
 	mounts := []corev1.VolumeMount{
 		mountReadOnly("config", "/etc/linstor"),
 		mount("dev", "/dev"),
@@ -186,7 +193,7 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 		Image:           p.image(p.Release.Satellite),
 		Args:            []string{"startSatellite"},
 		Env:             env,
-		Ports:           []corev1.ContainerPort{p.nodePort("linstor", SatellitePort)},
+		Ports:           []corev1.ContainerPort{p.nodePort("linstor", p.Netcom.SatellitePort(SatellitePort))},
 		ReadinessProbe:  Probe(corev1.ProbeHandler{TCPSocket: listens}, 5, 3),
 		SecurityContext: Privileged(),
 		VolumeMounts:    mounts,
@@ -257,21 +264,6 @@ const filePoolPrefix = "file-pool-"
 // IsFilePoolVolume reports whether a volume of a satellite is the directory of a file pool.
 func IsFilePoolVolume(name string) bool { return strings.HasPrefix(name, filePoolPrefix) }
 
-// InventoryLimit is the most that the device inventory's termination message holds, in bytes. The kubelet cuts the
-// messages of a pod's containers to 12 KiB divided by their number (kubernetes 1.36, pkg/kubelet/status,
-// normalizeStatus), and a satellite's pod has four.
-const InventoryLimit = 3000
-
-//go:embed inventory.sh
-var inventoryFile string
-
-// inventoryScript always succeeds: what it finds is of use only where disks are turned into pools, and a satellite
-// must start without it. A message that does not end with a line break was cut off, so that its last line counts for
-// nothing.
-//
-// Left out by their major numbers are ram, floppy, loop, optical, network block and DRBD devices.
-var inventoryScript = strings.NewReplacer("LIMIT", strconv.Itoa(InventoryLimit)).Replace(inventoryFile)
-
 // deviceInventory reports what is on which disk. LINSTOR lists the empty ones by what lsblk says, and lsblk
 // takes that from udev alone: a disk that udev has no record of looks empty whatever is on it (util-linux 2.38,
 // lsblk-properties.c). So the disks themselves are read here, with the programs of LINSTOR's own image. A container
@@ -280,7 +272,7 @@ func deviceInventory(p Params) corev1.Container {
 	return corev1.Container{
 		Name:            DeviceInventoryContainer,
 		Image:           p.image(p.Release.Satellite),
-		Command:         []string{"/bin/sh", "-c", inventoryScript},
+		Command:         []string{"/bin/sh", "-c", inventory.Script},
 		SecurityContext: Privileged(),
 		// LVM's programs fail where they cannot make /run/lock/lvm, with --readonly too (lvm2, init_locking).
 		VolumeMounts: []corev1.VolumeMount{mountReadOnly("dev", "/dev"), mount("run", "/run"),

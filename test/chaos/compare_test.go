@@ -27,6 +27,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -205,9 +207,12 @@ func madeWithCertificates(v any) (found bool) {
 			found = madeWithCertificates(e) || found
 		}
 	case map[string]any:
-		if _, found = v[apitls.Annotation]; found {
-			v[apitls.Annotation] = "…"
-			delete(v, resources.AnnotationTemplateHash)
+		for _, kind := range []*tlssecret.Kind{&apitls.Kind, &netcomtls.Kind} {
+			if _, made := v[kind.Annotation]; made {
+				v[kind.Annotation] = "…"
+				delete(v, resources.AnnotationTemplateHash)
+				found = true
+			}
 		}
 		if key, _ := v["key"].(string); strings.HasPrefix(key, "made.") { // the entry of the Secret that has them
 			v["key"] = "made.…"

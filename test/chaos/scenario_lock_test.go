@@ -11,7 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// lockScenario: LINSTOR's API is locked with certificates, and opened again.
+// lockScenario: LINSTOR's API and its satellites are locked with certificates, and opened again.
 func lockScenario() scenario {
 	set := func(mode tlsspec.Mode) func(*harness.Env) {
 		return apply(harness.ThinPool + fmt.Sprintf(`
@@ -28,9 +28,12 @@ func lockScenario() scenario {
 			if got := harness.Condition(c, conditions.VolumeDriverReady); !strings.HasPrefix(got, "True/") {
 				return fmt.Errorf("VolumeDriverReady is %s", got)
 			}
-			isSecret := func(o string) bool { return strings.HasSuffix(o, "-api-tls") }
+			isSecret := func(o string) bool { return strings.HasSuffix(o, "-api-tls") || strings.HasSuffix(o, "-netcom-tls") }
 			if owned := e.Owned(); slices.ContainsFunc(owned, isSecret) != secrets {
 				return fmt.Errorf("the operator has %v", owned)
+			}
+			if err := harness.Encrypted(&e.Administrator, secrets, 2); err != nil {
+				return err
 			}
 			return ready("2/2", "2/2")(e)
 		}

@@ -20,7 +20,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -84,7 +83,7 @@ func (a *aviary) look(where, text string) {
 
 // written are the Secrets that the operator writes: the configuration of LINSTOR's controller is the one place for the
 // database's credentials, and certificates have their own for their keys.
-func written() []string { return append(apitls.Secrets(), resources.ControllerConfigName) }
+func written() []string { return append(locks(), resources.ControllerConfigName) }
 
 // wrap looks at everything that the operator writes to the API server: each version of the status, annotations, pod
 // templates, ConfigMaps and ControllerRevisions, but for those Secrets.

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -37,8 +38,8 @@ func (a *aviary) privateKey(name string, text []byte) {
 // is anywhere but in its own Secret.
 func TestSecretsOfCertificates(t *testing.T) {
 	a := newAviary(t, harness.Nodes(1))
-	old := harness.DueAuthority(&a.Administrator)
-	a.privateKey("the key of the first authority", a.held(apitls.AuthoritySecret)[certificates.EntryAuthorityKey])
+	old := harness.DueAuthority(&a.Administrator, &apitls.Kind)
+	a.privateKey("the key of the first authority", a.held(apitls.Kind.AuthoritySecret())[certificates.EntryAuthorityKey])
 	injected("secrets: an authority that is due")
 	a.Run()
 	a.Apply(harness.Manifest("  tls: {mode: Managed}\n  volumes: {driver: {mode: Managed}, canary: None}" +
@@ -50,7 +51,7 @@ func TestSecretsOfCertificates(t *testing.T) {
 		}
 		for _, s := range list.Items {
 			for _, entry := range []string{certificates.EntryKey, certificates.EntryAuthorityKey, certificates.EntryNextKey} {
-				if slices.Contains(apitls.Secrets(), s.Name) {
+				if slices.Contains(locks(), s.Name) {
 					a.privateKey(entry+" of "+s.Name, s.Data[entry])
 				}
 			}
@@ -67,7 +68,7 @@ func TestSecretsOfCertificates(t *testing.T) {
 		return nil
 	})
 	a.WaitPhase(v1alpha1.PhaseReady)
-	leaf, err := certificates.ReadLeaf("operator", a.held(apitls.Operator.Secret()))
+	leaf, err := certificates.ReadLeaf("operator", a.held(apitls.Kind.Secret(apitls.Operator)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,6 +81,9 @@ func TestSecretsOfCertificates(t *testing.T) {
 	a.Sim.Faults().SetCrash(resources.ControllerContainer, "", "cannot use the key "+line)
 	a.Eventually("the controller's failure is told", func() error { return a.says("cannot use the key") })
 }
+
+// locks are the Secrets with keys of certificates.
+func locks() []string { return slices.Concat(apitls.Kind.Secrets(), netcomtls.Kind.Secrets()) }
 
 // held is what a Secret of the workloads' namespace has.
 func (a *aviary) held(name string) map[string][]byte {

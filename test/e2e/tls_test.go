@@ -11,14 +11,19 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/javastore"
 	inroom "github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -61,7 +66,7 @@ func TestLockedFromTheBeginning(t *testing.T) {
 	e.Apply(harness.Manifest("  tls: {mode: Managed}\n" + driven))
 	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
 	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
-	operators := e.apiSecret(apitls.Operator.Secret())
+	operators := e.apiSecret(apitls.Kind.Secret(apitls.Operator))
 	trust, err := certificates.ReadTrust(operators.Name, operators.Data)
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +98,10 @@ func TestLockedFromTheBeginning(t *testing.T) {
 		_ = resp.Body.Close()
 		t.Errorf("plain HTTP answers %s from outside of the pod", resp.Status)
 	}
-	if n := len(e.Get().Status.Certificates); n < 5 {
+	if err := harness.Encrypted(&e.Administrator, true, 2); err != nil {
+		t.Error(err)
+	}
+	if n := len(e.Get().Status.Certificates); n < 8 {
 		t.Errorf("the status lists %d certificates", n)
 	}
 	e.Remove()
@@ -112,16 +120,18 @@ func TestLockedOnAndOff(t *testing.T) {
 	e.Update(setTLS(tlsspec.Managed))
 	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
 	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
+	e.Eventually("satellites are locked", func() error { return harness.Encrypted(&e.Administrator, true, 2) })
 	e.Update(setTLS(tlsspec.Disabled))
 	e.says(conditions.CertificatesValid, "True/"+inroom.ReasonNotWanted, "is Disabled")
 	e.Eventually("no Secret is left", func() error {
 		var list corev1.SecretList
 		if err := e.Client().List(e.Ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace),
-			client.MatchingLabels{v1alpha1.LabelComponent: apitls.Component}); err != nil || len(list.Items) > 0 {
+			client.MatchingLabels{v1alpha1.LabelComponent: tlssecret.Component}); err != nil || len(list.Items) > 0 {
 			return fmt.Errorf("%d are left, %w", len(list.Items), err)
 		}
 		return nil
 	})
+	e.Eventually("satellites are open", func() error { return harness.Encrypted(&e.Administrator, false, 2) })
 }
 
 // TestLockedClaims: a pod's volume stays in use while the API is locked and opened again, and claims that are made
@@ -159,17 +169,22 @@ func TestLockedClaims(t *testing.T) {
 // while the cluster runs.
 func TestLockedRenewal(t *testing.T) {
 	e := start(t, harness.Nodes(1))
-	old := harness.DueAuthority(&e.Administrator)
+	due := []*certificates.Authority{harness.DueAuthority(&e.Administrator, &apitls.Kind),
+		harness.DueAuthority(&e.Administrator, &netcomtls.Kind)}
 	e.Run()
 	e.Apply(harness.Manifest("  tls: {mode: Managed}\n" + driven))
-	e.WaitStatus("the authority that was due is gone", func(s *v1alpha1.StorageClusterStatus) bool {
-		known := func(c tlsspec.CertificateStatus) bool { return c.Name == old.Certificate.Subject.CommonName }
+	e.WaitStatus("the authorities that were due are gone", func(s *v1alpha1.StorageClusterStatus) bool {
+		known := func(c tlsspec.CertificateStatus) bool {
+			return slices.ContainsFunc(due,
+				func(a *certificates.Authority) bool { return c.Name == a.Certificate.Subject.CommonName })
+		}
 		return s.FirstReady != nil && len(s.Certificates) > 0 && !slices.ContainsFunc(s.Certificates, known)
 	})
 	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
 	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "1 of 1 nodes")
+	e.Eventually("the satellite is connected", func() error { return harness.Encrypted(&e.Administrator, true, 1) })
 
-	authorities := e.apiSecret(apitls.AuthoritySecret)
+	authorities := e.apiSecret(apitls.Kind.AuthoritySecret())
 	succession, err := certificates.ReadSuccession(authorities.Name, authorities.Data)
 	if err != nil {
 		t.Fatal(err)
@@ -178,14 +193,14 @@ func TestLockedRenewal(t *testing.T) {
 		t.Errorf("%d authorities are trusted in the end", len(succession.Trust()))
 	}
 	// Authorities begin an hour before they were made, and sign for whoever asks them.
-	due, err := succession.Current.Sign(certificates.Profile{Name: string(apitls.DriverNode),
+	another, err := succession.Current.Sign(certificates.Profile{Name: string(apitls.DriverNode),
 		Uses: certificates.Client}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret := e.apiSecret(apitls.DriverNode.Secret())
+	secret := e.apiSecret(apitls.Kind.Secret(apitls.DriverNode))
 	before := secret.DeepCopy()
-	if secret.Data, err = due.Data(succession.Trust()); err != nil {
+	if secret.Data, err = another.Data(succession.Trust()); err != nil {
 		t.Fatal(err)
 	}
 	if err := e.Client().Update(e.Ctx, secret); err != nil {
@@ -198,12 +213,112 @@ func TestLockedRenewal(t *testing.T) {
 			return err
 		}
 		for i := range pods.Items {
-			leaf, _, _ := apitls.Of(pods.Items[i].Annotations)
-			if pods.Items[i].DeletionTimestamp == nil && leaf == due.Hash() {
+			leaf, _, _ := apitls.Kind.Of(pods.Items[i].Annotations)
+			if pods.Items[i].DeletionTimestamp == nil && leaf == another.Hash() {
 				return nil
 			}
 		}
 		return fmt.Errorf("none of %d pods has; it had %s", len(pods.Items), before.ResourceVersion)
 	})
 	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+}
+
+// TestLockedUpgrade: LINSTOR is locked and upgraded by one change of the spec, and opened by another one.
+func TestLockedUpgrade(t *testing.T) {
+	e := oldCluster(t, 3)
+	e.Update(func(c *v1alpha1.StorageCluster) {
+		setTLS(tlsspec.Managed)(c)
+		setVersion(newVersion)(c)
+	})
+	e.upgraded(3)
+	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+	e.Eventually("satellites are locked", func() error { return harness.Encrypted(&e.Administrator, true, 3) })
+	e.Update(setTLS(tlsspec.Disabled))
+	e.says(conditions.CertificatesValid, "True/"+inroom.ReasonNotWanted, "is Disabled")
+	e.Eventually("satellites are open", func() error { return harness.Encrypted(&e.Administrator, false, 3) })
+	e.WaitPhase(v1alpha1.PhaseReady)
+}
+
+// expire puts in place of all certificates of a kind ones that have expired, as if nobody had run the operator since.
+func expire(e *env, kind *tlssecret.Kind, authority *certificates.Authority) {
+	e.T.Helper()
+	for _, part := range kind.Parts {
+		s := &corev1.Secret{}
+		key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: kind.Secret(part)}
+		if err := e.Client().Get(e.Ctx, key, s); apierrors.IsNotFound(err) {
+			continue
+		} else if err != nil {
+			e.T.Fatal(err)
+		}
+		// A third use than it needs does no harm: it is refused for its time.
+		l, err := authority.Sign(certificates.Profile{Name: string(part), Uses: certificates.Both},
+			time.Now().Add(-200*24*time.Hour))
+		if err != nil {
+			e.T.Fatal(err)
+		}
+		trust := certificates.NewBundle(authority.Certificate)
+		data, err := javastore.Data(l, trust)
+		if err != nil {
+			e.T.Fatal(err)
+		}
+		for entry, content := range data {
+			if _, has := s.Data[entry]; has {
+				s.Data[entry] = content
+			}
+		}
+		if err := e.Client().Update(e.Ctx, s); err != nil {
+			e.T.Fatal(err)
+		}
+	}
+}
+
+// TestLockedAway: after a year without operator, in which all certificates have expired and all programs were started
+// anew, so that nobody speaks to anybody, an operator that comes back makes new ones, and brings them to all.
+func TestLockedAway(t *testing.T) {
+	e := start(t, harness.Nodes(3))
+	e.Timing.Straggler = time.Second // how long satellites are not reached before they are restarted
+	year := 365 * 24 * time.Hour
+	authorities := map[*tlssecret.Kind]*certificates.Authority{}
+	for _, kind := range []*tlssecret.Kind{&apitls.Kind, &netcomtls.Kind} {
+		authorities[kind] = harness.OldAuthority(&e.Administrator, kind, year)
+	}
+	e.Run()
+	e.Apply(harness.Manifest("  tls: {mode: Managed}\n" + driven))
+	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.StopOperator()
+	for kind, authority := range authorities {
+		expire(e, kind, authority)
+	}
+	before := uidsOf(e)
+	if err := e.Client().DeleteAllOf(e.Ctx, &corev1.Pod{}, client.InNamespace(v1alpha1.WorkloadNamespace)); err != nil {
+		t.Fatal(err)
+	}
+	e.Eventually("all was started anew, and LINSTOR reaches nobody", func() error {
+		for uid := range uidsOf(e) {
+			if before[uid] {
+				return fmt.Errorf("pod %s is still there", uid)
+			}
+		}
+		return harness.Encrypted(&e.Administrator, true, 0)
+	})
+	e.Run()
+	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
+	e.Eventually("LINSTOR reaches all satellites", func() error { return harness.Encrypted(&e.Administrator, true, 3) })
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "3 of 3 nodes")
+}
+
+// uidsOf are those of the pods that run for LINSTOR.
+func uidsOf(e *env) map[types.UID]bool {
+	e.T.Helper()
+	var pods corev1.PodList
+	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace)); err != nil {
+		e.T.Fatal(err)
+	}
+	out := map[types.UID]bool{}
+	for i := range pods.Items {
+		out[pods.Items[i].UID] = true
+	}
+	return out
 }

@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,14 +10,36 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
-// DueAuthority makes the Secret of an authority that is due: a cluster whose API is locked begins with it, and another
-// one follows.
-func DueAuthority(a *Administrator) *certificates.Authority {
+// Encrypted says what of LINSTOR's connections to its satellites is not as wanted; nil if all of that many are. It
+// looks at the connections themselves, not at what LINSTOR's API says.
+func Encrypted(a *Administrator, want bool, satellites int) error {
+	connections := sim.ConnectionsOf(a.Sim.World()).Encrypted()
+	for node, encrypted := range connections {
+		if encrypted != want {
+			return fmt.Errorf("the connection to the satellite on %s is encrypted: %t", node, encrypted)
+		}
+	}
+	if len(connections) != satellites {
+		return fmt.Errorf("LINSTOR is connected to %d satellites, not %d", len(connections), satellites)
+	}
+	return nil
+}
+
+// DueAuthority makes the Secret of an authority that is due: a cluster that is locked begins with it, and another one
+// follows.
+func DueAuthority(a *Administrator, kind *tlssecret.Kind) *certificates.Authority {
 	a.T.Helper()
-	old, err := certificates.NewAuthority("linstor-api", time.Now().Add(-(4*365+10)*24*time.Hour))
+	return OldAuthority(a, kind, (4*365+10)*24*time.Hour)
+}
+
+// OldAuthority makes the Secret of an authority that was made that long ago.
+func OldAuthority(a *Administrator, kind *tlssecret.Kind, age time.Duration) *certificates.Authority {
+	a.T.Helper()
+	old, err := certificates.NewAuthority(kind.Authority, time.Now().Add(-age))
 	if err != nil {
 		a.T.Fatal(err)
 	}
@@ -25,7 +48,7 @@ func DueAuthority(a *Administrator) *certificates.Authority {
 		a.T.Fatal(err)
 	}
 	s := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
-		Name: apitls.AuthoritySecret, Labels: resources.Labels(v1alpha1.ClusterName, apitls.Component)}, Data: data}
+		Name: kind.AuthoritySecret(), Labels: resources.Labels(v1alpha1.ClusterName, tlssecret.Component)}, Data: data}
 	if err := a.Client().Create(a.Ctx, s); err != nil {
 		a.T.Fatal(err)
 	}

@@ -184,7 +184,7 @@ func (k *kubelets) begin(run *pod, p *corev1.Pod, spec *corev1.Container, c *con
 	case kubelet.ShutdownGuard:
 		return true, ""
 	case kubelet.Satellite:
-		config := kubelet.SatelliteOf(spec, run.node.name, run.ip)
+		config := kubelet.Files{Objects: referred{k.api}}.SatelliteConfig(k.ctx, p, spec, run.node.name, run.ip)
 		process, err := k.world.StartSatellite(run.node.machine, sim.SatelliteConfig(config))
 		c.started(process, err)
 	case kubelet.RunMigration, kubelet.Controller:

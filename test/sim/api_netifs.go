@@ -199,11 +199,15 @@ func modifyNetIf(c *call) reply {
 	if n.active == "" && i.usable() || wantsActive && i.usable() {
 		n.activate(i)
 	}
+	list := rcs{success(codeModified, "NetInterface '%s' on node '%s' modified.", i.name, n.name).
+		details("NetInterface '%s' on node '%s' UUID is: %s", i.name, n.name, i.uuid).ref("UUID", i.uuid)}
+	if refusal, refuses := c.noConnector(n); reconnect && refuses {
+		return c.list(http.StatusInternalServerError, x, append(list, refusal))
+	}
 	if reconnect {
 		c.ctl.restartConnection(n)
 	}
-	return c.list(http.StatusOK, x, rcs{success(codeModified, "NetInterface '%s' on node '%s' modified.", i.name, n.name).
-		details("NetInterface '%s' on node '%s' UUID is: %s", i.name, n.name, i.uuid).ref("UUID", i.uuid)})
+	return c.list(http.StatusOK, x, list)
 }
 
 func deleteNetIf(c *call) reply {

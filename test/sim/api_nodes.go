@@ -148,6 +148,9 @@ func createNode(c *call) reply {
 	list := propChange{OverrideProps: body.Props}.messages(objNode)
 	list = append(list, success(codeCreated, "New node '%s' registered.", n.name).
 		details("Node '%s' UUID is: %s", n.name, n.uuid).ref("UUID", n.uuid))
+	if refusal, refuses := c.noConnector(n); refuses {
+		return c.list(http.StatusInternalServerError, x, append(list, refusal))
+	}
 	if n.connectable() {
 		list = append(list, c.handshake(n)...)
 	}

@@ -94,7 +94,7 @@ func getSatelliteConfig(c *call) reply {
 	config["config"] = map[string]any{"dir": "/etc/linstor"}
 	config["log"] = map[string]any{"print_stack_trace": false, "directory": "/var/log/linstor-satellite", "level": "INFO",
 		"level_linstor": "INFO"}
-	config["net"] = map[string]any{"bind_address": "::0", "port": p.link.sat.port, "com_type": "plain"}
+	config["net"] = map[string]any{"bind_address": "::0", "port": p.link.sat.port, "com_type": p.link.sat.kind()}
 	if !strings.EqualFold(p.hostName, p.link.sat.machine.name) {
 		config["stlt_override_node_name"] = p.hostName
 	}

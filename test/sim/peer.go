@@ -126,7 +126,7 @@ func (c *controller) connect(n *node) connectResult {
 		return unreachable
 	}
 	sat := c.world.satelliteAt(active.address, active.port)
-	if sat == nil {
+	if sat == nil || !c.ssl.speaks(active.encryption, sat, c.world.opts.Clock.Now()) {
 		return unreachable
 	}
 	if status := c.refusal(sat); status != "" {

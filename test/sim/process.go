@@ -44,6 +44,7 @@ type controller struct {
 	reports  []errorReport
 	files    func(string) ([]byte, error)
 	https    https
+	ssl      connector
 }
 
 // StartController starts a controller, as its container does. It opens and migrates the database itself. A second live
@@ -78,6 +79,10 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 	db.migrate(s.version)
 	if db.kind() == onMariaDB {
 		db.inSeconds()
+	}
+	if err := startConnector(ctl); err != nil {
+		ctl.closeDB()
+		return nil, fmt.Errorf("start controller %s: %w", c.Identity, err)
 	}
 	if s.passphrase != "" {
 		if db.passphrase == "" {
@@ -159,8 +164,10 @@ type SatelliteConfig struct {
 	NodeName string
 	// Address is the IP at which it listens. Default: the machine's.
 	Address string
-	// Port is where it listens. Default 3366.
+	// Port is where it listens, unless its configuration says another one. Default 3366.
 	Port int
+	// Files reads a file that is mounted into the container; nil for none.
+	Files func(file string) ([]byte, error)
 }
 
 // satellite is a running satellite.
@@ -173,6 +180,7 @@ type satellite struct {
 	port     int
 	alive    bool
 	link     *link
+	tls      *stores // nil: it listens without TLS
 }
 
 // ErrAddressInUse tells that another satellite listens at that address and port.
@@ -199,6 +207,9 @@ func (w *World) StartSatellite(machine string, c SatelliteConfig) (*Process, err
 	}
 	if s.port == 0 {
 		s.port = 3366
+	}
+	if err := s.configure(c.Files); err != nil {
+		return nil, fmt.Errorf("start satellite on %s: %w", machine, err)
 	}
 	ip := net.ParseIP(s.address)
 	if ip == nil {

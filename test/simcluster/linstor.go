@@ -20,12 +20,13 @@ const probeTimeout = 5 * time.Second
 
 // linstorServer serves a World on loopback.
 type linstorServer struct {
-	// url is the simulator's own door, plain and locked are the controller's ports as the network has them.
-	url, plain, locked string
-	ports              sim.Ports
-	servers            []*http.Server
-	ended              sync.WaitGroup
-	client             *http.Client
+	// url is the simulator's own door, plain and locked are the controller's ports as the network has them, and inside
+	// is the plain one as the controller's pod has it.
+	url, plain, locked, inside string
+	ports                      sim.Ports
+	servers                    []*http.Server
+	ended                      sync.WaitGroup
+	client                     *http.Client
 }
 
 func serveLinstor(world *sim.World) (*linstorServer, error) {
@@ -39,6 +40,7 @@ func serveLinstor(world *sim.World) (*linstorServer, error) {
 		serve  func(*http.Server, net.Listener) error
 	}{
 		{&s.url, "http", plainly(world)}, {&s.plain, "http", plainly(s.ports.Plain())},
+		{&s.inside, "http", plainly(s.ports.Inside())},
 		{&s.locked, "https", s.ports.ServeTLS},
 	} {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -71,9 +73,9 @@ func (s *linstorServer) Close() error {
 	return errors.Join(errs...)
 }
 
-// healthy is the probe of LINSTOR's controller.
-func (s *linstorServer) healthy() bool {
-	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, s.plain+"/health", nil)
+// healthy gets LINSTOR's /health at a port.
+func (s *linstorServer) healthy(port string) bool {
+	req, err := http.NewRequestWithContext(context.Background(), http.MethodGet, port+"/health", nil)
 	if err != nil {
 		return false
 	}
@@ -155,7 +157,9 @@ func (m machines) StartController(c kubelet.ControllerConfig) (kubelet.Process, 
 	return p, nil
 }
 
-func (m machines) Healthy() bool { return m.linstor.healthy() }
+func (m machines) Healthy() bool { return m.linstor.healthy(m.linstor.plain) }
+
+func (m machines) Alive() bool { return m.linstor.healthy(m.linstor.inside) }
 
 func (m machines) Listens() bool { return m.linstor.ports.Listens() }
 

@@ -1,5 +1,5 @@
-// Package apicerts is what the Secrets hold with which LINSTOR's REST API is locked, and what was seen of the
-// certificates that LINSTOR uses.
+// Package apicerts is what the Secrets hold with which LINSTOR's REST API is locked, and the connections between its
+// controller and its satellites, and what was seen of the certificates that LINSTOR uses.
 package apicerts
 
 import (
@@ -14,6 +14,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 // Held is what the Secret of a part holds; Leaf and Trust are nil where there is nothing that can be used.
@@ -24,13 +26,20 @@ type Held struct {
 	Problem error
 }
 
-// Kept is what all Secrets hold.
-type Kept struct {
+// Store is what the Secrets of one kind of connection hold.
+type Store struct {
+	Kind       *tlssecret.Kind
 	Succession certificates.Succession
 	// Problem says what of the authorities' Secret cannot be used; nil if all can, or there is no Secret.
 	Problem error
-	Held    map[apitls.Part]Held
-	Seen    Seen
+	Held    map[tlssecret.Part]Held
+}
+
+// Kept is what all Secrets hold.
+type Kept struct {
+	// API is for LINSTOR's REST API, Netcom for the connections between its controller and its satellites.
+	API, Netcom Store
+	Seen        Seen
 	// APIClock is what the API server's clock showed; zero if that is not known.
 	APIClock time.Time
 }
@@ -46,12 +55,16 @@ type Seen struct {
 
 // Read reads the Secrets, by their names.
 func Read(secrets map[string]*corev1.Secret) Kept {
-	k := Kept{Held: map[apitls.Part]Held{}}
-	if s := secrets[apitls.AuthoritySecret]; s != nil {
+	return Kept{API: read(&apitls.Kind, secrets), Netcom: read(&netcomtls.Kind, secrets)}
+}
+
+func read(kind *tlssecret.Kind, secrets map[string]*corev1.Secret) Store {
+	k := Store{Kind: kind, Held: map[tlssecret.Part]Held{}}
+	if s := secrets[kind.AuthoritySecret()]; s != nil {
 		k.Succession, k.Problem = certificates.ReadSuccession(s.Name, s.Data)
 	}
-	for _, part := range apitls.Parts() {
-		s := secrets[part.Secret()]
+	for _, part := range kind.Parts {
+		s := secrets[kind.Secret(part)]
 		if s == nil {
 			continue
 		}
@@ -66,39 +79,51 @@ func Read(secrets map[string]*corev1.Secret) Kept {
 	return k
 }
 
-// Access is what each part is given by an accepted spec; nil if that locks nothing. A part that lacks something is
-// given a Secret without hashes: whoever builds something for it asks for Missing first.
-func (k *Kept) Access(spec *tlsspec.TLSSpec) map[apitls.Part]apitls.Access {
-	if spec.Mode != tlsspec.Managed {
-		return nil
+// Ref is what a part is given. Without hashes where it lacks something: whoever builds something for it asks for
+// Missing first.
+func (k *Store) Ref(part tlssecret.Part) tlssecret.Ref {
+	r := tlssecret.Ref{Secret: k.Kind.Secret(part)}
+	if h := k.Held[part]; h.Leaf != nil && len(h.Trust) > 0 {
+		r.Leaf, r.Trust = h.Leaf.Hash(), h.Trust.Hash()
 	}
-	out := map[apitls.Part]apitls.Access{}
-	for _, part := range apitls.Parts() {
-		a := apitls.Access{Secret: part.Secret()}
-		if h := k.Held[part]; h.Leaf != nil && len(h.Trust) > 0 {
-			a.Leaf, a.Trust = h.Leaf.Hash(), h.Trust.Hash()
-		}
-		out[part] = a
-	}
-	return out
+	return r
 }
 
-// Missing says which of these parts has no certificate yet that it can use; "" if all have, or the spec locks nothing.
-// Nobody builds a pod then: it would be one without a lock, or one that is made anew a moment later.
-func (k *Kept) Missing(spec *tlsspec.TLSSpec, parts ...apitls.Part) string {
-	access := k.Access(spec)
+// Missing says which of these parts has no certificate yet that it can use; "" if all have. Nobody builds a pod then:
+// it would be one without a lock, or one that is made anew a moment later.
+func (k *Store) Missing(parts ...tlssecret.Part) string {
 	for _, part := range parts {
-		if a := access[part]; a.Locked() && (a.Leaf == "" || a.Trust == "") {
-			return fmt.Sprintf("the certificate of %s is not there yet (Secret %s)", part, a.Secret)
+		if r := k.Ref(part); r.Leaf == "" || r.Trust == "" {
+			return fmt.Sprintf("the certificate of %s is not there yet (Secret %s)", part, r.Secret)
 		}
 	}
 	return ""
 }
 
+// Access is what each part is given of the API by an accepted spec; nil if that locks nothing.
+func (k *Kept) Access(spec *tlsspec.TLSSpec) map[apitls.Part]apitls.Access {
+	if spec.Mode != tlsspec.Managed {
+		return nil
+	}
+	out := map[apitls.Part]apitls.Access{}
+	for _, part := range apitls.Kind.Parts {
+		out[part] = apitls.Access{Ref: k.API.Ref(part)}
+	}
+	return out
+}
+
+// Missing says which of these parts of the API has no certificate yet; "" if all have, or the spec locks nothing.
+func (k *Kept) Missing(spec *tlsspec.TLSSpec, parts ...apitls.Part) string {
+	if spec.Mode != tlsspec.Managed {
+		return ""
+	}
+	return k.API.Missing(parts...)
+}
+
 // Trusts is the hash of the bundle that LINSTOR's controller takes certificates of; "" if it does not announce whom,
 // and something that is no hash if it announces somebody that is not known.
 func (k *Kept) Trusts() string {
-	known := slices.Concat(k.Succession.Trust(), k.Held[apitls.Controller].Trust)
+	known := slices.Concat(k.API.Succession.Trust(), k.API.Held[apitls.Controller].Trust)
 	var found []*x509.Certificate
 	for _, name := range k.Seen.Authorities {
 		i := slices.IndexFunc(known, func(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, name) })

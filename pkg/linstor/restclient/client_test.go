@@ -315,14 +315,14 @@ func TestActiveInterfaceComesFirst(t *testing.T) {
 	})
 	err := c.CreateNode(t.Context(), linstor.NodeSpec{Name: "n1", Interfaces: []linstor.Interface{
 		{Name: "default", Address: "10.0.0.1", Port: 3366},
-		{Name: "storage", Address: "FD00::1", Port: 3367, Active: true},
+		{Name: "storage", Address: "FD00::1", Port: 3367, TLS: true, Active: true},
 		{Name: "data", Address: "10.1.0.1"},
 	}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := []map[string]any{
-		{"name": "storage", "address": "fd00::1", "satellite_port": 3367.0, "satellite_encryption_type": "PLAIN"},
+		{"name": "storage", "address": "fd00::1", "satellite_port": 3367.0, "satellite_encryption_type": "SSL"},
 		{"name": "default", "address": "10.0.0.1", "satellite_port": 3366.0, "satellite_encryption_type": "PLAIN"},
 		{"name": "data", "address": "10.1.0.1"},
 	}

@@ -70,7 +70,8 @@ func threeNodes() *canned {
 			{"name":"n1","type":"SATELLITE","props":{"CurStltConnName":"default"},"connection_status":"ONLINE","uuid":"u1",
 			 "net_interfaces":[{"name":"default","address":"10.0.0.1","satellite_port":3366,
 			                    "satellite_encryption_type":"PLAIN","is_active":true,"uuid":"i1"},
-			                   {"name":"storage","address":"FD00::1","is_active":false,"uuid":"i2"}],
+			                   {"name":"storage","address":"FD00::1","satellite_port":3367,
+			                    "satellite_encryption_type":"SSL","is_active":false,"uuid":"i2"}],
 			 "storage_providers":["DISKLESS","LVM"],"resource_layers":["DRBD","STORAGE"],
 			 "unsupported_providers":{"ZFS":["no zfs"]},"unsupported_layers":{"NVME":["no nvme"]},"platform":"LINUX"},
 			{"name":"n2","type":"SATELLITE","connection_status":"OFFLINE","uuid":"u2"},
@@ -110,7 +111,7 @@ func TestView(t *testing.T) {
 				Name: "n1", UUID: "u1", Type: linstor.TypeSatellite, Status: linstor.StatusOnline,
 				Interfaces: []linstor.Interface{
 					{Name: "default", Address: "10.0.0.1", Port: 3366, Active: true},
-					{Name: "storage", Address: "fd00::1"},
+					{Name: "storage", Address: "fd00::1", Port: 3367, TLS: true},
 				},
 				Properties:  map[string]string{"CurStltConnName": "default"},
 				Layers:      []string{"DRBD", "STORAGE"},

@@ -28,6 +28,7 @@ type wireInterface struct {
 	Name    string `json:"name"`
 	Address string `json:"address"`
 	Port    int32  `json:"satellite_port"`
+	Kind    string `json:"satellite_encryption_type"`
 	Active  bool   `json:"is_active"`
 }
 
@@ -40,8 +41,8 @@ func (w *wireNode) node() (*linstor.Node, error) {
 		Layers:     w.Layers,
 	}
 	for _, i := range w.Interfaces {
-		i.Address = linstor.CanonicalAddress(i.Address)
-		n.Interfaces = append(n.Interfaces, linstor.Interface(i))
+		n.Interfaces = append(n.Interfaces, linstor.Interface{Name: i.Name, Address: linstor.CanonicalAddress(i.Address),
+			Port: i.Port, TLS: strings.EqualFold(i.Kind, withTLS), Active: i.Active})
 	}
 	n.Unsupported = make(map[string][]string, len(w.UnsupportedLayers)+len(w.UnsupportedProviders))
 	maps.Copy(n.Unsupported, w.UnsupportedProviders)

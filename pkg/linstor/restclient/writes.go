@@ -75,6 +75,12 @@ func (c *client) ModifyInterface(ctx context.Context, node string, i linstor.Int
 	})
 }
 
+// Kinds of a satellite's connection (LINSTOR REST API, NetInterface.satellite_encryption_type).
+const (
+	plain   = "PLAIN"
+	withTLS = "SSL"
+)
+
 func netInterface(o operation, i linstor.Interface) (lapi.NetInterface, error) {
 	addr, err := netip.ParseAddr(i.Address)
 	if err != nil || addr.Zone() != "" {
@@ -84,7 +90,10 @@ func netInterface(o operation, i linstor.Interface) (lapi.NetInterface, error) {
 		Name: i.Name, Address: net.IP(addr.AsSlice()), SatellitePort: i.Port, IsActive: i.Active,
 	}
 	if i.Port != 0 {
-		nif.SatelliteEncryptionType = "PLAIN" // satellites listen without TLS
+		nif.SatelliteEncryptionType = plain
+		if i.TLS {
+			nif.SatelliteEncryptionType = withTLS
+		}
 	}
 	return nif, nil
 }

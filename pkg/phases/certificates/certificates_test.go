@@ -21,6 +21,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 const day = 24 * time.Hour
@@ -72,8 +74,14 @@ func restart(w *clustertest.World) {
 	for _, p := range w.Kube.ControllerPods {
 		put(p, apitls.Controller)
 	}
-	w.Seen = apicerts.Seen{Leaf: k.Held[apitls.Controller].Leaf.Hash()}
-	for _, c := range k.Held[apitls.Controller].Trust {
+	for _, p := range w.Kube.ControllerPods {
+		p.Annotations = netcomtls.Kind.Annotate(k.Netcom.Ref(netcomtls.Controller), p.Annotations)
+	}
+	for _, p := range w.Kube.Pods[v1alpha1.ComponentSatellite] {
+		p.Annotations = netcomtls.Kind.Annotate(k.Netcom.Ref(netcomtls.Satellite), p.Annotations)
+	}
+	w.Seen = apicerts.Seen{Leaf: k.API.Held[apitls.Controller].Leaf.Hash()}
+	for _, c := range k.API.Held[apitls.Controller].Trust {
 		w.Seen.Authorities = append(w.Seen.Authorities, c.RawSubject)
 	}
 	for component, part := range map[string]apitls.Part{v1alpha1.ComponentDriver: apitls.Driver,
@@ -100,6 +108,27 @@ func made(t *testing.T) *clustertest.World {
 	return w
 }
 
+// entries looks at what is in which Secret: keys of authorities are in their own alone, and Java's stores where they
+// are read.
+func entries(t *testing.T, w *clustertest.World) {
+	t.Helper()
+	for name, s := range w.Kube.Secrets {
+		_, key := s.Data["ca.key"]
+		if part := strings.HasSuffix(name, "-tls"); s.Labels[v1alpha1.LabelComponent] == tlssecret.Component && key == part {
+			t.Errorf("Secret %s has the authority's key: %t", name, key)
+		}
+		_, store := s.Data["keystore.p12"]
+		java := name == apitls.Kind.Secret(apitls.Controller) || strings.HasSuffix(name, "-netcom-tls")
+		if strings.HasSuffix(name, "-tls") && store != java {
+			t.Errorf("Secret %s has a key store: %t", name, store)
+		}
+		_, config := s.Data[netcomtls.EntryConfig]
+		if config != (name == netcomtls.Kind.Secret(netcomtls.Satellite)) {
+			t.Errorf("Secret %s has a satellite's configuration: %t", name, config)
+		}
+	}
+}
+
 func TestFirst(t *testing.T) {
 	w := world(t)
 	if got := reason(w); got != certificates.ReasonMaking {
@@ -107,23 +136,15 @@ func TestFirst(t *testing.T) {
 	}
 	want := []string{"apply Secret/linstor-api-authority", "apply Secret/linstor-controller-api-tls",
 		"apply Secret/linstor-operator-api-tls", "apply Secret/linstor-csi-controller-api-tls",
-		"apply Secret/linstor-csi-node-api-tls"}
+		"apply Secret/linstor-csi-node-api-tls", "apply Secret/linstor-netcom-authority",
+		"apply Secret/linstor-controller-netcom-tls", "apply Secret/linstor-satellite-netcom-tls"}
 	if diff := cmp.Diff(want, work(t, w)); diff != "" {
 		t.Fatal(diff)
 	}
-	if got := reason(w); got != certificates.ReasonRenewing {
+	if got := reason(w); got != certificates.ReasonSwitching {
 		t.Errorf("reason %s although LINSTOR does not run with it", got)
 	}
-	for name, s := range w.Kube.Secrets {
-		_, key := s.Data["ca.key"]
-		if part := name != apitls.AuthoritySecret; strings.Contains(name, "api") && key == part {
-			t.Errorf("Secret %s has the authority's key: %t", name, key)
-		}
-		_, store := s.Data["keystore.p12"]
-		if strings.Contains(name, "api-tls") && store != (name == apitls.Controller.Secret()) {
-			t.Errorf("Secret %s has a key store: %t", name, store)
-		}
-	}
+	entries(t, w)
 	restart(w)
 	if got := reason(w); got != conditions.ReasonAsExpected {
 		t.Errorf("reason %s: %v", got, certificates.Judge(w.Snapshot()).Message)
@@ -135,8 +156,9 @@ func TestFirst(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	if want := []string{"linstor-api-authority", "linstor-controller-api-tls", "linstor-operator-api-tls",
-		"linstor-csi-controller-api-tls", "linstor-csi-node-api-tls"}; !slices.Equal(names, want) {
+	if want := []string{"linstor-api-authority", "linstor-netcom-authority", "linstor-controller-api-tls",
+		"linstor-operator-api-tls", "linstor-csi-controller-api-tls", "linstor-csi-node-api-tls",
+		"linstor-controller-netcom-tls", "linstor-satellite-netcom-tls"}; !slices.Equal(names, want) {
 		t.Errorf("the status lists %v", names)
 	}
 }
@@ -159,16 +181,22 @@ func TestRenewal(t *testing.T) {
 	w := made(t)
 	w.Now = w.Now.Add(60 * day)
 	before := kept(w)
-	if calls := work(t, w); len(calls) != 4 {
+	if calls := work(t, w); len(calls) != 6 {
 		t.Fatalf("%v", calls)
 	}
 	after := kept(w)
-	for part, h := range before.Held {
-		if after.Held[part].Leaf.Hash() == h.Leaf.Hash() {
+	for part, h := range before.API.Held {
+		if after.API.Held[part].Leaf.Hash() == h.Leaf.Hash() {
 			t.Errorf("%s was not made anew", part)
 		}
 	}
-	if diff := cmp.Diff(before.Succession.Current.Certificate.Raw, after.Succession.Current.Certificate.Raw); diff != "" {
+	for part, h := range before.Netcom.Held {
+		if after.Netcom.Held[part].Leaf.Hash() == h.Leaf.Hash() {
+			t.Errorf("%s was not made anew between controller and satellites", part)
+		}
+	}
+	if diff := cmp.Diff(before.API.Succession.Current.Certificate.Raw,
+		after.API.Succession.Current.Certificate.Raw); diff != "" {
 		t.Error("the authority is another one")
 	}
 	e := certificates.Judge(w.Snapshot())
@@ -192,8 +220,8 @@ func TestSuccession(t *testing.T) {
 	for range 6 {
 		work(t, w)
 		k := kept(w)
-		signers = append(signers, k.Held[apitls.Operator].Leaf.Certificate.Issuer.CommonName)
-		for part, h := range k.Held {
+		signers = append(signers, k.API.Held[apitls.Operator].Leaf.Certificate.Issuer.CommonName)
+		for part, h := range k.API.Held {
 			if err := h.Trust.Verify(h.Leaf, 2, w.Now); err != nil && part != apitls.Controller {
 				t.Fatalf("%s does not trust itself: %v", part, err)
 			}
@@ -204,9 +232,9 @@ func TestSuccession(t *testing.T) {
 		restart(w)
 	}
 	k := kept(w)
-	if len(k.Succession.Trust()) != 1 || signers[0] == signers[len(signers)-1] ||
+	if len(k.API.Succession.Trust()) != 1 || signers[0] == signers[len(signers)-1] ||
 		reason(w) != conditions.ReasonAsExpected {
-		t.Errorf("signers %v, trusted are %d, %s", signers, len(k.Succession.Trust()), reason(w))
+		t.Errorf("signers %v, trusted are %d, %s", signers, len(k.API.Succession.Trust()), reason(w))
 	}
 }
 
@@ -237,7 +265,8 @@ func TestWhoIsWaitedFor(t *testing.T) {
 			w := made(t)
 			tc.spoil(w)
 			e := certificates.Judge(w.Snapshot())
-			if e.Reason != certificates.ReasonRenewing || !strings.Contains(e.Message, tc.waits) {
+			reasons := []string{certificates.ReasonRenewing, certificates.ReasonSwitching}
+			if !slices.Contains(reasons, e.Reason) || !strings.Contains(e.Message, tc.waits) {
 				t.Errorf("%s: %s", e.Reason, e.Message)
 			}
 		})
@@ -250,17 +279,17 @@ func TestMend(t *testing.T) {
 		want  []string
 	}{
 		"a store was changed": {func(w *clustertest.World) {
-			w.Kube.Secrets[apitls.Controller.Secret()].Data["keystore.p12"] = []byte("x")
+			w.Kube.Secrets[apitls.Kind.Secret(apitls.Controller)].Data["keystore.p12"] = []byte("x")
 		}, []string{"apply Secret/linstor-controller-api-tls"}},
 		"a Secret has another label": {func(w *clustertest.World) {
-			w.Kube.Secrets[apitls.Operator.Secret()].Labels["team"] = "storage"
-			w.Kube.Secrets[apitls.Operator.Secret()].Annotations = map[string]string{"a": "b"}
+			w.Kube.Secrets[apitls.Kind.Secret(apitls.Operator)].Labels["team"] = "storage"
+			w.Kube.Secrets[apitls.Kind.Secret(apitls.Operator)].Annotations = map[string]string{"a": "b"}
 		}, nil},
-		"a Secret is gone": {func(w *clustertest.World) { delete(w.Kube.Secrets, apitls.Driver.Secret()) },
+		"a Secret is gone": {func(w *clustertest.World) { delete(w.Kube.Secrets, apitls.Kind.Secret(apitls.Driver)) },
 			[]string{"apply Secret/linstor-csi-controller-api-tls"}},
 		"a part is not wanted any more": {func(w *clustertest.World) {
-			w.Kube.Secrets[apitls.Metrics.Secret()] = w.Kube.Secrets[apitls.Operator.Secret()].DeepCopy()
-			w.Kube.Secrets[apitls.Metrics.Secret()].Name = apitls.Metrics.Secret()
+			w.Kube.Secrets[apitls.Kind.Secret(apitls.Metrics)] = w.Kube.Secrets[apitls.Kind.Secret(apitls.Operator)].DeepCopy()
+			w.Kube.Secrets[apitls.Kind.Secret(apitls.Metrics)].Name = apitls.Kind.Secret(apitls.Metrics)
 		}, []string{"delete Secret/linstor-metrics-api-tls"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -282,14 +311,21 @@ func TestDisabled(t *testing.T) {
 		t.Fatalf("%v, %s", calls, reason(w))
 	}
 	for _, p := range w.Kube.ControllerPods {
-		delete(p.Annotations, apitls.Annotation)
+		delete(p.Annotations, apitls.Kind.Annotation)
 	}
 	clear(w.Kube.Pods[v1alpha1.ComponentDriver])
 	if calls := work(t, w); calls != nil {
 		t.Fatalf("the pods on the nodes still have theirs: %v", calls)
 	}
 	clear(w.Kube.Pods[v1alpha1.ComponentDriverNode])
-	if calls := work(t, w); len(calls) != 5 || reason(w) != certificates.ReasonNotWanted {
+	if calls := work(t, w); len(calls) != 5 || reason(w) != certificates.ReasonRemoving {
+		t.Fatalf("satellites still have theirs: %v, %s", calls, reason(w))
+	}
+	for _, p := range w.Kube.ControllerPods {
+		delete(p.Annotations, netcomtls.Kind.Annotation)
+	}
+	clear(w.Kube.Pods[v1alpha1.ComponentSatellite])
+	if calls := work(t, w); len(calls) != 3 || reason(w) != certificates.ReasonNotWanted {
 		t.Errorf("%v, %s", calls, reason(w))
 	}
 	if got := certificates.Status(&w.Snapshot().Facts); got != nil {
@@ -301,13 +337,15 @@ func TestARefusedWrite(t *testing.T) {
 	w := world(t)
 	in, r := w.Input()
 	in.Failures = &step.Failures{}
-	r.Fail = map[string]error{"apply Secret/linstor-api-authority": errors.New("quota exceeded")}
+	r.Fail = map[string]error{"apply Secret/linstor-api-authority": errors.New("quota exceeded"),
+		"apply Secret/linstor-netcom-authority": errors.New("quota exceeded")}
 	certificates.Work(t.Context(), in)
 	if got := in.Failures.Aside(conditions.CertificatesValid); !strings.Contains(got, "quota exceeded") {
 		t.Errorf("the condition would say %q", got)
 	}
-	if len(r.Calls) != 1 {
-		t.Errorf("a certificate was published that its authority could be lost for: %v", r.Calls)
+	want := []string{"apply Secret/linstor-api-authority", "apply Secret/linstor-netcom-authority"}
+	if diff := cmp.Diff(want, r.Calls); diff != "" {
+		t.Errorf("a certificate was published that its authority could be lost for: %s", diff)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,7 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -27,6 +28,8 @@ const (
 	ReasonMaking = "MakingCertificates"
 	// ReasonRenewing: all are valid, and some program is to be started with newer ones.
 	ReasonRenewing = "Renewing"
+	// ReasonSwitching: all are valid, and some program does not use one yet, so that it is open.
+	ReasonSwitching = "SwitchingOn"
 	// ReasonClock: the operator's clock and the API server's differ.
 	ReasonClock = "ClocksDiffer"
 	// ReasonOverdue: a program was not restarted with a newer certificate, and its own expires soon.
@@ -38,47 +41,101 @@ const (
 // Judge judges the certificates. It is pure, and for a snapshot with an accepted spec.
 func Judge(s *cluster.Snapshot) cluster.Evidence {
 	f := &s.Facts
+	if name, at := expires(f); !at.IsZero() && f.Now.After(at) && !clocksDiffer(f) {
+		return cluster.Missing.Because(ReasonExpired, fmt.Sprintf("the certificate of %s expired at %s", name,
+			at.UTC().Format(time.RFC3339)))
+	}
 	if !Wanted(f) {
-		if n := len(ours(f, func(string) bool { return true })); n > 0 {
+		return notWanted(f)
+	}
+	var unfinished []cluster.Evidence
+	for _, c := range connections() {
+		e := c.judge(f)
+		if !e.OK() {
+			return e
+		}
+		if e.Reason != conditions.ReasonAsExpected {
+			unfinished = append(unfinished, e)
+		}
+	}
+	switch len(unfinished) {
+	case 0:
+		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "all certificates are valid"+nextRenewal(f))
+	case 1:
+		return unfinished[0]
+	default:
+		e := unfinished[0]
+		if unfinished[1].Reason == ReasonSwitching {
+			e.Reason = ReasonSwitching // what is open says more than what is renewed
+		}
+		e.Message += "; " + strings.TrimPrefix(unfinished[1].Message, valid+"; ")
+		return e
+	}
+}
+
+// valid is what all messages about certificates that are in order begin with.
+const valid = "all certificates are valid"
+
+func notWanted(f *cluster.Facts) cluster.Evidence {
+	for _, c := range connections() {
+		if n := len(c.ours(f, func(string) bool { return true })); n > 0 {
 			return cluster.Satisfied.Because(ReasonRemoving, "spec.tls.mode is Disabled: the certificates of before are "+
 				"removed once no pod uses them")
 		}
-		return cluster.Satisfied.Because(ReasonNotWanted,
-			"spec.tls.mode is Disabled: whoever reaches LINSTOR's REST API administers LINSTOR")
 	}
-	d := rotation.Decide(facts(f))
+	return cluster.Satisfied.Because(ReasonNotWanted, "spec.tls.mode is Disabled: whoever reaches LINSTOR's REST API "+
+		"administers LINSTOR, and whoever reaches a satellite's port 3366 is root on its node")
+}
+
+// clocksDiffer reports whether no certificate can be judged now.
+func clocksDiffer(f *cluster.Facts) bool {
+	return rotation.Decide(api.facts(f)).Row == rotation.RowClocks
+}
+
+// judge judges those of one kind of connection.
+func (c *connection) judge(f *cluster.Facts) cluster.Evidence {
+	facts := c.facts(f)
+	d := rotation.Decide(facts)
 	if d.Row == rotation.RowClocks {
 		return clocks(f)
 	}
-	if name, at := expires(f); !at.IsZero() && f.Now.After(at) {
-		return cluster.Missing.Because(ReasonExpired, fmt.Sprintf("the certificate of %s has expired at %s", name,
-			at.UTC().Format(time.RFC3339)))
-	}
+	store := c.store(f)
 	waits := text.Listed(d.WaitsFor[:min(len(d.WaitsFor), mostNamed)], len(d.WaitsFor))
-	switch {
+	switch open := withoutAny(facts.Consumers); {
 	case d.Step == rotation.Rest:
-		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "all certificates are valid"+nextRenewal(f))
-	case len(d.WaitsFor) > 0 && overdue(f):
+		return cluster.Satisfied.Because(conditions.ReasonAsExpected, valid)
+	case len(d.WaitsFor) > 0 && c.overdue(f):
 		return cluster.Missing.Because(ReasonOverdue, "certificates were renewed weeks ago, and those of before expire "+
 			"soon; not yet restarted with the newest: "+waits+suspended(f))
+	case d.Step == rotation.Wait && len(open) > 0:
+		return cluster.Satisfied.Because(ReasonSwitching, valid+"; not locked yet, since not restarted with one: "+
+			text.Listed(open[:min(len(open), mostNamed)], len(open))+suspended(f))
 	case d.Step == rotation.Wait:
-		return cluster.Satisfied.Because(ReasonRenewing, "all certificates are valid; not yet restarted with the newest: "+
-			waits+suspended(f))
-	case f.Certificates.Missing(&f.Target.Spec.TLS, needed(f)...) == "" && f.Certificates.Problem == nil:
-		return cluster.Satisfied.Because(ReasonRenewing, "all certificates are valid, and one is about to be renewed"+
-			suspended(f)+problems(f))
+		return cluster.Satisfied.Because(ReasonRenewing, valid+"; not yet restarted with the newest: "+waits+suspended(f))
+	case store.Missing(c.needed(f)...) == "" && store.Problem == nil:
+		return cluster.Satisfied.Because(ReasonRenewing, valid+", and one is about to be renewed"+suspended(f)+problems(f))
 	default:
 		return cluster.Missing.Because(ReasonMaking, "certificates are being made"+suspended(f)+problems(f))
 	}
 }
 
+// withoutAny are the programs that run without a certificate, by their names.
+func withoutAny(consumers []rotation.Consumer) (out []string) {
+	for _, c := range consumers {
+		if c.Known && c.RunsLeaf == "" {
+			out = append(out, c.Name)
+		}
+	}
+	return out
+}
+
 // overdue reports whether a certificate was renewed so long ago that the one of before, with which a program may still
 // run, expires within ten days: it had a third of its life left.
-func overdue(f *cluster.Facts) bool {
+func (c *connection) overdue(f *cluster.Facts) bool {
 	const last = 10 * 24 * time.Hour
 	left := certificates.LeafLifetime/3 - last
-	return slices.ContainsFunc(needed(f), func(part apitls.Part) bool {
-		l := f.Certificates.Held[part].Leaf
+	return slices.ContainsFunc(c.needed(f), func(part tlssecret.Part) bool {
+		l := c.store(f).Held[part].Leaf
 		return l != nil && f.Now.Sub(l.Certificate.NotBefore.Add(certificates.Backdate)) > left
 	})
 }
@@ -131,37 +188,47 @@ func problems(f *cluster.Facts) string {
 			out += "; " + text.OneLine(err.Error())
 		}
 	}
-	add(f.Certificates.Problem)
-	for _, part := range apitls.Parts() {
-		add(f.Certificates.Held[part].Problem)
+	for _, c := range connections() {
+		add(c.store(f).Problem)
+		for _, part := range c.kind.Parts {
+			add(c.store(f).Held[part].Problem)
+		}
 	}
 	return out
 }
 
-// Status lists the certificates, authorities first.
+// Status lists the certificates, authorities first. Those that nobody wants any more are in it until they are removed.
 func Status(f *cluster.Facts) []tlsspec.CertificateStatus {
-	if !Wanted(f) {
+	if f.Target == nil {
 		return nil
 	}
-	var out []tlsspec.CertificateStatus
-	s := f.Certificates.Succession
+	var out, leaves []tlsspec.CertificateStatus
+	for _, c := range connections() {
+		out = append(out, c.authorities(f)...)
+		for _, part := range c.needed(f) {
+			if l := c.store(f).Held[part].Leaf; l != nil {
+				renew := metav1.NewTime(l.RenewAt().UTC())
+				leaves = append(leaves, entry(c.kind.Secret(part), l, &renew))
+			}
+		}
+	}
+	out = append(out, leaves...)
+	return slices.Clip(out[:min(len(out), tlsspec.MostCertificates)])
+}
+
+func (c *connection) authorities(f *cluster.Facts) (out []tlsspec.CertificateStatus) {
+	s, secret := c.store(f).Succession, c.kind.AuthoritySecret()
 	for _, a := range []*certificates.Authority{s.Current, s.Next} {
 		if a != nil {
 			renew := metav1.NewTime(a.RenewAt().UTC())
-			out = append(out, entry(apitls.AuthoritySecret, &certificates.Leaf{Certificate: a.Certificate}, &renew))
+			out = append(out, entry(secret, &certificates.Leaf{Certificate: a.Certificate}, &renew))
 		}
 	}
-	for _, c := range s.Old {
-		out = append(out, entry(apitls.AuthoritySecret, &certificates.Leaf{Certificate: c}, nil))
+	for _, old := range s.Old {
+		out = append(out, entry(secret, &certificates.Leaf{Certificate: old}, nil))
 	}
 	slices.SortFunc(out, func(a, b tlsspec.CertificateStatus) int { return cmp.Compare(a.Name, b.Name) })
-	for _, part := range needed(f) {
-		if l := f.Certificates.Held[part].Leaf; l != nil {
-			renew := metav1.NewTime(l.RenewAt().UTC())
-			out = append(out, entry(part.Secret(), l, &renew))
-		}
-	}
-	return slices.Clip(out[:min(len(out), tlsspec.MostCertificates)])
+	return out
 }
 
 func entry(secret string, l *certificates.Leaf, renew *metav1.Time) tlsspec.CertificateStatus {

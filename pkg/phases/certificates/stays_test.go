@@ -17,6 +17,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 // TestTheDriverKeepsItsCertificate: a driver that is not wanted any more stays for its volumes, and is made again for
@@ -49,17 +51,17 @@ func TestForgottenEntriesAreEmptied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := w.Kube.Secrets[apitls.AuthoritySecret].Data
+	data := w.Kube.Secrets[apitls.Kind.AuthoritySecret()].Data
 	data[pki.EntryOld] = pki.NewBundle(old.Certificate).PEM()
 	work(t, w)
 	restart(w)
 	work(t, w)
-	got := w.Kube.Secrets[apitls.AuthoritySecret].Data
+	got := w.Kube.Secrets[apitls.Kind.AuthoritySecret()].Data
 	if text, ok := got[pki.EntryOld]; !ok || len(text) != 0 {
 		t.Errorf("it is there: %t, with %d bytes", ok, len(text))
 	}
-	if k := kept(w); k.Problem != nil || len(k.Succession.Trust()) != 1 {
-		t.Errorf("%d authorities are trusted, %v", len(k.Succession.Trust()), k.Problem)
+	if k := kept(w); k.API.Problem != nil || len(k.API.Succession.Trust()) != 1 {
+		t.Errorf("%d authorities are trusted, %v", len(k.API.Succession.Trust()), k.API.Problem)
 	}
 }
 
@@ -92,7 +94,59 @@ func TestRenewedWhileItIsUnlocked(t *testing.T) {
 	w.Cluster.Spec.TLS.Mode = tlsspec.Disabled
 	w.Accept()
 	w.Now = w.Now.Add(60 * day)
-	if calls := work(t, w); len(calls) != 4 {
+	if calls := work(t, w); len(calls) != 6 {
 		t.Errorf("%v", calls)
+	}
+}
+
+// TestLostWhileItIsUnlocked: without Secrets no controller could be made that satellites of before still take, and the
+// way to plain connections would end there.
+func TestLostWhileItIsUnlocked(t *testing.T) {
+	w := made(t)
+	for _, ds := range w.Kube.DaemonSets {
+		ds.Spec.Template.Annotations = netcomtls.Kind.Annotate(tlssecret.Ref{Secret: "s", Leaf: "l", Trust: "t"},
+			ds.Spec.Template.Annotations)
+	}
+	w.Cluster.Spec.TLS.Mode = tlsspec.Disabled
+	w.Accept()
+	for _, name := range netcomtls.Kind.Secrets() {
+		delete(w.Kube.Secrets, name)
+	}
+	work(t, w)
+	for _, name := range netcomtls.Kind.Secrets() {
+		if w.Kube.Secrets[name] == nil {
+			t.Errorf("%s was not made again", name)
+		}
+	}
+}
+
+// TestExpiredWhileItIsUnlocked: that nobody wants certificates any more is no reason to be silent about those in use.
+func TestExpiredWhileItIsUnlocked(t *testing.T) {
+	w := made(t)
+	w.Cluster.Spec.TLS.Mode = tlsspec.Disabled
+	w.Accept()
+	w.Now = w.Now.Add(91 * day)
+	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonExpired || e.State == cluster.Satisfied {
+		t.Errorf("%+v", e)
+	}
+	if len(certificates.Status(&w.Snapshot().Facts)) == 0 {
+		t.Error("the status lists none")
+	}
+}
+
+// TestBothAreUnfinished: that the API is being renewed does not hide that satellites are open.
+func TestBothAreUnfinished(t *testing.T) {
+	w := made(t)
+	for _, p := range w.Kube.Pods[v1alpha1.ComponentSatellite] {
+		delete(p.Annotations, netcomtls.Kind.Annotation)
+	}
+	for _, p := range w.Kube.Pods[v1alpha1.ComponentDriver] {
+		p.Annotations[apitls.Kind.Annotation] = "older.older"
+	}
+	e := certificates.Judge(w.Snapshot())
+	if e.Reason != certificates.ReasonSwitching || !strings.Contains(e.Message, "not locked yet") ||
+		!strings.Contains(e.Message, "not yet restarted with the newest") ||
+		strings.Count(e.Message, "all certificates are valid") != 1 {
+		t.Errorf("%+v", e)
 	}
 }

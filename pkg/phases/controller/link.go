@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,22 +17,25 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
-// propertiesKey is the task that sets the controller's properties, and epochKey the one that sets the claim's number.
+// propertiesKey is the task that sets the controller's properties, epochKey the one that sets the claim's number, and
+// listenerKey the one that keeps LINSTOR from opening a listener that nobody needs.
 const (
 	propertiesKey = "controller/properties"
 	epochKey      = "controller/epoch"
+	listenerKey   = "controller/debug-listener"
 )
 
 // Link starts the LINSTOR controller and sets its properties.
@@ -94,6 +96,9 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 
 // lacks is the evidence for what the controller cannot be built without.
 func lacks(err error) cluster.Evidence {
+	if errors.Is(err, errListener) {
+		return cluster.Missing.Because(reasonClosingListener, err.Error())
+	}
 	if errors.Is(err, errNoCertificate) {
 		return cluster.Missing.Because("CertificatesMissing", err.Error()+"; the condition CertificatesValid says why")
 	}
@@ -138,6 +143,7 @@ func act(ctx context.Context, in *step.Input) error {
 	if stopped(s) != "" || PassphraseHold(&s.Facts) != nil || newerVersion(s) != "" {
 		return nil
 	}
+	closeDebugListener(in)
 	list, err := objects(s)
 	if err != nil {
 		return nil //nolint:nilerr // the evidence says that the credentials are missing
@@ -172,12 +178,13 @@ const (
 	reasonSettingProperties   = "SettingProperties"
 	reasonTidyingUp           = "TidyingUp"
 	reasonReplacingController = "ReplacingController"
+	reasonClosingListener     = "ClosingListener"
 )
 
 // RunsAllTheSame reports whether a controller that is not as wanted for that reason is in no trouble.
 func RunsAllTheSame(reason string) bool {
 	return slices.Contains([]string{reasonSettingProperties, reasonTidyingUp, reasonReplacingController,
-		step.ReasonPropertyRefused}, reason)
+		reasonClosingListener, step.ReasonPropertyRefused}, reason)
 }
 
 // oldConfiguration is the controller's configuration in the form that it had before credentials of the database were
@@ -226,6 +233,12 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 	}
 	if missing := s.Certificates.Missing(&s.Target.Spec.TLS, apitls.Controller, apitls.Operator); missing != "" {
 		return nil, fmt.Errorf("%w: %s", errNoCertificate, missing)
+	}
+	if missing := netcom.Missing(&s.Facts, netcomtls.Controller); missing != "" {
+		return nil, fmt.Errorf("%w: %s", errNoCertificate, missing)
+	}
+	if listenerFirst(s) {
+		return nil, errListener
 	}
 	p := s.Params()
 	config := resources.ControllerConfig(p, db)
@@ -312,21 +325,6 @@ func Properties(s *cluster.Facts) map[string]string {
 	}
 	maps.Copy(want, s.Target.Spec.Controller.Properties)
 	return want
-}
-
-// setEpoch gives LINSTOR the claim's number, where it has none or a lower one. It is a write of its own: LINSTOR
-// refuses a request with one bad property whole, and the number would stay behind as long as the spec has one.
-func setEpoch(in *step.Input) {
-	s := in.Snapshot
-	claim, _ := s.Claim()
-	n := epoch.Parse(claim.Epoch).Number
-	if n <= epoch.In(s.Linstor.View) {
-		return
-	}
-	number := strconv.Itoa(n)
-	in.Ensure(work.Task{Key: epochKey, Input: number, Do: func(ctx context.Context) error {
-		return in.API.SetProperties(ctx, map[string]string{linstor.PropEpoch: number}, nil)
-	}})
 }
 
 // Answers reports whether LINSTOR should be asked at all: without a ready pod every call would only time out.

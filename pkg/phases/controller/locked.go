@@ -12,6 +12,10 @@ import (
 // errNoCertificate keeps the controller as it is: one that is made without a certificate would be open to everybody.
 var errNoCertificate = errors.New("the controller's REST API is to be locked")
 
+// errListener keeps a controller without stores as it is for a moment.
+var errListener = errors.New("LINSTOR's listener for debugging is switched off before it gets certificates for its " +
+	"satellites")
+
 // runsLocked reports whether a controller's pod still has a locked API. Its clients find it as long as it runs,
 // whatever the spec says meanwhile.
 func runsLocked(s *cluster.Facts) bool {
@@ -26,5 +30,5 @@ func silent(s *cluster.Snapshot) string {
 		return ""
 	}
 	return "; a LINSTOR that closes connections without a word does not take the operator's certificate, or cannot " +
-		"read its stores: see the log of its pod for GRIZZLY0013, and Secret " + apitls.Controller.Secret()
+		"read its stores: see the log of its pod for GRIZZLY0013, and Secret " + apitls.Kind.Secret(apitls.Controller)
 }

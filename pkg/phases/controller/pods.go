@@ -64,12 +64,13 @@ func sameVersion(p *corev1.Pod, d *appsv1.Deployment) bool {
 	return version(&p.Spec) == version(&d.Spec.Template.Spec)
 }
 
-// livePods are the pods of the live Deployment's template, and of templates before it, without those that end.
+// livePods are the pods of the live Deployment's template, and of templates before it, without those that end or have
+// ended.
 func livePods(s *cluster.Facts) (current, older []*corev1.Pod) {
 	live := s.Kube.Deployments[resources.ControllerName]
 	for _, p := range s.Kube.ControllerPods {
 		switch {
-		case p.DeletionTimestamp != nil:
+		case p.DeletionTimestamp != nil, poddiagnosis.Ended(p):
 		case live == nil || madeFrom(p, live):
 			current = append(current, p)
 		default:

@@ -116,7 +116,7 @@ func TestCertificatesAreRenewedWhileADeletionWaits(t *testing.T) {
 	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != "VolumesExist" {
 		t.Fatalf("%s %s (%s)", o.Kind, o.Reason, o.Message)
 	}
-	if !slices.Contains(r.Calls, "apply Secret/"+apitls.Operator.Secret()) {
+	if !slices.Contains(r.Calls, "apply Secret/"+apitls.Kind.Secret(apitls.Operator)) {
 		t.Errorf("no certificate was made: %v", r.Calls)
 	}
 }

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -25,6 +27,19 @@ func (t *Trouble) String() string {
 	out := "container " + t.Container + ": " + t.Reason
 	if t.Message != "" {
 		out += ": " + t.Message
+	}
+	return out
+}
+
+// All are all pods of a component, those beside another one on the same node included.
+func All(k *cluster.Kube, component string) (out []*corev1.Pod) {
+	for _, p := range k.Pods[component] {
+		out = append(out, p)
+	}
+	for _, p := range k.Hidden {
+		if p.Labels[v1alpha1.LabelComponent] == component {
+			out = append(out, p)
+		}
 	}
 	return out
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -27,9 +29,12 @@ func usable(i *cluster.MemberInterface) bool { return !i.Unknown && i.Trouble ==
 func interfacesOf(s *cluster.Facts, m *cluster.Member) []cluster.MemberInterface {
 	var out []cluster.MemberInterface
 	if m.SatellitePod != nil && m.SatellitePod.Status.PodIP != "" {
-		out = append(out, cluster.MemberInterface{Source: "the satellite's address",
-			Interface: linstor.Interface{Name: defaultInterface, Address: m.SatellitePod.Status.PodIP,
-				Port: resources.SatellitePort, Active: true}})
+		i := linstor.Interface{Name: defaultInterface, Address: m.SatellitePod.Status.PodIP,
+			Port: resources.SatellitePort, Active: true}
+		if netcom.Locked(m.SatellitePod) {
+			i.Port, i.TLS = netcomtls.Port, true
+		}
+		out = append(out, cluster.MemberInterface{Source: "the satellite's address", Interface: i})
 	}
 	for i := range s.Target.Spec.Nodes.Interfaces {
 		if found, ok := interfaceOf(&s.Target.Spec.Nodes.Interfaces[i], m.Node); ok {

@@ -221,7 +221,7 @@ func TestPodAddressesThatChangeHands(t *testing.T) {
 			t.Error(d)
 		}
 	}
-	pods["n01"] = nil
+	delete(pods, "n01")
 	if got := writesFor(t, w, "n02"); got != nil {
 		t.Errorf("LINSTOR would reach n02 in the name of n01: %v", got)
 	}

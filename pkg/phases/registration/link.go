@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
@@ -24,7 +25,7 @@ import (
 const (
 	// PropPrefNic is the property of a LINSTOR node that names the interface which DRBD replicates over.
 	PropPrefNic      = "PrefNic"
-	defaultInterface = "default"
+	defaultInterface = netcomtls.Interface
 )
 
 // Link is the link that registers each member in LINSTOR.
@@ -212,7 +213,7 @@ func registrationWith(s *cluster.Snapshot, m, next *cluster.Member) Registration
 		switch have := m.Linstor.Interface(w.Name); {
 		case have == nil:
 			r.Add = append(r.Add, w)
-		case !linstor.SameAddress(have.Address, w.Address):
+		case !linstor.SameAddress(have.Address, w.Address), w.Port != 0 && (have.Port != w.Port || have.TLS != w.TLS):
 			// A PUT on the active interface reconnects the satellite, so it is sent on a real difference only.
 			w.Active = have.Active
 			r.Modify = append(r.Modify, w)

@@ -30,7 +30,8 @@ const registrationFailed = v1alpha1.HoldNodeRegistrationFailed
 var ailments = map[string]ailment{
 	linstor.StatusOffline: {reason: "NodeOffline",
 		message: "LINSTOR cannot reach the satellite, and tries again every ten seconds",
-		help:    "look at the satellite's pod, and whether the controller's pod can reach port 3366 of the node"},
+		help: "look at the satellite's pod, and whether the controller's pod can reach port 3366 of the node, or 3367 " +
+			"with TLS"},
 	linstor.StatusConnected: {reason: "NodeConnecting", message: "LINSTOR is connecting to the satellite",
 		help: "this should take seconds"},
 	linstor.StatusUnknown: {reason: "NodeConnecting", message: "LINSTOR's controller has just started",

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -189,10 +190,11 @@ func ReplicationNeeds(
 	return ""
 }
 
-// hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade.
+// hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade, or
+// for another certificate.
 func hiddenCopy(s *cluster.Snapshot, c *linstor.Resource, copies []linstor.Resource) bool {
 	m := s.MemberByName(c.Node)
-	if m == nil || !m.PodReady || s.RightVersion(m) {
+	if m == nil || !m.PodReady || s.RightVersion(m) && !netcom.CutOff(s, m) {
 		return false
 	}
 	for i := range copies {

@@ -14,9 +14,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
 
@@ -30,6 +32,10 @@ func Link() step.Link {
 func satelliteThrough(m *cluster.Member) bool { return m.SatelliteOK }
 
 func judgeSatellites(s *cluster.Snapshot) cluster.Evidence {
+	if missing := netcom.Missing(&s.Facts, netcomtls.Satellite); missing != "" {
+		return cluster.Evidence{State: cluster.Missing, Reason: "CertificatesMissing", Total: s.Counted(),
+			Message: missing + "; the condition CertificatesValid says why"}
+	}
 	config, sets := resources.SatelliteConfig(s.SatelliteParams()), DaemonSets(s)
 	for _, ds := range sets {
 		if !step.Matches(s.Kube.ConfigMaps[config.Name], config) || !step.Matches(s.Kube.DaemonSets[ds.Name], ds) {
@@ -55,13 +61,16 @@ func workSatellites(ctx context.Context, in *step.Input) error {
 	if applied, err := Apply(ctx, in); applied || err != nil {
 		return err
 	}
-	return restart(ctx, in)
+	return errors.Join(restart(ctx, in), wake(ctx, in))
 }
 
-// Apply makes the satellites' objects as wanted, and says whether it had to change a DaemonSet. Pods that run stay
+// Apply makes the satellites' objects as wanted, and says whether a DaemonSet was not as wanted. Pods that run stay
 // as they are.
 func Apply(ctx context.Context, in *step.Input) (applied bool, err error) {
 	s := in.Snapshot
+	if netcom.Missing(&s.Facts, netcomtls.Satellite) != "" {
+		return true, nil // nor is one restarted: it would be made as it was, or without a lock
+	}
 	config := resources.SatelliteConfig(s.SatelliteParams())
 	if err := step.ApplyIfDiffers(ctx, in, s.Kube.ConfigMaps[config.Name], config); err != nil {
 		return false, err

@@ -55,3 +55,18 @@ func writing(in *step.Input, m *cluster.Member) bool {
 		return st.Running || st.Queued
 	})
 }
+
+// wake restarts the controller if it may hang.
+func wake(ctx context.Context, in *step.Input) error {
+	pod := Hung(in.Snapshot)
+	if pod == nil || in.Snapshot.Cluster.DeletionTimestamp != nil {
+		return nil
+	}
+	if err := in.Stands(ctx); err != nil {
+		return step.IgnoreOutdated(err)
+	}
+	if err := in.Writer.DeletePod(ctx, pod); err != nil {
+		return fmt.Errorf("restart LINSTOR's controller, which reaches no satellite with TLS: %w", err)
+	}
+	return nil
+}

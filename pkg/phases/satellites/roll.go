@@ -11,10 +11,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -37,13 +39,14 @@ func Message(r *cluster.Roll) string {
 // FindOutdated marks the members whose satellite's pod is not as its platform's DaemonSet shall make it.
 func FindOutdated(s *cluster.Snapshot) {
 	wanted := map[string]string{}
+	missing := netcom.Missing(&s.Facts, netcomtls.Satellite) != "" // then nobody knows how they shall be made
 	for _, ds := range DaemonSets(s) {
 		wanted[ds.Labels[v1alpha1.LabelPlatform]] = resources.TemplateHash(ds)
 	}
 	for _, m := range s.Members {
 		if p := m.SatellitePod; p != nil {
 			hash, known := wanted[p.Labels[v1alpha1.LabelPlatform]]
-			m.Outdated = known && p.Annotations[resources.AnnotationTemplateHash] != hash
+			m.Outdated = known && !missing && p.Annotations[resources.AnnotationTemplateHash] != hash
 		}
 		m.Restarting = restarts(&s.Facts, m)
 	}
@@ -67,7 +70,7 @@ func JudgeRoll(s *cluster.Snapshot) cluster.Roll {
 	}
 	r.Done, r.Restarting = len(of[rollDone]), of[rollRestarting]
 	unreached := slices.DeleteFunc(slices.Clone(of[rollDown]), func(m *cluster.Member) bool { return !m.Outdated })
-	r.Outdated = slices.Concat(unreached, of[rollUnused], of[rollBroken], of[rollServing])
+	r.Outdated = slices.Concat(unreached, of[rollUnused], of[rollBroken], of[rollCutOff], of[rollServing])
 	if len(r.Outdated) > 0 {
 		planRoll(s, &r, of)
 	}
@@ -82,6 +85,7 @@ const (
 	rollRestarting                 // was replaced or is going, and is not back yet
 	rollUnused                     // outdated, and LINSTOR has never used it
 	rollBroken                     // outdated, and cannot serve LINSTOR as it is: it fails, or has another version
+	rollCutOff                     // outdated, and LINSTOR does not reach it, maybe for its certificate
 	rollServing                    // outdated, and serves LINSTOR
 	rollDown                       // its node is not ready, LINSTOR does not reach it, or it must have no satellite
 )
@@ -103,6 +107,8 @@ func rollKindOf(s *cluster.Snapshot, m *cluster.Member) rollKind {
 		return rollUnused
 	case !m.PodReady || !s.RightVersion(m):
 		return rollBroken
+	case netcom.CutOff(s, m):
+		return rollCutOff
 	case m.Online:
 		return rollServing
 	default:
@@ -110,20 +116,32 @@ func rollKindOf(s *cluster.Snapshot, m *cluster.Member) rollKind {
 	}
 }
 
+// rescuable are the members that may be restarted while many nodes fail at once: LINSTOR has lost them by their
+// certificates, maybe all of them, and a restart takes nothing else from them.
+func rescuable(cutOff []*cluster.Member) []*cluster.Member {
+	return slices.DeleteFunc(slices.Clone(cutOff),
+		func(m *cluster.Member) bool { return !m.SatellitePod.Spec.HostNetwork })
+}
+
 // planRoll fills in Next or Waiting. Satellites that do not serve LINSTOR anyway go first: a restart takes nothing
 // from them, and may be what they need.
 func planRoll(s *cluster.Snapshot, r *cluster.Roll, of map[rollKind][]*cluster.Member) {
-	limit, down := max(1, len(s.Members)/rollShare), len(of[rollDown])
+	limit, down := max(1, len(s.Members)/rollShare), len(of[rollDown])+len(of[rollCutOff])
 	unused, broken := of[rollUnused], of[rollBroken]
 	candidates, room := of[rollServing], min(limit-down, restartsPerRun)
-	if len(broken) > 0 {
+	switch {
+	case s.Frozen():
+		unused, candidates, room = nil, rescuable(of[rollCutOff]), limit
+	case len(broken) > 0:
 		candidates, room = broken, limit
+	case len(candidates) == 0: // last, since it may be the network that keeps LINSTOR from them
+		candidates, room = of[rollCutOff], limit
 	}
 	if r.Done == 0 {
 		room = min(room, 1) // the first one shows whether the others would come back
 	}
 	switch {
-	case s.Frozen():
+	case s.Frozen() && len(candidates) == 0:
 		r.Waiting = "many nodes failed at once; nothing is restarted until that is over"
 	case len(unused) > 0:
 		r.Next = unused[:min(len(unused), restartsPerRun)]

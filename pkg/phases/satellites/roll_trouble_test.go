@@ -1,23 +1,30 @@
 package satellites_test
 
 import (
+	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 func TestRollIsNoTroubleAtFirst(t *testing.T) {
@@ -142,5 +149,166 @@ func TestAdoptedNodesAreNotRestarting(t *testing.T) {
 				t.Errorf("pools: %+v", e)
 			}
 		})
+	}
+}
+
+// cutOffWorld is locked, and its satellites run with certificates of before, so that LINSTOR has not reached any for
+// that long.
+func cutOffWorld(t *testing.T, ago time.Duration) *clustertest.World {
+	t.Helper()
+	w := clustertest.NewWorld(t, 8)
+	w.Cluster.Spec.TLS.Mode = tlsspec.Managed
+	w.Accept()
+	in, r := w.Input()
+	in.Failures = &step.Failures{}
+	certificates.Work(t.Context(), in)
+	for _, o := range r.Applied {
+		w.Kube.Secrets[o.GetName()] = o.(*corev1.Secret)
+	}
+	for _, p := range w.Kube.ControllerPods {
+		p.Annotations = netcomtls.Kind.Annotate(tlssecret.Ref{Secret: "s", Leaf: "leaf", Trust: "trust"}, p.Annotations)
+	}
+	for _, ds := range satellites.DaemonSets(w.Snapshot()) {
+		w.Kube.DaemonSets[ds.Name] = ds
+	}
+	w.Outdate()
+	for _, n := range w.Names() {
+		runsWith(w, n, tlssecret.Ref{Secret: "s", Leaf: "old", Trust: "old"})
+		w.LinkDown(n, ago)
+	}
+	return w
+}
+
+func runsWith(w *clustertest.World, node string, r tlssecret.Ref) {
+	p := w.Satellite(node)
+	delete(p.Annotations, netcomtls.Kind.Annotation)
+	p.Annotations = netcomtls.Kind.Annotate(r, p.Annotations)
+}
+
+// back makes LINSTOR reach a satellite, which is as it shall be if it is not outdated.
+func back(w *clustertest.World, node string, outdated bool) {
+	if !outdated {
+		w.PutPod(v1alpha1.ComponentSatellite, node, w.ReadyPod(v1alpha1.ComponentSatellite, node))
+	}
+	w.Node(node).Status = linstor.StatusOnline
+	delete(w.Linstor.Down, node)
+}
+
+// TestCutOffByCertificates: where LINSTOR reaches no satellite, since the certificates of all have expired, one after
+// the other is restarted all the same, although that looks like a failure of all nodes.
+func TestCutOffByCertificates(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ago    time.Duration
+		spoil  func(*clustertest.World)
+		frozen bool
+		next   []string
+	}{
+		"for long":     {3 * time.Minute, func(*clustertest.World) {}, true, []string{"n01"}},
+		"for a moment": {time.Minute, func(*clustertest.World) {}, true, nil},
+		"one is back, of eight": {3 * time.Minute, func(w *clustertest.World) { back(w, "n01", false) }, true,
+			[]string{"n02", "n03"}},
+		"they are plain": {3 * time.Minute, func(w *clustertest.World) {
+			for _, n := range w.Names() {
+				runsWith(w, n, tlssecret.Ref{})
+			}
+		}, true, []string{"n01"}},
+		"with the certificates that they are to have": {3 * time.Minute, func(w *clustertest.World) {
+			for _, n := range w.Names() {
+				runsWith(w, n, w.Snapshot().Netcom.Satellite)
+			}
+		}, true, nil},
+		"on the pods' network": {3 * time.Minute, func(w *clustertest.World) {
+			for _, n := range w.Names() {
+				w.Satellite(n).Spec.HostNetwork = false
+			}
+		}, true, nil},
+		// It may be the network: those that serve go first, and the others do not wait for it.
+		"one of eight": {3 * time.Minute, func(w *clustertest.World) {
+			back(w, "n01", false)
+			for _, n := range w.Names()[2:] {
+				back(w, n, true)
+			}
+		}, false, []string{"n03"}},
+		"the last one": {3 * time.Minute, func(w *clustertest.World) {
+			for _, n := range w.Names()[1:] {
+				back(w, n, false)
+			}
+		}, false, []string{"n01"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := cutOffWorld(t, tc.ago)
+			tc.spoil(w)
+			s := w.Snapshot()
+			if s.Frozen() != tc.frozen {
+				t.Fatalf("many nodes fail: %t", s.Frozen())
+			}
+			var next []string
+			for _, m := range s.Roll.Next {
+				next = append(next, m.Name)
+			}
+			if !slices.Equal(next, tc.next) {
+				t.Errorf("%v are restarted, %q", next, s.Roll.Waiting)
+			}
+		})
+	}
+}
+
+// TestHung: a controller that does not reach a satellite which was restarted for it is restarted itself, once.
+func TestHung(t *testing.T) {
+	world := func(t *testing.T, ready time.Duration) *clustertest.World {
+		t.Helper()
+		w := cutOffWorld(t, 3*time.Minute)
+		back(w, "n01", false)
+		w.LinkDown("n01", 3*time.Minute)
+		w.Node("n01").Interfaces[0].TLS = true
+		readySince(w.Satellite("n01"), w.Now.Add(-ready))
+		readySince(w.Kube.ControllerPods[0], w.Now.Add(-time.Hour))
+		return w
+	}
+	for name, tc := range map[string]struct {
+		ready time.Duration
+		spoil func(*clustertest.World)
+		hung  bool
+	}{
+		"for long":     {3 * time.Minute, func(*clustertest.World) {}, true},
+		"for a moment": {time.Minute, func(*clustertest.World) {}, false},
+		"it was restarted since": {3 * time.Minute, func(w *clustertest.World) {
+			readySince(w.Kube.ControllerPods[0], w.Now.Add(-time.Minute))
+		}, false},
+		"it is reached": {3 * time.Minute, func(w *clustertest.World) { back(w, "n01", true) }, false},
+		"LINSTOR connects plainly": {3 * time.Minute, func(w *clustertest.World) {
+			w.Node("n01").Interfaces[0].TLS = false
+		}, false},
+		"the node is not ready": {3 * time.Minute, func(w *clustertest.World) { w.NodeDown("n01", time.Minute) }, false},
+		"the controller is plain": {3 * time.Minute, func(w *clustertest.World) {
+			w.Kube.ControllerPods[0].Annotations = nil
+		}, false},
+		"LINSTOR does not answer":   {3 * time.Minute, func(w *clustertest.World) { w.Silent(errors.New("x")) }, false},
+		"the satellite is outdated": {3 * time.Minute, func(w *clustertest.World) { w.Outdate("n01") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world(t, tc.ready)
+			tc.spoil(w)
+			if got := satellites.Hung(w.Snapshot()); (got != nil) != tc.hung {
+				t.Errorf("hung: %v", got)
+			}
+		})
+	}
+	w := world(t, 3*time.Minute)
+	in, r := w.Input()
+	if err := satellites.Link().Work(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if want := "delete Pod/" + w.Kube.ControllerPods[0].Name; !slices.ContainsFunc(r.Calls,
+		func(call string) bool { return strings.HasPrefix(call, want) }) {
+		t.Errorf("calls %v, without %s", r.Calls, want)
+	}
+}
+
+func readySince(p *corev1.Pod, at time.Time) {
+	for i := range p.Status.Conditions {
+		if c := &p.Status.Conditions[i]; c.Type == corev1.PodReady {
+			c.LastTransitionTime = metav1.NewTime(at)
+		}
 	}
 }

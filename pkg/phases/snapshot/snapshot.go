@@ -29,6 +29,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
@@ -58,6 +59,7 @@ func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	} else if s.Move = move.Of(s.Cluster, claim, f.AcceptedDatabase()); s.Move != nil {
 		s.Move.Stopped = !controller.Runs(&s.Facts)
 	}
+	s.Netcom = netcom.Connections(&s.Facts)
 	judgeNodes(s)
 	if s.Target == nil {
 		return s

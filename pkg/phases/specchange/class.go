@@ -48,8 +48,9 @@ func (f *Field) In(s fsm.State) Class {
 }
 
 func tlsFields() []Field {
-	return []Field{{"tls.mode", ClassRolling, states(fsm.Controller, fsm.VolumeDriver),
-		"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients"}}
+	return []Field{{"tls.mode", ClassRolling, states(fsm.Controller, fsm.Satellites, fsm.VolumeDriver),
+		"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients and the " +
+			"satellites"}}
 }
 
 func states(s ...fsm.State) []fsm.State { return s }

@@ -8,12 +8,7 @@
 package apitls
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
-	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -21,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/javastore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 const (
@@ -28,17 +24,15 @@ const (
 	Port = 3371
 	// PortName is its name in the controller's pod and Service.
 	PortName = "api-tls"
-	// Annotation of a pod says with which certificate and bundle it was started: the hashes of both, with a dot between.
-	// A change of it restarts the pods. Labels and annotations of the Secret have no part in it.
-	Annotation = v1alpha1.Prefix + "api-certificates"
 
 	volume    = "api-tls"
 	directory = "/etc/linstor-api"
 	loopback  = "127.0.0.1"
+	plainPort = 3370
 )
 
-// Part is a part of LINSTOR that has a certificate of its own, which is named like it.
-type Part string
+// Part is a part of LINSTOR that takes part in the API.
+type Part = tlssecret.Part
 
 // The parts. LINSTOR's high-availability controller is none of them: it never speaks to LINSTOR.
 const (
@@ -54,108 +48,26 @@ const (
 	Backup Part = "linstor-backup"
 )
 
-// Parts are all of them, in an order that stays the same.
-func Parts() []Part {
-	return []Part{Controller, Operator, Driver, DriverNode, Affinity, Metrics, Backup}
-}
-
-// Secret is the one that holds the part's certificate, its key and whom it trusts, and nothing of any other.
-func (p Part) Secret() string { return string(p) + "-api-tls" }
-
-const (
-	// AuthoritySecret holds the authorities and the key of the one that signs. Nothing mounts it.
-	AuthoritySecret = "linstor-api-authority" //nolint:gosec // the name of a Secret
-	// Component is the component of all these Secrets, in their label.
-	Component = "certificates"
-)
-
-// Secrets are those of all parts, behind that of the authorities.
-func Secrets() []string {
-	out := []string{AuthoritySecret}
-	for _, part := range Parts() {
-		out = append(out, part.Secret())
-	}
-	return out
-}
+// Kind is the kind of these connections.
+var Kind = tlssecret.Kind{Authority: "linstor-api", Annotation: v1alpha1.Prefix + "api-certificates",
+	Suffix: "-api-tls", Parts: []Part{Controller, Operator, Driver, DriverNode, Affinity, Metrics, Backup}}
 
 // Access is what one part of LINSTOR is given to take part in the locked API. The zero Access is none: the API is
 // plain.
-type Access struct {
-	// Secret holds certificate, key and bundle.
-	Secret string
-	// Leaf and Trust are their hashes.
-	Leaf, Trust string
-}
-
-// Locked reports whether the API is locked.
-func (a Access) Locked() bool { return a.Secret != "" }
-
-// Is is what a pod that was started with it says in its annotation.
-func (a Access) Is() string { return a.Leaf + "." + a.Trust }
-
-const (
-	markerPrefix = "made."
-	// mostMarkers bounds how many certificates and bundles of before a Secret names. A certificate is made anew every 60
-	// days, and each makes its pods anew.
-	mostMarkers = 8
-)
-
-// marker is the entry of the Secret which says that it has that certificate and bundle, or later ones. A kubelet may
-// have an older copy of the Secret, and would start a pod on that: the pod would run with something else than its
-// annotation says until the next renewal. A pod that refers to an entry that is not in the copy waits for a newer one.
-func (a Access) marker() string { return markerPrefix + a.Is() }
-
-// Markers are these entries for a Secret that gets this certificate and bundle, with those that it has: the container
-// of an older pod that is started anew must find its own. Each entry is a number, by which the oldest go.
-func (a Access) Markers(before map[string][]byte) map[string][]byte {
-	numbers := map[string]int{}
-	last := 0
-	for entry, value := range before {
-		if n, err := strconv.Atoi(string(value)); err == nil && n > 0 && strings.HasPrefix(entry, markerPrefix) {
-			numbers[entry] = n
-			last = max(last, n)
-		}
-	}
-	if numbers[a.marker()] == 0 {
-		numbers[a.marker()] = last + 1
-	}
-	newest := slices.SortedFunc(maps.Keys(numbers), func(x, y string) int {
-		return cmp.Or(cmp.Compare(numbers[y], numbers[x]), cmp.Compare(x, y))
-	})
-	out := map[string][]byte{}
-	for i, entry := range newest {
-		if i < mostMarkers || entry == a.marker() {
-			out[entry] = []byte(strconv.Itoa(numbers[entry]))
-		}
-	}
-	return out
-}
-
-// Of reads the annotation of a pod. ok is false for a pod without one, or one that nobody can read.
-func Of(annotations map[string]string) (leaf, trust string, ok bool) {
-	leaf, trust, ok = strings.Cut(annotations[Annotation], ".")
-	return leaf, trust, ok && leaf != "" && trust != ""
-}
+type Access struct{ tlssecret.Ref }
 
 // Annotate gives a pod's template the annotation, if the API is locked.
 func (a Access) Annotate(annotations map[string]string) map[string]string {
-	if !a.Locked() {
-		return annotations
-	}
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
-	annotations[Annotation] = a.Is()
-	return annotations
+	return Kind.Annotate(a.Ref, annotations)
 }
 
 // URL is where LINSTOR is found at a host. It is one of both, never both: a client that comes to the plain port of a
 // LINSTOR that is locked is sent elsewhere, and golinstor turns a write into a read there that looks like success.
-func (a Access) URL(host string, plainPort int) string {
+func (a Access) URL(host string, plain int) string {
 	if a.Locked() {
 		return fmt.Sprintf("https://%s:%d", host, Port)
 	}
-	return fmt.Sprintf("http://%s:%d", host, plainPort)
+	return fmt.Sprintf("http://%s:%d", host, plain)
 }
 
 // Directory is where Mount puts the Secret; "" if the API is not locked.
@@ -175,12 +87,8 @@ func (a Access) mount(pod *corev1.PodSpec, container *corev1.Container, entries 
 	if !a.Locked() {
 		return
 	}
-	items := []corev1.KeyToPath{{Key: a.marker(), Path: "made"}}
-	for _, entry := range entries {
-		items = append(items, corev1.KeyToPath{Key: entry, Path: entry})
-	}
 	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: volume, VolumeSource: corev1.VolumeSource{
-		Secret: &corev1.SecretVolumeSource{SecretName: a.Secret, Items: items}}})
+		Secret: &corev1.SecretVolumeSource{SecretName: a.Secret, Items: a.Items(entries...)}}})
 	container.VolumeMounts = append(container.VolumeMounts,
 		corev1.VolumeMount{Name: volume, MountPath: directory, ReadOnly: true})
 }
@@ -188,14 +96,14 @@ func (a Access) mount(pod *corev1.PodSpec, container *corev1.Container, entries 
 // Client is the environment in which golinstor, the client of LINBIT's programs, finds LINSTOR at a host, and its own
 // certificate. A program reads it once, when its container starts: what it runs with is what its pod was made with,
 // or what the Secret had when the container was started anew (golinstor 0.61, client.NewClient).
-func (a Access) Client(host string, plainPort int) []corev1.EnvVar {
-	env := []corev1.EnvVar{{Name: "LS_CONTROLLERS", Value: a.URL(host, plainPort)}}
+func (a Access) Client(host string, plain int) []corev1.EnvVar {
+	env := []corev1.EnvVar{{Name: "LS_CONTROLLERS", Value: a.URL(host, plain)}}
 	if !a.Locked() {
 		return env
 	}
 	for _, v := range [][2]string{{"LS_ROOT_CA", certificates.EntryTrust},
 		{"LS_USER_CERTIFICATE", certificates.EntryCertificate}, {"LS_USER_KEY", certificates.EntryKey},
-		{"LINSTOR_CERTIFICATES_MADE", a.marker()}} {
+		{"LINSTOR_CERTIFICATES_MADE", a.Marker()}} {
 		env = append(env, corev1.EnvVar{Name: v[0], ValueFrom: &corev1.EnvVarSource{SecretKeyRef: &corev1.SecretKeySelector{
 			LocalObjectReference: corev1.LocalObjectReference{Name: a.Secret}, Key: v[1]}}})
 	}
@@ -239,9 +147,17 @@ func (a Access) ClientConfig() map[string]string {
 		certificates.EntryCertificate, certificates.EntryKey)}
 }
 
-// Lock gives the controller's pod its stores. The kubelet cannot show a certificate, so it only finds out whether
-// somebody listens: LINSTOR listens with stores that it cannot read as well, and says /health on the plain port
-// whatever becomes of TLS. Whether the API answers is seen by whoever has a certificate.
+// health gets /health from within the pod, where plain HTTP listens, by means that the shell has: no image needs to
+// have curl. One without bash is taken for healthy, since what cannot be asked must not be killed.
+var health = fmt.Sprintf(`command -v bash >/dev/null || exit 0
+exec bash -c 'exec 3<>/dev/tcp/%s/%d && printf "GET /health HTTP/1.0\r\n\r\n" >&3 && read -r _ status _ <&3 &&
+  [ "$status" = 200 ]'
+`, loopback, plainPort)
+
+// Lock gives the controller's pod its stores. The kubelet cannot show a certificate, so it finds out by itself only
+// whether somebody listens, and from within the pod whether LINSTOR is alive: it says /health on the plain port
+// whatever becomes of TLS, and listens with stores that it cannot read as well. Whether the API answers is seen by
+// whoever has a certificate.
 func (a Access) Lock(pod *corev1.PodSpec, container *corev1.Container) {
 	if !a.Locked() {
 		return
@@ -249,9 +165,11 @@ func (a Access) Lock(pod *corev1.PodSpec, container *corev1.Container) {
 	a.mount(pod, container, certificates.EntryTrust, certificates.EntryCertificate, certificates.EntryKey,
 		javastore.EntryKeyStore, javastore.EntryTrustStore)
 	container.Ports = []corev1.ContainerPort{{Name: PortName, ContainerPort: Port, Protocol: corev1.ProtocolTCP}}
-	for _, p := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe, container.LivenessProbe} {
+	for _, p := range []*corev1.Probe{container.StartupProbe, container.ReadinessProbe} {
 		p.ProbeHandler = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(PortName)}}
 	}
+	container.LivenessProbe.ProbeHandler = corev1.ProbeHandler{
+		Exec: &corev1.ExecAction{Command: []string{"/bin/sh", "-c", health}}}
 }
 
 // ServicePort is that of the controller's Service.

@@ -10,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 func TestMarkers(t *testing.T) {
 	access := func(n int) apitls.Access {
-		return apitls.Access{Secret: "s", Leaf: fmt.Sprintf("leaf%02d", n), Trust: "trust"}
+		return apitls.Access{Ref: tlssecret.Ref{Secret: "s", Leaf: fmt.Sprintf("leaf%02d", n), Trust: "trust"}}
 	}
 	names := func(m map[string][]byte) []string { return slices.Sorted(maps.Keys(m)) }
 	data := map[string][]byte{"tls.crt": []byte("7"), "made.broken": []byte("x"), "made.old": []byte("-3")}
@@ -39,7 +40,7 @@ func TestMarkers(t *testing.T) {
 
 // TestPodsReferToTheirMarker: what starts a pod must be at least as new as what the pod was made for.
 func TestPodsReferToTheirMarker(t *testing.T) {
-	a := apitls.Access{Secret: "s", Leaf: "leaf", Trust: "trust"}
+	a := apitls.Access{Ref: tlssecret.Ref{Secret: "s", Leaf: "leaf", Trust: "trust"}}
 	marker := slices.Collect(maps.Keys(a.Markers(nil)))[0]
 	var mounted, locked corev1.PodSpec
 	a.Mount(&mounted, &corev1.Container{})

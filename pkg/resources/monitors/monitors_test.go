@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -24,7 +25,7 @@ func objects(labels map[string]monitoringspec.LabelValue) []*unstructured.Unstru
 
 // TestLocked: Prometheus comes to the locked port, with a certificate from a Secret, and looks for the server's name.
 func TestLocked(t *testing.T) {
-	access := apitls.Access{Secret: "linstor-metrics-api-tls", Leaf: "leaf", Trust: "trust"}
+	access := apitls.Access{Ref: tlssecret.Ref{Secret: "linstor-metrics-api-tls", Leaf: "leaf", Trust: "trust"}}
 	for _, o := range Objects("linstor", &monitoringspec.MonitoringSpec{}, access) {
 		if o.GetName() != ControllerName {
 			continue

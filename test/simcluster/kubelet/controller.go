@@ -140,7 +140,10 @@ func runController(ctx context.Context, m Machines, c *corev1.Container, config 
 		}
 		healthy := probes(m, c)
 		if healthy {
-			failures, period = 0, probePeriod(c)
+			period = probePeriod(c)
+		}
+		if alive(m, c, healthy) {
+			failures = 0
 		} else {
 			failures++
 		}
@@ -161,6 +164,14 @@ func probes(m Machines, c *corev1.Container) bool {
 		return m.Listens()
 	}
 	return m.Healthy()
+}
+
+// alive is what the liveness probe sees: what the others see, unless it runs a program in the pod.
+func alive(m Machines, c *corev1.Container, healthy bool) bool {
+	if c.LivenessProbe != nil && c.LivenessProbe.Exec != nil {
+		return m.Alive()
+	}
+	return healthy
 }
 
 // probed reports whether readiness depends on a probe at all.

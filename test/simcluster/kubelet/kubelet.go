@@ -73,6 +73,8 @@ type SatelliteConfig struct {
 	NodeName string
 	Address  string // the pod's IP
 	Port     int
+	// Files reads a file that is mounted.
+	Files func(file string) ([]byte, error)
 }
 
 // ControllerConfig is what a controller, or a program that works on its database, is started with.
@@ -106,6 +108,7 @@ type Machines interface {
 	ImportDatabase(ctx context.Context, c ControllerConfig, export []byte) (exported []byte, err error)
 	StartController(c ControllerConfig) (Process, error)
 	Healthy() bool               // the controller's /health answers 200
+	Alive() bool                 // the same, asked from within the controller's pod
 	Listens() bool               // the controller takes connections over TLS
 	NodeOnline(node string) bool // the controller is connected to the node's satellite
 	// Topology is what the CSI driver tells the kubelet of where the node is, from LINSTOR's properties of it.

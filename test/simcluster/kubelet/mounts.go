@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,15 +39,34 @@ func (f Files) ControllerConfig(ctx context.Context, pod *corev1.Pod, c *corev1.
 	if config.TOML, err = f.mountedFile(ctx, pod, c, path.Join(configDir, configFile)); err != nil {
 		return ControllerConfig{}, err
 	}
-	later := context.WithoutCancel(ctx) // the controller reads its stores whenever somebody connects
-	config.Files = func(file string) ([]byte, error) {
+	config.Files = f.mounted(ctx, pod, c)
+	return config, nil
+}
+
+// mounted reads what a container mounts, at any time: LINSTOR's controller reads its stores whenever somebody
+// connects.
+func (f Files) mounted(ctx context.Context, pod *corev1.Pod, c *corev1.Container) func(file string) ([]byte, error) {
+	later := context.WithoutCancel(ctx)
+	return func(file string) ([]byte, error) {
 		content, err := f.mountedFile(later, pod, c, file)
 		if err == nil && content == "" {
 			err = os.ErrNotExist
 		}
 		return []byte(content), err
 	}
-	return config, nil
+}
+
+// SatelliteConfig is what a pod's container on that node, with that IP, starts its satellite with.
+func (f Files) SatelliteConfig(ctx context.Context, pod *corev1.Pod, c *corev1.Container, node,
+	podIP string) SatelliteConfig {
+	config := SatelliteConfig{Version: ImageVersion(c.Image), NodeName: node, Address: podIP, Port: satellitePort,
+		Files: f.mounted(ctx, pod, c)}
+	for _, p := range c.Ports {
+		if p.Name == portName {
+			config.Port = int(p.ContainerPort)
+		}
+	}
+	return config
 }
 
 // mountsSecrets reports whether all Secrets of the pod's volumes are there. As long as one is not, no container starts
@@ -56,22 +76,37 @@ func (f Files) mountsSecrets(ctx context.Context, run *podRun, pod *corev1.Pod) 
 		return true
 	}
 	for i := range pod.Spec.Volumes {
-		v := pod.Spec.Volumes[i].Secret
-		if v == nil {
-			continue
-		}
-		files, err := f.secret(ctx, pod.Namespace, v.SecretName, v.Optional)
-		if err != nil {
-			return false
-		}
-		for _, item := range v.Items {
-			if _, ok := files[item.Key]; !ok && (v.Optional == nil || !*v.Optional) {
+		for _, v := range secretsOf(&pod.Spec.Volumes[i]) {
+			files, err := f.secret(ctx, pod.Namespace, v.SecretName, v.Optional)
+			if err != nil {
 				return false
+			}
+			for _, item := range v.Items {
+				if _, ok := files[item.Key]; !ok && (v.Optional == nil || !*v.Optional) {
+					return false
+				}
 			}
 		}
 	}
 	run.mounted = true
 	return true
+}
+
+// secretsOf are the Secrets that a volume shows.
+func secretsOf(v *corev1.Volume) (out []*corev1.SecretVolumeSource) {
+	if v.Secret != nil {
+		out = append(out, v.Secret)
+	}
+	if v.Projected == nil {
+		return out
+	}
+	for _, s := range v.Projected.Sources {
+		if s.Secret != nil {
+			out = append(out, &corev1.SecretVolumeSource{SecretName: s.Secret.Name, Items: s.Secret.Items,
+				Optional: s.Secret.Optional})
+		}
+	}
+	return out
 }
 
 // mountedFile is the content of a file in the container; "" when no volume provides it.
@@ -81,8 +116,8 @@ func (f Files) mountedFile(ctx context.Context, pod *corev1.Pod, c *corev1.Conta
 		switch {
 		case mount.SubPath != "" && mount.MountPath == file:
 			key = mount.SubPath
-		case mount.SubPath == "" && path.Clean(mount.MountPath) == path.Dir(file):
-			key = path.Base(file)
+		case mount.SubPath == "" && strings.HasPrefix(file, path.Clean(mount.MountPath)+"/"):
+			key = strings.TrimPrefix(file, path.Clean(mount.MountPath)+"/")
 		default:
 			continue
 		}

@@ -43,7 +43,7 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	case ShutdownGuard:
 		return endedTask{}, nil
 	case Satellite:
-		return d.beginSatellite(run, c), nil
+		return d.beginSatellite(ctx, run, pod, c), nil
 	case DatabaseBackup, DatabaseDownload, DatabaseRestoreTest, ListVolumes, ServeListing, CompareBackup, FetchBackup,
 		ImportDatabase, CheckImport, MoveDatabase, CheckMove:
 		return beginAboutBackups(ctx, d, run, pod, c)
@@ -157,19 +157,8 @@ type satelliteTask struct {
 	ready   bool
 }
 
-// SatelliteOf is what the container of a pod with that IP on that node starts its satellite with.
-func SatelliteOf(c *corev1.Container, node, podIP string) SatelliteConfig {
-	config := SatelliteConfig{Version: ImageVersion(c.Image), NodeName: node, Address: podIP, Port: satellitePort}
-	for _, p := range c.Ports {
-		if p.Name == portName {
-			config.Port = int(p.ContainerPort)
-		}
-	}
-	return config
-}
-
-func (d *Driver) beginSatellite(run *podRun, c *corev1.Container) task {
-	config := SatelliteOf(c, run.node, run.podIP)
+func (d *Driver) beginSatellite(ctx context.Context, run *podRun, pod *corev1.Pod, c *corev1.Container) task {
+	config := d.files.SatelliteConfig(ctx, pod, c, run.node, run.podIP)
 	process, err := d.opts.Machines.StartSatellite(run.node, config)
 	if err != nil {
 		return endedTask{exit{code: 1, message: err.Error()}}

@@ -10,9 +10,10 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TLSSpec says who may speak to LINSTOR.
 type TLSSpec struct {
-	// mode is Disabled: LINSTOR's REST API is plain HTTP, and whoever reaches it administers LINSTOR; or Managed: the API
-	// takes only those that have a certificate of an authority which the operator makes and renews for this alone, and
-	// encrypts. Default: Disabled. Example: Managed.
+	// mode is Disabled: LINSTOR's REST API is plain HTTP, and whoever reaches it, or a satellite's port, administers
+	// LINSTOR; or Managed: the API takes only those that have a certificate of an authority which the operator makes and
+	// renews for this alone, so do satellites and controller of each other by another one, and all is encrypted. Changing
+	// it restarts LINSTOR's controller and then the satellites, one after the other. Default: Disabled. Example: Managed.
 	// +optional
 	// +kubebuilder:default=Disabled
 	Mode Mode `json:"mode,omitempty"`
@@ -31,7 +32,7 @@ const (
 )
 
 // MostCertificates bounds the list of certificates in the status.
-const MostCertificates = 16
+const MostCertificates = 24
 
 // CertificateStatus is a certificate that is in use. It says nothing of its key.
 type CertificateStatus struct {

@@ -1,0 +1,61 @@
+package controller
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
+)
+
+// setEpoch gives LINSTOR the claim's number, where it has none or a lower one. It is a write of its own: LINSTOR
+// refuses a request with one bad property whole, and the number would stay behind as long as the spec has one.
+func setEpoch(in *step.Input) {
+	s := in.Snapshot
+	claim, _ := s.Claim()
+	n := epoch.Parse(claim.Epoch).Number
+	if n <= epoch.In(s.Linstor.View) {
+		return
+	}
+	number := strconv.Itoa(n)
+	in.Ensure(work.Task{Key: epochKey, Input: number, Do: func(ctx context.Context) error {
+		return in.API.SetProperties(ctx, map[string]string{linstor.PropEpoch: number}, nil)
+	}})
+}
+
+// closeDebugListener keeps a controller with key store and trust store from opening a listener that nobody needs. It
+// counts from the controller's next start on, so that a controller which runs without stores is exchanged after it.
+// Like the number it is a write of its own: nothing hangs on it, and a LINSTOR that does not know the property must
+// not refuse the others.
+func closeDebugListener(in *step.Input) {
+	s := in.Snapshot
+	if s.Linstor.View == nil || !s.Netcom.Controller.Locked() || listenerOff(s) {
+		return
+	}
+	in.Ensure(work.Task{Key: listenerKey, Input: off, Do: func(ctx context.Context) error {
+		return in.API.SetProperties(ctx, map[string]string{netcomtls.PropDebugListener: off}, nil)
+	}})
+}
+
+const off = "False" // as LINSTOR writes it
+
+func listenerOff(s *cluster.Snapshot) bool {
+	return strings.EqualFold(s.Linstor.View.Properties[netcomtls.PropDebugListener], off)
+}
+
+// listenerFirst reports whether the controller waits for the end of that listener before it gets its stores. One that
+// refuses the property is not waited for, nor is one that does not answer.
+func listenerFirst(s *cluster.Snapshot) bool {
+	d := s.Kube.Deployments[resources.ControllerName]
+	if d == nil || s.Linstor.View == nil || !s.Netcom.Controller.Locked() || listenerOff(s) {
+		return false
+	}
+	_, _, has := netcomtls.Kind.Of(d.Spec.Template.Annotations)
+	return !has && s.TaskStates[listenerKey].Err == nil
+}
