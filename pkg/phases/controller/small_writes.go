@@ -5,6 +5,9 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -50,12 +53,15 @@ func listenerOff(s *cluster.Snapshot) bool {
 }
 
 // listenerFirst reports whether the controller waits for the end of that listener before it gets its stores. One that
-// refuses the property is not waited for, nor is one that does not answer.
+// refuses the property is not waited for, nor is one that does not answer, or that takes the property and does not
+// show it for long.
 func listenerFirst(s *cluster.Snapshot) bool {
 	d := s.Kube.Deployments[resources.ControllerName]
 	if d == nil || s.Linstor.View == nil || !s.Netcom.Controller.Locked() || listenerOff(s) {
 		return false
 	}
+	c := meta.FindStatusCondition(s.Cluster.Status.Conditions, conditions.ControllerReady)
+	late := c != nil && c.Reason == reasonClosingListener && s.Now.Sub(c.LastTransitionTime.Time) > s.Timing.Straggler
 	_, _, has := netcomtls.Kind.Of(d.Spec.Template.Annotations)
-	return !has && s.TaskStates[listenerKey].Err == nil
+	return !has && !late && s.TaskStates[listenerKey].Err == nil
 }

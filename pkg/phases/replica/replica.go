@@ -11,7 +11,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -190,11 +189,10 @@ func ReplicationNeeds(
 	return ""
 }
 
-// hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade, or
-// for another certificate.
+// hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade.
 func hiddenCopy(s *cluster.Snapshot, c *linstor.Resource, copies []linstor.Resource) bool {
 	m := s.MemberByName(c.Node)
-	if m == nil || !m.PodReady || s.RightVersion(m) && !netcom.CutOff(s, m) {
+	if m == nil || !m.PodReady || s.RightVersion(m) {
 		return false
 	}
 	for i := range copies {

@@ -128,15 +128,10 @@ func rescuable(cutOff []*cluster.Member) []*cluster.Member {
 func planRoll(s *cluster.Snapshot, r *cluster.Roll, of map[rollKind][]*cluster.Member) {
 	limit, down := max(1, len(s.Members)/rollShare), len(of[rollDown])+len(of[rollCutOff])
 	unused, broken := of[rollUnused], of[rollBroken]
-	candidates, room := of[rollServing], min(limit-down, restartsPerRun)
-	switch {
-	case s.Frozen():
-		unused, candidates, room = nil, rescuable(of[rollCutOff]), limit
-	case len(broken) > 0:
-		candidates, room = broken, limit
-	case len(candidates) == 0: // last, since it may be the network that keeps LINSTOR from them
-		candidates, room = of[rollCutOff], limit
+	if s.Frozen() {
+		unused = nil
 	}
+	candidates, room := first(s, of, limit, min(limit-down, restartsPerRun))
 	if r.Done == 0 {
 		room = min(room, 1) // the first one shows whether the others would come back
 	}
@@ -158,6 +153,21 @@ func planRoll(s *cluster.Snapshot, r *cluster.Roll, of map[rollKind][]*cluster.M
 		r.Waiting = fmt.Sprintf("%s down, and no more than %d may be", text.Amount(down, "node is", "nodes are"), limit)
 	default:
 		r.Next, r.Waiting = pickRoll(s, candidates, room)
+	}
+}
+
+// first are those that go first, and how many at a time, where so many of those that serve could be restarted.
+func first(s *cluster.Snapshot, of map[rollKind][]*cluster.Member, limit, serving int) ([]*cluster.Member, int) {
+	switch cut := of[rollCutOff]; {
+	case s.Frozen():
+		return rescuable(cut), limit
+	case len(of[rollBroken]) > 0:
+		return of[rollBroken], limit
+	case len(cut) > 0 && (len(of[rollServing]) == 0 || serving <= 0):
+		// Last, since it may be the network that keeps LINSTOR from them; and before nobody is restarted because of them.
+		return cut, limit
+	default:
+		return of[rollServing], serving
 	}
 }
 

@@ -229,6 +229,20 @@ func TestCutOffByCertificates(t *testing.T) {
 				back(w, n, true)
 			}
 		}, false, []string{"n03"}},
+		// With three of them down no serving one could be restarted for ever.
+		"three of eight": {3 * time.Minute, func(w *clustertest.World) {
+			back(w, "n01", false)
+			for _, n := range w.Names()[4:] {
+				back(w, n, true)
+			}
+		}, true, []string{"n02", "n03"}},
+		"two of eight, at once": {3 * time.Minute, func(w *clustertest.World) {
+			back(w, "n01", false)
+			w.LinkDown("n02", 20*time.Minute)
+			for _, n := range w.Names()[3:] {
+				back(w, n, true)
+			}
+		}, false, []string{"n02", "n03"}},
 		"the last one": {3 * time.Minute, func(w *clustertest.World) {
 			for _, n := range w.Names()[1:] {
 				back(w, n, false)
@@ -253,48 +267,54 @@ func TestCutOffByCertificates(t *testing.T) {
 	}
 }
 
-// TestHung: a controller that does not reach a satellite which was restarted for it is restarted itself, once.
-func TestHung(t *testing.T) {
-	world := func(t *testing.T, ready time.Duration) *clustertest.World {
-		t.Helper()
-		w := cutOffWorld(t, 3*time.Minute)
-		back(w, "n01", false)
-		w.LinkDown("n01", 3*time.Minute)
-		w.Node("n01").Interfaces[0].TLS = true
-		readySince(w.Satellite("n01"), w.Now.Add(-ready))
-		readySince(w.Kube.ControllerPods[0], w.Now.Add(-time.Hour))
-		return w
+// hungWorld is one whose controller reaches no satellite, though n01 runs with what it is to have.
+func hungWorld(t *testing.T) *clustertest.World {
+	t.Helper()
+	w := cutOffWorld(t, 3*time.Minute)
+	back(w, "n01", false)
+	w.LinkDown("n01", 3*time.Minute)
+	for _, n := range w.Names() {
+		w.Node(n).Interfaces[0].TLS = true
 	}
+	readySince(w.Kube.ControllerPods[0], w.Now.Add(-time.Hour))
+	return w
+}
+
+// TestHung: a controller that reaches no satellite with TLS is restarted, and no other one is.
+func TestHung(t *testing.T) {
 	for name, tc := range map[string]struct {
-		ready time.Duration
 		spoil func(*clustertest.World)
 		hung  bool
 	}{
-		"for long":     {3 * time.Minute, func(*clustertest.World) {}, true},
-		"for a moment": {time.Minute, func(*clustertest.World) {}, false},
-		"it was restarted since": {3 * time.Minute, func(w *clustertest.World) {
-			readySince(w.Kube.ControllerPods[0], w.Now.Add(-time.Minute))
+		"for long":               {func(*clustertest.World) {}, true},
+		"for a moment":           {func(w *clustertest.World) { w.LinkDown("n01", time.Second) }, false},
+		"another one for less":   {func(w *clustertest.World) { w.LinkDown("n05", time.Minute) }, false},
+		"another one is reached": {func(w *clustertest.World) { back(w, "n02", true) }, false},
+		"it was restarted lately": {func(w *clustertest.World) {
+			readySince(w.Kube.ControllerPods[0], w.Now.Add(-5*time.Minute))
 		}, false},
-		"it is reached": {3 * time.Minute, func(w *clustertest.World) { back(w, "n01", true) }, false},
-		"LINSTOR connects plainly": {3 * time.Minute, func(w *clustertest.World) {
-			w.Node("n01").Interfaces[0].TLS = false
+		"all are outdated": {func(w *clustertest.World) { w.Outdate("n01") }, false},
+		"LINSTOR connects plainly": {func(w *clustertest.World) {
+			for _, n := range w.Names() {
+				w.Node(n).Interfaces[0].TLS = false
+			}
 		}, false},
-		"the node is not ready": {3 * time.Minute, func(w *clustertest.World) { w.NodeDown("n01", time.Minute) }, false},
-		"the controller is plain": {3 * time.Minute, func(w *clustertest.World) {
-			w.Kube.ControllerPods[0].Annotations = nil
+		"the node is not ready": {func(w *clustertest.World) { w.NodeDown("n01", time.Minute) }, false},
+		"the handshake succeeded": {func(w *clustertest.World) {
+			w.Node("n01").Status = linstor.StatusVersionMismatch
 		}, false},
-		"LINSTOR does not answer":   {3 * time.Minute, func(w *clustertest.World) { w.Silent(errors.New("x")) }, false},
-		"the satellite is outdated": {3 * time.Minute, func(w *clustertest.World) { w.Outdate("n01") }, false},
+		"the controller is plain": {func(w *clustertest.World) { w.Kube.ControllerPods[0].Annotations = nil }, false},
+		"LINSTOR does not answer": {func(w *clustertest.World) { w.Silent(errors.New("x")) }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := world(t, tc.ready)
+			w := hungWorld(t)
 			tc.spoil(w)
 			if got := satellites.Hung(w.Snapshot()); (got != nil) != tc.hung {
-				t.Errorf("hung: %v", got)
+				t.Errorf("hung: %t", got != nil)
 			}
 		})
 	}
-	w := world(t, 3*time.Minute)
+	w := hungWorld(t)
 	in, r := w.Input()
 	if err := satellites.Link().Work(t.Context(), in); err != nil {
 		t.Fatal(err)
