@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
@@ -103,6 +104,9 @@ func (f *Facts) Spec() *v1alpha1.StorageClusterSpec {
 	}
 	return &f.Cluster.Spec
 }
+
+// WantsTLS reports whether the accepted spec locks LINSTOR's API and its satellites.
+func (f *Facts) WantsTLS() bool { return f.Target != nil && f.Target.Spec.TLS.Mode == tlsspec.Managed }
 
 // NodesSpec is what that spec says of nodes.
 func (f *Facts) NodesSpec() *v1alpha1.NodesSpec { return &f.Spec().Nodes }

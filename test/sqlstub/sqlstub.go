@@ -143,8 +143,8 @@ func Serve(t testing.TB, handle func(net.Conn) error) int32 {
 	return int32(listener.Addr().(*net.TCPAddr).Port)
 }
 
-// ended reports whether the client went away, whenever it did: one that is killed right after it has connected has said
-// nothing at all.
+// ended reports whether the client went away, whenever it did: one that is killed right after it has connected has
+// said nothing at all.
 func ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)

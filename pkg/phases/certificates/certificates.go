@@ -11,7 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -19,11 +20,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
-
-// Wanted reports whether the accepted spec locks the API.
-func Wanted(f *cluster.Facts) bool {
-	return f.Target != nil && f.Target.Spec.TLS.Mode == tlsspec.Managed
-}
 
 // connection is a kind of connection with certificates of its own.
 type connection struct {
@@ -63,14 +59,22 @@ func (c *connection) facts(f *cluster.Facts) rotation.Facts {
 }
 
 // pods are the consumers that the pods of a component are, by the certificate of a part.
-func pods(f *cluster.Facts, kind *tlssecret.Kind, component string, part tlssecret.Part) (out []rotation.Consumer) {
-	for _, p := range poddiagnosis.All(&f.Kube, component) {
+func pods(f *cluster.Facts, kind *tlssecret.Kind, component string, part tlssecret.Part) []rotation.Consumer {
+	return consumersOf(poddiagnosis.All(&f.Kube, component), kind, part, func(p *corev1.Pod) string {
+		return fmt.Sprintf("pod %s on node %s", p.Name, p.Spec.NodeName)
+	})
+}
+
+// consumersOf are those of these pods that have not ended. Each runs with what its pod was made with.
+func consumersOf(pods []*corev1.Pod, kind *tlssecret.Kind, part tlssecret.Part,
+	name func(*corev1.Pod) string) (out []rotation.Consumer) {
+	for _, p := range pods {
 		if poddiagnosis.Ended(p) {
 			continue
 		}
 		leaf, trust, _ := kind.Of(p.Annotations)
-		out = append(out, rotation.Consumer{Name: fmt.Sprintf("pod %s on node %s", p.Name, p.Spec.NodeName),
-			Leaf: string(part), Known: true, RunsLeaf: leaf, RunsTrust: trust})
+		out = append(out, rotation.Consumer{Name: name(p), Leaf: string(part), Known: true, RunsLeaf: leaf,
+			RunsTrust: trust})
 	}
 	return out
 }

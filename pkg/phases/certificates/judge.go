@@ -45,7 +45,7 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Missing.Because(ReasonExpired, fmt.Sprintf("the certificate of %s expired at %s", name,
 			at.UTC().Format(time.RFC3339)))
 	}
-	if !Wanted(f) {
+	if !f.WantsTLS() {
 		return notWanted(f)
 	}
 	var unfinished []cluster.Evidence
@@ -60,7 +60,7 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	}
 	switch len(unfinished) {
 	case 0:
-		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "all certificates are valid"+nextRenewal(f))
+		return cluster.Satisfied.Because(conditions.ReasonAsExpected, valid+nextRenewal(f))
 	case 1:
 		return unfinished[0]
 	default:

@@ -1,12 +1,13 @@
 package certificates
 
 import (
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 )
@@ -32,14 +33,7 @@ func netcomProfile(part tlssecret.Part) certificates.Profile {
 // netcomConsumers are the controller and all satellites. Each reads its stores once, when it starts, and no earlier
 // copy than what its pod was made for.
 func netcomConsumers(f *cluster.Facts) []rotation.Consumer {
-	out := pods(f, &netcomtls.Kind, v1alpha1.ComponentSatellite, netcomtls.Satellite)
-	for _, p := range f.Kube.ControllerPods {
-		if poddiagnosis.Ended(p) {
-			continue
-		}
-		leaf, trust, _ := netcomtls.Kind.Of(p.Annotations)
-		out = append(out, rotation.Consumer{Name: "LINSTOR's controller, pod " + p.Name,
-			Leaf: string(netcomtls.Controller), Known: true, RunsLeaf: leaf, RunsTrust: trust})
-	}
-	return sorted(out)
+	controllers := consumersOf(f.Kube.ControllerPods, &netcomtls.Kind, netcomtls.Controller,
+		func(p *corev1.Pod) string { return "LINSTOR's controller, pod " + p.Name })
+	return sorted(append(pods(f, &netcomtls.Kind, v1alpha1.ComponentSatellite, netcomtls.Satellite), controllers...))
 }

@@ -34,7 +34,7 @@ func Work(ctx context.Context, in *step.Input) {
 	}
 	var errs []error
 	for _, c := range connections() {
-		if Wanted(f) || c.stays(f) {
+		if f.WantsTLS() || c.stays(f) {
 			errs = append(errs, c.rotate(ctx, in))
 		} else {
 			errs = append(errs, in.Delete(ctx, c.left(f)))
@@ -47,10 +47,7 @@ func Work(ctx context.Context, in *step.Input) {
 // long. There may be thousands of pods, and mostly there is no certificate. Where the Secrets were lost, what makes
 // pods still refers to them, and waits for them.
 func (c *connection) stays(f *cluster.Facts) bool {
-	if c.templates(f) {
-		return true
-	}
-	return len(c.store(f).Succession.Trust()) > 0 && c.inUse(f)
+	return c.templates(f) || len(c.store(f).Succession.Trust()) > 0 && c.onPods(f)
 }
 
 // rotate takes steps until the next one is for somebody else, or for later. Each is written before the next one is
@@ -227,10 +224,9 @@ func (c *connection) ours(f *cluster.Facts, goes func(name string) bool) (out []
 }
 
 // inUse reports whether a pod, or what makes pods, refers to the certificates.
-func (c *connection) inUse(f *cluster.Facts) bool {
-	if c.templates(f) {
-		return true
-	}
+func (c *connection) inUse(f *cluster.Facts) bool { return c.templates(f) || c.onPods(f) }
+
+func (c *connection) onPods(f *cluster.Facts) bool {
 	for _, byNode := range f.Kube.Pods {
 		for _, p := range byNode {
 			if c.made(p) {

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
@@ -62,6 +63,5 @@ func listenerFirst(s *cluster.Snapshot) bool {
 	}
 	c := meta.FindStatusCondition(s.Cluster.Status.Conditions, conditions.ControllerReady)
 	late := c != nil && c.Reason == reasonClosingListener && s.Now.Sub(c.LastTransitionTime.Time) > s.Timing.Straggler
-	_, _, has := netcomtls.Kind.Of(d.Spec.Template.Annotations)
-	return !has && !late && s.TaskStates[listenerKey].Err == nil
+	return !netcom.Locked(&d.Spec.Template) && !late && s.TaskStates[listenerKey].Err == nil
 }

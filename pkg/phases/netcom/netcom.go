@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -32,18 +31,13 @@ func Connections(f *cluster.Facts) netcomtls.Connections {
 		return c
 	}
 	store := &f.Certificates.Netcom
-	if Wanted(f) && satellitesMay(f) {
+	if f.WantsTLS() && satellitesMay(f) {
 		c.Satellite = store.Ref(netcomtls.Satellite)
 	}
-	if Wanted(f) || controllerStays(f) {
+	if f.WantsTLS() || controllerStays(f) {
 		c.Controller = store.Ref(netcomtls.Controller)
 	}
 	return c
-}
-
-// Wanted reports whether the accepted spec wants TLS.
-func Wanted(f *cluster.Facts) bool {
-	return f.Target != nil && f.Target.Spec.TLS.Mode == tlsspec.Managed
 }
 
 // Missing says which certificate is not there yet of a side that shall have one; "" if none is missing.
@@ -61,8 +55,11 @@ func Missing(f *cluster.Facts, parts ...tlssecret.Part) string {
 	return ""
 }
 
-// Locked reports whether a pod was made with a certificate for these connections.
-func Locked(p *corev1.Pod) bool { return annotated(p) }
+// Locked reports whether a pod was made with a certificate for these connections, or a template makes such pods.
+func Locked(o metav1.Object) bool {
+	_, _, ok := netcomtls.Kind.Of(o.GetAnnotations())
+	return ok
+}
 
 // CutOff reports whether LINSTOR has not reached a satellite for a while that has another certificate than it is to
 // have. After all certificates have expired, as while nobody ran the operator, no satellite is ONLINE, and none ever
@@ -102,17 +99,18 @@ func satellitesMay(f *cluster.Facts) bool {
 		return false
 	}
 	d := f.Kube.Deployments[resources.ControllerName]
-	return d == nil || annotated(&d.Spec.Template)
+	return d == nil || Locked(&d.Spec.Template)
 }
 
 // controllerStays reports whether some satellite may still listen with TLS, although nobody wants that any more.
 func controllerStays(f *cluster.Facts) bool {
-	if satellitesBegun(f) || slices.ContainsFunc(poddiagnosis.All(&f.Kube, v1alpha1.ComponentSatellite), Locked) {
+	if satellitesBegun(f) || slices.ContainsFunc(poddiagnosis.All(&f.Kube, v1alpha1.ComponentSatellite),
+		func(p *corev1.Pod) bool { return Locked(p) }) {
 		return true
 	}
 	// What is recorded in LINSTOR alone keeps its stores, and gives it none: after a restore it may be of long ago.
 	d := f.Kube.Deployments[resources.ControllerName]
-	return d != nil && annotated(&d.Spec.Template) && (f.Linstor.View == nil || recorded(f) != "")
+	return d != nil && Locked(&d.Spec.Template) && (f.Linstor.View == nil || recorded(f) != "")
 }
 
 // recorded is a node that LINSTOR still connects to with TLS by an interface of the operator's; "" if there is none.
@@ -127,14 +125,9 @@ func recorded(f *cluster.Facts) string {
 	return ""
 }
 
-func annotated(o metav1.Object) bool {
-	_, _, ok := netcomtls.Kind.Of(o.GetAnnotations())
-	return ok
-}
-
 // satellitesBegun reports whether a DaemonSet makes satellites with TLS.
 func satellitesBegun(f *cluster.Facts) bool {
-	return slices.ContainsFunc(satelliteSets(f), func(ds *appsv1.DaemonSet) bool { return annotated(&ds.Spec.Template) })
+	return slices.ContainsFunc(satelliteSets(f), func(ds *appsv1.DaemonSet) bool { return Locked(&ds.Spec.Template) })
 }
 
 func satelliteSets(f *cluster.Facts) (out []*appsv1.DaemonSet) {
