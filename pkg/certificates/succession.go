@@ -71,6 +71,12 @@ func (s Succession) Adopt(used Bundle) Succession {
 	return s
 }
 
+// Withdraw is the succession without a next authority, which has signed nothing.
+func (s Succession) Withdraw() Succession {
+	s.Next = nil
+	return s
+}
+
 // Promote is the succession in which the next authority signs. The one that did is trusted further, and its key is
 // gone.
 func (s Succession) Promote() Succession {

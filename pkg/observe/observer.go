@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
@@ -130,11 +131,13 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	}
 	f.Unreadable = o.target(f)
 	specs := []*v1alpha1.StorageClusterSpec{&c.Spec}
+	var tls *tlsspec.TLSSpec
 	if f.Target != nil {
+		tls = &f.Target.Spec.TLS
 		specs = append(specs, f.Target.Spec) // what runs may still have the Secrets of before
 	}
 	redactSecrets(&f.Kube, specs...)
-	f.Certificates = apicerts.Read(f.Kube.Secrets)
+	f.Certificates = apicerts.Read(f.Kube.Secrets, tls, f.Now)
 	if o.APIClock != nil {
 		f.Certificates.APIClock = o.APIClock()
 	}

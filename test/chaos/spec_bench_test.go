@@ -42,6 +42,9 @@ func newBench(t *testing.T, s base) *bench {
 	e.Lease = lease
 	b := &bench{Env: e, objects: dynamicClient(e), kinds: kinds(e), base: s}
 	e.Apply(secrets)
+	for _, name := range authorities {
+		harness.BringAuthority(&e.Administrator, name)
+	}
 	e.Run()
 	return b
 }

@@ -70,10 +70,15 @@ func bases(t testing.TB) []base {
 				"http://"+etcd) + small,
 		},
 		{name: "driver", spec: driver, databases: []string{"k8s"}},
+		{name: "authorities", within: "tls.authorities", databases: []string{"k8s"},
+			spec: "tls: {mode: Managed, authorities: {apiSecret: ca-1, satellitesSecret: ca-2}}\n" + small},
 	}
 }
 
-// secrets are what the specs name.
+// authorities are Secrets with authorities that the specs name.
+var authorities = []string{"ca-1", "ca-2", "ca-3", "ca-4"}
+
+// secrets are what else the specs name.
 const secrets = `
 apiVersion: v1
 kind: Secret
@@ -198,7 +203,10 @@ var goodValues = map[string][]any{
 	"monitoring.labels{}": {"other"},
 	"monitoring.interval": {"1m"},
 	"backup.schedule":     {"30 */6 * * MON-FRI"}, "backup.timeZone": {"Europe/Berlin"},
-	"backup.s3.endpoint": {"http://[::1]:9000"}, "backup.s3.region": {"eu-west-1"}, "backup.s3.bucket": {"others"},
+	"tls.authorities":                  {tree(`{satellitesSecret: ca-1}`)},
+	"tls.authorities.apiSecret":        {"ca-3"},
+	"tls.authorities.satellitesSecret": {"ca-4"},
+	"backup.s3.endpoint":               {"http://[::1]:9000"}, "backup.s3.region": {"eu-west-1"}, "backup.s3.bucket": {"others"},
 	"backup.claim.name": {"another"}, "backup.claim.prefix": {"linstor/production"},
 	"backup.s3.prefix": {"linstor/production"}, "backup.s3.credentialsSecret": {"another"},
 	"images.registry":      {"registry.example.com:5000/other"},

@@ -34,7 +34,7 @@ volumes:
      parameters: {layerList: drbd luks storage}}
   snapshots: {mode: Auto, className: nightly, default: false, deletionPolicy: Retain}
 suspend: false
-tls: {mode: Managed}
+tls: {mode: Managed, authorities: {apiSecret: a, satellitesSecret: b}}
 monitoring: {mode: None, interval: 1m, labels: {release: prometheus}}
 backup:
   schedule: "0 3 * * SUN"

@@ -145,11 +145,14 @@ func phase2(r *rig) {
 }
 
 // named is an authority that is not of the succession.
-func named(r *rig, name string) *x509.Certificate {
+func named(r *rig, name string) *x509.Certificate { return made(r, name, 0).Certificate }
+
+// made is one with its key, of that age.
+func made(r *rig, name string, age time.Duration) *certificates.Authority {
 	r.t.Helper()
-	a, err := certificates.NewAuthority(name, r.Now)
+	a, err := certificates.NewAuthority(name, r.Now.Add(-age))
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	return a.Certificate
+	return a
 }

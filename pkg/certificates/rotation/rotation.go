@@ -31,6 +31,8 @@ const (
 	// life, as for the renewal of a certificate, so that all can still be restarted before the old ones end.
 	LastChance = certificates.LeafLifetime / 3
 	// Overlap is how long the next authority is published at least before it signs, if the authority has not ended yet.
+	// One that is brought may have any life, and may be made long before it is brought: there it is all that is left of
+	// the life of the one before when the next one signs, whoever trusts it.
 	Overlap = 24 * time.Hour
 )
 
@@ -63,6 +65,10 @@ type Facts struct {
 	// Authority names the kind of connection in the names of its authorities, such as "linstor-internal".
 	Authority  string
 	Succession certificates.Succession
+	// Brings is true where authorities are brought: somebody else makes them, and the operator makes none. Brought is the
+	// one that is there now; nil if none is that could sign.
+	Brings  bool
+	Brought *certificates.Authority
 	// Held are in an order that stays the same.
 	Held []Held
 	// Consumers are all processes that there are, those on nodes that do not answer included.
@@ -78,12 +84,14 @@ const (
 	Rest Step = "Rest"
 	// Wait does nothing until something else changes: a consumer is restarted, or a clock is set right.
 	Wait Step = "Wait"
-	// MakeFirst makes the first authority, which signs at once.
+	// MakeFirst makes the first authority, or takes the one that is brought. It signs at once.
 	MakeFirst Step = "MakeFirst"
 	// Adopt trusts authorities that are in use and were not known, and has the one that signs wait until all trust it.
 	Adopt Step = "Adopt"
-	// MakeNext makes another authority, which is trusted and does not sign yet.
+	// MakeNext makes another authority, or takes the one that is brought. It is trusted and does not sign yet.
 	MakeNext Step = "MakeNext"
+	// Withdraw ends the trust in the next authority.
+	Withdraw Step = "Withdraw"
 	// Promote lets the next authority sign. The key of the one before is removed.
 	Promote Step = "Promote"
 	// ForgetExpired ends the trust in old authorities that have expired, and Forget that in all old ones.
@@ -133,15 +141,20 @@ func Do(f Facts, d Decision) (Change, error) {
 	s := f.Succession
 	switch d.Step {
 	case MakeFirst, MakeNext:
-		a, err := certificates.NewAuthority(f.Authority, f.Now)
-		if err != nil {
-			return Change{}, err
+		a := f.Brought
+		if !f.Brings {
+			var err error
+			if a, err = certificates.NewAuthority(f.Authority, f.Now); err != nil {
+				return Change{}, err
+			}
 		}
 		if s = s.Announce(a); d.Step == MakeFirst {
 			s = s.Promote()
 		}
 	case Adopt:
 		s = s.Adopt(unknown(f))
+	case Withdraw:
+		s = s.Withdraw()
 	case Promote:
 		s = s.Promote()
 	case ForgetExpired:
@@ -162,20 +175,24 @@ func Do(f Facts, d Decision) (Change, error) {
 
 // unknown are the operator's own authorities beside the leaves that the succession does not have, as far as they may
 // be in use: they have signed a leaf that is published or that a consumer runs with, or of a consumer it is not known.
-// The others are not adopted, so that one that a human added by mistake is not trusted everywhere. Expired ones are no
-// loss.
+// Where authorities are brought they have any name. The others are not adopted, so that one that a human added by
+// mistake is not trusted everywhere. Expired ones are no loss.
 func unknown(f Facts) certificates.Bundle {
 	known := f.Succession.Trust()
 	var found []*x509.Certificate
 	for _, h := range f.Held {
 		for _, c := range h.Trust {
-			if !known.Has(c) && !f.Now.After(c.NotAfter) && inUse(f, c) &&
-				strings.HasPrefix(c.Subject.CommonName, f.Authority+" ") {
+			if !known.Has(c) && !f.Now.After(c.NotAfter) && inUse(f, c) && (f.Brings || f.made(c)) {
 				found = append(found, c)
 			}
 		}
 	}
 	return certificates.NewBundle(found...)
+}
+
+// made reports whether the operator has made an authority of this kind, by its name.
+func (f *Facts) made(c *x509.Certificate) bool {
+	return strings.HasPrefix(c.Subject.CommonName, f.Authority+" ")
 }
 
 func inUse(f Facts, authority *x509.Certificate) bool {

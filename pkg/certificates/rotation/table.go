@@ -20,8 +20,13 @@ type situation struct {
 	leaf string
 }
 
-// RowClocks is the row that decides while the clocks differ, or only one is known.
-const RowClocks = "clocks"
+// Rows that others tell apart.
+const (
+	// RowClocks is the row that decides while the clocks differ, or only one is known.
+	RowClocks = "clocks"
+	// RowNotBrought is the one that decides while nobody has brought the first authority.
+	RowNotBrought = "not-brought"
+)
 
 type row = decisiontable.Row[*situation]
 
@@ -43,22 +48,45 @@ var table = decisiontable.Table[*situation]{
 			Then: "they are trusted further as old ones; one that signs becomes the next one, since consumers need not " +
 				"trust it yet",
 			Holds: func(s *situation) bool { return len(unknown(s.Facts)) > 0 }, Decide: does(Adopt)},
+		{Name: RowNotBrought, When: "authorities are brought, there is none that could sign, and none was there before",
+			Then: "it waits for one",
+			Holds: func(s *situation) bool {
+				return s.Brings && s.Brought == nil && !s.nextSigns() && !hasKey(s.Succession.Current)
+			}, Decide: does(Wait)},
 		{Name: "first", When: "there is no authority",
-			Then:  "the first one is made, and signs at once",
+			Then:  "the first one is made, or the one that is brought is taken, and signs at once",
 			Holds: func(s *situation) bool { return len(s.trust) == 0 }, Decide: does(MakeFirst)},
+		{Name: "brought", When: "an authority is brought that neither signs nor is the next one",
+			Then: "it becomes the next one: phase 1, in which all come to trust it",
+			Holds: func(s *situation) bool {
+				return s.Brought != nil && !is(s.Succession.Current, s.Brought) && !is(s.Succession.Next, s.Brought)
+			}, Decide: does(MakeNext)},
+		{Name: "withdrawn", When: "authorities are not brought any more, the next one was, and the one that signs can",
+			Then: "there is no next one any more: it has signed nothing",
+			Holds: func(s *situation) bool {
+				n := s.Succession.Next
+				return !s.Brings && n != nil && !s.made(n.Certificate) && s.signs()
+			}, Decide: does(Withdraw)},
+		{Name: "not-brought-any-more", When: "authorities are not brought any more, and the one that signs was",
+			Then: "one of the operator's own is made, as the next one",
+			Holds: func(s *situation) bool {
+				c := s.Succession.Current
+				return !s.Brings && c != nil && !s.made(c.Certificate) && !s.nextSigns()
+			}, Decide: does(MakeNext)},
 		{Name: "lost", When: "there is no authority that signs, or its key is missing or is not its own, or it is not " +
-			"valid yet, as one that was made by a clock that was ahead; and there is no next one that could sign",
+			"valid yet, as one that was made by a clock that was ahead; there is no next one that could sign, and none is " +
+			"brought",
 			Then: "the next one is made",
 			Holds: func(s *situation) bool {
 				c := s.Succession.Current
-				return (!hasKey(c) || s.early(c.Certificate)) && !s.nextSigns()
+				return s.makes() && (!hasKey(c) || s.early(c.Certificate))
 			}, Decide: does(MakeNext)},
-		{Name: "ending", When: "the authority has expired or lives for less than the 90 days of a certificate, and there " +
-			"is no next one that could sign",
+		{Name: "ending", When: "the authority has expired or lives for less than the 90 days of a certificate, there is no " +
+			"next one that could sign, and none is brought",
 			Then:  "the next one is made",
-			Holds: func(s *situation) bool { return s.ending() && !s.nextSigns() }, Decide: does(MakeNext)},
+			Holds: func(s *situation) bool { return s.makes() && s.ending() }, Decide: does(MakeNext)},
 		{Name: "out-of-time", When: "there is a next authority, and this one has expired, or lives for less than 30 days " +
-			"and the next one has been there for a day",
+			"and the next one has been there for a day; where authorities are brought, or lives for less than a day",
 			Then: "the next one signs from now on, whatever consumers run with: those that were not restarted since it was " +
 				"made have certificates that end soon, and in the end all would have",
 			Holds: (*situation).outOfTime, Decide: does(Promote)},
@@ -83,12 +111,16 @@ var table = decisiontable.Table[*situation]{
 			func(_ *situation, h Held) bool { return !h.Leaf.Is(h.Profile) }),
 		leafRow("old-authority", "another authority has signed it than the one that signs now",
 			func(s *situation, h Held) bool { return !h.Leaf.SignedBy(s.Succession.Current.Certificate) }),
-		leafRow("due", "two thirds of its life are over, 60 days",
-			func(s *situation, h Held) bool { return !s.Now.Before(h.Leaf.RenewAt()) }),
-		{Name: "authority-due", When: "four fifths of the authority's life are over, four years, and there is no next one " +
-			"that could sign",
+		leafRow("due", "two thirds of its life are over, 60 days, and it ends before the authority does",
+			func(s *situation, h Held) bool {
+				// One that ends with the authority would be made anew over and over, for half as long each time.
+				return !s.Now.Before(h.Leaf.RenewAt()) &&
+					h.Leaf.Certificate.NotAfter.Before(s.Succession.Current.Certificate.NotAfter)
+			}),
+		{Name: "authority-due", When: "four fifths of the authority's life are over, four years, there is no next one that " +
+			"could sign, and none is brought",
 			Then:  "the next one is made: phase 1, in which all come to trust it",
-			Holds: func(s *situation) bool { return s.due() && !s.nextSigns() }, Decide: does(MakeNext)},
+			Holds: func(s *situation) bool { return s.makes() && s.due() }, Decide: does(MakeNext)},
 		{Name: "trusted", When: "there is a next authority, which all consumers trust, whatever certificate each has",
 			Then:  "it signs from now on: phase 2, in which all get certificates of it",
 			Holds: func(s *situation) bool { return s.nextSigns() && s.all(s.trusts) }, Decide: does(Promote)},
@@ -140,10 +172,19 @@ func hasKey(a *certificates.Authority) bool { return a != nil && a.Key.Fits(a.Ce
 // signs reports whether the authority can sign now.
 func (s *situation) signs() bool { return s.Succession.Current.CanSign(s.Now) }
 
-// nextSigns reports whether there is a next authority that could sign, and need not be replaced itself.
+// nextSigns reports whether there is a next authority that could sign, and need not be replaced itself. Of one that is
+// brought there is no better one.
 func (s *situation) nextSigns() bool {
 	n := s.Succession.Next
-	return n.CanSign(s.Now) && s.Now.Before(n.RenewAt())
+	return n.CanSign(s.Now) && (s.Brings || s.Now.Before(n.RenewAt()))
+}
+
+// makes reports whether the operator makes the next authority where one is needed, and there is none.
+func (s *situation) makes() bool { return !s.Brings && !s.nextSigns() }
+
+// is reports whether both are the same authority with the same key.
+func is(a, b *certificates.Authority) bool {
+	return a != nil && a.Certificate.Equal(b.Certificate) && a.Key.Equal(b.Key)
 }
 
 // ending reports whether a certificate that the authority signed now would not live for its full time.
@@ -163,6 +204,9 @@ func (s *situation) outOfTime() bool {
 		return false
 	}
 	end := c.Certificate.NotAfter
+	if s.Brings {
+		return s.Now.After(end.Add(-Overlap))
+	}
 	return s.Now.After(end) || s.Now.After(end.Add(-LastChance)) && !s.Now.Before(overlapped(n))
 }
 
@@ -234,6 +278,7 @@ func (s *situation) again() (first time.Time) {
 			at(a.RenewAt())
 			at(a.LastFullLeaf().Add(time.Second))
 			at(a.Certificate.NotAfter.Add(time.Second - LastChance))
+			at(a.Certificate.NotAfter.Add(time.Second - Overlap))
 			at(a.Certificate.NotAfter.Add(time.Second))
 		}
 	}

@@ -1,6 +1,7 @@
 package rotation_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -248,7 +249,9 @@ var scenarios = map[string]scenario{
 
 func TestRows(t *testing.T) {
 	var seen []string
-	for name, tc := range scenarios {
+	all := maps.Clone(scenarios)
+	maps.Copy(all, broughtScenarios)
+	for name, tc := range all {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
 			if tc.spoil != nil {

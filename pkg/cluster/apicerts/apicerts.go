@@ -11,6 +11,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
@@ -33,6 +34,16 @@ type Store struct {
 	// Problem says what of the authorities' Secret cannot be used; nil if all can, or there is no Secret.
 	Problem error
 	Held    map[tlssecret.Part]Held
+	Brought Brought
+}
+
+// Brought is the authority that a human keeps in a Secret. The zero value is none: the operator makes its own.
+type Brought struct {
+	// Secret is its name; "" where authorities are not brought.
+	Secret string
+	// Authority is nil if it cannot sign, for the reason in Problem.
+	Authority *certificates.Authority
+	Problem   error
 }
 
 // Kept is what all Secrets hold.
@@ -53,13 +64,17 @@ type Seen struct {
 	Authorities [][]byte
 }
 
-// Read reads the Secrets, by their names.
-func Read(secrets map[string]*corev1.Secret) Kept {
-	return Kept{API: read(&apitls.Kind, secrets), Netcom: read(&netcomtls.Kind, secrets)}
+// Read reads the Secrets, by their names. Which authorities are brought is by the accepted spec; nil if none is.
+func Read(secrets map[string]*corev1.Secret, spec *tlsspec.TLSSpec, now time.Time) Kept {
+	if spec == nil {
+		spec = &tlsspec.TLSSpec{}
+	}
+	return Kept{API: read(&apitls.Kind, secrets, spec.API(), now),
+		Netcom: read(&netcomtls.Kind, secrets, spec.Satellites(), now)}
 }
 
-func read(kind *tlssecret.Kind, secrets map[string]*corev1.Secret) Store {
-	k := Store{Kind: kind, Held: map[tlssecret.Part]Held{}}
+func read(kind *tlssecret.Kind, secrets map[string]*corev1.Secret, brought string, now time.Time) Store {
+	k := Store{Kind: kind, Held: map[tlssecret.Part]Held{}, Brought: readBrought(secrets, brought, now)}
 	if s := secrets[kind.AuthoritySecret()]; s != nil {
 		k.Succession, k.Problem = certificates.ReadSuccession(s.Name, s.Data)
 	}
@@ -77,6 +92,19 @@ func read(kind *tlssecret.Kind, secrets map[string]*corev1.Secret) Store {
 		k.Held[part] = h
 	}
 	return k
+}
+
+func readBrought(secrets map[string]*corev1.Secret, name string, now time.Time) Brought {
+	b := Brought{Secret: name}
+	switch s := secrets[name]; {
+	case name == "":
+	case s == nil:
+		b.Problem = fmt.Errorf("there is no Secret %s in %s; make it, with the certificate of an authority in tls.crt and "+
+			"its key in tls.key", name, v1alpha1.WorkloadNamespace)
+	default:
+		b.Authority, b.Problem = certificates.ReadBrought(name, s.Data, now)
+	}
+	return b
 }
 
 // Ref is what a part is given. Without hashes where it lacks something: whoever builds something for it asks for
@@ -121,16 +149,23 @@ func (k *Kept) Missing(spec *tlsspec.TLSSpec, parts ...apitls.Part) string {
 }
 
 // Trusts is the hash of the bundle that LINSTOR's controller takes certificates of; "" if it does not announce whom,
-// and something that is no hash if it announces somebody that is not known.
+// and something that is no hash if it announces somebody that is not known. Authorities that are brought may follow
+// each other under one name, as cert-manager's do: then what it announces tells nothing of which it has.
 func (k *Kept) Trusts() string {
-	known := slices.Concat(k.API.Succession.Trust(), k.API.Held[apitls.Controller].Trust)
+	known := certificates.NewBundle(slices.Concat(k.API.Succession.Trust(), k.API.Held[apitls.Controller].Trust)...)
 	var found []*x509.Certificate
+	unclear := false
 	for _, name := range k.Seen.Authorities {
-		i := slices.IndexFunc(known, func(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, name) })
-		if i < 0 {
+		named := slices.DeleteFunc(slices.Clone(known),
+			func(c *x509.Certificate) bool { return !bytes.Equal(c.RawSubject, name) })
+		if len(named) == 0 {
 			return "others"
 		}
-		found = append(found, known[i])
+		unclear = unclear || len(named) > 1
+		found = append(found, named...)
+	}
+	if unclear {
+		return ""
 	}
 	return certificates.NewBundle(found...).Hash()
 }

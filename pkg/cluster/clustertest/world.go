@@ -353,7 +353,8 @@ func (w *World) Condition(kind string, status metav1.ConditionStatus, age time.D
 func (w *World) Raw() *cluster.Facts {
 	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(),
 		Cluster: w.Cluster, Kube: w.Kube, OperatorImage: "example.com/operator:v1",
-		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks, Certificates: apicerts.Read(w.Kube.Secrets)}
+		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks}
+	f.Certificates = apicerts.Read(w.Kube.Secrets, &w.Cluster.Spec.TLS, w.Now)
 	f.Certificates.Seen, f.Certificates.APIClock = w.Seen, *cmp.Or(w.APIClock, &w.Now)
 	f.Timing.Epoch = 20 * 365 * 24 * time.Hour // no test changes LINSTOR for a number
 	if cm := w.Kube.ConfigMaps[resources.ClaimName]; cm != nil {

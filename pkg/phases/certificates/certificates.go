@@ -50,7 +50,8 @@ func (c *connection) needed(f *cluster.Facts) []tlssecret.Part {
 func (c *connection) facts(f *cluster.Facts) rotation.Facts {
 	store := c.store(f)
 	out := rotation.Facts{Now: f.Now, OtherClock: f.Certificates.APIClock, Authority: c.kind.Authority,
-		Succession: store.Succession, Consumers: c.consumers(f)}
+		Succession: store.Succession, Consumers: c.consumers(f), Brings: store.Brought.Secret != "",
+		Brought: store.Brought.Authority}
 	for _, part := range c.needed(f) {
 		h := store.Held[part]
 		out.Held = append(out.Held, rotation.Held{Profile: c.profile(part), Leaf: h.Leaf, Trust: h.Trust})

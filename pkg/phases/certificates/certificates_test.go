@@ -60,7 +60,7 @@ func work(t *testing.T, w *clustertest.World) []string {
 
 // kept is what the Secrets hold.
 func kept(w *clustertest.World) *apicerts.Kept {
-	k := apicerts.Read(w.Kube.Secrets)
+	k := apicerts.Read(w.Kube.Secrets, &w.Cluster.Spec.TLS, w.Now)
 	return &k
 }
 

@@ -2,6 +2,7 @@ package certificates
 
 import (
 	"cmp"
+	"crypto/x509"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,6 +35,8 @@ const (
 	ReasonClock = "ClocksDiffer"
 	// ReasonOverdue: a program was not restarted with a newer certificate, and its own expires soon.
 	ReasonOverdue = "RestartOverdue"
+	// ReasonAuthority: the authority that is brought is missing, cannot be used, or ends soon.
+	ReasonAuthority = "AuthorityNotUsable"
 	// ReasonExpired: one has expired.
 	ReasonExpired = "Expired"
 )
@@ -100,6 +103,9 @@ func (c *connection) judge(f *cluster.Facts) cluster.Evidence {
 		return clocks(f)
 	}
 	store := c.store(f)
+	if why := c.broughtTrouble(f); why != "" {
+		return cluster.Missing.Because(ReasonAuthority, why)
+	}
 	waits := text.Listed(d.WaitsFor[:min(len(d.WaitsFor), mostNamed)], len(d.WaitsFor))
 	switch open := withoutAny(facts.Consumers); {
 	case d.Step == rotation.Rest:
@@ -117,6 +123,29 @@ func (c *connection) judge(f *cluster.Facts) cluster.Evidence {
 	default:
 		return cluster.Missing.Because(ReasonMaking, "certificates are being made"+suspended(f)+problems(f))
 	}
+}
+
+// broughtTrouble says what a human has to do about the authority that is brought; "" if nothing.
+func (c *connection) broughtTrouble(f *cluster.Facts) string {
+	store := c.store(f)
+	current := store.Succession.Current
+	switch b := &store.Brought; {
+	case b.Problem != nil && current.CanSign(f.Now):
+		return fmt.Sprintf("%s; until then certificates are signed by the authority of before, which ends at %s",
+			text.OneLine(b.Problem.Error()), current.Certificate.NotAfter.UTC().Format(time.RFC3339))
+	case b.Problem != nil:
+		return text.OneLine(b.Problem.Error()) + "; until then no certificate can be signed"
+	case b.Secret != "" && current != nil && store.Succession.Next == nil && f.Now.After(lastTenth(current)):
+		return fmt.Sprintf("the authority in Secret %s ends at %s, and all certificates with it: put the next one there",
+			b.Secret, current.Certificate.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return ""
+}
+
+// lastTenth is when the last tenth of an authority's life begins.
+func lastTenth(a *certificates.Authority) time.Time {
+	life := a.Certificate.NotAfter.Sub(a.Certificate.NotBefore)
+	return a.Certificate.NotAfter.Add(-life / 10)
 }
 
 // withoutAny are the programs that run without a certificate, by their names.
@@ -233,6 +262,12 @@ func (c *connection) authorities(f *cluster.Facts) (out []tlsspec.CertificateSta
 
 func entry(secret string, l *certificates.Leaf, renew *metav1.Time) tlsspec.CertificateStatus {
 	c := l.Certificate
-	return tlsspec.CertificateStatus{Name: c.Subject.CommonName, Secret: secret, Serial: c.SerialNumber.Text(16),
+	return tlsspec.CertificateStatus{Name: name(c), Secret: secret, Serial: c.SerialNumber.Text(16),
 		NotAfter: metav1.NewTime(c.NotAfter.UTC()), RenewAfter: renew}
+}
+
+// name is what the status calls a certificate. An authority that is brought may have any name, or none but a country.
+func name(c *x509.Certificate) string {
+	words := []rune(strings.ToValidUTF8(cmp.Or(c.Subject.CommonName, c.Subject.String()), "?"))
+	return string(words[:min(len(words), tlsspec.LongestName)])
 }

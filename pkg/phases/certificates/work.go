@@ -92,9 +92,13 @@ func (c *connection) rotate(ctx context.Context, in *step.Input) error {
 }
 
 // confirm looks at all Secrets past the cache. One that is not in the cache yet would be made anew, and what the first
-// authority has signed would be refused.
+// authority has signed would be refused; of a brought one the cache may have the one of before.
 func (c *connection) confirm(ctx context.Context, in *step.Input) error {
-	for _, name := range c.kind.Secrets() {
+	names := c.kind.Secrets()
+	if brought := c.store(&in.Snapshot.Facts).Brought.Secret; brought != "" {
+		names = append(names, brought)
+	}
+	for _, name := range names {
 		live, err := in.Live.Secret(ctx, name)
 		if err != nil {
 			return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)

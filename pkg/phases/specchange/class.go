@@ -48,9 +48,16 @@ func (f *Field) In(s fsm.State) Class {
 }
 
 func tlsFields() []Field {
-	return []Field{{"tls.mode", ClassRolling, states(fsm.Controller, fsm.Satellites, fsm.VolumeDriver),
-		"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients and the " +
-			"satellites"}}
+	const signed = "all come to trust the other authority, then certificates are signed by it; restarted for each of both: "
+	return []Field{
+		{"tls.mode", ClassRolling, states(fsm.Controller, fsm.Satellites, fsm.VolumeDriver),
+			"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients and the " +
+				"satellites"},
+		{"tls.authorities.apiSecret", ClassRolling, states(fsm.Controller, fsm.VolumeDriver),
+			signed + "the controller and LINSTOR's clients"},
+		{"tls.authorities.satellitesSecret", ClassRolling, states(fsm.Controller, fsm.Satellites),
+			signed + "the controller and the satellites"},
+	}
 }
 
 func states(s ...fsm.State) []fsm.State { return s }

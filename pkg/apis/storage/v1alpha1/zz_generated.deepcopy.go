@@ -776,7 +776,7 @@ func (in *StorageClusterSpec) DeepCopyInto(out *StorageClusterSpec) {
 	in.KernelModule.DeepCopyInto(&out.KernelModule)
 	in.Database.DeepCopyInto(&out.Database)
 	in.Controller.DeepCopyInto(&out.Controller)
-	out.TLS = in.TLS
+	in.TLS.DeepCopyInto(&out.TLS)
 	if in.StoragePools != nil {
 		in, out := &in.StoragePools, &out.StoragePools
 		*out = make([]StoragePoolSpec, len(*in))

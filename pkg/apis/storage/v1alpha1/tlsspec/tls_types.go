@@ -9,6 +9,8 @@ package tlsspec
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TLSSpec says who may speak to LINSTOR.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.authorities) || self.mode == 'Managed'",message="tls: authorities are for mode Managed only: set mode to Managed, or remove them",reason=FieldValueForbidden
 type TLSSpec struct {
 	// mode is Disabled: LINSTOR's REST API is plain HTTP, and whoever reaches it, or a satellite's port, administers
 	// LINSTOR; or Managed: the API takes only those that have a certificate of an authority which the operator makes and
@@ -17,6 +19,51 @@ type TLSSpec struct {
 	// +optional
 	// +kubebuilder:default=Disabled
 	Mode Mode `json:"mode,omitempty"`
+	// authorities are Secrets with authorities of your own, in the place of those that the operator makes. It signs all
+	// certificates by them, and renews these, but no authority: whoever keeps the Secret does, such as cert-manager.
+	// Default: none. Example: {apiSecret: linstor-api-ca, satellitesSecret: linstor-satellites-ca}.
+	// +optional
+	Authorities *AuthoritiesSpec `json:"authorities,omitempty"`
+}
+
+// AuthoritiesSpec names Secrets in linstor-storage, each with the certificate of an authority in tls.crt and its key
+// in tls.key. Whoever has a certificate of one of them administers LINSTOR, so that it must sign for LINSTOR alone.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.apiSecret) || has(self.satellitesSecret)",message="authorities: name a Secret in apiSecret, satellitesSecret or both, or remove authorities"
+// +kubebuilder:validation:XValidation:rule="!has(self.apiSecret) || !has(self.satellitesSecret) || self.apiSecret != self.satellitesSecret",message="authorities: apiSecret and satellitesSecret must be two Secrets: each client of the API could pose as LINSTOR's controller to the satellites"
+type AuthoritiesSpec struct {
+	// apiSecret has the authority by which LINSTOR's REST API and its clients know each other. Default: the operator makes
+	// one. Example: linstor-api-ca.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^linstor-(api-authority|netcom-authority|.+-(api|netcom)-tls)$')",message="Secrets of this name are the operator's own: put your authority into another one",reason=FieldValueForbidden
+	APISecret string `json:"apiSecret,omitempty"`
+	// satellitesSecret has the authority by which LINSTOR's controller and its satellites know each other. Default: the
+	// operator makes one. Example: linstor-satellites-ca.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^linstor-(api-authority|netcom-authority|.+-(api|netcom)-tls)$')",message="Secrets of this name are the operator's own: put your authority into another one",reason=FieldValueForbidden
+	SatellitesSecret string `json:"satellitesSecret,omitempty"`
+}
+
+// API names the Secret with the authority of the REST API; "" where the operator makes it.
+func (s *TLSSpec) API() string {
+	if s.Mode != Managed || s.Authorities == nil {
+		return ""
+	}
+	return s.Authorities.APISecret
+}
+
+// Satellites names the Secret with the authority between controller and satellites; "" where the operator makes it.
+func (s *TLSSpec) Satellites() string {
+	if s.Mode != Managed || s.Authorities == nil {
+		return ""
+	}
+	return s.Authorities.SatellitesSecret
 }
 
 // Mode says whose certificates lock LINSTOR's connections.
@@ -27,16 +74,20 @@ type Mode string
 const (
 	// Disabled: nothing is locked.
 	Disabled Mode = "Disabled"
-	// Managed: the operator makes all certificates.
+	// Managed: the operator makes all certificates, by authorities of its own or by those that are named.
 	Managed Mode = "Managed"
 )
 
-// MostCertificates bounds the list of certificates in the status.
-const MostCertificates = 24
+// MostCertificates bounds the list of certificates in the status, and LongestName the name of each, in characters.
+const (
+	MostCertificates = 24
+	LongestName      = 64
+)
 
 // CertificateStatus is a certificate that is in use. It says nothing of its key.
 type CertificateStatus struct {
-	// name is the certificate's common name; that of an authority ends with digits of its own.
+	// name is the certificate's common name; that of an authority of the operator's ends with digits of its
+	// own.
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
 	// secret is the Secret in linstor-storage that holds it.
@@ -49,7 +100,8 @@ type CertificateStatus struct {
 	Serial string `json:"serial,omitempty"`
 	// notAfter is when it expires.
 	NotAfter metav1.Time `json:"notAfter"`
-	// renewAfter is from when on it is replaced; none for an authority that signs nothing any more.
+	// renewAfter is from when on it is replaced, or where it is brought, is to be replaced; none for an authority that
+	// signs nothing any more.
 	// +optional
 	RenewAfter *metav1.Time `json:"renewAfter,omitempty"`
 }

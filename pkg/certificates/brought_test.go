@@ -1,0 +1,153 @@
+package certificates_test
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+)
+
+// ownAuthority is a Secret as people bring it, changed before the certificate is signed.
+func ownAuthority(t *testing.T, key crypto.Signer, change func(*x509.Certificate)) map[string][]byte {
+	t.Helper()
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: "our LINSTOR CA"}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+	if change != nil {
+		change(template)
+	}
+	_, text := issue(t, template, nil, key, nil)
+	return map[string][]byte{"tls.crt": text, "tls.key": pkcs8(t, key)}
+}
+
+func TestReadBrought(t *testing.T) {
+	long, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p384, err := ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string]map[string][]byte{
+		"P-256": ownAuthority(t, p256(t), nil), "P-384": ownAuthority(t, p384, nil), "RSA": ownAuthority(t, long, nil),
+		"as cert-manager's": with(ownAuthority(t, p256(t), func(c *x509.Certificate) {
+			c.KeyUsage |= x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment
+		}), "ca.crt", []byte("the same once more")),
+		"for both sides": ownAuthority(t, p256(t), func(c *x509.Certificate) { c.ExtKeyUsage = twoSides }),
+	} {
+		a, err := certificates.ReadBrought("mine", data, start)
+		if err != nil || !a.CanSign(start) {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		l, err := a.Sign(rest, start)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := certificates.NewBundle(a.Certificate).Verify(l, rest.Uses, start); err != nil || !a.Signed(l.Hash()) {
+			t.Errorf("%s: what it has signed is refused: %v", name, err)
+		}
+	}
+}
+
+func TestReadBroughtRefuses(t *testing.T) {
+	key := p256(t)
+	good, other := ownAuthority(t, key, nil), ownAuthority(t, p256(t), nil)
+	changed := func(change func(*x509.Certificate)) map[string][]byte { return ownAuthority(t, key, change) }
+	short, err := rsa.GenerateKey(rand.Reader, 1024) //nolint:gosec // it is refused
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, ed, err := ed25519.GenerateKey(rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := authority(t, "a company", start)
+	_, between := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "between"}, IsCA: true,
+		BasicConstraintsValid: true}, root.Certificate, key, root.Key.Signer())
+	_, leaf := issue(t, &x509.Certificate{Subject: pkix.Name{CommonName: "leaf"}}, root.Certificate, key,
+		root.Key.Signer())
+	renamed := changed(func(c *x509.Certificate) { c.Subject = pkix.Name{CommonName: "a company"} })
+	stranger := func() []byte { // a name as if it had signed itself, and another key
+		template := &x509.Certificate{Subject: root.Certificate.Subject, IsCA: true, BasicConstraintsValid: true}
+		_, text := issue(t, template, root.Certificate, key, root.Key.Signer())
+		return text
+	}()
+	for name, tc := range map[string]struct {
+		data        map[string][]byte
+		entry, says string
+	}{
+		"nothing": {map[string][]byte{}, "tls.crt", "is missing or empty; put certificates in PEM there"},
+		"no key":  {with(good, "tls.key", nil), "tls.key", "has no private key in PEM"},
+		"another's key": {with(good, "tls.key", other["tls.key"]), "tls.key",
+			"is not the key of the certificate in tls.crt; put the key there that it was made with"},
+		"a key in the certificate": {with(good, "tls.crt", slices.Concat(good["tls.crt"], good["tls.key"])), "tls.crt",
+			"has a private key in it"},
+		"an encrypted key": {with(good, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY"})),
+			"tls.key", "is encrypted; put it there without a passphrase"},
+		"a short key": {ownAuthority(t, short, nil), "tls.key", "is shorter than 2048 bits"},
+		"Ed25519":     {ownAuthority(t, ed, nil), "tls.key", "is neither ECDSA nor RSA"},
+		"a chain": {with(good, "tls.crt", slices.Concat(good["tls.crt"], other["tls.crt"])), "tls.crt",
+			"has several certificates; leave that of the authority alone"},
+		"a leaf": {with(good, "tls.crt", leaf), "tls.crt", "is the certificate of no authority; put one there that has " +
+			"the basic constraint CA"},
+		"one of a company's PKI": {with(good, "tls.crt", between), "tls.crt", "was signed by another authority; put an " +
+			"authority there that has signed itself and signs for LINSTOR alone"},
+		"one that has only the name of its signer": {with(renamed, "tls.crt", stranger), "tls.crt",
+			"was signed by another key than its own"},
+		"no name": {changed(func(c *x509.Certificate) { c.Subject = pkix.Name{} }), "tls.crt", "has no subject"},
+		"no signatures": {changed(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }), "tls.crt",
+			"may not sign certificates; make it with the key usage keyCertSign"},
+		"servers only": {changed(func(c *x509.Certificate) { c.ExtKeyUsage = twoSides[:1] }), "tls.crt",
+			"may not sign for a client; make it without extended key usages"},
+		"some names": {changed(func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} }), "tls.crt",
+			"has name constraints; make it without"},
+		"some addresses": {changed(func(c *x509.Certificate) {
+			c.ExcludedIPRanges = []*net.IPNet{{IP: net.IPv4(10, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}}
+		}), "tls.crt", "has name constraints"},
+		"expired": {changed(func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = start.Add(-2*day), start.Add(-day)
+		}), "tls.crt", "has expired at 2026-02-28T12:00:00Z; renew it"},
+		"not yet": {changed(func(c *x509.Certificate) {
+			c.NotBefore, c.NotAfter = start.Add(day), start.Add(2*day)
+		}), "tls.crt", "is not valid before 2026-03-02T12:00:00Z; wait"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			a, err := certificates.ReadBrought("mine", tc.data, start)
+			if a != nil || err == nil || !strings.Contains(err.Error(), tc.entry+" of Secret mine "+tc.says) {
+				t.Fatalf("says %v,\nwant of %s: %s", err, tc.entry, tc.says)
+			}
+			noSecrets(t, err.Error(), tc.data)
+		})
+	}
+}
+
+// TestBroughtWithoutIdentifier: by it is known which authority has signed what a consumer runs with. Go's library adds
+// one to each authority, so that this certificate comes from elsewhere.
+func TestBroughtWithoutIdentifier(t *testing.T) {
+	data := ownAuthority(t, p256(t), nil)
+	a, err := certificates.ReadBrought("mine", data, start)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := *a.Certificate
+	c.SubjectKeyId = nil
+	if what := certificates.AuthorityFlaw(&c, start); !strings.Contains(what, "has no subject key identifier") {
+		t.Errorf("says %q", what)
+	}
+	if what := certificates.AuthorityFlaw(a.Certificate, start.Add(time.Minute)); what != "" {
+		t.Errorf("says %q of one that has", what)
+	}
+}

@@ -1,0 +1,130 @@
+package certificates_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
+	certs "github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
+)
+
+// bring puts an authority into a Secret, as a human or cert-manager does.
+func bring(t *testing.T, w *clustertest.World, name string, age time.Duration) *certs.Authority {
+	t.Helper()
+	a, err := certs.NewAuthority("theirs", w.Now.Add(-age))
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := (&certs.Leaf{Certificate: a.Certificate, Key: a.Key}).Data(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Kube.Secrets[name] = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: data}
+	return a
+}
+
+// TestBrought: all certificates of one kind of connection are signed by the authority that is brought, its key is in
+// no Secret but that of the authorities, and the Secret that it came in is left alone.
+func TestBrought(t *testing.T) {
+	w := made(t)
+	w.Cluster.Spec.TLS.Authorities = &tlsspec.AuthoritiesSpec{SatellitesSecret: "mine"}
+	w.Accept()
+	const missing = "there is no Secret mine in linstor-storage; make it, with the certificate of an authority in tls.crt " +
+		"and its key in tls.key; until then certificates are signed by the authority of before, which ends at "
+	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority || e.OK() ||
+		!strings.HasPrefix(e.Message, missing) || work(t, w) != nil {
+		t.Fatalf("%+v", e)
+	}
+	theirs := bring(t, w, "mine", 0)
+	for range 4 {
+		work(t, w)
+		restart(w)
+	}
+	if calls := work(t, w); calls != nil || reason(w) != conditions.ReasonAsExpected {
+		t.Fatalf("%v, %s", calls, reason(w))
+	}
+	k := kept(w)
+	for part, h := range k.Netcom.Held {
+		if !h.Leaf.SignedBy(theirs.Certificate) || len(h.Trust) != 1 {
+			t.Errorf("%s is not signed by it, or trusts %d", part, len(h.Trust))
+		}
+	}
+	for part, h := range k.API.Held {
+		if h.Leaf.SignedBy(theirs.Certificate) {
+			t.Errorf("%s of the API is signed by it, too", part)
+		}
+	}
+	entries(t, w)
+	w.Now = w.Now.Add(5*365*day - 170*day)
+	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonExpired {
+		t.Errorf("%+v", e)
+	}
+	work(t, w)
+	restart(w)
+	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority ||
+		!strings.Contains(e.Message, "the authority in Secret mine ends at 20") {
+		t.Errorf("%+v", e)
+	}
+}
+
+// TestBroughtFirst: a new cluster waits for the authority that is to be brought, and says so.
+func TestBroughtFirst(t *testing.T) {
+	w := world(t)
+	w.Cluster.Spec.TLS.Authorities = &tlsspec.AuthoritiesSpec{APISecret: "mine"}
+	w.Accept()
+	calls := work(t, w)
+	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority ||
+		!strings.Contains(e.Message, "until then no certificate can be signed") || slices.ContainsFunc(calls,
+		func(c string) bool { return strings.Contains(c, "-api-") }) {
+		t.Fatalf("%v, %+v", calls, e)
+	}
+	w.Kube.Secrets["mine"] = &corev1.Secret{Data: map[string][]byte{"tls.crt": []byte("x")}}
+	if e := certificates.Judge(w.Snapshot()); !strings.Contains(e.Message, "tls.crt of Secret mine is no certificate in PEM") {
+		t.Errorf("%+v", e)
+	}
+	bring(t, w, "mine", 0)
+	work(t, w)
+	restart(w)
+	if calls := work(t, w); calls != nil || reason(w) != conditions.ReasonAsExpected {
+		t.Errorf("%v, %s", calls, reason(w))
+	}
+	if got := certificates.Status(&w.Snapshot().Facts)[0]; !strings.HasPrefix(got.Name, "theirs ") {
+		t.Errorf("the status calls it %q", got.Name)
+	}
+}
+
+// TestBroughtUnderOneName: authorities that cert-manager renews have one name, so that what LINSTOR announces does not
+// tell which of them it takes.
+func TestBroughtUnderOneName(t *testing.T) {
+	w := world(t)
+	w.Cluster.Spec.TLS.Authorities = &tlsspec.AuthoritiesSpec{APISecret: "mine"}
+	w.Accept()
+	first := bring(t, w, "mine", 0)
+	work(t, w)
+	restart(w)
+	work(t, w)
+	next := bring(t, w, "mine", 0)
+	next.Certificate.RawSubject, next.Certificate.Subject = first.Certificate.RawSubject, first.Certificate.Subject
+	k := apicerts.Kept{API: apicerts.Store{Succession: certs.Succession{Current: first, Next: next}},
+		Seen: apicerts.Seen{Authorities: [][]byte{first.Certificate.RawSubject}}}
+	if got := k.Trusts(); got != "" {
+		t.Errorf("it is known whom LINSTOR takes: %s", got)
+	}
+	k.API.Succession.Next = nil
+	if got := k.Trusts(); got != certs.NewBundle(first.Certificate).Hash() {
+		t.Errorf("one alone is not known: %q", got)
+	}
+	k.Seen.Authorities = append(k.Seen.Authorities, []byte("somebody"))
+	if got := k.Trusts(); got != "others" {
+		t.Errorf("one that nobody knows is taken for %q", got)
+	}
+}
