@@ -3,9 +3,11 @@ package e2e
 import (
 	"crypto/x509"
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -45,7 +47,11 @@ func TestLockedByBroughtAuthorities(t *testing.T) {
 	api := harness.BringAuthority(&e.Administrator, "our-api")
 	e.Apply(harness.Manifest("  tls: {mode: Managed, authorities: {apiSecret: our-api, satellitesSecret: our-nodes}}\n" +
 		driven))
-	e.says(conditions.CertificatesValid, "False/"+inroom.ReasonAuthority, "there is no Secret our-nodes in linstor-storage")
+	e.WaitStatus("an authority is missed", func(s *v1alpha1.StorageClusterStatus) bool {
+		c := meta.FindStatusCondition(s.Conditions, conditions.CertificatesValid)
+		return c != nil && c.Reason == inroom.ReasonAuthority &&
+			strings.HasPrefix(c.Message, "there is no Secret our-nodes in linstor-storage; make it")
+	})
 	nodes := harness.BringAuthority(&e.Administrator, "our-nodes")
 	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
 	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")
