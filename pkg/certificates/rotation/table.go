@@ -81,8 +81,8 @@ var table = decisiontable.Table[*situation]{
 				c := s.Succession.Current
 				return s.makes() && (!hasKey(c) || s.early(c.Certificate))
 			}, Decide: does(MakeNext)},
-		{Name: "ending", When: "the authority has expired or lives for less than the 90 days of a certificate, there is no " +
-			"next one that could sign, and none is brought",
+		{Name: "ending", When: "the authority has expired or lives for less than the 90 days of a certificate, there is " +
+			"no next one that could sign, and none is brought",
 			Then:  "the next one is made",
 			Holds: func(s *situation) bool { return s.makes() && s.ending() }, Decide: does(MakeNext)},
 		{Name: "out-of-time", When: "there is a next authority, and this one has expired, or lives for less than 30 days " +
@@ -117,8 +117,8 @@ var table = decisiontable.Table[*situation]{
 				return !s.Now.Before(h.Leaf.RenewAt()) &&
 					h.Leaf.Certificate.NotAfter.Before(s.Succession.Current.Certificate.NotAfter)
 			}),
-		{Name: "authority-due", When: "four fifths of the authority's life are over, four years, there is no next one that " +
-			"could sign, and none is brought",
+		{Name: "authority-due", When: "four fifths of the authority's life are over, four years, there is no next one " +
+			"that could sign, and none is brought",
 			Then:  "the next one is made: phase 1, in which all come to trust it",
 			Holds: func(s *situation) bool { return s.makes() && s.due() }, Decide: does(MakeNext)},
 		{Name: "trusted", When: "there is a next authority, which all consumers trust, whatever certificate each has",

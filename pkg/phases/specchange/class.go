@@ -48,7 +48,7 @@ func (f *Field) In(s fsm.State) Class {
 }
 
 func tlsFields() []Field {
-	const signed = "all come to trust the other authority, then certificates are signed by it; restarted for each of both: "
+	const signed = "all come to trust the other authority, then certificates are signed by it; restarted for each: "
 	return []Field{
 		{"tls.mode", ClassRolling, states(fsm.Controller, fsm.Satellites, fsm.VolumeDriver),
 			"certificates are made, or removed in the end; the controller is restarted, and then LINSTOR's clients and the " +
