@@ -207,7 +207,7 @@ var goodValues = map[string][]any{
 	"tls.authorities.apiSecret":        {"ca-3"},
 	"tls.authorities.satellitesSecret": {"ca-4"},
 	"backup.s3.endpoint":               {"http://[::1]:9000"}, "backup.s3.region": {"eu-west-1"},
-	"backup.s3.bucket": {"others"},
+	"backup.s3.bucket":  {"others"},
 	"backup.claim.name": {"another"}, "backup.claim.prefix": {"linstor/production"},
 	"backup.s3.prefix": {"linstor/production"}, "backup.s3.credentialsSecret": {"another"},
 	"images.registry":      {"registry.example.com:5000/other"},
