@@ -59,8 +59,8 @@ func crashScenarios() []scenario {
 
 // bounded says which scenarios run in every test run, and at which of their writes the operator dies: every n-th, in
 // one of the three ways.
-var bounded = map[string]int{"install": 6, "members": 5, "resume": 5, "canary": 6, "backup": 5, "move": 5, "lock": 9,
-	"bring": 25, "upgrade-back": 7}
+var bounded = map[string]int{"install": 6, "members": 5, "resume": 5, "canary": 9, "backup": 9, "move": 9, "lock": 18,
+	"bring": 25, "upgrade-back": 12}
 
 // maxFailures ends a scenario: after each failure it goes on with a new cluster.
 const maxFailures = 8

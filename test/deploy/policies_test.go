@@ -77,7 +77,7 @@ func TestExpressionsHaveTypes(t *testing.T) {
 			t.Errorf("policy %s, %s: %s", p.Name, w.FieldRef, w.Warning)
 		}
 	}
-	if checked != 7 {
+	if checked != 8 {
 		t.Errorf("%d policies", checked)
 	}
 }
