@@ -2,22 +2,26 @@ package certificates
 
 import (
 	"bytes"
+	"crypto/rsa"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
+	"slices"
 	"time"
 )
 
 // ReadBrought reads an authority and its key from the tls.crt and tls.key of a Secret that a human keeps, or a program
 // such as cert-manager, and judges whether it can sign for LINSTOR at that time. What is wrong is a *Problem.
 //
-// It must have signed itself. Whoever has a certificate of an authority that LINSTOR trusts administers LINSTOR, so
-// that it must be no part of a PKI which has other uses; and OpenSSL, by which LINSTOR's client in Python looks at the
+// It must have signed itself. Whoever has a certificate of an authority that LINSTOR trusts administers LINSTOR, so it
+// must be no part of a PKI that has other uses; and OpenSSL, with which LINSTOR's client in Python looks at the
 // controller's certificate, follows one that has not signed itself up to one that it does not know (Python sets
-// X509_V_FLAG_PARTIAL_CHAIN from 3.13 on).
+// X509_V_FLAG_PARTIAL_CHAIN from 3.13 on). It must be valid for LeastLeft more: certificates that it signs end with it.
 func ReadBrought(secret string, data map[string][]byte, now time.Time) (*Authority, error) {
 	certs, f := parseCertificates(data[EntryCertificate])
 	if f == nil && len(certs) > 1 {
-		f = &flaw{"has several certificates", "leave that of the authority alone there"}
+		f = &flaw{"has several certificates", "keep only the authority's there"}
 	}
 	if f == nil {
 		f = authorityFlaw(certs[0], now)
@@ -55,10 +59,29 @@ func authorityFlaw(c *x509.Certificate, now time.Time) *flaw {
 			return &flaw{"may not sign for a " + s.name, "make it without extended key usages"}
 		}
 	}
-	if constrained(c) {
-		return &flaw{"has name constraints", "make it without: what it signs is for names in the cluster and 127.0.0.1"}
+	if f := unusual(c); f != nil {
+		return f
 	}
 	return dates(c, now)
+}
+
+// unusual is what Go, Java or Kubernetes would refuse later, when all are to use it.
+func unusual(c *x509.Certificate) *flaw {
+	nameConstraints := asn1.ObjectIdentifier{2, 5, 29, 30}
+	switch {
+	case slices.ContainsFunc(c.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(nameConstraints) }):
+		return &flaw{"has name constraints", "make it without: what it signs is for names in the cluster and 127.0.0.1"}
+	case len(c.UnhandledCriticalExtensions) > 0:
+		return &flaw{"has critical extensions that programs in Go do not know", "make it without them"}
+	case len(c.SerialNumber.Bytes()) > 20: // RFC 5280, 4.1.2.2
+		return &flaw{"has a serial number of more than 20 bytes", "make it with a shorter one"}
+	case len(c.Raw) > 8<<10:
+		return &flaw{"is larger than 8 KiB, which handshakes have no room for", "make it with fewer extensions"}
+	}
+	if k, ok := c.PublicKey.(*rsa.PublicKey); ok && k.N.BitLen() > 8192 { // crypto/tls refuses more
+		return &flaw{"has an RSA key of more than 8192 bits", "make it with a shorter one"}
+	}
+	return nil
 }
 
 func notSelfSigned(c *x509.Certificate) *flaw {
@@ -79,21 +102,29 @@ func notSelfSigned(c *x509.Certificate) *flaw {
 	return nil
 }
 
-func constrained(c *x509.Certificate) bool {
-	return len(c.PermittedDNSDomains)+len(c.ExcludedDNSDomains)+len(c.PermittedIPRanges)+len(c.ExcludedIPRanges)+
-		len(c.PermittedEmailAddresses)+len(c.ExcludedEmailAddresses)+len(c.PermittedURIDomains)+
-		len(c.ExcludedURIDomains) > 0
-}
-
 func dates(c *x509.Certificate, now time.Time) *flaw {
 	switch {
 	case now.Before(c.NotBefore):
 		return &flaw{"is not valid before " + c.NotBefore.UTC().Format(time.RFC3339),
 			"wait, or see whether the clocks are right"}
 	case now.After(c.NotAfter):
-		return &flaw{"has expired at " + c.NotAfter.UTC().Format(time.RFC3339), "renew it"}
+		return &flaw{"expired at " + c.NotAfter.UTC().Format(time.RFC3339), "renew it"}
+	case c.NotAfter.Sub(now) < LeastLeft:
+		return &flaw{"expires at " + c.NotAfter.UTC().Format(time.RFC3339) + ", in less than 30 days, and all certificates " +
+			"with it", "put the next one there"}
 	}
 	return nil
+}
+
+// LeastLeft is how long an authority must still live to be taken. All who use its certificates are to be restarted
+// several times before it ends.
+const LeastLeft = 30 * day
+
+// SameKey reports whether two authorities have one key, or one identifier of it. By that it is known what an authority
+// has signed, so that one with the key of another is taken for that one, whatever its name; and under another name
+// nobody takes what the key has signed.
+func SameKey(a, b *x509.Certificate) bool {
+	return bytes.Equal(a.SubjectKeyId, b.SubjectKeyId) || bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo)
 }
 
 // allows is so for a certificate without extended key usages: a real LINSTOR takes it on both sides.

@@ -7,9 +7,12 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/pem"
+	"math/big"
 	"net"
 	"slices"
 	"strings"
@@ -23,7 +26,8 @@ import (
 func ownAuthority(t *testing.T, key crypto.Signer, change func(*x509.Certificate)) map[string][]byte {
 	t.Helper()
 	template := &x509.Certificate{Subject: pkix.Name{CommonName: "our LINSTOR CA"}, IsCA: true,
-		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: start.Add(-day),
+		NotAfter: start.Add(99 * day)}
 	if change != nil {
 		change(template)
 	}
@@ -100,7 +104,7 @@ func TestReadBroughtRefuses(t *testing.T) {
 		"a short key": {ownAuthority(t, short, nil), "tls.key", "is shorter than 2048 bits"},
 		"Ed25519":     {ownAuthority(t, ed, nil), "tls.key", "is neither ECDSA nor RSA"},
 		"a chain": {with(good, "tls.crt", slices.Concat(good["tls.crt"], other["tls.crt"])), "tls.crt",
-			"has several certificates; leave that of the authority alone"},
+			"has several certificates; keep only the authority's there"},
 		"a leaf": {with(good, "tls.crt", leaf), "tls.crt", "is the certificate of no authority; put one there that has " +
 			"the basic constraint CA"},
 		"one of a company's PKI": {with(good, "tls.crt", between), "tls.crt", "was signed by another authority; put an " +
@@ -119,7 +123,17 @@ func TestReadBroughtRefuses(t *testing.T) {
 		}), "tls.crt", "has name constraints"},
 		"expired": {changed(func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = start.Add(-2*day), start.Add(-day)
-		}), "tls.crt", "has expired at 2026-02-28T12:00:00Z; renew it"},
+		}), "tls.crt", "expired at 2026-02-28T12:00:00Z; renew it"},
+		"soon": {changed(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = start, start.Add(30*day - time.Second) }),
+			"tls.crt", "expires at 2026-03-31T11:59:59Z, in less than 30 days, and all certificates with it; put the next one"},
+		"an extension that Go does not know": {changed(func(c *x509.Certificate) {
+			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}}
+		}), "tls.crt", "has critical extensions"},
+		"a large one": {changed(func(c *x509.Certificate) {
+			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: make([]byte, 9<<10)}}
+		}), "tls.crt", "is larger than 8 KiB"},
+		"a long serial number": {numbered(t, new(big.Int).Lsh(big.NewInt(1), 200)), "tls.crt",
+			"has a serial number of more than 20 bytes"},
 		"not yet": {changed(func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = start.Add(day), start.Add(2*day)
 		}), "tls.crt", "is not valid before 2026-03-02T12:00:00Z; wait"},
@@ -132,6 +146,54 @@ func TestReadBroughtRefuses(t *testing.T) {
 			noSecrets(t, err.Error(), tc.data)
 		})
 	}
+}
+
+// numbered has a serial number that Go's library does not give.
+func numbered(t *testing.T, serial *big.Int) map[string][]byte {
+	t.Helper()
+	key := p256(t)
+	data := ownAuthority(t, key, nil)
+	block, _ := pem.Decode(data["tls.crt"])
+	var c struct {
+		TBS       asn1.RawValue
+		Algorithm pkix.AlgorithmIdentifier
+		Signature asn1.BitString
+	}
+	if _, err := asn1.Unmarshal(block.Bytes, &c); err != nil {
+		t.Fatal(err)
+	}
+	// [0] version, then the serial number, then all else.
+	var version asn1.RawValue
+	rest, err := asn1.Unmarshal(c.TBS.Bytes, &version)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var old *big.Int
+	if rest, err = asn1.Unmarshal(rest, &old); err != nil {
+		t.Fatal(err)
+	}
+	number, err := asn1.Marshal(serial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tbs, err := asn1.Marshal(asn1.RawValue{Class: 0, Tag: 16, IsCompound: true,
+		Bytes: slices.Concat(version.FullBytes, number, rest)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := sha256.Sum256(tbs)
+	signature, err := key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.TBS = asn1.RawValue{FullBytes: tbs}
+	c.Signature = asn1.BitString{Bytes: signature, BitLength: 8 * len(signature)}
+	der, err := asn1.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data["tls.crt"] = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	return data
 }
 
 // TestBroughtWithoutIdentifier: by it is known which authority has signed what a consumer runs with. Go's library adds

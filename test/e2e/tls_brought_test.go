@@ -74,7 +74,7 @@ func TestLockedByBroughtAuthorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.says(conditions.CertificatesValid, "False/"+inroom.ReasonAuthority,
-		"until then certificates are signed by the authority of before")
+		"until then the operator signs with the authority that it has")
 	encrypted()
 
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.TLS.Authorities = nil })

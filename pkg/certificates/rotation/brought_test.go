@@ -1,8 +1,11 @@
 package rotation_test
 
 import (
+	"fmt"
+	"testing"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
 )
 
@@ -95,10 +98,70 @@ var broughtScenarios = map[string]scenario{
 		r.Brings, r.Brought = false, nil
 	}, row: "not-brought-any-more", step: rotation.MakeNext, then: []string{"not-brought-any-more", "publish", "restart",
 		"trusted", "leaf-old-authority", "leaf-old-authority", "restart", "unused", "publish", "restart", "rest"}},
+	"the one that signs is brought again before the other one signs": {spoil: func(r *rig) {
+		brought(r, 0)
+		first := r.Brought
+		r.bring(0)
+		r.until("restart")
+		r.Brought = first
+	}, row: "withdrawn", step: rotation.Withdraw, waits: []string{"controller", "n1", "n2"}, then: []string{"withdrawn",
+		"publish", "rest"}},
+	"the next one has expired before all trust it": {spoil: func(r *rig) {
+		brought(r, 0)
+		r.bring((5*365 - 30) * day)
+		r.until("restart")
+		r.Brought = nil
+		r.after(31 * day)
+	}, row: "withdrawn", step: rotation.Withdraw, waits: []string{"controller", "n1", "n2"}},
+	"authorities are not brought any more, and their Secret is lost": {spoil: func(r *rig) {
+		brought(r, 0)
+		r.Brings, r.Brought = false, nil
+		r.loseSecret()
+	}, row: "in-use", step: rotation.Adopt, waits: []string{"controller", "n1", "n2"}, then: []string{"in-use", "lost",
+		"publish", "restart", "trusted", "leaf-old-authority", "leaf-old-authority", "restart", "unused", "publish",
+		"restart", "rest"}},
 	"they are not brought any more before the first one signs": {spoil: func(r *rig) {
 		r.bring(0)
 		r.until("restart")
 		r.Brings, r.Brought = false, nil
 	}, row: "withdrawn", step: rotation.Withdraw, waits: []string{"controller", "n1", "n2"}, then: []string{"withdrawn",
 		"publish", "rest"}},
+}
+
+// bringOrNot has somebody change who makes the authorities, or lose their Secrets. Each one that is brought has a key
+// of its own.
+func bringOrNot(earlier *[]*certificates.Authority) func(*world) {
+	return func(w *world) {
+		switch n := w.chance.IntN(6); {
+		case n == 0 && len(*earlier) > 0:
+			w.Brings, w.Brought = true, (*earlier)[w.chance.IntN(len(*earlier))]
+		case n <= 2:
+			a, err := certificates.NewAuthority("theirs", w.Now)
+			if err != nil {
+				w.t.Fatal(err)
+			}
+			*earlier = append(*earlier, a)
+			w.Brings, w.Brought = true, a
+		case n == 3:
+			w.Brings, w.Brought = false, nil
+		case n == 4:
+			w.Brought = nil
+		default:
+			w.Succession = certificates.Succession{}
+		}
+		w.last = rotation.Decision{} // it said until when nothing changes by itself
+	}
+}
+
+// TestBroughtForYears: authorities are brought, replaced, put back and given up, and the authorities' Secret is lost,
+// also before the step before is over. No pair ever fails to connect.
+func TestBroughtForYears(t *testing.T) {
+	for seed := range uint64(3) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t, seed, internal())
+			w.patience, w.mishap = 8*day, bringOrNot(&[]*certificates.Authority{})
+			w.live(4*year, nobody)
+		})
+	}
 }

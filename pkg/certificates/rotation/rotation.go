@@ -66,7 +66,8 @@ type Facts struct {
 	Authority  string
 	Succession certificates.Succession
 	// Brings is true where authorities are brought: somebody else makes them, and the operator makes none. Brought is the
-	// one that is there now; nil if none is that could sign.
+	// one that is there now; nil if none is that could sign. It has another key than those that are trusted already: by
+	// its key is known what an authority has signed.
 	Brings  bool
 	Brought *certificates.Authority
 	// Held are in an order that stays the same.
@@ -175,14 +176,16 @@ func Do(f Facts, d Decision) (Change, error) {
 
 // unknown are the operator's own authorities beside the leaves that the succession does not have, as far as they may
 // be in use: they have signed a leaf that is published or that a consumer runs with, or of a consumer it is not known.
-// Where authorities are brought they have any name. The others are not adopted, so that one that a human added by
-// mistake is not trusted everywhere. Expired ones are no loss.
+// Where none signs, as after the authorities' Secret was lost, whatever has signed a leaf that is published is one as
+// well: it may have been brought. The others are not adopted, so that one that a human added by mistake is not trusted
+// everywhere. Expired ones are no loss.
 func unknown(f Facts) certificates.Bundle {
 	known := f.Succession.Trust()
 	var found []*x509.Certificate
 	for _, h := range f.Held {
 		for _, c := range h.Trust {
-			if !known.Has(c) && !f.Now.After(c.NotAfter) && inUse(f, c) && (f.Brings || f.made(c)) {
+			own := f.made(c) && inUse(f, c)
+			if !known.Has(c) && !f.Now.After(c.NotAfter) && (own || f.Succession.Current == nil && published(f, c)) {
 				found = append(found, c)
 			}
 		}
@@ -191,14 +194,20 @@ func unknown(f Facts) certificates.Bundle {
 }
 
 // made reports whether the operator has made an authority of this kind, by its name.
-func (f *Facts) made(c *x509.Certificate) bool {
-	return strings.HasPrefix(c.Subject.CommonName, f.Authority+" ")
+func (f *Facts) made(c *x509.Certificate) bool { return Made(f.Authority, c) }
+
+// Made reports whether the operator has made an authority of a kind of connection. None that is brought has such a
+// name.
+func Made(kind string, c *x509.Certificate) bool { return strings.HasPrefix(c.Subject.CommonName, kind+" ") }
+
+// published reports whether the authority has signed a leaf that is published.
+func published(f Facts, authority *x509.Certificate) bool {
+	return slices.ContainsFunc(f.Held, func(h Held) bool { return h.Leaf != nil && h.Leaf.SignedBy(authority) })
 }
 
 func inUse(f Facts, authority *x509.Certificate) bool {
-	published := func(h Held) bool { return h.Leaf != nil && h.Leaf.SignedBy(authority) }
 	runs := func(c Consumer) bool { return !c.Known || certificates.Signed(authority, c.RunsLeaf) }
-	return slices.ContainsFunc(f.Held, published) || slices.ContainsFunc(f.Consumers, runs)
+	return published(f, authority) || slices.ContainsFunc(f.Consumers, runs)
 }
 
 func publish(f Facts) (out []Held) {

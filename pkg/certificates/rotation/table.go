@@ -61,12 +61,10 @@ var table = decisiontable.Table[*situation]{
 			Holds: func(s *situation) bool {
 				return s.Brought != nil && !is(s.Succession.Current, s.Brought) && !is(s.Succession.Next, s.Brought)
 			}, Decide: does(MakeNext)},
-		{Name: "withdrawn", When: "authorities are not brought any more, the next one was, and the one that signs can",
-			Then: "there is no next one any more: it has signed nothing",
-			Holds: func(s *situation) bool {
-				n := s.Succession.Next
-				return !s.Brings && n != nil && !s.made(n.Certificate) && s.signs()
-			}, Decide: does(Withdraw)},
+		{Name: "withdrawn", When: "the one that signs can, and the next one has expired, or the one that signs is brought " +
+			"again, or the next one was brought and none is any more",
+			Then:  "there is no next one any more: it has signed nothing",
+			Holds: (*situation).withdrawn, Decide: does(Withdraw)},
 		{Name: "not-brought-any-more", When: "authorities are not brought any more, and the one that signs was",
 			Then: "one of the operator's own is made, as the next one",
 			Holds: func(s *situation) bool {
@@ -177,6 +175,22 @@ func (s *situation) signs() bool { return s.Succession.Current.CanSign(s.Now) }
 func (s *situation) nextSigns() bool {
 	n := s.Succession.Next
 	return n.CanSign(s.Now) && (s.Brings || s.Now.Before(n.RenewAt()))
+}
+
+// withdrawn reports whether the next authority is not to sign any more. It has signed nothing: one that Adopt made the
+// next one is there only while none signs.
+func (s *situation) withdrawn() bool {
+	n := s.Succession.Next
+	switch {
+	case n == nil || !s.signs():
+		return false
+	case s.Now.After(n.Certificate.NotAfter):
+		return true
+	case s.Brings:
+		return s.Brought != nil && is(s.Succession.Current, s.Brought)
+	default:
+		return !s.made(n.Certificate)
+	}
 }
 
 // makes reports whether the operator makes the next authority where one is needed, and there is none.

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
+	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
@@ -69,8 +70,49 @@ func Read(secrets map[string]*corev1.Secret, spec *tlsspec.TLSSpec, now time.Tim
 	if spec == nil {
 		spec = &tlsspec.TLSSpec{}
 	}
-	return Kept{API: read(&apitls.Kind, secrets, spec.API(), now),
+	k := Kept{API: read(&apitls.Kind, secrets, spec.API(), now),
 		Netcom: read(&netcomtls.Kind, secrets, spec.Satellites(), now)}
+	api, netcom := k.API.authorities(), k.Netcom.authorities()
+	k.API.checkKey(netcom)
+	k.Netcom.checkKey(api)
+	return k
+}
+
+// authorities are all of one kind of connection.
+func (k *Store) authorities() certificates.Bundle {
+	all := slices.Clone(k.Succession.Trust())
+	if a := k.Brought.Authority; a != nil {
+		all = append(all, a.Certificate)
+	}
+	return all
+}
+
+// checkKey refuses an authority that is brought and has the key of another one: of one before it, or of one of the
+// other kind of connection, whose certificates would open this one as well.
+func (k *Store) checkKey(other certificates.Bundle) {
+	b := &k.Brought
+	if b.Authority == nil {
+		return
+	}
+	c, before := b.Authority.Certificate, k.Succession.Trust()
+	shares := func(o *x509.Certificate) bool { return certificates.SameKey(c, o) }
+	what, cure := "", ""
+	switch {
+	case slices.ContainsFunc(other, shares):
+		what, cure = "has the key of an authority that signs for LINSTOR's other connections",
+			"bring one with a key of its own: whoever has a certificate for the one could use it for the other"
+	case before.Has(c):
+		return
+	case slices.ContainsFunc(before, shares):
+		what, cure = "has the key of an authority that was there before",
+			"make it with a new key; in cert-manager that is privateKey.rotationPolicy: Always"
+	case rotation.Made(apitls.Kind.Authority, c) || rotation.Made(netcomtls.Kind.Authority, c):
+		what, cure = "is named as the authorities are that the operator makes", "give it another common name"
+	default:
+		return
+	}
+	b.Authority = nil
+	b.Problem = &certificates.Problem{Secret: b.Secret, Entry: certificates.EntryCertificate, What: what, Cure: cure}
 }
 
 func read(kind *tlssecret.Kind, secrets map[string]*corev1.Secret, brought string, now time.Time) Store {

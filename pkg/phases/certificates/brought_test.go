@@ -1,6 +1,10 @@
 package certificates_test
 
 import (
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +22,9 @@ import (
 )
 
 // bring puts an authority into a Secret, as a human or cert-manager does.
-func bring(t *testing.T, w *clustertest.World, name string, age time.Duration) *certs.Authority {
+func bring(t *testing.T, w *clustertest.World, name string, age time.Duration, called ...string) *certs.Authority {
 	t.Helper()
-	a, err := certs.NewAuthority("theirs", w.Now.Add(-age))
+	a, err := certs.NewAuthority(append(called, "theirs")[0], w.Now.Add(-age))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,6 +39,9 @@ func bring(t *testing.T, w *clustertest.World, name string, age time.Duration) *
 // signs looks whether all certificates of one kind of connection are signed by an authority, or none.
 func signs(t *testing.T, a *certs.Authority, s *apicerts.Store, want bool) {
 	t.Helper()
+	if len(s.Held) == 0 {
+		t.Error("there are no certificates")
+	}
 	for part, h := range s.Held {
 		if h.Leaf.SignedBy(a.Certificate) != want || len(h.Trust) != 1 {
 			t.Errorf("%s is signed by it: %t, and trusts %d", part, !want, len(h.Trust))
@@ -49,7 +56,7 @@ func TestBrought(t *testing.T) {
 	w.Cluster.Spec.TLS.Authorities = &tlsspec.AuthoritiesSpec{SatellitesSecret: "mine"}
 	w.Accept()
 	const missing = "there is no Secret mine in linstor-storage; make it, with the certificate of an authority in " +
-		"tls.crt and its key in tls.key; until then certificates are signed by the authority of before, which ends at "
+		"tls.crt and its key in tls.key; until then the operator signs with the authority that it has, which expires at "
 	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority || e.OK() ||
 		!strings.HasPrefix(e.Message, missing) || work(t, w) != nil {
 		t.Fatalf("%+v", e)
@@ -66,14 +73,14 @@ func TestBrought(t *testing.T) {
 	signs(t, theirs, &k.Netcom, true)
 	signs(t, theirs, &k.API, false)
 	entries(t, w)
-	w.Now = w.Now.Add(5*365*day - 170*day)
+	w.Now = w.Now.Add(5*365*day - 29*day)
 	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonExpired {
 		t.Errorf("%+v", e)
 	}
 	work(t, w)
 	restart(w)
 	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority ||
-		!strings.Contains(e.Message, "the authority in Secret mine ends at 20") {
+		!strings.Contains(e.Message, "tls.crt of Secret mine expires at 20") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -128,5 +135,81 @@ func TestBroughtUnderOneName(t *testing.T) {
 	k.Seen.Authorities = append(k.Seen.Authorities, []byte("somebody"))
 	if got := k.Trusts(); got != "others" {
 		t.Errorf("one that nobody knows is taken for %q", got)
+	}
+}
+
+// TestBroughtKeys: what an authority has signed is known by its key, so that no two have one key.
+func TestBroughtKeys(t *testing.T) {
+	for name, tc := range map[string]struct {
+		do   func(w *clustertest.World, first *corev1.Secret)
+		says string
+	}{
+		"one for both": {func(w *clustertest.World, first *corev1.Secret) { w.Kube.Secrets["nodes"] = first },
+			"has the key of an authority that signs for LINSTOR's other connections"},
+		"the operator's own of the other kind": {func(w *clustertest.World, _ *corev1.Secret) {
+			own := w.Kube.Secrets["linstor-netcom-authority"].Data
+			w.Kube.Secrets["mine"] = &corev1.Secret{Data: map[string][]byte{"tls.crt": own["ca.crt"],
+				"tls.key": own["ca.key"]}}
+		}, "has the key of an authority that signs for LINSTOR's other connections"},
+		"renewed without a new key": {func(w *clustertest.World, first *corev1.Secret) {
+			w.Kube.Secrets["mine"] = renewed(t, first, w.Now)
+		}, "has the key of an authority that was there before; make it with a new key"},
+		"named as the operator's": {func(w *clustertest.World, _ *corev1.Secret) {
+			bring(t, w, "mine", 0, "linstor-api")
+		}, "is named as the authorities are that the operator makes; give it another common name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := world(t)
+			w.Cluster.Spec.TLS.Authorities = &tlsspec.AuthoritiesSpec{APISecret: "mine"}
+			w.Accept()
+			bring(t, w, "mine", 0)
+			work(t, w)
+			restart(w)
+			if calls := work(t, w); calls != nil || reason(w) != conditions.ReasonAsExpected {
+				t.Fatalf("%v, %s", calls, reason(w))
+			}
+			if name == "one for both" {
+				w.Cluster.Spec.TLS.Authorities.SatellitesSecret = "nodes"
+				w.Accept()
+			}
+			tc.do(w, w.Kube.Secrets["mine"])
+			if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority ||
+				!strings.Contains(e.Message, tc.says) || work(t, w) != nil {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
+
+// renewed is an authority with the key of another one, and another name.
+func renewed(t *testing.T, s *corev1.Secret, now time.Time) *corev1.Secret {
+	t.Helper()
+	a, err := certs.ReadBrought("mine", s.Data, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := *a.Certificate
+	template.Subject.CommonName, template.SerialNumber = "renamed", big.NewInt(9)
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, a.Key.Signer().Public(), a.Key.Signer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &corev1.Secret{Data: map[string][]byte{"tls.key": s.Data["tls.key"],
+		"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}}
+}
+
+// TestBroughtAndDisabled: where nothing is to be locked any more, no authority follows the one that was brought.
+func TestBroughtAndDisabled(t *testing.T) {
+	w := world(t)
+	w.Cluster.Spec.TLS.Authorities = &tlsspec.AuthoritiesSpec{APISecret: "mine"}
+	w.Accept()
+	bring(t, w, "mine", 0)
+	work(t, w)
+	restart(w)
+	work(t, w)
+	w.Cluster.Spec.TLS = tlsspec.TLSSpec{Mode: tlsspec.Disabled}
+	w.Accept()
+	if calls := work(t, w); calls != nil || reason(w) != certificates.ReasonRemoving {
+		t.Errorf("%v, %s", calls, reason(w))
 	}
 }

@@ -50,13 +50,20 @@ func (c *connection) needed(f *cluster.Facts) []tlssecret.Part {
 func (c *connection) facts(f *cluster.Facts) rotation.Facts {
 	store := c.store(f)
 	out := rotation.Facts{Now: f.Now, OtherClock: f.Certificates.APIClock, Authority: c.kind.Authority,
-		Succession: store.Succession, Consumers: c.consumers(f), Brings: store.Brought.Secret != "",
+		Succession: store.Succession, Consumers: c.consumers(f), Brings: store.Brought.Secret != "" || c.givenUp(f),
 		Brought: store.Brought.Authority}
 	for _, part := range c.needed(f) {
 		h := store.Held[part]
 		out.Held = append(out.Held, rotation.Held{Profile: c.profile(part), Leaf: h.Leaf, Trust: h.Trust})
 	}
 	return out
+}
+
+// givenUp reports whether nothing is to be locked any more by an authority that was brought. None follows it: that
+// would restart once more what is about to lose its certificates.
+func (c *connection) givenUp(f *cluster.Facts) bool {
+	current := c.store(f).Succession.Current
+	return !f.WantsTLS() && current != nil && !rotation.Made(c.kind.Authority, current.Certificate)
 }
 
 // pods are the consumers that the pods of a component are, by the certificate of a part.

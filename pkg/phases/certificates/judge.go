@@ -35,7 +35,7 @@ const (
 	ReasonClock = "ClocksDiffer"
 	// ReasonOverdue: a program was not restarted with a newer certificate, and its own expires soon.
 	ReasonOverdue = "RestartOverdue"
-	// ReasonAuthority: the authority that is brought is missing, cannot be used, or ends soon.
+	// ReasonAuthority: the authority that is brought is missing, or cannot be used, as one that ends soon.
 	ReasonAuthority = "AuthorityNotUsable"
 	// ReasonExpired: one has expired.
 	ReasonExpired = "Expired"
@@ -128,24 +128,15 @@ func (c *connection) judge(f *cluster.Facts) cluster.Evidence {
 // broughtTrouble says what a human has to do about the authority that is brought; "" if nothing.
 func (c *connection) broughtTrouble(f *cluster.Facts) string {
 	store := c.store(f)
-	current := store.Succession.Current
-	switch b := &store.Brought; {
-	case b.Problem != nil && current.CanSign(f.Now):
-		return fmt.Sprintf("%s; until then certificates are signed by the authority of before, which ends at %s",
-			text.OneLine(b.Problem.Error()), current.Certificate.NotAfter.UTC().Format(time.RFC3339))
-	case b.Problem != nil:
-		return text.OneLine(b.Problem.Error()) + "; until then no certificate can be signed"
-	case b.Secret != "" && current != nil && store.Succession.Next == nil && f.Now.After(lastTenth(current)):
-		return fmt.Sprintf("the authority in Secret %s ends at %s, and all certificates with it: put the next one there",
-			b.Secret, current.Certificate.NotAfter.UTC().Format(time.RFC3339))
+	problem := store.Brought.Problem
+	if problem == nil {
+		return ""
 	}
-	return ""
-}
-
-// lastTenth is when the last tenth of an authority's life begins.
-func lastTenth(a *certificates.Authority) time.Time {
-	life := a.Certificate.NotAfter.Sub(a.Certificate.NotBefore)
-	return a.Certificate.NotAfter.Add(-life / 10)
+	if current := store.Succession.Current; current.CanSign(f.Now) {
+		return fmt.Sprintf("%s; until then the operator signs with the authority that it has, which expires at %s",
+			text.OneLine(problem.Error()), current.Certificate.NotAfter.UTC().Format(time.RFC3339))
+	}
+	return text.OneLine(problem.Error()) + "; until then no certificate can be signed"
 }
 
 // withoutAny are the programs that run without a certificate, by their names.

@@ -19,18 +19,18 @@ type TLSSpec struct {
 	// +optional
 	// +kubebuilder:default=Disabled
 	Mode Mode `json:"mode,omitempty"`
-	// authorities are Secrets with authorities of your own, in the place of those that the operator makes. It signs all
-	// certificates by them, and renews these, but no authority: whoever keeps the Secret does, such as cert-manager.
+	// authorities are Secrets with authorities of your own, in place of those that the operator makes. It signs all
+	// certificates with them, and renews these, but no authority: whoever keeps the Secret does, such as cert-manager.
 	// Default: none. Example: {apiSecret: linstor-api-ca, satellitesSecret: linstor-satellites-ca}.
 	// +optional
 	Authorities *AuthoritiesSpec `json:"authorities,omitempty"`
 }
 
 // AuthoritiesSpec names Secrets in linstor-storage, each with the certificate of an authority in tls.crt and its key
-// in tls.key. Whoever has a certificate of one of them administers LINSTOR, so that it must sign for LINSTOR alone.
+// in tls.key. Whoever has a certificate of one of them administers LINSTOR, so it must sign for LINSTOR alone.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.apiSecret) || has(self.satellitesSecret)",message="authorities: name a Secret in apiSecret, satellitesSecret or both, or remove authorities"
-// +kubebuilder:validation:XValidation:rule="!has(self.apiSecret) || !has(self.satellitesSecret) || self.apiSecret != self.satellitesSecret",message="authorities: apiSecret and satellitesSecret must be two Secrets: each client of the API could pose as LINSTOR's controller to the satellites"
+// +kubebuilder:validation:XValidation:rule="!has(self.apiSecret) || !has(self.satellitesSecret) || self.apiSecret != self.satellitesSecret",message="authorities: apiSecret and satellitesSecret must be two Secrets: otherwise each client of the API could pose as LINSTOR's controller to the satellites"
 type AuthoritiesSpec struct {
 	// apiSecret has the authority by which LINSTOR's REST API and its clients know each other. Default: the operator makes
 	// one. Example: linstor-api-ca.
