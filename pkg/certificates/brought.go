@@ -17,7 +17,7 @@ import (
 // It must have signed itself. Whoever has a certificate of an authority that LINSTOR trusts administers LINSTOR, so it
 // must be no part of a PKI that has other uses; and OpenSSL, with which LINSTOR's client in Python looks at the
 // controller's certificate, follows one that has not signed itself up to one that it does not know (Python sets
-// X509_V_FLAG_PARTIAL_CHAIN from 3.13 on). It must be valid for LeastLeft more: certificates that it signs end with it.
+// X509_V_FLAG_PARTIAL_CHAIN from 3.13 on). It must be valid for LeastLeft more: what it signs ends with it.
 func ReadBrought(secret string, data map[string][]byte, now time.Time) (*Authority, error) {
 	certs, f := parseCertificates(data[EntryCertificate])
 	if f == nil && len(certs) > 1 {
@@ -110,8 +110,8 @@ func dates(c *x509.Certificate, now time.Time) *flaw {
 	case now.After(c.NotAfter):
 		return &flaw{"expired at " + c.NotAfter.UTC().Format(time.RFC3339), "renew it"}
 	case c.NotAfter.Sub(now) < LeastLeft:
-		return &flaw{"expires at " + c.NotAfter.UTC().Format(time.RFC3339) + ", in less than 30 days, and all certificates " +
-			"with it", "put the next one there"}
+		return &flaw{"expires at " + c.NotAfter.UTC().Format(time.RFC3339) + ", in less than 30 days, and all " +
+			"certificates with it", "put the next one there"}
 	}
 	return nil
 }
@@ -124,7 +124,8 @@ const LeastLeft = 30 * day
 // has signed, so that one with the key of another is taken for that one, whatever its name; and under another name
 // nobody takes what the key has signed.
 func SameKey(a, b *x509.Certificate) bool {
-	return bytes.Equal(a.SubjectKeyId, b.SubjectKeyId) || bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo)
+	return bytes.Equal(a.SubjectKeyId, b.SubjectKeyId) ||
+		bytes.Equal(a.RawSubjectPublicKeyInfo, b.RawSubjectPublicKeyInfo)
 }
 
 // allows is so for a certificate without extended key usages: a real LINSTOR takes it on both sides.

@@ -124,7 +124,7 @@ func TestReadBroughtRefuses(t *testing.T) {
 		"expired": {changed(func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = start.Add(-2*day), start.Add(-day)
 		}), "tls.crt", "expired at 2026-02-28T12:00:00Z; renew it"},
-		"soon": {changed(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = start, start.Add(30*day - time.Second) }),
+		"soon": {changed(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = start, start.Add(30*day-time.Second) }),
 			"tls.crt", "expires at 2026-03-31T11:59:59Z, in less than 30 days, and all certificates with it; put the next one"},
 		"an extension that Go does not know": {changed(func(c *x509.Certificate) {
 			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}}

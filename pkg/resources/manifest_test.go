@@ -93,7 +93,7 @@ func find[T client.Object](t *testing.T, objects []client.Object, namespace, nam
 func TestAdmissionPolicies(t *testing.T) {
 	objects := manifest(t)
 	policies := only[*admissionv1.ValidatingAdmissionPolicy](objects)
-	if len(policies) != 7 || len(only[*admissionv1.ValidatingAdmissionPolicyBinding](objects)) != len(policies) {
+	if len(policies) != 8 || len(only[*admissionv1.ValidatingAdmissionPolicyBinding](objects)) != len(policies) {
 		t.Errorf("%d policies", len(policies))
 	}
 	for _, p := range policies {

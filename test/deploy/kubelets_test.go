@@ -40,6 +40,16 @@ func TestKubeletsOnNodes(t *testing.T) {
 		[]byte(`{"metadata":{"labels":{"storage.linstor.dev/member":"true"}}}`))); err != nil {
 		t.Fatal(err)
 	}
+	changesItsNode(t, kubelet, node(nil))
+	if err := kubelet.Status().Patch(t.Context(), node(nil), client.RawPatch("application/merge-patch+json",
+		[]byte(`{"status":{"nodeInfo":{"kubeletVersion":"v1.36.0"}}}`))); err != nil {
+		t.Errorf("it says that it is well: %v", err)
+	}
+}
+
+// changesItsNode has a kubelet change the metadata of its Node, which has one of our labels.
+func changesItsNode(t *testing.T, kubelet client.Client, node *corev1.Node) {
+	t.Helper()
 	for _, tc := range []struct {
 		does, patch, want string
 	}{
@@ -51,7 +61,7 @@ func TestKubeletsOnNodes(t *testing.T) {
 		{"annotates", `{"metadata":{"annotations":{"storage.linstor.dev/maintenance":"true"}}}`, ""},
 	} {
 		for _, status := range []bool{false, true} {
-			o, patch := node(nil), client.RawPatch("application/merge-patch+json", []byte(tc.patch))
+			o, patch := node.DeepCopy(), client.RawPatch("application/merge-patch+json", []byte(tc.patch))
 			err := kubelet.Patch(t.Context(), o, patch)
 			if status {
 				err = kubelet.Status().Patch(t.Context(), o, patch)
@@ -60,9 +70,5 @@ func TestKubeletsOnNodes(t *testing.T) {
 				t.Errorf("%s, by its status: %t: %v, want %q", tc.does, status, err, tc.want)
 			}
 		}
-	}
-	if err := kubelet.Status().Patch(t.Context(), node(nil), client.RawPatch("application/merge-patch+json",
-		[]byte(`{"status":{"nodeInfo":{"kubeletVersion":"v1.36.0"}}}`))); err != nil {
-		t.Errorf("it says that it is well: %v", err)
 	}
 }

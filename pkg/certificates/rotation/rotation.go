@@ -198,7 +198,9 @@ func (f *Facts) made(c *x509.Certificate) bool { return Made(f.Authority, c) }
 
 // Made reports whether the operator has made an authority of a kind of connection. None that is brought has such a
 // name.
-func Made(kind string, c *x509.Certificate) bool { return strings.HasPrefix(c.Subject.CommonName, kind+" ") }
+func Made(kind string, c *x509.Certificate) bool {
+	return strings.HasPrefix(c.Subject.CommonName, kind+" ")
+}
 
 // published reports whether the authority has signed a leaf that is published.
 func published(f Facts, authority *x509.Certificate) bool {

@@ -96,7 +96,7 @@ func (k *Store) checkKey(other certificates.Bundle) {
 	}
 	c, before := b.Authority.Certificate, k.Succession.Trust()
 	shares := func(o *x509.Certificate) bool { return certificates.SameKey(c, o) }
-	what, cure := "", ""
+	var what, cure string
 	switch {
 	case slices.ContainsFunc(other, shares):
 		what, cure = "has the key of an authority that signs for LINSTOR's other connections",
