@@ -28,6 +28,8 @@ var secretFields = map[string]string{
 	"database.mariadb.credentialsSecret":    "TestSecretsOfDatabases",
 	"database.etcd.credentialsSecret":       "TestSecretsOfDatabases",
 	"backup.s3.credentialsSecret":           "TestSecretsOfBackups",
+	"tls.authorities.apiSecret":             "TestSecretsOfAuthorities",
+	"tls.authorities.satellitesSecret":      "TestSecretsOfAuthorities",
 }
 
 // TestSecretsAreCovered fails when the spec gets a field that names a Secret of which no test knows.
