@@ -123,30 +123,40 @@ func TestJava(t *testing.T) {
 	j := newJava(t)
 	now := time.Now()
 	before, after, other, expired := newKind(t, now), newKind(t, now), newKind(t, now), newKind(t, now.AddDate(0, 0, -91))
+	same := renewed(t, before, now)
 	with := func(l *certificates.Leaf, kinds ...kind) certificates.Material {
 		return certificates.Material{Leaf: l, Trust: bundle(kinds...)}
 	}
-	for _, tc := range []struct {
+	type moment struct {
 		name           string
 		server, client certificates.Material
 		refused        bool
-	}{
-		{"at rest", with(before.server, before), with(before.client, before), false},
-		{"phase 1, the server first", with(before.server, before, after), with(before.client, before), false},
-		{"phase 1, the client first", with(before.server, before), with(before.client, before, after), false},
-		{"phase 2, the server first", with(after.server, before, after), with(before.client, before, after), false},
-		{"phase 2, the client first", with(before.server, before, after), with(after.client, before, after), false},
-		{"phase 3, the server first", with(after.server, after), with(after.client, before, after), false},
-		{"phase 3, the client first", with(after.server, before, after), with(after.client, after), false},
-		{"the server was signed anew too early", with(after.server, before, after), with(before.client, before), true},
-		{"the client was signed anew too early", with(before.server, before), with(after.client, before, after), true},
+	}
+	moments := []moment{{"at rest", with(before.server, before), with(before.client, before), false}}
+	for name, after := range map[string]kind{"another name": after, "the same name": same} {
+		for _, m := range []moment{
+			{"phase 1, the server first", with(before.server, before, after), with(before.client, before), false},
+			{"phase 1, the client first", with(before.server, before), with(before.client, before, after), false},
+			{"phase 2, the server first", with(after.server, before, after), with(before.client, before, after), false},
+			{"phase 2, the client first", with(before.server, before, after), with(after.client, before, after), false},
+			{"phase 3, the server first", with(after.server, after), with(after.client, before, after), false},
+			{"phase 3, the client first", with(after.server, before, after), with(after.client, after), false},
+			{"the server was signed anew too early", with(after.server, before, after), with(before.client, before), true},
+			{"the client was signed anew too early", with(before.server, before), with(after.client, before, after), true},
+		} {
+			m.name += ", under " + name
+			moments = append(moments, m)
+		}
+	}
+	moments = append(moments, []moment{
 		{"another authority's client", with(before.server, before), with(other.client, before), true},
 		{"another authority's server", with(other.server, before), with(before.client, before), true},
 		{"a server as a client", with(before.server, before), with(before.server, before), true},
 		{"a client as a server", with(before.client, before), with(before.client, before), true},
 		{"an expired client", with(before.server, before, expired), with(expired.client, before), true},
 		{"an expired server", with(expired.server, before), with(before.client, before, expired), true},
-	} {
+	}...)
+	for _, tc := range moments {
 		for way, speak := range map[string]func(server, client certificates.Material) (string, error){
 			"Java serves": j.serves, "Java connects": j.connects} {
 			javas, gos := speak(tc.server, tc.client)

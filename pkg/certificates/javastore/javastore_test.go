@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"crypto"
+	"crypto/rand"
+	"crypto/x509"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +31,33 @@ func newKind(t *testing.T, now time.Time) kind {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return kindOf(t, a, now)
+}
+
+// renewed is a kind whose authority has the name of another one and a key of its own, as cert-manager renews one.
+func renewed(t *testing.T, k kind, now time.Time) kind {
+	t.Helper()
+	key, err := certificates.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := *k.authority.Certificate
+	template.SubjectKeyId, template.AuthorityKeyId, template.SerialNumber = nil, nil, nil
+	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Signer().Public(), key.Signer())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kindOf(t, &certificates.Authority{Certificate: c, Key: key}, now)
+}
+
+func kindOf(t *testing.T, a *certificates.Authority, now time.Time) kind {
+	t.Helper()
 	k := kind{authority: a}
+	var err error
 	for use, leaf := range map[certificates.Use]**certificates.Leaf{certificates.Server: &k.server,
 		certificates.Client: &k.client} {
 		if *leaf, err = a.Sign(certificates.Profile{Name: "linstor", Uses: use}, now); err != nil {
