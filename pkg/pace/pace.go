@@ -26,6 +26,7 @@
 //	look at monitors and rules      15s                   PollSteady          nobody waits for them
 //	look into unclaimed database    2s                    PollWorking         it may come, or be emptied
 //	progress of a working phase     as pkg/fsm says       Deadlines           then a human is asked
+//	the same, losing races          1m longer             racesEnd            phases: the next look decides anew
 //	last nodes of a phase           2m                    Straggler           they are listed, and the phase goes on
 //	trouble before Degraded         30s                   HealthLost          a restart is no alarm
 //	no trouble before Ready         1m                    HealthRegained      what comes and goes is not well

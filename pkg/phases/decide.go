@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
@@ -134,10 +137,21 @@ func keepAside(ctx context.Context, in *step.Input, state fsm.State) {
 	}
 }
 
+// racesEnd is how much longer than its deadline a phase may go on while its writes are refused because an object has
+// changed. The next look decides on what it is then, so that no human needs to answer for it. Whoever is refused for
+// that long fights with somebody.
+const racesEnd = time.Minute
+
+// lostRace reports whether a step failed because an object was not any more what it was decided on.
+func lostRace(o *step.Outcome) bool { return o.Kind == step.KindFail && apierrors.IsConflict(o.Err) }
+
 // Overdue is the hold for a state that has gone on for longer than its deadline; nil if it may go on.
 func Overdue(s *cluster.Snapshot, state fsm.State, o *step.Outcome) *cluster.HoldRequest {
 	deadline, working := s.Timing.Deadlines[state]
 	if !working || o.Kind != step.KindWait && o.Kind != step.KindFail || o.Acceptance != nil || s.PhaseAge() <= deadline {
+		return nil
+	}
+	if lostRace(o) && s.PhaseAge() <= deadline+racesEnd {
 		return nil
 	}
 	if state == fsm.StoragePools && pools.OnlyApprovalLacks(s) {

@@ -126,6 +126,35 @@ func TestAnOverdueHoldTellsWhy(t *testing.T) {
 	}
 }
 
+// TestALostRaceAsksNobody: an object that somebody changed right before a write is looked at again. A human is asked
+// only where that goes on and on.
+func TestALostRaceAsksNobody(t *testing.T) {
+	race := apierrors.NewConflict(schema.GroupResource{Resource: "deployments"}, "linstor-controller",
+		errors.New("the object has been modified"))
+	deadline := cluster.DefaultTiming().Deadlines[fsm.Controller]
+	for name, tc := range map[string]struct {
+		err  error
+		late time.Duration
+		want step.OutcomeKind
+	}{
+		"a lost race, past the deadline":         {race, time.Second, step.KindFail},
+		"a lost race, a minute past it":          {race, time.Minute + time.Second, step.KindHold},
+		"something else, past the deadline":      {errors.New("no route to host"), time.Second, step.KindHold},
+		"a lost race and more, before the limit": {errors.Join(race, race), -time.Second, step.KindFail},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clustertest.NewWorld(t, 2)
+			delete(w.Kube.Deployments, resources.ControllerName)
+			w.Phase(v1alpha1.PhaseController, deadline+tc.late)
+			in, r := w.Input()
+			r.Fail["apply Deployment/linstor-controller"] = tc.err
+			if o := phases.Decide(t.Context(), in); o.Kind != tc.want {
+				t.Errorf("%s: %s", o.Kind, o.Message)
+			}
+		})
+	}
+}
+
 // TestRefusedByKubernetes: whoever reads the hold learns which part of the spec to change, however long the refusal
 // is.
 func TestRefusedByKubernetes(t *testing.T) {
