@@ -42,7 +42,7 @@ func renewed(t *testing.T, k kind, now time.Time) kind {
 		t.Fatal(err)
 	}
 	template := *k.authority.Certificate
-	template.SubjectKeyId, template.AuthorityKeyId, template.SerialNumber = nil, nil, nil
+	template.SubjectKeyId, template.AuthorityKeyId, template.SerialNumber, template.PublicKey = nil, nil, nil, nil
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Signer().Public(), key.Signer())
 	if err != nil {
 		t.Fatal(err)
