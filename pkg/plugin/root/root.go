@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/answer"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/backups"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/nodes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/report"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/show"
 )
@@ -44,7 +45,7 @@ func Command(env *access.Env) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
 	cmd.PersistentFlags().BoolVar(&env.NoColour, "no-color", false, "no colours; so does the variable NO_COLOR")
 	env.Flags.AddFlags(cmd.PersistentFlags())
-	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env))
+	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env), nodes.Evacuate(env, nil), nodes.Maintenance(env, nil))
 	return cmd
 }
 
