@@ -45,7 +45,36 @@ func Command(env *access.Env) *cobra.Command {
 	cmd.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return exit.Usagef("%w", err) })
 	cmd.PersistentFlags().BoolVar(&env.NoColour, "no-color", false, "no colours; so does the variable NO_COLOR")
 	env.Flags.AddFlags(cmd.PersistentFlags())
-	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env), nodes.Evacuate(env, nil), nodes.Maintenance(env, nil))
+	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env),
+		nodes.Evacuate(env, nil), nodes.Maintenance(env, nil), versions(env))
+	return cmd
+}
+
+// versions is the command version.
+func versions(env *access.Env) *cobra.Command {
+	client := false
+	cmd := &cobra.Command{
+		Use:   "version",
+		Short: "Show the versions of plugin, operator, LINSTOR, definition and Kubernetes",
+		Args:  access.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if client {
+				access.Say(env.Out, env.Version)
+				return nil
+			}
+			cluster, err := env.Connect()
+			if err != nil {
+				return err
+			}
+			lines, err := cluster.Versions(cmd.Context(), env.Version)
+			access.Say(env.Out, lines...)
+			if err != nil {
+				return exit.Silent(exit.Failed) // the lines say what could not be read
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&client, "client", false, "that of the plugin alone, without asking the cluster")
 	return cmd
 }
 
