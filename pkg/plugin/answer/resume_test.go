@@ -156,6 +156,38 @@ func TestConflict(t *testing.T) {
 	}
 }
 
+// TestStale: an answer is never written to an object that has changed since the hold was looked at.
+func TestStale(t *testing.T) {
+	var tokens []string
+	faults, reads, patches := operator(&tokens, ends), 0, 0
+	patch := faults.Patch
+	faults.Patch = func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+		opts ...client.PatchOption) error {
+		patches++
+		return patch(ctx, c, o, p, opts...)
+	}
+	faults.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+		opts ...client.GetOption) error {
+		if err := c.Get(ctx, key, o, opts...); err != nil {
+			return err
+		}
+		if reads++; reads != 2 {
+			return nil
+		}
+		other := &v1alpha1.StorageCluster{}
+		if err := c.Get(ctx, key, other); err != nil {
+			return err
+		}
+		other.Labels = map[string]string{"somebody": "else"}
+		return c.Update(ctx, other)
+	}
+	s := plugintest.New(t, nil, faults, plugintest.Held())
+	if code := root.Run(t.Context(), s.Env, []string{"resume", "h-b2f074", "retry", "-y"}); code != exit.Done ||
+		patches != 2 || len(tokens) != 1 {
+		t.Errorf("code %d after %d writes, answered %q: %s", code, patches, tokens, s.Err)
+	}
+}
+
 // TestIgnored: the operator says why it does not follow the answer; what it said of an earlier one is no matter.
 func TestIgnored(t *testing.T) {
 	event := func(name, note string) *corev1.Event {

@@ -39,6 +39,7 @@ func Command(env *access.Env) *cobra.Command {
 		Args:        noSuchCommand,
 		RunE:        func(*cobra.Command, []string) error { return exit.Usagef("name a command") },
 	}
+	cmd.CompletionOptions.DisableDefaultCmd = true // kubectl completes its plugins by itself
 	cmd.SetIn(env.In)
 	cmd.SetOut(env.Out)
 	cmd.SetErr(env.ErrOut)

@@ -19,6 +19,7 @@ func TestUse(t *testing.T) {
 		out, err string
 	}{
 		"":                         {exit.Usage, "", "name a command"},
+		"completion":               {exit.Usage, "", `there is no command "completion"`},
 		"nonsense":                 {exit.Usage, "", `there is no command "nonsense"; there are backup,`},
 		"status now":               {exit.Usage, "", `"kubectl linstor status" takes no argument, not 1`},
 		"status --colour":          {exit.Usage, "", "unknown flag: --colour"},

@@ -89,6 +89,9 @@ func (b *builder) chain() tree.Item {
 			}
 			reached = false
 		}
+		if b.Cluster.DeletionTimestamp != nil && state == tree.Bad {
+			state = tree.Busy // it is being taken down
+		}
 		states = append(states, state)
 		if state == tree.Well {
 			well = append(well, string(l.phase))

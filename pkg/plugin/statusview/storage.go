@@ -125,6 +125,9 @@ func (b *builder) certificates() tree.Item {
 		out.State = tree.Worst(out.State, item.State)
 		out.Items = append(out.Items, item)
 	}
+	if valid.Status == metav1.ConditionTrue && out.State.WorseThan(tree.Busy) {
+		out.Text = "not all are in order" // the operator has not noticed it
+	}
 	if out.State == tree.Well && len(certs) > 0 {
 		out.Text = fmt.Sprintf("%d valid; %s expires first, in %s", len(certs), certs[0].Name,
 			Ago(certs[0].NotAfter.Sub(b.Now)))

@@ -39,6 +39,39 @@ func installing() *v1alpha1.StorageCluster {
 	return c
 }
 
+// troubled is a cluster to which much happens at once.
+func troubled() *v1alpha1.StorageCluster {
+	c := plugintest.Degraded()
+	st := &c.Status
+	c.Generation, c.Spec.Suspend = 4, true
+	st.Nodes.Online, st.Nodes.Summary = 1, "1/3"
+	st.Upgrade = &v1alpha1.UpgradeStatus{From: "1.34.2", To: "1.35.3", Step: v1alpha1.UpgradeSatellites,
+		Since: plugintest.Before(10 * time.Minute), NodesDone: 1, NodesTotal: 3, Message: "waits for node-2"}
+	st.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-8", State: v1alpha1.LeavingRetained},
+		{Name: "node-9", State: v1alpha1.LeavingWaiting, Message: "node-8 comes first"}}
+	st.Nodes.LeavingCount = 5
+	st.KernelModule = &v1alpha1.KernelModuleStatus{Wanted: "9.3.3", PendingReboot: 1, Examples: []string{"node-3"}}
+	st.Pools.ByPool[0].Skipped, st.Pools.ByPool[0].SkippedNodes = 1, []string{"node-3"}
+	st.Certificates[1].NotAfter = plugintest.Before(time.Hour)
+	overdue := plugintest.Before(48 * time.Hour)
+	st.Certificates[0].RenewAfter = &overdue
+	st.Backup.Last.Problem = "older backups could not be removed: access denied"
+	for kind, message := range map[string]string{
+		conditions.MassFailure:     "2 of 3 nodes failed within two minutes: nothing destructive is done",
+		conditions.PoolsNearlyFull: "ssd@node-1 93 % (limit 90 %)",
+	} {
+		plugintest.SetCondition(c, kind, metav1.ConditionTrue, "Because", message)
+	}
+	plugintest.SetCondition(c, conditions.Available, metav1.ConditionFalse, "ControllerUnreachable",
+		"LINSTOR does not answer")
+	plugintest.SetCondition(c, conditions.SnapshotsReady, metav1.ConditionFalse, "SnapshotAPIMissing",
+		"Kubernetes does not serve snapshot.storage.k8s.io/v1")
+	plugintest.SetCondition(c, conditions.MonitoringReady, metav1.ConditionFalse, "MakingMonitors", "2 of 3 are there")
+	plugintest.SetCondition(c, conditions.DrainGuardReady, metav1.ConditionTrue, "DrainRefused",
+		"node-1: pvc-8f1c has no other good copy")
+	return c
+}
+
 func events() []corev1.Event {
 	return []corev1.Event{
 		*plugintest.Warning("a", "Degraded", "Ready → Degraded: 2 of 3 nodes are online; missing: node-2", 7*time.Minute),
@@ -60,6 +93,7 @@ func cases() map[string]statusview.Input {
 		"held":       {Cluster: plugintest.Held(), Unread: []string{"not allowed to list nodes: ask an administrator"}},
 		"installing": {Cluster: installing()},
 		"thousand":   {Cluster: plugintest.Thousand(), Nodes: thousand},
+		"troubled":   {Cluster: troubled()},
 		"silent":     {Cluster: plugintest.Healthy(3), Lease: plugintest.Lease(time.Hour)},
 	}
 }
