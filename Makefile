@@ -210,6 +210,11 @@ vuln: $(VULN)/govulncheck ## Look for known vulnerabilities in what the operator
 build: ## Build bin/operator.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/operator ./cmd/operator
 
+.PHONY: plugin
+plugin: ## Build the kubectl plugin, bin/kubectl-linstor, with its completion. Put bin into PATH: kubectl linstor status
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-linstor ./cmd/kubectl-linstor
+	install -m 755 cmd/kubectl-linstor/kubectl_complete-linstor bin/kubectl_complete-linstor
+
 .PHONY: image
 image: $(KO) ## Build the operator's image without Docker into dist/operator-image.tar, for "docker load".
 	mkdir -p dist

@@ -58,6 +58,8 @@ var areas = map[string][]string{
 	"pkg/backup":                     {"backup"},
 	"pkg/backup/export":              {"backup", "restore"},
 	"pkg/restore":                    {"restore"},
+	"pkg/plugin":                     {"plugin"},
+	"cmd/kubectl-linstor":            {"plugin"},
 	"pkg/phases/databasebackup":      {"backup"},
 	"pkg/resources/databasebackup":   {"backup"},
 	"pkg/resources":                  {"install", "drift", "policy", "satellite_resources"},

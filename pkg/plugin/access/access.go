@@ -1,0 +1,203 @@
+// Package access is how the plugin reaches the cluster: it reads and writes through one client, and its errors say
+// what is wrong, where, and what to do.
+package access
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// Owner is the field manager of what the plugin writes.
+const Owner = "kubectl-linstor"
+
+// Cluster is the Kubernetes cluster that the flags name.
+type Cluster struct {
+	client.Client
+	// Logs opens the log of a container.
+	Logs func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error)
+	// Server asks the API server for its version.
+	Server func(ctx context.Context) (string, error)
+	// Host is the API server's address.
+	Host string
+}
+
+// scheme has the few kinds that the plugin reads, and scopes says which of them have no namespace. Both are known
+// beforehand, so that no command asks the API server first what it serves.
+var (
+	scheme = newScheme()
+	mapper = newMapper()
+)
+
+// CRD is the kind of the StorageCluster's own definition, which is read as it is stored.
+var CRD = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
+
+func newScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme,
+		coordinationv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(s); err != nil {
+			panic(err) // these are compiled in
+		}
+	}
+	return s
+}
+
+func newMapper() meta.RESTMapper {
+	m := meta.NewDefaultRESTMapper(nil)
+	m.Add(v1alpha1.GroupVersion.WithKind("StorageCluster"), meta.RESTScopeRoot)
+	m.Add(CRD, meta.RESTScopeRoot)
+	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	for _, kind := range []string{"Pod", "Event", "ConfigMap"} {
+		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	for _, kind := range []string{"Deployment", "DaemonSet", "ControllerRevision"} {
+		m.Add(appsv1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
+	}
+	m.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+	return m
+}
+
+// Scheme is that of the client, for tests with a client of their own.
+func Scheme() *runtime.Scheme { return scheme }
+
+// Open makes the client for the cluster that the flags name. Nothing is asked yet.
+func Open(flags genericclioptions.RESTClientGetter, plugin string) (*Cluster, error) {
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, fmt.Errorf("find the cluster: %w; name one with --kubeconfig or --context", err)
+	}
+	config.UserAgent = Owner + "/" + plugin
+	config.QPS, config.Burst = 50, 100 // a report reads a log for each container
+	c, err := client.New(config, client.Options{Scheme: scheme, Mapper: mapper})
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	core, err := corev1client.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("make a client for %s: %w", config.Host, err)
+	}
+	logs := func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error) {
+		return core.Pods(namespace).GetLogs(pod, o).Stream(ctx)
+	}
+	server := func(ctx context.Context) (string, error) {
+		data, err := core.RESTClient().Get().AbsPath("/version").DoRaw(ctx)
+		var v version.Info
+		if err == nil {
+			err = json.Unmarshal(data, &v)
+		}
+		return v.GitVersion, err
+	}
+	return &Cluster{Client: c, Logs: logs, Server: server, Host: config.Host}, nil
+}
+
+// StorageCluster reads the one StorageCluster.
+func (c *Cluster) StorageCluster(ctx context.Context) (*v1alpha1.StorageCluster, error) {
+	sc := &v1alpha1.StorageCluster{}
+	err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, sc)
+	if err != nil {
+		return nil, c.Explain(err, "get", "storageclusters.storage.linstor.dev", v1alpha1.ClusterName)
+	}
+	return sc, nil
+}
+
+// Annotate writes one annotation, or removes it where the value is nil, and changes nothing else. The object must be
+// as it was read: a conflict is an error for which [apierrors.IsConflict] holds.
+func (c *Cluster) Annotate(ctx context.Context, o client.Object, key string, value *string) error {
+	return c.Merge(ctx, o, map[string]any{"metadata": map[string]any{
+		"resourceVersion": o.GetResourceVersion(), "annotations": map[string]any{key: value}}})
+}
+
+// Merge applies a merge patch to an object. One that names a resourceVersion is refused if the object has another.
+func (c *Cluster) Merge(ctx context.Context, o client.Object, patch map[string]any) error {
+	data, err := json.Marshal(patch)
+	if err != nil {
+		return fmt.Errorf("marshal the patch: %w", err)
+	}
+	resource, name := ResourceOf(o), o.GetName()
+	if err := c.Patch(ctx, o, client.RawPatch(types.MergePatchType, data), client.FieldOwner(Owner)); err != nil {
+		return c.Explain(err, "patch", resource, name)
+	}
+	return nil
+}
+
+// ResourceOf is what Kubernetes calls the objects of a kind, as RBAC does.
+func ResourceOf(o client.Object) string {
+	switch o.(type) {
+	case *v1alpha1.StorageCluster:
+		return "storageclusters.storage.linstor.dev"
+	case *corev1.Node:
+		return "nodes"
+	default:
+		return fmt.Sprintf("%T", o)
+	}
+}
+
+// Explain says what an error of the API server means for whoever typed the command. It wraps the error.
+func (c *Cluster) Explain(err error, verb, resource, name string) error {
+	what := resource
+	if name != "" {
+		what += " " + name
+	}
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case apierrors.IsNotFound(err) && notServed(err) || meta.IsNoMatchError(err):
+		return fmt.Errorf("%s are not known to the cluster at %s: the operator is not installed there "+
+			"(kubectl apply --server-side -f deploy/crds), or name another cluster with --context: %w", resource, c.Host, err)
+	case apierrors.IsNotFound(err) && resource == "storageclusters.storage.linstor.dev":
+		return fmt.Errorf("there is no StorageCluster in the cluster at %s: create one (deploy/samples has some), or name "+
+			"another cluster with --context: %w", c.Host, err)
+	case apierrors.IsForbidden(err):
+		return fmt.Errorf("not allowed to %s %s: ask an administrator of the cluster for that right: %w", verb, what, err)
+	case apierrors.IsUnauthorized(err):
+		return fmt.Errorf("the cluster at %s does not take the credentials of the kubeconfig: %w", c.Host, err)
+	case apierrors.IsConflict(err):
+		return fmt.Errorf("%s %s: somebody changed it meanwhile: %w", verb, what, err)
+	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown:
+		return fmt.Errorf("%s %s at %s: %w; is that the right cluster (--context, --kubeconfig)?", verb, what, c.Host, err)
+	default:
+		return fmt.Errorf("%s %s: %w", verb, what, err)
+	}
+}
+
+// notServed tells the answer to a request for an unknown resource from that for an unknown object: only the first is
+// none of the API server's own making.
+func notServed(err error) bool {
+	return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
+// Poll looks again and again until it is done, or the time is over.
+func Poll(ctx context.Context, every time.Duration, done func(context.Context) (bool, error)) error {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for {
+		if ok, err := done(ctx); ok || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-tick.C:
+		}
+	}
+}

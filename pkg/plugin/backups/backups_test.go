@@ -1,0 +1,102 @@
+package backups_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plugintest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/root"
+)
+
+// cluster is one whose backups go to a bucket.
+func cluster() *v1alpha1.StorageCluster {
+	c := plugintest.Healthy(3)
+	c.Spec.Backup.S3 = &backupspec.S3Spec{Endpoint: "https://s3.example.com", Bucket: "my-backups", Prefix: "linstor"}
+	return c
+}
+
+func claim() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace, Name: "linstor-claim"},
+		Data: map[string]string{"localID": "1b1e8c6e"}}
+}
+
+// answers lets the operator do something with the status once a backup was asked for.
+func answers(follow func(*v1alpha1.StorageCluster)) plugintest.Faults {
+	return plugintest.Faults{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+		opts ...client.PatchOption) error {
+		if err := c.Patch(ctx, o, p, opts...); err != nil {
+			return err
+		}
+		sc := &v1alpha1.StorageCluster{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(o), sc); err != nil {
+			return err
+		}
+		follow(sc)
+		return c.Status().Update(ctx, sc)
+	}}
+}
+
+func takes(sc *v1alpha1.StorageCluster) {
+	name := sc.Annotations[v1alpha1.AnnotationBackup]
+	sc.Status.Backup.Requested = name
+	sc.Status.Backup.Last = &backupspec.Backup{ID: "manual-" + name, Taken: plugintest.Before(0), Linstor: "1.35.3",
+		Bytes: 4711, ResourceDefinitions: 12, Verified: backupspec.VerifyParse}
+}
+
+func fails(sc *v1alpha1.StorageCluster) {
+	sc.Status.Backup.Current = &backupspec.CurrentBackup{ID: "manual-" + sc.Annotations[v1alpha1.AnnotationBackup],
+		Since: plugintest.Before(0), Attempts: 1, Message: "there is no bucket my-backups"}
+}
+
+func TestBackup(t *testing.T) {
+	suspended, none, busy, known := cluster(), cluster(), cluster(), cluster()
+	suspended.Spec.Suspend = true
+	none.Spec.Backup = nil
+	busy.Annotations = map[string]string{v1alpha1.AnnotationBackup: "other"}
+	known.Status.Backup.Requested = "mine"
+	for name, c := range map[string]struct {
+		cluster *v1alpha1.StorageCluster
+		args    string
+		follow  func(*v1alpha1.StorageCluster)
+		code    int
+		says    []string
+	}{
+		"taken": {cluster(), "before-the-move", takes, exit.Done, []string{"manual-before-the-move of 2026-11-27T12:00:00Z",
+			"12 volumes, 4711 bytes",
+			"s3://my-backups/linstor/1b1e8c6e/20261127T120000Z-manual-before-the-move.json.gz"}},
+		"named by the time": {cluster(), "", takes, exit.Done, []string{"manual-20261127t120000z"}},
+		"fails": {cluster(), "mine --timeout 60ms", fails, exit.Failed,
+			[]string{"attempt 1 failed: there is no bucket", "goes on trying"}},
+		"nobody there": {cluster(), "mine --timeout 60ms", func(*v1alpha1.StorageCluster) {}, exit.Failed,
+			[]string{"does it run"}},
+		"not configured": {none, "mine", takes, exit.Failed, []string{"spec.backup is not set"}},
+		"suspended":      {suspended, "mine", takes, exit.Failed, []string{"spec.suspend"}},
+		"another one":    {busy, "mine", takes, exit.Failed, []string{"manual-other was asked for and is not taken yet"}},
+		"taken already":  {known, "mine", takes, exit.Failed, []string{"was taken already"}},
+		"no name":        {cluster(), "Mine!", takes, exit.Usage, []string{"lower-case letters"}},
+		"list": {cluster(), "list", takes, exit.Done, []string{"Backups lie in s3://my-backups/linstor/1b1e8c6e/ at " +
+			"https://s3.example.com", "scheduled-20261127090000", "Next: 2026-11-27T15:00:00Z"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := plugintest.New(t, nil, answers(c.follow), c.cluster, claim())
+			code := root.Run(t.Context(), s.Env, append([]string{"backup"}, strings.Fields(c.args)...))
+			said := strings.Join(strings.Fields(s.Out.String()+" "+s.Err.String()), " ")
+			if code != c.code {
+				t.Errorf("code %d: %s", code, said)
+			}
+			for _, want := range c.says {
+				if !strings.Contains(said, want) {
+					t.Errorf("no %q in %s", want, said)
+				}
+			}
+		})
+	}
+}

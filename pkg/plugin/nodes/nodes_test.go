@@ -1,0 +1,241 @@
+package nodes_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/nodes"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plugintest"
+)
+
+// resources is what LINSTOR's client prints: pvc-1 has a good copy elsewhere, pvc-2 has an outdated one there, pvc-3
+// is on node-2 alone and in use, pvc-4 has nothing but a diskless resource there.
+const resources = `[[
+{"name":"pvc-1","node_name":"node-1","volumes":[{"state":{"disk_state":"UpToDate"}}]},
+{"name":"pvc-1","node_name":"node-2","state":{"in_use":false},"volumes":[{"state":{"disk_state":"UpToDate"}}]},
+{"name":"pvc-2","node_name":"Node-2","volumes":[{"state":{"disk_state":"UpToDate"}}]},
+{"name":"pvc-2","node_name":"node-3","volumes":[{"state":{"disk_state":"Outdated"}}]},
+{"name":"pvc-3","node_name":"node-2","state":{"in_use":true},"volumes":[{"state":{"disk_state":"UpToDate"}}]},
+{"name":"pvc-3","node_name":"node-3","flags":["DISKLESS","TIE_BREAKER"],
+ "volumes":[{"state":{"disk_state":"Diskless"}}]},
+{"name":"pvc-4","node_name":"node-2","flags":["DISKLESS","DRBD_DISKLESS"],
+ "volumes":[{"state":{"disk_state":"Diskless"}}]},
+{"name":"pvc-4","node_name":"node-1","volumes":[{"state":{"disk_state":"UpToDate"}}]}
+]]`
+
+func linstor(out string, err error) nodes.Linstor {
+	return func(context.Context, ...string) ([]byte, error) { return []byte(out), err }
+}
+
+// notices lets the operator see an announcement at once.
+func notices() plugintest.Faults {
+	return plugintest.Faults{Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+		opts ...client.PatchOption) error {
+		if err := c.Patch(ctx, o, p, opts...); err != nil {
+			return err
+		}
+		n, ok := o.(*corev1.Node)
+		if !ok {
+			return nil
+		}
+		sc := &v1alpha1.StorageCluster{}
+		if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, sc); err != nil {
+			return err
+		}
+		sc.Status.Nodes.Maintenance, sc.Status.Nodes.MaintenanceCount = nil, 0
+		if _, there := n.Annotations[v1alpha1.AnnotationMaintenance]; there {
+			sc.Status.Nodes.Maintenance, sc.Status.Nodes.MaintenanceCount = []string{n.Name}, 1
+		}
+		return c.Status().Update(ctx, sc)
+	}}
+}
+
+func server(t *testing.T, typed *string, faults plugintest.Faults, change ...func(*v1alpha1.StorageCluster,
+	*corev1.Node)) *plugintest.Server {
+	sc, list := plugintest.Healthy(3), plugintest.Nodes([]string{"node-1", "node-2", "node-3"})
+	sc.Spec.Nodes.RemovalPolicy = v1alpha1.NodesRetain
+	list[1].Spec.Unschedulable = true
+	for _, f := range change {
+		f(sc, &list[1])
+	}
+	objects := []client.Object{sc}
+	for i := range list {
+		objects = append(objects, &list[i])
+	}
+	return plugintest.New(t, typed, faults, objects...)
+}
+
+// run calls a command of this package with a LINSTOR of the test's.
+func run(t *testing.T, s *plugintest.Server, l nodes.Linstor, args ...string) (int, string) {
+	t.Helper()
+	s.Out.Reset()
+	s.Err.Reset()
+	cmd := nodes.Evacuate(s.Env, l)
+	if args[0] == "maintenance" {
+		cmd = nodes.Maintenance(s.Env, l)
+	}
+	cmd.SetArgs(args[1:])
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	err := cmd.ExecuteContext(t.Context())
+	return exit.Code(err), strings.Join(strings.Fields(s.Out.String()+" "+s.Err.String()+" "+exit.Text(err)), " ")
+}
+
+func node(t *testing.T, s *plugintest.Server, name string) *corev1.Node {
+	t.Helper()
+	n := &corev1.Node{}
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Name: name}, n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func expect(t *testing.T, said string, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if !strings.Contains(said, want) {
+			t.Errorf("no %q in %s", want, said)
+		}
+	}
+}
+
+func TestMaintenance(t *testing.T) {
+	yes, no := "y\n", "n\n"
+	s := server(t, &no, notices())
+	code, said := run(t, s, linstor(resources, nil), "maintenance", "on", "node-2")
+	expect(t, said, "3 volumes have a copy on node-2.", "no other node is known to have a good copy of pvc-2, pvc-3.",
+		"In use there: pvc-3.", "[y/N]", "nothing was changed")
+	if code != exit.Refused || len(node(t, s, "node-2").Annotations) > 0 {
+		t.Errorf("code %d, annotations %v", code, node(t, s, "node-2").Annotations)
+	}
+	s = server(t, &yes, notices())
+	code, said = run(t, s, linstor(resources, nil), "maintenance", "on", "node-2", "--reason", "new memory")
+	expect(t, said, "Node node-2 is under maintenance.", "kubectl drain node-2", "kubectl linstor maintenance off node-2")
+	if got := node(t, s, "node-2").Annotations[v1alpha1.AnnotationMaintenance]; code != exit.Done || got != "new memory" {
+		t.Errorf("code %d, annotation %q", code, got)
+	}
+	code, said = run(t, s, linstor("", nil), "maintenance", "on", "node-2", "-y")
+	expect(t, said, "under maintenance already: new memory")
+	if code != exit.Done {
+		t.Errorf("code %d", code)
+	}
+	code, said = run(t, s, nil, "maintenance", "off", "node-2", "-y")
+	expect(t, said, "The maintenance of node node-2 is over.", "kubectl uncordon node-2")
+	if code != exit.Done || len(node(t, s, "node-2").Annotations) > 0 {
+		t.Errorf("code %d, annotations %v", code, node(t, s, "node-2").Annotations)
+	}
+}
+
+func TestMaintenanceRefused(t *testing.T) {
+	s := server(t, nil, plugintest.Faults{}, func(_ *v1alpha1.StorageCluster, n *corev1.Node) { n.Labels = nil })
+	for args, want := range map[string]string{
+		"on node-9 -y": `there is no node "node-9"`, "on node-2 -y": "takes no part", "up node-1": "on or off",
+		"on node-1 --reason false": "would not begin", "on node-1": "say --yes",
+		"on node-1 -y --timeout 40ms": "has not noticed it within 40ms",
+	} {
+		code, said := run(t, s, linstor("[[]]", nil), append([]string{"maintenance"}, strings.Fields(args)...)...)
+		expect(t, said, want)
+		if code == exit.Done {
+			t.Errorf("%s: code %d", args, code)
+		}
+	}
+	// Without LINSTOR's word nobody is kept from announcing anything.
+	s = server(t, nil, notices())
+	code, said := run(t, s, linstor("", errors.New("pods \"linstor-controller\" is forbidden")), "maintenance", "on",
+		"node-2", "-y")
+	expect(t, said, "could not be found out", "resource list --nodes node-2", "is under maintenance")
+	if code != exit.Done {
+		t.Errorf("code %d", code)
+	}
+}
+
+// TestConflict: the kubelet writes the Node meanwhile.
+func TestConflict(t *testing.T) {
+	faults, writes := notices(), 0
+	patch := faults.Patch
+	faults.Patch = func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
+		opts ...client.PatchOption) error {
+		if writes++; writes == 1 {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, o.GetName(), nil)
+		}
+		return patch(ctx, c, o, p, opts...)
+	}
+	s := server(t, nil, faults)
+	code, said := run(t, s, linstor("[]", nil), "maintenance", "on", "node-1", "-y")
+	if code != exit.Done || writes != 2 {
+		t.Errorf("code %d after %d writes: %s", code, writes, said)
+	}
+}
+
+func TestEvacuate(t *testing.T) {
+	s := server(t, nil, plugintest.Faults{}, func(sc *v1alpha1.StorageCluster, n *corev1.Node) {
+		sc.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-7", State: v1alpha1.LeavingRetained}}
+		n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
+	})
+	code, said := run(t, s, linstor(resources, nil), "evacuate", "node-2", "-y")
+	expect(t, said, "LAST COPY", "pvc-2, pvc-3", "spec.nodes.removalPolicy is Retain, and becomes Evacuate.",
+		"also evacuates what was kept until now: node-7", "2 nodes will be left", "1200Gi free",
+		"gets the taint storage.linstor.dev/evacuate:NoSchedule", "Node node-2 leaves in ten minutes",
+		"kubectl taint node node-2 storage.linstor.dev/evacuate:NoSchedule-")
+	sc := &v1alpha1.StorageCluster{}
+	if err := s.Client.Get(t.Context(), client.ObjectKey{Name: v1alpha1.ClusterName}, sc); err != nil {
+		t.Fatal(err)
+	}
+	taints := node(t, s, "node-2").Spec.Taints
+	if code != exit.Done || sc.Spec.Nodes.RemovalPolicy != v1alpha1.NodesEvacuate || len(taints) != 2 ||
+		taints[1].Key != "storage.linstor.dev/evacuate" {
+		t.Errorf("code %d, policy %s, taints %v", code, sc.Spec.Nodes.RemovalPolicy, taints)
+	}
+	s = server(t, nil, plugintest.Faults{}, func(sc *v1alpha1.StorageCluster, n *corev1.Node) {
+		sc.Spec.Nodes.NodeSelector = map[string]string{"disk": "ssd"}
+		n.Labels["disk"] = "ssd"
+	})
+	code, said = run(t, s, linstor("[[]]", nil), "evacuate", "node-2", "--remove-label", "disk", "-y")
+	expect(t, said, "No volume has a copy on node-2.", "loses the label disk", "leaves in half a minute")
+	if n := node(t, s, "node-2"); code != exit.Done || n.Labels["disk"] != "" || len(n.Spec.Taints) > 0 {
+		t.Errorf("code %d, labels %v", code, n.Labels)
+	}
+}
+
+func TestEvacuateRefused(t *testing.T) {
+	type change = func(*v1alpha1.StorageCluster, *corev1.Node)
+	for name, c := range map[string]struct {
+		args, want string
+		change     change
+	}{
+		"not drained": {"node-1", "is not drained", nil},
+		"suspended": {"node-2", "spec.suspend", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
+			sc.Spec.Suspend = true
+		}},
+		"leaves": {"node-2", "leaves already", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
+			sc.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-2", State: v1alpha1.LeavingEvacuating}}
+		}},
+		"maintenance": {"node-2", "maintenance off node-2", func(_ *v1alpha1.StorageCluster, n *corev1.Node) {
+			n.Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "true"}
+		}},
+		"tolerated": {"node-2", "tolerates the taint", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
+			sc.Spec.Nodes.Tolerations = []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists}}
+		}},
+		"not asked for": {"node-2 --remove-label x", "it asks for none", nil},
+		"no taint":      {"node-2 --taint a=b:PreferNoSchedule", "is not of the form", nil},
+	} {
+		var changes []change
+		if c.change != nil {
+			changes = append(changes, c.change)
+		}
+		s := server(t, nil, plugintest.Faults{}, changes...)
+		code, said := run(t, s, linstor("[[]]", nil), append([]string{"evacuate", "-y"}, strings.Fields(c.args)...)...)
+		expect(t, said, c.want)
+		if n := node(t, s, "node-2"); code == exit.Done || len(n.Spec.Taints) > 0 {
+			t.Errorf("%s: code %d, taints %v", name, code, n.Spec.Taints)
+		}
+	}
+}

@@ -1,0 +1,69 @@
+package root_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plugintest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/root"
+)
+
+// TestUse: wrong use is told on the error stream, with what is right.
+func TestUse(t *testing.T) {
+	for args, c := range map[string]struct {
+		code     int
+		out, err string
+	}{
+		"":                         {exit.Usage, "", "name a command"},
+		"completion":               {exit.Usage, "", `there is no command "completion"`},
+		"nonsense":                 {exit.Usage, "", `there is no command "nonsense"; there are backup,`},
+		"status now":               {exit.Usage, "", `"kubectl linstor status" takes no argument, not 1`},
+		"status --colour":          {exit.Usage, "", "unknown flag: --colour"},
+		"evacuate":                 {exit.Usage, "", "takes one argument, not 0"},
+		"--help":                   {exit.Done, "kubectl linstor [command]", ""},
+		"resume --help":            {exit.Done, "kubectl linstor resume [[HOLD] OPTION[@NODE,...]]", ""},
+		"version --client":         {exit.Done, "v0.0.0-test", ""},
+		"help":                     {exit.Done, "evacuate", ""},
+		"status --kubeconfig a -h": {exit.Done, "--context", ""},
+	} {
+		s := plugintest.New(t, nil, plugintest.Faults{}, plugintest.Healthy(3))
+		code := root.Run(t.Context(), s.Env, strings.Fields(args))
+		if code != c.code || !strings.Contains(s.Out.String(), c.out) || !strings.Contains(s.Err.String(), c.err) {
+			t.Errorf("%q: code %d\nout: %s\nerr: %s", args, code, s.Out, s.Err)
+		}
+		if code == exit.Usage && (!strings.Contains(s.Err.String(), "Usage:") || s.Out.Len() > 0) {
+			t.Errorf("%q: the usage is not on the error stream", args)
+		}
+	}
+}
+
+// TestVersion says what can be read, and that the rest cannot.
+func TestVersion(t *testing.T) {
+	s := plugintest.New(t, nil, plugintest.Faults{}, plugintest.Healthy(3))
+	code := root.Run(t.Context(), s.Env, []string{"version"})
+	for _, want := range []string{"plugin      v0.0.0-test", "linstor     1.35.3", "kubernetes  v1.37.2 at https://",
+		"crd         unknown: ", "no Deployment storagecluster-operator"} {
+		if !strings.Contains(s.Out.String(), want) {
+			t.Errorf("no %q in %s", want, s.Out)
+		}
+	}
+	if code != exit.Failed { // there is no definition
+		t.Errorf("code %d", code)
+	}
+}
+
+func TestInterrupted(t *testing.T) {
+	faults := plugintest.Faults{Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object,
+		...client.GetOption) error {
+		return context.Canceled
+	}}
+	s := plugintest.New(t, nil, faults)
+	if code := root.Run(t.Context(), s.Env, []string{"status"}); code != exit.Failed ||
+		!strings.Contains(s.Err.String(), "interrupted") {
+		t.Errorf("code %d: %s", code, s.Err)
+	}
+}
