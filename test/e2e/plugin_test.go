@@ -134,7 +134,8 @@ func TestPluginNodeHold(t *testing.T) {
 	e.Apply(harness.Manifest("  nodes: {minReady: 4}" + harness.DevicePool))
 	e.WaitPhase(v1alpha1.PhaseDegraded)
 	h := e.nodesHeld(v1alpha1.HoldDeviceNotEmpty, "n2", "n3")
-	contains(e, succeeds(e, "resume", "skip@n3", "--yes"), "1 node of it: n3", h.ID)
+	contains(e, succeeds(e, "resume", "skip@n3", "--yes"), "1 node of it: n3",
+		"Hold "+h.ID+" has ended for n3.")
 	e.nodesHeld(v1alpha1.HoldDeviceNotEmpty, "n2")
 	contains(e, succeeds(e, "status"), "Hold "+h.ID, "It is about pool ssd on 1 node (n2).")
 }
@@ -161,14 +162,14 @@ func TestPluginBackup(t *testing.T) {
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool + "  backup:\n" + harness.BackupStore(&e.Administrator)))
 	e.WaitPhase(v1alpha1.PhaseReady)
-	said := succeeds(e.env, "backup", "before-the-move", "--timeout", harness.Patience().String())
+	said := succeeds(e.env, "backup", "--name", "before-the-move", "--timeout", harness.Patience().String())
 	contains(e.env, said, "manual-before-the-move of ", "s3://")
 	all, err := harness.Backups(&e.Administrator)
 	if err != nil || len(all) != 1 || !strings.Contains(said,
 		all[0].Export.Taken.UTC().Format("20060102T150405Z")+"-"+string(all[0].ID)+".json.gz") {
 		t.Errorf("%v: %+v", err, all)
 	}
-	if code, _, said := plugin(e.env, "backup", "before-the-move"); code != exit.Failed ||
+	if code, _, said := plugin(e.env, "backup", "--name", "before-the-move"); code != exit.Failed ||
 		!strings.Contains(said, "taken already") {
 		t.Errorf("code %d: %s", code, said)
 	}

@@ -1,8 +1,4 @@
 package selection
 
 // What the tests of this package look at inside of it.
-var (
-	DrivesAway    = drivesAway
-	PassingTaints = passingTaints
-	Tolerated     = tolerated
-)
+var DrivesAway = drivesAway

@@ -4,83 +4,26 @@ package selection
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/taints"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// passingTaint is a taint that others put on nodes for a while. A member that gets one stays a member: its data is
-// there, and moving it because an agent restarts, or a node is drained, would do more harm than the taint.
-type passingTaint struct {
-	// Key is the taint's key; one that ends in a slash is a prefix.
-	Key string
-	// Joins is true if a node with the taint may join.
-	Joins bool
-	// Whose it is, and what it says.
-	Whose string
-}
-
-// passingTaints are all of them. docs/how-to/remove-a-node.md lists them.
-var passingTaints = []passingTaint{
-	{"node.kubernetes.io/", true, "Kubernetes: the node is not ready, short of memory, disk or processes, or cordoned"},
-	{"drbd.linbit.com/", true, "LINSTOR's high-availability controller: the node has lost quorum, or must not run pods " +
-		"with volumes"},
-	{"node.cloudprovider.kubernetes.io/", false, "cloud provider: the node is being initialised, or is shut down"},
-	{"node.cilium.io/agent-not-ready", false, "Cilium: its agent starts or restarts"},
-	{"ToBeDeletedByClusterAutoscaler", false, "Cluster Autoscaler: the node is being removed"},
-	{"DeletionCandidateOfClusterAutoscaler", false, "Cluster Autoscaler: the node may be removed"},
-	{"karpenter.sh/", false, "Karpenter: the node is being replaced, or is not registered yet"},
-	{"medik8s.io/drain", false, "Node Maintenance Operator: the node is drained"},
-	{"medik8s.io/remediation", false, "Medik8s: the node is being repaired"},
-	{"node.cluster.x-k8s.io/", false, "Cluster API: the node is not initialised yet, or out of date"},
-	{"startup-taint.cluster-autoscaler.kubernetes.io/", false, "Cluster Autoscaler: something on the node starts"},
-	{"node.ocs.openshift.io/fencing", false, "OpenShift: the node is fenced"},
-	{"ebs.csi.aws.com/agent-not-ready", false, "Amazon's EBS CSI driver: its agent starts"},
-}
-
-func passing(key string) *passingTaint {
-	for i := range passingTaints {
-		p := &passingTaints[i]
-		if p.Key == key || strings.HasSuffix(p.Key, "/") && strings.HasPrefix(key, p.Key) {
-			return p
-		}
-	}
-	return nil
-}
-
-// untolerated are the taints of a node that the spec does not tolerate and that keep it out if it is joining, or drive
-// it away. What only makes Kubernetes prefer other nodes keeps nobody out.
+// untolerated are the taints of a node that keep it out if it is joining, or drive it away.
 func untolerated(spec *v1alpha1.NodesSpec, n *corev1.Node, joining bool) []*corev1.Taint {
 	var out []*corev1.Taint
 	for i := range n.Spec.Taints {
-		t := &n.Spec.Taints[i]
-		p := passing(t.Key)
-		if t.Effect != corev1.TaintEffectPreferNoSchedule && (p == nil || joining && !p.Joins) &&
-			!tolerated(spec.Tolerations, t) {
+		if t := &n.Spec.Taints[i]; taints.Counts(spec, t, joining) {
 			out = append(out, t)
 		}
 	}
 	return out
-}
-
-// tolerated reports whether one of the tolerations lets a node with the taint in, by the rules of Kubernetes.
-func tolerated(ts []v1alpha1.Toleration, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(ts, func(t v1alpha1.Toleration) bool {
-		switch {
-		case t.Effect != "" && t.Effect != taint.Effect:
-			return false
-		case t.Operator == corev1.TolerationOpExists:
-			return t.Key == "" || t.Key == taint.Key
-		default:
-			return t.Key == taint.Key && t.Value == taint.Value
-		}
-	})
 }
 
 // KeepsFromJoining is the taint for which a node does not become a member; nil if there is none.

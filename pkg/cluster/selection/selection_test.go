@@ -1,12 +1,10 @@
 package selection_test
 
 import (
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -131,33 +129,6 @@ func TestTaintsAreRemembered(t *testing.T) {
 	}
 }
 
-// The page lists exactly the taints of the table.
-func TestPassingTaintsAreDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/how-to/remove-a-node.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	rows := 0
-	for _, p := range selection.PassingTaints {
-		key := p.Key
-		if strings.HasSuffix(key, "/") {
-			key += "*"
-		}
-		joins := "waits"
-		if p.Joins {
-			joins = "joins"
-		}
-		if row := "| `" + key + "` | " + p.Whose + " | " + joins + " |\n"; strings.Contains(string(page), row) {
-			rows++
-		} else {
-			t.Errorf("the page lacks the row %s", row)
-		}
-	}
-	if n := strings.Count(string(page), " | waits |") + strings.Count(string(page), " | joins |"); n != rows {
-		t.Errorf("%d rows, %d entries", n, rows)
-	}
-}
-
 func TestWhyANodeLeaves(t *testing.T) {
 	const evacuate, remove, retain = v1alpha1.NodesEvacuate, v1alpha1.NodesRemove, v1alpha1.NodesRetain
 	for _, tc := range []struct {
@@ -256,32 +227,6 @@ func TestSelects(t *testing.T) {
 				t.Errorf("selected: %t", got)
 			}
 		})
-	}
-}
-
-func TestTolerated(t *testing.T) {
-	taint := &corev1.Taint{Key: "role", Value: "storage", Effect: corev1.TaintEffectNoSchedule}
-	for _, tc := range []struct {
-		toleration corev1.Toleration
-		want       bool
-	}{
-		{corev1.Toleration{}, false},
-		{corev1.Toleration{Operator: corev1.TolerationOpExists}, true},
-		{corev1.Toleration{Key: "role", Operator: corev1.TolerationOpExists}, true},
-		{corev1.Toleration{Key: "other", Operator: corev1.TolerationOpExists}, false},
-		{corev1.Toleration{Key: "role", Value: "storage"}, true},
-		{corev1.Toleration{Key: "role", Operator: corev1.TolerationOpEqual, Value: "storage"}, true},
-		{corev1.Toleration{Key: "role", Operator: corev1.TolerationOpEqual, Value: "compute"}, false},
-		{corev1.Toleration{Key: "role", Value: "storage", Effect: corev1.TaintEffectNoSchedule}, true},
-		{corev1.Toleration{Key: "role", Value: "storage", Effect: corev1.TaintEffectNoExecute}, false},
-		{corev1.Toleration{Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}, false},
-	} {
-		if got := selection.Tolerated([]v1alpha1.Toleration{v1alpha1.Toleration(tc.toleration)}, taint); got != tc.want {
-			t.Errorf("%+v: tolerated %t", tc.toleration, got)
-		}
-		if want := tc.toleration.ToleratesTaint(logr.Discard(), taint, false); tc.want != want {
-			t.Errorf("%+v: the table says %t, Kubernetes %t", tc.toleration, tc.want, want)
-		}
 	}
 }
 

@@ -128,13 +128,14 @@ func (c *Cluster) Annotate(ctx context.Context, o client.Object, key string, val
 }
 
 // Merge applies a merge patch to an object. One that names a resourceVersion is refused if the object has another.
-func (c *Cluster) Merge(ctx context.Context, o client.Object, patch map[string]any) error {
+func (c *Cluster) Merge(ctx context.Context, o client.Object, patch map[string]any, opts ...client.PatchOption) error {
 	data, err := json.Marshal(patch)
 	if err != nil {
 		return fmt.Errorf("marshal the patch: %w", err)
 	}
 	resource, name := ResourceOf(o), o.GetName()
-	if err := c.Patch(ctx, o, client.RawPatch(types.MergePatchType, data), client.FieldOwner(Owner)); err != nil {
+	opts = append(opts, client.FieldOwner(Owner))
+	if err := c.Patch(ctx, o, client.RawPatch(types.MergePatchType, data), opts...); err != nil {
 		return c.Explain(err, "patch", resource, name)
 	}
 	return nil
@@ -200,4 +201,26 @@ func Poll(ctx context.Context, every time.Duration, done func(context.Context) (
 		case <-tick.C:
 		}
 	}
+}
+
+// Await looks at the StorageCluster again and again until it is done, or the time is over. A look that fails does not
+// end it: API servers restart, and connections break. Only where no later look can do better, because the object is
+// gone or may not be read, does it end.
+func (c *Cluster) Await(ctx context.Context, every time.Duration,
+	done func(context.Context, *v1alpha1.StorageCluster) (bool, error)) error {
+	var failed error
+	err := Poll(ctx, every, func(ctx context.Context) (bool, error) {
+		sc, err := c.StorageCluster(ctx)
+		if failed = err; err == nil {
+			return done(ctx, sc)
+		}
+		if apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || ctx.Err() != nil {
+			return false, err
+		}
+		return false, nil
+	})
+	if failed != nil && errors.Is(err, context.DeadlineExceeded) && !errors.Is(failed, context.DeadlineExceeded) {
+		return fmt.Errorf("%w; the last look failed: %w", err, failed)
+	}
+	return err
 }

@@ -102,6 +102,16 @@ func TestPoll(t *testing.T) {
 	}
 }
 
+// TestSay: what comes from the cluster cannot move the cursor; what package tree has coloured stays so.
+func TestSay(t *testing.T) {
+	var out bytes.Buffer
+	Say(&out, "a\x1b[2Jb\rc", "d")
+	Show(&out, "\x1b[31me\x1b[0m")
+	if got := out.String(); got != "a [2Jb c\nd\n\x1b[31me\x1b[0m\n" {
+		t.Errorf("%q", got)
+	}
+}
+
 func TestResourceOf(t *testing.T) {
 	if got := ResourceOf(&v1alpha1.StorageCluster{}) + " " + ResourceOf(&corev1.Node{}); got !=
 		"storageclusters.storage.linstor.dev nodes" {

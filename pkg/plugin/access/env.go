@@ -60,8 +60,12 @@ func Args(least, most int) cobra.PositionalArgs {
 
 func howMany(least, most int) string {
 	numbers := []string{"no argument", "one argument", "two arguments", "three arguments"}
-	if least == most {
+	switch least {
+	case most:
 		return numbers[least]
+	case 0:
+		return "at most " + numbers[most]
+	default:
+		return numbers[least] + " to " + numbers[most]
 	}
-	return numbers[least] + " to " + numbers[most]
 }

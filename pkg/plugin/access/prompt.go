@@ -22,7 +22,9 @@ type Streams struct {
 	genericclioptions.IOStreams
 	// Interactive reports whether somebody can be asked.
 	Interactive bool
-	// Width of the terminal; 0 if there is none.
+	// Terminal reports whether the output is one.
+	Terminal bool
+	// Width of the terminal, or the one that COLUMNS asks for; 0 if there is neither.
 	Width int
 	// Colour reports whether the output shows colours.
 	Colour bool
@@ -32,7 +34,7 @@ type Streams struct {
 func Standard() Streams {
 	s := Streams{IOStreams: genericclioptions.IOStreams{In: os.Stdin, Out: os.Stdout, ErrOut: os.Stderr}}
 	s.Interactive = isTerminal(os.Stdin) && isTerminal(os.Stderr)
-	if isTerminal(os.Stdout) {
+	if s.Terminal = isTerminal(os.Stdout); s.Terminal {
 		s.Colour = os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 		if width, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil {
 			s.Width = width
@@ -71,7 +73,7 @@ func (s *Streams) Confirm(ctx context.Context, question string, yes bool) error 
 	case !s.Interactive:
 		return errors.New("nothing was changed: there is no terminal to ask on; say --yes to go on without being asked")
 	}
-	fmt.Fprintf(s.ErrOut, "%s [y/N] ", question)
+	fmt.Fprintf(s.ErrOut, "%s [y/N] ", tree.Clean(question))
 	answer := make(chan string, 1)
 	go func() { // a read cannot be called off
 		line, _ := bufio.NewReader(s.In).ReadString('\n')
@@ -89,8 +91,15 @@ func (s *Streams) Confirm(ctx context.Context, question string, yes bool) error 
 	}
 }
 
-// Say writes lines.
+// Say writes lines, safe for a terminal: names, messages and errors in them come from the cluster.
 func Say(w io.Writer, lines ...string) {
+	for _, l := range lines {
+		fmt.Fprintln(w, tree.Clean(l))
+	}
+}
+
+// Show writes lines that package tree has rendered: it has cleaned what is in them, and coloured them.
+func Show(w io.Writer, lines ...string) {
 	for _, l := range lines {
 		fmt.Fprintln(w, l)
 	}

@@ -21,6 +21,8 @@ type Choice struct {
 	Option statusview.Option
 	// Nodes are those that the answer is for; none means all that the hold lists.
 	Nodes []string
+	// Replaces is the answer that stood there when the user was told what this one does; "" for none.
+	Replaces string
 }
 
 // Token is the annotation's value.

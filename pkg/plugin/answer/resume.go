@@ -10,10 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/fields"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
@@ -81,14 +78,24 @@ func (c *command) run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if sc.Spec.Suspend {
-		return errors.New("spec.suspend is set: the operator follows no answer until it is false again")
+	if err := suspended(sc); err != nil {
+		return err
 	}
-	access.Say(c.ErrOut, c.describe(sc, choice)...)
+	choice.Replaces = sc.Annotations[v1alpha1.AnnotationResume]
+	access.Say(c.ErrOut, c.describe(choice)...)
 	if err := c.Confirm(ctx, "Answer the hold with "+choice.Option.Answer+"?", c.yes); err != nil {
 		return err
 	}
 	return c.answer(ctx, choice)
+}
+
+// suspended is an error where nobody would follow an answer.
+func suspended(sc *v1alpha1.StorageCluster) error {
+	if sc.Spec.Suspend {
+		return errors.New("nothing was answered: spec.suspend is set, and the operator follows no answer until it is " +
+			"false again")
+	}
+	return nil
 }
 
 // list shows the open holds.
@@ -101,13 +108,13 @@ func (c *command) list(open []statusview.Hold) error {
 		if i > 0 {
 			access.Say(c.Out, "")
 		}
-		access.Say(c.Out, open[i].Lines(c.Look(), c.Now())...)
+		access.Show(c.Out, open[i].Lines(c.Look(), c.Now())...)
 	}
 	return nil
 }
 
 // describe says what an answer is about and what it does.
-func (c *command) describe(sc *v1alpha1.StorageCluster, choice *Choice) []string {
+func (c *command) describe(choice *Choice) []string {
 	look, h := c.Look(), &choice.Hold
 	out := look.Wrap(fmt.Sprintf("Hold %s %s: %s", h.ID, h.Reason, h.Message), "")
 	whom := cmp.Or(h.About(), "the cluster")
@@ -125,7 +132,7 @@ func (c *command) describe(sc *v1alpha1.StorageCluster, choice *Choice) []string
 		does = "does what the runbook says: " + h.Runbook
 	}
 	out = append(out, look.Wrap(fmt.Sprintf("%s %s.", choice.Option.Answer, does), "")...)
-	if waiting := sc.Annotations[v1alpha1.AnnotationResume]; waiting != "" && waiting != choice.Token() {
+	if waiting := choice.Replaces; waiting != "" && waiting != choice.Token() {
 		out = append(out, look.Wrap(fmt.Sprintf("It replaces the answer %q, which the operator has not followed.", waiting),
 			"")...)
 	}
@@ -161,8 +168,17 @@ func (c *command) answer(ctx context.Context, choice *Choice) error {
 	}
 }
 
-// stillAsked is an error if the hold is not the one any more that the user has read.
+// stillAsked is an error if the hold is not the one any more that the user has read, or if somebody else has answered
+// since: two people who answer at the same time are to know of each other.
 func stillAsked(sc *v1alpha1.StorageCluster, choice *Choice) error {
+	if err := suspended(sc); err != nil {
+		return err
+	}
+	waiting := sc.Annotations[v1alpha1.AnnotationResume]
+	if waiting != "" && waiting != choice.Replaces && waiting != choice.Token() {
+		return fmt.Errorf("nothing was answered: somebody has given the answer %q meanwhile; look again with \"kubectl "+
+			"linstor resume\"", waiting)
+	}
 	for _, h := range Open(&sc.Status) {
 		if h.ID != choice.Hold.ID {
 			continue
@@ -175,104 +191,6 @@ func stillAsked(sc *v1alpha1.StorageCluster, choice *Choice) error {
 	}
 	return fmt.Errorf("nothing was answered: hold %s has ended by itself; the phase is %s", choice.Hold.ID,
 		sc.Status.Phase)
-}
-
-// settles is how long the operator may take to look at everything again once it has followed an answer.
-const settles = 15 * time.Second
-
-// await waits until the operator has taken the answer, and then until it knows what came of it.
-func (c *command) await(ctx context.Context, choice *Choice, before map[string]string) error {
-	var last *v1alpha1.StorageCluster
-	err := access.Poll(ctx, c.Every, func(ctx context.Context) (bool, error) {
-		sc, err := c.cluster.StorageCluster(ctx)
-		if err != nil {
-			return false, err
-		}
-		last = sc
-		if taken(sc, choice) {
-			return true, nil
-		}
-		return false, c.refusal(ctx, choice.Hold.ID, before)
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the operator has not followed the answer within %s: does it run (kubectl -n %s get pods)? The "+
-			"answer stays and is followed when it does; to take it back: kubectl annotate storagecluster %s %s-", c.timeout,
-			v1alpha1.OperatorNamespace, v1alpha1.ClusterName, v1alpha1.AnnotationResume)
-	}
-	if err != nil {
-		return err
-	}
-	access.Say(c.Out, fmt.Sprintf("Hold %s was answered with %s.", choice.Hold.ID, choice.Option.Answer))
-	return c.outcome(ctx, last)
-}
-
-// taken reports whether the operator has followed the answer: the hold has ended, for the nodes that were named, and
-// the annotation is gone.
-func taken(sc *v1alpha1.StorageCluster, choice *Choice) bool {
-	if sc.Annotations[v1alpha1.AnnotationResume] == choice.Token() {
-		return false
-	}
-	for _, h := range Open(&sc.Status) {
-		if h.ID != choice.Hold.ID {
-			continue
-		}
-		return len(choice.Nodes) > 0 && !slices.ContainsFunc(choice.Nodes,
-			func(n string) bool { return slices.Contains(h.Nodes, n) })
-	}
-	return true
-}
-
-// ignored are the Events that say of an answer to the hold why it is not followed, by name and version: an Event that
-// comes again is counted up. Not everybody may read Events. Without them a wait in vain ends with its timeout.
-func (c *command) ignored(ctx context.Context, id string) map[string]string {
-	var events corev1.EventList
-	if err := c.cluster.List(ctx, &events, client.InNamespace("default"), client.MatchingFieldsSelector{
-		Selector: fields.SelectorFromSet(fields.Set{"involvedObject.kind": "StorageCluster"})}); err != nil {
-		return nil
-	}
-	out := map[string]string{}
-	for i := range events.Items {
-		if ev := &events.Items[i]; ev.Reason == "ResumeIgnored" && strings.Contains(ev.Message, id) {
-			out[ev.Name+" "+ev.ResourceVersion] = ev.Message
-		}
-	}
-	return out
-}
-
-// refusal is what the operator has said of this answer; nil if nothing.
-func (c *command) refusal(ctx context.Context, id string, before map[string]string) error {
-	for event, message := range c.ignored(ctx, id) {
-		if _, old := before[event]; !old {
-			return fmt.Errorf("the operator does not follow the answer: %s", message)
-		}
-	}
-	return nil
-}
-
-// outcome says what the operator does now. It looks at everything again first, and may find the same trouble.
-func (c *command) outcome(ctx context.Context, sc *v1alpha1.StorageCluster) error {
-	settled, cancel := context.WithTimeout(ctx, settles)
-	defer cancel()
-	err := access.Poll(settled, c.Every, func(ctx context.Context) (bool, error) {
-		now, err := c.cluster.StorageCluster(ctx)
-		if err != nil {
-			return false, err
-		}
-		sc = now
-		return sc.Status.Phase != v1alpha1.PhaseAssessing, nil
-	})
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) {
-		return err
-	}
-	look := c.Look()
-	access.Say(c.Out, look.Wrap(strings.TrimSuffix(fmt.Sprintf("The phase is %s: %s", sc.Status.Phase, sc.Status.Message),
-		": "), "")...)
-	open := Open(&sc.Status)
-	if len(open) > 0 {
-		access.Say(c.Out, look.Wrap(fmt.Sprintf("Open: %s. \"kubectl linstor resume\" shows %s.", ids(open),
-			map[bool]string{true: "it", false: "them"}[len(open) == 1]), "")...)
-	}
-	return nil
 }
 
 // complete offers what the status does.

@@ -2,6 +2,7 @@ package answer_test
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -50,6 +51,15 @@ func operator(tokens *[]string, follow func(*v1alpha1.StorageCluster)) plugintes
 
 // ends lets the cluster's hold end.
 func ends(sc *v1alpha1.StorageCluster) {
+	ended := v1alpha1.Transition{From: v1alpha1.PhaseHumanIntervention, To: v1alpha1.PhaseAssessing,
+		Message: fmt.Sprintf("hold h-b2f074 was answered with %s", strings.TrimPrefix(
+			sc.Annotations[v1alpha1.AnnotationResume], "h-b2f074:"))}
+	sc.Status.History = append(sc.Status.History, ended)
+	byItself(sc)
+}
+
+// byItself lets it end without anybody's answer.
+func byItself(sc *v1alpha1.StorageCluster) {
 	sc.Status.Hold, sc.Status.Phase, sc.Status.Message = nil, v1alpha1.PhaseStoragePools, "1 of 3 nodes have their pools"
 	delete(sc.Annotations, v1alpha1.AnnotationResume)
 }
@@ -76,13 +86,16 @@ func TestResume(t *testing.T) {
 		"some nodes": {"h-b2f074 skip@node-3 -y", nil, func(sc *v1alpha1.StorageCluster) {
 			sc.Status.Hold.Nodes, sc.Status.Hold.Count = []string{"node-2"}, 1
 			delete(sc.Annotations, v1alpha1.AnnotationResume)
-		}, exit.Done, "h-b2f074:skip@node-3", []string{"The answer is for 1 node of it: node-3."}},
+		}, exit.Done, "h-b2f074:skip@node-3", []string{"The answer is for 1 node of it: node-3.",
+			"Hold h-b2f074 has ended for node-3."}},
+		"it ends by itself": {"h-b2f074 skip -y", nil, byItself, exit.Done, "h-b2f074:skip", []string{
+			"Hold h-b2f074 has ended. The phase is StoragePools"}},
 		"the operator is away": {"h-b2f074 retry -y --timeout 50ms", nil, nil, exit.Failed, "h-b2f074:retry", []string{
 			"has not followed the answer within 50ms", "storage.linstor.dev/resume-"}},
 		"disks are named": {"h-0a11ce approve", typed("n\n"), nil, exit.Refused, "", []string{
 			"node-1, /dev/sdc, serial ZA000001", "which overwrites"}},
 		"not offered":  {"h-b2f074 approve -y", nil, nil, exit.Failed, "", []string{"it has retry, skip, use-existing"}},
-		"wrong use":    {"a b c", nil, nil, exit.Usage, "", []string{"takes no argument to two arguments, not 3", "Usage:"}},
+		"wrong use":    {"a b c", nil, nil, exit.Usage, "", []string{"takes at most two arguments, not 3", "Usage:"}},
 		"list":         {"", nil, nil, exit.Done, "", []string{"Hold h-b2f074", "kubectl linstor resume h-0a11ce approve"}},
 		"list of one":  {"h-0a11ce", nil, nil, exit.Done, "", []string{"Hold h-0a11ce"}},
 		"unknown flag": {"--now", nil, nil, exit.Usage, "", []string{"unknown flag", "Usage:"}},

@@ -27,34 +27,36 @@ import (
 type command struct {
 	*access.Env
 	cluster *access.Cluster
+	name    string
 	timeout time.Duration
 }
 
 const long = `Has the operator take a backup of LINSTOR's database now, as docs/how-to/back-up-the-database.md says: it
 writes the annotation storage.linstor.dev/backup, waits for the backup to be in its store, and says where it lies.
 
-A name is at most 63 lower-case letters, digits, hyphens and dots. Each name is taken once; without one the time is the
-name.`
+Give it a name with --name: at most 63 lower-case letters, digits, hyphens and dots. Each name is taken once;
+without one the time is the name.`
 
 // Command is the command backup.
 func Command(env *access.Env) *cobra.Command {
 	c := &command{Env: env}
 	cmd := &cobra.Command{
-		Use:   "backup [NAME]",
+		Use:   "backup",
 		Short: "Back up LINSTOR's database now",
 		Long:  long,
 		Example: `  kubectl linstor backup
-  kubectl linstor backup before-the-move
+  kubectl linstor backup --name before-the-move
   kubectl linstor backup list`,
-		Args: access.Args(0, 1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			name := c.Now().UTC().Format("20060102t150405z")
-			if len(args) > 0 {
-				name = args[0]
+		// A name is a flag: a command that is mistyped must not be one.
+		Args: access.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("name") {
+				c.name = c.Now().UTC().Format("20060102t150405z")
 			}
-			return c.take(cmd.Context(), name)
+			return c.take(cmd.Context(), c.name)
 		},
 	}
+	cmd.Flags().StringVar(&c.name, "name", "", "the backup's name (default the time)")
 	cmd.Flags().DurationVar(&c.timeout, "timeout", 5*time.Minute, "how long to wait for the backup; 0 waits for ever")
 	cmd.AddCommand(&cobra.Command{
 		Use:   "list",
@@ -144,11 +146,7 @@ func manual(name string) string { return "manual-" + name }
 func (c *command) await(ctx context.Context, name string) error {
 	var last *v1alpha1.StorageCluster
 	why := ""
-	err := access.Poll(ctx, c.Every, func(ctx context.Context) (bool, error) {
-		sc, err := c.cluster.StorageCluster(ctx)
-		if err != nil {
-			return false, err
-		}
+	err := c.cluster.Await(ctx, c.Every, func(_ context.Context, sc *v1alpha1.StorageCluster) (bool, error) {
 		last = sc
 		if st := sc.Status.Backup; st != nil && st.Requested == name {
 			return true, nil
@@ -164,11 +162,17 @@ func (c *command) await(ctx context.Context, name string) error {
 			why = fmt.Sprintf("the operator says nothing of it: does it run (kubectl -n %s get pods)?",
 				v1alpha1.OperatorNamespace)
 		}
-		return fmt.Errorf("the backup %s is not there after %s; the operator goes on trying: %s", manual(name), c.timeout,
-			why)
+		return fmt.Errorf("the backup %s is not there after %s (%w); the operator goes on trying: %s", manual(name),
+			c.timeout, err, why)
 	}
 	if err != nil {
-		return err
+		return fmt.Errorf("it is not known whether the backup %s was taken: %w. It stays asked for; look with \"kubectl "+
+			"linstor backup list\"", manual(name), err)
+	}
+	if b := last.Status.Backup.Last; b == nil || b.ID != manual(name) {
+		access.Say(c.Out, fmt.Sprintf("%s was taken, and the status shows a later one by now; it lies in %s", manual(name),
+			c.place(ctx, last)))
+		return nil
 	}
 	access.Say(c.Out, taken(last.Status.Backup.Last, c.place(ctx, last))...)
 	return nil
@@ -190,9 +194,6 @@ func trouble(sc *v1alpha1.StorageCluster, name string) string {
 
 // taken says what a backup is and where it lies.
 func taken(b *backupspec.Backup, place string) []string {
-	if b == nil {
-		return []string{"The backup was taken."}
-	}
 	out := []string{
 		fmt.Sprintf("%s of %s, LINSTOR %s: %d volumes, %d bytes, verified by %s", b.ID,
 			b.Taken.UTC().Format(time.RFC3339), b.Linstor, b.ResourceDefinitions, b.Bytes, b.Verified),

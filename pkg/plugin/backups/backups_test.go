@@ -6,7 +6,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -69,19 +71,24 @@ func TestBackup(t *testing.T) {
 		code    int
 		says    []string
 	}{
-		"taken": {cluster(), "before-the-move", takes, exit.Done, []string{"manual-before-the-move of 2026-11-27T12:00:00Z",
-			"12 volumes, 4711 bytes",
+		"taken": {cluster(), "--name before-the-move", takes, exit.Done, []string{
+			"manual-before-the-move of 2026-11-27T12:00:00Z", "12 volumes, 4711 bytes",
 			"s3://my-backups/linstor/1b1e8c6e/20261127T120000Z-manual-before-the-move.json.gz"}},
 		"named by the time": {cluster(), "", takes, exit.Done, []string{"manual-20261127t120000z"}},
-		"fails": {cluster(), "mine --timeout 60ms", fails, exit.Failed,
+		"fails": {cluster(), "--name mine --timeout 60ms", fails, exit.Failed,
 			[]string{"attempt 1 failed: there is no bucket", "goes on trying"}},
-		"nobody there": {cluster(), "mine --timeout 60ms", func(*v1alpha1.StorageCluster) {}, exit.Failed,
+		"nobody there": {cluster(), "--name mine --timeout 60ms", func(*v1alpha1.StorageCluster) {}, exit.Failed,
 			[]string{"does it run"}},
-		"not configured": {none, "mine", takes, exit.Failed, []string{"spec.backup is not set"}},
-		"suspended":      {suspended, "mine", takes, exit.Failed, []string{"spec.suspend"}},
-		"another one":    {busy, "mine", takes, exit.Failed, []string{"manual-other was asked for and is not taken yet"}},
-		"taken already":  {known, "mine", takes, exit.Failed, []string{"was taken already"}},
-		"no name":        {cluster(), "Mine!", takes, exit.Usage, []string{"lower-case letters"}},
+		"not configured": {none, "--name mine", takes, exit.Failed, []string{"spec.backup is not set"}},
+		"suspended":      {suspended, "--name mine", takes, exit.Failed, []string{"spec.suspend"}},
+		"another one":    {busy, "--name mine", takes, exit.Failed, []string{"manual-other was asked for and"}},
+		"taken already":  {known, "--name mine", takes, exit.Failed, []string{"was taken already"}},
+		"no name":        {cluster(), "--name Mine!", takes, exit.Usage, []string{"lower-case letters"}},
+		"an empty name":  {cluster(), "--name=", takes, exit.Usage, []string{"lower-case letters"}},
+		"another one came later": {cluster(), "--name mine", func(sc *v1alpha1.StorageCluster) {
+			takes(sc)
+			sc.Status.Backup.Last.ID = "scheduled-20261127120001"
+		}, exit.Done, []string{"manual-mine was taken, and the status shows a later one"}},
 		"list": {cluster(), "list", takes, exit.Done, []string{"Backups lie in s3://my-backups/linstor/1b1e8c6e/ at " +
 			"https://s3.example.com", "scheduled-20261127090000", "Next: 2026-11-27T15:00:00Z"}},
 	} {
@@ -98,5 +105,57 @@ func TestBackup(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestMistyped: a command that is mistyped takes no backup.
+func TestMistyped(t *testing.T) {
+	for _, word := range []string{"ls", "lsit", "mine"} {
+		sc := cluster()
+		s := plugintest.New(t, nil, answers(takes), sc)
+		code := root.Run(t.Context(), s.Env, []string{"backup", word})
+		now := &v1alpha1.StorageCluster{}
+		if err := s.Client.Get(t.Context(), client.ObjectKeyFromObject(sc), now); err != nil {
+			t.Fatal(err)
+		}
+		if code != exit.Usage || len(now.Annotations) > 0 {
+			t.Errorf("%s: code %d, annotations %v", word, code, now.Annotations)
+		}
+	}
+}
+
+// TestBrokenConnection: looks that fail do not end the wait; where none can succeed any more, it says what stays.
+func TestBrokenConnection(t *testing.T) {
+	resource := schema.GroupResource{Group: "storage.linstor.dev", Resource: "storageclusters"}
+	for name, c := range map[string]struct {
+		fault error
+		code  int
+		says  string
+	}{
+		"a restart": {apierrors.NewServiceUnavailable("the API server restarts"), exit.Done, "manual-mine of "},
+		"no right any more": {apierrors.NewForbidden(resource, v1alpha1.ClusterName, nil), exit.Failed,
+			"It stays asked for"},
+	} {
+		faults, asked := answers(takes), false
+		patch := faults.Patch
+		faults.Patch = func(ctx context.Context, w client.WithWatch, o client.Object, p client.Patch,
+			opts ...client.PatchOption) error {
+			asked = true
+			return patch(ctx, w, o, p, opts...)
+		}
+		failed := 0
+		faults.Get = func(ctx context.Context, w client.WithWatch, key client.ObjectKey, o client.Object,
+			opts ...client.GetOption) error {
+			if asked && failed < 2 {
+				failed++
+				return c.fault
+			}
+			return w.Get(ctx, key, o, opts...)
+		}
+		s := plugintest.New(t, nil, faults, cluster(), claim())
+		code := root.Run(t.Context(), s.Env, []string{"backup", "--name", "mine"})
+		if said := s.Out.String() + s.Err.String(); code != c.code || !strings.Contains(said, c.says) {
+			t.Errorf("%s: code %d: %s", name, code, said)
+		}
 	}
 }

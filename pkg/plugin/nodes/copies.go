@@ -3,62 +3,17 @@
 package nodes
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os/exec"
 	"slices"
 	"strings"
-	"time"
-
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
-
-// Linstor runs LINSTOR's own client and returns what it printed.
-type Linstor func(ctx context.Context, args ...string) ([]byte, error)
-
-// lookTime bounds a look into LINSTOR. Whoever wants to switch a node off does not wait for ever to learn about it.
-const lookTime = 30 * time.Second
-
-// inPod runs LINSTOR's client in the controller's pod, as the runbooks do, with kubectl and the flags of the plugin.
-// That works where LINSTOR's API is locked, too, and takes the right to run commands in pods.
-func inPod(flags *genericclioptions.ConfigFlags) Linstor {
-	return func(ctx context.Context, args ...string) ([]byte, error) {
-		ctx, cancel := context.WithTimeout(ctx, lookTime)
-		defer cancel()
-		all := append(kubectlFlags(flags), "-n", v1alpha1.WorkloadNamespace, "exec", "deploy/linstor-controller", "-c",
-			"linstor-controller", "--", "linstor")
-		cmd := exec.CommandContext(ctx, "kubectl", append(all, args...)...)
-		var out, failure bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &failure
-		if err := cmd.Run(); err != nil {
-			said := strings.Join(strings.Fields(failure.String()), " ")
-			return nil, fmt.Errorf("run LINSTOR's client: %w: %s", err, text.Head(said, 200))
-		}
-		return out.Bytes(), nil
-	}
-}
-
-// kubectlFlags are the flags with which the plugin was called, for kubectl. Credentials that stand on the command line
-// are not handed on, where others could read them.
-func kubectlFlags(f *genericclioptions.ConfigFlags) []string {
-	var out []string
-	for _, flag := range []struct {
-		name  string
-		value *string
-	}{{"kubeconfig", f.KubeConfig}, {"context", f.Context}, {"cluster", f.ClusterName}, {"user", f.AuthInfoName},
-		{"server", f.APIServer}, {"as", f.Impersonate}, {"certificate-authority", f.CAFile}} {
-		if flag.value != nil && *flag.value != "" {
-			out = append(out, "--"+flag.name+"="+*flag.value)
-		}
-	}
-	return out
-}
 
 // resource is a volume's copy on one node, as LINSTOR's API shows it.
 type resource struct {
@@ -73,6 +28,15 @@ type resource struct {
 			Disk string `json:"disk_state"`
 		} `json:"state"`
 	} `json:"volumes"`
+	Message string `json:"message"` // of an error in place of a resource
+}
+
+// satellite is a node, as LINSTOR's API shows it.
+type satellite struct {
+	Name    string   `json:"name"`
+	Status  string   `json:"connection_status"`
+	Flags   []string `json:"flags"`
+	Message string   `json:"message"`
 }
 
 // diskful reports whether the copy has data, or shall have it.
@@ -82,27 +46,58 @@ func (r *resource) diskful() bool {
 	})
 }
 
-// upToDate reports whether all volumes of the copy are known to be good. What is not known does not count as good.
-func (r *resource) upToDate() bool {
+// disks reports whether all volumes of the copy are known to be in one of these states. What is not known is in none.
+func (r *resource) disks(states ...string) bool {
 	for _, v := range r.Volumes {
-		if v.State.Disk != "UpToDate" && v.State.Disk != "Created" { // without DRBD there is nothing to be up to date with
+		if !slices.Contains(states, v.State.Disk) {
 			return false
 		}
 	}
-	return len(r.Volumes) > 0 && !slices.Contains(r.Flags, "INACTIVE")
+	return len(r.Volumes) > 0
 }
 
-// parse reads LINSTOR's list of resources. Its client wraps the list of the API into one more.
-func parse(data []byte) ([]resource, error) {
-	var nested [][]resource
-	if err := json.Unmarshal(data, &nested); err == nil {
-		return slices.Concat(nested...), nil
+// goes reports whether LINSTOR takes a copy or a node away, or has switched it off.
+func goes(flags []string) bool {
+	return slices.ContainsFunc(flags, func(f string) bool {
+		return slices.Contains([]string{"DELETE", "EVICTED", "EVACUATE", "INACTIVE"}, f)
+	})
+}
+
+// parse reads a list of LINSTOR's. Its client wraps the list of the API into one more. What has no name is no entry:
+// LINSTOR's errors are lists, too.
+func parse[T any](data []byte, what string, entry func(*T) (bool, string)) ([]T, error) {
+	var nested [][]T
+	if json.Unmarshal(data, &nested) != nil {
+		var flat []T
+		if err := json.Unmarshal(data, &flat); err != nil {
+			return nil, fmt.Errorf("read LINSTOR's list of %s: %w", what, err)
+		}
+		nested = [][]T{flat}
 	}
-	var flat []resource
-	if err := json.Unmarshal(data, &flat); err != nil {
-		return nil, fmt.Errorf("read LINSTOR's list of resources: %w", err)
+	out := slices.Concat(nested...)
+	for i := range out {
+		if ok, message := entry(&out[i]); !ok {
+			return nil, fmt.Errorf("read LINSTOR's list of %s: it has an entry without a name: %s", what,
+				cmp.Or(text.Head(message, 200), "(it says nothing)"))
+		}
 	}
-	return flat, nil
+	return out, nil
+}
+
+// query asks LINSTOR's client for a list.
+func query[T any](ctx context.Context, linstor Linstor, what string, entry func(*T) (bool, string),
+	args ...string) ([]T, error) {
+	data, err := linstor(ctx, append([]string{"--machine-readable", "--output-version", "v1"}, args...)...)
+	if err != nil {
+		return nil, err
+	}
+	return parse(data, what, entry)
+}
+
+func resourcesBy(ctx context.Context, linstor Linstor, filter string, names ...string) ([]resource, error) {
+	return query(ctx, linstor, "resources",
+		func(r *resource) (bool, string) { return r.Name != "" && r.Node != "", r.Message },
+		append([]string{"resource", "list", filter}, names...)...)
 }
 
 // Copies are what LINSTOR has on a node.
@@ -115,36 +110,41 @@ type Copies struct {
 	InUse []string
 }
 
-// copiesOn finds out what is on a node.
-func copiesOn(ctx context.Context, linstor Linstor, node string) (*Copies, error) {
-	data, err := linstor(ctx, "--machine-readable", "--output-version", "v1", "resource", "list")
+// atOnce is how many volumes LINSTOR is asked about in one call: their names are a URL of some kilobytes.
+const atOnce = 100
+
+// copiesOn finds out what is on a node. It judges copies as the operator does (pkg/phases/replica): what is not known
+// counts against the node. LINSTOR is asked about the volumes of this node only, because the list of all copies of a
+// large cluster is tens of megabytes.
+func copiesOn(ctx context.Context, linstor Linstor, node string, leaving []v1alpha1.LeavingNode) (*Copies, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookTime)
+	defer cancel()
+	here, err := resourcesBy(ctx, linstor, "--nodes", node)
 	if err != nil {
 		return nil, err
-	}
-	all, err := parse(data)
-	if err != nil {
-		return nil, err
-	}
-	good := map[string]bool{}
-	for i := range all {
-		if r := &all[i]; !sameNode(r.Node, node) && r.diskful() && r.upToDate() {
-			good[r.Name] = true
-		}
 	}
 	out := &Copies{}
-	for i := range all {
-		r := &all[i]
-		if !sameNode(r.Node, node) {
-			continue
-		}
+	var names []string
+	here = slices.DeleteFunc(here, func(r resource) bool { return !same(r.Node, node) })
+	for i := range here {
+		r := &here[i]
 		if r.State.InUse != nil && *r.State.InUse {
 			out.InUse = append(out.InUse, r.Name)
 		}
-		if !r.diskful() {
-			continue
+		if r.diskful() {
+			names = append(names, r.Name)
 		}
-		out.All++
-		if !good[r.Name] {
+	}
+	out.All = len(names)
+	good, elsewhere, err := others(ctx, linstor, node, names, leaving)
+	if err != nil {
+		return nil, err
+	}
+	for i := range here {
+		r := &here[i]
+		// A copy that is known to be no whole one is not the last one, if there is any other.
+		worthless := r.disks("Inconsistent", "Diskless", "Failed")
+		if key := strings.ToLower(r.Name); r.diskful() && !good[key] && (!worthless || !elsewhere[key]) {
 			out.Last = append(out.Last, r.Name)
 		}
 	}
@@ -153,12 +153,48 @@ func copiesOn(ctx context.Context, linstor Linstor, node string) (*Copies, error
 	return out, nil
 }
 
-// sameNode compares names as LINSTOR does, in which case means nothing.
-func sameNode(a, b string) bool { return strings.EqualFold(a, b) }
+// others are the volumes with a good copy, and with any, on another node, in lower case.
+func others(ctx context.Context, linstor Linstor, node string, names []string, leaving []v1alpha1.LeavingNode) (good,
+	elsewhere map[string]bool, err error) {
+	good, elsewhere = map[string]bool{}, map[string]bool{}
+	if len(names) == 0 {
+		return good, elsewhere, nil
+	}
+	list, err := query(ctx, linstor, "nodes", func(n *satellite) (bool, string) { return n.Name != "", n.Message },
+		"node", "list")
+	if err != nil {
+		return nil, nil, err
+	}
+	stays := map[string]bool{}
+	for i := range list {
+		n := &list[i]
+		stays[strings.ToLower(n.Name)] = n.Status == "ONLINE" && !goes(n.Flags) &&
+			!slices.ContainsFunc(leaving, func(l v1alpha1.LeavingNode) bool { return same(l.Name, n.Name) })
+	}
+	for some := range slices.Chunk(names, atOnce) {
+		all, err := resourcesBy(ctx, linstor, "--resources", some...)
+		if err != nil {
+			return nil, nil, err
+		}
+		for i := range all {
+			r := &all[i]
+			if same(r.Node, node) || !r.diskful() {
+				continue
+			}
+			key := strings.ToLower(r.Name)
+			elsewhere[key] = true
+			good[key] = good[key] || r.disks("UpToDate") && !goes(r.Flags) && stays[strings.ToLower(r.Node)]
+		}
+	}
+	return good, elsewhere, nil
+}
+
+// same compares names as LINSTOR does, in which case means nothing.
+func same(a, b string) bool { return strings.EqualFold(a, b) }
 
 // consequences says what it means for volumes that a node goes away, for a while or for good.
-func consequences(ctx context.Context, linstor Linstor, node string, forGood bool) []string {
-	c, err := copiesOn(ctx, linstor, node)
+func consequences(ctx context.Context, linstor Linstor, st *v1alpha1.NodesStatus, node string, forGood bool) []string {
+	c, err := copiesOn(ctx, linstor, node, st.Leaving)
 	if err != nil {
 		if errors.Is(err, context.Canceled) {
 			return nil
@@ -174,13 +210,17 @@ func consequences(ctx context.Context, linstor Linstor, node string, forGood boo
 		map[bool]string{true: "has", false: "have"}[c.All == 1], node)}
 	switch {
 	case len(c.Last) == 0:
-		out = append(out, "Each of them has a good copy elsewhere.")
+		out = append(out, "Each of them has a good copy elsewhere, on a node that is online and stays.")
 	case forGood:
 		out = append(out, fmt.Sprintf("LAST COPY: no other node is known to have a good copy of %s. The operator does not "+
 			"give a last copy up; it moves it, or asks (LastReplicaAtRisk).", text.ListSome(c.Last)))
 	default:
 		out = append(out, fmt.Sprintf("LAST COPY: no other node is known to have a good copy of %s. Nobody can use that "+
 			"while the node is down.", text.ListSome(c.Last)))
+	}
+	if more := int(st.LeavingCount) - len(st.Leaving); more > 0 {
+		out = append(out, fmt.Sprintf("That is not the whole answer: the status names %d of %d nodes that leave, and a "+
+			"copy on one of the others counts as good here.", len(st.Leaving), st.LeavingCount))
 	}
 	if len(c.InUse) > 0 {
 		out = append(out, fmt.Sprintf("In use there: %s. Drain the node.", text.ListSome(c.InUse)))

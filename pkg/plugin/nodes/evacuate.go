@@ -10,8 +10,10 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/taints"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/statusview"
@@ -82,27 +84,102 @@ func (c *command) evacuate(ctx context.Context, name string) error {
 	}
 	ctx, cancel := access.WithTimeout(ctx, c.timeout)
 	defer cancel()
-	if err := c.setPolicy(ctx); err != nil {
-		return err
+	return c.carryOut(ctx, &agreed{cluster: sc, node: n, taint: &taint})
+}
+
+// agreed is what the user has been told about and has agreed to.
+type agreed struct {
+	cluster *v1alpha1.StorageCluster
+	node    *corev1.Node
+	taint   *corev1.Taint
+}
+
+// errChanged says that what the user has agreed to is not so any more.
+func errChanged(what string) error {
+	return fmt.Errorf("%s changed meanwhile; look again with \"kubectl linstor evacuate\"", what)
+}
+
+// stillCluster is an error if the StorageCluster is not as it was when the user agreed.
+func (a *agreed) stillCluster(sc *v1alpha1.StorageCluster) error {
+	switch was, is := a.cluster.Spec.Nodes.RemovalPolicy, sc.Spec.Nodes.RemovalPolicy; {
+	case sc.UID != a.cluster.UID:
+		return errChanged("the StorageCluster")
+	case was != is:
+		return errChanged(fmt.Sprintf("spec.nodes.removalPolicy was %s and is %s: it", was, is))
 	}
-	if err := c.change(ctx, name, func(n *corev1.Node) error { return c.send(ctx, n, &taint) }); err != nil {
-		return err
-	}
-	access.Say(c.Out, c.done(name, &taint)...)
 	return nil
+}
+
+// stillNode is an error if the node is another one, or may not leave any more.
+func (c *command) stillNode(a *agreed, sc *v1alpha1.StorageCluster, n *corev1.Node) error {
+	switch {
+	case n.UID != a.node.UID:
+		return errChanged("node " + n.Name)
+	case leavingState(sc, n.Name) != leavingState(a.cluster, n.Name):
+		return errChanged("how far node " + n.Name + " leaves")
+	}
+	return c.possible(sc, n, a.taint)
+}
+
+// carryOut makes the node leave. The Node comes first: until it is to leave, a new policy would move the data of other
+// nodes and not that of this one. Whether the policy may be changed is tried before.
+func (c *command) carryOut(ctx context.Context, a *agreed) error {
+	name := a.node.Name
+	n, sc, err := c.member(ctx, name)
+	if err == nil {
+		err = a.stillCluster(sc)
+	}
+	if err == nil {
+		err = c.stillNode(a, sc, n)
+	}
+	if err == nil {
+		err = c.setPolicy(ctx, a, client.DryRunAll)
+	}
+	if err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	kept := leavingState(sc, name) == v1alpha1.LeavingRetained
+	if !kept {
+		if err := c.change(ctx, name, func(n *corev1.Node) error {
+			if err := c.stillNode(a, sc, n); err != nil {
+				return fmt.Errorf("nothing was changed: %w", err)
+			}
+			return c.send(ctx, n, a.taint)
+		}); err != nil {
+			return err
+		}
+	}
+	if err := c.setPolicy(ctx, a); err != nil {
+		if kept {
+			return err
+		}
+		return fmt.Errorf("node %s has %s, and spec.nodes.removalPolicy is still %s, so that its data stays: %w; to take "+
+			"that back: %s", name, c.written(a.taint), a.cluster.Spec.Nodes.RemovalPolicy, err, c.back(a.node, a.taint))
+	}
+	access.Say(c.Out, c.done(a, kept)...)
+	return nil
+}
+
+// leavingState is how far a node leaves, by what the status says of it; "" if it does not.
+func leavingState(sc *v1alpha1.StorageCluster, name string) v1alpha1.LeavingState {
+	for _, l := range sc.Status.Nodes.Leaving {
+		if l.Name == name {
+			return l.State
+		}
+	}
+	return ""
 }
 
 // possible is why a node cannot be evacuated like this.
 func (c *command) possible(sc *v1alpha1.StorageCluster, n *corev1.Node, taint *corev1.Taint) error {
 	spec := &sc.Spec.Nodes
+	state := leavingState(sc, n.Name)
 	switch {
 	case sc.Spec.Suspend:
 		return fmt.Errorf("spec.suspend is set: the operator lets no node leave until it is false again")
 	case sc.DeletionTimestamp != nil:
 		return fmt.Errorf("the StorageCluster is being deleted")
-	case slices.ContainsFunc(sc.Status.Nodes.Leaving, func(l v1alpha1.LeavingNode) bool {
-		return l.Name == n.Name && l.State != v1alpha1.LeavingRetained
-	}):
+	case state != "" && (state != v1alpha1.LeavingRetained || spec.RemovalPolicy == v1alpha1.NodesEvacuate):
 		return fmt.Errorf("node %s leaves already; look with \"kubectl linstor status\"", n.Name)
 	case !n.Spec.Unschedulable && !c.undrained:
 		return fmt.Errorf("node %s is not drained, and LINSTOR does not move a copy that is in use; first: kubectl drain "+
@@ -111,6 +188,9 @@ func (c *command) possible(sc *v1alpha1.StorageCluster, n *corev1.Node, taint *c
 		return fmt.Errorf("node %s is under maintenance, and nothing moves from it meanwhile; first: kubectl linstor "+
 			"maintenance off %s", n.Name, n.Name)
 	}
+	if state == v1alpha1.LeavingRetained {
+		return nil // nothing is written to it
+	}
 	if c.label != "" {
 		if _, asked := spec.NodeSelector[c.label]; !asked {
 			return fmt.Errorf("spec.nodes.nodeSelector does not ask for the label %q, so that the node would stay; it asks "+
@@ -118,7 +198,11 @@ func (c *command) possible(sc *v1alpha1.StorageCluster, n *corev1.Node, taint *c
 		}
 		return nil
 	}
-	if tolerated(spec.Tolerations, taint) {
+	if p := taints.Find(taint.Key); p != nil {
+		return fmt.Errorf("the operator lets no node leave because of the taint %s, which others put on nodes for a while "+
+			"(%s): give another one with --taint", taint.ToString(), p.Whose)
+	}
+	if !taints.Counts(spec, taint, false) {
 		return fmt.Errorf("spec.nodes.tolerations tolerates the taint %s, so that the node would stay: give another one "+
 			"with --taint, or a label of spec.nodes.nodeSelector with --remove-label", taint.ToString())
 	}
@@ -137,25 +221,11 @@ func selectorOf(spec *v1alpha1.NodesSpec) string {
 	return strings.Join(keys, ", ")
 }
 
-// tolerated reports whether a taint lets a node stay, by the rules of Kubernetes.
-func tolerated(ts []v1alpha1.Toleration, taint *corev1.Taint) bool {
-	return slices.ContainsFunc(ts, func(t v1alpha1.Toleration) bool {
-		switch {
-		case t.Effect != "" && t.Effect != taint.Effect:
-			return false
-		case t.Operator == corev1.TolerationOpExists:
-			return t.Key == "" || t.Key == taint.Key
-		default:
-			return t.Key == taint.Key && t.Value == taint.Value
-		}
-	})
-}
-
 // plan says what is about to happen.
 func (c *command) plan(ctx context.Context, sc *v1alpha1.StorageCluster, n *corev1.Node,
 	taint *corev1.Taint) []string {
-	out := consequences(ctx, c.linstor, n.Name, true)
 	st := &sc.Status
+	out := consequences(ctx, c.linstor, &st.Nodes, n.Name, true)
 	for i := range st.Pools.ByPool {
 		if p := &st.Pools.ByPool[i]; statusview.Space(p.Capacity, p.Free) != "" {
 			out = append(out, fmt.Sprintf("Pool %s has %s on all nodes together, %s included.", p.Name,
@@ -168,25 +238,42 @@ func (c *command) plan(ctx context.Context, sc *v1alpha1.StorageCluster, n *core
 	}
 	if policy := sc.Spec.Nodes.RemovalPolicy; policy != v1alpha1.NodesEvacuate {
 		out = append(out, fmt.Sprintf("spec.nodes.removalPolicy is %s, and becomes Evacuate.", policy))
-		var retained []string
-		for _, l := range st.Nodes.Leaving {
-			if l.Name != n.Name {
-				retained = append(retained, l.Name)
-			}
-		}
-		if len(retained) > 0 {
-			out = append(out, fmt.Sprintf("That also evacuates what was kept until now: %s.", strings.Join(retained, ", ")))
-		}
+		out = append(out, alsoEvacuated(&st.Nodes, n.Name)...)
 	}
-	if c.label != "" {
+	switch {
+	case leavingState(sc, n.Name) == v1alpha1.LeavingRetained:
+		return append(out, fmt.Sprintf("Node %s leaves already, and was kept: nothing is written to it, and its data "+
+			"begins to move at once. Taking a taint away does not bring it back unless it leaves because of that one.", n.Name))
+	case c.label != "":
 		return append(out, fmt.Sprintf("Node %s loses the label %s, and leaves after half a minute.", n.Name, c.label))
+	default:
+		return append(out, fmt.Sprintf("Node %s gets the taint %s, and leaves when it has lasted for ten minutes.", n.Name,
+			taint.ToString()))
 	}
-	return append(out, fmt.Sprintf("Node %s gets the taint %s, and leaves when it has lasted for ten minutes.", n.Name,
-		taint.ToString()))
 }
 
-// setPolicy has the data of nodes that leave moved.
-func (c *command) setPolicy(ctx context.Context) error {
+// alsoEvacuated names the other nodes whose data moves when the policy becomes Evacuate. The status names ten at most.
+func alsoEvacuated(st *v1alpha1.NodesStatus, node string) []string {
+	var names []string
+	for _, l := range st.Leaving {
+		if l.Name != node {
+			names = append(names, l.Name)
+		}
+	}
+	count := len(names) + max(int(st.LeavingCount)-len(st.Leaving), 0)
+	if count == 0 {
+		return nil
+	}
+	out := []string{fmt.Sprintf("That also evacuates what was kept until now: %s.", text.Listed(names, count))}
+	if count > len(names) && len(names) == len(st.Leaving) {
+		out = append(out, fmt.Sprintf("The status does not name them all: if %s is one of them, its data begins to move at "+
+			"once.", node))
+	}
+	return out
+}
+
+// setPolicy has the data of nodes that leave moved, or tries whether it can be told so.
+func (c *command) setPolicy(ctx context.Context, a *agreed, opts ...client.PatchOption) error {
 	for i := 1; ; i++ {
 		sc, err := c.cluster.StorageCluster(ctx)
 		if err != nil {
@@ -195,10 +282,13 @@ func (c *command) setPolicy(ctx context.Context) error {
 		if sc.Spec.Nodes.RemovalPolicy == v1alpha1.NodesEvacuate {
 			return nil
 		}
+		if err := a.stillCluster(sc); err != nil {
+			return err
+		}
 		err = c.cluster.Merge(ctx, sc, map[string]any{
 			"metadata": map[string]any{"resourceVersion": sc.ResourceVersion},
 			"spec":     map[string]any{"nodes": map[string]any{"removalPolicy": v1alpha1.NodesEvacuate}},
-		})
+		}, opts...)
 		if !apierrors.IsConflict(err) || i == attempts {
 			return err
 		}
@@ -217,12 +307,32 @@ func (c *command) send(ctx context.Context, n *corev1.Node, taint *corev1.Taint)
 		"spec": map[string]any{"taints": append(taints, *taint)}})
 }
 
-// done says what comes next.
-func (c *command) done(name string, taint *corev1.Taint) []string {
-	back := fmt.Sprintf("kubectl taint node %s %s:%s-", name, taint.Key, taint.Effect)
-	when := "in ten minutes"
+// written is what a Node has got, or lost.
+func (c *command) written(taint *corev1.Taint) string {
 	if c.label != "" {
-		back, when = fmt.Sprintf("give it the label %s again", c.label), "in half a minute"
+		return "lost the label " + c.label
+	}
+	return "got the taint " + taint.ToString()
+}
+
+// back is how to take back what was written to a Node.
+func (c *command) back(n *corev1.Node, taint *corev1.Taint) string {
+	if c.label != "" {
+		return fmt.Sprintf("kubectl label node %s %s=%s", n.Name, c.label, n.Labels[c.label])
+	}
+	return fmt.Sprintf("kubectl taint node %s %s:%s-", n.Name, taint.Key, taint.Effect)
+}
+
+// done says what comes next.
+func (c *command) done(a *agreed, kept bool) []string {
+	name, when, back := a.node.Name, "in ten minutes", c.back(a.node, a.taint)
+	switch {
+	case kept:
+		when = "now"
+		back = fmt.Sprintf("kubectl patch storagecluster %s --type merge -p "+
+			`'{"spec":{"nodes":{"removalPolicy":"%s"}}}'`, v1alpha1.ClusterName, a.cluster.Spec.Nodes.RemovalPolicy)
+	case c.label != "":
+		when = "in half a minute"
 	}
 	return []string{
 		fmt.Sprintf("Node %s leaves %s. Watch it: kubectl linstor status --watch", name, when),

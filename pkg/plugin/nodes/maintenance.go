@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // command is one call of a command about a node.
@@ -119,9 +119,10 @@ func (c *command) begin(ctx context.Context, name string) error {
 			n.Annotations[v1alpha1.AnnotationMaintenance]))
 		return nil
 	}
-	lines := consequences(ctx, c.linstor, name, false)
+	lines := consequences(ctx, c.linstor, &sc.Status.Nodes, name, false)
 	if st := sc.Status.Nodes; st.MaintenanceCount > 0 {
-		lines = append(lines, fmt.Sprintf("Under maintenance already: %s.", strings.Join(st.Maintenance, ", ")))
+		lines = append(lines, fmt.Sprintf("Under maintenance already: %s.",
+			text.Listed(st.Maintenance, int(st.MaintenanceCount))))
 	}
 	c.explain(lines)
 	if err := c.Confirm(ctx, "Announce that "+name+" will be down?", c.yes); err != nil {
@@ -175,20 +176,23 @@ func (c *command) write(ctx context.Context, name string, value *string) error {
 	}); err != nil {
 		return err
 	}
-	err := access.Poll(ctx, c.Every, func(ctx context.Context) (bool, error) {
-		sc, err := c.cluster.StorageCluster(ctx)
-		if err != nil {
-			return false, err
-		}
+	err := c.cluster.Await(ctx, c.Every, func(_ context.Context, sc *v1alpha1.StorageCluster) (bool, error) {
 		st := &sc.Status.Nodes
 		more := int(st.MaintenanceCount) > len(st.Maintenance) // it names ten at most, and this may be the eleventh
 		return more || slices.Contains(st.Maintenance, name) == (value != nil), nil
 	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("the Node is annotated, and the operator has not noticed it within %s: does it run "+
-			"(kubectl -n %s get pods)?", c.timeout, v1alpha1.OperatorNamespace)
+	written := "the Node is annotated"
+	if value == nil {
+		written = "the annotation is gone from the Node"
 	}
-	return err
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%s, and the operator has not noticed it within %s (%w): does it run (kubectl -n %s get pods)?",
+			written, c.timeout, err, v1alpha1.OperatorNamespace)
+	case err != nil:
+		return fmt.Errorf("%s, and it is not known whether the operator has noticed it: %w", written, err)
+	}
+	return nil
 }
 
 // attempts bounds how often a Node is written anew after somebody else wrote it meanwhile.

@@ -2,7 +2,10 @@ package nodes_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,8 +35,33 @@ const resources = `[[
 {"name":"pvc-4","node_name":"node-1","volumes":[{"state":{"disk_state":"UpToDate"}}]}
 ]]`
 
-func linstor(out string, err error) nodes.Linstor {
-	return func(context.Context, ...string) ([]byte, error) { return []byte(out), err }
+// satellites is what LINSTOR's client prints of its nodes.
+const satellites = `[[{"name":"node-1","connection_status":"ONLINE"},{"name":"Node-2","connection_status":"ONLINE"},
+{"name":"node-3","connection_status":"ONLINE"},{"name":"node-4","connection_status":"OFFLINE"},
+{"name":"node-5","connection_status":"ONLINE","flags":["EVICTED"]}]]`
+
+// linstor is LINSTOR's client: it lists these resources, of the nodes or volumes that it is asked for, or fails.
+func linstor(resources string, err error) nodes.Linstor {
+	return func(_ context.Context, args ...string) ([]byte, error) {
+		what, filter := strings.Join(args[3:5], " "), args[5:]
+		if err != nil || what == "node list" {
+			return []byte(satellites), err
+		}
+		var all [][]map[string]any
+		_ = json.Unmarshal([]byte(resources), &all)
+		if len(all) == 0 { // an error of LINSTOR's, or nothing
+			return []byte(resources), nil
+		}
+		key := map[string]string{"--nodes": "node_name", "--resources": "name"}[filter[0]]
+		if key == "" {
+			return nil, fmt.Errorf("linstor %s: a list of all copies of all volumes", strings.Join(args, " "))
+		}
+		all[0] = slices.DeleteFunc(all[0], func(r map[string]any) bool {
+			got, named := r[key].(string)
+			return named && !slices.ContainsFunc(filter[1:], func(name string) bool { return strings.EqualFold(name, got) })
+		})
+		return json.Marshal(all)
+	}
 }
 
 // notices lets the operator see an announcement at once.
@@ -172,70 +200,5 @@ func TestConflict(t *testing.T) {
 	code, said := run(t, s, linstor("[]", nil), "maintenance", "on", "node-1", "-y")
 	if code != exit.Done || writes != 2 {
 		t.Errorf("code %d after %d writes: %s", code, writes, said)
-	}
-}
-
-func TestEvacuate(t *testing.T) {
-	s := server(t, nil, plugintest.Faults{}, func(sc *v1alpha1.StorageCluster, n *corev1.Node) {
-		sc.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-7", State: v1alpha1.LeavingRetained}}
-		n.Spec.Taints = []corev1.Taint{{Key: "a", Effect: corev1.TaintEffectNoSchedule}}
-	})
-	code, said := run(t, s, linstor(resources, nil), "evacuate", "node-2", "-y")
-	expect(t, said, "LAST COPY", "pvc-2, pvc-3", "spec.nodes.removalPolicy is Retain, and becomes Evacuate.",
-		"also evacuates what was kept until now: node-7", "2 nodes will be left", "1200Gi free",
-		"gets the taint storage.linstor.dev/evacuate:NoSchedule", "Node node-2 leaves in ten minutes",
-		"kubectl taint node node-2 storage.linstor.dev/evacuate:NoSchedule-")
-	sc := &v1alpha1.StorageCluster{}
-	if err := s.Client.Get(t.Context(), client.ObjectKey{Name: v1alpha1.ClusterName}, sc); err != nil {
-		t.Fatal(err)
-	}
-	taints := node(t, s, "node-2").Spec.Taints
-	if code != exit.Done || sc.Spec.Nodes.RemovalPolicy != v1alpha1.NodesEvacuate || len(taints) != 2 ||
-		taints[1].Key != "storage.linstor.dev/evacuate" {
-		t.Errorf("code %d, policy %s, taints %v", code, sc.Spec.Nodes.RemovalPolicy, taints)
-	}
-	s = server(t, nil, plugintest.Faults{}, func(sc *v1alpha1.StorageCluster, n *corev1.Node) {
-		sc.Spec.Nodes.NodeSelector = map[string]string{"disk": "ssd"}
-		n.Labels["disk"] = "ssd"
-	})
-	code, said = run(t, s, linstor("[[]]", nil), "evacuate", "node-2", "--remove-label", "disk", "-y")
-	expect(t, said, "No volume has a copy on node-2.", "loses the label disk", "leaves in half a minute")
-	if n := node(t, s, "node-2"); code != exit.Done || n.Labels["disk"] != "" || len(n.Spec.Taints) > 0 {
-		t.Errorf("code %d, labels %v", code, n.Labels)
-	}
-}
-
-func TestEvacuateRefused(t *testing.T) {
-	type change = func(*v1alpha1.StorageCluster, *corev1.Node)
-	for name, c := range map[string]struct {
-		args, want string
-		change     change
-	}{
-		"not drained": {"node-1", "is not drained", nil},
-		"suspended": {"node-2", "spec.suspend", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
-			sc.Spec.Suspend = true
-		}},
-		"leaves": {"node-2", "leaves already", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
-			sc.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-2", State: v1alpha1.LeavingEvacuating}}
-		}},
-		"maintenance": {"node-2", "maintenance off node-2", func(_ *v1alpha1.StorageCluster, n *corev1.Node) {
-			n.Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "true"}
-		}},
-		"tolerated": {"node-2", "tolerates the taint", func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
-			sc.Spec.Nodes.Tolerations = []v1alpha1.Toleration{{Operator: corev1.TolerationOpExists}}
-		}},
-		"not asked for": {"node-2 --remove-label x", "it asks for none", nil},
-		"no taint":      {"node-2 --taint a=b:PreferNoSchedule", "is not of the form", nil},
-	} {
-		var changes []change
-		if c.change != nil {
-			changes = append(changes, c.change)
-		}
-		s := server(t, nil, plugintest.Faults{}, changes...)
-		code, said := run(t, s, linstor("[[]]", nil), append([]string{"evacuate", "-y"}, strings.Fields(c.args)...)...)
-		expect(t, said, c.want)
-		if n := node(t, s, "node-2"); code == exit.Done || len(n.Spec.Taints) > 0 {
-			t.Errorf("%s: code %d, taints %v", name, code, n.Spec.Taints)
-		}
 	}
 }

@@ -14,10 +14,12 @@ import (
 // Mark stands for what was taken out.
 const Mark = "«redacted»"
 
-// keys are private keys, whole or cut off at either end.
+// keys are private keys, whole or cut off at either end. Of one that was cut off at its front, only the end tells what
+// the lines before it are; in a log, each of them begins with its time.
 var keys = []*regexp.Regexp{
 	regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|\z)`),
-	regexp.MustCompile(`(?m)(^[ \t]*[A-Za-z0-9+/=]{16,}\s*\n)+[ \t]*-----END [A-Z ]*PRIVATE KEY-----`),
+	regexp.MustCompile(`(?m)(?:^(?:.*[ \t])?[A-Za-z0-9+/=]{16,}[ \t\r]*\n)*(?:^(?:.*[ \t])?[A-Za-z0-9+/=]+[ \t\r]*\n)?` +
+		`.*-----END [A-Z ]*PRIVATE KEY-----`),
 }
 
 // rules are applied to a line in this order, after the values of keys were taken out.
@@ -30,6 +32,9 @@ var rules = []struct {
 	// JSON Web Tokens, as those of ServiceAccounts are, and key IDs of AWS.
 	{regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`), Mark},
 	{regexp.MustCompile(`\b(?:AKIA|ASIA)[A-Z0-9]{16}\b`), Mark},
+	// The word after a flag, as in the arguments of a process.
+	{regexp.MustCompile(`(?i)((?:^|[\s"'\[,])--?[a-z0-9_.-]*(?:password|passphrase|passwd|token|secret)["']?` +
+		`[ \t,]+["']?)[^\s"',\]\[-][^\s"',\]]*`), "${1}" + Mark},
 	// Credentials in an address.
 	{regexp.MustCompile(`(://)[^/\s:@"']+:[^/\s@"']+@`), "${1}" + Mark + "@"},
 }
@@ -37,6 +42,7 @@ var rules = []struct {
 // assigned are the ways in which Java, Go, JSON, TOML, YAML, a shell and the parameters of a URL give a key its value.
 // A key that ends in "secret" names one here, as credentialsSecret does.
 var assigned = regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passphrase|passwd|token|passphrasecheck` +
+	`|[_.-]pass|dbpass|pwd|api[_-]?key` +
 	`|(?:client|shared|aws)[_-]?secret|(?:private|secret|access)[_-]?(?:access[_-]?)?key(?:[_-]?id)?)` +
 	`\\?["']?[ \t]*[:=][ \t]*)(\\?"(?:[^"\\]|\\[^"])*(?:\\?"|$)|'[^']*'|[^\s,;&{}\[\]()"]+)`)
 
@@ -44,7 +50,8 @@ var assigned = regexp.MustCompile(`(?i)([a-z0-9_.-]*(?:password|passphrase|passw
 var plain = regexp.MustCompile(`^(true|false|null|nil|` + Mark + `)$`)
 
 // hints are in each line, in lower case, in which a rule finds anything. Most lines have none, and logs are long.
-var hints = []string{"pass", "token", "key", "secret", "authorization", "bearer", "basic", "eyj", "akia", "asia", "@"}
+var hints = []string{"pass", "pwd", "token", "key", "secret", "authorization", "bearer", "basic", "eyj", "akia",
+	"asia", "@"}
 
 // Text takes out of a text what opens something.
 func Text(s string) string {
@@ -79,7 +86,7 @@ func line(s string) string {
 
 // telling is what the name of a field, variable or key says of its value.
 var telling = regexp.MustCompile(`(?i)(password|passphrase|passwd|token|private[_-]?key|secret|access[_-]?key` +
-	`|credential)`)
+	`|api[_-]?key|credential)`)
 
 // harmless are endings of names whose values name something, and are not it.
 var harmless = regexp.MustCompile(`(?i)(secrets?|secret_?name|seconds|file|path|mode|ref|service_?account_?token)$`)
@@ -88,6 +95,16 @@ var harmless = regexp.MustCompile(`(?i)(secrets?|secret_?name|seconds|file|path|
 func Secretive(name string) bool {
 	return telling.MatchString(name) && !harmless.MatchString(name) || strings.EqualFold(name, "MASTER_PASSPHRASE")
 }
+
+// variables are names of environment variables whose literal values open something. Only there "secret" at the end
+// says so: a field of such a name names a Secret.
+var variables = regexp.MustCompile(`(?i)(secret|pass|pwd|api_?key)$`)
+
+// flagOnly is a flag whose value is the next argument, and flagged one that has it in itself.
+var (
+	flagOnly = regexp.MustCompile(`(?i)^--?[a-z0-9_.-]*(password|passphrase|passwd|pwd|token|secret|api[_-]?key)$`)
+	flagged  = regexp.MustCompile(`(?i)^(--?[a-z0-9_.-]*(?:password|passphrase|passwd|pwd|token|secret|api[_-]?key)=).`)
+)
 
 // lastApplied holds the whole object once more, as somebody applied it.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
@@ -107,10 +124,15 @@ func Object(o map[string]any) {
 func object(o map[string]any) {
 	name, _ := o["name"].(string)
 	for key, value := range o {
+		if data, ok := value.(map[string]any); ok && key == "binaryData" { // nobody can look into it
+			for k := range data {
+				data[k] = Mark
+			}
+		}
 		switch v := value.(type) {
 		case string:
 			switch {
-			case Secretive(key), key == "value" && Secretive(name): // an environment variable
+			case Secretive(key), key == "value" && (Secretive(name) || variables.MatchString(name)):
 				o[key] = Mark
 			default:
 				o[key] = Text(v)
@@ -124,10 +146,19 @@ func object(o map[string]any) {
 }
 
 func list(l []any) {
+	secret := false // whether the last argument was a flag that wants one
 	for i, value := range l {
 		switch v := value.(type) {
 		case string:
-			l[i] = Text(v)
+			switch found := flagged.FindStringSubmatch(v); {
+			case secret:
+				l[i] = Mark
+			case found != nil:
+				l[i] = found[1] + Mark
+			default:
+				l[i] = Text(v)
+			}
+			secret = flagOnly.MatchString(v)
 		case map[string]any:
 			object(v)
 		case []any:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"strings"
 	"time"
 
 	"sigs.k8s.io/yaml"
@@ -64,34 +65,36 @@ func (b *bundle) write(name, text string) error {
 
 // addObjects puts objects into one file of YAML documents.
 func (b *bundle) addObjects(name string, objects []map[string]any) error {
-	text := ""
+	var text strings.Builder
 	for _, o := range objects {
 		redact.Object(o)
 		data, err := yaml.Marshal(o)
 		if err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
-		text += "---\n" + string(data)
+		text.WriteString("---\n")
+		text.Write(data)
 	}
-	if text == "" {
-		text = "# none\n"
+	if text.Len() == 0 {
+		text.WriteString("# none\n")
 	}
-	return b.add(name, text)
+	return b.add(name, text.String())
 }
 
 // close writes the list of what is in it and what is not, which always fits, and ends the archive.
 func (b *bundle) close(about string) error {
-	text := about + "\nIt holds, with the size of each in bytes:\n\n"
+	var text strings.Builder
+	text.WriteString(about + "\nIt holds, with the size of each in bytes:\n\n")
 	for _, h := range b.holds {
-		text += "  " + h + "\n"
+		text.WriteString("  " + h + "\n")
 	}
 	if len(b.left) > 0 {
-		text += "\nIt does not hold:\n\n"
+		text.WriteString("\nIt does not hold:\n\n")
 		for _, l := range b.left {
-			text += "  " + l + "\n"
+			text.WriteString("  " + l + "\n")
 		}
 	}
-	if err := b.write("README.txt", redact.Text(text)); err != nil {
+	if err := b.write("README.txt", redact.Text(text.String())); err != nil {
 		return err
 	}
 	if err := b.tar.Close(); err != nil {

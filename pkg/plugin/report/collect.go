@@ -38,6 +38,8 @@ type collector struct {
 	cluster *access.Cluster
 	bundle  *bundle
 	pods    []corev1.Pod
+	// silent are nodes whose kubelets gave no log, and how many logs of theirs were not asked for since.
+	silent map[string]int
 }
 
 // collect reads everything but logs.
@@ -232,7 +234,6 @@ func (c *collector) config(ctx context.Context) error {
 		for i := range list.Items {
 			cm := &list.Items[i]
 			if !slices.Contains(configMaps, cm.Name) {
-				cm.BinaryData = nil
 				for key := range cm.Data {
 					cm.Data[key] = redact.Mark
 				}

@@ -1,5 +1,5 @@
-// Package report is the command report: it puts into one archive what somebody needs who is to help from afar, without
-// anything that opens something.
+// Package report is the command report: it puts into one archive what somebody needs who is to help from afar. What
+// looks as if it opened something is taken out.
 package report
 
 import (
@@ -27,8 +27,8 @@ const long = `Writes what somebody needs who is to help you into one archive: th
 workloads and LINSTOR's, their pods, Events and logs, the ConfigMaps that the documentation names, and the Nodes.
 
 No Secret is read. Passwords, passphrases, tokens and private keys are taken out of the rest, also where a program has
-written one into its log. Names of nodes, addresses, serial numbers of disks and names of volumes stay: look into the
-archive before you give it away.
+written one into its log. That goes by patterns, and names of nodes, addresses, serial numbers of disks and names of
+volumes stay: look into the archive before you give it away.
 
 What you may not read is left out; README.txt in the archive lists what it holds and what it does not.`
 
@@ -104,7 +104,7 @@ func (c *command) discard(out io.Closer) error {
 }
 
 func (c *command) fill(ctx context.Context, cluster *access.Cluster, b *bundle) error {
-	collector := &collector{Env: c.Env, cluster: cluster, bundle: b}
+	collector := &collector{Env: c.Env, cluster: cluster, bundle: b, silent: map[string]int{}}
 	if err := collector.collect(ctx); err != nil {
 		return err
 	}

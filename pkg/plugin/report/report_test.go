@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -79,7 +81,8 @@ func objects() []client.Object {
 		sc, &node,
 		&corev1.Secret{ObjectMeta: meta(v1alpha1.WorkloadNamespace, "pass"), Data: map[string][]byte{"k": []byte(canary)}},
 		&corev1.ConfigMap{ObjectMeta: meta(v1alpha1.WorkloadNamespace, "linstor-claim"),
-			Data: map[string]string{"localID": "1b1e", "passphraseCheck": canary}},
+			Data:       map[string]string{"localID": "1b1e", "passphraseCheck": canary},
+			BinaryData: map[string][]byte{"store": []byte(canary)}},
 		&corev1.ConfigMap{ObjectMeta: meta(v1alpha1.WorkloadNamespace, "linstor-controller-config"),
 			Data: map[string]string{"linstor.toml": "[db]\n  user = \"linstor\"\n  password = \"" + canary + "\"\n"}},
 		&corev1.ConfigMap{ObjectMeta: meta(v1alpha1.WorkloadNamespace, "somebody-else"),
@@ -141,6 +144,11 @@ func TestReport(t *testing.T) {
 	if strings.Contains(files["nodes.yaml"], "an image") || strings.Contains(files["nodes.yaml"], "example.com/join") {
 		t.Errorf("the node is not trimmed: %s", files["nodes.yaml"])
 	}
+	for name, text := range files {
+		if strings.Contains(text, base64.StdEncoding.EncodeToString([]byte(canary))) {
+			t.Errorf("%s has what is in binaryData", name)
+		}
+	}
 	if !strings.Contains(s.Err.String(), "It does not hold:") || !strings.Contains(s.Err.String(), "crd.yaml") {
 		t.Errorf("it does not say that the definition is missing: %s", s.Err)
 	}
@@ -193,6 +201,42 @@ func TestBounds(t *testing.T) {
 		!strings.Contains(files["README.txt"], "main.log: the report has no room") {
 		t.Errorf("the report is larger than it may be: %s", files["README.txt"])
 	}
+}
+
+// TestDeadNodes: a kubelet that is away is asked once, and the pods of its node come last.
+func TestDeadNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all := []client.Object{plugintest.Healthy(3)}
+		for i := range 6 {
+			p := pod(fmt.Sprintf("satellite-%d", i), "satellite", 0)
+			p.Spec.NodeName = fmt.Sprintf("node-%d", i/3)
+			if p.Spec.NodeName == "node-0" {
+				p.Status.ContainerStatuses[0].Ready = true
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}
+			}
+			all = append(all, p)
+		}
+		s := plugintest.New(t, nil, plugintest.Faults{}, all...)
+		var asked []string
+		s.Cluster(t).Logs = func(ctx context.Context, _, pod string, _ *corev1.PodLogOptions) (io.ReadCloser, error) {
+			if asked = append(asked, pod); pod < "satellite-3" {
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			return io.NopCloser(strings.NewReader("a line\n")), nil
+		}
+		began := time.Now()
+		files, code := run(t, s)
+		if code != exit.Done || strings.Join(asked, " ") != "satellite-3 satellite-4 satellite-5 satellite-0" {
+			t.Errorf("code %d, asked for %v", code, asked)
+		}
+		if took := time.Since(began); took != 20*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if !strings.Contains(files["README.txt"], "2 more logs of pods on node node-0: its kubelet does not give logs") {
+			t.Error(files["README.txt"])
+		}
+	})
 }
 
 // TestManyPods: in a large cluster those that are not well are read, and not all of the rest.

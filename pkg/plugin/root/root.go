@@ -101,7 +101,7 @@ func Run(ctx context.Context, env *access.Env, args []string) int {
 		err = fmt.Errorf("interrupted: %w", err)
 	}
 	if text := exit.Text(err); text != "" {
-		fmt.Fprintln(env.ErrOut, "Error:", text)
+		access.Say(env.ErrOut, strings.Split("Error: "+text, "\n")...) // several errors are several lines
 	}
 	code := exit.Code(err)
 	if code == exit.Usage {

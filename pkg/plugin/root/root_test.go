@@ -2,9 +2,13 @@ package root_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
@@ -65,5 +69,30 @@ func TestInterrupted(t *testing.T) {
 	if code := root.Run(t.Context(), s.Env, []string{"status"}); code != exit.Failed ||
 		!strings.Contains(s.Err.String(), "interrupted") {
 		t.Errorf("code %d: %s", code, s.Err)
+	}
+}
+
+// TestHostileWords: what a server says in an error, or stands in an image's name, cannot move the cursor.
+func TestHostileWords(t *testing.T) {
+	const evil = "\x1b]0;title\x07\u009b1m"
+	faults := plugintest.Faults{
+		Get: func(context.Context, client.WithWatch, client.ObjectKey, client.Object, ...client.GetOption) error {
+			return errors.Join(errors.New("first"+evil), errors.New("second"+evil))
+		},
+		List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+			if list, ok := l.(*appsv1.DeploymentList); ok {
+				d := appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "storagecluster-operator"}}
+				d.Spec.Template.Spec.Containers = []corev1.Container{{Image: "operator" + evil}}
+				list.Items = append(list.Items, d)
+				return nil
+			}
+			return c.List(ctx, l, opts...)
+		}}
+	for _, command := range []string{"status", "version", "status " + evil} {
+		s := plugintest.New(t, nil, faults)
+		root.Run(t.Context(), s.Env, strings.Split(command, " "))
+		if said := s.Out.String() + s.Err.String(); strings.ContainsAny(said, "\x1b\x07\u009b") || said == "" {
+			t.Errorf("%s: %q", command, said)
+		}
 	}
 }

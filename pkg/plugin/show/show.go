@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/statusview"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/tree"
 )
 
 // command is one call of status.
@@ -39,7 +40,8 @@ type command struct {
 const long = `Shows how the StorageCluster is: what is not well first, what is well in one line, and for each hold
 what is wrong, which answers it takes, what each of them does, and the command that gives it.
 
-Exit codes: 0 shown; 1 an error; 2 wrong use; 3 with --exit-code, something is not well.`
+Exit codes: 0 shown; 1 an error; 2 wrong use; 3 with --exit-code, something is not well, or nobody can say that it is:
+a condition is Unknown, or you may not read the operator's Lease, which tells whether the operator runs.`
 
 // Command is the command status.
 func Command(env *access.Env) *cobra.Command {
@@ -60,7 +62,7 @@ func Command(env *access.Env) *cobra.Command {
 	f.StringVarP(&c.output, "output", "o", "", "json or yaml: print the structure")
 	f.BoolVar(&c.all, "all", false, "a line for each node, those that are well included")
 	f.BoolVarP(&c.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
-	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 3 if anything is not well")
+	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 3 if anything is not known to be well")
 	return cmd
 }
 
@@ -112,7 +114,7 @@ func (c *command) print(v *statusview.View) error {
 	case "yaml":
 		out, err = yaml.Marshal(v)
 	default:
-		access.Say(c.Out, v.Lines(c.Look())...)
+		access.Show(c.Out, v.Lines(c.Look())...)
 	}
 	if err != nil {
 		return fmt.Errorf("print the status: %w", err)
@@ -132,7 +134,7 @@ func (c *command) follow(ctx context.Context) error {
 	err := access.Poll(ctx, c.Every, func(ctx context.Context) (bool, error) {
 		text, err := c.look(ctx)
 		if err != nil && ctx.Err() == nil {
-			text = "Error: " + err.Error() + "\n"
+			text = tree.Clean("Error: "+err.Error()) + "\n"
 		}
 		if text != "" && text != c.last && ctx.Err() == nil {
 			c.last = text
@@ -160,13 +162,13 @@ func (c *command) look(ctx context.Context) (string, error) {
 	around(ctx, c.cluster, in, c.all)
 	c.lastSeen, c.lastRead = sc.ResourceVersion, c.Now()
 	var out bytes.Buffer
-	access.Say(&out, c.view(in).Lines(c.Look())...)
+	access.Show(&out, c.view(in).Lines(c.Look())...)
 	return out.String(), nil
 }
 
 // redraw clears a terminal first; elsewhere one picture follows the other.
 func (c *command) redraw(text string) {
-	if c.Width > 0 && c.Interactive {
+	if c.Terminal {
 		fmt.Fprint(c.Out, "\x1b[H\x1b[2J")
 	} else if c.lastSeen != "" {
 		fmt.Fprintln(c.Out, "--- "+c.Now().UTC().Format(time.RFC3339))
@@ -209,8 +211,9 @@ func around(ctx context.Context, c *access.Cluster, in *statusview.Input, all bo
 	switch {
 	case err == nil:
 		in.Lease = lease
-	case !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err): // few may read Leases, and it is only a hint
-		note(err, "get", "leases")
+	case !apierrors.IsNotFound(err): // there is none where leader election is switched off
+		in.OperatorUnread = true
+		note(err, "get", "leases.coordination.k8s.io")
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -116,6 +117,40 @@ func TestPartly(t *testing.T) {
 	if code := run(t, s); code != exit.Done ||
 		!strings.Contains(s.Out.String(), "Not readable: not allowed to list nodes") {
 		t.Errorf("code %d: %s", code, s.Out)
+	}
+}
+
+// TestLeaseUnread: whoever may not read the operator's Lease does not know whether all of it is old.
+func TestLeaseUnread(t *testing.T) {
+	faults := plugintest.Faults{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object,
+		opts ...client.GetOption) error {
+		if _, ok := o.(*coordinationv1.Lease); ok {
+			return apierrors.NewForbidden(schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, key.Name, nil)
+		}
+		return c.Get(ctx, key, o, opts...)
+	}}
+	s := plugintest.New(t, nil, faults, plugintest.Healthy(3))
+	code := run(t, s, "--exit-code")
+	said := strings.Join(strings.Fields(s.Out.String()), " ")
+	if code != exit.NotWell || !strings.Contains(said, "Not readable: not allowed to get leases.coordination.k8s.io") ||
+		!strings.Contains(said, "? Operator") {
+		t.Errorf("code %d: %s", code, s.Out)
+	}
+}
+
+// TestPipe: with COLUMNS exported, as some shells do, a pipe is still no terminal to clear.
+func TestPipe(t *testing.T) {
+	for terminal, want := range map[bool]bool{false: false, true: true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := plugintest.New(t, nil, plugintest.Faults{}, plugintest.Healthy(3))
+			s.Env.Width, s.Env.Interactive, s.Env.Terminal, s.Env.Every = 80, true, terminal, time.Second
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			root.Run(ctx, s.Env, []string{"status", "--watch"})
+			if got := strings.Contains(s.Out.String(), "\x1b[2J"); got != want {
+				t.Errorf("a terminal %t: cleared %t", terminal, got)
+			}
+		})
 	}
 }
 

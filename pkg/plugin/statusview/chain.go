@@ -116,6 +116,11 @@ func (b *builder) installing() bool {
 	return b.status.FirstReady == nil && b.Cluster.DeletionTimestamp == nil
 }
 
+// unknown reports whether nobody knows what a condition says, and it is time to know it.
+func (b *builder) unknown(c *metav1.Condition) bool {
+	return c.Status == metav1.ConditionUnknown && linkState(c) == tree.Unknown && !b.installing()
+}
+
 // services are the conditions that are about neither link nor anything that has a section of its own: True when well.
 var services = []string{conditions.Available, conditions.StorageClassesReady, conditions.SnapshotsReady,
 	conditions.MonitoringReady, conditions.HighAvailabilityReady, conditions.DrainGuardReady, conditions.AffinityReady}

@@ -13,8 +13,8 @@ import (
 
 // Lines renders the view.
 func (v *View) Lines(s tree.Style) []string {
-	head := "StorageCluster/" + v.Name
-	phase := string(v.Phase)
+	head := tree.Clean("StorageCluster/" + v.Name)
+	phase := tree.Clean(string(v.Phase))
 	if phase == "" {
 		phase = "not looked at yet"
 	}
@@ -24,7 +24,7 @@ func (v *View) Lines(s tree.Style) []string {
 	}
 	out := []string{s.Bold(head) + "  " + s.Paint(v.State, phase) + since}
 	if v.Version != "" {
-		linstor := fmt.Sprintf("LINSTOR %s on %s", v.Version, v.Database)
+		linstor := tree.Clean(fmt.Sprintf("LINSTOR %s on %s", v.Version, v.Database))
 		if utf8.RuneCountInString(head+"  "+phase+since+"  "+linstor) <= s.Width {
 			out[0] += "  " + linstor
 		} else {
@@ -77,7 +77,7 @@ const mostDevices = 12
 // Lines renders a hold: what is wrong, what each answer does, and the commands. Commands stand by themselves, so that
 // they can be copied.
 func (h *Hold) Lines(s tree.Style, now time.Time) []string {
-	head := fmt.Sprintf("%s %s", h.ID, h.Reason)
+	head := tree.Clean(fmt.Sprintf("%s %s", h.ID, h.Reason))
 	out := []string{s.Paint(tree.Bad, "Hold "+head) + " for " + Ago(now.Sub(h.Since.Time))}
 	if about := h.About(); about != "" {
 		out = append(out, s.Wrap("It is about "+about+".", "  ")...)

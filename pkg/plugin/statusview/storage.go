@@ -29,9 +29,14 @@ func (b *builder) pools() tree.Item {
 		out.Items = append(out.Items, b.pool(&p.ByPool[i]))
 		out.State = tree.Worst(out.State, out.Items[i].State)
 	}
-	if full := b.condition(conditions.PoolsNearlyFull); full.Status == metav1.ConditionTrue {
-		out.State = tree.Worst(out.State, tree.Warn)
-		out.Items = append(out.Items, tree.Item{Name: "nearly full", State: tree.Warn, Text: full.Message})
+	full := b.condition(conditions.PoolsNearlyFull)
+	state := tree.Warn
+	if b.unknown(&full) {
+		state = tree.Unknown
+	}
+	if state == tree.Unknown || full.Status == metav1.ConditionTrue {
+		out.State = tree.Worst(out.State, state)
+		out.Items = append(out.Items, tree.Item{Name: "nearly full", State: state, Text: full.Message})
 	}
 	if len(out.Items) == 1 && out.State == tree.Well {
 		only := out.Items[0]
@@ -74,7 +79,10 @@ func Space(capacity, free *resource.Quantity) string {
 
 // volumes counts the volumes that lack copies.
 func (b *builder) volumes() tree.Item {
-	v := b.status.Volumes
+	v, healthy := b.status.Volumes, b.condition(conditions.VolumesHealthy)
+	if b.unknown(&healthy) { // the counts are those of before
+		return tree.Item{Name: "Volumes", State: tree.Unknown, Text: told(&healthy)}
+	}
 	if v == nil {
 		return tree.Item{Name: "Volumes", State: tree.Note, Text: "not looked at yet"}
 	}
@@ -95,7 +103,6 @@ func (b *builder) volumes() tree.Item {
 		}
 	}
 	if len(short) > 0 {
-		healthy := b.condition(conditions.VolumesHealthy)
 		out.Text = fmt.Sprintf("%s of %d", strings.Join(short, ", "), v.Total)
 		if healthy.Status == metav1.ConditionFalse {
 			out.Text += orNothing(": ", healthy.Message)
@@ -116,7 +123,7 @@ func (b *builder) certificates() tree.Item {
 	case valid.Reason == reasonNotWanted && len(certs) == 0:
 		out.Text = "none: spec.tls.mode is Disabled"
 		return out
-	case out.State == tree.Unknown && len(certs) == 0:
+	case out.State == tree.Unknown && b.installing():
 		out.State = tree.Note
 		return out
 	}
@@ -158,12 +165,11 @@ func (b *builder) backups() tree.Item {
 	if b.Cluster.Spec.Backup == nil && b.status.Backup == nil {
 		return tree.Item{Name: "Backups", State: tree.Note, Text: "none: spec.backup is not set"}
 	}
-	switch out.State {
-	case tree.Bad:
+	switch {
+	case out.State == tree.Bad:
 		out.State = tree.Warn // Ready does not depend on it
-	case tree.Unknown:
+	case out.State == tree.Unknown && b.installing():
 		out.State = tree.Note
-	default:
 	}
 	s := b.status.Backup
 	if s == nil {

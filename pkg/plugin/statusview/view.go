@@ -30,8 +30,9 @@ type Input struct {
 	Nodes []corev1.Node
 	// Events are those of the StorageCluster.
 	Events []corev1.Event
-	// Lease is the operator's; nil if there is none, or it could not be read.
-	Lease *coordinationv1.Lease
+	// Lease is the operator's; nil if there is none, or it could not be read, which OperatorUnread says then.
+	Lease          *coordinationv1.Lease
+	OperatorUnread bool
 	// Unread says what could not be read, and why. The view goes without it.
 	Unread []string
 	// All asks for a line for each node.
@@ -44,7 +45,8 @@ type Input struct {
 type View struct {
 	// Name of the StorageCluster.
 	Name string `json:"name"`
-	// Well reports whether nothing asks for anybody's attention.
+	// Well reports whether all is known to be well: nothing asks for anybody's attention, and nothing that decides about
+	// that is unknown.
 	Well bool `json:"well"`
 	// State is that of the phase.
 	State tree.State `json:"state"`
@@ -91,19 +93,22 @@ func Build(in Input) *View {
 		}
 	}
 	slices.SortStableFunc(v.Sections, func(a, b tree.Item) int { return cmp.Compare(rank(a.State), rank(b.State)) })
+	if v.State == tree.Well && v.Ready != string(metav1.ConditionTrue) {
+		v.State = tree.Unknown // the operator could not look at the cluster, and has left the phase as it was
+	}
 	v.Well = v.State == tree.Well && len(v.Holds) == 0 &&
-		!slices.ContainsFunc(v.Sections, func(s tree.Item) bool { return s.State.WorseThan(tree.Unknown) })
+		!slices.ContainsFunc(v.Sections, func(s tree.Item) bool { return s.State.WorseThan(tree.Note) })
 	return v
 }
 
 // rank puts what is not well first, the worst at the top, and leaves the rest in its order.
 func rank(s tree.State) int {
-	for i, worse := range []tree.State{tree.Bad, tree.Warn, tree.Busy} {
+	for i, worse := range []tree.State{tree.Bad, tree.Warn, tree.Busy, tree.Unknown} {
 		if s == worse {
 			return i
 		}
 	}
-	return 3
+	return 4
 }
 
 func phaseState(p v1alpha1.Phase) tree.State {
@@ -145,9 +150,13 @@ func told(c *metav1.Condition) string {
 // one that does not.
 const clocksDiffer = 5 * time.Minute
 
-// operator is about the operator itself: all else in the view is what it wrote last. Without a Lease nothing is known,
-// as where leader election is switched off.
+// operator is about the operator itself: all else in the view is what it wrote last. Where there is no Lease, leader
+// election is switched off, and there is nothing to say.
 func (b *builder) operator() tree.Item {
+	if b.OperatorUnread {
+		return tree.Item{Name: "Operator", State: tree.Unknown, Text: "nobody knows whether it runs, because its Lease " +
+			"could not be read; all that is said here is what it wrote last"}
+	}
 	l := b.Lease
 	if l == nil || l.Spec.RenewTime == nil || l.Spec.LeaseDurationSeconds == nil {
 		return tree.Item{}

@@ -142,6 +142,65 @@ func TestWell(t *testing.T) {
 	}
 }
 
+// TestUnknown: what nobody knows is not well, and is shown as that, whatever was known before.
+func TestUnknown(t *testing.T) {
+	const message = "LINSTOR does not answer"
+	for kind, section := range map[string]string{conditions.VolumesHealthy: "Volumes",
+		conditions.NodesRegistered: "Chain", conditions.Available: "Services", conditions.CertificatesValid: "Certificates",
+		conditions.BackupReady: "Backups", conditions.PoolsNearlyFull: "Pools"} {
+		c := plugintest.Healthy(3)
+		plugintest.SetCondition(c, kind, metav1.ConditionUnknown, conditions.ReasonUnknown, message)
+		v := statusview.Build(statusview.Input{Cluster: c, Now: plugintest.Now})
+		text := strings.Join(v.Lines(tree.Style{Width: 120}), "\n")
+		if v.Well || v.Sections[0].Name != section || v.Sections[0].State != tree.Unknown ||
+			!strings.Contains(text, message) {
+			t.Errorf("%s: well is %t, %s is %s first:\n%s", kind, v.Well, v.Sections[0].Name, v.Sections[0].State, text)
+		}
+		if kind == conditions.VolumesHealthy && strings.Contains(text, "all with all their copies") {
+			t.Errorf("the counts of before are shown:\n%s", text)
+		}
+	}
+	c := plugintest.Healthy(3)
+	plugintest.SetCondition(c, conditions.Ready, metav1.ConditionUnknown, conditions.ReasonObservationFailed, message)
+	if v := statusview.Build(statusview.Input{Cluster: c, Now: plugintest.Now}); v.Well || v.State != tree.Unknown {
+		t.Errorf("nobody could look at the cluster, and well is %t, the state %s", v.Well, v.State)
+	}
+	v := statusview.Build(statusview.Input{Cluster: plugintest.Healthy(3), Now: plugintest.Now, OperatorUnread: true})
+	if v.Well || v.Sections[0].Name != "Operator" || v.Sections[0].State != tree.Unknown {
+		t.Errorf("nobody knows whether the operator runs, and well is %t, first is %+v", v.Well, v.Sections[0])
+	}
+}
+
+// TestUnknownWhileInstalling: who installs a cluster knows that much is to come.
+func TestUnknownWhileInstalling(t *testing.T) {
+	first := installing()
+	for _, kind := range []string{conditions.VolumesHealthy, conditions.CertificatesValid} {
+		plugintest.SetCondition(first, kind, metav1.ConditionUnknown, conditions.ReasonUnknown, "nobody has looked")
+	}
+	for _, s := range statusview.Build(statusview.Input{Cluster: first, Now: plugintest.Now}).Sections {
+		if s.State == tree.Unknown {
+			t.Errorf("while it is installed: %+v", s)
+		}
+	}
+}
+
+// TestHostileHeadings: what stands in the status cannot move the cursor, in headings either.
+func TestHostileHeadings(t *testing.T) {
+	const evil = "\x1b[2J\u009b1m\r"
+	c := plugintest.Held()
+	c.Status.Phase += evil
+	c.Status.Version += evil
+	c.Status.Hold.ID += evil
+	c.Status.Hold.Reason += evil
+	c.Status.Hold.Options[0].Answer += evil
+	v := statusview.Build(statusview.Input{Cluster: c, Now: plugintest.Now})
+	for _, l := range v.Lines(tree.Style{Width: 80}) {
+		if strings.ContainsAny(l, "\x1b\u009b\r") {
+			t.Errorf("%q", l)
+		}
+	}
+}
+
 // TestAll: each node has a line, and one that the status does not name is not called online where it may not be.
 func TestAll(t *testing.T) {
 	in := cases()["thousand"]
@@ -164,7 +223,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestEverySentenceOfAHold: whatever the reason, the commands name the hold and each of its options.
+// TestCommandsOfHolds: the commands of each option name the hold and the option, and the cluster's hold comes first.
 func TestCommandsOfHolds(t *testing.T) {
 	c := plugintest.Held()
 	v := statusview.Build(statusview.Input{Cluster: c, Now: plugintest.Now})

@@ -1,0 +1,116 @@
+package nodes_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/nodes"
+)
+
+const good = `"volumes":[{"state":{"disk_state":"UpToDate"}}]`
+
+// TestGoodCopy: the copy elsewhere counts only if it is one that the operator would rely on.
+func TestGoodCopy(t *testing.T) {
+	const last = "no other node is known to have a good copy of pvc-1."
+	for name, c := range map[string]struct{ elsewhere, want string }{
+		"good":            {`"node_name":"node-1",` + good, "Each of them has a good copy elsewhere"},
+		"other case":      {`"node_name":"NODE-1",` + good, "Each of them has a good copy elsewhere"},
+		"being deleted":   {`"node_name":"node-1","flags":["DELETE"],` + good, last},
+		"being evacuated": {`"node_name":"node-1","flags":["EVACUATE"],` + good, last},
+		"evicted":         {`"node_name":"node-1","flags":["EVICTED"],` + good, last},
+		"switched off":    {`"node_name":"node-1","flags":["INACTIVE"],` + good, last},
+		"created":         {`"node_name":"node-1","volumes":[{"state":{"disk_state":"Created"}}]`, last},
+		"no state":        {`"node_name":"node-1"`, last},
+		"one volume old": {`"node_name":"node-1","volumes":[{"state":{"disk_state":"UpToDate"}},
+			{"state":{"disk_state":"Outdated"}}]`, last},
+		"on a node that is kept":    {`"node_name":"node-3",` + good, last},
+		"on a node that is offline": {`"node_name":"node-4",` + good, last},
+		"on an evicted node":        {`"node_name":"node-5",` + good, last},
+		"on a node that is unknown": {`"node_name":"node-6",` + good, last},
+	} {
+		s := server(t, nil, notices(), func(sc *v1alpha1.StorageCluster, _ *corev1.Node) {
+			sc.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-3", State: v1alpha1.LeavingRetained}}
+			sc.Status.Nodes.LeavingCount = 1
+		})
+		list := `[[{"name":"pvc-1","node_name":"node-2",` + good + `},{"name":"PVC-1",` + c.elsewhere + `}]]`
+		_, said := run(t, s, linstor(list, nil), "maintenance", "on", "node-2", "-y")
+		if !strings.Contains(said, c.want) || strings.Contains(said, "not the whole answer") {
+			t.Errorf("%s: no %q in %s", name, c.want, said)
+		}
+	}
+}
+
+// TestWorthless: a copy that is known to be half written is not the last one where there is any other.
+func TestWorthless(t *testing.T) {
+	const half = `"volumes":[{"state":{"disk_state":"Inconsistent"}}]`
+	for list, last := range map[string]bool{
+		`[[{"name":"pvc-1","node_name":"node-2",` + half + `},{"name":"pvc-1","node_name":"node-1",` + half + `}]]`: false,
+		`[[{"name":"pvc-1","node_name":"node-2",` + half + `}]]`:                                                    true,
+	} {
+		_, said := run(t, server(t, nil, notices()), linstor(list, nil), "maintenance", "on", "node-2", "-y")
+		if got := strings.Contains(said, "LAST COPY"); got != last {
+			t.Errorf("%s: a last copy %t: %s", list, got, said)
+		}
+	}
+}
+
+// TestErrorsForLists: what LINSTOR says in place of a list is no list without copies.
+func TestErrorsForLists(t *testing.T) {
+	for _, list := range []string{`[{"ret_code":-1,"message":"the controller is starting"}]`, `[[{"ret_code":-1}]]`,
+		`[[{"name":"pvc-1"}]]`, `{}`, ``} {
+		code, said := run(t, server(t, nil, notices()), linstor(list, nil), "maintenance", "on", "node-2", "-y")
+		if code != exit.Done || strings.Contains(said, "No volume has") ||
+			!strings.Contains(said, "could not be found out") {
+			t.Errorf("%s: code %d: %s", list, code, said)
+		}
+	}
+	_, said := run(t, server(t, nil, notices()), linstor(`[{"message":"the controller is starting"}]`, nil),
+		"maintenance", "on", "node-2", "-y")
+	expect(t, said, "an entry without a name: the controller is starting")
+}
+
+// TestManyVolumes: LINSTOR is asked about the node, and then about its volumes, some at a time.
+func TestManyVolumes(t *testing.T) {
+	var list []string
+	for i := range 250 {
+		list = append(list, fmt.Sprintf(`{"name":"pvc-%d","node_name":"node-2",%s}`, i, good))
+		if i > 0 {
+			list = append(list, fmt.Sprintf(`{"name":"pvc-%d","node_name":"node-1",%s}`, i, good))
+		}
+	}
+	answer, calls := linstor("[["+strings.Join(list, ",")+"]]", nil), []string{}
+	counting := func(ctx context.Context, args ...string) ([]byte, error) {
+		calls = append(calls, fmt.Sprint(strings.Join(args[3:min(len(args), 6)], " "), " ", len(args)))
+		return answer(ctx, args...)
+	}
+	_, said := run(t, server(t, nil, notices()), counting, "maintenance", "on", "node-2", "-y")
+	expect(t, said, "250 volumes have a copy on node-2.", "good copy of pvc-0.")
+	want := "resource list --nodes 7, node list 5, resource list --resources 106, resource list --resources 106, " +
+		"resource list --resources 56"
+	if got := strings.Join(calls, ", "); got != want {
+		t.Errorf("asked for %s", got)
+	}
+}
+
+// TestFlagsForKubectl: the look is made as the same user, in the same cluster, or not at all.
+func TestFlagsForKubectl(t *testing.T) {
+	f := genericclioptions.NewConfigFlags(true)
+	*f.KubeConfig, *f.Impersonate, *f.ImpersonateGroup = "a", "b", []string{"c", "d"}
+	*f.CertFile, *f.KeyFile, *f.TLSServerName, *f.Insecure = "e", "f", "g", true
+	got, err := nodes.KubectlFlags(f)
+	if want := "--kubeconfig=a --as=b --client-certificate=e --client-key=f --tls-server-name=g --as-group=c " +
+		"--as-group=d --insecure-skip-tls-verify"; err != nil || strings.Join(got, " ") != want {
+		t.Errorf("%v %v", got, err)
+	}
+	*f.BearerToken = "secret"
+	if got, err := nodes.KubectlFlags(f); err == nil || len(got) > 0 || strings.Contains(err.Error(), "secret") {
+		t.Errorf("%v %v", got, err)
+	}
+}
