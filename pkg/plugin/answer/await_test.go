@@ -91,7 +91,7 @@ func TestBrokenConnection(t *testing.T) {
 	}{
 		"a restart": {apierrors.NewServiceUnavailable("it restarts"), 3, exit.Done, "was answered with retry"},
 		"it stays away": {apierrors.NewServiceUnavailable("it restarts"), 1000, exit.Failed,
-			"the last look failed: get storageclusters.storage.linstor.dev linstor: it restarts"},
+			"get storageclusters.storage.linstor.dev linstor: it restarts"},
 		"no right any more": {apierrors.NewForbidden(resource, v1alpha1.ClusterName, nil), 1, exit.Failed,
 			"The answer stays written"},
 	} {

@@ -48,8 +48,7 @@ func linstor(resources string, err error) nodes.Linstor {
 			return []byte(satellites), err
 		}
 		var all [][]map[string]any
-		_ = json.Unmarshal([]byte(resources), &all)
-		if len(all) == 0 { // an error of LINSTOR's, or nothing
+		if json.Unmarshal([]byte(resources), &all) != nil || len(all) == 0 { // an error of LINSTOR's, or nothing
 			return []byte(resources), nil
 		}
 		key := map[string]string{"--nodes": "node_name", "--resources": "name"}[filter[0]]
