@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
@@ -32,13 +33,14 @@ func main() {
 // pages are what is written, by its path in the repository.
 func pages() map[string]string {
 	return map[string]string{
-		"docs/state-diagrams/certificates.md": rotation.Markdown(),
-		"docs/state-diagrams/cluster.md":      fsm.Cluster().Markdown("The states of a StorageCluster"),
-		"docs/state-diagrams/leaving.md":      leaving.Markdown(),
-		"docs/state-diagrams/pool.md":         pools.Markdown(),
-		"docs/state-diagrams/restore.md":      migrating.Markdown(),
-		"docs/state-diagrams/upgrade.md":      upgrade.Markdown(),
-		"docs/remembered.md":                  remembered.Markdown(),
+		"docs/state-diagrams/certificates.md":    rotation.Markdown(),
+		"docs/state-diagrams/cluster.md":         fsm.Cluster().Markdown("The states of a StorageCluster"),
+		"docs/state-diagrams/etcd-membership.md": membership.Markdown(),
+		"docs/state-diagrams/leaving.md":         leaving.Markdown(),
+		"docs/state-diagrams/pool.md":            pools.Markdown(),
+		"docs/state-diagrams/restore.md":         migrating.Markdown(),
+		"docs/state-diagrams/upgrade.md":         upgrade.Markdown(),
+		"docs/remembered.md":                     remembered.Markdown(),
 
 		"deploy/monitoring/rules.yaml":     monitoring.RulesFile(),
 		"deploy/monitoring/dashboard.yaml": monitoring.DashboardConfigMap(),

@@ -1,0 +1,304 @@
+// Package datadir decides whether an etcd member may start on the data directory that its node has. It runs before
+// each start, on the node, and is the last that can prevent two accidents: that a member which has voted starts on an
+// empty directory, and that one starts on the data of something else.
+//
+// etcd itself prevents neither. A voter whose directory is lost, and which starts under its old name and address, has
+// its old ID: it has forgotten what it acknowledged, and its vote may make a leader that has forgotten it, too. With
+// etcd 3.7.3 it mostly panics ("tocommit is out of range"), but not before it has taken part.
+//
+// Nothing is ever deleted here. Data of a former member of the same cluster is renamed.
+package datadir
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"syscall"
+	"time"
+)
+
+// What keeps a member from starting.
+var (
+	// ErrLost: the member has had data, and there is none.
+	ErrLost = errors.New("the member's data is lost")
+	// ErrFound: there is data that is not this member's, nor that of a former member of its cluster.
+	ErrFound = errors.New("there is data of something else")
+	// ErrAlive: the member is to be forced, and another one runs or has run since that was chosen.
+	ErrAlive = errors.New("another member runs, and may have a quorum")
+	// ErrBusy: a process has the data open.
+	ErrBusy = errors.New("the data is in use")
+)
+
+// Mode is what is known of a member's data.
+type Mode string
+
+// The modes.
+const (
+	// Seed is the first member of a new cluster, which was not seen at work yet.
+	Seed Mode = "Seed"
+	// Join is a learner that was not seen at work yet.
+	Join Mode = "Join"
+	// Resume is a member that was seen at work: it has data.
+	Resume Mode = "Resume"
+	// Force is a member that was seen at work, and from whose data a human has a new cluster made.
+	Force Mode = "Force"
+)
+
+// Expectation is whose data there shall be. It is comparable.
+type Expectation struct {
+	Name  string `json:"name"`
+	Token string `json:"token"`
+	Mode  Mode   `json:"mode,omitempty"`
+	// Recovery is the ID of the human's choice for which a member is forced; "" in other modes.
+	Recovery string `json:"recovery,omitempty"`
+}
+
+// resumes reports whether there must be data.
+func (e Expectation) resumes() bool { return e.Mode == Resume || e.Mode == Force }
+
+const (
+	// marker says whose data a directory has. It lies beside etcd's own files, so that it is lost with them.
+	marker = "linstor-member.json"
+	// data is the directory that etcd makes.
+	data = "member"
+)
+
+// Owner is what the marker says.
+type Owner struct {
+	Name  string `json:"name"`
+	Token string `json:"token"`
+	// Forced is the ID of the recovery for which a new cluster was made from the data last. Each time etcd is forced, it
+	// drops the entries that it does not know to be committed, so that it must not be forced again for the same recovery.
+	Forced string `json:"forced,omitempty"`
+	// Recalled is the ID of one that was not carried out because another member runs. It never will be.
+	Recalled string `json:"recalled,omitempty"`
+}
+
+// Log is where a member's log ends.
+type Log struct {
+	// Term and Index are those of the last entry. All entries up to Commit are known to be committed; those behind it
+	// may be.
+	Term   uint64 `json:"term"`
+	Index  uint64 `json:"index"`
+	Commit uint64 `json:"commit"`
+}
+
+// Found is what a directory has.
+type Found struct {
+	// Data reports whether there is anything of etcd's, Log whether there is a log among it. Without a log etcd takes a
+	// directory for an empty one, whatever else is there.
+	Data, Log bool
+	// Owner is whom the marker names; the zero value if there is none.
+	Owner Owner
+}
+
+// Verdict is what becomes of a directory.
+type Verdict struct {
+	// Aside has what is there renamed, Mark the marker written. Force has etcd make a new cluster from the data.
+	Aside, Mark, Force bool
+	// Err keeps the member from starting.
+	Err error
+}
+
+// Judge decides by what there is and what shall be.
+func Judge(e Expectation, f Found) Verdict {
+	own := f.Owner.Name == e.Name && f.Owner.Token == e.Token
+	switch {
+	case e.resumes() && own && !f.Log:
+		return Verdict{Err: ErrLost}
+	case f.Data && own:
+		return judgeOwn(e, f)
+	case f.Data && e.Mode == Join && f.Owner.Token == e.Token:
+		// The operator names each member anew, so another one of this cluster is a former one.
+		return Verdict{Aside: true, Mark: true}
+	case f.Data:
+		return Verdict{Err: ErrFound}
+	case e.resumes():
+		return Verdict{Err: ErrLost}
+	}
+	return Verdict{Mark: !own}
+}
+
+// judgeOwn decides about the member's own data.
+func judgeOwn(e Expectation, f Found) Verdict {
+	switch {
+	case e.Mode != Force:
+		return Verdict{}
+	case f.Owner.Recalled == e.Recovery:
+		return Verdict{Err: ErrAlive}
+	}
+	return Verdict{Force: f.Owner.Forced != e.Recovery}
+}
+
+// Prepare makes a directory ready for the member that is expected, or returns why the member must not start: ErrLost,
+// ErrFound, ErrBusy or what the file system says. It may be interrupted anywhere and repeated. It reports whether the
+// member is to be forced, which MarkForced ends.
+func Prepare(dir string, e Expectation, now time.Time) (force bool, err error) {
+	if err := e.check(); err != nil {
+		return false, err
+	}
+	if !e.resumes() { // of one that has had data, the directory is not made: it may be a disk that is not mounted
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return false, err
+		}
+	}
+	found, err := Look(dir)
+	if err != nil {
+		return false, err
+	}
+	v := Judge(e, found)
+	if v.Err != nil {
+		return false, fmt.Errorf("%w: %s, expected %s", v.Err, describe(found), e.Name)
+	}
+	if v.Aside {
+		if err := setAside(dir, now); err != nil {
+			return false, err
+		}
+	}
+	if v.Mark {
+		return false, mark(dir, Owner{Name: e.Name, Token: e.Token})
+	}
+	return v.Force, nil
+}
+
+func (e Expectation) check() error {
+	switch {
+	case !slices.Contains([]Mode{Seed, Join, Resume, Force}, e.Mode):
+		return fmt.Errorf("there is no mode %q", e.Mode)
+	case e.Name == "" || e.Token == "":
+		return errors.New("the member has no name or no token")
+	case (e.Mode == Force) != (e.Recovery != ""):
+		return fmt.Errorf("mode %q with recovery %q", e.Mode, e.Recovery)
+	}
+	return nil
+}
+
+// MarkForced notes on the disk that a member is forced, and is called before it is. A crash between the two leaves a
+// member that is not forced, and a human chooses again.
+func MarkForced(dir string, e Expectation) error {
+	return remark(dir, func(o *Owner) { o.Forced = e.Recovery })
+}
+
+func remark(dir string, change func(*Owner)) error {
+	found, err := Look(dir)
+	if err != nil {
+		return err
+	}
+	change(&found.Owner)
+	return mark(dir, found.Owner)
+}
+
+func describe(f Found) string {
+	switch {
+	case !f.Data:
+		return "there is none"
+	case f.Owner.Name == "":
+		return "it is nobody's that is known"
+	}
+	return "it is that of " + f.Owner.Name
+}
+
+// Look finds what a directory has, and changes nothing. One that does not exist is empty.
+func Look(dir string) (Found, error) {
+	var f Found
+	text, err := os.ReadFile(filepath.Join(dir, marker))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return f, err
+	default:
+		if err := json.Unmarshal(text, &f.Owner); err != nil {
+			f.Owner = Owner{} // whoever wrote it, it is not ours: data beside it is not touched
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, data))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return f, err
+	}
+	f.Data = len(entries) > 0
+	logs, err := filepath.Glob(filepath.Join(dir, data, "wal", "*.wal"))
+	f.Log = len(logs) > 0
+	return f, err
+}
+
+// setAside renames the data. The marker stays until it is written anew: after a crash between the two there is no data
+// that it could be about.
+func setAside(dir string, now time.Time) error {
+	from := filepath.Join(dir, data)
+	if err := unused(filepath.Join(from, "snap", "db")); err != nil {
+		return err
+	}
+	name := from + ".lost-" + now.UTC().Format("20060102T150405Z")
+	to := name
+	for i := 2; exists(to); i++ { // a clock that was set back
+		to = fmt.Sprintf("%s-%d", name, i)
+	}
+	if err := os.Rename(from, to); err != nil {
+		return err
+	}
+	return syncDir(dir)
+}
+
+// unused returns ErrBusy if a process has etcd's database open: one that still runs goes on writing to it under its
+// new name. bbolt locks the file in the same way.
+func unused(database string) error {
+	f, err := os.OpenFile(database, os.O_RDWR, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	return nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// mark writes the marker so that a crash leaves the old one or the new one.
+func mark(dir string, o Owner) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	return Write(filepath.Join(dir, marker), text)
+}
+
+// Recall notes on the disk that a recovery is never carried out.
+func Recall(dir string, e Expectation) error {
+	return remark(dir, func(o *Owner) { o.Recalled = e.Recovery })
+}
+
+// Write replaces a file. It leaves the old contents or the new ones on the disk, whenever the node's power fails.
+func Write(path string, text []byte) error {
+	f, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}

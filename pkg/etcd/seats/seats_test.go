@@ -1,0 +1,132 @@
+package seats_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
+)
+
+var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
+// TestNotes: what was noted survives JSON, and IDs are texts in it.
+func TestNotes(t *testing.T) {
+	notes := seats.Notes{Token: "t", ClusterID: 1<<64 - 1, Seats: []seats.Seat{{Name: "a-1", Node: "a", ID: 1<<63 + 1,
+		Sealed: true, Removing: true, Restarts: seats.Restarts{For: "x", Pod: "y", At: now, Tries: 2}}},
+		Endpoints: []string{"http://a"}, Avoid: map[string]seats.Avoided{"b": {Why: "x", Since: now}},
+		Cure: &seats.Cure{Began: now, Revision: 7, Compacted: []view.ID{1<<63 + 1}}}
+	text, err := json.Marshal(notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back seats.Notes
+	if err := json.Unmarshal(text, &back); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(notes, back); d != "" {
+		t.Error(d)
+	}
+	if !strings.Contains(string(text), `"clusterID":"ffffffffffffffff"`) ||
+		!strings.Contains(string(text), `"compacted":["8000000000000001"]`) {
+		t.Errorf("%s", text)
+	}
+}
+
+func TestClone(t *testing.T) {
+	later := now.Add(time.Hour)
+	n := seats.Notes{Since: map[string]time.Time{"x": later}, Avoid: map[string]seats.Avoided{"b": {Since: later}},
+		Seats: []seats.Seat{{Restarts: seats.Restarts{At: later, Tries: 3}}},
+		Cure:  &seats.Cure{Began: later, Compacted: []view.ID{1}}}
+	c := n.Clone(now)
+	if !c.Since["x"].Equal(now) || !c.Avoid["b"].Since.Equal(now) || !c.Seats[0].Restarts.At.Equal(now) ||
+		!c.Cure.Began.Equal(now) {
+		t.Errorf("%+v", c)
+	}
+	c.Cure.Compacted[0] = 2
+	if !n.Since["x"].Equal(later) || n.Cure.Compacted[0] != 1 || !n.Cure.Began.Equal(later) {
+		t.Errorf("%+v was changed", n)
+	}
+	if r := n.Retried(); len(r.Since)+len(r.Avoid) > 0 || r.Cure != nil || r.Seats[0].Restarts.Tries > 0 {
+		t.Errorf("%+v", r)
+	}
+}
+
+// TestSite: only what the guard has reported counts, of a pod on which the kubelet reports.
+func TestSite(t *testing.T) {
+	wanted := seats.Configuration{Expectation: datadir.Expectation{Name: "a-1", Mode: datadir.Resume}, Version: "v3.6.14",
+		ClientURL: "http://new"}
+	for name, tc := range map[string]struct {
+		spoil          func(*seats.Site, *seats.Configuration)
+		current, stale bool
+		url            string
+	}{
+		"the same":    {func(*seats.Site, *seats.Configuration) {}, true, false, "http://new"},
+		"no report":   {func(s *seats.Site, _ *seats.Configuration) { s.Pod.Configuration = nil }, false, false, "noted"},
+		"another tag": {func(s *seats.Site, _ *seats.Configuration) { s.Pod.Version = "3.6.13" }, false, true, "http://new"},
+		"an old template": {func(s *seats.Site, _ *seats.Configuration) { s.Pod.Revision = "r0" }, false, true,
+			"http://new"},
+		"no annotations": {func(s *seats.Site, _ *seats.Configuration) { s.Pod.Template = seats.Template{} }, false, false,
+			"http://new"},
+		"no version": {func(s *seats.Site, _ *seats.Configuration) { s.Pod.Version = "latest" }, false, false,
+			"http://new"},
+		"a deleted node": {func(s *seats.Site, _ *seats.Configuration) { s.Gone = true }, false, false, "noted"},
+		"another mode": {func(_ *seats.Site, c *seats.Configuration) { c.Mode = datadir.Join }, false, true,
+			"http://new"},
+		"another address": {func(_ *seats.Site, c *seats.Configuration) { c.ClientURL = "http://old" }, false, true,
+			"http://old"},
+		"another member": {func(_ *seats.Site, c *seats.Configuration) { c.Name = "a-0" }, false, true, "noted"},
+		"a dead node":    {func(s *seats.Site, _ *seats.Configuration) { s.Down = true }, false, false, "noted"},
+		"deleted":        {func(s *seats.Site, _ *seats.Configuration) { s.Pod.Terminating = true }, false, false, "noted"},
+		"no pod":         {func(s *seats.Site, _ *seats.Configuration) { s.Pod = nil }, false, false, "noted"},
+	} {
+		runs := wanted
+		site := seats.Site{Configuration: &wanted, Pod: &seats.Pod{Configuration: &runs, Refusal: seats.Lost,
+			Template: seats.Template{Member: "a-1", Version: "3.6.14"}}}
+		tc.spoil(&site, &runs)
+		url := seats.Seat{Name: "a-1", ClientURL: "noted"}.URL(site)
+		if site.Current() != tc.current || site.Stale() != tc.stale || url != tc.url {
+			t.Errorf("%s: current %v, stale %v, at %s", name, site.Current(), site.Stale(), url)
+		}
+		if known := url != "noted"; (site.Refused("a-1") == seats.Lost) != known {
+			t.Errorf("%s: refused %q", name, site.Refused("a-1"))
+		}
+	}
+}
+
+// TestAdopt makes notes anew: what the quorum's list has is a member, and what it has not was removed.
+func TestAdopt(t *testing.T) {
+	conf := func(name, url string) seats.Site {
+		return seats.Site{Configuration: &seats.Configuration{Expectation: datadir.Expectation{Name: name, Token: "t"},
+			PeerURL: url, ClientURL: url + "1", Version: "v3.6.14", Revision: "r"}}
+	}
+	other := conf("d-4", "http://d")
+	other.Configuration.Token = "u"
+	sites := map[string]seats.Site{"a": conf("a-1", "http://a"), "b": conf("b-7", "http://new"),
+		"c": conf("c-3", "http://c"), "d": other, "e": {Used: "e-12"},
+		"g": {Pod: &seats.Pod{Configuration: conf("g-8", "http://g").Configuration}}}
+	list := []view.Member{{ID: 1, Name: "a-1", PeerURLs: []string{"http://a"}},
+		{ID: 2, Name: "b-7", PeerURLs: []string{"http://b"}}, {ID: 5, Name: "f-5", PeerURLs: []string{"http://f"}},
+		{ID: 6, Name: "g-8", PeerURLs: []string{"http://g"}}}
+	old := seats.Notes{Serial: 3, Seats: []seats.Seat{{Name: "a-0", Node: "a"},
+		{Name: "f-5", Node: "f", PeerURL: "http://f", Started: true}}}
+	want := seats.Notes{Token: "t", ClusterID: 9, Serial: 12, Seats: []seats.Seat{
+		{Name: "a-1", Node: "a", ID: 1, PeerURL: "http://a", ClientURL: "http://a1", Version: "v3.6.14", Revision: "r"},
+		{Name: "b-7", Node: "b", ID: 2, PeerURL: "http://new", ClientURL: "http://new1", Version: "v3.6.14", Revision: "r",
+			Former: []string{"http://b"}},
+		{Name: "c-3", Node: "c", PeerURL: "http://c", ClientURL: "http://c1", Version: "v3.6.14", Revision: "r",
+			Removing: true},
+		{Name: "g-8", Node: "g", ID: 6, PeerURL: "http://g", ClientURL: "http://g1", Version: "v3.6.14", Revision: "r"},
+		old.Seats[1]}, Avoid: map[string]seats.Avoided{}, Since: map[string]time.Time{}}
+	if d := cmp.Diff(want, old.Adopt(sites, list, 9)); d != "" {
+		t.Error(d)
+	}
+	if d := cmp.Diff(old, old.Adopt(nil, list, 9)); d != "" {
+		t.Error(d)
+	}
+}
