@@ -19,24 +19,18 @@ import (
 // controller's certificate, follows one that has not signed itself up to one that it does not know (Python sets
 // X509_V_FLAG_PARTIAL_CHAIN from 3.13 on). It must be valid for LeastLeft more: what it signs ends with it.
 func ReadBrought(secret string, data map[string][]byte, now time.Time) (*Authority, error) {
-	certs, f := parseCertificates(data[EntryCertificate])
-	if f == nil && len(certs) > 1 {
-		f = &flaw{"has several certificates", "keep only the authority's there"}
+	pair, err := ReadLeaf(secret, data)
+	if err != nil {
+		return nil, err
 	}
-	if f == nil {
-		f = authorityFlaw(certs[0], now)
+	f := authorityFlaw(pair.Certificate, now)
+	if len(pair.Between) > 0 {
+		f = &flaw{"has several certificates", "keep only the authority's there"}
 	}
 	if f != nil {
 		return nil, f.in(secret, EntryCertificate)
 	}
-	key, f := parseKey(data[EntryKey])
-	if f == nil && !key.Fits(certs[0]) {
-		f = &flaw{"is not the key of the certificate in " + EntryCertificate, "put the key there that it was made with"}
-	}
-	if f != nil {
-		return nil, f.in(secret, EntryKey)
-	}
-	return &Authority{Certificate: certs[0], Key: key}, nil
+	return &Authority{Certificate: pair.Certificate, Key: pair.Key}, nil
 }
 
 // authorityFlaw is why a certificate cannot be that of an authority of LINSTOR's; nil if it can.

@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -21,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plugintest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/root"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/statusview"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -201,7 +199,7 @@ func TestPluginReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := unpack(t, data)
+	files := plugintest.Unpack(t, data)
 	for _, name := range []string{"storagecluster.yaml", "crd.yaml", "nodes.yaml", "versions.txt", "status.txt",
 		"events-default.txt", "events-linstor-storage.txt", "linstor-storage/pods.yaml", "linstor-storage/daemonsets.yaml",
 		"linstor-storage/deployments.yaml", "linstor-storage/configmaps.yaml", "linstor-operator/deployments.yaml",
@@ -251,29 +249,4 @@ func secretWords(e *env) map[string]string {
 		}
 	}
 	return out
-}
-
-// unpack reads an archive.
-func unpack(t *testing.T, data []byte) map[string]string {
-	t.Helper()
-	zip, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for archive := tar.NewReader(zip); ; {
-		header, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, name, _ := strings.Cut(header.Name, "/")
-		out[name] = string(text)
-	}
 }

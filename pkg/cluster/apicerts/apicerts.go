@@ -72,9 +72,11 @@ func Read(secrets map[string]*corev1.Secret, spec *tlsspec.TLSSpec, now time.Tim
 	}
 	k := Kept{API: read(&apitls.Kind, secrets, spec.API(), now),
 		Netcom: read(&netcomtls.Kind, secrets, spec.Satellites(), now)}
-	api, netcom := k.API.authorities(), k.Netcom.authorities()
-	k.API.checkKey(netcom)
-	k.Netcom.checkKey(api)
+	if k.API.Brought.Authority != nil || k.Netcom.Brought.Authority != nil {
+		api, netcom := k.API.authorities(), k.Netcom.authorities() // as they are before either is refused
+		k.API.checkKey(netcom)
+		k.Netcom.checkKey(api)
+	}
 	return k
 }
 

@@ -88,7 +88,7 @@ func (c *connection) rotate(ctx context.Context, in *step.Input) error {
 	if looked {
 		return nil
 	}
-	return c.mend(ctx, in, f)
+	return c.mend(ctx, in, f, written)
 }
 
 // confirm looks at all Secrets past the cache. One that is not in the cache yet would be made anew, and what the first
@@ -113,13 +113,14 @@ func (c *connection) confirm(ctx context.Context, in *step.Input) error {
 
 // mend puts back what somebody changed beside certificate, key and bundle, such as a store, and removes the Secrets of
 // parts that are not there any more.
-func (c *connection) mend(ctx context.Context, in *step.Input, f rotation.Facts) error {
+func (c *connection) mend(ctx context.Context, in *step.Input, f rotation.Facts,
+	written map[string]map[string][]byte) error {
 	var errs []error
 	for _, h := range f.Held {
 		if h.Leaf == nil {
 			continue
 		}
-		want, err := c.secretOf(in.Snapshot.Cluster.Name, h, dataOf(in.Snapshot.Kube.Secrets))
+		want, err := c.secretOf(in.Snapshot.Cluster.Name, h, written)
 		if err == nil {
 			err = step.ApplyIfDiffers(ctx, in, in.Snapshot.Kube.Secrets[want.Name], want)
 		}

@@ -48,7 +48,8 @@ func linstor(resources string, err error) nodes.Linstor {
 			return []byte(satellites), err
 		}
 		var all [][]map[string]any
-		if json.Unmarshal([]byte(resources), &all) != nil || len(all) == 0 { // an error of LINSTOR's, or nothing
+		_ = json.Unmarshal([]byte(resources), &all)
+		if len(all) == 0 || all[0] == nil { // an error of LINSTOR's, or nothing
 			return []byte(resources), nil
 		}
 		key := map[string]string{"--nodes": "node_name", "--resources": "name"}[filter[0]]

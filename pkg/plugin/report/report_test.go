@@ -1,9 +1,6 @@
 package report_test
 
 import (
-	"archive/tar"
-	"bytes"
-	"compress/gzip"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -32,31 +29,6 @@ import (
 
 // canary is what must not be in any report.
 const canary = "CaNaRy-52c1"
-
-// unpack reads an archive.
-func unpack(t *testing.T, data []byte) map[string]string {
-	t.Helper()
-	zip, err := gzip.NewReader(bytes.NewReader(data))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out := map[string]string{}
-	for archive := tar.NewReader(zip); ; {
-		h, err := archive.Next()
-		if errors.Is(err, io.EOF) {
-			return out
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, name, _ := strings.Cut(h.Name, "/")
-		out[name] = string(text)
-	}
-}
 
 func pod(name, component string, restarts int32) *corev1.Pod {
 	running := corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}
@@ -101,7 +73,7 @@ func run(t *testing.T, s *plugintest.Server, args ...string) (map[string]string,
 	if code != exit.Done {
 		return nil, code
 	}
-	return unpack(t, s.Out.Bytes()), code
+	return plugintest.Unpack(t, s.Out.Bytes()), code
 }
 
 // TestReport: all that helps is there, and nothing that opens something, wherever it was written.
