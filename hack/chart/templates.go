@@ -1,0 +1,87 @@
+package main
+
+// templates are those that are made from manifests.
+func templates() []template {
+	return []template{
+		{name: "crds.yaml", source: "deploy/crds/storage.linstor.dev_storageclusters.yaml", condition: ".Values.crds.enabled"},
+		{name: "protection.yaml", source: "deploy/protection.yaml"},
+		{name: "operator.yaml", source: "deploy/operator.yaml", edits: deployment()},
+	}
+}
+
+// deployment makes values of what people set of the operator's Deployment.
+func deployment() []edit {
+	return []edit{
+		{"  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n"},
+		{`    metadata:
+      labels: {app.kubernetes.io/name: storagecluster-operator}
+      annotations:
+        kubectl.kubernetes.io/default-container: operator
+`, `    metadata:
+      labels: {{ include "storagecluster-operator.podLabels" . }}
+      annotations: {{ include "storagecluster-operator.podAnnotations" . }}
+`},
+		{`      enableServiceLinks: false
+      priorityClassName: system-cluster-critical
+      nodeSelector: {kubernetes.io/os: linux}
+`, `      enableServiceLinks: false
+      {{- with .Values.imagePullSecrets }}
+      imagePullSecrets: {{ toJson . }}
+      {{- end }}
+      priorityClassName: {{ .Values.priorityClassName | quote }}
+      nodeSelector: {{ toJson .Values.nodeSelector }}
+      {{- with .Values.affinity }}
+      affinity: {{ toJson . }}
+      {{- end }}
+`},
+		{`      # It needs no storage and little else, so it may run beside the control plane, and on nodes that DRBD marks. Add the
+      # taints of other nodes if nothing else is left for it.
+      tolerations:
+      - {key: node-role.kubernetes.io/control-plane, operator: Exists, effect: NoSchedule}
+      - {key: drbd.linbit.com/lost-quorum, operator: Exists, effect: NoSchedule}
+      - {key: drbd.linbit.com/force-io-error, operator: Exists, effect: NoSchedule}
+`, `      tolerations: {{ toJson .Values.tolerations }}
+`},
+		{"image: storagecluster-operator:latest\n", "image: {{ include \"storagecluster-operator.image\" . }}\n"},
+		{`        # Kubernetes' default for the tag "latest" is Always, which never uses an image that was loaded into a node.
+        imagePullPolicy: IfNotPresent
+`, `        imagePullPolicy: {{ .Values.image.pullPolicy }}
+`},
+		{"        - --catalogue=/catalogue/catalogue.yaml\n", `        - --catalogue=/catalogue/catalogue.yaml
+        {{- range $flag, $value := .Values.args }}
+        - {{ printf "--%s=%v" $flag $value | quote }}
+        {{- end }}
+`},
+		{`        # Go collects garbage rather than let the kernel kill it. A tenth below the limit: change both.
+        - {name: GOMEMLIMIT, value: 460MiB}
+`, `        {{- with include "storagecluster-operator.goMemoryLimit" . }}
+        # Go collects garbage rather than let the kernel kill it. A tenth below the limit.
+        - {name: GOMEMLIMIT, value: {{ . }}}
+        {{- end }}
+`},
+		{`        resources:
+          # The limit leaves room for a cluster of some thousand nodes.
+          requests: {cpu: 20m, memory: 64Mi}
+          limits: {memory: 512Mi}
+`, `        resources: {{ toJson .Values.resources }}
+`},
+		{`kind: Namespace
+metadata:
+  name: linstor-storage
+  annotations: {helm.sh/resource-policy: keep}
+  labels:
+`, `kind: Namespace
+metadata:
+  name: linstor-storage
+  annotations:
+    helm.sh/resource-policy: keep
+    {{- range $name, $value := .Values.storageNamespace.annotations }}
+    {{ $name | quote }}: {{ $value | quote }}
+    {{- end }}
+  labels:
+    {{- range $name, $value := .Values.storageNamespace.labels }}
+    {{ $name | quote }}: {{ $value | quote }}
+    {{- end }}
+`},
+	}
+}
