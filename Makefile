@@ -24,10 +24,6 @@ TOOLS := $(CURDIR)/.cache/tools/gen-$(call tool_key,tools)
 LINT := $(CURDIR)/.cache/tools/lint-$(call tool_key,lint)
 VULN := $(CURDIR)/.cache/tools/vuln-$(call tool_key,vuln)
 TESTSUM := $(CURDIR)/.cache/tools/testsum-$(call tool_key,testsum)
-# ko is no pinned Go tool: its dependencies are many and only "make image" needs it. The checksum database vouches for it.
-KO_VERSION := v0.18.1
-KO := $(CURDIR)/.cache/tools/ko-$(KO_VERSION)/ko
-
 # The order of tests in a package is left to chance; a failure is repeated with the number that was printed.
 SHUFFLE ?= $(shell date +%s)
 # Tests of the simulated cluster that "make test-e2e" runs: all by default.
@@ -217,10 +213,12 @@ plugin: ## Build the kubectl plugin, bin/kubectl-linstor, with its completion. P
 	install -m 755 cmd/kubectl-linstor/kubectl_complete-linstor bin/kubectl_complete-linstor
 
 .PHONY: image
-image: $(KO) ## Build the operator's image without Docker into dist/operator-image.tar, for "docker load".
-	mkdir -p dist
-	KO_DOCKER_REPO=storagecluster-operator VERSION='$(VERSION)' $(KO) build --bare --tags '$(VERSION),latest' \
-		--platform linux/$$($(GO) env GOARCH) --push=false --tarball dist/operator-image.tar ./cmd/operator
+image: ## Build the operator's image without Docker into dist/operator-image.tar, for "docker load".
+	$(GO) run ./hack/release -image dist/operator-image.tar -arch $$($(GO) env GOARCH) -version '$(VERSION)'
+
+.PHONY: release
+release: ## Build all that is published of a release into dist/VERSION. VERSION=v0.2.0 REGISTRY=registry.example.com/storage
+	$(GO) run ./hack/release -version '$(VERSION)' -registry '$(REGISTRY)'
 
 .PHONY: kube
 kube: ## Build the control plane of the tests and the demo into .cache/kube, unless it is there.
@@ -254,6 +252,3 @@ clean: ## Remove what was built, the tools and the control plane included.
 
 %/govulncheck:
 	$(GO) -C hack/vuln build -trimpath -ldflags '-s -w' -o $*/ tool
-
-$(KO):
-	GOBIN=$(@D) $(GO) install github.com/google/ko@$(KO_VERSION)

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
+	"github.com/linstor-dev/storagecluster-operator/hack/exact"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
@@ -17,13 +18,9 @@ type template struct {
 	name, source string
 	// condition is of a template action that has the objects, in whole; "" for none.
 	condition string
-	// edits are made in the source in turn.
-	edits []edit
+	// edits make values of what people set. A manifest that was changed at such a place must not lose one in silence.
+	edits []exact.Edit
 }
-
-// edit puts one text in place of another, which must be there exactly once: a manifest that was changed at such a place
-// must not lose a value of the chart in silence.
-type edit struct{ old, new string }
 
 // head is what templates begin with. It is a comment of the template, so that it is not in what is rendered.
 const head = "{{- /* Generated from %s by `make generate`; do not edit. */ -}}\n"
@@ -46,12 +43,9 @@ func (t template) make(source string) (string, error) {
 			kept = append(kept, document)
 		}
 	}
-	out := strings.Join(kept, "---\n")
-	for _, e := range t.edits {
-		if n := strings.Count(out, e.old); n != 1 {
-			return "", fmt.Errorf("found %d times, want once: %q", n, e.old)
-		}
-		out = strings.Replace(out, e.old, e.new, 1)
+	out, err := exact.Apply(strings.Join(kept, "---\n"), t.edits...)
+	if err != nil {
+		return "", err
 	}
 	if t.condition != "" {
 		out = "{{- if " + t.condition + " }}\n" + out + "{{- end }}\n"

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/hack/exact"
 )
 
 func toText(v any) string { return fmt.Sprint(v) }
@@ -31,11 +33,11 @@ func TestMake(t *testing.T) {
 		want    []string
 		refused string
 	}{
-		"edited": {source: small, t: template{edits: []edit{{"rules: []", "rules: {{ .Values.rules }}"}}},
+		"edited": {source: small, t: template{edits: []exact.Edit{{Old: "rules: []", New: "rules: {{ .Values.rules }}"}}},
 			want: []string{"rules: {{ .Values.rules }}", "name: b\n  annotations: {helm.sh/resource-policy: keep}\n  labels:"}},
 		"conditional":                    {source: small, t: template{condition: ".Values.x"}, want: []string{"{{- if .Values.x }}", "{{- end }}"}},
-		"a place that is gone":           {source: small, t: template{edits: []edit{{"replicas: 2", ""}}}, refused: "found 0 times"},
-		"a place that is there twice":    {source: small, t: template{edits: []edit{{"kind: Role", ""}}}, refused: "found 2 times"},
+		"a place that is gone":           {source: small, t: template{edits: []exact.Edit{{Old: "replicas: 2"}}}, refused: "found 0 times"},
+		"a place that is there twice":    {source: small, t: template{edits: []exact.Edit{{Old: "kind: Role"}}}, refused: "found 2 times"},
 		"what a template would act upon": {source: small + "x: {{ y }}\n", refused: "contains {{"},
 		"what stays without labels":      {source: "kind: Role\nmetadata:\n  name: c\n", refused: "Role c has neither"},
 		"no YAML":                        {source: "kind: [\n", refused: "read a document"},

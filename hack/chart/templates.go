@@ -1,5 +1,7 @@
 package main
 
+import "github.com/linstor-dev/storagecluster-operator/hack/exact"
+
 // templates are those that are made from manifests.
 func templates() []template {
 	return []template{
@@ -10,21 +12,21 @@ func templates() []template {
 }
 
 // deployment makes values of what people set of the operator's Deployment.
-func deployment() []edit {
-	return []edit{
-		{"  replicas: 2\n", "  replicas: {{ .Values.replicas }}\n"},
-		{`    metadata:
+func deployment() []exact.Edit {
+	return []exact.Edit{
+		{Old: "  replicas: 2\n", New: "  replicas: {{ .Values.replicas }}\n"},
+		{Old: `    metadata:
       labels: {app.kubernetes.io/name: storagecluster-operator}
       annotations:
         kubectl.kubernetes.io/default-container: operator
-`, `    metadata:
+`, New: `    metadata:
       labels: {{ include "storagecluster-operator.podLabels" . }}
       annotations: {{ include "storagecluster-operator.podAnnotations" . }}
 `},
-		{`      enableServiceLinks: false
+		{Old: `      enableServiceLinks: false
       priorityClassName: system-cluster-critical
       nodeSelector: {kubernetes.io/os: linux}
-`, `      enableServiceLinks: false
+`, New: `      enableServiceLinks: false
       {{- with .Values.imagePullSecrets }}
       imagePullSecrets: {{ toJson . }}
       {{- end }}
@@ -34,43 +36,43 @@ func deployment() []edit {
       affinity: {{ toJson . }}
       {{- end }}
 `},
-		{`      # It needs no storage and little else, so it may run beside the control plane, and on nodes that DRBD marks. Add the
+		{Old: `      # It needs no storage and little else, so it may run beside the control plane, and on nodes that DRBD marks. Add the
       # taints of other nodes if nothing else is left for it.
       tolerations:
       - {key: node-role.kubernetes.io/control-plane, operator: Exists, effect: NoSchedule}
       - {key: drbd.linbit.com/lost-quorum, operator: Exists, effect: NoSchedule}
       - {key: drbd.linbit.com/force-io-error, operator: Exists, effect: NoSchedule}
-`, `      tolerations: {{ toJson .Values.tolerations }}
+`, New: `      tolerations: {{ toJson .Values.tolerations }}
 `},
-		{"image: storagecluster-operator:latest\n", "image: {{ include \"storagecluster-operator.image\" . }}\n"},
-		{`        # Kubernetes' default for the tag "latest" is Always, which never uses an image that was loaded into a node.
+		{Old: "image: storagecluster-operator:latest\n", New: "image: {{ include \"storagecluster-operator.image\" . }}\n"},
+		{Old: `        # Kubernetes' default for the tag "latest" is Always, which never uses an image that was loaded into a node.
         imagePullPolicy: IfNotPresent
-`, `        imagePullPolicy: {{ .Values.image.pullPolicy }}
+`, New: `        imagePullPolicy: {{ .Values.image.pullPolicy }}
 `},
-		{"        - --catalogue=/catalogue/catalogue.yaml\n", `        - --catalogue=/catalogue/catalogue.yaml
+		{Old: "        - --catalogue=/catalogue/catalogue.yaml\n", New: `        - --catalogue=/catalogue/catalogue.yaml
         {{- range $flag, $value := .Values.args }}
         - {{ printf "--%s=%v" $flag $value | quote }}
         {{- end }}
 `},
-		{`        # Go collects garbage rather than let the kernel kill it. A tenth below the limit: change both.
+		{Old: `        # Go collects garbage rather than let the kernel kill it. A tenth below the limit: change both.
         - {name: GOMEMLIMIT, value: 460MiB}
-`, `        {{- with include "storagecluster-operator.goMemoryLimit" . }}
+`, New: `        {{- with include "storagecluster-operator.goMemoryLimit" . }}
         # Go collects garbage rather than let the kernel kill it. A tenth below the limit.
         - {name: GOMEMLIMIT, value: {{ . }}}
         {{- end }}
 `},
-		{`        resources:
+		{Old: `        resources:
           # The limit leaves room for a cluster of some thousand nodes.
           requests: {cpu: 20m, memory: 64Mi}
           limits: {memory: 512Mi}
-`, `        resources: {{ toJson .Values.resources }}
+`, New: `        resources: {{ toJson .Values.resources }}
 `},
-		{`kind: Namespace
+		{Old: `kind: Namespace
 metadata:
   name: linstor-storage
   annotations: {helm.sh/resource-policy: keep}
   labels:
-`, `kind: Namespace
+`, New: `kind: Namespace
 metadata:
   name: linstor-storage
   annotations:
