@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/helm"
@@ -39,6 +40,7 @@ func release(ctx context.Context, t *testing.T, c *simcluster.Cluster, verb stri
 // LINSTOR stays as it is and goes on to work; when it is installed again, the operator takes up what it finds.
 func TestHelm(t *testing.T) {
 	e := newEnv(harness.StartInstalled(t, harness.Nodes(3), func(ctx context.Context, c *simcluster.Cluster) error {
+		nothingInTheWay(ctx, t, c)
 		return release(ctx, t, c, "install", charts, "--create-namespace", "--set", "replicas=0")
 	}))
 	e = readyOfAll(e)
@@ -105,6 +107,16 @@ func TestHelmTakesOver(t *testing.T) {
 		if before[pod] != uid {
 			t.Errorf("pod %s is new", pod)
 		}
+	}
+}
+
+// nothingInTheWay looks with the plugin before anything is installed.
+func nothingInTheWay(ctx context.Context, t *testing.T, c *simcluster.Cluster) {
+	t.Helper()
+	code, out, said := pluginOf(ctx, t, c, "preflight")
+	if code != exit.Done || said != "" || !strings.Contains(out, "nothing is in the way") ||
+		!strings.Contains(out, "not installed yet") || strings.Contains(out, "Not read") {
+		t.Errorf("preflight: code %d: %s", code, said)
 	}
 }
 
