@@ -24,7 +24,8 @@ func TestLint(t *testing.T) {
 	out, err := helmed.Run(t.Context(), "lint", "--strict", "--namespace", v1alpha1.OperatorNamespace, "--kube-version",
 		kubernetes, filepath.Join(root, Directory))
 	// It would like an icon, of which there is none.
-	if err != nil || strings.Contains(out, "[WARNING]") || strings.Count(out, "[INFO]") > strings.Count(out, "icon is recommended") {
+	if err != nil || strings.Contains(out, "[WARNING]") ||
+		strings.Count(out, "[INFO]") > strings.Count(out, "icon is recommended") {
 		t.Errorf("%v: %s", err, out)
 	}
 }
@@ -129,8 +130,8 @@ func TestValues(t *testing.T) {
 		"podLabels.app\\.kubernetes\\.io/name=x": {},
 		"podAnnotations.a=b":                     {deploymentName, "/spec/template/metadata/annotations/a", "b"},
 		"storageNamespace.labels.team=storage":   {"Namespace linstor-storage", "/metadata/labels/team", "storage"},
-		"storageNamespace.annotations.example\\.com/a=b": {"Namespace linstor-storage", "/metadata/annotations/example.com~1a",
-			"b"},
+		"storageNamespace.annotations.example\\.com/a=b": {"Namespace linstor-storage",
+			"/metadata/annotations/example.com~1a", "b"},
 	} {
 		t.Run(value, func(t *testing.T) {
 			plain, set := must(t), must(t, "--set", value)
@@ -199,7 +200,8 @@ func TestCatalogue(t *testing.T) {
 	if got := at(one[name].Object, path); got != "loaders:\n- key: a" {
 		t.Errorf("it is %q", got)
 	}
-	if a, b := at(one[deploymentName].Object, annotation), at(other[deploymentName].Object, annotation); a == b || a == "" {
+	a, b := at(one[deploymentName].Object, annotation), at(other[deploymentName].Object, annotation)
+	if a == b || a == "" {
 		t.Errorf("the pods have %q and %q", a, b)
 	}
 }
@@ -228,7 +230,12 @@ func TestRefused(t *testing.T) {
 		{"--set imagePullSecrets[0]=pull", "/imagePullSecrets/0"},
 		{"--set podLabels.a=1", "/podLabels/a"},
 		{"--set toleration[0].key=a", "additional properties 'toleration' not allowed"},
-		{"--namespace elsewhere", `the chart cannot be installed into the namespace "elsewhere": add --namespace linstor-operator`},
+		{"--set podLabels=null", "missing property 'podLabels'"},
+		{"--set resources=null", "missing property 'resources'"},
+		{"--set crds.enabled=null", "missing property 'enabled'"},
+		{"--set storageNamespace.labels.app\\.kubernetes\\.io/name=x", "/storageNamespace/labels"},
+		{"--set image.tag=v1,image.digest=sha256:" + strings.Repeat("0a", 32), "image.tag and image.digest are both set"},
+		{"--namespace elsewhere", `cannot be installed into the namespace "elsewhere": add --namespace linstor-operator`},
 		{"--kube-version 1.29.0", "kubeVersion"},
 	} {
 		_, err := rendered(t, strings.Fields(tc.args)...)

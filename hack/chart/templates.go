@@ -5,7 +5,8 @@ import "github.com/linstor-dev/storagecluster-operator/hack/exact"
 // templates are those that are made from manifests.
 func templates() []template {
 	return []template{
-		{name: "crds.yaml", source: "deploy/crds/storage.linstor.dev_storageclusters.yaml", condition: ".Values.crds.enabled"},
+		{name: "crds.yaml", source: "deploy/crds/storage.linstor.dev_storageclusters.yaml",
+			condition: ".Values.crds.enabled"},
 		{name: "protection.yaml", source: "deploy/protection.yaml"},
 		{name: "operator.yaml", source: "deploy/operator.yaml", edits: deployment()},
 	}
@@ -36,17 +37,14 @@ func deployment() []exact.Edit {
       affinity: {{ toJson . }}
       {{- end }}
 `},
-		{Old: `      # It needs no storage and little else, so it may run beside the control plane, and on nodes that DRBD marks. Add the
-      # taints of other nodes if nothing else is left for it.
-      tolerations:
+		{Old: `      tolerations:
       - {key: node-role.kubernetes.io/control-plane, operator: Exists, effect: NoSchedule}
       - {key: drbd.linbit.com/lost-quorum, operator: Exists, effect: NoSchedule}
       - {key: drbd.linbit.com/force-io-error, operator: Exists, effect: NoSchedule}
 `, New: `      tolerations: {{ toJson .Values.tolerations }}
 `},
 		{Old: "image: storagecluster-operator:latest\n", New: "image: {{ include \"storagecluster-operator.image\" . }}\n"},
-		{Old: `        # Kubernetes' default for the tag "latest" is Always, which never uses an image that was loaded into a node.
-        imagePullPolicy: IfNotPresent
+		{Old: `        imagePullPolicy: IfNotPresent
 `, New: `        imagePullPolicy: {{ .Values.image.pullPolicy }}
 `},
 		{Old: "        - --catalogue=/catalogue/catalogue.yaml\n", New: `        - --catalogue=/catalogue/catalogue.yaml

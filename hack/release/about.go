@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -47,8 +48,8 @@ func describe(ctx context.Context, root, version string) (about, error) {
 	if err != nil {
 		return about{}, err
 	}
-	return about{Version: version, Commit: commit, Time: time.Unix(seconds, 0).UTC(), Notes: notes(string(changelog), version)},
-		nil
+	return about{Version: version, Commit: commit, Time: time.Unix(seconds, 0).UTC(),
+		Notes: notes(string(changelog), version)}, nil
 }
 
 // complete is an error if there is something that a release needs and this one lacks.
@@ -91,8 +92,17 @@ func notes(changelog, version string) string {
 	return strings.TrimSpace(text)
 }
 
-// clean is an error if the work tree has what the commit has not: nobody could build that release again.
-func clean(ctx context.Context, root string) error {
+// clean is an error if nobody could build that release again: if the version's tag is on another commit, or the work
+// tree has what the commit has not.
+func clean(ctx context.Context, root, version string) error {
+	tags, err := git(ctx, root, "tag", "--points-at", "HEAD")
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(strings.Split(tags, "\n"), version) {
+		return fmt.Errorf("the commit has no tag %[1]s: check the tag out, or make it with git tag -a %[1]s -m %[1]s",
+			version)
+	}
 	changed, err := git(ctx, root, "status", "--porcelain")
 	if err != nil {
 		return err

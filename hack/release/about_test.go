@@ -57,19 +57,22 @@ func TestComplete(t *testing.T) {
 // TestClean: nothing is released that is in no commit.
 func TestClean(t *testing.T) {
 	dir := t.TempDir()
-	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=x", "-c", "user.email=x@example.com", "commit", "-q",
-		"--allow-empty", "-m", "first"}} {
+	for _, args := range [][]string{{"init", "-q"}, {"-c", "user.name=x", "-c", "user.email=x@example.com", "commit",
+		"-q", "--allow-empty", "-m", "first"}, {"tag", "v0.1.0"}, {"tag", "v0.2.0"}} {
 		if out, err := exec.Command("git", append([]string{"-C", dir}, args...)...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
-	if err := clean(t.Context(), dir); err != nil {
+	if err := clean(t.Context(), dir, "v0.2.0"); err != nil {
 		t.Error(err)
+	}
+	if err := clean(t.Context(), dir, "v0.3.0"); err == nil || !strings.Contains(err.Error(), "has no tag v0.3.0") {
+		t.Errorf("%v", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "new.go"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := clean(t.Context(), dir); err == nil || !strings.Contains(err.Error(), "new.go") {
+	if err := clean(t.Context(), dir, "v0.2.0"); err == nil || !strings.Contains(err.Error(), "new.go") {
 		t.Errorf("%v", err)
 	}
 }

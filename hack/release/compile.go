@@ -41,8 +41,8 @@ func targets() []target {
 	}
 }
 
-// compile builds a program. Paths and the build's own identifier are left out of it, so that it is the same wherever and
-// whenever it is built.
+// compile builds a program. Paths and the build's own identifier are left out of it, so that it is the same wherever
+// and whenever it is built.
 func compile(ctx context.Context, root, version string, t target, to string) error {
 	to, err := filepath.Abs(to)
 	if err != nil {
@@ -51,7 +51,9 @@ func compile(ctx context.Context, root, version string, t target, to string) err
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", //nolint:gosec // of this program's own
 		"-ldflags", "-s -w -buildid= -X main.version="+version, "-o", to, "./cmd/"+t.Program)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stderr, os.Stderr
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+t.OS, "GOARCH="+t.Arch, "GOAMD64=v1", "GOARM64=v8.0")
+	// What the user has set for Go, in variables and by "go env -w", must not get into the programs.
+	cmd.Env = append(os.Environ(), "GOWORK=off", "GOFLAGS=-mod=readonly", "GOEXPERIMENT=none", "GOFIPS140=off",
+		"CGO_ENABLED=0", "GOOS="+t.OS, "GOARCH="+t.Arch, "GOAMD64=v1", "GOARM64=v8.0")
 	fmt.Fprintf(os.Stderr, "building %s\n", t.name())
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("build %s: %w", t.name(), err)

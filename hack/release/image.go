@@ -18,8 +18,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// imageName is the last part of the image's name, whatever the registry; nobody is the user that it runs as, by number,
-// so that Kubernetes can tell from it alone that runAsNonRoot holds.
+// imageName is the last part of the image's name, whatever the registry; nobody is the user that it runs as, by
+// number, so that Kubernetes can tell from it alone that runAsNonRoot holds.
 const (
 	imageName = "storagecluster-operator"
 	nobody    = "65532:65532"

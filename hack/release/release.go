@@ -44,7 +44,8 @@ func (r *release) write(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, step := range []func() error{r.image, r.manifest, r.chart, r.krew, r.notes, r.checksums} {
+	for _, step := range []func() error{r.image, r.manifest, func() error { return r.chart(ctx) }, r.krew, r.notes,
+		r.checksums} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -79,7 +80,8 @@ func (r *release) archive(t target, binary string) error {
 		return err
 	}
 	name := filepath.Join(r.dir, archiveName(r.Version, t))
-	if err := writeTarGz(name, []file{{t.binary(), programMode, program}, {"LICENSE", plainMode, licence}}, r.Time); err != nil {
+	files := []file{{t.binary(), programMode, program}, {"LICENSE", plainMode, licence}}
+	if err := writeTarGz(name, files, r.Time); err != nil {
 		return err
 	}
 	r.sums[t], err = sum(name)

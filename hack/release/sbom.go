@@ -4,13 +4,14 @@ import (
 	"bytes"
 	"debug/buildinfo"
 	"fmt"
+	"strings"
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-// bill is what a program is made of, in CycloneDX's JSON: the modules that Go noted in it, each in the version that was
-// built.
+// bill is what a program is made of, in CycloneDX's JSON: the modules that Go noted in it, each in the version that
+// was built.
 func bill(a about, t target, binary string) ([]byte, error) {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -21,12 +22,13 @@ func bill(a about, t target, binary string) ([]byte, error) {
 		if m.Replace != nil {
 			m = m.Replace
 		}
-		parts = append(parts, cdx.Component{BOMRef: reference(m.Path, m.Version), Type: cdx.ComponentTypeLibrary, Name: m.Path,
-			Version: m.Version, PackageURL: reference(m.Path, m.Version)})
+		purl := reference(m.Path, m.Version)
+		parts = append(parts, cdx.Component{BOMRef: purl, Type: cdx.ComponentTypeLibrary, Name: m.Path,
+			Version: m.Version, PackageURL: purl})
 	}
-	version := info.GoVersion
-	parts = append(parts, cdx.Component{BOMRef: reference("std", version), Type: cdx.ComponentTypeLibrary, Name: "std",
-		Version: version, PackageURL: reference("std", version)})
+	version := strings.TrimPrefix(info.GoVersion, "go")
+	parts = append(parts, cdx.Component{BOMRef: reference(standard, version), Type: cdx.ComponentTypeLibrary,
+		Name: standard, Version: version, PackageURL: reference(standard, version)})
 	bom := cdx.NewBOM()
 	bom.Metadata = &cdx.Metadata{
 		Timestamp: a.Time.Format(time.RFC3339),
@@ -44,5 +46,10 @@ func bill(a about, t target, binary string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// reference is the package URL of a Go module, which scanners look known vulnerabilities up by.
-func reference(path, version string) string { return "pkg:golang/" + path + "@" + version }
+// standard is what scanners call Go's own library (pkg:golang/stdlib@1.26.0).
+const standard = "stdlib"
+
+// reference is the package URL of a Go module, by which scanners look up known vulnerabilities.
+func reference(path, version string) string {
+	return "pkg:golang/" + path + "@" + strings.ReplaceAll(version, "+", "%2B")
+}

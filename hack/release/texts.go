@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
@@ -15,7 +17,8 @@ const chartName = "storagecluster-operator"
 
 // manifest writes all that "kubectl apply" needs into one file, with the image by its digest.
 func (r *release) manifest() error {
-	parts := []string{fmt.Sprintf("# The StorageCluster operator for LINSTOR %s: kubectl apply --server-side -f install.yaml\n", r.Version)}
+	parts := []string{fmt.Sprintf("# The StorageCluster operator for LINSTOR %s:\n#   kubectl apply --server-side -f "+
+		"install.yaml\n", r.Version)}
 	for _, source := range []string{"crds/storage.linstor.dev_storageclusters.yaml", "operator.yaml", "protection.yaml"} {
 		text, err := os.ReadFile(filepath.Join(r.root, "deploy", source))
 		if err != nil {
@@ -32,8 +35,8 @@ func (r *release) manifest() error {
 }
 
 // chart packs the Helm chart with the release's version and image.
-func (r *release) chart() error {
-	files, err := filesBelow(filepath.Join(r.root, "charts", chartName), chartName)
+func (r *release) chart(ctx context.Context) error {
+	files, err := r.tracked(ctx, filepath.Join("charts", chartName), chartName)
 	if err != nil {
 		return err
 	}
@@ -49,7 +52,7 @@ func (r *release) chart() error {
 			{Old: "  digest: \"\"\n", New: "  digest: " + r.digest.String() + "\n"},
 			{Old: "The operator's image. There is no published one yet: build it, and push it or load it into the nodes " +
 				"(docs/installation.md).", New: "The operator's image."},
-			{Old: "goes before the tag. Default: none.", New: "goes before the tag."},
+			{Old: "in place of a tag. Default: none.", New: "in place of a tag. It is that of this release."},
 		},
 	}
 	for i, f := range files {
@@ -60,6 +63,27 @@ func (r *release) chart() error {
 		files[i].content = []byte(text)
 	}
 	return writeTarGz(filepath.Join(r.dir, chartName+"-"+r.plain()+".tgz"), files, r.Time)
+}
+
+// tracked are the files below a directory that are in the commit: what git ignores lies there as well at times.
+func (r *release) tracked(ctx context.Context, dir, prefix string) ([]file, error) {
+	names, err := git(ctx, r.root, "ls-files", "--", dir)
+	if err != nil {
+		return nil, err
+	}
+	var out []file
+	for _, name := range strings.Split(names, "\n") {
+		content, err := os.ReadFile(filepath.Join(r.root, name))
+		if err != nil {
+			return nil, err
+		}
+		below, err := filepath.Rel(dir, name)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, file{path.Join(prefix, filepath.ToSlash(below)), plainMode, content})
+	}
+	return out, nil
 }
 
 // krew writes the manifest with which krew installs the plugin.

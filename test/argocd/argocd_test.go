@@ -44,7 +44,8 @@ func conditions(types ...string) string {
 	return `"observedGeneration":3,"message":"so it is","conditions":[` + list + `]`
 }
 
-const hold = `,"hold":{"id":"a1b2c3","runbook":"https://example.com/runbook","options":[{"answer":"skip"},{"answer":"retry"}]}`
+const hold = `,"hold":{"id":"a1b2c3","runbook":"https://example.com/runbook",
+	"options":[{"answer":"skip"},{"answer":"retry"}]}`
 
 func TestHealth(t *testing.T) {
 	s := scripts(t)
@@ -126,8 +127,8 @@ func TestAct(t *testing.T) {
 		t.Fatal(err)
 	}
 	annotations := got["metadata"].(map[string]any)["annotations"].(map[string]any)
-	if id, _ := annotations[v1alpha1.AnnotationBackup].(string); !regexp.MustCompile(`^argocd-[0-9]{10}$`).MatchString(id) ||
-		annotations["a"] != "b" {
+	id, _ := annotations[v1alpha1.AnnotationBackup].(string)
+	if !regexp.MustCompile(`^argocd-[0-9]{10}$`).MatchString(id) || annotations["a"] != "b" {
 		t.Errorf("back-up: %v", annotations)
 	}
 }

@@ -68,9 +68,10 @@ func TestHelm(t *testing.T) {
 	}
 	e.Run()
 	e.WaitPhase(v1alpha1.PhaseReady)
-	for pod, uid := range podsOf(e) {
-		if was, there := before[pod]; there && was != uid {
-			t.Errorf("pod %s was made anew", pod)
+	after := podsOf(e)
+	for pod, uid := range before {
+		if !strings.HasPrefix(pod, resources.ControllerName) && after[pod] != uid {
+			t.Errorf("pod %s is gone, or another one", pod)
 		}
 	}
 	if c := e.WaitPhase(v1alpha1.PhaseReady); c.Status.Nodes.Summary != "3/3" || c.Status.Pools.Summary != "3/3" {
@@ -93,9 +94,15 @@ func TestHelmTakesOver(t *testing.T) {
 		"--force-conflicts"); err != nil {
 		t.Fatal(err)
 	}
-	if err := release(e.Ctx, t, e.Sim, "upgrade", charts, "--set", "replicas=0", "--set",
-		"storageNamespace.labels.team=storage"); err != nil {
+	if err := release(e.Ctx, t, e.Sim, "upgrade", charts, "--force-conflicts", "--set", "replicas=0", "--set",
+		"storageNamespace.labels.team=storage", "--set", "resources.limits.memory=1Gi"); err != nil {
 		t.Fatal(err)
+	}
+	d := &appsv1.Deployment{}
+	if err := e.Client().Get(e.Ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace,
+		Name: "storagecluster-operator"}, d); err != nil ||
+		d.Spec.Template.Spec.Containers[0].Resources.Limits.Memory().String() != "1Gi" {
+		t.Errorf("the operator's Deployment is not upgraded: %v", err)
 	}
 	ns := &corev1.Namespace{}
 	if err := e.Client().Get(e.Ctx, client.ObjectKey{Name: v1alpha1.WorkloadNamespace}, ns); err != nil ||
@@ -137,6 +144,7 @@ func podsOf(e *env) map[string]types.UID {
 // restartController has the controller's pod made anew, which then needs its ServiceAccount and its rights.
 func restartController(e *env) {
 	e.T.Helper()
+	before := podsOf(e)
 	if _, err := e.Sim.Kubectl(e.Ctx, "-n", v1alpha1.WorkloadNamespace, "delete", "pod", "--selector",
 		v1alpha1.LabelComponent+"="+v1alpha1.ComponentController); err != nil {
 		e.T.Fatal(err)
@@ -146,6 +154,11 @@ func restartController(e *env) {
 		d := &appsv1.Deployment{}
 		if err := e.Client().Get(e.Ctx, name, d); err != nil {
 			return err
+		}
+		for pod := range podsOf(e) {
+			if strings.HasPrefix(pod, resources.ControllerName) && before[pod] != "" {
+				return fmt.Errorf("pod %s is still there", pod)
+			}
 		}
 		if d.Status.ReadyReplicas != 1 || d.Status.UnavailableReplicas != 0 {
 			return fmt.Errorf("%d replicas are ready", d.Status.ReadyReplicas)

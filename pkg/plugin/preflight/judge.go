@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -22,6 +23,8 @@ type Findings struct {
 	Host string `json:"host"`
 	// Fit reports whether nothing was found that is in the way.
 	Fit bool `json:"fit"`
+	// Partial is true if something could not be read.
+	Partial bool `json:"partial"`
 	// State is the worst of all.
 	State tree.State `json:"state"`
 	// Items are the findings. One that is Bad is in the way.
@@ -36,12 +39,19 @@ const driverName = "linstor.csi.linbit.com"
 
 // Judge says what was found.
 func Judge(s *Seen) *Findings {
-	f := &Findings{Host: s.Host, Items: []tree.Item{
-		s.kubernetes(), s.permissions(), s.installed(), s.otherLinstor(), s.namespaces(), s.nodes(), s.kernels(),
-		s.webhooks(), s.around(),
+	f := &Findings{Host: s.Host, Partial: len(s.Unread) > 0, Items: []tree.Item{
+		s.kubernetes(),
+		s.given("Your rights", s.permissions, reviews),
+		s.given("This operator", s.installed, definitions),
+		s.given("Another LINSTOR", s.otherLinstor, definitions, drivers),
+		s.given("Namespaces", s.namespaces, namespaces),
+		s.given("Nodes", s.nodes, nodes),
+		s.given("Kernel module", s.kernels, nodes),
+		s.given("Webhooks", s.webhooks, validating, mutating, namespaces),
+		s.given("Around it", s.around, definitions, classes),
 	}}
-	for _, why := range s.Unread {
-		f.Items = append(f.Items, tree.Item{Name: "Not read", State: tree.Unknown, Text: why})
+	for _, resource := range slices.Sorted(maps.Keys(s.Unread)) {
+		f.Items = append(f.Items, tree.Item{Name: "Not read", State: tree.Unknown, Text: s.Unread[resource]})
 	}
 	f.Items = append(f.Items, unseen())
 	states := make([]tree.State, 0, len(f.Items))
@@ -65,6 +75,9 @@ func (f *Findings) Lines(style tree.Style) []string {
 	case f.State == tree.Warn:
 		verdict = "nothing is in the way of an installation, but look at what is marked"
 	}
+	if f.Partial {
+		verdict += ", as far as it could be read"
+	}
 	var out []string
 	for _, line := range style.Wrap("The cluster at "+f.Host+": "+verdict, "") {
 		out = append(out, style.Paint(f.State, line))
@@ -84,10 +97,24 @@ func (s *Seen) kubernetes() tree.Item {
 	return item
 }
 
+// given is a finding that rests on these resources; unknown if one of them could not be read.
+func (s *Seen) given(name string, judge func() tree.Item, resources ...string) tree.Item {
+	for _, r := range resources {
+		if s.Unread[r] != "" {
+			return tree.Item{Name: name, State: tree.Unknown, Text: r + " could not be read: see below"}
+		}
+	}
+	return judge()
+}
+
 func (s *Seen) permissions() tree.Item {
 	if len(s.Denied) > 0 {
 		return tree.Item{Name: "Your rights", State: tree.Bad, Text: "an administrator of the cluster must install the " +
 			"operator: you may not " + strings.Join(s.Denied, ", ")}
+	}
+	if !s.Administrator {
+		return tree.Item{Name: "Your rights", State: tree.Note, Text: "enough to write the objects; the API server refuses " +
+			"roles with rights that you do not have yourself"}
 	}
 	return tree.Item{Name: "Your rights", State: tree.Well, Text: "those of an administrator"}
 }
@@ -114,8 +141,8 @@ func (s *Seen) otherLinstor() tree.Item {
 		item.Text = ""
 		item.Items = append(item.Items, tree.Item{Name: name, State: state, Text: text})
 	}
-	if s.defined(".piraeus.io") {
-		note(tree.Bad, "Piraeus", "the definitions of piraeus.io are there: its operator runs LINSTOR in this cluster, or "+
+	if s.defined(".piraeus.io") || s.defined(".piraeus.linbit.com") {
+		note(tree.Bad, "Piraeus", "the definitions of Piraeus are there: its operator runs LINSTOR in this cluster, or "+
 			"has done so. There can be only one. Do not delete its objects to make room: while its operator runs, that "+
 			"can evacuate nodes")
 	}
@@ -143,6 +170,9 @@ func (s *Seen) namespaces() tree.Item {
 			continue
 		}
 		found := tree.Item{Name: n.Name, State: tree.Note, Text: "is there already"}
+		if n.Name == v1alpha1.WorkloadNamespace {
+			found.Text += ": with Helm, add --take-ownership"
+		}
 		level := n.Labels["pod-security.kubernetes.io/enforce"]
 		switch {
 		case n.DeletionTimestamp != nil:
@@ -164,27 +194,37 @@ func (s *Seen) webhooks() tree.Item {
 	for i := range s.Validating {
 		for j := range s.Validating[i].Webhooks {
 			w := &s.Validating[i].Webhooks[j]
-			if fails(w.FailurePolicy) && ofPods(w.Rules) && selects(w.NamespaceSelector) {
-				names = append(names, s.Validating[i].Name+" ("+w.Name+")")
+			if fails(w.FailurePolicy) && ofPods(w.Rules) && s.selects(w.NamespaceSelector) {
+				names = append(names, named(s.Validating[i].Name, w.Name, w.ObjectSelector, w.MatchConditions))
 			}
 		}
 	}
 	for i := range s.Mutating {
 		for j := range s.Mutating[i].Webhooks {
 			w := &s.Mutating[i].Webhooks[j]
-			if fails(w.FailurePolicy) && ofPods(w.Rules) && selects(w.NamespaceSelector) {
-				names = append(names, s.Mutating[i].Name+" ("+w.Name+")")
+			if fails(w.FailurePolicy) && ofPods(w.Rules) && s.selects(w.NamespaceSelector) {
+				names = append(names, named(s.Mutating[i].Name, w.Name, w.ObjectSelector, w.MatchConditions))
 			}
 		}
 	}
 	if len(names) > 0 {
 		slices.Sort(names)
 		item.State = tree.Warn
-		item.Text = fmt.Sprintf("while one of these does not answer, no pod is made in %s, and if its own pods use "+
-			"LINSTOR's volumes, neither comes back: leave the namespace out of its namespaceSelector: %s",
+		item.Text = fmt.Sprintf("while one of these does not answer, no pod that it is asked about is made in %s; if its "+
+			"own pods use LINSTOR's volumes, neither comes back. Leave the namespace out of its namespaceSelector: %s",
 			v1alpha1.WorkloadNamespace, strings.Join(names, ", "))
 	}
 	return item
+}
+
+// named is what a webhook is called, and whether it is asked about some pods only, which is not looked into.
+func named(configuration, webhook string, objects *metav1.LabelSelector,
+	conditions []admissionv1.MatchCondition) string {
+	out := configuration + " (" + webhook
+	if objects != nil && len(objects.MatchLabels)+len(objects.MatchExpressions) > 0 || len(conditions) > 0 {
+		out += ", about some pods only"
+	}
+	return out + ")"
 }
 
 // fails reports whether a webhook that does not answer refuses. That is Kubernetes' default.
@@ -198,18 +238,27 @@ func ofPods(rules []admissionv1.RuleWithOperations) bool {
 		creates := slices.ContainsFunc(r.Operations, func(o admissionv1.OperationType) bool {
 			return o == admissionv1.Create || o == admissionv1.OperationAll
 		})
-		return creates && has(r.APIGroups, "", "*") && has(r.Resources, "pods", "*", "*/*")
+		return creates && (r.Scope == nil || *r.Scope != admissionv1.ClusterScope) && has(r.APIGroups, "", "*") &&
+			has(r.Resources, "pods", "pods/*", "*", "*/*")
 	})
 }
 
-// selects reports whether a selector takes LINSTOR's namespace as the manifests make it.
-func selects(selector *metav1.LabelSelector) bool {
+// selects reports whether a selector takes LINSTOR's namespace: with the labels that it has, and those that the
+// manifests give it.
+func (s *Seen) selects(selector *metav1.LabelSelector) bool {
 	if selector == nil {
 		return true
 	}
-	s, err := metav1.LabelSelectorAsSelector(selector)
-	return err == nil && s.Matches(labels.Set{corev1.LabelMetadataName: v1alpha1.WorkloadNamespace,
-		"app.kubernetes.io/name": "linstor", "pod-security.kubernetes.io/enforce": "privileged"})
+	has := labels.Set{}
+	for i := range s.Namespaces {
+		if s.Namespaces[i].Name == v1alpha1.WorkloadNamespace {
+			maps.Copy(has, s.Namespaces[i].Labels)
+		}
+	}
+	maps.Copy(has, labels.Set{corev1.LabelMetadataName: v1alpha1.WorkloadNamespace, "app.kubernetes.io/name": "linstor",
+		"pod-security.kubernetes.io/enforce": "privileged"})
+	parsed, err := metav1.LabelSelectorAsSelector(selector)
+	return err == nil && parsed.Matches(has)
 }
 
 // around is about what the operator uses where it is there.

@@ -27,10 +27,10 @@ func node(i int) corev1.Node {
 // fit is a cluster into which the operator can be installed.
 func fit() *Seen {
 	return &Seen{Host: "https://192.0.2.100:6443", Server: "v1.36.3", Nodes: []corev1.Node{node(1), node(2), node(3)},
-		Namespaces: []corev1.Namespace{named("default"), named("kube-system")}}
+		Administrator: true, Namespaces: []corev1.Namespace{namespace("default"), namespace("kube-system")}}
 }
 
-func named(name string) corev1.Namespace {
+func namespace(name string) corev1.Namespace {
 	return corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 }
 
@@ -58,11 +58,15 @@ func TestJudge(t *testing.T) {
 		want   tree.State
 		says   string
 	}{
-		"fit":            {func(*Seen) {}, tree.Note, "not installed yet"},
-		"old Kubernetes": {func(s *Seen) { s.Server = "v1.29.8+k3s1" }, tree.Bad, "too old"},
-		"odd Kubernetes": {func(s *Seen) { s.Server = "main" }, tree.Unknown, `the version "main"`},
-		"no rights":      {func(s *Seen) { s.Denied = []string{"create namespaces"} }, tree.Bad, "create namespaces"},
-		"unread":         {func(s *Seen) { s.Unread = []string{"not allowed to list nodes"} }, tree.Unknown, "list nodes"},
+		"fit":              {func(*Seen) {}, tree.Note, "not installed yet"},
+		"old Kubernetes":   {func(s *Seen) { s.Server = "v1.29.8+k3s1" }, tree.Bad, "too old"},
+		"odd Kubernetes":   {func(s *Seen) { s.Server = "main" }, tree.Unknown, `the version "main"`},
+		"no rights":        {func(s *Seen) { s.Denied = []string{"create namespaces"} }, tree.Bad, "create namespaces"},
+		"no administrator": {func(s *Seen) { s.Administrator = false }, tree.Note, "enough to write the objects"},
+		"unread": {func(s *Seen) { s.Nodes, s.Unread = nil, map[string]string{nodes: "not allowed to list nodes"} },
+			tree.Unknown, "as far as it could be read"},
+		"definitions unread": {func(s *Seen) { s.Unread = map[string]string{definitions: "forbidden"} }, tree.Unknown,
+			"? Another LINSTOR customresourcedefinitions.apiextensions.k8s.io could not be read"},
 		"installed": {func(s *Seen) {
 			s.Definitions = append(s.Definitions, definition("storageclusters.storage.linstor.dev"))
 		}, tree.Note, "installed already"},
@@ -78,23 +82,25 @@ func TestJudge(t *testing.T) {
 			s.Drivers = []storagev1.CSIDriver{{ObjectMeta: metav1.ObjectMeta{Name: driverName,
 				Labels: map[string]string{v1alpha1.LabelCluster: "linstor"}}}}
 		}, tree.Note, "none is seen"},
-		"a namespace": {func(s *Seen) { s.Namespaces = append(s.Namespaces, named("linstor-operator")) }, tree.Note,
+		"a namespace": {func(s *Seen) { s.Namespaces = append(s.Namespaces, namespace("linstor-operator")) }, tree.Note,
 			"is there already"},
 		"a namespace that goes": {func(s *Seen) {
-			n := named("linstor-storage")
+			n := namespace("linstor-storage")
 			n.DeletionTimestamp = &metav1.Time{}
 			s.Namespaces = append(s.Namespaces, n)
 		}, tree.Bad, "is being deleted"},
 		"a strict namespace": {func(s *Seen) {
-			n := named("linstor-storage")
+			n := namespace("linstor-storage")
 			n.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "baseline"}
 			s.Namespaces = append(s.Namespaces, n)
 		}, tree.Warn, `the Pod Security Standard "baseline"`},
-		"no nodes":       {func(s *Seen) { s.Nodes = nil }, tree.Bad, "none runs Linux"},
-		"two nodes":      {func(s *Seen) { s.Nodes = s.Nodes[:2] }, tree.Warn, "2 run Linux: a volume that survives"},
-		"one is away":    {func(s *Seen) { s.Nodes[1].Status.Conditions = nil }, tree.Warn, "1 (n2) not Ready"},
-		"no address":     {func(s *Seen) { s.Nodes[1].Status.Addresses = nil }, tree.Bad, "1 (n2) without an InternalIP"},
-		"same addresses": {func(s *Seen) { s.Nodes[1].Status.Addresses = s.Nodes[0].Status.Addresses }, tree.Bad, "2 (n1, n2) with"},
+		"no nodes": {func(s *Seen) { s.Nodes = nil }, tree.Bad, "none runs Linux"},
+		"two nodes": {func(s *Seen) { s.Nodes = s.Nodes[:2] }, tree.Warn,
+			"2 of 2 that run Linux take part: a volume that"},
+		"one is away": {func(s *Seen) { s.Nodes[1].Status.Conditions = nil }, tree.Warn, "1 (n2) not Ready"},
+		"no address":  {func(s *Seen) { s.Nodes[1].Status.Addresses = nil }, tree.Bad, "1 (n2) without an InternalIP"},
+		"same addresses": {func(s *Seen) { s.Nodes[1].Status.Addresses = s.Nodes[0].Status.Addresses }, tree.Bad,
+			"2 (n1, n2) with"},
 		"a mainframe": {func(s *Seen) { s.Nodes[2].Status.NodeInfo.Architecture = "s390x" }, tree.Warn,
 			"1 (n3) neither amd64"},
 		"all cordoned": {func(s *Seen) {
@@ -102,12 +108,31 @@ func TestJudge(t *testing.T) {
 				s.Nodes[i].Spec.Unschedulable = true
 			}
 		}, tree.Bad, "allowed on no node"},
-		"all but one are tainted": {func(s *Seen) {
-			for i := range s.Nodes {
+		"two are tainted": {func(s *Seen) {
+			for i := range s.Nodes[:2] {
 				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "example.com/storage", Effect: corev1.TaintEffectNoSchedule}}
 			}
-			s.Nodes[0].Spec.Taints[0].Key = "node-role.kubernetes.io/control-plane"
-		}, tree.Note, "3 run Linux"},
+		}, tree.Warn, "2 (n1, n2) with the taint example.com/storage:NoSchedule take part only if spec.nodes.tolerations"},
+		"a control plane": {func(s *Seen) {
+			s.Nodes = append(s.Nodes, node(4))
+			s.Nodes[3].Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane",
+				Effect: corev1.TaintEffectNoSchedule}}
+		}, tree.Note, "3 of 4 that run Linux take part"},
+		"a control plane alone": {func(s *Seen) {
+			for i := range s.Nodes {
+				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane",
+					Effect: corev1.TaintEffectNoSchedule}}
+			}
+		}, tree.Warn, "0 of 3 that run Linux take part"},
+		"OpenShift": {func(s *Seen) {
+			s.Nodes[0].Status.NodeInfo.OSImage = "Red Hat Enterprise Linux CoreOS 417.94.202501010000-0"
+		}, tree.Warn, "OpenShift's nodes have no kernel headers"},
+		"Piraeus 1": {func(s *Seen) {
+			s.Definitions = append(s.Definitions, definition("linstorcontrollers.piraeus.linbit.com"))
+		}, tree.Bad, "can evacuate nodes"},
+		"two addresses, one of another node": {func(s *Seen) {
+			s.Nodes[1].Status.Addresses = append(s.Nodes[1].Status.Addresses, s.Nodes[0].Status.Addresses[0])
+		}, tree.Bad, "2 (n1, n2) with the InternalIP"},
 		"Talos": {func(s *Seen) { s.Nodes[0].Status.NodeInfo.OSImage = "Talos (v1.11.0)" }, tree.Warn, "siderolabs/drbd"},
 		"an unknown system": {func(s *Seen) { s.Nodes[0].Status.NodeInfo.OSImage = "Example OS 1" }, tree.Warn,
 			"Example OS 1, kernel 6.8.0-60-generic: the catalogue has no loader"},
@@ -115,12 +140,30 @@ func TestJudge(t *testing.T) {
 			n := node(4)
 			n.Status.NodeInfo.OperatingSystem = "windows"
 			s.Nodes = append(s.Nodes, n)
-		}, tree.Note, "3 run Linux"},
-		"a webhook":              {func(s *Seen) { s.Validating = webhook(nil, nil, "pods") }, tree.Warn, "policies (check.example.com)"},
-		"a webhook of all":       {func(s *Seen) { s.Validating = webhook(nil, nil, "*") }, tree.Warn, "policies (check.example.com)"},
-		"a webhook that lets go": {func(s *Seen) { s.Validating = webhook(nil, &ignore, "pods") }, tree.Note, "none decides"},
-		"a webhook elsewhere":    {func(s *Seen) { s.Validating = webhook(except, nil, "pods") }, tree.Note, "none decides"},
-		"a webhook of else":      {func(s *Seen) { s.Validating = webhook(nil, nil, "deployments") }, tree.Note, "none decides"},
+		}, tree.Note, "3 of 3 that run Linux take part"},
+		"a webhook": {func(s *Seen) { s.Validating = webhook(nil, nil, "pods") }, tree.Warn,
+			"policies (check.example.com)"},
+		"a webhook of all": {func(s *Seen) { s.Validating = webhook(nil, nil, "*") }, tree.Warn,
+			"policies (check.example.com)"},
+		"a webhook that lets go": {func(s *Seen) { s.Validating = webhook(nil, &ignore, "pods") }, tree.Note,
+			"none decides"},
+		"a webhook elsewhere": {func(s *Seen) { s.Validating = webhook(except, nil, "pods") }, tree.Note,
+			"none decides"},
+		"a webhook of else": {func(s *Seen) { s.Validating = webhook(nil, nil, "deployments") }, tree.Note,
+			"none decides"},
+		"a webhook of parts": {func(s *Seen) { s.Validating = webhook(nil, nil, "pods/*") }, tree.Warn,
+			"policies (check.example.com)"},
+		"a webhook of some pods": {func(s *Seen) {
+			s.Validating = webhook(nil, nil, "pods")
+			s.Validating[0].Webhooks[0].ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+		}, tree.Warn, "policies (check.example.com, about some pods only)"},
+		"a namespace that is left out": {func(s *Seen) {
+			n := namespace("linstor-storage")
+			n.Labels = map[string]string{"policies.example.com/ignore": "true"}
+			s.Namespaces = append(s.Namespaces, n)
+			s.Validating = webhook(&metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{
+				Key: "policies.example.com/ignore", Operator: metav1.LabelSelectorOpDoesNotExist}}}, nil, "pods")
+		}, tree.Note, "none decides"},
 		"a webhook that changes": {func(s *Seen) {
 			w := webhook(nil, nil, "pods")[0].Webhooks[0]
 			s.Mutating = []admissionv1.MutatingWebhookConfiguration{{ObjectMeta: metav1.ObjectMeta{Name: "mesh"},
@@ -160,7 +203,8 @@ func TestManyKinds(t *testing.T) {
 		s.Nodes = append(s.Nodes, n)
 	}
 	got := s.kernels()
-	if len(got.Items) != mostGroups+1 || got.Items[0].Name != "3 nodes" || got.Items[mostGroups].Text != "9 more kinds of nodes" {
+	if len(got.Items) != mostGroups+1 || got.Items[0].Name != "3 nodes" ||
+		got.Items[mostGroups].Text != "9 more kinds of nodes" {
 		t.Errorf("%+v", got)
 	}
 }

@@ -3,12 +3,14 @@ package preflight
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/taints"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/tree"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
@@ -31,12 +33,14 @@ func (s *Seen) linux() []*corev1.Node {
 
 func (s *Seen) nodes() tree.Item {
 	all := s.linux()
-	item := tree.Item{Name: "Nodes", State: tree.Well, Text: fmt.Sprintf("%d run Linux", len(all))}
+	joining := having(all, func(n *corev1.Node) bool { return keptOut(n) == "" })
+	item := tree.Item{Name: "Nodes", State: tree.Well,
+		Text: fmt.Sprintf("%d of %d that run Linux take part", len(joining), len(all))}
 	switch {
 	case len(all) == 0:
 		item.State, item.Text = tree.Bad, "none runs Linux"
 		return item
-	case len(all) < replicated:
+	case len(joining) < replicated:
 		item.State = tree.Warn
 		item.Text += fmt.Sprintf(": a volume that survives the loss of a node needs %d", replicated)
 	}
@@ -48,13 +52,23 @@ func (s *Seen) nodes() tree.Item {
 	}
 	add(tree.Warn, "Not ready", having(all, func(n *corev1.Node) bool { return !ready(n) }),
 		"not Ready: they take part later")
-	add(tree.Bad, "No address", having(all, func(n *corev1.Node) bool { return address(n) == "" }),
+	add(tree.Bad, "No address", having(all, func(n *corev1.Node) bool { return len(addresses(n)) == 0 }),
 		"without an InternalIP, by which LINSTOR reaches a node")
 	add(tree.Bad, "Same address", sameAddress(all),
 		"with the InternalIP of another one: LINSTOR cannot tell them apart")
 	add(tree.Warn, "Architecture", having(all, func(n *corev1.Node) bool {
 		return !slices.Contains([]string{"amd64", "arm64"}, n.Status.NodeInfo.Architecture)
 	}), "neither amd64 nor arm64: there are no images of LINSTOR for them")
+	out := map[string][]string{}
+	for _, n := range all {
+		if taint := keptOut(n); taint != "" {
+			out[taint] = append(out[taint], n.Name)
+		}
+	}
+	for _, taint := range slices.Sorted(maps.Keys(out)) {
+		slices.Sort(out[taint])
+		add(tree.Note, "Tainted", out[taint], "with the taint "+taint+" take part only if spec.nodes.tolerations has it")
+	}
 	if len(having(all, takesOperator)) == 0 {
 		item.Items = append(item.Items, tree.Item{Name: "Operator", State: tree.Bad, Text: "its pods are allowed on no " +
 			"node: each is cordoned, or has a taint that they do not tolerate; add a toleration to the operator's " +
@@ -81,21 +95,35 @@ func ready(n *corev1.Node) bool {
 	})
 }
 
-func address(n *corev1.Node) string {
-	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			return a.Address
+// keptOut is the taint that keeps a node out of a StorageCluster without tolerations; "" if there is none.
+func keptOut(n *corev1.Node) string {
+	for i := range n.Spec.Taints {
+		if t := &n.Spec.Taints[i]; taints.Counts(&v1alpha1.NodesSpec{}, t, true) {
+			return t.ToString()
 		}
 	}
 	return ""
 }
 
+func addresses(n *corev1.Node) (out []string) {
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			out = append(out, a.Address)
+		}
+	}
+	return out
+}
+
 func sameAddress(nodes []*corev1.Node) []string {
 	count := map[string]int{}
 	for _, n := range nodes {
-		count[address(n)]++
+		for _, a := range addresses(n) {
+			count[a]++
+		}
 	}
-	return having(nodes, func(n *corev1.Node) bool { return address(n) != "" && count[address(n)] > 1 })
+	return having(nodes, func(n *corev1.Node) bool {
+		return slices.ContainsFunc(addresses(n), func(a string) bool { return count[a] > 1 })
+	})
 }
 
 // tolerated are the taints that the operator's pods tolerate (deploy/operator.yaml).
@@ -134,10 +162,17 @@ func (s *Seen) kernels() tree.Item {
 			break
 		}
 		state, how := loaded(groups[g][0])
-		item.Items = append(item.Items, tree.Item{Name: fmt.Sprintf("%d nodes", len(groups[g])), State: state,
+		item.Items = append(item.Items, tree.Item{Name: nodeCount(len(groups[g])), State: state,
 			Text: fmt.Sprintf("%s, kernel %s: %s", g.os, g.kernel, how)})
 	}
 	return item
+}
+
+func nodeCount(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return fmt.Sprintf("%d nodes", n)
 }
 
 // mostGroups bounds what is listed: a cluster in the middle of an update of its kernels has many kinds of nodes.
@@ -150,8 +185,8 @@ func loaded(n *corev1.Node) (tree.State, string) {
 	switch {
 	case profile.Mode(v1alpha1.ModuleAuto, loader) == v1alpha1.ModulePreinstalled:
 		return tree.Warn, "no loader can be used: " + profile.Hint
-	case loader.Key == catalogue.GenericKey && !profile.Sources:
-		return tree.Warn, "the catalogue has no loader for it: " + profile.Hint
+	case !profile.Sources:
+		return tree.Warn, profile.Hint
 	case loader.Key == catalogue.GenericKey:
 		return tree.Warn, "the catalogue has no loader for it; the generic one compiles DRBD, which may fail"
 	default:

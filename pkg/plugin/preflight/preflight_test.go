@@ -29,7 +29,8 @@ func server(t *testing.T, allowed bool, list func(client.ObjectList) error) *plu
 			if !ok {
 				return errors.New("it writes")
 			}
-			review.Status.Allowed = allowed || review.Spec.ResourceAttributes.Verb != "escalate"
+			right := review.Spec.ResourceAttributes
+			review.Status.Allowed = allowed || right.Verb != "*" && right.Resource != "clusterroles"
 			return nil
 		},
 		List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, _ ...client.ListOption) error {
@@ -56,8 +57,8 @@ func TestPreflight(t *testing.T) {
 		says    string
 	}{
 		"no nodes":   {true, readable, "", exit.NotWell, "none runs Linux"},
-		"no rights":  {false, readable, "", exit.NotWell, "you may not escalate clusterroles"},
-		"unreadable": {true, unreadable, "", exit.NotWell, "not allowed to list nodes"},
+		"no rights":  {false, readable, "", exit.NotWell, "you may not create clusterroles, patch clusterroles"},
+		"unreadable": {true, unreadable, "", exit.Done, "as far as it could be read"},
 		"wrong use":  {true, readable, "-o xml", exit.Usage, "--output is json or yaml"},
 		"argument":   {true, readable, "now", exit.Usage, "takes no argument"},
 	} {
