@@ -1,5 +1,5 @@
-// Package exact edits texts that somebody else keeps, at places that must be there: one that was changed meanwhile must
-// not go by in silence.
+// Package exact edits texts that somebody else keeps, at places that must be there: one that was changed meanwhile
+// must not go by in silence.
 package exact
 
 import (

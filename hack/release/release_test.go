@@ -40,7 +40,8 @@ func itself(_ context.Context, _, _ string, _ target, to string) error {
 func released(t *testing.T, version string) (*release, map[string][]byte) {
 	t.Helper()
 	r := &release{about: about{Version: version, Registry: "registry.example.com/storage", Time: second,
-		Commit: strings.Repeat("c0de", 10), Notes: "### Added\n\n- all"}, root: root, dir: filepath.Join(t.TempDir(), version), compile: itself}
+		Commit: strings.Repeat("c0de", 10), Notes: "### Added\n\n- all"}, root: root,
+		dir: filepath.Join(t.TempDir(), version), compile: itself}
 	if err := r.write(t.Context()); err != nil {
 		t.Fatal(err)
 	}

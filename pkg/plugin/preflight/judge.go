@@ -113,8 +113,8 @@ func (s *Seen) permissions() tree.Item {
 			"operator: you may not " + strings.Join(s.Denied, ", ")}
 	}
 	if !s.Administrator {
-		return tree.Item{Name: "Your rights", State: tree.Note, Text: "enough to write the objects; the API server refuses " +
-			"roles with rights that you do not have yourself"}
+		return tree.Item{Name: "Your rights", State: tree.Note, Text: "enough to write the objects; the API server " +
+			"refuses roles with rights that you do not have yourself"}
 	}
 	return tree.Item{Name: "Your rights", State: tree.Well, Text: "those of an administrator"}
 }
