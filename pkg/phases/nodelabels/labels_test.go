@@ -180,7 +180,8 @@ func TestFailureCutsNothingOff(t *testing.T) {
 		in, _ := w.Input()
 		h := &halfBroken{Writer: in.Writer}
 		in.Writer = h
-		if err := nodelabels.Write(t.Context(), in); err == nil || !strings.Contains(err.Error(), "label node n01: connection") {
+		err := nodelabels.Write(t.Context(), in)
+		if err == nil || !strings.Contains(err.Error(), "label node n01: connection") {
 			t.Errorf("it says %v", err)
 		}
 		if len(h.labelled) == 0 || len(h.labelled) != h.asked-1 || h.asked > 8 {
