@@ -31,7 +31,8 @@ func write(root string) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", t.source, err)
 		}
-		if err := os.WriteFile(filepath.Join(root, Directory, "templates", t.name), []byte(text), 0o644); err != nil {
+		file := filepath.Join(root, Directory, "templates", t.name)
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil { //nolint:gosec // a file of the repository
 			return err
 		}
 	}

@@ -40,7 +40,7 @@ func run(m *testing.M) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer os.RemoveAll(home)
+	defer func() { _ = os.RemoveAll(home) }()
 	if helmed, err = helm.New(ctx, home, ""); err != nil {
 		return 0, err
 	}

@@ -114,7 +114,7 @@ func clean(ctx context.Context, root, version string) error {
 }
 
 func git(ctx context.Context, root string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", args...) //nolint:gosec // the arguments are those of this program
+	cmd := exec.CommandContext(ctx, "git", args...)
 	cmd.Dir, cmd.Stderr = root, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {

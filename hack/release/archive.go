@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"time"
 )
 
@@ -57,16 +56,13 @@ func writeTarGz(name string, files []file, at time.Time) (err error) {
 // filesBelow are the files of a directory in the order of their names, as they are called below a prefix.
 func filesBelow(dir, prefix string) ([]file, error) {
 	var out []file
-	err := filepath.WalkDir(dir, func(p string, entry fs.DirEntry, err error) error {
+	below := os.DirFS(dir)
+	err := fs.WalkDir(below, ".", func(p string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
 		}
-		content, err := os.ReadFile(p)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, p)
-		out = append(out, file{path.Join(prefix, filepath.ToSlash(name)), plainMode, content})
+		content, err := fs.ReadFile(below, p)
+		out = append(out, file{path.Join(prefix, p), plainMode, content})
 		return err
 	})
 	return out, err

@@ -48,7 +48,7 @@ func compile(ctx context.Context, root, version string, t target, to string) err
 	if err != nil {
 		return err
 	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false", //nolint:gosec // of this program's own
+	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -buildid= -X main.version="+version, "-o", to, "./cmd/"+t.Program)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = root, os.Stderr, os.Stderr
 	// What the user has set for Go, in variables and by "go env -w", must not get into the programs.

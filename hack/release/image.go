@@ -127,7 +127,7 @@ func writeForDocker(file string, image v1.Image, version string) error {
 		}
 		names[n] = image
 	}
-	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+	if err := os.MkdirAll(filepath.Dir(file), 0o750); err != nil {
 		return err
 	}
 	return tarball.MultiWriteToFile(file, names)

@@ -45,7 +45,7 @@ func onlyImage(ctx context.Context, root, version, architecture, file string) er
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	target := target{Program: operator, OS: "linux", Arch: architecture}
 	binary := filepath.Join(dir, operator)
 	if err := compile(ctx, root, version, target, binary); err != nil {

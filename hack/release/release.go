@@ -26,7 +26,7 @@ type release struct {
 }
 
 func (r *release) write(ctx context.Context) (err error) {
-	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+	if err := os.MkdirAll(r.dir, 0o750); err != nil {
 		return err
 	}
 	built, err := os.MkdirTemp(filepath.Dir(r.dir), "programs-")

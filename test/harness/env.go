@@ -158,9 +158,12 @@ func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	return startWith(t, simcluster.Options{Nodes: ns, Pool: planes})
 }
 
-// StartInstalled is Start for a test that installs the operator's objects in its own way, on a control plane of its own
-// that has none.
-func StartInstalled(t *testing.T, ns []simcluster.NodeSpec, install func(context.Context, *simcluster.Cluster) error) *Env {
+// Install installs the operator's objects.
+type Install func(context.Context, *simcluster.Cluster) error
+
+// StartInstalled is Start for a test that installs the operator's objects in its own way, on a control plane of its
+// own that has none.
+func StartInstalled(t *testing.T, ns []simcluster.NodeSpec, install Install) *Env {
 	t.Helper()
 	t.Parallel()
 	return startInstalled(t, simcluster.Options{Nodes: ns, AuditLog: true}, install)
@@ -185,7 +188,7 @@ func startWith(t *testing.T, o simcluster.Options) *Env {
 	return startInstalled(t, o, func(context.Context, *simcluster.Cluster) error { return nil })
 }
 
-func startInstalled(t *testing.T, o simcluster.Options, install func(context.Context, *simcluster.Cluster) error) *Env {
+func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	t.Helper()
 	deadline, limited := t.Deadline()
 	if !limited {

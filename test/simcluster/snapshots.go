@@ -32,8 +32,8 @@ func SnapshotDefinitions() []string {
 	return out
 }
 
-// InstallSnapshotAPI installs the definitions of the API of snapshots, as an administrator does who wants snapshots. It
-// returns when the API server serves their kinds, which it does some time after it has taken them.
+// InstallSnapshotAPI installs the definitions of the API of snapshots, as an administrator does who wants snapshots.
+// It returns when the API server serves their kinds, which it does some time after it has taken them.
 func InstallSnapshotAPI(ctx context.Context, c *Cluster) error {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", snapshotModule).Output()
 	if err != nil {

@@ -113,6 +113,17 @@ func TestJudge(t *testing.T) {
 				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "example.com/storage", Effect: corev1.TaintEffectNoSchedule}}
 			}
 		}, tree.Warn, "2 (n1, n2) with the taint example.com/storage:NoSchedule take part only if spec.nodes.tolerations"},
+		"all are new": {func(s *Seen) {
+			for i := range s.Nodes {
+				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "node.kubernetes.io/not-ready",
+					Effect: corev1.TaintEffectNoSchedule}}
+			}
+		}, tree.Note, "3 of 3 that run Linux take part"},
+		"all are of others": {func(s *Seen) {
+			for i := range s.Nodes {
+				s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "example.com/gpu", Effect: corev1.TaintEffectNoSchedule}}
+			}
+		}, tree.Bad, "allowed on no node"},
 		"a control plane": {func(s *Seen) {
 			s.Nodes = append(s.Nodes, node(4))
 			s.Nodes[3].Spec.Taints = []corev1.Taint{{Key: "node-role.kubernetes.io/control-plane",

@@ -126,13 +126,12 @@ func sameAddress(nodes []*corev1.Node) []string {
 	})
 }
 
-// tolerated are the taints that the operator's pods tolerate (deploy/operator.yaml).
-var tolerated = []string{"node-role.kubernetes.io/control-plane", "drbd.linbit.com/lost-quorum",
-	"drbd.linbit.com/force-io-error"}
+// tolerated are the taints that the operator's pods tolerate (deploy/operator.yaml), besides those that pass.
+var tolerated = []string{"node-role.kubernetes.io/control-plane"}
 
 func takesOperator(n *corev1.Node) bool {
 	return !n.Spec.Unschedulable && !slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
-		return t.Effect != corev1.TaintEffectPreferNoSchedule &&
+		return t.Effect != corev1.TaintEffectPreferNoSchedule && taints.Find(t.Key) == nil &&
 			(t.Effect != corev1.TaintEffectNoSchedule || !slices.Contains(tolerated, t.Key))
 	})
 }
