@@ -24,10 +24,6 @@ TOOLS := $(CURDIR)/.cache/tools/gen-$(call tool_key,tools)
 LINT := $(CURDIR)/.cache/tools/lint-$(call tool_key,lint)
 VULN := $(CURDIR)/.cache/tools/vuln-$(call tool_key,vuln)
 TESTSUM := $(CURDIR)/.cache/tools/testsum-$(call tool_key,testsum)
-# ko is no pinned Go tool: its dependencies are many and only "make image" needs it. The checksum database vouches for it.
-KO_VERSION := v0.18.1
-KO := $(CURDIR)/.cache/tools/ko-$(KO_VERSION)/ko
-
 # The order of tests in a package is left to chance; a failure is repeated with the number that was printed.
 SHUFFLE ?= $(shell date +%s)
 # Tests of the simulated cluster that "make test-e2e" runs: all by default.
@@ -74,7 +70,7 @@ LINSTOR_LATENCY ?= 0s
 IDLE ?= 3m
 
 # What "make generate" writes.
-GENERATED := pkg/apis deploy/crds deploy/monitoring docs/state-diagrams docs/remembered.md docs/api-reference.md
+GENERATED := pkg/apis deploy/crds deploy/monitoring charts docs/state-diagrams docs/remembered.md docs/api-reference.md
 GO_DIRS := cmd docs hack pkg test
 
 ##@ Everyday
@@ -108,7 +104,7 @@ ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the
 	@$(steps) verify lint test-unit test-alerts test-e2e race-short
 
 .PHONY: test-unit
-test-unit: $(TESTSUM)/gotestsum kube s3 ## Run the tests that need no cluster, the seeds of the fuzz functions included.
+test-unit: $(TESTSUM)/gotestsum kube s3 helm ## Run the tests that need no cluster, the seeds of the fuzz functions included.
 	$(call gotest,test-unit) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 # A module of its own, because of all that comes with Prometheus; see test/alerts/doc.go.
@@ -118,7 +114,7 @@ test-alerts: ## Test alerts and dashboard with Prometheus' own engine. The first
 	$(GO) -C test/alerts test $(TESTFLAGS) .
 
 .PHONY: test-e2e
-test-e2e: $(TESTSUM)/gotestsum kube csi s3 ## Run the tests on the simulated cluster. RUN=TestInstall for some
+test-e2e: $(TESTSUM)/gotestsum kube csi s3 helm ## Run the tests on the simulated cluster. RUN=TestInstall for some
 	$(call gotest,test-e2e) $(if $(RUN),-parallel $(PARALLEL) -run '$(RUN)',-p 2 -parallel $(PARALLEL_EACH)) $(TESTFLAGS) \
 		$(if $(RUN),./test/e2e,$$($(GO) list ./cmd/... ./test/... | grep -v '/test/sim$$'))
 
@@ -167,10 +163,11 @@ bench-all: ## Measure the operator in all the runs of docs/performance.md, an ho
 ##@ Code
 
 .PHONY: generate
-generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, what is remembered, alerts, API reference.
+generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, what is remembered, alerts, chart, API reference.
 	$(TOOLS)/controller-gen object paths=./pkg/apis/...
 	$(TOOLS)/controller-gen crd paths=./pkg/apis/... output:crd:dir=deploy/crds
 	$(GO) run ./cmd/diagrams
+	$(GO) run ./hack/chart
 	@if [ -e docs/crd-ref-docs.yaml ]; then set -x; \
 		$(TOOLS)/crd-ref-docs --config docs/crd-ref-docs.yaml --source-path pkg/apis --renderer markdown \
 			--output-path docs/api-reference.md --log-level WARN; \
@@ -216,10 +213,12 @@ plugin: ## Build the kubectl plugin, bin/kubectl-linstor, with its completion. P
 	install -m 755 cmd/kubectl-linstor/kubectl_complete-linstor bin/kubectl_complete-linstor
 
 .PHONY: image
-image: $(KO) ## Build the operator's image without Docker into dist/operator-image.tar, for "docker load".
-	mkdir -p dist
-	KO_DOCKER_REPO=storagecluster-operator VERSION='$(VERSION)' $(KO) build --bare --tags '$(VERSION),latest' \
-		--platform linux/$$($(GO) env GOARCH) --push=false --tarball dist/operator-image.tar ./cmd/operator
+image: ## Build the operator's image without Docker into dist/operator-image.tar, for "docker load".
+	$(GO) run ./hack/release -image dist/operator-image.tar -arch $$($(GO) env GOARCH) -version '$(VERSION)'
+
+.PHONY: release
+release: ## Build all that is published of a release into dist/VERSION. VERSION=v0.2.0 REGISTRY=registry.example.com/storage
+	$(GO) run ./hack/release -version '$(VERSION)' -registry '$(REGISTRY)'
 
 .PHONY: kube
 kube: ## Build the control plane of the tests and the demo into .cache/kube, unless it is there.
@@ -232,6 +231,10 @@ csi: ## Build the CSI sidecars and csi-sanity of the tests into .cache/csi, unle
 .PHONY: s3
 s3: ## Build the S3 server of the tests into .cache/s3, unless it is there.
 	$(GO) run ./test/simcluster/buildkube -s3
+
+.PHONY: helm
+helm: ## Build Helm into .cache/helm, unless it is there.
+	$(GO) run ./test/simcluster/buildkube -helm
 
 .PHONY: clean
 clean: ## Remove what was built, the tools and the control plane included.
@@ -249,6 +252,3 @@ clean: ## Remove what was built, the tools and the control plane included.
 
 %/govulncheck:
 	$(GO) -C hack/vuln build -trimpath -ldflags '-s -w' -o $*/ tool
-
-$(KO):
-	GOBIN=$(@D) $(GO) install github.com/google/ko@$(KO_VERSION)

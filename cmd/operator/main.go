@@ -14,6 +14,7 @@ import (
 	"github.com/go-logr/zapr"
 	"go.uber.org/zap"
 	"go.uber.org/zap/zapcore"
+	_ "golang.org/x/crypto/x509roots/fallback" // the operator's image has no root certificates, and stores of backups need them
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -22,20 +23,26 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/root"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/statusview"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // plugin runs "kubectl linstor" with these arguments, as somebody without a terminal. What it prints is logged: the
 // examples of docs/kubectl-plugin.md are from there.
 func plugin(e *env, args ...string) (code int, out, said string) {
 	e.T.Helper()
+	return pluginOf(e.Ctx, e.T, e.Sim, args...)
+}
+
+func pluginOf(ctx context.Context, t testing.TB, c *simcluster.Cluster, args ...string) (code int, out, said string) {
+	t.Helper()
 	var stdout, stderr, both bytes.Buffer
 	streams := access.Streams{Width: 80}
 	streams.In, streams.Out = strings.NewReader(""), io.MultiWriter(&stdout, &both)
 	streams.ErrOut = io.MultiWriter(&stderr, &both)
 	p := access.NewEnv(streams, "v0.1.0")
 	p.Every = 50 * time.Millisecond
-	code = root.Run(e.Ctx, p, append([]string{"--kubeconfig", e.Sim.Kubeconfig()}, args...))
-	e.T.Logf("$ kubectl linstor %s\n%s(exit code %d)", strings.Join(args, " "), both.String(), code)
+	code = root.Run(ctx, p, append([]string{"--kubeconfig", c.Kubeconfig()}, args...))
+	t.Logf("$ kubectl linstor %s\n%s(exit code %d)", strings.Join(args, " "), both.String(), code)
 	return code, stdout.String(), stderr.String()
 }
 

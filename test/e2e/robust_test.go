@@ -67,7 +67,8 @@ func TestKilledAfterEveryWrite(t *testing.T) {
 	kills := 0
 	for ; e.Get().Status.Phase != v1alpha1.PhaseReady; kills++ {
 		if kills > 150 {
-			t.Fatalf("after %d lives the operator is still in %s: %s", kills, e.Get().Status.Phase, e.Get().Status.Message)
+			t.Fatalf("after %d lives the operator is still in %s: %s; it wrote\n%s", kills, e.Get().Status.Phase,
+				e.Get().Status.Message, harness.Tally(e.Writes(0)))
 		}
 		spent := g.Limit(1)
 		e.Run()

@@ -155,7 +155,18 @@ func Start(t *testing.T, ns []simcluster.NodeSpec) *Env {
 // StartAlone is Start for a test that looks at what all operators of this process have in common.
 func StartAlone(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
-	return startWith(t, simcluster.Options{Nodes: ns})
+	return startWith(t, simcluster.Options{Nodes: ns, Pool: planes})
+}
+
+// Install installs the operator's objects.
+type Install func(context.Context, *simcluster.Cluster) error
+
+// StartInstalled is Start for a test that installs the operator's objects in its own way, on a control plane of its
+// own that has none.
+func StartInstalled(t *testing.T, ns []simcluster.NodeSpec, install Install) *Env {
+	t.Helper()
+	t.Parallel()
+	return startInstalled(t, simcluster.Options{Nodes: ns, AuditLog: true}, install)
 }
 
 // StartWithDriver is Start for a test whose pods use volumes: where the operator runs LINSTOR's CSI driver, its pods
@@ -169,10 +180,15 @@ func StartWithDriver(t *testing.T, ns []simcluster.NodeSpec) *Env {
 // StartAloneWithDriver is StartWithDriver for a test that runs beside others already, or must not.
 func StartAloneWithDriver(t *testing.T, ns []simcluster.NodeSpec) *Env {
 	t.Helper()
-	return startWith(t, simcluster.Options{Nodes: ns, VolumeDriver: true})
+	return startWith(t, simcluster.Options{Nodes: ns, VolumeDriver: true, Pool: planes})
 }
 
 func startWith(t *testing.T, o simcluster.Options) *Env {
+	t.Helper()
+	return startInstalled(t, o, func(context.Context, *simcluster.Cluster) error { return nil })
+}
+
+func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	t.Helper()
 	deadline, limited := t.Deadline()
 	if !limited {
@@ -187,12 +203,15 @@ func startWith(t *testing.T, o simcluster.Options) *Env {
 	if os.Getenv("E2E_LOG") != "" {
 		o.Log = os.Stderr
 	}
-	o.World, o.Pool, o.CrashBackoffMin, o.CrashBackoffMax = world, planes, 50*time.Millisecond, 400*time.Millisecond
+	o.World, o.CrashBackoffMin, o.CrashBackoffMax = world, 50*time.Millisecond, 400*time.Millisecond
 	c, err := simcluster.Start(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Stop)
+	if err := install(ctx, c); err != nil {
+		t.Fatal(err)
+	}
 	admin := Administrator{Waiter: Waiter{T: t, Patience: Patience()}, Ctx: ctx, Sim: c}
 	e := &Env{Administrator: admin, Timing: Fast(), Lease: time.Minute}
 	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, operatorName); err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
 
@@ -41,8 +42,11 @@ func Bar(ctx context.Context, in *step.Input) error {
 	})
 }
 
+// writeLabels begins no further writes once the API server does not answer one. Those that are on their way it lets
+// end: cut off by the failure of another, each try could come to nothing.
 func writeLabels(ctx context.Context, in *step.Input, change func(*cluster.Member) map[string]*string) error {
-	g, ctx := errgroup.WithContext(ctx)
+	var g errgroup.Group
+	var failed atomic.Bool
 	g.SetLimit(labelParallel)
 	n := 0
 	for _, m := range in.Snapshot.Members {
@@ -52,10 +56,17 @@ func writeLabels(ctx context.Context, in *step.Input, change func(*cluster.Membe
 		}
 		n++
 		g.Go(func() error {
-			if err := in.Writer.LabelNode(ctx, m.Node, labels); err != nil {
-				return in.FailedOn(m.Name, step.ReasonNotLabelled, fmt.Errorf("label node %s: %w", m.Name, err))
+			if failed.Load() {
+				return nil
 			}
-			return nil
+			err := in.Writer.LabelNode(ctx, m.Node, labels)
+			if err != nil {
+				err = in.FailedOn(m.Name, step.ReasonNotLabelled, fmt.Errorf("label node %s: %w", m.Name, err))
+			}
+			if err != nil {
+				failed.Store(true)
+			}
+			return err
 		})
 	}
 	return g.Wait()

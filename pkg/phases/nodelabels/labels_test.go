@@ -1,9 +1,14 @@
 package nodelabels_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -13,7 +18,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
 func TestLabelsFollowTheNode(t *testing.T) {
@@ -135,4 +142,50 @@ func TestSatellitesOfAllPlatforms(t *testing.T) {
 	if got := names(w); got != " -openshift" {
 		t.Errorf("without nodes: %q", got)
 	}
+}
+
+// halfBroken is an API server that does not answer one write, and takes its time for the others.
+type halfBroken struct {
+	step.Writer
+	mu       sync.Mutex
+	asked    int
+	labelled []string
+}
+
+func (h *halfBroken) LabelNode(ctx context.Context, n *corev1.Node, _ map[string]*string) error {
+	h.mu.Lock()
+	h.asked++
+	h.mu.Unlock()
+	if n.Name == "n01" {
+		return errors.New("connection reset by peer")
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Second):
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.labelled = append(h.labelled, n.Name)
+	return nil
+}
+
+// TestFailureCutsNothingOff: what is on its way when another write fails is not lost, and nothing more is begun.
+func TestFailureCutsNothingOff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := clustertest.NewWorld(t, 30)
+		for _, n := range w.Kube.Nodes {
+			n.Labels = map[string]string{}
+		}
+		in, _ := w.Input()
+		h := &halfBroken{Writer: in.Writer}
+		in.Writer = h
+		err := nodelabels.Write(t.Context(), in)
+		if err == nil || !strings.Contains(err.Error(), "label node n01: connection") {
+			t.Errorf("it says %v", err)
+		}
+		if len(h.labelled) == 0 || len(h.labelled) != h.asked-1 || h.asked > 8 {
+			t.Errorf("%d were begun, and %v ended", h.asked, h.labelled)
+		}
+	})
 }

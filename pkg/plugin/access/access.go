@@ -10,9 +10,12 @@ import (
 	"io"
 	"time"
 
+	admissionv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -54,7 +57,8 @@ var CRD = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", 
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme,
-		coordinationv1.AddToScheme, v1alpha1.AddToScheme} {
+		coordinationv1.AddToScheme, storagev1.AddToScheme, admissionv1.AddToScheme, authorizationv1.AddToScheme,
+		v1alpha1.AddToScheme} {
 		if err := add(s); err != nil {
 			panic(err) // these are compiled in
 		}
@@ -66,7 +70,17 @@ func newMapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(v1alpha1.GroupVersion.WithKind("StorageCluster"), meta.RESTScopeRoot)
 	m.Add(CRD, meta.RESTScopeRoot)
-	m.Add(corev1.SchemeGroupVersion.WithKind("Node"), meta.RESTScopeRoot)
+	for _, kind := range []schema.GroupVersionKind{
+		corev1.SchemeGroupVersion.WithKind("Node"),
+		corev1.SchemeGroupVersion.WithKind("Namespace"),
+		storagev1.SchemeGroupVersion.WithKind("CSIDriver"),
+		storagev1.SchemeGroupVersion.WithKind("StorageClass"),
+		admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"),
+		admissionv1.SchemeGroupVersion.WithKind("MutatingWebhookConfiguration"),
+		authorizationv1.SchemeGroupVersion.WithKind("SelfSubjectAccessReview"),
+	} {
+		m.Add(kind, meta.RESTScopeRoot)
+	}
 	for _, kind := range []string{"Pod", "Event", "ConfigMap"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}

@@ -1,0 +1,87 @@
+package main
+
+import "github.com/linstor-dev/storagecluster-operator/hack/exact"
+
+// templates are those that are made from manifests.
+func templates() []template {
+	return []template{
+		{name: "crds.yaml", source: "deploy/crds/storage.linstor.dev_storageclusters.yaml",
+			condition: ".Values.crds.enabled"},
+		{name: "protection.yaml", source: "deploy/protection.yaml"},
+		{name: "operator.yaml", source: "deploy/operator.yaml", edits: deployment()},
+	}
+}
+
+// deployment makes values of what people set of the operator's Deployment.
+func deployment() []exact.Edit {
+	return []exact.Edit{
+		{Old: "  replicas: 2\n", New: "  replicas: {{ .Values.replicas }}\n"},
+		{Old: `    metadata:
+      labels: {app.kubernetes.io/name: storagecluster-operator}
+      annotations:
+        kubectl.kubernetes.io/default-container: operator
+`, New: `    metadata:
+      labels: {{ include "storagecluster-operator.podLabels" . }}
+      annotations: {{ include "storagecluster-operator.podAnnotations" . }}
+`},
+		{Old: `      enableServiceLinks: false
+      priorityClassName: system-cluster-critical
+      nodeSelector: {kubernetes.io/os: linux}
+`, New: `      enableServiceLinks: false
+      {{- with .Values.imagePullSecrets }}
+      imagePullSecrets: {{ toJson . }}
+      {{- end }}
+      priorityClassName: {{ .Values.priorityClassName | quote }}
+      nodeSelector: {{ toJson .Values.nodeSelector }}
+      {{- with .Values.affinity }}
+      affinity: {{ toJson . }}
+      {{- end }}
+`},
+		{Old: `      tolerations:
+      - {key: node-role.kubernetes.io/control-plane, operator: Exists, effect: NoSchedule}
+      - {key: drbd.linbit.com/lost-quorum, operator: Exists, effect: NoSchedule}
+      - {key: drbd.linbit.com/force-io-error, operator: Exists, effect: NoSchedule}
+`, New: `      tolerations: {{ toJson .Values.tolerations }}
+`},
+		{Old: "image: storagecluster-operator:latest\n", New: "image: {{ include \"storagecluster-operator.image\" . }}\n"},
+		{Old: `        imagePullPolicy: IfNotPresent
+`, New: `        imagePullPolicy: {{ .Values.image.pullPolicy }}
+`},
+		{Old: "        - --catalogue=/catalogue/catalogue.yaml\n", New: `        - --catalogue=/catalogue/catalogue.yaml
+        {{- range $flag, $value := .Values.args }}
+        - {{ printf "--%s=%v" $flag $value | quote }}
+        {{- end }}
+`},
+		{Old: `        # Go collects garbage rather than let the kernel kill it. A tenth below the limit: change both.
+        - {name: GOMEMLIMIT, value: 460MiB}
+`, New: `        {{- with include "storagecluster-operator.goMemoryLimit" . }}
+        # Go collects garbage rather than let the kernel kill it. A tenth below the limit.
+        - {name: GOMEMLIMIT, value: {{ . }}}
+        {{- end }}
+`},
+		{Old: `        resources:
+          # The limit leaves room for a cluster of some thousand nodes.
+          requests: {cpu: 20m, memory: 64Mi}
+          limits: {memory: 512Mi}
+`, New: `        resources: {{ toJson .Values.resources }}
+`},
+		{Old: `kind: Namespace
+metadata:
+  name: linstor-storage
+  annotations: {helm.sh/resource-policy: keep}
+  labels:
+`, New: `kind: Namespace
+metadata:
+  name: linstor-storage
+  annotations:
+    helm.sh/resource-policy: keep
+    {{- range $name, $value := .Values.storageNamespace.annotations }}
+    {{ $name | quote }}: {{ $value | quote }}
+    {{- end }}
+  labels:
+    {{- range $name, $value := .Values.storageNamespace.labels }}
+    {{ $name | quote }}: {{ $value | quote }}
+    {{- end }}
+`},
+	}
+}
