@@ -34,7 +34,7 @@ func copyProgram(to string) error {
 		return err
 	}
 	defer from.Close()
-	file, err := os.OpenFile(to+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o700)
+	file, err := os.OpenFile(to+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o700) //nolint:gosec // it is run
 	if err != nil {
 		return err
 	}

@@ -208,6 +208,7 @@ func SurveyOf(p resources.Params, s Site, nodes []string) *appsv1.DaemonSet {
 	pod.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
 		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 	ds := resources.MemberDaemonSet(p, SurveyComponent, Survey, pod)
+	ds.Spec.Template.Spec.NodeSelector = nil // a node that has had a member may have left the cluster since
 	resources.StampTemplate(ds)
 	return ds
 }
