@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/go-logr/zapr"
@@ -21,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
 )
@@ -46,6 +48,8 @@ type settings struct {
 	fetched, checked string
 	// moved says what LINSTOR's own program has moved from one database into another.
 	moved string
+	// taken and started are members of etcd, and looked the data directory of one.
+	taken, started, looked string
 }
 
 // version is set when the binary is built.
@@ -127,6 +131,21 @@ func (s *settings) command() (ran bool, err error) {
 		err = downloadExport(s.download)
 	case s.backup != "":
 		err = takeBackup(s.backup)
+	default:
+		return s.etcd()
+	}
+	return true, err
+}
+
+// etcd does what the flags ask for about a member of etcd.
+func (s *settings) etcd() (ran bool, err error) {
+	switch {
+	case s.taken != "":
+		err = takeMember(pods.Paths(s.taken), pods.Guard)
+	case s.started != "":
+		err = startMember(pods.Paths(s.started))
+	case s.looked != "":
+		err = lookForEtcd(s.looked, terminationLog)
 	default:
 		return false, nil
 	}
@@ -251,6 +270,12 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.moved, "check-move", "",
 		"JSON that names what LINSTOR's own program has exported of two databases, one of which was moved into the other: "+
 			"end with an error unless both hold the same rows, and remove both")
+	fs.StringVar(&s.taken, strings.TrimPrefix(pods.FlagTake, "--"), "",
+		"member of etcd: take what it is to run with into its pod, and end")
+	fs.StringVar(&s.started, strings.TrimPrefix(pods.FlagStart, "--"), "",
+		"member of etcd: become etcd, if the member may start on the data that is there")
+	fs.StringVar(&s.looked, strings.TrimPrefix(pods.FlagLook, "--"), "",
+		"data directory of etcd: leave a note of what it has, and end")
 	fs.StringVar(&o.Image, "image", "",
 		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")

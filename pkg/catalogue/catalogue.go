@@ -131,6 +131,7 @@ type Catalogue struct {
 	releases []Release // newest first
 	loaders  []matcher // in the order in which they are tried
 	fallback Loader
+	etcd     []Etcd // newest first
 }
 
 type matcher struct {
@@ -209,7 +210,8 @@ var (
 	keyPattern = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,38}[a-z0-9])?$`)
 
 	databaseKinds = []v1alpha1.DatabaseKind{
-		v1alpha1.DatabaseKubernetes, v1alpha1.DatabaseEtcd, v1alpha1.DatabasePostgreSQL, v1alpha1.DatabaseMariaDB,
+		v1alpha1.DatabaseKubernetes, v1alpha1.DatabaseEtcd, v1alpha1.DatabaseManagedEtcd, v1alpha1.DatabasePostgreSQL,
+		v1alpha1.DatabaseMariaDB,
 	}
 )
 
@@ -217,13 +219,14 @@ type file struct {
 	Releases      []Release `json:"releases,omitempty"`
 	Loaders       []Loader  `json:"loaders,omitempty"`
 	DefaultLoader string    `json:"defaultLoader,omitempty"`
+	Etcd          []Etcd    `json:"etcd,omitempty"`
 }
 
 // Extend is the catalogue with what a text in the embedded file's format adds. A release replaces the one with the
 // same version, a loader the one with the same key. The text's loaders are tried before the others, so that it can
-// claim an operating system that another loader fits as well; defaultLoader replaces the default if it is given. The
-// text may be empty. Unknown fields, malformed entries and duplicates are errors, and then nothing of the text is
-// used.
+// claim an operating system that another loader fits as well; defaultLoader replaces the default if it is given. A
+// version of etcd replaces the same one. The text may be empty. Unknown fields, malformed entries and duplicates are
+// errors, and then nothing of the text is used.
 func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
 	if len(text) > maxText {
 		return nil, fmt.Errorf("catalogue has %d bytes, more than %d", len(text), maxText)
@@ -236,7 +239,7 @@ func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
 		return nil, fmt.Errorf("check catalogue: %.*s", maxFault, err.Error())
 	}
 
-	out := &Catalogue{fallback: c.fallback}
+	out := &Catalogue{fallback: c.fallback, etcd: mergeEtcd(f.Etcd, c.etcd)}
 	if f.DefaultLoader != "" {
 		out.fallback = Loader{Key: GenericKey, Image: f.DefaultLoader}
 	}
@@ -269,8 +272,8 @@ func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
 
 func (f *file) check() error {
 	var errs []error
-	if len(f.Releases) > maxEntries || len(f.Loaders) > maxEntries {
-		return fmt.Errorf("more than %d releases or loaders", maxEntries)
+	if max(len(f.Releases), len(f.Loaders), len(f.Etcd)) > maxEntries {
+		return fmt.Errorf("more than %d releases, loaders or versions of etcd", maxEntries)
 	}
 	seen := map[string]bool{}
 	checkOne := func(list string, i int, key, value string, err error) {
@@ -283,6 +286,9 @@ func (f *file) check() error {
 	}
 	for i, l := range f.Loaders {
 		checkOne("loaders", i, "key", l.Key, l.check())
+	}
+	for i, e := range f.Etcd {
+		checkOne("etcd", i, "version", e.Version, e.check())
 	}
 	if f.DefaultLoader != "" {
 		errs = append(errs, checkImage("defaultLoader", f.DefaultLoader))

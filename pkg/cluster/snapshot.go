@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -47,9 +48,10 @@ type Facts struct {
 	Certificates apicerts.Kept
 	// Netcom is what LINSTOR's controller and its satellites are to connect with.
 	Netcom netcomtls.Connections
-	// Database is what is known of a database without LINSTOR's help: of the accepted spec's before it is claimed, and of
-	// the one that LINSTOR's data is to be moved into.
+	// Database is what is known, without LINSTOR's help, of one that is not claimed, or that data is to be moved into.
 	Database Database
+	// Etcd is what is known of the etcd that the operator runs; nil where it runs none.
+	Etcd *etcd.Known
 	// PassphraseDiffers is true if the passphrase's Secret holds another one than the cluster was set up with.
 	PassphraseDiffers bool
 	// States is since when members are in the states that they had in the snapshot before, by name.

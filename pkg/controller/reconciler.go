@@ -31,6 +31,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -53,7 +54,9 @@ type Reconciler struct {
 	Tasks    step.Tasks
 	Backups  step.Backups
 	// Live reads past the cache.
-	Live     step.Live
+	Live step.Live
+	// Etcd speaks to the members of the etcd that the operator runs.
+	Etcd     api.API
 	Recorder events.EventRecorder
 	Metrics  *metrics.Metrics
 	Clock    clock.PassiveClock
@@ -142,7 +145,7 @@ func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reco
 		r.Tasks.Forget("") // what waits for its turn must not be written any more; what has begun ends
 	}
 	in := &step.Input{Snapshot: snapshot, Writer: r.Writer, API: r.API, Tasks: r.Tasks, Backups: r.Backups, Live: r.Live,
-		Announce: r.notices(ctx, c), Failures: &step.Failures{}}
+		Etcd: r.Etcd, Announce: r.notices(ctx, c), Failures: &step.Failures{}}
 	if in.Answer, err = hold.ParseAnswer(c); err != nil {
 		if r.spent(c, err) {
 			return r.removeSpent(ctx, c)

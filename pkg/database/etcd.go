@@ -16,7 +16,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 )
 
@@ -30,10 +29,10 @@ const (
 
 // etcd looks into an etcd cluster. It speaks plain text whatever the endpoints' scheme, as LINSTOR does without a CA
 // certificate (linstor-server 1.33, DbEtcd); a member that insists on TLS is unreachable for both.
-func (p *Prober) etcd(ctx context.Context, db *v1alpha1.EtcdDatabase, access connection.Settings) (*found, error) {
+func (p *Prober) etcd(ctx context.Context, secret string, access connection.Settings) (*found, error) {
 	hosts := strings.Split(strings.TrimPrefix(access.URL, "etcd://"), ",")
 	about := subject{
-		server: "etcd at " + strings.Join(hosts, ", "), secret: db.CredentialsSecret, access: access, timeout: p.timeout,
+		server: "etcd at " + strings.Join(hosts, ", "), secret: secret, access: access, timeout: p.timeout,
 	}
 	// The client waits out the whole time for members that refuse connections, and forgets why.
 	if err := anyListens(ctx, hosts); err != nil {

@@ -97,7 +97,9 @@ type found struct {
 func (p *Prober) look(ctx context.Context, db *v1alpha1.DatabaseSpec, access connection.Settings) (*found, error) {
 	switch connection.Kind(db) {
 	case v1alpha1.DatabaseEtcd:
-		return p.etcd(ctx, db.Etcd, access)
+		return p.etcd(ctx, db.Etcd.CredentialsSecret, access)
+	case v1alpha1.DatabaseManagedEtcd:
+		return p.etcd(ctx, "", access)
 	case v1alpha1.DatabasePostgreSQL:
 		return p.sql(ctx, postgreSQL, db.PostgreSQL, access)
 	case v1alpha1.DatabaseMariaDB:

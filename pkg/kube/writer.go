@@ -165,9 +165,14 @@ func (w *Writer) delete(ctx context.Context, o client.Object) error {
 	return nil
 }
 
-// LabelNode sets labels on a Node; a nil value removes one. A Node that is gone needs no labels.
+// LabelNode sets labels on the Node that was seen, and not on one of the same name that came after it; a nil value
+// removes one. A Node that is gone needs no labels.
 func (w *Writer) LabelNode(ctx context.Context, n *corev1.Node, labels map[string]*string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"labels": labels}})
+	meta := map[string]any{"labels": labels}
+	if n.UID != "" {
+		meta["uid"] = n.UID // the API server refuses another one
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": meta})
 	if err != nil {
 		return fmt.Errorf("patch for node %s: %w", n.Name, err)
 	}

@@ -21,9 +21,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -62,7 +64,9 @@ type Observer struct {
 	// Door is how LINSTOR is reached; nil where that never changes.
 	Door   Door
 	Prober Prober
-	Tasks  TaskStates
+	// Etcd speaks to the members of the etcd that the operator runs.
+	Etcd  api.API
+	Tasks TaskStates
 	// Events reads Events from the API server: a cache of them would hold all of the namespace's for a few that are read
 	// once in a while. nil: none are read.
 	Events client.Reader
@@ -100,6 +104,7 @@ type Observer struct {
 	watchesSnapshots bool
 	warnings         warningMemory
 	monitored        monitorMemory
+	members          *etcd.Known // the last look
 }
 
 // Invalidate makes the next snapshot look at LINSTOR anew, because a write to it has ended.
@@ -114,7 +119,7 @@ func (o *Observer) Invalidate() {
 func (o *Observer) Refresh() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.looks, o.probeAt = pace.Looks{}, time.Time{}
+	o.looks, o.probeAt, o.members = pace.Looks{}, time.Time{}, nil
 }
 
 // Observe takes a snapshot for the object as it was read.
@@ -165,6 +170,7 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 	o.door(f)
 	f.Linstor = o.linstor(ctx, f)
 	f.Certificates.Seen = o.seen(f)
+	f.Etcd = o.etcd(ctx, f)
 	f.Database = o.database(ctx, f)
 	for key := range o.Tasks.Errors() {
 		f.TaskStates[key] = o.Tasks.State(key)

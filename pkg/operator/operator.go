@@ -38,6 +38,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube/apiclock"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
@@ -90,6 +91,8 @@ type Options struct {
 	LinstorTransport http.RoundTripper
 	// WrapLinstor is the same seam where LINSTOR is reached over TLS; nil for none.
 	WrapLinstor func(http.RoundTripper) http.RoundTripper
+	// WrapEtcd is the same seam for the members of the etcd that the operator runs; nil for none.
+	WrapEtcd func(api.API) api.API
 	// Registry takes the metrics. Default: controller-runtime's.
 	Registry ctrlmetrics.RegistererGatherer
 }
@@ -199,7 +202,7 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	var clk clock.RealClock
-	api, door, err := restclient.NewWithDoor(restclient.Options{
+	linstor, door, err := restclient.NewWithDoor(restclient.Options{
 		Endpoint: o.LinstorEndpoint, LockedEndpoint: o.LinstorLockedEndpoint, ServerName: resources.ControllerHost,
 		WrapLocked: o.WrapLinstor, Transport: o.LinstorTransport, BeforeWrite: lease.check, Observe: m.LinstorRequest,
 		Clock: clk,
@@ -212,11 +215,15 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 		return fmt.Errorf("build the client for discovery: %w", err)
 	}
 	wake := make(chan event.GenericEvent, 1)
+	members := api.Checked(api.New(nil, etcdDeadlines), lease.check)
+	if o.WrapEtcd != nil {
+		members = o.WrapEtcd(members)
+	}
 	observer := &observe.Observer{
-		Reader: mgr.GetClient(), Linstor: api, Door: door, Prober: database.New(mgr.GetAPIReader()),
+		Reader: mgr.GetClient(), Linstor: linstor, Door: door, Prober: database.New(mgr.GetAPIReader()),
 		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(), Live: mgr.GetAPIReader(),
 		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version, Image: o.Image,
-		Events: mgr.GetAPIReader(), APIClock: apiClock.Now,
+		Events: mgr.GetAPIReader(), APIClock: apiClock.Now, Etcd: members,
 	}
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
 		Notify: func() {
@@ -231,7 +238,7 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 	writer := &kube.Writer{Client: mgr.GetClient(), BeforeWrite: lease.check}
 	r := &controller.Reconciler{
 		Backups: backup.Reader{Client: mgr.GetAPIReader()}, Live: kube.Live{Client: mgr.GetAPIReader()},
-		Reader: reader, Writer: writer, Observer: observer, API: api, Tasks: runner,
+		Reader: reader, Writer: writer, Observer: observer, API: linstor, Etcd: members, Tasks: runner,
 		Recorder: mgr.GetEventRecorder("storagecluster-operator"), Metrics: m, Clock: clk,
 	}
 	if err := mgr.Add(runner); err != nil {
@@ -263,6 +270,9 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 		return client.IgnoreNotFound(err)
 	})
 }
+
+// etcdDeadlines are short, because a look holds up the reconcile, and a change ends before its task would be stopped.
+var etcdDeadlines = api.Deadlines{Answer: 2 * time.Second, Change: 10 * time.Second, Long: 100 * time.Second}
 
 // leaseName is the Lease that the leader holds.
 const leaseName = "storagecluster-operator"

@@ -24,6 +24,9 @@
 //	look for optional APIs          1m                    Safety              they come with definitions of others
 //	the same, after no answer       15s                   PollSteady          trouble with the API server is short
 //	look at monitors and rules      15s                   PollSteady          nobody waits for them
+//	look at members of etcd         2s, 15s at rest     PollWorking         sooner if nodes, pods or notes have changed
+//	step of etcd without effect     10m                 Deadlines           that of Database: then it is stuck
+//	member of etcd that is away     1h                  NodeGone            then a human is asked
 //	look into unclaimed database    2s                    PollWorking         it may come, or be emptied
 //	progress of a working phase     as pkg/fsm says       Deadlines           then a human is asked
 //	the same, losing races          1m longer             racesEnd            phases: the next look decides anew

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
@@ -72,6 +73,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 	snapshotclass.Ensure(in)
 	if state != fsm.Deleting { // it removes them when nobody speaks to LINSTOR any more
 		certificates.Work(ctx, in)
+		managedetcd.Work(ctx, in)
 	}
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in),
 		affinity.StopOnForeignData(ctx, in), migrating.KeepStopped(ctx, in))

@@ -12,6 +12,7 @@
 //	disks, address, massfailure,     rules of disks, of addresses, of nodes that fail together, of copies,
 //	replica, nodelabels, lose,       of the labels that bring a node its pods, of nodes that are declared lost, of
 //	storageclass, snapshotclass      what StorageClasses ask for, and whether volumes can be snapshotted
+//	managedetcd                      the etcd that the operator runs for LINSTOR
 //	netcom                           how LINSTOR's controller and satellites connect
 //	module, database, controller,    the links of the chain: they never import each other
 //	satellites, registration, pools,

@@ -251,7 +251,7 @@ func PollUnfinished(s *cluster.Snapshot) time.Duration {
 	underWay := s.Linstor.Known() && (snapshot.Rolling(&s.Facts) || s.Preferences.Next != nil || s.Preferences.Settling ||
 		s.Evidence[fsm.Canary].Reason == canary.ReasonRunning ||
 		s.Count(func(m *cluster.Member) bool { return onItsWay(m.State) }) > 0)
-	return pace.Poll(s.Timing, underWay)
+	return pace.Poll(s.Timing, underWay || s.Etcd.UnderWay())
 }
 
 // onItsWay reports whether a member in that state goes on by what is written to LINSTOR.

@@ -5,12 +5,14 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 )
 
@@ -65,6 +67,14 @@ func Places() []Place {
 				"with the label `member`"},
 			{v1alpha1.LabelPlatform, "with which platform's settings its satellite runs", "nodelabels, leaving, deletion",
 				"with the label `member`"},
+			{pods.Label, "which member of etcd runs on the node", "managedetcd", "when the member has been removed"},
+			{pods.Used, "which member of etcd has run on the node last: its data may be there", "managedetcd", "never"},
+		}},
+		{"The ConfigMaps about members of etcd", "They outlive the StorageCluster, as the members' data does.", []Item{
+			{etcdmember.Notes + " " + etcdmember.KeyNotes, "the members that are planned, and what was begun for them",
+				"managedetcd, before each step", "never"},
+			{etcdmember.Orders, "what each member is to run with, by its node", "managedetcd",
+				"when the member has been removed"},
 		}},
 		{"The status of the StorageCluster", "It is written for people, once in a reconcile; these fields are read back " +
 			"as well.", statusItems()},
@@ -221,6 +231,7 @@ func statusItems() []Item {
 			"goes", whole, "with the StorageClass, or with spec.volumes.canary: None"},
 		{"backup", "which backup is being taken: it is noted before its pod is made; when the schedule's last one was begun",
 			whole, "with spec.backup"},
+		{"etcd", "the members of etcd, as long as they cannot be looked at", whole, "with spec.database.managedEtcd"},
 		{"upgrade", "how far an upgrade was", whole, "with the upgrade"},
 		{"firstReady", "that the cluster was Ready once", whole, "never"},
 	}

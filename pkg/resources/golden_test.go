@@ -19,12 +19,15 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/affinity"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
@@ -125,6 +128,27 @@ func claimOrder() *databasebackup.Order {
 	return o
 }
 
+// etcdSite is a node with a member of etcd, and etcdSeed the first one.
+func etcdSite() etcdmember.Site {
+	return etcdmember.Site{Image: "registry.example.com/mirror/etcd:v9.9.9", Guard: "registry.example.com/mirror/operator:v1",
+		Directory: "/var/lib/linstor-etcd"}
+}
+
+func etcdSeed() seats.Configuration {
+	c := seats.Configuration{Expectation: datadir.Expectation{Name: "n01-1", Token: "linstor-t", Mode: datadir.Seed},
+		Version: "3.6.14", Revision: "0123456789", Peers: "n01-1=http://192.0.2.1:3380"}
+	c.PeerURL, c.ClientURL = etcdmember.URLs("192.0.2.1")
+	return c
+}
+
+func etcdOrders(p resources.Params) client.Object {
+	order, err := etcdmember.Order(etcdSeed())
+	if err != nil {
+		panic(err)
+	}
+	return etcdmember.ConfigMap(p, etcdmember.Orders, "", map[string]string{"n01": order})
+}
+
 // goldens are all objects, by the name of their file.
 func goldens() map[string]client.Object {
 	plain, full := params(v1alpha1.StorageClusterSpec{}), params(fullSpec())
@@ -205,6 +229,9 @@ func goldens() map[string]client.Object {
 		"ha-controller-full":       highavailability.DaemonSet(full),
 		"affinity-controller":      affinity.Deployment(plain, true),
 		"affinity-controller-full": affinity.Deployment(full, false),
+		"etcd-member-full":         etcdmember.DaemonSet(full, etcdSite(), "n01", etcdSeed()),
+		"etcd-orders":              etcdOrders(plain),
+		"etcd-survey-full":         etcdmember.SurveyOf(full, etcdSite(), []string{"n02", "n01"}),
 		"revision":                 revision.Of(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,

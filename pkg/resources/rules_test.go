@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	etcdpods "github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
@@ -56,6 +57,7 @@ func TestEveryObject(t *testing.T) {
 			delete(got, v1alpha1.LabelOS)
 			delete(got, v1alpha1.LabelPlatform)
 			delete(got, drainguard.LabelNode)
+			delete(got, etcdpods.Member)
 			if diff := cmp.Diff(want, got); component == "" || diff != "" {
 				t.Errorf("labels (-want +got):\n%s", diff)
 			}
@@ -85,7 +87,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 25 {
+	if len(out) != 27 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out

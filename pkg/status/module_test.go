@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/modulespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -39,8 +40,8 @@ func TestKernelModuleStatus(t *testing.T) {
 			m.Profile = platform.ProfileOf(v1alpha1.PlatformTalos)
 		}
 	}
-	want := &v1alpha1.KernelModuleStatus{Wanted: "9.2.16, 9.3.3", PendingReboot: 11,
-		Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.2.10", Count: 11}, {Version: "9.3.3", Count: 3},
+	want := &modulespec.KernelModuleStatus{Wanted: "9.2.16, 9.3.3", PendingReboot: 11,
+		Loaded: []modulespec.ModuleVersionCount{{Version: "9.2.10", Count: 11}, {Version: "9.3.3", Count: 3},
 			{Version: "9.2.14", Count: 1}, {Version: "unknown", Count: 1}}}
 	for i := range 10 {
 		want.Examples = append(want.Examples, fmt.Sprintf("node-%04d", i))

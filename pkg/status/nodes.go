@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/modulespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
@@ -124,7 +125,7 @@ func projectModule(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) {
 		st.KernelModule = nil
 		return
 	}
-	k := &v1alpha1.KernelModuleStatus{}
+	k := &modulespec.KernelModuleStatus{}
 	counts := map[string]int32{}
 	var wanted []string
 	for _, m := range s.Members {
@@ -142,9 +143,9 @@ func projectModule(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) {
 	slices.Sort(wanted)
 	k.Wanted = strings.Join(first(wanted, mostVersions), ", ")
 	for version, count := range counts {
-		k.Loaded = append(k.Loaded, v1alpha1.ModuleVersionCount{Version: version, Count: count})
+		k.Loaded = append(k.Loaded, modulespec.ModuleVersionCount{Version: version, Count: count})
 	}
-	slices.SortFunc(k.Loaded, func(a, b v1alpha1.ModuleVersionCount) int {
+	slices.SortFunc(k.Loaded, func(a, b modulespec.ModuleVersionCount) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), cmp.Compare(a.Version, b.Version))
 	})
 	k.Loaded = first(k.Loaded, mostVersions)

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -65,6 +66,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 	st.Canary = canary.Status(s, in.Released)
 	st.Backup = databasebackup.Status(s, upgrade.WantsBackup(s))
 	st.Certificates = certificates.Status(&s.Facts)
+	st.Etcd = managedetcd.Status(s)
 	projectProgress(st, in)
 	if st.FirstReady == nil && s.WasReady() {
 		st.FirstReady = &metav1.Time{Time: s.Now} // the status is from before this was noted

@@ -281,6 +281,10 @@ var goodValues = map[string][]any{
 	"database.mariadb.sslMode":                {"disable"},
 }
 
+// elsewhere begins the fields that are changed in tests of their own: members of etcd need nodes with addresses of
+// loopback (TestManagedEtcdScales in test/e2e).
+const elsewhere = "database.managedEtcd"
+
 // noGoodValue are fields of which no other value is valid in a cluster that exists, with the reason.
 var noGoodValue = map[string]string{
 	"storagePools[].pool": "LINSTOR cannot rename a pool", "storagePools[].lvm.volumeGroup": "volumes live in it",

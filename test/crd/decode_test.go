@@ -76,6 +76,7 @@ storagePools:
 - {name: filethin, fileThin: {directory: /var/lib/linstor-pools/b}}
 `,
 	`{version: 1.33.3, database: {etcd: {endpoints: ["http://a:2379"], credentialsSecret: a}}}`,
+	`{version: 1.33.3, database: {managedEtcd: {replicas: 5, version: 3.6.14, dataPath: /mnt/etcd}}}`,
 	`{backup: {claim: {name: backups, prefix: a/b}}}`,
 	`{database: {postgresql: {host: a, port: 5432, database: linstor, credentialsSecret: a, sslMode: disable}}}`,
 	`{database: {mariadb: {host: a, port: 3306, database: linstor, credentialsSecret: a, sslMode: disable}}}`,

@@ -166,6 +166,9 @@ var invalidChanges = []change{
 		"cannot be changed"},
 	{"mariadb database taken away", "database: {mariadb: {host: db, database: other, credentialsSecret: db}}", mariadb,
 		"spec.database.mariadb.database", "cannot be changed"},
+	{"the members' data is elsewhere", `{version: 1.33.2, database: {managedEtcd: {}}}`,
+		`{version: 1.33.2, database: {managedEtcd: {dataPath: /mnt/etcd}}}`, "spec.database.managedEtcd.dataPath",
+		"dataPath cannot be changed"},
 	{"etcd and LINSTOR 1.34", etcd, `{version: 1.34.2, database: {etcd: {endpoints: ["http://e:2379"]}}}`, "spec",
 		"dropped etcd"},
 

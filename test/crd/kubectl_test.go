@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/modulespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -135,8 +136,8 @@ func fullStatus() v1alpha1.StorageClusterStatus {
 		Upgrade: &v1alpha1.UpgradeStatus{From: "1.34.2", To: "1.35.3", Step: v1alpha1.UpgradeSatellites, Since: at,
 			NodesDone: 1, NodesTotal: 3,
 			Message: "waiting for n2", SkippedChecks: true},
-		KernelModule: &v1alpha1.KernelModuleStatus{Wanted: "9.3.3", PendingReboot: 1, Examples: []string{"n1"},
-			Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.3.2", Count: 1}}},
+		KernelModule: &modulespec.KernelModuleStatus{Wanted: "9.3.3", PendingReboot: 1, Examples: []string{"n1"},
+			Loaded: []modulespec.ModuleVersionCount{{Version: "9.3.2", Count: 1}}},
 		Pools: v1alpha1.PoolsStatus{
 			Summary: "1/3", Wanted: 3, Ready: 1, Capacity: &capacity, Free: &free, Updated: &at,
 			ByPool: []v1alpha1.PoolStatus{{Name: "ssd", Provider: "LVM_THIN", Wanted: 3, Ready: 1, Capacity: &capacity,
@@ -257,6 +258,7 @@ func TestKindInDiscovery(t *testing.T) {
 	want := []string{
 		"storageclusters StorageCluster namespaced=false [lsc]",
 		"storageclusters/status StorageCluster namespaced=false []",
+		"storageclusters/scale Scale namespaced=false []",
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("resources (-want +got):\n%s", diff)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/modulespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -74,8 +75,8 @@ func TestMixedPlatforms(t *testing.T) {
 			t.Errorf("labels of %s: %v", name, n.Labels)
 		}
 	}
-	wantModule := &v1alpha1.KernelModuleStatus{Wanted: "9.3.3",
-		Loaded: []v1alpha1.ModuleVersionCount{{Version: "9.3.3", Count: 3}, {Version: "9.2.14", Count: 1}}}
+	wantModule := &modulespec.KernelModuleStatus{Wanted: "9.3.3",
+		Loaded: []modulespec.ModuleVersionCount{{Version: "9.3.3", Count: 3}, {Version: "9.2.14", Count: 1}}}
 	if d := cmp.Diff(wantModule, c.Status.KernelModule); d != "" {
 		t.Error(d)
 	}

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"sync"
 	"time"
 
@@ -221,8 +222,13 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 		}
 		csi = &kubelet.CSI{Bin: bin, Disks: c.world.Volumes()}
 	}
+	bin, err := kubebin.Ensure(ctx, kubebin.Options{})
+	if err != nil {
+		return err
+	}
 	driver, err := kubelet.New(kubelet.Options{
-		CSI: csi, Config: config, Machines: machines{world: c.world, linstor: c.linstor},
+		Etcd: filepath.Join(bin, kubebin.Etcd), Disks: filepath.Join(c.opts.Dir, "disks"), CSI: csi,
+		Config: config, Machines: machines{world: c.world, linstor: c.linstor},
 		Linstor: c.linstor.plain, Locked: c.linstor.locked,
 		PodStart: c.opts.PodStart, PodSpread: c.opts.PodSpread, Log: c.opts.Log,
 		BackoffMin: c.opts.CrashBackoffMin, BackoffMax: c.opts.CrashBackoffMax,

@@ -73,7 +73,12 @@ func CredentialsSecret(spec *v1alpha1.DatabaseSpec) string {
 	return secret
 }
 
-// URL is LINSTOR's connection_url for a database, without credentials. It also names the database's identity.
+// ManagedEtcd names the identity of the etcd that the operator runs. Where LINSTOR finds that changes with its
+// members.
+const ManagedEtcd = "managed-etcd"
+
+// URL is LINSTOR's connection_url for a database, without credentials, but for etcd that the operator runs. It also
+// names the database's identity.
 func URL(spec *v1alpha1.DatabaseSpec) string {
 	_, _, url := of(spec)
 	return url
@@ -96,6 +101,8 @@ func SameKind(a, b string) bool {
 
 func of(spec *v1alpha1.DatabaseSpec) (kind v1alpha1.DatabaseKind, secret, url string) {
 	switch etcd, postgres, maria := spec.Etcd, spec.PostgreSQL, spec.MariaDB; {
+	case spec.ManagedEtcd != nil:
+		return v1alpha1.DatabaseManagedEtcd, "", ManagedEtcd
 	case etcd != nil:
 		return v1alpha1.DatabaseEtcd, etcd.CredentialsSecret, etcdURL(etcd.Endpoints)
 	case postgres != nil:

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 )
 
@@ -22,6 +23,7 @@ func TestURL(t *testing.T) {
 		{v1alpha1.DatabaseSpec{Etcd: &v1alpha1.EtcdDatabase{Endpoints: []string{"http://a:2379", "https://b:2379/",
 			"c:2379"}}},
 			"etcd://a:2379,b:2379,c:2379"},
+		{v1alpha1.DatabaseSpec{ManagedEtcd: &etcdspec.ManagedEtcd{Replicas: 3}}, "managed-etcd"},
 		{v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "db"}}, "jdbc:postgresql://db:5432/linstor"},
 		{v1alpha1.DatabaseSpec{PostgreSQL: &v1alpha1.SQLDatabase{Host: "fd00::1", Port: 6432, Database: "x",
 			SSLMode: "require"}},
@@ -81,6 +83,8 @@ func TestSame(t *testing.T) {
 	}{
 		{"k8s", "k8s", true},
 		{"k8s", "etcd://a:1", false},
+		{"managed-etcd", "etcd://a:1", false},
+		{"managed-etcd", "managed-etcd", true},
 		{"etcd://a:1", "etcd://b:1,c:1", true},
 		{"jdbc:postgresql://db/linstor?sslmode=require", "jdbc:postgresql://db/linstor", true},
 		{"jdbc:postgresql://db/linstor", "jdbc:postgresql://db/other", false},

@@ -17,11 +17,11 @@ type Hands interface {
 	Note(ctx context.Context, notes seats.Notes, version string) error
 	// Place has a node run a member. It writes first the node's key of the ConfigMap, over the ConfigMap of a resource
 	// version; then the member's DaemonSet, whose template has the annotations of the configuration's Template; then the
-	// label with the member's name, and the annotation that makes the node a used one, on the Node object of a UID.
+	// label with the member's name, and the one that makes the node a used one, on the Node object of a UID.
 	Place(ctx context.Context, at seats.Spot, c seats.Configuration) error
 	// Unplace undoes that in the other order: first the label, then all DaemonSets for the node, whose pods end with
 	// them, then the key, with the same preconditions. It does not mind what is not there, the Node object included. The
-	// data and the annotation stay.
+	// data and the mark of a used node stay.
 	Unplace(ctx context.Context, at seats.Spot) error
 	// Survey has a pod on a node look into the data directory, again every few minutes until there is a member.
 	Survey(ctx context.Context, at seats.Spot) error

@@ -85,8 +85,8 @@ func RestartFailed(seat seats.Seat) Advice {
 
 // TLSChanged is about a cluster that has begun otherwise.
 func TLSChanged() Advice {
-	return Advice{"TLS was switched on or off in spec.database.etcd.tls, but this etcd cluster has begun otherwise.",
-		"Change spec.database.etcd.tls back. The operator changes nothing before that."}
+	return Advice{"TLS was switched on or off for etcd, but this etcd cluster has begun otherwise.",
+		"Change that back. The operator changes nothing before that."}
 }
 
 // NotRisen is about an upgrade that waits for the one before it.
@@ -100,7 +100,7 @@ func NotRisen(minor string) Advice {
 // Refused is about a version that cannot run.
 func Refused(version string, err error) Advice {
 	return Advice{fmt.Sprintf("etcd %s cannot run: %v.", version, err),
-		"Set another version in spec.database.etcd.version."}
+		"Set another version in spec.database.managedEtcd.version."}
 }
 
 // WrongVersion is about an image that is another one than it is said to be.
@@ -125,7 +125,7 @@ func NotesLost(remains []string) Advice {
 			"anew of what the nodes have. If they do not run, put the notes back. If the data is not needed, delete the " +
 			"DaemonSets `linstor-etcd-*` and the nodes' keys in the ConfigMap, remove the label `storage.linstor.dev/etcd` " +
 			"from these nodes and move the data directories away. Switch a node on that cannot be looked into, or remove " +
-			"its annotation `storage.linstor.dev/etcd-used` if it has no data."}
+			"its label `storage.linstor.dev/etcd-used` if it has no data."}
 }
 
 // SeedStuck is about a first member that has never served.
@@ -148,8 +148,8 @@ func Changed(found []string) Advice {
 // NoSpace is about a full database.
 func NoSpace(sizes []string) Advice {
 	return Advice{"etcd's database is full, and LINSTOR cannot write: " + list(sizes) + ".",
-		"Bring back a member that does not answer, or raise spec.database.etcd.quota. The operator compacts and " +
-			"defragments once a day; to have it do so now, answer " + answer("retry") + "."}
+		"Bring back a member that does not answer. Move LINSTOR's data into another database if it does not fit. The " +
+			"operator compacts and defragments once a day; to have it do so now, answer " + answer("retry") + "."}
 }
 
 // MemberDown is about a voter that is not fit.

@@ -138,7 +138,7 @@ func acts(w *world, names func(string) bool) {
 		n.deaf = n.deaf && !names("the kubelet of its node")
 	}
 	w.blind = w.blind && !names("Look at the network between the operator's node")
-	w.facts.TLS = w.facts.TLS && !names("spec.database.etcd.tls back")
+	w.facts.TLS = w.facts.TLS && !names("Change that back")
 }
 
 // clean takes another etcd and its data from a machine, and before there is a cluster what is left of a former one.

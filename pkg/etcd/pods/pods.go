@@ -2,6 +2,9 @@
 package pods
 
 import (
+	"encoding/json"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 )
@@ -19,12 +22,42 @@ const (
 	Revision = "storage.linstor.dev/etcd-revision"
 )
 
-// Label is that of a node with a member; its value is the member. Used is the annotation of a Node with the member
-// that was placed there last.
+// Label is that of a node with a member; its value is the member. Used is another one, with the member that was placed
+// there last.
 const (
 	Label = "storage.linstor.dev/etcd"
 	Used  = "storage.linstor.dev/etcd-used"
 )
+
+// Where a pod has its files. Data is a directory in the one of the host, which the kubelet makes: the guard makes it, or
+// finds it missing where a disk is not mounted.
+const (
+	Order   = "/order/order.json"
+	Work    = "/work"
+	Guard   = Work + "/guard"
+	Host    = "/var/lib/etcd"
+	Data    = Host + "/data"
+	Message = "/dev/termination-log"
+	Binary  = "/usr/local/bin/etcd"
+)
+
+// Flags of the operator's program, each with the name of the member: guard.Take, and guard.Start. FlagLook has the
+// directory of the host in place of that: datadir.Look.
+const (
+	FlagTake  = "--take-etcd-member"
+	FlagStart = "--start-etcd-member"
+	FlagLook  = "--look-for-etcd"
+)
+
+// Paths are those of a member's pod.
+func Paths(member string) guard.Paths {
+	return guard.Paths{Member: member, Mounted: Order, Work: Work, Data: Data, Message: Message, Etcd: Binary}
+}
+
+// Found reads what a look into a data directory has said. It returns false for a text that is nothing of that kind.
+func Found(message string) (f datadir.Found, ok bool) {
+	return f, message != "" && json.Unmarshal([]byte(message), &f) == nil
+}
 
 // DaemonSet is the name of a member's.
 func DaemonSet(member string) string { return "linstor-etcd-" + member }

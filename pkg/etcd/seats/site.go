@@ -87,8 +87,8 @@ type Site struct {
 	Configuration *Configuration
 	Template      *Template
 	Label         string
-	// Used is the member that was placed on the node last; "" if none ever was. Place annotates the Node object with it,
-	// and Unplace leaves that.
+	// Used is the member that was placed on the node last; "" if none ever was. Place labels the Node object with it, and
+	// Unplace leaves that.
 	Used string
 	// Down is true if the kubelet does not report: what is known of Pod is old then, and a deleted pod stays. Gone is
 	// true if there is no Node object.

@@ -2,7 +2,6 @@
 package controller
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -265,42 +263,6 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 		{"Deployment " + deployment.Name, deployment, step.Matches(s.Kube.Deployments[deployment.Name], deployment),
 			step.ForeignNote("Deployment", s.Kube.Deployments[deployment.Name], deployment)},
 	}, nil
-}
-
-// DatabaseAccess is a database's URL and credentials; an error names what is missing in the Secret.
-func DatabaseAccess(s *cluster.Facts, spec *v1alpha1.DatabaseSpec) (connection.Settings, error) {
-	db := connection.Settings{URL: connection.URL(spec)}
-	name := connection.CredentialsSecret(spec)
-	if name == "" {
-		return db, nil
-	}
-	secret := s.Kube.Secrets[name]
-	path, field := v1alpha1.WorkloadNamespace+"/"+name,
-		fmt.Sprintf("spec.database.%s.credentialsSecret", connection.Kind(spec))
-	if secret == nil {
-		return db, fmt.Errorf("there is no Secret %s with keys username and password, which %s names", path, field)
-	}
-	db.User, db.Password = string(secret.Data["username"]), string(secret.Data["password"])
-	if db.User == "" {
-		return db, fmt.Errorf("the Secret %s has no key username, which %s needs", path, field)
-	}
-	return db, nil
-}
-
-// credentialsVersion restarts the controller when the credentials change, and only then: a label on their Secret is no
-// reason to stop LINSTOR. It is the resourceVersion that the Secret had when what is used of it changed last, kept
-// beside the configuration that was made from it. The annotation of the pods is readable by whoever may read pods, so
-// it must not be a hash of the password, which could be guessed from it.
-func credentialsVersion(s *cluster.Facts, config client.Object) string {
-	source := s.Kube.Secrets[connection.CredentialsSecret(&s.Target.Spec.Database)]
-	want, ok := config.(*corev1.Secret)
-	if !ok || source == nil {
-		return ""
-	}
-	if live := s.Kube.Secrets[want.Name]; live != nil && equality.Semantic.DeepEqual(live.Data, want.Data) {
-		return cmp.Or(live.Annotations[resources.AnnotationCredentialsVersion], source.ResourceVersion)
-	}
-	return source.ResourceVersion
 }
 
 // Properties are those that LINSTOR's controller shall have: what the spec says, and defaults for the rest. They are

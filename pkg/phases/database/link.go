@@ -30,8 +30,17 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	if err := s.ClaimErr; err != nil {
 		return cluster.Unknown.Because("ClaimUnreadable", err.Error())
 	}
+	waits, stops := etcdEvidence(&s.Facts)
 	if claim, claimed := s.Claim(); claimed {
-		return claimedEvidence(&s.Facts, claim)
+		e := claimedEvidence(&s.Facts, claim)
+		switch {
+		case e.State != cluster.Satisfied:
+		case stops:
+			return waits
+		case waits.Message != "":
+			e.Message += "; " + waits.Message
+		}
+		return e
 	}
 	if leftHalf(&s.Facts) {
 		return cluster.Missing.Because("HalfImported", fmt.Sprintf("a cluster was deleted while a backup was imported "+
@@ -43,7 +52,10 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 			"LINSTOR's database: put ConfigMap %s/%s back; or, to go on without, delete the pods with the label %s=%s",
 			v1alpha1.WorkloadNamespace, resources.ClaimName, v1alpha1.LabelComponent, v1alpha1.ComponentRestore))
 	}
-	e := unclaimedEvidence(&s.Facts)
+	e := waits
+	if !stops {
+		e = unclaimedEvidence(&s.Facts)
+	}
 	// A cluster that came past the Database phase before should have its claim.
 	e.Lost = s.Cluster.Status.Database != "" && s.Kube.Deployments[resources.ControllerName] != nil
 	return e
@@ -144,7 +156,8 @@ func act(ctx context.Context, in *step.Input) error {
 // backup may be in it, of which only the claim knew.
 func free(s *cluster.Snapshot) bool {
 	db := s.Database
-	return db.Checked && db.Err == nil && len(db.Nodes) == 0 && len(s.Kube.Restores) == 0 && !leftHalf(&s.Facts)
+	_, waits := etcdEvidence(&s.Facts)
+	return db.Checked && db.Err == nil && len(db.Nodes) == 0 && len(s.Kube.Restores) == 0 && !leftHalf(&s.Facts) && !waits
 }
 
 // leftHalf reports whether an earlier cluster was deleted while a backup was being imported into the wanted database.

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -202,6 +203,7 @@ func (h Handler) keepRunning(ctx context.Context, in *step.Input) string {
 	}
 	drainguard.Work(ctx, in)
 	certificates.Work(ctx, in) // a deletion may wait for longer than a certificate lives
+	managedetcd.Work(ctx, in)
 	if err := errors.Join(errs...); err != nil {
 		return "; meanwhile: " + text.OneLine(err.Error())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
@@ -50,7 +51,7 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 	}
 	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts), affinity.Left(&s.Facts),
 		volumedriver.First(&s.Facts), satelliteObjects(s),
-		controllerAndLoaders(s), configuration(s)} {
+		controllerAndLoaders(s), managedetcd.Left(&s.Facts), configuration(s)} {
 		if len(objects) == 0 {
 			continue
 		}
@@ -159,11 +160,11 @@ func unreleased(s *cluster.Snapshot, o *metav1.PartialObjectMetadata) bool {
 	return cached == nil || cached.ResourceVersion != o.ResourceVersion
 }
 
-// stays reports whether an object outlives the cluster: the claim as long as the database, the accepted specs with the
-// policy Retain, and what others control.
+// stays reports whether an object outlives the cluster: the claim as long as the database, and what is noted of etcd's
+// members, whose data stays, the accepted specs with the policy Retain, and what others control.
 func stays(s *cluster.Snapshot, kind string, o client.Object) bool {
 	retain := s.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete
-	return kind == "ConfigMap" && o.GetName() == resources.ClaimName ||
+	return kind == "ConfigMap" && (o.GetName() == resources.ClaimName || managedetcd.Stays(o)) ||
 		kind == "ControllerRevision" && (retain || o.GetLabels()[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision)
 }
 

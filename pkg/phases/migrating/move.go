@@ -73,6 +73,14 @@ func begin(c *situation) {
 	}
 }
 
+// source is how the configuration names the database with the data.
+func source(s *cluster.Snapshot) string {
+	if db, err := controller.DatabaseAccess(&s.Facts, &s.Target.Spec.Database); err == nil {
+		return db.URL
+	}
+	return s.AcceptedDatabase()
+}
+
 // noMover is an error if the API server itself has a pod that moves the data: a cache that lags behind may not show it
 // yet, and the rows that it is writing would be taken for ones that were there before.
 func noMover(ctx context.Context, c *situation) error {
@@ -188,7 +196,7 @@ func mover(s *cluster.Snapshot) *corev1.Pod {
 	told, _ := json.Marshal(load.Move{Cluster: claim.LocalID, Mark: s.Move.Mark, //nolint:errchkjson // texts
 		Export: databasebackup.Export, Restored: databasebackup.Restored})
 	return databasebackup.Mover(s.Params(), s.Cluster, &databasebackup.Move{Image: s.OperatorImage, Mark: s.Move.Mark,
-		Config: string(told), From: s.AcceptedDatabase(), To: &s.Cluster.Spec.Database})
+		Config: string(told), From: source(s), To: &s.Cluster.Spec.Database})
 }
 
 func (c *situation) makeMover(ctx context.Context) error {

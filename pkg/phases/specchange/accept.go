@@ -43,11 +43,14 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 			version, strings.Join(s.Catalogue.Versions(), ", "))
 	}
 	if !slices.Contains(release.Databases, kind) {
-		return cluster.Request(unsupported, "spec.database: LINSTOR %s does not support %s; it supports %s",
-			version, kind, kindList(release.Databases))
+		return cluster.Request(unsupported, "spec.database: LINSTOR %s does not support %s; it supports %s%s",
+			version, kind, kindList(release.Databases), offEtcd(kind))
 	}
 	if why := refuseVersion(&s.Facts, release); why != "" {
 		return cluster.Request(unsupported, "spec.version: %s", why)
+	}
+	if why := refuseEtcd(&s.Facts, spec.Database.ManagedEtcd); why != "" {
+		return cluster.Request(unsupported, "spec.database.managedEtcd: %s", why)
 	}
 	if t := s.Target; t != nil && t.Spec.Nodes.Network.Mode == v1alpha1.NetworkHost &&
 		spec.Nodes.Network.Mode == v1alpha1.NetworkPod {
@@ -79,7 +82,7 @@ func refuseDatabase(s *cluster.Snapshot) *cluster.HoldRequest {
 	if runs := s.ControllerRelease(); why == "" && !slices.Contains(runs.Databases, kind) {
 		why = fmt.Sprintf("LINSTOR %s, which this cluster runs, cannot use %s", runs.Version, kind)
 	}
-	if why == "" && kind == v1alpha1.DatabaseEtcd {
+	if why == "" && (kind == v1alpha1.DatabaseEtcd || kind == v1alpha1.DatabaseManagedEtcd) {
 		why = "LINSTOR 1.34 and newer cannot use etcd, so that nothing is moved there"
 	}
 	if why != "" {

@@ -130,6 +130,10 @@ func Fields() []Field {
 		{"database.etcd.endpoints[]", rolling, database,
 			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
 		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
+		{"database.managedEtcd.replicas", next, database,
+			"members are added or removed, one after the other, and the controller is restarted"},
+		{"database.managedEtcd.version", rolling, database, "members are restarted, one after the other"},
+		{"database.managedEtcd.dataPath", refused, nil, "CEL refuses it: the members' data is there"},
 	}
 	fields = slices.Concat(fields, monitoringFields(), backupFields(), volumeFields(), tlsFields())
 	for _, kind := range []string{"postgresql", "mariadb"} {

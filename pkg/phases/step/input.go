@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -22,6 +23,8 @@ type Input struct {
 	Writer   Writer
 	API      linstor.API
 	Tasks    Tasks
+	// Etcd speaks to the members of the etcd that the operator runs.
+	Etcd api.API
 	// Live is asked right before something is destroyed.
 	Live Live
 	// Backups reads LINSTOR's own backups back.

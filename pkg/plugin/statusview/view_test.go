@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/modulespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plugintest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/statusview"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/tree"
@@ -50,7 +51,7 @@ func troubled() *v1alpha1.StorageCluster {
 	st.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "node-8", State: v1alpha1.LeavingRetained},
 		{Name: "node-9", State: v1alpha1.LeavingWaiting, Message: "node-8 comes first"}}
 	st.Nodes.LeavingCount = 5
-	st.KernelModule = &v1alpha1.KernelModuleStatus{Wanted: "9.3.3", PendingReboot: 1, Examples: []string{"node-3"}}
+	st.KernelModule = &modulespec.KernelModuleStatus{Wanted: "9.3.3", PendingReboot: 1, Examples: []string{"node-3"}}
 	st.Pools.ByPool[0].Skipped, st.Pools.ByPool[0].SkippedNodes = 1, []string{"node-3"}
 	st.Certificates[1].NotAfter = plugintest.Before(time.Hour)
 	overdue := plugintest.Before(48 * time.Hour)

@@ -20,6 +20,9 @@
 //	move-database         (init) exports the database of the mounted linstor.toml, imports that into the one of
 //	                      /target/linstor.toml and exports it again
 //	check-move            compares both, as the operator's program does
+//	take                  (init) takes what a member of etcd is to run with, as the operator's program does
+//	etcd                  is the real etcd, on the node's address, if that is one of loopback
+//	look-for-etcd         looks into the data directory of a member, as the operator's program does
 //	csi-node-driver-registrar
 //	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
 //
@@ -131,6 +134,8 @@ type Options struct {
 	Linstor, Locked string
 	// CSI makes the pods of the CSI driver work. nil: they just run, and pods get no volumes of claims.
 	CSI *CSI
+	// Etcd is etcd's program, and Disks a directory with one for each node, in which members of etcd keep their data.
+	Etcd, Disks string
 	// Log receives what a kubelet would log of trouble; nil discards it.
 	Log io.Writer
 }

@@ -1,11 +1,13 @@
 package v1alpha1
 
+import "github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
+
 // DatabaseSpec is where LINSTOR keeps its state: exactly one of its fields, kubernetes if none is given.
 //
 // Another database than the one that LINSTOR uses is not taken up before a human has answered that LINSTOR's data shall
 // be moved there. Leaving kubernetes out and giving it are the same.
 //
-// +kubebuilder:validation:XValidation:rule="[has(self.kubernetes), has(self.etcd), has(self.postgresql), has(self.mariadb)].filter(x, x).size() <= 1",message="database takes at most one of kubernetes, etcd, postgresql and mariadb: remove the others"
+// +kubebuilder:validation:XValidation:rule="[has(self.kubernetes), has(self.etcd), has(self.managedEtcd), has(self.postgresql), has(self.mariadb)].filter(x, x).size() <= 1",message="database takes at most one of kubernetes, etcd, managedEtcd, postgresql and mariadb: remove the others"
 type DatabaseSpec struct {
 	// kubernetes keeps LINSTOR's state in custom resources of the group internal.linstor.linbit.com, which LINSTOR's
 	// controller installs itself. It needs nothing else. Default: used when no other database is given. Example: {}.
@@ -15,6 +17,10 @@ type DatabaseSpec struct {
 	// Default: not used. Example: {endpoints: ["http://etcd.example.com:2379"]}.
 	// +optional
 	Etcd *EtcdDatabase `json:"etcd,omitempty"`
+	// managedEtcd is an etcd cluster that the operator runs on the nodes for LINSTOR alone: a bridge for those who stay with
+	// LINSTOR before 1.34, which must be given in spec.version. It has no TLS. Default: not used. Example: {replicas: 3}.
+	// +optional
+	ManagedEtcd *etcdspec.ManagedEtcd `json:"managedEtcd,omitempty"`
 	// postgresql is an existing PostgreSQL database. Default: not used.
 	// Example: {host: db.example.com, credentialsSecret: linstor-db, sslMode: verify-full}.
 	// +optional
@@ -86,6 +92,8 @@ const (
 	DatabaseKubernetes DatabaseKind = "kubernetes"
 	// DatabaseEtcd: an etcd cluster; only LINSTOR before 1.34 can use it.
 	DatabaseEtcd DatabaseKind = "etcd"
+	// DatabaseManagedEtcd: an etcd cluster that the operator runs; only LINSTOR before 1.34 can use it.
+	DatabaseManagedEtcd DatabaseKind = "managedEtcd"
 	// DatabasePostgreSQL: a PostgreSQL database.
 	DatabasePostgreSQL DatabaseKind = "postgresql"
 	// DatabaseMariaDB: a MariaDB or MySQL database.

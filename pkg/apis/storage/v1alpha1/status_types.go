@@ -5,6 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/modulespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
@@ -52,6 +54,9 @@ type StorageClusterStatus struct {
 	// database is the kind of LINSTOR's database.
 	// +optional
 	Database DatabaseKind `json:"database,omitempty"`
+	// etcd is what was seen of the etcd that the operator runs, if spec.database.managedEtcd asks for one.
+	// +optional
+	Etcd *etcdspec.EtcdStatus `json:"etcd,omitempty"`
 	// hold says why the phase is HumanIntervention, or why Deleting does not go on, and how to resume.
 	// +optional
 	Hold *Hold `json:"hold,omitempty"`
@@ -64,7 +69,7 @@ type StorageClusterStatus struct {
 	Upgrade *UpgradeStatus `json:"upgrade,omitempty"`
 	// kernelModule counts the versions of DRBD that are loaded.
 	// +optional
-	KernelModule *KernelModuleStatus `json:"kernelModule,omitempty"`
+	KernelModule *modulespec.KernelModuleStatus `json:"kernelModule,omitempty"`
 	// nodes counts the nodes that take part.
 	// +optional
 	Nodes NodesStatus `json:"nodes,omitempty"`
@@ -223,35 +228,6 @@ type UpgradeStatus struct {
 	// skippedChecks says that a human let the upgrade go on in spite of failed checks.
 	// +optional
 	SkippedChecks bool `json:"skippedChecks,omitempty"`
-}
-
-// KernelModuleStatus counts the versions of DRBD that are loaded. A loader never replaces a module that is loaded: another
-// version takes effect when the node is rebooted.
-type KernelModuleStatus struct {
-	// wanted is the version that the module loaders bring.
-	// +optional
-	Wanted string `json:"wanted,omitempty"`
-	// loaded counts the members by the version that is loaded, ten versions at most.
-	// +optional
-	// +listType=map
-	// +listMapKey=version
-	Loaded []ModuleVersionCount `json:"loaded,omitempty"`
-	// pendingReboot is the number of members that have another version loaded than the wanted one.
-	// +optional
-	// +default=0
-	PendingReboot int32 `json:"pendingReboot"`
-	// examples are such members, ten at most.
-	// +optional
-	// +listType=atomic
-	Examples []string `json:"examples,omitempty"`
-}
-
-// ModuleVersionCount is a number of members with one version of DRBD.
-type ModuleVersionCount struct {
-	// version of DRBD, or unknown.
-	Version string `json:"version"`
-	// count is the number of members.
-	Count int32 `json:"count"`
 }
 
 // PoolsStatus counts the storage pools.

@@ -13,6 +13,7 @@ import (
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.database.managedEtcd.replicas,statuspath=.status.etcd.replicas,selectorpath=.status.etcd.selector
 // +kubebuilder:resource:scope=Cluster,path=storageclusters,shortName=lsc,categories=storage
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
@@ -50,7 +51,7 @@ type StorageClusterList struct {
 // StorageClusterSpec is the wanted state of a LINSTOR cluster. Every field has a default: a list of storage pools alone
 // makes a working cluster.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.database) || !has(self.database.etcd) || (has(self.version) && (!self.version.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$') || int(self.version.split('.')[0]) < 1 || (int(self.version.split('.')[0]) == 1 && int(self.version.split('.')[1]) < 34)))",message="database.etcd: LINSTOR 1.34 dropped etcd: set version to a release before 1.34.0, or use kubernetes, postgresql or mariadb, into which the operator moves LINSTOR's data on request"
+// +kubebuilder:validation:XValidation:rule="!has(self.database) || !(has(self.database.etcd) || has(self.database.managedEtcd)) || (has(self.version) && (!self.version.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$') || int(self.version.split('.')[0]) < 1 || (int(self.version.split('.')[0]) == 1 && int(self.version.split('.')[1]) < 34)))",message="database: LINSTOR 1.34 dropped etcd: set version to a release before 1.34.0, or use kubernetes, postgresql or mariadb, into which the operator moves LINSTOR's data on request"
 type StorageClusterSpec struct {
 	// version is the LINSTOR version. Default: the newest in the operator's catalogue when the cluster is first accepted, or
 	// the one that an earlier cluster has left the database with, kept in status.version; an operator that knows a newer one

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
+)
+
+// takeMember takes what a member of etcd is to run with into its pod, and this program with it: etcd's image has no
+// guard, and no shell that could start one.
+func takeMember(p guard.Paths, program string) error {
+	if err := copyProgram(program); err != nil {
+		return fmt.Errorf("copy this program for etcd's container: %w", err)
+	}
+	return guard.Take(p)
+}
+
+// copyProgram copies this program. It is put in place as a whole: after a power failure the container that it is for
+// must not start half of one.
+func copyProgram(to string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(self)
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	file, err := os.OpenFile(to+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o700) //nolint:gosec // it is run
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(file, from)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(to+".new", to)
+}
+
+// startMember becomes etcd, if the member may start on the data that is there.
+func startMember(p guard.Paths) error { return guard.Start(p, time.Now(), syscall.Exec) }
+
+// lookForEtcd leaves a note of what a data directory has.
+func lookForEtcd(dir, note string) error {
+	found, err := datadir.Look(dir)
+	if err != nil {
+		return fmt.Errorf("look into %s: %w", dir, err)
+	}
+	text, err := json.Marshal(found)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(note, text, 0o600)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+)
+
+// TestTakeMember: the program that starts etcd is there, whole, and so is what it is to start it with.
+func TestTakeMember(t *testing.T) {
+	dir := t.TempDir()
+	p := guard.Paths{Member: "n1-1", Mounted: filepath.Join(dir, "mounted"), Work: dir, Data: filepath.Join(dir, "data"),
+		Message: filepath.Join(dir, "message")}
+	c := seats.Configuration{Expectation: datadir.Expectation{Name: "n1-1", Token: "t", Mode: datadir.Seed}}
+	order, err := json.Marshal(guard.Order{Configuration: c, File: "name: n1-1\n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	program := filepath.Join(dir, "guard")
+	if err := takeMember(p, program); err == nil {
+		t.Error("there is nothing to take")
+	}
+	if err := os.WriteFile(p.Mounted, order, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := takeMember(p, program); err != nil {
+		t.Fatal(err)
+	}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.Stat(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.Stat(program)
+	if err != nil || got.Size() != want.Size() || got.Mode().Perm()&0o100 == 0 {
+		t.Errorf("%v, %v; want %d bytes that can be run", got, err, want.Size())
+	}
+	text, err := os.ReadFile(p.Message)
+	if r, ok := guard.Parse(string(text)); err != nil || !ok || r.Configuration != c {
+		t.Errorf("%q, %v", text, err)
+	}
+}
+
+// TestLookForEtcd: what is found can be read where it is needed.
+func TestLookForEtcd(t *testing.T) {
+	dir := t.TempDir()
+	note := filepath.Join(dir, "note")
+	for _, data := range []bool{false, true} {
+		if data {
+			if err := os.MkdirAll(filepath.Join(dir, "data", "member", "wal"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := lookForEtcd(filepath.Join(dir, "data"), note); err != nil {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(note)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, ok := pods.Found(string(text)); !ok || found.Data != data {
+			t.Errorf("%s: %+v, want data: %t", text, found, data)
+		}
+	}
+	if _, ok := pods.Found("panic"); ok {
+		t.Error("a panic is no finding")
+	}
+}

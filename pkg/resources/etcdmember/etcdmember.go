@@ -1,0 +1,241 @@
+// Package etcdmember builds what the members of the etcd are made of that the operator runs for LINSTOR: a DaemonSet
+// for each, and what is noted of them.
+package etcdmember
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/configfile"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+const (
+	// Component is that of all these objects, and SurveyComponent that of the pods that look into data directories.
+	Component       = "etcd"
+	SurveyComponent = "etcd-survey"
+	// Orders is the ConfigMap with a key for each node that has a member, and Notes the one with what the operator has
+	// noted of them. Both outlive the StorageCluster, as the data on the nodes does.
+	Orders = "linstor-etcd"
+	Notes  = "linstor-etcd-notes"
+	// Survey is the DaemonSet whose pods look into data directories, and Look their container.
+	Survey = "linstor-etcd-survey"
+	Look   = "look-for-etcd"
+	// KeyNotes and KeyAnswers are the keys of Notes.
+	KeyNotes, KeyAnswers = "notes", "answers"
+)
+
+// The ports of a member, all TCP, on the address of its node. Kubernetes' own etcd has 2379 to 2381 there.
+const (
+	ClientPort  = 3379
+	PeerPort    = 3380
+	MetricsPort = 3381 // on loopback only
+)
+
+// DefaultRegistry is where etcd's images are unless spec.images.registry names a registry of one's own.
+const DefaultRegistry = "gcr.io/etcd-development"
+
+// LongestNode is how long the name of a node with a member may be: the member's name, which is the node's with a number
+// behind it, is the value of a label.
+const LongestNode = 54
+
+// Site is all that the objects of one member depend on, but for its configuration.
+type Site struct {
+	// Image is etcd's, Guard the operator's own.
+	Image, Guard string
+	// Directory is that of the host with the member's data.
+	Directory string
+}
+
+// Image is the full name of an image of etcd.
+func Image(p resources.Params, name string) string {
+	registry := strings.TrimSuffix(p.Spec.Images.Registry, "/")
+	if registry == "" || registry == resources.DefaultRegistry {
+		registry = DefaultRegistry
+	}
+	return registry + "/" + name
+}
+
+// URLs are where a member on a node with that address is reached.
+func URLs(address string) (peer, client string) {
+	return url(address, PeerPort), url(address, ClientPort)
+}
+
+func url(host string, port int) string { return "http://" + net.JoinHostPort(host, strconv.Itoa(port)) }
+
+// DaemonSet runs one member, on the node with its label. Its pod is replaced only when somebody deletes it.
+func DaemonSet(p resources.Params, s Site, node string, c seats.Configuration) *appsv1.DaemonSet {
+	guarded := resources.Restricted() // it runs as root, whose the data is
+	guarded.RunAsUser, guarded.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
+	work := corev1.VolumeMount{Name: "work", MountPath: pods.Work}
+	data := corev1.VolumeMount{Name: "data", MountPath: pods.Host}
+	take := corev1.Container{
+		Name: pods.Take, Image: s.Guard, ImagePullPolicy: corev1.PullIfNotPresent, Args: []string{pods.FlagTake, c.Name},
+		SecurityContext: guarded, Resources: sized("10m", "32Mi"),
+		VolumeMounts: []corev1.VolumeMount{work, {Name: "order", MountPath: path.Dir(pods.Order), ReadOnly: true}, data},
+	}
+	etcd := corev1.Container{
+		Name: pods.Etcd, Image: s.Image, ImagePullPolicy: corev1.PullIfNotPresent,
+		Command:         []string{pods.Guard, pods.FlagStart, c.Name},
+		SecurityContext: guarded.DeepCopy(), Resources: sized("100m", "128Mi"),
+		VolumeMounts: []corev1.VolumeMount{work, data},
+		Ports: []corev1.ContainerPort{{Name: "client", ContainerPort: ClientPort, Protocol: corev1.ProtocolTCP},
+			{Name: "peer", ContainerPort: PeerPort, Protocol: corev1.ProtocolTCP}},
+		// There is no liveness probe: a member that is defragmented answers nobody, and must not be killed for that.
+		ReadinessProbe: resources.Probe(corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+			Host: "127.0.0.1", Path: "/readyz", Port: intstr.FromInt32(MetricsPort)}}, 5, 3),
+	}
+	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, HostNetwork: true, SecurityContext: ofHost(),
+		DNSPolicy: corev1.DNSClusterFirstWithHostNet, InitContainers: []corev1.Container{take},
+		Containers: []corev1.Container{etcd}, TerminationGracePeriodSeconds: ptr.To[int64](30)}
+	pod.Volumes = append(pod.Volumes, s.directory(), corev1.Volume{Name: "work",
+		VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}})
+	pod.Volumes = append(pod.Volumes, corev1.Volume{Name: "order", VolumeSource: corev1.VolumeSource{
+		ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: Orders},
+			Items: []corev1.KeyToPath{{Key: node, Path: path.Base(pods.Order)}}}}})
+	ds := resources.MemberDaemonSet(p, Component, pods.DaemonSet(c.Name), pod)
+	ds.Spec.UpdateStrategy = appsv1.DaemonSetUpdateStrategy{Type: appsv1.OnDeleteDaemonSetStrategyType}
+	ds.Spec.Template.Spec.NodeSelector = map[string]string{pods.Label: c.Name}
+	for _, labels := range []map[string]string{ds.Labels, ds.Spec.Selector.MatchLabels, ds.Spec.Template.Labels} {
+		labels[pods.Member] = c.Name // DaemonSets of one component must not take each other's pods for theirs
+	}
+	resources.StampTemplate(ds)
+	maps.Copy(ds.Spec.Template.Annotations, pods.Annotations(c.Template()))
+	return ds
+}
+
+// ofHost lets pods use a directory of the host where SELinux keeps containers from it.
+func ofHost() *corev1.PodSecurityContext {
+	return &corev1.PodSecurityContext{SELinuxOptions: &corev1.SELinuxOptions{Type: "spc_t"}}
+}
+
+func (s Site) directory() corev1.Volume {
+	return corev1.Volume{Name: "data", VolumeSource: corev1.VolumeSource{HostPath: &corev1.HostPathVolumeSource{
+		Path: s.Directory, Type: ptr.To(corev1.HostPathDirectoryOrCreate)}}}
+}
+
+func sized(cpu, memory string) corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),
+		corev1.ResourceMemory: resource.MustParse(memory)}}
+}
+
+// Revision is a fingerprint of all that members run with besides their configurations. The operator's own image is no
+// part of it: a newer guard is taken with the next pod, and no member is restarted for it.
+func Revision(p resources.Params, s Site) string {
+	s.Guard, s.Image = "", ""
+	c := seats.Configuration{Expectation: datadir.Expectation{Name: "n-1", Token: "t", Mode: datadir.Resume}}
+	c.PeerURL, c.ClientURL = URLs("192.0.2.1")
+	c.Version = "3.6.14"
+	file, err := File(c)
+	if err != nil {
+		panic(fmt.Sprintf("a usual configuration file cannot be written: %v", err)) // a test writes the same
+	}
+	return text.Digest([]any{DaemonSet(p, s, "n", c).Spec.Template, file})[:10]
+}
+
+// File is the configuration file of etcd itself.
+func File(c seats.Configuration) (string, error) {
+	peers := configfile.Peers(c.Peers)
+	if len(peers) == 0 { // it has data, and does not read them
+		peers = []configfile.Peer{{Name: c.Name, URL: c.PeerURL}}
+	}
+	file, err := configfile.Write(configfile.Settings{Name: c.Name, DataDir: pods.Data, PeerURL: c.PeerURL,
+		ClientURL: c.ClientURL, MetricsURL: url("127.0.0.1", MetricsPort), Token: c.Token, Peers: peers,
+		New: c.Mode == datadir.Seed, Version: c.Version})
+	return string(file), err
+}
+
+// Order is what a node's key has.
+func Order(c seats.Configuration) (string, error) {
+	file, err := File(c)
+	if err != nil {
+		return "", err
+	}
+	order, err := json.Marshal(guard.Order{Configuration: c, File: file})
+	return string(order), err
+}
+
+// ParseOrder reads a node's key.
+func ParseOrder(order string) (c seats.Configuration, err error) {
+	var o guard.Order
+	if err := json.Unmarshal([]byte(order), &o); err != nil {
+		return c, fmt.Errorf("read what a node has for its member: %w", err)
+	}
+	return o.Configuration, nil
+}
+
+// ConfigMap is one of these two, as it shall be after that version; "" for one that is not there.
+func ConfigMap(p resources.Params, name, version string, data map[string]string) *corev1.ConfigMap {
+	cm := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
+		ObjectMeta: resources.ObjectMeta(p, name, Component), Data: data}
+	cm.ResourceVersion = version
+	return cm
+}
+
+// SurveyOf is the DaemonSet whose pods look into the data directories of some nodes, again and again: a container that
+// has ended is started anew, within five minutes.
+func SurveyOf(p resources.Params, s Site, nodes []string) *appsv1.DaemonSet {
+	user := resources.Restricted()
+	user.RunAsUser, user.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
+	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: ptr.To[int64](1),
+		SecurityContext: ofHost(), Containers: []corev1.Container{{Name: Look, Image: s.Guard, ImagePullPolicy: corev1.PullIfNotPresent,
+			Args: []string{pods.FlagLook, pods.Data}, SecurityContext: user, Resources: sized("10m", "32Mi"),
+			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host, ReadOnly: true}}}},
+		Volumes: []corev1.Volume{s.directory()}}
+	terms := make([]corev1.NodeSelectorTerm, 0, len(nodes))
+	for _, node := range slices.Sorted(slices.Values(nodes)) {
+		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
+			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}})
+	}
+	pod.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
+	ds := resources.MemberDaemonSet(p, SurveyComponent, Survey, pod)
+	ds.Spec.Template.Spec.NodeSelector = nil // a node that has had a member may have left the cluster since
+	resources.StampTemplate(ds)
+	return ds
+}
+
+// Surveyed are the nodes of such a DaemonSet.
+func Surveyed(ds *appsv1.DaemonSet) (nodes []string) {
+	if ds == nil || ds.Spec.Template.Spec.Affinity == nil {
+		return nil
+	}
+	a := ds.Spec.Template.Spec.Affinity.NodeAffinity
+	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return nil
+	}
+	for _, t := range a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		for _, f := range t.MatchFields {
+			nodes = append(nodes, f.Values...)
+		}
+	}
+	return nodes
+}
+
+// NodeOf is the node that a member's DaemonSet is for.
+func NodeOf(ds *appsv1.DaemonSet) string {
+	for _, v := range ds.Spec.Template.Spec.Volumes {
+		if v.ConfigMap != nil && v.ConfigMap.Name == Orders && len(v.ConfigMap.Items) > 0 {
+			return v.ConfigMap.Items[0].Key
+		}
+	}
+	return ""
+}
