@@ -209,7 +209,8 @@ func edge(w *world, c seats.Configuration) {
 			if n.storage != "" && versions.Minor(n.storage) != versions.Minor(n.ran) && w.live(n) && w.lose == 0 {
 				w.fall("%s begins, and %s has a database of %s", c.Version, n.Name, n.storage)
 			}
-			if w.facts.Saved != versions.Minor(c.Version) || w.now.Sub(w.facts.SavedAt) > time.Hour {
+			old := w.last.Row == "renew" && w.now.Sub(w.facts.SavedAt) > time.Hour
+			if w.facts.Saved != versions.Minor(c.Version) || old {
 				w.fall("%s begins without a snapshot, or with an old one", c.Version)
 			}
 		}

@@ -115,6 +115,12 @@ var scenarios = map[string]struct {
 		w.held(100, membership.EtcdQuorumLost)
 		w.facts.Adopt = "1"
 	}, row: "search", step: membership.Survey},
+	"old notes were restored, and the label of a member that is needed is lost": {spoil: func(w *world) {
+		w.facts.Notes = aged(w)
+		w.down(1, 2)
+		w.member(0).Label = ""
+		w.pass()
+	}, row: "place", step: membership.Place},
 	"a foreign etcd is on a planned learner's port": {spoil: func(w *world) {
 		w.machines[3].foreign = true
 		w.facts.Size = 5

@@ -144,7 +144,11 @@ func moved(s *situation, m *member) bool {
 		others := s.first(func(o *member) bool { return o != m && o.voter() && !s.steady(o) })
 		return s.restartable(m) && others == nil
 	}
-	return s.removable(m)
+	// One look alone may have lost the answer of a member that is needed, and would be cut off: its kubelet must not
+	// report it ready, or be silent for a while, too.
+	t, away := s.notes.Since[key("down", m)]
+	silent := m.site.Silent() && !(away && s.Now.Sub(t) >= s.Start/2)
+	return s.removable(m) && !m.serving() && !silent
 }
 
 func readdress(s *situation, m *member) {

@@ -57,6 +57,9 @@ var trouble = []rule{
 			s.notes, _ = s.adopted()
 			s.notes.Adopted = s.Adopt
 		}),
+	acts(search, "a human says that the notes are old, there was no quorum for `Start`, and nobody has looked into a "+
+		"node without a member whose kubelet reports; each is waited for no longer than `Start`", Survey,
+		"a pod looks into its data directory", unsurveyed(true), func(*situation, *member) {}),
 	stops("tls", "TLS was switched on or off, and the cluster has begun otherwise", whenever(func(s *situation) bool {
 		return len(s.members) > 0 && s.TLS != s.notes.TLS
 	}), holds(EtcdStuck, tlsChanged)),
@@ -77,9 +80,13 @@ var trouble = []rule{
 		anyone(func(s *situation, m *member) bool { return !s.quorum && s.notes.ClusterID != 0 && m.serving() }), start,
 		holds(EtcdUnreachable, unreachable)),
 	waits("changed", "the quorum's list has a member that is not noted, by peer URL, name and ID, or lacks one that the "+
-		"operator has not removed; or a node has the configuration of another member than is noted",
+		"operator has not removed; or a node has the configuration of another member than is noted, and there is a quorum "+
+		"or no other node to be written",
 		whenever(func(s *situation) bool {
-			return s.quorum && (len(s.strangers) > 0 || s.first(s.vanished) != nil) || s.first((*member).other) != nil
+			if s.quorum && (len(s.strangers) > 0 || s.first(s.vanished) != nil) {
+				return true
+			}
+			return s.first((*member).other) != nil && (s.quorum || s.first(s.misplaced) == nil)
 		}), start, holds(EtcdMembersChanged, changed)),
 	acts("force", "there was no quorum for `Start`, and a human has chosen a survivor that has had data, whose kubelet "+
 		"reports, and whose guard does not refuse the data", Place, "all other "+
@@ -105,8 +112,9 @@ var trouble = []rule{
 
 // changes are those of what members run with, and of who is a member.
 var changes = []rule{
-	acts("readdress", "a node's peer address has changed, and its member is not fit while a majority of the others is; "+
-		"or it is fit, and all other voters are and run with what their nodes have for them", UpdateURL,
+	acts("readdress", "a node's peer address has changed, and its member is not fit nor, as far as its kubelet reports, "+
+		"ready while a majority of the others is fit; or it is fit, and all other voters are and run with what their nodes "+
+		"have for them", UpdateURL,
 		"the quorum learns it; then the configuration and the pod follow, before another member's turn",
 		anyone(moved), readdress),
 	acts("renew", "the version, the settings or the client address of a member are to change, and it serves nobody, or "+
@@ -123,9 +131,6 @@ var changes = []rule{
 			"most are deleted for the same purpose", anyone(func(s *situation, m *member) bool {
 			return m.site.Stale() && s.restartable(m) && !exhausted(s, m)
 		}), restart),
-	acts(search, "a human says that the notes are old, there was no quorum for `Start`, and nobody has looked into a "+
-		"node without a member whose kubelet reports; each is waited for no longer than `Start`", Survey,
-		"a pod looks into its data directory", unsurveyed(true), func(*situation, *member) {}),
 	waits(noQuorum, "no linearizable read passes, whoever answers or names a leader",
 		whenever(func(s *situation) bool { return s.notes.ClusterID != 0 && !s.quorum }), start,
 		holds(EtcdQuorumLost, quorumLost)),
