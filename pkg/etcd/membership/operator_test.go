@@ -209,11 +209,16 @@ func edge(w *world, c seats.Configuration) {
 			if n.storage != "" && versions.Minor(n.storage) != versions.Minor(n.ran) && w.live(n) && w.lose == 0 {
 				w.fall("%s begins, and %s has a database of %s", c.Version, n.Name, n.storage)
 			}
-			old := w.last.Row == "renew" && w.now.Sub(w.facts.SavedAt) > time.Hour
-			if w.facts.Saved != versions.Minor(c.Version) || old {
-				w.fall("%s begins without a snapshot, or with an old one", c.Version)
-			}
+			saved(w, c)
 		}
+	}
+}
+
+// saved fails if there is no snapshot, or only an old one when a member is to get another version.
+func saved(w *world, c seats.Configuration) {
+	old := w.last.Row == "renew" && w.now.Sub(w.facts.SavedAt) > time.Hour
+	if w.facts.Saved != versions.Minor(c.Version) || old {
+		w.fall("%s begins without a snapshot, or with an old one", c.Version)
 	}
 }
 

@@ -18,7 +18,7 @@ func places(s *situation) seats.Places {
 // run no such pod.
 func (s *situation) unseen() {
 	begins := len(s.members) == 0
-	if !begins && !(s.Adopts() && s.quorumLostFor(s.Start)) {
+	if !begins && (!s.Adopts() || !s.quorumLostFor(s.Start)) {
 		return
 	}
 	for _, name := range places(s).Unseen() {

@@ -32,11 +32,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 )
 
-// Facts are all that a decision rests on, and Limits bound its waits.
-type (
-	Facts  = facts.Facts
-	Limits = facts.Limits
-)
+// Facts are all that a decision rests on.
+type Facts = facts.Facts
+
+// Limits bound the waits.
+type Limits = facts.Limits
 
 // Default are the usual limits.
 var Default = facts.Default

@@ -147,7 +147,7 @@ func moved(s *situation, m *member) bool {
 	// One look alone may have lost the answer of a member that is needed, and would be cut off: its kubelet must not
 	// report it ready, or be silent for a while, too.
 	t, away := s.notes.Since[key("down", m)]
-	silent := m.site.Silent() && !(away && s.Now.Sub(t) >= s.Start/2)
+	silent := m.site.Silent() && (!away || s.Now.Sub(t) < s.Start/2)
 	return s.removable(m) && !m.serving() && !silent
 }
 
