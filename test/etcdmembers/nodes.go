@@ -234,7 +234,7 @@ func (c *Cluster) Survey(context.Context, seats.Spot) error { return nil }
 
 // Save implements act.Hands, without a snapshot.
 func (c *Cluster) Save(_ context.Context, _, minor string) error {
-	c.Facts.Saved = minor
+	c.Facts.Saved, c.Facts.SavedAt = minor, time.Now().Add(c.Ahead)
 	return nil
 }
 
@@ -278,7 +278,7 @@ func (c *Cluster) kubelet(n *Node) error {
 		if err != nil {
 			return err
 		}
-		n.site.Pod.Configuration, n.site.Pod.Log = &r.Configuration, r.Log
+		n.site.Pod.Configuration, n.site.Pod.Log, n.site.Pod.Disk = &r.Configuration, r.Log, r.Found
 	}
 	if !n.process.runs() {
 		started := guard.Start(paths, time.Now(), func(path string, args, _ []string) error {
@@ -289,7 +289,7 @@ func (c *Cluster) kubelet(n *Node) error {
 		if err != nil || started != nil && r.Refusal == seats.Failed {
 			return errors.Join(started, err)
 		}
-		n.site.Pod.Refusal, n.site.Pod.Log = r.Refusal, r.Log
+		n.site.Pod.Refusal, n.site.Pod.Message, n.site.Pod.Log, n.site.Pod.Disk = r.Refusal, r.Message, r.Log, r.Found
 	}
 	n.site.Pod.Ready = c.ready(n)
 	return nil

@@ -13,7 +13,8 @@ import (
 // Hands do what a step needs besides etcd. Each method may be repeated, and fails if its precondition does not hold:
 // then the decision rests on old facts, and another one is to be made.
 type Hands interface {
-	// Note writes the notes over those of a resource version, and over no others. It is called before the step.
+	// Note writes the notes over those of a resource version, and over no others. It is called before each step, also if
+	// they have not changed: then nothing need be written, but the version must still be that one.
 	Note(ctx context.Context, notes seats.Notes, version string) error
 	// Place has a node run a member. It writes first the node's key of the ConfigMap, over the ConfigMap of a resource
 	// version; then the member's DaemonSet, whose template has the annotations of the configuration's Template; then the
@@ -31,17 +32,19 @@ type Hands interface {
 	Restart(ctx context.Context, node, uid string) error
 }
 
-// Do writes the notes of a decision if they have changed, and then carries out its step. An error does not mean that
-// nothing happened.
+// Do writes the notes of a decision, and then carries out its step. Notes that have not changed are checked, too: a
+// decision on notes of before the last step would take that step again. An error does not mean that nothing happened.
 func Do(ctx context.Context, etcd api.API, hands Hands, d membership.Decision) error {
-	if d.Changed {
+	rests := d.Step == membership.Rest || d.Step == membership.Wait || d.Step == membership.Stop
+	if d.Changed || !rests {
 		if err := hands.Note(ctx, d.Notes, d.NotesVersion); err != nil {
 			return fmt.Errorf("note what is done to etcd: %w", err)
 		}
 	}
-	switch d.Step {
-	case membership.Rest, membership.Wait, membership.Stop:
+	if rests {
 		return nil
+	}
+	switch d.Step {
 	case membership.Place:
 		return hands.Place(ctx, d.Spot, d.Configuration)
 	case membership.Unplace:

@@ -8,16 +8,14 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 )
 
 // Advice says what is wrong, and what a human can do.
 type Advice struct{ Message, Plan string }
 
-// answer is the command with which a human answers a hold.
-func answer(option string) string {
-	return fmt.Sprintf("`kubectl annotate storagecluster linstor --overwrite storage.linstor.dev/resume=<hold id>:%s`",
-		option)
-}
+// answer is an option of the hold: a human answers with one of them.
+func answer(option string) string { return "`" + option + "`" }
 
 func list(of []string) string { return cmp.Or(strings.Join(of, "; "), "none") }
 
@@ -26,9 +24,13 @@ func Label(seat seats.Seat) string {
 	return cmp.Or(seat.Name, "a member") + " on node " + seat.Node
 }
 
-// OtherCluster is about members of different clusters.
-func OtherCluster(found []string) Advice {
-	return Advice{"Members of different clusters answer: " + list(found) + ".",
+// OtherCluster is about members of different clusters, or of another one than is noted; 0 if none is.
+func OtherCluster(noted view.ID, found []string) Advice {
+	message := "Members of different clusters answer: " + list(found) + "."
+	if noted != 0 {
+		message = fmt.Sprintf("Members of another cluster than %s, which is noted, answer: %s.", noted, list(found))
+	}
+	return Advice{message,
 		"Find out which cluster has LINSTOR's data, and stop the etcd of the other one. The operator changes nothing " +
 			"before that, and clients keep their endpoints. If only one cluster answers, and the operator's notes were lost " +
 			"or restored from an old copy, answer " + answer("adopt") + "."}
@@ -55,24 +57,6 @@ func Unreachable(ready []string) Advice {
 		"Look at the network between the operator's node and the members' client ports, at network policies, and at the " +
 			"certificates of the operator. If a node has got another address, delete the member's pod. The operator restarts " +
 			"no member before it reaches one."}
-}
-
-// QuorumLost ranks the members; unknown is a chosen survivor that has no data, or "".
-func QuorumLost(ranks, silent []string, unknown string) Advice {
-	a := Advice{fmt.Sprintf("etcd has no quorum. Members whose data is known, the one that knows most first: %s. "+
-		"No answer from: %s.", list(ranks), list(silent)),
-		"Bring back the nodes of members that have data. That loses nothing, and the hold ends by itself. If they do not " +
-			"come back, switch them off and answer " + answer("force@<member>") + ": a new cluster is made from the data of " +
-			"this survivor, and the directories of the others are set aside when they join again. It loses what was " +
-			"acknowledged and is not there, and drops entries that the survivor has and does not know to be committed. " +
-			"Nothing is forced if the survivor finds another member running; then answer again when that one is off. Where " +
-			"a member's log ends is also in the log of its pod. The operator restores no snapshot. If the operator's notes " +
-			"were restored from an old copy, answer " + answer("adopt") + ". If no node has its data, delete the operator's " +
-			"notes about etcd: a new cluster begins when the nodes have nothing of it."}
-	if unknown != "" {
-		a.Message += fmt.Sprintf(" The chosen survivor %q is no member that has data.", unknown)
-	}
-	return a
 }
 
 // RestartFailed is about a member whose new pods have old things.
@@ -109,11 +93,11 @@ func WrongVersion(seat seats.Seat, wanted, runs string) Advice {
 		wanted, runs), "Correct the image of that version."}
 }
 
-// NoNode is about a member for which there is no node.
-func NoNode(size int, avoided []string) Advice {
-	return Advice{fmt.Sprintf("%d members of etcd are wanted, and there is no node for another one. Nodes that are "+
-		"avoided for a day: %s.", size, list(avoided)),
-		"Add a node or make one ready. Or remove the cause on an avoided node, such as foreign data in its data " +
+// NoNode is about a member for which there is no node; why says of each that is wanted why it is not used.
+func NoNode(size int, why []string) Advice {
+	return Advice{fmt.Sprintf("%d members of etcd are wanted, and there is no node for another one. Nodes that have "+
+		"none: %s.", size, list(why)),
+		"Add a node or make one ready. Or remove what keeps a member from a node, such as foreign data in its data " +
 			"directory, and answer " + answer("retry") + "."}
 }
 
@@ -122,17 +106,11 @@ func NotesLost(remains []string) Advice {
 	return Advice{"The operator has no notes about etcd, and does not begin a cluster beside a former one: " +
 		list(remains) + ".",
 		"If the notes are lost and a majority of the members runs, answer " + answer("adopt") + ": the notes are made " +
-			"anew of what the nodes have. If they do not run, put the notes back. If the data is not needed, delete the " +
+			"anew of what the nodes have. If they do not run, put the notes back. If Kubernetes was built anew around these " +
+			"disks, do not let a cluster begin before the data is copied. If the data is not needed, delete the " +
 			"DaemonSets `linstor-etcd-*` and the nodes' keys in the ConfigMap, remove the label `storage.linstor.dev/etcd` " +
 			"from these nodes and move the data directories away. Switch a node on that cannot be looked into, or remove " +
 			"its label `storage.linstor.dev/etcd-used` if it has no data."}
-}
-
-// SeedStuck is about a first member that has never served.
-func SeedStuck(seat seats.Seat, why string) Advice {
-	return Advice{fmt.Sprintf("The first member %s has never served. %s.", Label(seat), why),
-		"Look at its pod and log. If the data on the node is LINSTOR's database, bring that cluster back. To begin on " +
-			"another node, answer " + answer("forsake@"+seat.Name) + ". Nothing is lost: no client knew this member."}
 }
 
 // Changed is about members that others have changed.
@@ -152,24 +130,10 @@ func NoSpace(sizes []string) Advice {
 			"operator compacts and defragments once a day; to have it do so now, answer " + answer("retry") + "."}
 }
 
-// MemberDown is about a voter that is not fit.
-func MemberDown(seat seats.Seat, why string) Advice {
-	return Advice{fmt.Sprintf("For too long member %s has not been fit. %s", Label(seat), why),
-		"Bring it back. If its data does not come back, answer " + answer("forsake@"+seat.Name) +
-			": it is removed, and another member is added."}
-}
-
 // Unfinished is about a member of which it is not known what it runs with.
 func Unfinished(seat seats.Seat) Advice {
 	return Advice{fmt.Sprintf("It is not known whether member %s runs with what is wanted, and it cannot be restarted "+
 		"now.", Label(seat)),
 		"Look at the annotations of its pod, and at the kubelet of its node. If the kubelet reports, delete the pod: the " +
 			"DaemonSet makes another one."}
-}
-
-// Stuck is about a step that has no effect.
-func Stuck(about, words string) Advice {
-	return Advice{fmt.Sprintf("A step for %s has had no effect for too long: %s.", about, words),
-		"Look at the member's pod, at the termination messages of its containers, and at its log. The step is tried on, " +
-			"and the hold ends when it has its effect."}
 }

@@ -17,8 +17,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/versions"
 )
 
 // What keeps a member from starting.
@@ -27,6 +30,8 @@ var (
 	ErrLost = errors.New("the member's data is lost")
 	// ErrFound: there is data that is not this member's, nor that of a former member of its cluster.
 	ErrFound = errors.New("there is data of something else")
+	// ErrOlder: etcd is of an earlier minor release than one that has run on the data.
+	ErrOlder = errors.New("a later release of etcd has run on the data")
 	// ErrAlive: the member is to be forced, and another one runs or has run since that was chosen.
 	ErrAlive = errors.New("another member runs, and may have a quorum")
 	// ErrBusy: a process has the data open.
@@ -76,6 +81,23 @@ type Owner struct {
 	Forced string `json:"forced,omitempty"`
 	// Recalled is the ID of one that was not carried out because another member runs. It never will be.
 	Recalled string `json:"recalled,omitempty"`
+	// Version is the newest that was started on the data. Kubernetes may be restored to before an upgrade, and then only
+	// the disk knows of it.
+	Version string `json:"version,omitempty"`
+}
+
+// Has reports whether the data is that of a member of a cluster.
+func (o Owner) Has(name, token string) bool { return o.Name == name && o.Token == token }
+
+// Bears returns ErrOlder if a version must not be started on the data: one of a later minor release was. etcd ends
+// itself on what that one has written ("cannot be downgraded"), and says so in its log only. A later release that did
+// not come up counts, too: nobody can say what it has written.
+func (o Owner) Bears(version string) error {
+	minor := versions.Minor(version)
+	if minor == "" || !versions.Older(minor+".0", versions.Minor(o.Version)+".0") {
+		return nil
+	}
+	return fmt.Errorf("%w: etcd %s, and %s was to be started", ErrOlder, o.Version, version)
 }
 
 // Log is where a member's log ends.
@@ -106,7 +128,7 @@ type Verdict struct {
 
 // Judge decides by what there is and what shall be.
 func Judge(e Expectation, f Found) Verdict {
-	own := f.Owner.Name == e.Name && f.Owner.Token == e.Token
+	own := f.Owner.Has(e.Name, e.Token)
 	switch {
 	case e.resumes() && own && !f.Log:
 		return Verdict{Err: ErrLost}
@@ -183,6 +205,19 @@ func MarkForced(dir string, e Expectation) error {
 	return remark(dir, func(o *Owner) { o.Forced = e.Recovery })
 }
 
+// MarkRun notes on the disk which version is started, and is called before it is. It returns ErrOlder if that must not
+// be.
+func MarkRun(dir, version string) error {
+	found, err := Look(dir)
+	if err == nil {
+		err = found.Owner.Bears(version)
+	}
+	if err != nil || !versions.Older(found.Owner.Version, version) {
+		return err
+	}
+	return remark(dir, func(o *Owner) { o.Version = version })
+}
+
 func remark(dir string, change func(*Owner)) error {
 	found, err := Look(dir)
 	if err != nil {
@@ -220,9 +255,12 @@ func Look(dir string) (Found, error) {
 		return f, err
 	}
 	f.Data = len(entries) > 0
-	logs, err := filepath.Glob(filepath.Join(dir, data, "wal", "*.wal"))
-	f.Log = len(logs) > 0
-	return f, err
+	logs, err := os.ReadDir(filepath.Join(dir, data, "wal"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return f, err // a log that cannot be read is not lost: a member would be removed whose disk fails for a moment
+	}
+	f.Log = slices.ContainsFunc(logs, func(l fs.DirEntry) bool { return strings.HasSuffix(l.Name(), ".wal") })
+	return f, nil
 }
 
 // setAside renames the data. The marker stays until it is written anew: after a crash between the two there is no data

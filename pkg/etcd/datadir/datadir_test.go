@@ -235,6 +235,21 @@ func TestPrepareBusy(t *testing.T) {
 	prepare(t, dir, expect("n1-2", datadir.Join))
 }
 
+// TestUnreadable: a log that cannot be read is not lost.
+func TestUnreadable(t *testing.T) {
+	dir := t.TempDir()
+	prepare(t, dir, expect("n1-1", datadir.Join))
+	run(t, dir, "x")
+	wal := filepath.Join(dir, "member", "wal")
+	if err := errors.Join(os.RemoveAll(wal), os.Symlink(wal, wal)); err != nil {
+		t.Fatal(err)
+	}
+	_, err := datadir.Prepare(dir, expect("n1-1", datadir.Resume), now)
+	if err == nil || errors.Is(err, datadir.ErrLost) {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestPrepareRefuses(t *testing.T) {
 	for _, e := range []datadir.Expectation{{Name: "a", Token: "t"}, {Name: "a", Token: "t", Mode: "Guess"},
 		{Token: "t", Mode: datadir.Join}, {Name: "a", Mode: datadir.Seed}, {Name: "a", Token: "t", Mode: datadir.Force},

@@ -5,9 +5,9 @@
 // was written, so that nobody could say with what a member was started.
 //
 // Start is the command of etcd's container, and so it runs before each start of etcd; an init container does not run
-// again when only a container restarts. It refuses a data directory that is lost or that belongs to another member,
-// and becomes etcd otherwise. It forces a new cluster once for each recovery; it never does for one at which it
-// has found another member running.
+// again when only a container restarts. It refuses a data directory that is lost, that belongs to another member, or
+// on which a later release has run, and becomes etcd otherwise. It forces a new cluster once for each recovery; it
+// never does for one at which it has found another member running.
 //
 // Both report in the termination message of their container, where package pods reads it for the operator. The kubelet
 // publishes that when the container has ended; both write to the log, too, where the log of the member ends.
@@ -45,6 +45,10 @@ type Report struct {
 	Message string        `json:"message,omitempty"`
 	// Log is where the member's log ended; nil if there is none that can be read.
 	Log *datadir.Log `json:"log,omitempty"`
+	// Found is what the data directory has; nil if it cannot be looked into. Whose data it is may be news to the
+	// operator: Kubernetes, with the operator's notes in it, may have been restored to an earlier time than that of the
+	// disks.
+	Found *datadir.Found `json:"found,omitempty"`
 }
 
 // Parse reads a termination message. It returns false for one that is not the guard's, such as etcd's own log.
@@ -88,7 +92,7 @@ func Take(p Paths) error {
 	if err := datadir.Write(filepath.Join(p.Work, order), text); err != nil {
 		return err
 	}
-	return p.report(Report{Configuration: o.Configuration, Log: p.log()})
+	return p.report(p.looked(o.Configuration))
 }
 
 // read is an order of the member.
@@ -106,11 +110,24 @@ func (p Paths) read(path string) (o Order, text []byte, err error) {
 	return o, text, nil
 }
 
+// looked is a report of what the data directory has. The log of another member that was on the node says nothing about
+// this one: a human would have a new cluster made of less than it seems.
+func (p Paths) looked(c seats.Configuration) Report {
+	r := Report{Configuration: c}
+	found, err := datadir.Look(p.Data)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "The data directory of member %s cannot be looked into: %v\n", p.Member, err)
+		return r
+	}
+	r.Found = &found
+	if p.Log != nil && found.Log && found.Owner.Has(c.Name, c.Token) {
+		r.Log = p.log()
+	}
+	return r
+}
+
 // log is the end of the member's log; nil if it cannot be read.
 func (p Paths) log() *datadir.Log {
-	if p.Log == nil {
-		return nil
-	}
 	l, err := p.Log(p.Data)
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "The log of member %s cannot be read: %v\n", p.Member, err)
@@ -131,12 +148,15 @@ func Start(p Paths, now time.Time, exec Exec) error {
 		return err
 	}
 	if err := start(p, o, now, exec); err != nil {
-		r := Report{Configuration: o.Configuration, Refusal: seats.Failed, Message: err.Error(), Log: p.log()}
+		r := p.looked(o.Configuration)
+		r.Refusal, r.Message = seats.Failed, err.Error()
 		switch {
 		case errors.Is(err, datadir.ErrLost):
 			r.Refusal = seats.Lost
 		case errors.Is(err, datadir.ErrFound):
 			r.Refusal = seats.Found
+		case errors.Is(err, datadir.ErrOlder):
+			r.Refusal = seats.Older
 		case errors.Is(err, datadir.ErrAlive):
 			r.Refusal = seats.Alive
 		}
@@ -150,11 +170,16 @@ func start(p Paths, o Order, now time.Time, exec Exec) error {
 	if err != nil {
 		return err
 	}
-	text := o.File
 	if force {
 		if err := alone(o.Configuration.Others); err != nil {
 			return errors.Join(err, datadir.Recall(p.Data, o.Configuration.Expectation))
 		}
+	}
+	if err := datadir.MarkRun(p.Data, o.Configuration.Version); err != nil {
+		return err
+	}
+	text := o.File
+	if force {
 		if err := datadir.MarkForced(p.Data, o.Configuration.Expectation); err != nil {
 			return err
 		}
@@ -165,7 +190,7 @@ func start(p Paths, o Order, now time.Time, exec Exec) error {
 		return err
 	}
 	// The message of a start that was refused must not outlive it.
-	if err := p.report(Report{Configuration: o.Configuration, Log: p.log()}); err != nil {
+	if err := p.report(p.looked(o.Configuration)); err != nil {
 		return err
 	}
 	return exec(p.Etcd, []string{p.Etcd, "--config-file=" + config}, os.Environ())

@@ -120,7 +120,7 @@ func TestCopy(t *testing.T) {
 	reported := p.report()
 	p.mount(datadir.Join, "b")
 	p.take() // the node has rebooted
-	if r, err := p.start(); err != nil || r != reported || p.starts[0] != "a" {
+	if r, err := p.start(); err != nil || r.Configuration != reported.Configuration || p.starts[0] != "a" {
 		t.Errorf("%+v, %v; reported was %+v, started was %v", r, err, reported, p.starts)
 	}
 }
@@ -188,6 +188,57 @@ func TestForce(t *testing.T) {
 		}
 		if r, err := p.start(); err != nil || r.Refusal != "" || p.starts[i] != want[i] {
 			t.Fatalf("start %d: %+v, %v, %q", i, r, err, p.starts)
+		}
+	}
+}
+
+// TestLogOfAnother: what a former member has left on the node is reported, but its log is not that of the one that is
+// to start there.
+func TestLogOfAnother(t *testing.T) {
+	p := newPod(t, t.TempDir())
+	p.Log = func(string) (datadir.Log, error) { return datadir.Log{Index: 9}, nil }
+	p.mount(datadir.Join, "a")
+	p.take()
+	if _, err := p.start(); err != nil {
+		t.Fatal(err)
+	}
+	again := newPod(t, p.Data)
+	again.Log = p.Log
+	again.mount(datadir.Resume, "a")
+	again.take()
+	if r := again.report(); r.Log == nil || r.Log.Index != 9 || r.Found == nil || r.Found.Owner.Name != "n1-1" {
+		t.Errorf("its own: %+v", r)
+	}
+	other := newPod(t, p.Data)
+	other.Log, other.Member = p.Log, "n1-2"
+	other.order(seats.Configuration{
+		Expectation: datadir.Expectation{Name: "n1-2", Token: "t", Mode: datadir.Resume}}, "b")
+	other.take()
+	if r := other.report(); r.Log != nil || r.Found == nil || r.Found.Owner.Name != "n1-1" {
+		t.Errorf("another one's: %+v", r)
+	}
+	if r, err := other.start(); err == nil || r.Refusal != seats.Found || r.Log != nil || r.Found.Owner.Name != "n1-1" {
+		t.Errorf("another one's: %+v, %v", r, err)
+	}
+}
+
+// TestOlder: on data on which a later minor release was started, an earlier one is not, and the report says which.
+func TestOlder(t *testing.T) {
+	data := t.TempDir()
+	for _, tc := range []struct {
+		version string
+		refusal seats.Refusal
+		marked  string
+	}{{"v3.6.14", "", "v3.6.14"}, {"3.6.13", "", "v3.6.14"}, {"3.7.1", "", "3.7.1"}, {"v3.6.14", seats.Older, "3.7.1"},
+		{"v3.7.0", "", "3.7.1"}} {
+		p := newPod(t, data)
+		p.order(seats.Configuration{Version: tc.version,
+			Expectation: datadir.Expectation{Name: "n1-1", Token: "t", Mode: datadir.Join}}, "a")
+		p.take()
+		r, err := p.start()
+		if r.Refusal != tc.refusal || (err == nil) != (tc.refusal == "") || r.Found.Owner.Version != tc.marked ||
+			len(p.starts) == 0 != (tc.refusal != "") {
+			t.Errorf("%+v: %+v, %v", tc, r, err)
 		}
 	}
 }

@@ -24,7 +24,7 @@ var beginnings = map[string]func(*world){
 	},
 	"place":         func(w *world) { w.facts.Notes = w.decide().Notes },
 	"seed-starting": func(w *world) { w.step() },
-	"survey":        func(w *world) { w.machines[0].Data = nil },
+	"survey":        func(w *world) { w.machines[2].Data = nil },
 	"remains":       func(w *world) { w.machines[1].Label = "n2-1" },
 	"gone": func(w *world) {
 		w.step()
@@ -49,16 +49,20 @@ func TestNeverBegins(t *testing.T) {
 		reason membership.Reason
 		says   string
 	}{
-		"data": {func(w *world) { w.machines[1].disk, w.machines[1].Used = former, "n2-7" }, membership.EtcdOtherCluster,
+		"data": {func(w *world) { w.machines[1].disk, w.machines[1].Used = former, "n2-7" }, membership.EtcdNotesLost,
 			"n2 has data of member n2-7"},
-		"data on the chosen node": {func(w *world) { w.machines[0].disk = former }, membership.EtcdOtherCluster,
+		"data where no node is marked": {func(w *world) { w.machines[1].disk = former }, membership.EtcdNotesLost,
+			"n2 has data of member n2-7"},
+		"data where no member is wanted": {func(w *world) { w.machines[2].disk, w.machines[2].selected = former, false },
+			membership.EtcdNotesLost, "n3 has data of member n2-7"},
+		"data on the chosen node": {func(w *world) { w.machines[0].disk = former }, membership.EtcdNotesLost,
 			"n1 has data of member n2-7"},
-		"a label": {func(w *world) { w.machines[1].Label = "n2-7" }, membership.EtcdOtherCluster,
+		"a label": {func(w *world) { w.machines[1].Label = "n2-7" }, membership.EtcdNotesLost,
 			"n2 has the label of member n2-7"},
 		"a DaemonSet": {func(w *world) { w.machines[1].Template = &seats.Template{Member: "n2-7"} },
-			membership.EtcdOtherCluster, "n2 has the DaemonSet of member n2-7"},
+			membership.EtcdNotesLost, "n2 has the DaemonSet of member n2-7"},
 		"a dead node that had a member": {func(w *world) { w.machines[1].up, w.machines[1].Used = false, "n2-7" },
-			membership.EtcdOtherCluster, "n2 has had member n2-7 and cannot be looked into"},
+			membership.EtcdNotesLost, "n2 has had member n2-7 and cannot be looked into"},
 		"no node": {func(w *world) {
 			for _, n := range w.machines {
 				n.Ready = false
@@ -80,6 +84,24 @@ func TestBeginsBeside(t *testing.T) {
 	w.machines[1].up, w.machines[2].Ready = false, false
 	if w.rest(30); w.member(0).Name != "n1" {
 		t.Errorf("the member is on %s", w.member(0).Name)
+	}
+}
+
+// TestBeginsAtLast: where no member is wanted, and none is known to have been, a node that runs no pods keeps no
+// cluster from beginning, and is tried for a while.
+func TestBeginsAtLast(t *testing.T) {
+	for _, wanted := range []bool{false, true} {
+		w := newWorld(t, 1, 1, "", "", "")
+		w.machines[2].closed, w.machines[2].selected = true, wanted
+		if wanted {
+			w.held(100, membership.EtcdStuck)
+			continue
+		}
+		w.until("seed")
+		if w.now.Sub(begin) < membership.Default.Start {
+			t.Errorf("it begins after %v", w.now.Sub(begin))
+		}
+		w.rest(30)
 	}
 }
 
@@ -325,7 +347,8 @@ func TestQuorumLostGuards(t *testing.T) {
 	w.down(0, 1, 2)
 	h := w.held(60, membership.EtcdQuorumLost)
 	last := -1
-	for _, want := range []string{"n3-3 on node n3 (no answer; its guard saw a log to term 3, index 18, committed 12)",
+	for _, want := range []string{
+		"n3-3 on node n3 (voter, no answer; before its last start its log went to term 3, index 18, committed 12)",
 		"n2-2 on node n2", "n1-1 on node n1"} {
 		at := strings.Index(h.Message, want)
 		if at <= last {

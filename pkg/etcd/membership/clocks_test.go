@@ -150,7 +150,7 @@ func TestExhausted(t *testing.T) {
 	w.facts.Revision = "r2"
 	w.until("restart")
 	w.on(w.decide().Seat.Node).lag = 1000
-	if h := w.held(100, membership.EtcdStuck); !strings.Contains(h.Plan, ":retry") || w.last.Row != "exhausted" {
+	if h := w.held(100, membership.EtcdStuck); !strings.Contains(h.Plan, "`retry`") || w.last.Row != "exhausted" {
 		t.Errorf("row %s: %+v", w.last.Row, h)
 	}
 	w.fill()

@@ -1,14 +1,9 @@
 package membership
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/advice"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 )
 
@@ -19,7 +14,7 @@ func otherCluster(s *situation, _ *member) advice.Advice {
 			found = append(found, fmt.Sprintf("%s is of cluster %s", a.Endpoint, a.ClusterID))
 		}
 	}
-	return advice.OtherCluster(found)
+	return advice.OtherCluster(s.notes.ClusterID, found)
 }
 
 func twoClusters(s *situation, _ *member) advice.Advice {
@@ -48,76 +43,21 @@ func unreachable(s *situation, _ *member) advice.Advice {
 	return advice.Unreachable(ready)
 }
 
-// known is what a member knows of the log: by its answer, or else by what its guard saw when it looked last. A cluster
-// that is made from its data has what it knows to be committed.
-func (m *member) known() (l datadir.Log, ok bool) {
-	switch {
-	case m.answers:
-		return datadir.Log{Term: m.answer.Term, Index: m.answer.Committed, Commit: m.answer.Committed}, true
-	case m.site.Pod != nil && m.site.Pod.Log != nil:
-		return *m.site.Pod.Log, true
-	}
-	return l, false
+// told is a member as advice is given about it.
+func (m *member) told() advice.Member {
+	return advice.Member{Seat: *m.Seat, Site: m.site, Answer: m.answer, Answers: m.answers, Fit: m.fit}
 }
 
-// rank describes what a member knows.
-func (m *member) rank() string {
-	l, _ := m.known()
-	if !m.answers {
-		return fmt.Sprintf("%s (no answer; its guard saw a log to term %d, index %d, committed %d)", advice.Label(*m.Seat),
-			l.Term, l.Index, l.Commit)
-	}
-	kind := "voter"
-	if m.answer.Learner {
-		kind = "learner"
-	}
-	return fmt.Sprintf("%s (%s, term %d, committed %d, applied %d)", advice.Label(*m.Seat), kind, l.Term, l.Commit,
-		m.answer.Applied)
-}
-
-// quorumLost ranks the members: the one that knows most to be committed first.
 func quorumLost(s *situation, _ *member) advice.Advice {
-	found := s.all(func(m *member) bool {
-		_, ok := m.known()
-		return ok
-	})
-	slices.SortStableFunc(found, func(a, b *member) int {
-		x, _ := a.known()
-		y, _ := b.known()
-		return cmp.Or(cmp.Compare(y.Commit, x.Commit), cmp.Compare(y.Term, x.Term), cmp.Compare(y.Index, x.Index))
-	})
-	var ranks, silent []string
-	for _, m := range found {
-		ranks = append(ranks, m.rank())
-	}
-	for _, m := range s.all(func(m *member) bool { return !m.answers }) {
-		silent = append(silent, fmt.Sprintf("%s (%s)", advice.Label(*m.Seat), m.why()))
+	all := make([]advice.Member, 0, len(s.members))
+	for _, m := range s.members {
+		all = append(all, m.told())
 	}
 	unknown := ""
 	if r := s.Recovery; r != nil && r.ID != s.notes.Recovered && s.survivor() == nil {
 		unknown = r.Force
 	}
-	return advice.QuorumLost(ranks, silent, unknown)
-}
-
-// why is why a member is not fit.
-func (m *member) why() string {
-	refused := m.site.Refused(m.Name)
-	switch {
-	case m.fit:
-		return "Its guard has not reported that it starts on its own data only."
-	case m.answers:
-		return "It answers, but does not take part."
-	case m.site.Gone:
-		return "Its node was deleted."
-	case m.site.Down:
-		return "Its node is down."
-	case refused == seats.Found:
-		return "Its data directory has data of another etcd."
-	case refused != "":
-		return fmt.Sprintf("Its guard does not start it: %s.", refused)
-	}
-	return "It does not answer."
+	return advice.QuorumLost(all, unknown)
 }
 
 func wrongVersion(_ *situation, m *member) advice.Advice {
@@ -125,27 +65,10 @@ func wrongVersion(_ *situation, m *member) advice.Advice {
 }
 
 func noNode(s *situation, _ *member) advice.Advice {
-	var avoided []string
-	for _, n := range slices.Sorted(maps.Keys(s.notes.Avoid)) {
-		avoided = append(avoided, n+": "+s.notes.Avoid[n].Why)
-	}
-	return advice.NoNode(s.Size, avoided)
+	return advice.NoNode(s.Size, places(s).Unfit())
 }
 
-func seedStuck(_ *situation, m *member) advice.Advice {
-	why := "Its guard has reported nothing"
-	switch {
-	case m.site.Gone:
-		why = "Its node was deleted"
-	case m.site.Refused(m.Name) == seats.Found:
-		why = "There is data of another etcd in its data directory, which was not touched"
-	case m.site.Refused(m.Name) != "":
-		why = fmt.Sprintf("Its guard did not start it: %s", m.site.Refused(m.Name))
-	case m.site.Reported(m.Name) != nil:
-		why = "Its guard has started etcd"
-	}
-	return advice.SeedStuck(*m.Seat, why)
-}
+func seedStuck(_ *situation, m *member) advice.Advice { return advice.SeedStuck(m.told()) }
 
 func changed(s *situation, _ *member) advice.Advice {
 	var found []string
@@ -180,9 +103,7 @@ func memberDown(s *situation, m *member) {
 		holds(EtcdNoSpace, noSpace).do(s, m)
 		return
 	}
-	holds(EtcdMemberDown, func(_ *situation, m *member) advice.Advice {
-		return advice.MemberDown(*m.Seat, m.why())
-	}).do(s, m)
+	holds(EtcdMemberDown, func(_ *situation, m *member) advice.Advice { return advice.MemberDown(m.told()) }).do(s, m)
 }
 
 // These say all that there is to say.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/act"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
@@ -140,6 +142,9 @@ func (w *world) Note(_ context.Context, notes seats.Notes, version string) error
 	if version != w.facts.NotesVersion {
 		return errConflict
 	}
+	if reflect.DeepEqual(notes, w.facts.Notes.Clone(time.Time{})) {
+		return nil
+	}
 	w.facts.Notes = notes
 	w.facts.NotesVersion += "'"
 	if len(w.facts.NotesVersion) > 9 {
@@ -204,10 +209,16 @@ func edge(w *world, c seats.Configuration) {
 			if n.storage != "" && versions.Minor(n.storage) != versions.Minor(n.ran) && w.live(n) && w.lose == 0 {
 				w.fall("%s begins, and %s has a database of %s", c.Version, n.Name, n.storage)
 			}
-			if w.facts.Saved != versions.Minor(c.Version) {
-				w.fall("%s begins without a snapshot", c.Version)
-			}
+			saved(w, c)
 		}
+	}
+}
+
+// saved fails if there is no snapshot, or only an old one when a member is to get another version.
+func saved(w *world, c seats.Configuration) {
+	old := w.last.Row == "renew" && w.now.Sub(w.facts.SavedAt) > time.Hour
+	if w.facts.Saved != versions.Minor(c.Version) || old {
+		w.fall("%s begins without a snapshot, or with an old one", c.Version)
 	}
 }
 
@@ -239,7 +250,7 @@ func (w *world) Save(_ context.Context, endpoint, minor string) error {
 	if w.at(endpoint) == nil || !w.quorum() || w.lost() {
 		return errLost
 	}
-	w.facts.Saved = minor
+	w.facts.Saved, w.facts.SavedAt = minor, w.now
 	return nil
 }
 

@@ -13,18 +13,33 @@
 // (OnDelete). So each member has its own version, resources and template, and a change of them reaches one member at a
 // time.
 //
+// Kubernetes may be restored to a time before that of the disks. What a disk says then counts more than what is noted:
+// its guard refuses a release that is too old for it, and a member that is not the one whose data it is. Where notes
+// are lost altogether, all disks are looked at before a cluster begins.
+//
 // Each wait has a bound and ends in the wanted state, in another step, or in a hold. A step that has no effect within
 // its bound is tried on, and a human is called.
 package membership
 
 import (
+	"cmp"
 	"reflect"
 	"slices"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/advice"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/facts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 )
+
+// Facts are all that a decision rests on.
+type Facts = facts.Facts
+
+// Limits bound the waits.
+type Limits = facts.Limits
+
+// Default are the usual limits.
+var Default = facts.Default
 
 // Step is what is to be done next. Each can be repeated.
 type Step string
@@ -68,6 +83,7 @@ const (
 	EtcdNoSpace        Reason = "EtcdNoSpace"
 	EtcdCorruptAlarm   Reason = "EtcdCorruptAlarm"
 	EtcdOtherCluster   Reason = "EtcdOtherCluster"
+	EtcdNotesLost      Reason = "EtcdNotesLost"
 )
 
 // Hold calls a human. It comes with Stop, or with a step that has had no effect so far and is tried on.
@@ -122,9 +138,12 @@ func Plan(f Facts) Decision {
 // whichever row decides. So two rows in turn do not wait for ever, and each member has a time of its own.
 func (s *situation) clocks() {
 	keep := map[string]bool{}
+	for _, k := range s.tried { // what was waited for long enough is not begun again
+		keep[k] = true
+	}
 	for _, r := range rules {
 		for _, m := range r.about(s) {
-			keep[key(r, m)] = true
+			keep[key(r.name, m)] = true
 			if r.do == nil {
 				s.since(r, m)
 			}
@@ -139,7 +158,7 @@ func (s *situation) clocks() {
 
 // since is from when on a rule counts its time for a member: from now on at the latest.
 func (s *situation) since(r rule, m *member) time.Time {
-	k := key(r, m)
+	k := key(r.name, m)
 	t, ok := s.notes.Since[k]
 	if !ok {
 		t = s.Now
@@ -148,7 +167,7 @@ func (s *situation) since(r rule, m *member) time.Time {
 	return t
 }
 
-func key(r rule, m *member) string { return r.name + "/" + m.Name }
+func key(row string, m *member) string { return row + "/" + cmp.Or(m.Name, m.Node) }
 
 // endpoints notes the client URLs of voters. Without a quorum the former ones stay: one of them is most likely to
 // serve again.

@@ -120,13 +120,13 @@ func holds(reason Reason, about func(*situation, *member) advice.Advice) outcome
 	}}
 }
 
-// stuck is the hold for what has no effect.
+// stuck is the hold for a step that has no effect.
 func stuck(words string) outcome {
-	out := holds(EtcdStuck, func(_ *situation, m *member) advice.Advice {
-		if m == cluster {
-			return advice.Stuck("the cluster", words)
+	out := holds(EtcdStuck, func(s *situation, m *member) advice.Advice {
+		if s.about != nil {
+			m = s.about
 		}
-		return advice.Stuck("member "+advice.Label(*m.Seat), words)
+		return advice.Stuck(string(s.d.Step), m.told())
 	})
 	out.words = words
 	return out

@@ -36,13 +36,13 @@ var scenarios = map[string]struct {
 		w.alarms = append(w.alarms, view.Alarm{Member: w.member(1).id, Type: view.Corrupt})
 	}, row: "corrupt", step: membership.Stop, hold: membership.EtcdCorruptAlarm},
 	"the notes are lost": {spoil: func(w *world) { w.facts.Notes = seats.Notes{} }, row: "remains",
-		step: membership.Wait, hold: membership.EtcdOtherCluster},
+		step: membership.Wait, hold: membership.EtcdNotesLost},
 	"the notes are lost, and only a pod is left": {spoil: func(w *world) {
 		w.facts.Notes = seats.Notes{}
 		for _, n := range w.machines {
 			n.Label, n.Template, n.Configuration, n.up = "", nil, nil, false
 		}
-	}, row: "remains", step: membership.Wait, hold: membership.EtcdOtherCluster},
+	}, row: "remains", step: membership.Wait, hold: membership.EtcdNotesLost},
 	"two members are away": {spoil: func(w *world) { w.down(0, 1) }, row: "no-quorum", step: membership.Wait,
 		hold: membership.EtcdQuorumLost},
 	"all members are away": {spoil: func(w *world) { w.down(0, 1, 2) }, row: "no-quorum", step: membership.Wait,
@@ -110,6 +110,17 @@ var scenarios = map[string]struct {
 		w.facts.Notes = aged(w)
 		w.down(0, 1, 2)
 	}, row: "changed", step: membership.Wait, hold: membership.EtcdMembersChanged},
+	"old notes are of before members moved": {spoil: func(w *world) {
+		w.moved()
+		w.held(100, membership.EtcdQuorumLost)
+		w.facts.Adopt = "1"
+	}, row: "search", step: membership.Survey},
+	"old notes were restored, and the label of a member that is needed is lost": {spoil: func(w *world) {
+		w.facts.Notes = aged(w)
+		w.down(1, 2)
+		w.member(0).Label = ""
+		w.pass()
+	}, row: "place", step: membership.Place},
 	"a foreign etcd is on a planned learner's port": {spoil: func(w *world) {
 		w.machines[3].foreign = true
 		w.facts.Size = 5
@@ -234,7 +245,7 @@ var scenarios = map[string]struct {
 		w.rest(30)
 		w.member(0).address(77)
 		w.pass()
-	}, row: "place", step: membership.Place, then: []string{"place", "no-quorum", "restart", "no-quorum", "readdress",
+	}, row: "no-quorum", step: membership.Wait, then: []string{"no-quorum", "place", "restart", "no-quorum", "readdress",
 		"rest"}},
 	"five are wanted": {spoil: func(w *world) { w.facts.Size = 5 }, row: "grow", step: membership.AddLearner,
 		then: joins("+")},
@@ -351,6 +362,10 @@ var scenarios = map[string]struct {
 		w.machines[3].up = false
 		w.pass()
 	}, row: "joining", step: membership.Wait, then: joins("joining", "gone", "+")},
+	"a node has something of a member that is not noted": {spoil: func(w *world) {
+		n := w.machines[4]
+		n.Label, n.Template = "n5-2", &seats.Template{Member: "n5-2", Version: "v3.6.14"}
+	}, row: "leftover", step: membership.Unplace, then: []string{"leftover", "rest"}},
 	"there is no node for another": {spoil: func(w *world) {
 		w.facts.Size = 5
 		for _, n := range w.machines[3:] {

@@ -156,21 +156,21 @@ func clean(w *world, n *machine) {
 func answers(w *world, reason membership.Reason, names func(string) bool) {
 	w.ids++
 	lost := w.backup.ClusterID != 0
-	if names(":retry") {
+	if names("`retry`") {
 		w.facts.Notes = w.facts.Notes.Retried()
 	}
-	if names(":forsake@") {
+	if names("`forsake@") {
 		forsake(w, reason == membership.EtcdMembersChanged)
 	}
 	if names("put the notes back") && lost && (!w.quorum() || w.facts.Adopt != "") {
 		w.facts.Notes, w.facts.NotesVersion = w.backup.Clone(time.Time{}), "restored"
-	} else if names(":adopt") && lost {
+	} else if names("`adopt`") && lost {
 		w.facts.Adopt = fmt.Sprint(w.ids)
 	}
 	if names("etcdctl member remove") && w.facts.Notes.Adopted != "" {
 		removeStrangers(w)
 	}
-	if names(":force@") {
+	if names("`force@") {
 		survivor(w)
 	}
 }
@@ -268,7 +268,7 @@ func (w *world) mend() {
 		n.deaf, n.late, n.foreign, n.lag = false, false, false, 0
 		if l := w.listed(n); l != nil && !n.multi { // renumbering is taken back where others find a member elsewhere
 			for j := range 3000 {
-				if l.PeerURLs[0] == fmt.Sprintf("http://10.0.0.%d:3380", j) {
+				if l.PeerURLs[0] == address(j, 3380) {
 					n.address(j)
 				}
 			}

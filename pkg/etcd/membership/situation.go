@@ -48,7 +48,10 @@ type situation struct {
 	// databases of members are rising to the minor that they run.
 	minor  string
 	rising bool
-	d      Decision
+	// unsurveyed are nodes that are to be looked into, tried the keys of when that was begun.
+	unsurveyed []*member
+	tried      []string
+	d          Decision
 	// about is the member that a row has chosen after it held; nil for the one of which it held.
 	about *member
 }
@@ -56,7 +59,7 @@ type situation struct {
 // newSituation puts together what is known of each member, and notes what was seen of it.
 func newSituation(f Facts) *situation {
 	s := &situation{Facts: f, everyone: f.Notes.Heard(f.Look, f.Sites), notes: f.Notes.Clone(f.Now)}
-	s.Look = f.Look.Of(f.Notes.ClusterID)
+	s.Look = f.Look.Of(s.cluster())
 	list := s.Look.Members()
 	s.quorum = s.Look.Quorum() && len(s.Look.ClusterIDs()) == 1 && !s.Look.Divided()
 	if !s.quorum {
@@ -72,7 +75,17 @@ func newSituation(f Facts) *situation {
 		}
 	}
 	s.learn(list)
+	s.unseen()
 	return s
+}
+
+// cluster is the one whose members' answers count; 0 for any. The noted one may be that of other notes than a human
+// wants to be made anew: of it nobody answers then.
+func (s *situation) cluster() view.ID {
+	if s.Adopts() && len(s.everyone.ClusterIDs()) == 1 {
+		return 0
+	}
+	return s.Notes.ClusterID
 }
 
 // forget drops the seats of which nothing is left, and what has become old.
@@ -132,6 +145,9 @@ func (s *situation) seen(m *member) {
 	if itself {
 		m.Ran = m.answer.Version
 	}
+	if m.listed != nil {
+		m.Learner = m.listed.Learner
+	}
 	m.amend()
 	c := m.site.Reported(m.Name)
 	m.Sealed = m.Sealed || m.Started && m.Force == "" && c != nil && c.Mode == datadir.Resume
@@ -141,8 +157,13 @@ func (s *situation) seen(m *member) {
 	s.located(m)
 }
 
-// amend takes back what must not be: an older version than the member has run, and a recovery that its guard refuses.
+// amend takes back what must not be: an older version than the member has run, as its disk may know alone after
+// Kubernetes was restored; a recovery that its guard refuses; and a removal that was never carried out.
 func (m *member) amend() {
+	if d := m.site.Disk(); m.site.Refused(m.Name) == seats.Older && d != nil && versions.Older(m.Ran, d.Owner.Version) {
+		m.Ran = d.Owner.Version
+	}
+	m.Removing = m.Removing && !m.fit
 	if versions.Older(m.Version, m.Ran) {
 		m.Version = m.Ran
 	}
@@ -157,7 +178,11 @@ func (s *situation) located(m *member) {
 	switch {
 	case s.TLS != s.notes.TLS: // the node's URLs are of another scheme
 	case m.listed == nil && !s.quorum && begun && !m.answers:
-		m.move() // without a quorum the new address must be configured first
+		// Without a quorum the new address must be configured first. One look alone may have lost all answers, and all
+		// members would be moved at once.
+		if s.notes.ClusterID == 0 || s.quorumLostFor(s.Start/2) {
+			m.move()
+		}
 	case m.listed == nil:
 	case m.listed.PeerURLs[0] == m.PeerURL:
 		m.Former = nil
@@ -188,7 +213,7 @@ func (s *situation) learn(list []view.Member) {
 	}
 	s.target, s.refused = versions.Plan(all, s.Version, s.Releases)
 	next := versions.Minor(s.target)
-	if stay, rising := versions.Edge(all, s.target, s.Releases); stay != "" && (rising || s.Saved != next) {
+	if stay, rising := versions.Edge(all, s.target, s.Releases); stay != "" && (rising || !s.SavedNow(next)) {
 		s.minor, s.rising, s.target = next, rising, stay
 	}
 }
@@ -249,13 +274,7 @@ func (s *situation) follower() *member {
 		return nil
 	}
 	return slices.MaxFunc(found, func(a, b *member) int {
-		if a.wanted() != b.wanted() {
-			if a.wanted() {
-				return 1
-			}
-			return -1
-		}
-		return cmp.Compare(a.answer.Applied, b.answer.Applied)
+		return cmp.Or(boolean(a.wanted())-boolean(b.wanted()), cmp.Compare(a.answer.Applied, b.answer.Applied))
 	})
 }
 

@@ -61,7 +61,14 @@ func (s *situation) misplaced(m *member) bool {
 	return known && !m.site.Gone && !m.other() && (s.forcing() == nil || s.forcing() == m) && !m.site.Has(s.desired(m))
 }
 
-func place(s *situation, m *member) { s.d.Step, s.d.Configuration = Place, s.desired(m) }
+// place has a node run its member. What runs there of a former one goes first: its DaemonSet has another name.
+func place(s *situation, m *member) {
+	if m.Replaces(m.site) && m.site.Label != m.Name {
+		s.d.Step = Unplace
+		return
+	}
+	s.d.Step, s.d.Configuration = Place, s.desired(m)
+}
 
 // forcing is the member from whose data a new cluster is made; nil if there is none.
 func (s *situation) forcing() *member {
@@ -81,7 +88,15 @@ func (s *situation) survivor() *member {
 	if r == nil || r.ID == s.notes.Recovered || s.notes.ClusterID == 0 || !s.quorumLostFor(s.Start) {
 		return nil
 	}
-	return s.first(func(m *member) bool { return m.Name == r.Force && m.Started })
+	return s.first(func(m *member) bool { return m.Name == r.Force && m.Started && m.startable() })
+}
+
+// startable reports whether a member may start on its node, by what its guard has said. For one that may not, all
+// others would be dismantled in vain. Of one that was dismantled itself, for another survivor, nothing more is known.
+func (m *member) startable() bool {
+	r := m.site.Refused(m.Name)
+	known := m.site.Reported(m.Name) != nil && (r == "" || r == seats.Alive || r == seats.Older)
+	return known || m.site.Empty() && !m.site.Silent()
 }
 
 // force takes all others away first: started beside a forced member they would be another cluster.
@@ -101,7 +116,7 @@ func force(s *situation, m *member) {
 // address is the peer URL that a member shall have. On a node that is not wanted any more it is the one that was
 // noted.
 func (m *member) address() string {
-	if m.node != nil {
+	if m.node != nil && m.node.Reached() {
 		return m.node.PeerURL
 	}
 	return m.PeerURL
@@ -110,7 +125,7 @@ func (m *member) address() string {
 // move notes the node's new address beside the former one: the list has one or the other, whether or not a call has
 // had its effect.
 func (m *member) move() {
-	if m.node == nil || m.PeerURL == m.node.PeerURL && m.ClientURL == m.node.ClientURL {
+	if m.node == nil || !m.node.Reached() || m.PeerURL == m.node.PeerURL && m.ClientURL == m.node.ClientURL {
 		return
 	}
 	if m.PeerURL != m.node.PeerURL {
@@ -129,7 +144,11 @@ func moved(s *situation, m *member) bool {
 		others := s.first(func(o *member) bool { return o != m && o.voter() && !s.steady(o) })
 		return s.restartable(m) && others == nil
 	}
-	return s.removable(m)
+	// One look alone may have lost the answer of a member that is needed, and would be cut off: its kubelet must not
+	// report it ready, or be silent for a while, too.
+	t, away := s.notes.Since[key("down", m)]
+	silent := m.site.Silent() && (!away || s.Now.Sub(t) < s.Start/2)
+	return s.removable(m) && !m.serving() && !silent
 }
 
 func readdress(s *situation, m *member) {
@@ -167,6 +186,15 @@ func remove(s *situation, m *member) {
 	s.d.Step, s.d.Endpoint, s.about = Remove, s.contact(), m
 }
 
+// lose removes a member whose data is lost. Its disk may only be mounted late: another node is better for another one.
+func lose(s *situation, m *member) {
+	remove(s, m)
+	if !m.site.Gone {
+		s.notes.Avoid[m.Node] = seats.Avoided{Lost: true, Since: s.Now,
+			Why: "a member's data was lost there: is its disk mounted?"}
+	}
+}
+
 // giveUp removes a learner, and keeps others from its node for a while.
 func giveUp(s *situation, m *member) {
 	remove(s, m)
@@ -180,7 +208,7 @@ func giveUp(s *situation, m *member) {
 // purpose is what a restart is for.
 func purpose(m *member) string {
 	c := m.site.Configuration
-	return fmt.Sprint(c.Mode, " ", c.Version, " ", c.PeerURL, " ", c.Revision, " ", c.Peers)
+	return fmt.Sprint(c.Mode, c.Recovery, " ", c.Version, " ", c.PeerURL, " ", c.Revision, " ", c.Peers)
 }
 
 // restart deletes a pod, and another one a while later if that one has the old things, too.

@@ -37,18 +37,29 @@ func Markdown() string {
 		table.Markdown())
 }
 
-// noQuorum is the row that waits for a quorum.
-const noQuorum = "no-quorum"
+// noQuorum is the row that waits for a quorum; survey and search have nodes looked into.
+const (
+	noQuorum = "no-quorum"
+	survey   = "survey"
+	search   = "search"
+)
 
 // trouble is what must not be touched, and what is done without a quorum.
 var trouble = []rule{
-	acts("adopt", "a human says that the notes are lost or old, and members of one cluster answer, with a quorum", Wait,
-		"the notes are made anew of what the nodes have and of the quorum's list",
-		whenever(func(s *situation) bool { return s.adopts() && s.quorum && len(s.everyone.ClusterIDs()) == 1 }),
-		func(s *situation, _ *member) {
-			s.notes = s.notes.Adopt(s.Sites, s.Look.Members(), s.everyone.ClusterIDs()[0])
+	acts("adopt", "a human says that the notes are lost or old, and members of one cluster answer, with a quorum; or "+
+		"there was none for `Start`, and a node has the data of a later member of this cluster than is noted there", Wait,
+		"the notes are made anew of what the nodes have and of the quorum's list; without one, the later members are "+
+			"planned as they were",
+		whenever(func(s *situation) bool {
+			_, ok := s.adopted()
+			return ok
+		}), func(s *situation, _ *member) {
+			s.notes, _ = s.adopted()
 			s.notes.Adopted = s.Adopt
 		}),
+	acts(search, "a human says that the notes are old, there was no quorum for `Start`, and nobody has looked into a "+
+		"node without a member whose kubelet reports; each is waited for no longer than `Start`", Survey,
+		"a pod looks into its data directory", unsurveyed(true), func(*situation, *member) {}),
 	stops("tls", "TLS was switched on or off, and the cluster has begun otherwise", whenever(func(s *situation) bool {
 		return len(s.members) > 0 && s.TLS != s.notes.TLS
 	}), holds(EtcdStuck, tlsChanged)),
@@ -69,11 +80,16 @@ var trouble = []rule{
 		anyone(func(s *situation, m *member) bool { return !s.quorum && s.notes.ClusterID != 0 && m.serving() }), start,
 		holds(EtcdUnreachable, unreachable)),
 	waits("changed", "the quorum's list has a member that is not noted, by peer URL, name and ID, or lacks one that the "+
-		"operator has not removed; or a node has the configuration of another member than is noted",
+		"operator has not removed; or a node has the configuration of another member than is noted, and there is a quorum "+
+		"or no other node to be written",
 		whenever(func(s *situation) bool {
-			return s.quorum && (len(s.strangers) > 0 || s.first(s.vanished) != nil) || s.first((*member).other) != nil
+			if s.quorum && (len(s.strangers) > 0 || s.first(s.vanished) != nil) {
+				return true
+			}
+			return s.first((*member).other) != nil && (s.quorum || s.first(s.misplaced) == nil)
 		}), start, holds(EtcdMembersChanged, changed)),
-	acts("force", "there was no quorum for `Start`, and a human has chosen a survivor that has data", Place, "all other "+
+	acts("force", "there was no quorum for `Start`, and a human has chosen a survivor that has had data, whose kubelet "+
+		"reports, and whose guard does not refuse the data", Place, "all other "+
 		"members are taken from their nodes with the step `Unplace`; then the survivor is configured to make a new cluster "+
 		"from its data, once, and not if its guard finds another member running", chosen((*situation).survivor), force),
 	acts("gone", "the operator has removed a member, or a human has given up one that vanished, and the quorum's list "+
@@ -81,22 +97,24 @@ var trouble = []rule{
 		"its node loses the label and the configuration; the data stays where it is",
 		anyone(func(s *situation, m *member) bool { return m.listed == nil && s.released(*m.Seat) }),
 		func(*situation, *member) {}),
-	acts("forsaken", "a member does not answer, a human says that its data does not come back, and a majority of the "+
-		"others is fit", Remove, "its membership ends, before another one is added",
+	acts("forsaken", "a member is not fit, a human says that its data does not come back, and a majority of the others "+
+		"is fit", Remove, "its membership ends, before another one is added",
 		anyone(func(s *situation, m *member) bool {
-			return !m.answers && slices.Contains(s.Forsaken, m.Name) && s.removable(m)
+			return !m.fit && slices.Contains(s.Forsaken, m.Name) && s.removable(m)
 		}), remove),
 	waits("lost", "a member does not answer, no node has its data (the guard finds none, or the node was deleted), and "+
 		"a majority of the others is fit", anyone(func(s *situation, m *member) bool {
 		gone := m.site.Gone || m.site.Refused(m.Name) == seats.Lost && !m.pod.Ready
 		return !m.answers && gone && s.removable(m)
-	}), start, outcome{words: "step `Remove`: its membership ends, before another one is added", do: remove}),
+	}), start, outcome{words: "step `Remove`: its membership ends, before another one is added, and its node gets one " +
+		"only if no other node can", do: lose}),
 }
 
 // changes are those of what members run with, and of who is a member.
 var changes = []rule{
-	acts("readdress", "a node's peer address has changed, and its member is not fit while a majority of the others is; "+
-		"or it is fit, and all other voters are and run with what their nodes have for them", UpdateURL,
+	acts("readdress", "a node's peer address has changed, and its member is not fit nor, as far as its kubelet reports, "+
+		"ready while a majority of the others is fit; or it is fit, and all other voters are and run with what their nodes "+
+		"have for them", UpdateURL,
 		"the quorum learns it; then the configuration and the pod follow, before another member's turn",
 		anyone(moved), readdress),
 	acts("renew", "the version, the settings or the client address of a member are to change, and it serves nobody, or "+
@@ -104,7 +122,8 @@ var changes = []rule{
 		"its configuration is written: that of followers first, and of one member at a time", chosen((*situation).due),
 		renew),
 	acts("place", "a node has other things for its member than it must start with; without a quorum only if that member "+
-		"has data, or is the first one", Place, "its configuration, its DaemonSet and the node's label are written",
+		"has data, or is the first one", Place, "its configuration, its DaemonSet and the node's label are written, after "+
+		"what runs there of a former member was taken away with the step `Unplace`",
 		anyone((*situation).misplaced), place),
 	acts("restart", "a member's pod runs with something else than its node has for it, and the quorum does not need the "+
 		"member; or there was no quorum for half of `Start`, and the kubelet does not report it ready", Restart,
@@ -158,13 +177,10 @@ var growth = []rule{
 	waits("remains", "no member is noted, and a node has a configuration, a DaemonSet, a label, a pod or data of a "+
 		"former cluster, or has had a member and cannot be looked into",
 		whenever(func(s *situation) bool { return len(places(s).Remains()) > 0 }), start,
-		holds(EtcdOtherCluster, notesLost)),
-	acts("survey", "no member is noted, and nobody has looked into a node that has had one, or on which the first is to "+
-		"begin", Survey, "a pod looks into its data directory",
-		whenever(func(s *situation) bool { return places(s).Unseen() != "" }), func(s *situation, _ *member) {
-			node := places(s).Unseen()
-			s.d.Spot = seats.Spot{Node: node, UID: s.Sites[node].UID, ConfigVersion: s.ConfigVersion}
-		}),
+		holds(EtcdNotesLost, notesLost)),
+	acts(survey, "no member is noted, and nobody has looked into a node whose kubelet reports; one on which no member "+
+		"is wanted, and that is not known to have had one, is waited for no longer than `Start`", Survey,
+		"a pod looks into its data directory", unsurveyed(false), func(*situation, *member) {}),
 	acts("seed", "there is no member, and a node for one", Place,
 		"the node gets the configuration of a new cluster with a new token, and the label",
 		whenever(func(s *situation) bool { return len(s.members) == 0 && places(s).Candidate() != nil }), seed),
@@ -181,6 +197,9 @@ var growth = []rule{
 		func(s *situation, _ *member) { s.d.Endpoint = s.contact() }),
 	acts("add", "a member is planned that the quorum's list does not have", AddLearner, "it is added without a vote",
 		anyone(planned), grow),
+	acts("leftover", "a node has a configuration, a DaemonSet or a label, no member is noted there, and the quorum has "+
+		"none that is not noted", Unplace, "it is cleared; the data stays where it is", anyLeft,
+		func(*situation, *member) {}),
 	acts("grow", "fewer members are on nodes that are wanted than there shall be, and there is a node for another one",
 		AddLearner, "it is planned, and added without a vote",
 		whenever(func(s *situation) bool { return s.few() && places(s).Candidate() != nil }), grow),
@@ -204,7 +223,27 @@ func (s *situation) vanished(m *member) bool {
 	return s.quorum && m.ID != 0 && m.listed == nil && !s.released(*m.Seat)
 }
 
-// other reports whether a node has another member than is noted.
+// other reports whether a node has another member than is noted, and not one that the noted one came after.
 func (m *member) other() bool {
-	return m.site.Configuration != nil && m.site.Configuration.Name != m.Name
+	c := m.site.Configuration
+	return c != nil && c.Name != m.Name && !m.Replaces(m.site)
+}
+
+// unsurveyed is about the nodes that are to be looked into, with or without members elsewhere.
+func unsurveyed(members bool) subjects {
+	return func(s *situation) []*member {
+		if members != (len(s.members) > 0) {
+			return nil
+		}
+		return s.unsurveyed
+	}
+}
+
+// anyLeft is about a node on which something is left of a member that is not noted. The rows above have found that all
+// members of the quorum's list are noted.
+func anyLeft(s *situation) []*member {
+	if node := places(s).Left(); node != "" && s.quorum {
+		return []*member{s.empty(node)}
+	}
+	return nil
 }

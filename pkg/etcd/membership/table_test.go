@@ -83,7 +83,9 @@ func TestRows(t *testing.T) {
 	for name, spoil := range beginnings {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t, 1, 1, "", "", "")
-			w.machines[0].surveyed = true
+			for _, n := range w.machines {
+				n.surveyed = true
+			}
 			w.pass()
 			spoil(w)
 			if row := w.decide().Row; row != name {

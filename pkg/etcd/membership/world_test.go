@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/versions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 )
 
@@ -44,6 +45,8 @@ type machine struct {
 	surveyed bool
 	// foreign is another etcd at the client port.
 	foreign bool
+	// closed is a node that runs no pod that looks into data directories.
+	closed bool
 	// id, applied and size are of the data on the disk, synced is what it is known there to be committed, storage the
 	// form of the database, leader what a member knew last.
 	id, leader view.ID
@@ -118,9 +121,9 @@ func settled(t *testing.T, size int, zones ...string) *world {
 	return w
 }
 
-func (n *machine) address(i int) {
-	n.PeerURL, n.ClientURL = fmt.Sprintf("http://10.0.0.%d:3380", i), fmt.Sprintf("http://10.0.0.%d:3379", i)
-}
+func (n *machine) address(i int) { n.PeerURL, n.ClientURL = address(i, 3380), address(i, 3379) }
+
+func address(i, port int) string { return fmt.Sprintf("http://10.0.%d.%d:%d", i/250, i%250, port) }
 
 // fall is a violation of what must never happen.
 func (w *world) fall(format string, args ...any) {
@@ -197,9 +200,9 @@ func (n *machine) owns(url string) bool { return n.multi || url == n.PeerURL }
 func (w *world) kubelet(n *machine) {
 	placed := n.placed()
 	n.Down = !n.up || n.deaf
-	if len(w.facts.Notes.Seats) > 0 {
+	if len(w.facts.Notes.Seats) > 0 && (w.quorum() || !w.facts.Adopts()) {
 		n.Data, n.surveyed = nil, false
-	} else if n.surveyed && !n.Silent() {
+	} else if n.surveyed && !n.Silent() && !n.closed {
 		found := n.disk
 		n.Data = &found
 	}
@@ -255,16 +258,23 @@ func take(n *machine) {
 		return
 	}
 	c := *mounted
-	n.copied, n.Pod.Configuration = &c, &c
+	n.copied, n.Pod.Configuration, n.Pod.Disk = &c, &c, n.found()
+}
+
+// found is what is in the data directory.
+func (n *machine) found() *datadir.Found {
+	disk := n.disk
+	if n.late {
+		disk = datadir.Found{}
+	}
+	return &disk
 }
 
 // guard is guard.Start, before etcd is started.
 func guard(w *world, n *machine) (v datadir.Verdict, ok bool) {
-	p, e, disk := n.Pod, n.copied.Expectation, n.disk
-	if n.late {
-		disk = datadir.Found{}
-	}
-	v = datadir.Judge(e, disk)
+	p, e := n.Pod, n.copied.Expectation
+	p.Disk = n.found()
+	v = datadir.Judge(e, *p.Disk)
 	p.Refusal = ""
 	switch {
 	case errors.Is(v.Err, datadir.ErrLost):
@@ -275,6 +285,8 @@ func guard(w *world, n *machine) (v datadir.Verdict, ok bool) {
 		p.Refusal = seats.Alive
 	case v.Force && accepts(w, n.copied.Others):
 		p.Refusal, n.disk.Owner.Recalled = seats.Alive, e.Recovery
+	case !v.Mark && p.Disk.Owner.Bears(n.copied.Version) != nil:
+		p.Refusal = seats.Older
 	}
 	if p.Refusal != "" || n.late {
 		return v, false
@@ -289,15 +301,22 @@ func guard(w *world, n *machine) (v datadir.Verdict, ok bool) {
 	if v.Mark {
 		n.disk.Owner = datadir.Owner{Name: e.Name, Token: e.Token}
 	}
+	if versions.Older(n.disk.Owner.Version, n.copied.Version) {
+		n.disk.Owner.Version = n.copied.Version
+	}
 	return v, true
 }
 
 // start is the guard and then etcd.
 func (w *world) start(n *machine) {
 	p, e := n.Pod, n.copied.Expectation
+	if p.Version == "v3.6.99" { // there is no such image
+		return
+	}
 	v, ok := guard(w, n)
-	// There may be no such address or image, or another etcd has the port.
-	if !ok || !n.owns(n.copied.PeerURL) || p.Version == "v3.6.99" || n.foreign {
+	// There may be no such address, or another etcd has the port, or the database is of a later release.
+	late := n.disk.Log && versions.Older(versions.Minor(p.Version)+".0", n.storage)
+	if !ok || !n.owns(n.copied.PeerURL) || n.foreign || late {
 		return
 	}
 	if n.forgotten {

@@ -2,6 +2,7 @@
 package pods
 
 import (
+	"cmp"
 	"encoding/json"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
@@ -29,8 +30,8 @@ const (
 	Used  = "storage.linstor.dev/etcd-used"
 )
 
-// Where a pod has its files. Data is a directory in the one of the host, which the kubelet makes: the guard makes it, or
-// finds it missing where a disk is not mounted.
+// Where a pod has its files. Data is a directory in the one of the host, which the kubelet makes: the guard makes it,
+// or finds it missing where a disk is not mounted.
 const (
 	Order   = "/order/order.json"
 	Work    = "/work"
@@ -97,14 +98,14 @@ type Published struct {
 func Read(pod Published) seats.Pod {
 	p := seats.Pod{UID: pod.UID, Template: Template(pod.Annotations), Terminating: pod.Deleted, Ready: pod.Ready}
 	if r, ok := guard.Parse(pod.Take.Message); ok {
-		p.Configuration, p.Log = &r.Configuration, r.Log
+		p.Configuration, p.Log, p.Disk = &r.Configuration, r.Log, r.Found
 	}
 	r, ok := guard.Parse(pod.Etcd.Message)
-	if ok && r.Log != nil {
-		p.Log = r.Log
+	if ok && (r.Found != nil || r.Log != nil) {
+		p.Log, p.Disk = r.Log, cmp.Or(r.Found, p.Disk)
 	}
 	if ok && !pod.Etcd.Running {
-		p.Refusal = r.Refusal
+		p.Refusal, p.Message = r.Refusal, r.Message
 	}
 	return p
 }

@@ -22,7 +22,7 @@ func message(t *testing.T, r guard.Report) string {
 
 // TestRefusal: a member is refused only while its container does not run, and by what the last one said.
 func TestRefusal(t *testing.T) {
-	lost := message(t, guard.Report{Refusal: seats.Lost, Log: &datadir.Log{Index: 7}})
+	lost := message(t, guard.Report{Refusal: seats.Lost, Message: "why", Log: &datadir.Log{Index: 7}})
 	for name, tc := range map[string]struct {
 		etcd pods.Container
 		want seats.Refusal
@@ -34,9 +34,22 @@ func TestRefusal(t *testing.T) {
 		"it waits for its first start": {pods.Container{}, ""},
 	} {
 		if got := pods.Read(pods.Published{Etcd: tc.etcd}); got.Refusal != tc.want ||
-			got.Refusal != "" && got.Log.Index != 7 {
+			got.Refusal != "" && (got.Log.Index != 7 || got.Message != "why") {
 			t.Errorf("%s: %q, want %q", name, got.Refusal, tc.want)
 		}
+	}
+}
+
+// TestDisk: what the guard has found last counts, and the log that an earlier look has found does not any more.
+func TestDisk(t *testing.T) {
+	own, other := datadir.Found{Log: true, Owner: datadir.Owner{Name: "n1-1"}}, datadir.Found{Data: true}
+	take := pods.Container{Message: message(t, guard.Report{Log: &datadir.Log{Index: 5}, Found: &own})}
+	if got := pods.Read(pods.Published{Take: take}); *got.Disk != own || got.Log.Index != 5 {
+		t.Errorf("%+v", got)
+	}
+	etcd := pods.Container{Message: message(t, guard.Report{Refusal: seats.Found, Found: &other})}
+	if got := pods.Read(pods.Published{Take: take, Etcd: etcd}); *got.Disk != other || got.Log != nil {
+		t.Errorf("%+v", got)
 	}
 }
 

@@ -30,6 +30,8 @@ type Seat struct {
 	Sealed  bool `json:"sealed,omitempty"`
 	// Force is the ID of the recovery while a new cluster is made from its data.
 	Force string `json:"force,omitempty"`
+	// Learner is true while the quorum's list has it without a vote, by the last look with a quorum.
+	Learner bool `json:"learner,omitempty"`
 	// Removing is noted before its membership is ended. A member that vanishes without it is not taken away.
 	Removing bool `json:"removing,omitempty"`
 	// Version and Revision are what it is to run with now, Ran the version that it ran last.
@@ -67,13 +69,16 @@ type Cure struct {
 // reason that defragmenting does not remove.
 const CureEvery = 24 * time.Hour
 
-// Avoided is a node on which a member never came up.
+// Avoided is a node on which a member never came up, or has lost its data.
 type Avoided struct {
 	Why   string    `json:"why"`
 	Since time.Time `json:"since"`
+	// Lost is true for one that had no data of its member any more. It gets another member if there is no other node: its
+	// disk may only be mounted late, and the new member's data would be beneath it.
+	Lost bool `json:"lost,omitempty"`
 }
 
-// AvoidFor is how long such a node gets no other member.
+// AvoidFor is how long that counts.
 const AvoidFor = 24 * time.Hour
 
 // Notes are what must outlive the operator's process. They are written before a step is carried out.

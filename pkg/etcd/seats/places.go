@@ -60,21 +60,37 @@ func (p Places) Remains() (found []string) {
 	return found
 }
 
-// Unseen is the node that is to be looked into next before the first member begins: one that has had a member, or else
-// the one on which it is to begin; "" if there is none. Nodes that never had a member cannot have data of one.
-func (p Places) Unseen() string {
-	if len(p.Notes.Seats) > 0 {
-		return ""
-	}
+// Unseen are the nodes without a member that nobody has looked into, in order: all on which the kubelet reports. That
+// none is marked as one that has had a member proves nothing: marks are gone with Node objects that were made anew,
+// and with Kubernetes when it was restored or built again around disks that have LINSTOR's data.
+func (p Places) Unseen() (names []string) {
 	for _, name := range p.names() {
-		if site := p.Sites[name]; site.Used != "" && site.Data == nil && !site.Silent() && !p.given(name) {
-			return name
+		site := p.Sites[name]
+		if !p.taken(name) && site.Data == nil && !site.Silent() && !p.given(name) {
+			names = append(names, name)
 		}
 	}
-	if n := p.Candidate(); n != nil && p.Sites[n.Name].Data == nil {
-		return n.Name
+	return names
+}
+
+// Left is a node with something that is written for a member, and none is noted there; "" if there is none.
+func (p Places) Left() string {
+	names := p.names()
+	i := slices.IndexFunc(names, func(name string) bool { return !p.Sites[name].Empty() && !p.taken(name) })
+	if i < 0 {
+		return ""
 	}
-	return ""
+	return names[i]
+}
+
+// Unfit says of each node on which members are wanted, and which has none, why it gets none now.
+func (p Places) Unfit() (why []string) {
+	for i := range p.Nodes {
+		if n := &p.Nodes[i]; !p.taken(n.Name) {
+			why = append(why, n.Name+": "+cmp.Or(p.unfit(n), "nothing is wrong"))
+		}
+	}
+	return why
 }
 
 // Candidate is the node for another member; nil if there is none. With three zones or more it is in the one with the
@@ -89,31 +105,54 @@ func (p Places) Candidate() *Node {
 			used[n.Zone]++
 		}
 	}
+	rank := func(n *Node) int {
+		if len(zones) < 3 {
+			return 0
+		}
+		return used[n.Zone]
+	}
 	var best *Node
 	for i := range p.Nodes {
 		n := &p.Nodes[i]
-		if !p.free(n) {
+		if p.taken(n.Name) || p.unfit(n) != "" {
 			continue
 		}
-		rank := 0
-		if best != nil && len(zones) >= 3 {
-			rank = cmp.Compare(used[n.Zone], used[best.Zone])
-		}
-		if best == nil || cmp.Or(rank, cmp.Compare(n.Name, best.Name)) < 0 {
+		if best == nil || cmp.Or(p.lost(n)-p.lost(best), rank(n)-rank(best), cmp.Compare(n.Name, best.Name)) < 0 {
 			best = n
 		}
 	}
 	return best
 }
 
+// lost is 1 for a node that is taken only if there is no other.
+func (p Places) lost(n *Node) int {
+	if p.Notes.Avoid[n.Name].Lost {
+		return 1
+	}
+	return 0
+}
+
 func (p Places) taken(node string) bool {
 	return slices.ContainsFunc(p.Notes.Seats, func(s Seat) bool { return s.Node == node })
 }
 
-// free reports whether a node can get a member now.
-func (p Places) free(n *Node) bool {
+// unfit is why a node can get no member now; "" if it can.
+func (p Places) unfit(n *Node) string {
 	site := p.Sites[n.Name]
-	_, avoid := p.Notes.Avoid[n.Name]
-	foreign := site.Data != nil && site.Data.Data && site.Data.Owner.Token != p.Notes.Token
-	return n.Ready && !avoid && !foreign && !site.Silent() && site.Empty() && site.Pod == nil && !p.taken(n.Name)
+	avoided, avoid := p.Notes.Avoid[n.Name]
+	switch {
+	case site.Silent():
+		return "its kubelet does not report"
+	case !n.Ready:
+		return "it is not ready for new members"
+	case !n.Reached():
+		return fmt.Sprintf("%q and %q are no addresses", n.PeerURL, n.ClientURL)
+	case avoid && !avoided.Lost:
+		return avoided.Why
+	case site.Data != nil && site.Data.Data && site.Data.Owner.Token != p.Notes.Token:
+		return "its data directory has data of something else"
+	case !site.Empty() || site.Pod != nil:
+		return "something of a former member is left there"
+	}
+	return ""
 }

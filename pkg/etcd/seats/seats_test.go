@@ -99,6 +99,53 @@ func TestSite(t *testing.T) {
 	}
 }
 
+// TestRevive: later members than are noted are planned again, where it is certain that they are later ones.
+func TestRevive(t *testing.T) {
+	disk := func(name, token string) seats.Site {
+		return seats.Site{Data: &datadir.Found{Data: true, Log: true,
+			Owner: datadir.Owner{Name: name, Token: token, Version: "3.6.15"}}}
+	}
+	nodes := []seats.Node{{Name: "d", PeerURL: "http://d", ClientURL: "http://d1"}}
+	notes := seats.Notes{Token: "t", Serial: 4, Seats: []seats.Seat{
+		{Name: "a-1", Node: "a", PeerURL: "http://a", ClientURL: "http://a1", Version: "v3.6.14", Revision: "r", ID: 7},
+		{Name: "b-4", Node: "b", PeerURL: "http://b"}, {Name: "c-3", Node: "c", PeerURL: "http://c"}}}
+	revived := seats.Seat{Name: "a-5", Node: "a", PeerURL: "http://a", ClientURL: "http://a1", Version: "3.6.15",
+		Revision: "r", Started: true}
+	added := seats.Seat{Name: "d-6", Node: "d", PeerURL: "http://d", ClientURL: "http://d1", Version: "3.6.15",
+		Revision: "r", Started: true}
+	bare := disk("a-5", "t")
+	bare.Data.Log = false
+	for name, tc := range map[string]struct {
+		node   string
+		site   seats.Site
+		want   []seats.Seat
+		serial int
+	}{
+		"a later one": {"a", disk("a-5", "t"), append([]seats.Seat{revived}, notes.Seats[1:]...), 5},
+		"later than all, on another node": {"d", disk("d-6", "t"), append(notes.Clone(now).Seats, added),
+			6},
+		"one that may have been removed":    {"d", disk("d-2", "t"), nil, 4},
+		"where it was is not known":         {"e", disk("e-6", "t"), nil, 4},
+		"the noted one":                     {"a", disk("a-1", "t"), nil, 4},
+		"one that the noted one came after": {"b", disk("b-2", "t"), nil, 4},
+		"another cluster's":                 {"a", disk("a-5", "u"), nil, 4},
+		"without a log":                     {"a", bare, nil, 4},
+	} {
+		got, ok := notes.Revive(map[string]seats.Site{tc.node: tc.site}, nodes)
+		if want := tc.want; want == nil {
+			tc.want = notes.Seats
+			if ok {
+				t.Errorf("%s: something was revived", name)
+			}
+		} else if !ok {
+			t.Errorf("%s: nothing was revived", name)
+		}
+		if d := cmp.Diff(tc.want, got.Seats); d != "" || got.Serial != tc.serial {
+			t.Errorf("%s: serial %d, %s", name, got.Serial, d)
+		}
+	}
+}
+
 // TestAdopt makes notes anew: what the quorum's list has is a member, and what it has not was removed.
 func TestAdopt(t *testing.T) {
 	conf := func(name, url string) seats.Site {
@@ -123,10 +170,10 @@ func TestAdopt(t *testing.T) {
 			Removing: true},
 		{Name: "g-8", Node: "g", ID: 6, PeerURL: "http://g", ClientURL: "http://g1", Version: "v3.6.14", Revision: "r"},
 		old.Seats[1]}, Avoid: map[string]seats.Avoided{}, Since: map[string]time.Time{}}
-	if d := cmp.Diff(want, old.Adopt(sites, list, 9)); d != "" {
-		t.Error(d)
+	if got, ok := old.Adopt(sites, list, 9); !ok || !cmp.Equal(want, got) {
+		t.Error(ok, cmp.Diff(want, got))
 	}
-	if d := cmp.Diff(old, old.Adopt(nil, list, 9)); d != "" {
-		t.Error(d)
+	if got, ok := old.Adopt(nil, list, 9); ok || !cmp.Equal(old, got) {
+		t.Error(ok, cmp.Diff(old, got))
 	}
 }

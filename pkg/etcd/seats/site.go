@@ -1,6 +1,9 @@
 package seats
 
 import (
+	"net"
+	"net/url"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/versions"
 )
@@ -12,6 +15,18 @@ type Node struct {
 	PeerURL, ClientURL string
 	// Ready is false for a node that gets no new member for now. One that has a member keeps it.
 	Ready bool
+}
+
+// Reached reports whether both URLs have a scheme, an IP address and a port. Others must not be told an address at
+// which a member cannot listen.
+func (n Node) Reached() bool {
+	for _, text := range []string{n.PeerURL, n.ClientURL} {
+		u, err := url.Parse(text)
+		if err != nil || u.Scheme == "" || net.ParseIP(u.Hostname()) == nil || u.Port() == "" {
+			return false
+		}
+	}
+	return true
 }
 
 // Configuration is all that a member is to run with. Place has a node run it. It is comparable: a member runs with
@@ -49,11 +64,12 @@ func (t Template) equal(o Template) bool {
 // Refusal is why the guard has not started etcd.
 type Refusal string
 
-// The refusals. Lost and Found are those of package datadir. Alive is for a member that is to be forced while another
-// one runs, Failed for all other errors.
+// The refusals. Lost, Found and Older are those of package datadir. Alive is for a member that is to be forced while
+// another one runs, Failed for all other errors.
 const (
 	Lost   Refusal = "Lost"
 	Found  Refusal = "Found"
+	Older  Refusal = "Older"
 	Alive  Refusal = "Alive"
 	Failed Refusal = "Failed"
 )
@@ -74,8 +90,12 @@ type Pod struct {
 	// Refusal is why the guard did not start etcd when it was asked last. It is "" while etcd's container runs, and after
 	// an end of etcd itself: what an earlier container was refused for says nothing about a later one.
 	Refusal Refusal
+	// Message is what the guard has said about that.
+	Message string
 	// Log is where the member's log ended when the guard looked last; nil if it has not. The log may have grown since.
 	Log *datadir.Log
+	// Disk is what the guard has found in the data directory when it looked last; nil if it has not.
+	Disk *datadir.Found
 }
 
 // Site is what Kubernetes has on one node.
@@ -94,8 +114,8 @@ type Site struct {
 	// true if there is no Node object.
 	Down, Gone bool
 	Pod        *Pod
-	// Data is what the node's data directory has, by datadir.Look; nil if nobody has looked. Only a seed needs it. While
-	// there is no member, it is looked at again every few minutes.
+	// Data is what the node's data directory has, by datadir.Look; nil if nobody has looked. A seed needs it of each
+	// node. While there is no member, it is looked at again every few minutes.
 	Data *datadir.Found
 }
 
@@ -141,6 +161,14 @@ func (s Site) Refused(name string) Refusal {
 		return ""
 	}
 	return s.Pod.Refusal
+}
+
+// Disk is what the node's data directory had when somebody looked last; nil if nobody has.
+func (s Site) Disk() *datadir.Found {
+	if p := s.Live(); p != nil && p.Disk != nil {
+		return p.Disk
+	}
+	return s.Data
 }
 
 // Current reports whether the pod is known to run with what the node has for it.

@@ -1,4 +1,5 @@
-package membership
+// Package facts is what a decision about the members of an etcd cluster rests on.
+package facts
 
 import (
 	"maps"
@@ -20,6 +21,10 @@ type Limits struct {
 // Default are the usual limits.
 var Default = Limits{Start: 10 * time.Minute, Down: time.Hour}
 
+// SavedFor is how long a snapshot counts for an upgrade that has not begun. What LINSTOR has changed since would be
+// lost with it.
+const SavedFor = time.Hour
+
 // Facts are all that a decision rests on. If one of them cannot be read, there are no facts and no decision.
 type Facts struct {
 	Now time.Time
@@ -38,8 +43,10 @@ type Facts struct {
 	Sites map[string]seats.Site
 	// ConfigVersion is the resource version of the ConfigMap with the sites' configurations.
 	ConfigVersion string
-	// Saved is the minor, such as 3.7, for whose upgrade a snapshot of this cluster's database was taken last.
-	Saved string
+	// Saved is the minor, such as 3.7, for whose upgrade a snapshot of this cluster's database was taken last, at
+	// SavedAt.
+	Saved   string
+	SavedAt time.Time
 	// Forsaken are the members of which a human has said that their data does not come back.
 	Forsaken []string
 	// Recovery is nil if no human has chosen one.
@@ -64,7 +71,7 @@ func (f Facts) Ask() (urls []string) {
 		urls = append(urls, seat.URL(f.Sites[seat.Node]))
 	}
 	for _, node := range slices.Sorted(maps.Keys(f.Sites)) {
-		if c := f.Sites[node].Configuration; c != nil && f.adopts() {
+		if c := f.Sites[node].Configuration; c != nil && f.Adopts() {
 			urls = append(urls, c.ClientURL)
 		}
 	}
@@ -72,4 +79,10 @@ func (f Facts) Ask() (urls []string) {
 	return slices.Compact(urls)
 }
 
-func (f Facts) adopts() bool { return f.Adopt != "" && f.Adopt != f.Notes.Adopted }
+// Adopts reports whether a human wants the notes to be made anew, and they have not been.
+func (f Facts) Adopts() bool { return f.Adopt != "" && f.Adopt != f.Notes.Adopted }
+
+// SavedNow reports whether there is a snapshot for the upgrade to a minor that is young enough.
+func (f Facts) SavedNow(minor string) bool {
+	return f.Saved == minor && f.Now.Sub(f.SavedAt) < SavedFor
+}
