@@ -72,11 +72,11 @@ func take(ctx context.Context, in *step.Input, d membership.Decision) error {
 	return act.Do(ctx, in.Etcd, h, d)
 }
 
-// surveyIsLeft reports whether pods look into data directories although there is a member.
+// surveyIsLeft reports whether pods look into data directories although there is a member, and none is searched for.
 func surveyIsLeft(s *cluster.Snapshot) bool {
 	ds := s.Kube.DaemonSets[etcdmember.Survey]
 	return ds != nil && ds.DeletionTimestamp == nil && cluster.Ours(s.Cluster.Name, ds) &&
-		len(s.Etcd.Facts.Notes.Seats) > 0
+		len(s.Etcd.Facts.Notes.Seats) > 0 && !s.Etcd.Facts.Adopts()
 }
 
 // Site is what the objects of a member depend on that runs that version.
