@@ -51,7 +51,7 @@ func (o *Observer) etcd(ctx context.Context, f *cluster.Facts) *etcd.Known {
 	}
 	facts.Look = api.LookAll(ctx, o.Etcd, facts.Ask()...)
 	looked := etcd.Look(facts)
-	looked.Image, looked.Answers = known.Image, known.Answers
+	looked.Image, looked.Answers, looked.Heard = known.Image, known.Answers, known.Answers.Last
 	o.members = looked
 	return looked
 }

@@ -99,18 +99,29 @@ func etcdBench(t *testing.T, objects ...client.Object) (*bench, *silentEtcd) {
 	return b, members
 }
 
-// TestEtcdFacts: all that there is of etcd is found by its node, that of nodes which are gone as well.
-func TestEtcdFacts(t *testing.T) {
+// foundEtcd are the facts of etcdObjects.
+func foundEtcd(t *testing.T) membership.Facts {
+	t.Helper()
 	b, members := etcdBench(t, etcdObjects(t)...)
 	k := b.observe().Etcd
 	if k == nil || k.Err != nil || !k.Asked || members.looks != 2 {
 		t.Fatalf("%+v after %d looks", k, members.looks)
 	}
-	f := k.Facts
+	return k.Facts
+}
+
+// TestEtcdNodes are those on which members are wanted.
+func TestEtcdNodes(t *testing.T) {
+	f := foundEtcd(t)
 	if len(f.Nodes) != 4 || f.Nodes[3].Ready || f.Nodes[0].PeerURL != "http://192.0.2.1:3380" || f.Nodes[0].Zone != "z" ||
 		!f.Nodes[1].Ready || f.Nodes[2].Ready {
 		t.Errorf("nodes %+v", f.Nodes)
 	}
+}
+
+// TestEtcdSites: all that there is of etcd is found by its node, that of nodes which are gone as well.
+func TestEtcdSites(t *testing.T) {
+	f := foundEtcd(t)
 	n1, n2, n9 := f.Sites["n1"], f.Sites["n2"], f.Sites["n9"]
 	if n1.Label != "n1-1" || n1.Used != "n1-1" || n1.UID != "uid" || n1.Gone || n1.Template == nil ||
 		n1.Configuration == nil || n1.Configuration.Name != "n1-1" || n1.Refused("n1-1") != seats.Lost || !n1.Current() {
@@ -119,6 +130,11 @@ func TestEtcdFacts(t *testing.T) {
 	if n2.Data == nil || !n2.Data.Data || n2.Data.Owner.Token != "y" || !n9.Gone {
 		t.Errorf("n2: %+v, n9: %+v", n2, n9)
 	}
+}
+
+// TestEtcdFacts are what is wanted, and what a human has answered.
+func TestEtcdFacts(t *testing.T) {
+	f := foundEtcd(t)
 	if f.Size != 3 || f.Version != "3.6.14" || f.Recovery == nil || f.Recovery.Force != "n1-1" || f.Revision == "" {
 		t.Errorf("%+v", f)
 	}

@@ -153,11 +153,8 @@ func Overdue(s *cluster.Snapshot, state fsm.State, o *step.Outcome) *cluster.Hol
 	if !working || o.Kind != step.KindWait && o.Kind != step.KindFail || o.Acceptance != nil || s.PhaseAge() <= deadline {
 		return nil
 	}
-	if lostRace(o) && s.PhaseAge() <= deadline+racesEnd {
+	if excused(s, state, o, deadline) {
 		return nil
-	}
-	if state == fsm.StoragePools && pools.OnlyApprovalLacks(s) {
-		return nil // its holds are open already, and time does not answer them
 	}
 	h := cluster.Request(v1alpha1.HoldOperationFailed, "no progress for %s: %s", deadline, o.Message)
 	if state == fsm.Migrating {
@@ -178,6 +175,18 @@ func Overdue(s *cluster.Snapshot, state fsm.State, o *step.Outcome) *cluster.Hol
 	}
 	nameMembers(h, s, link)
 	return h
+}
+
+// excused reports whether a state may go on although its deadline is over.
+func excused(s *cluster.Snapshot, state fsm.State, o *step.Outcome, deadline time.Duration) bool {
+	switch {
+	case lostRace(o) && s.PhaseAge() <= deadline+racesEnd:
+		return true
+	case state == fsm.Database: // each wait for a member of etcd has a bound and a hold of its own
+		return o.Kind == step.KindWait && database.WaitsForEtcd(o.Reason)
+	default: // holds of pools are open already, and time does not answer them
+		return state == fsm.StoragePools && pools.OnlyApprovalLacks(s)
+	}
 }
 
 // nameMembers puts the members with trouble that a hold is about into it, and the first trouble into its message. A

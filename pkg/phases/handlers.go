@@ -187,7 +187,7 @@ func (h chainHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 // passphrase that would lock LINSTOR out.
 func workOn(ctx context.Context, in *step.Input, links []step.Link) (o step.Outcome, ends bool, failed error) {
 	s := in.Snapshot
-	late := s.UnavailableFor() > s.Timing.Escalate
+	late := awayForLong(s)
 	for _, l := range links {
 		// A controller or database that is away is Degraded first; a database that is not ours, or a passphrase that would
 		// lock the controller out, must not be worked with at all.
@@ -201,6 +201,12 @@ func workOn(ctx context.Context, in *step.Input, links []step.Link) (o step.Outc
 		}
 	}
 	return step.Outcome{}, false, failed
+}
+
+// awayForLong reports whether LINSTOR was away for so long that a human is asked about it. While its etcd has no
+// quorum, that is what is asked about.
+func awayForLong(s *cluster.Snapshot) bool {
+	return s.UnavailableFor() > s.Timing.Escalate && !s.Etcd.Recovers()
 }
 
 // steadyHandler keeps the cluster true: it takes in nodes that join, repairs what single nodes lost, and watches
@@ -220,7 +226,7 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 	if h := satellites.RollStuck(s); h != nil {
 		return step.NeedsHuman(*h)
 	}
-	if s.UnavailableFor() > s.Timing.Escalate {
+	if awayForLong(s) {
 		return step.NeedsHuman(cluster.HoldRequest{Reason: v1alpha1.HoldControllerFailed, Message: fmt.Sprintf(
 			"LINSTOR's API has not answered for %s; volumes keep working, but nothing can be created or changed",
 			s.Timing.Escalate)})

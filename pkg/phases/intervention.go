@@ -9,6 +9,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -24,6 +25,10 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 	if q := dataQuestion(s); comesBefore(s, q, hold) {
 		return step.Move(fsm.Cleared, string(q.Reason), "another question comes first, and this one again after it if "+
 			"its cause is still there: "+text.OneLine(s.Linstor.Err.Error()))
+	}
+	if managedetcd.Displaces(s, hold) {
+		return step.Move(fsm.Cleared, string(s.Etcd.Decision.Hold.Reason), "another question comes first: "+
+			text.OneLine(s.Etcd.Message()))
 	}
 	if in.Answer != nil && in.Answer.Cluster {
 		return keep(ctx, in, hold)
@@ -71,7 +76,7 @@ func keep(ctx context.Context, in *step.Input, hold *v1alpha1.Hold) step.Outcome
 // maintain keeps the accepted spec true while a human is asked about something else: what somebody removed is put
 // back, and nodes that join are taken in. Nothing leaves meanwhile, and nothing is begun that the chain would not have
 // begun by itself: before LINSTOR answers, links beyond the first one that is not satisfied wait, and a database or
-// controller that failed stops all that follows.
+// controller that failed stops all that follows, unless the question about members of etcd is the one that is open.
 func maintain(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	if s.Target == nil || s.Upgrade != nil {
@@ -79,7 +84,7 @@ func maintain(ctx context.Context, in *step.Input) error {
 	}
 	for _, l := range Links() {
 		e := s.Evidence[l.State]
-		if e.State == cluster.Failed && !l.PerMember() {
+		if e.State == cluster.Failed && !l.PerMember() && !managedetcd.Asked(s, &e) {
 			return nil
 		}
 		if err := l.Work(ctx, in); err != nil {

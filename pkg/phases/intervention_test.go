@@ -70,7 +70,15 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 		delete(w.Node("n01").Pools, "ssd")
 		delete(w.Node("n02").Pools, "ssd")
 	},
-	v1alpha1.HoldNoMatchingNodes: func(w *clustertest.World) { w.Kube.Nodes = nil },
+	v1alpha1.HoldEtcdStuck:          etcdTrouble(v1alpha1.HoldEtcdStuck),
+	v1alpha1.HoldEtcdMemberDown:     etcdTrouble(v1alpha1.HoldEtcdMemberDown),
+	v1alpha1.HoldEtcdUnreachable:    etcdTrouble(v1alpha1.HoldEtcdUnreachable),
+	v1alpha1.HoldEtcdNoSpace:        etcdTrouble(v1alpha1.HoldEtcdNoSpace),
+	v1alpha1.HoldEtcdQuorumLost:     etcdTrouble(v1alpha1.HoldEtcdQuorumLost),
+	v1alpha1.HoldEtcdMembersChanged: etcdTrouble(v1alpha1.HoldEtcdMembersChanged),
+	v1alpha1.HoldEtcdCorruptAlarm:   etcdTrouble(v1alpha1.HoldEtcdCorruptAlarm),
+	v1alpha1.HoldEtcdOtherCluster:   etcdTrouble(v1alpha1.HoldEtcdOtherCluster),
+	v1alpha1.HoldNoMatchingNodes:    func(w *clustertest.World) { w.Kube.Nodes = nil },
 	v1alpha1.HoldUpgradeBlocked: func(w *clustertest.World) {
 		w.Upgrading(v1alpha1.UpgradePrechecks)
 		w.Node("n01").Status = linstor.StatusOffline
@@ -146,7 +154,9 @@ func TestHoldsClear(t *testing.T) {
 		t.Run(string(kind.Reason), func(t *testing.T) {
 			w := heldWorld(t, kind.Reason)
 			ends := kind.Class == holdkind.Clearing || slices.Contains([]v1alpha1.HoldReason{v1alpha1.HoldMachineReplaced,
-				v1alpha1.HoldRestoreRequested, v1alpha1.HoldRestoreFailed, v1alpha1.HoldMigrationFailed}, kind.Reason)
+				v1alpha1.HoldRestoreRequested, v1alpha1.HoldRestoreFailed, v1alpha1.HoldMigrationFailed,
+				v1alpha1.HoldEtcdQuorumLost, v1alpha1.HoldEtcdMembersChanged, v1alpha1.HoldEtcdCorruptAlarm,
+				v1alpha1.HoldEtcdOtherCluster}, kind.Reason)
 			in, _ := w.Input()
 			o := phases.Decide(t.Context(), in)
 			if cleared := o.Event == fsm.Cleared; cleared != ends {

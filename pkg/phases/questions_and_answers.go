@@ -11,8 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
@@ -21,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
@@ -66,7 +69,7 @@ type keeper func(ctx context.Context, in *step.Input) (stored bool, err error)
 type keepers = map[string]keeper
 
 // questions has a row for each reason about which more is known than its kind. The first rows are the most urgent.
-var questions = slices.Concat(nodeQuestions(), clusterQuestions(), poolQuestions())
+var questions = slices.Concat(nodeQuestions(), clusterQuestions(), etcdQuestions(), poolQuestions())
 
 // questionOf is a reason's row; empty if nothing more is known than its kind.
 func questionOf(r v1alpha1.HoldReason) question {
@@ -112,7 +115,8 @@ func clusterQuestions() []question {
 			Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
 				s := in.Snapshot
 				_, claimed := s.Claim()
-				return s.Database.Checked && s.Database.Err == nil, !claimed
+				starting := database.WaitsForEtcd(s.Evidence[fsm.Database].Reason) // it is looked into after that
+				return starting || s.Database.Checked && s.Database.Err == nil, !claimed
 			}},
 		{Reason: v1alpha1.HoldControllerFailed, Patient: true, Keep: goBack},
 		{Reason: v1alpha1.HoldPassphraseUnusable, Keep: goBack,
@@ -157,6 +161,22 @@ func clusterQuestions() []question {
 			return in.Snapshot.Staying() > 0, true
 		}},
 	}
+}
+
+// etcdQuestions are about members of the etcd that the operator runs. Each answer is kept beside the notes about them.
+func etcdQuestions() []question {
+	ended := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return managedetcd.Ended(in.Snapshot, h), true }
+	of := func(reason v1alpha1.HoldReason) question {
+		q := question{Reason: reason, EndsWithCause: holdkind.Of(reason).Class == holdkind.Answer, Cleared: ended,
+			Keep: keepers{}}
+		for _, option := range holdkind.Answers(holdkind.Of(reason).Options) {
+			q.Keep[option] = managedetcd.KeepAnswer
+		}
+		return q
+	}
+	return []question{of(v1alpha1.HoldEtcdStuck), of(v1alpha1.HoldEtcdMemberDown), of(v1alpha1.HoldEtcdUnreachable),
+		of(v1alpha1.HoldEtcdNoSpace), of(v1alpha1.HoldEtcdQuorumLost), of(v1alpha1.HoldEtcdMembersChanged),
+		of(v1alpha1.HoldEtcdCorruptAlarm), of(v1alpha1.HoldEtcdOtherCluster)}
 }
 
 func poolQuestions() []question {

@@ -73,6 +73,8 @@ func Places() []Place {
 		{"The ConfigMaps about members of etcd", "They outlive the StorageCluster, as the members' data does.", []Item{
 			{etcdmember.Notes + " " + etcdmember.KeyNotes, "the members that are planned, and what was begun for them",
 				"managedetcd, before each step", "never"},
+			{etcdmember.Notes + " " + etcdmember.KeyAnswers, "what a human has answered about members", "managedetcd",
+				"never"},
 			{etcdmember.Orders, "what each member is to run with, by its node", "managedetcd",
 				"when the member has been removed"},
 		}},

@@ -24,6 +24,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
@@ -44,6 +45,9 @@ func endState(e *harness.Env) (string, error) {
 	case err != nil:
 		return "", err
 	default:
+		if err := lookAtEtcd(e, c, state); err != nil {
+			return "", err
+		}
 		state["cluster"] = comparableCluster(c)
 		state["caught up"] = c.Status.ObservedGeneration == c.Generation && c.Status.AcceptedGeneration == c.Generation
 	}
@@ -102,6 +106,9 @@ func lookAtObjects(e *harness.Env, c *v1alpha1.StorageCluster, state map[string]
 			case labels[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision || name != c.Status.Target:
 				continue
 			}
+			if ofMembers(c, o) {
+				continue
+			}
 			delete(o, "status")
 			delete(o, "revision")
 			if madeWithCertificates(o) {
@@ -124,7 +131,7 @@ func lookAtNodes(e *harness.Env, _ *v1alpha1.StorageCluster, state map[string]an
 		own := map[string]string{}
 		for _, all := range []map[string]string{n.Labels, n.Annotations} {
 			for k, v := range all {
-				if strings.HasPrefix(k, v1alpha1.Prefix) {
+				if strings.HasPrefix(k, v1alpha1.Prefix) && k != pods.Label && k != pods.Used {
 					own[k] = v
 				}
 			}
@@ -249,6 +256,7 @@ var unequal = []string{
 var madeUp = regexp.MustCompile(`h-[0-9a-f]{6,}|` +
 	`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|` +
 	`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)|` +
+	`127\.\d+\.\d+\.\d+:3379(,127\.\d+\.\d+\.\d+:3379)*|` +
 	`generation \d+|-[0-9a-f]{8,10}\b|manual-\d+|\d{8}t\d{6}z|\d+ bytes`)
 
 func text(s string) string { return madeUp.ReplaceAllString(s, "…") }

@@ -66,13 +66,14 @@ func (t *tap) ledger() (writes []string, made, events map[string]int) {
 func (t *tap) run(e *harness.Env) {
 	e.T.Helper()
 	l := &life{tap: t}
-	cfg, transport := e.Config, e.Transport
+	cfg, transport, wrap := e.Config, e.Transport, e.WrapEtcd
 	e.Config = rest.CopyConfig(cfg)
 	e.Config.ContentType = "application/json" // so that a body tells what it is about
 	e.Config.Wrap(l.wrap)
 	e.Transport = l.wrap(http.DefaultTransport)
+	e.WrapEtcd = l.wrapEtcd
 	e.Run()
-	e.Config, e.Transport = cfg, transport
+	e.Config, e.Transport, e.WrapEtcd = cfg, transport, wrap
 }
 
 // life is that of one operator.
@@ -154,6 +155,7 @@ func (t *tap) record(w *write, resp *http.Response) {
 	case w.event && resp.StatusCode == http.StatusCreated:
 		t.events[w.what]++
 	case w.event:
+	case strings.HasPrefix(w.object, "pods/linstor-etcd-"): // one may start with what was there before, and goes again
 	case w.linstor:
 		if w.counts { // whatever LINSTOR answers: it must not be asked twice
 			t.made[w.what]++
@@ -175,9 +177,10 @@ type write struct {
 	event           bool
 }
 
-// generated are the parts of names that differ from run to run: hashes and random suffixes.
+// generated are the parts of names that differ from run to run: hashes, random suffixes and numbers of members.
 var generated = regexp.MustCompile(`-[0-9a-f]{8,10}\b|` +
-	`(linstor-(satellite|controller|module-loader-[a-z]+)(-\*)?)-[0-9a-z]{5}$`)
+	`(linstor-(satellite|controller|module-loader-[a-z]+)(-\*)?)-[0-9a-z]{5}$|` +
+	`(linstor-etcd)-n\d+-\d+(-[0-9a-z]{5})?$`)
 
 // describe tells what a request writes; nil for one that changes nothing, or has nothing to do with what the operator
 // is for.
@@ -217,7 +220,7 @@ func describe(r *http.Request) *write {
 	if len(parts) == 1 { // a creation names its object in the body
 		parts = append(parts, bodyMetadataName(r))
 	}
-	w.object = generated.ReplaceAllString(strings.Join(parts, "/"), "$1-*")
+	w.object = generated.ReplaceAllString(strings.Join(parts, "/"), "${1}${4}-*")
 	w.what = r.Method + " " + w.object
 	if w.event = parts[0] == "events"; w.event {
 		w.what = bodyName(r, "reason")

@@ -54,13 +54,13 @@ func TestCrash(t *testing.T) {
 
 func crashScenarios() []scenario {
 	return append(scenarios(), canaryScenario(), snapshotsScenario(), drainScenario(), backupScenario(), moveScenario(),
-		lockScenario(), bringScenario(), upgradeBackScenario())
+		lockScenario(), bringScenario(), upgradeBackScenario(), etcdScenario())
 }
 
 // bounded says which scenarios run in every test run, and at which of their writes the operator dies: every n-th, in
 // one of the three ways.
 var bounded = map[string]int{"install": 6, "members": 5, "resume": 5, "canary": 9, "backup": 9, "move": 9, "lock": 18,
-	"bring": 25, "upgrade-back": 12}
+	"bring": 25, "upgrade-back": 12, "etcd": 25}
 
 // maxFailures ends a scenario: after each failure it goes on with a new cluster.
 const maxFailures = 8

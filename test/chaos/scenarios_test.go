@@ -33,6 +33,8 @@ type scenario struct {
 	slow bool
 	// driver makes pods of LINSTOR's CSI driver work.
 	driver bool
+	// etcd makes room for members of etcd on the nodes.
+	etcd bool
 	// tune changes the harness's timing; nil for nothing.
 	tune func(*cluster.Timing)
 	// begin brings the new cluster to where the first step begins, while an operator runs; nil for nothing.
@@ -59,7 +61,15 @@ func (s *scenario) start(t *testing.T) *harness.Env {
 	if s.driver {
 		start = harness.StartAloneWithDriver
 	}
-	e := start(t, harness.Nodes(s.nodes))
+	nodes := harness.Nodes(s.nodes)
+	if s.etcd {
+		nodes = harness.EtcdNodes(t, s.nodes)
+	}
+	e := start(t, nodes)
+	if s.etcd {
+		e.Catalogue = harness.EtcdCatalogue(t)
+		harness.OneDatabase(e.Sim.World(), nodes)
+	}
 	e.Lease = time.Minute // the machine may be busy, and an operator that is stopped gives it back
 	if s.tune != nil {
 		s.tune(&e.Timing)

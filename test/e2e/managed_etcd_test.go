@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -26,16 +27,29 @@ type etcdEnv struct {
 // newEtcd brings a cluster up from nothing with so many members. What has no effect for longer than start is stuck.
 func newEtcd(t *testing.T, nodes, members int, start time.Duration) etcdEnv {
 	t.Helper()
+	e := startEtcd(t, nodes, start)
+	e.up(nodes, members)
+	return e
+}
+
+// startEtcd brings up nodes, without an operator.
+func startEtcd(t *testing.T, nodes int, start time.Duration) etcdEnv {
+	t.Helper()
 	ns := harness.EtcdNodes(t, nodes)
 	e := etcdEnv{env: readyOfAll(newEnv(harness.Start(t, ns)))}
 	e.Catalogue, e.db = harness.EtcdCatalogue(t), harness.OneDatabase(e.Sim.World(), ns)
 	e.Timing.Deadlines[fsm.Database], e.Timing.NodeGone = harness.Slow(start), harness.Slow(time.Minute)
+	return e
+}
+
+// up runs the operator until a cluster with so many members is Ready.
+func (e etcdEnv) up(nodes, members int) {
+	e.T.Helper()
 	e.Run()
 	e.Apply(harness.Manifest(fmt.Sprintf("  version: 1.33.3\n  database: {managedEtcd: {replicas: %d}}", members) +
 		harness.ThinPool))
 	e.ready(fmt.Sprintf("%d/%d", nodes, nodes), fmt.Sprintf("%d/%d", nodes, nodes))
 	e.members(members)
-	return e
 }
 
 // members waits until there are so many, all of them well, and the cluster is Ready.
@@ -106,27 +120,48 @@ func TestManagedEtcdLosesAMember(t *testing.T) {
 	})
 }
 
-// TestManagedEtcdOperatorsDie has operators end one after the other while members are added.
+// TestManagedEtcdOperatorsDie has operators end one after the other while members are added: at each step that shows.
 func TestManagedEtcdOperatorsDie(t *testing.T) {
 	e := newEtcd(t, 3, 1, time.Minute)
 	first := e.members(1)[0]
 	e.scale(3)
-	for i := range 12 {
-		seen := e.Get().Status.Etcd
-		e.Eventually("something goes on", func() error {
-			if c := e.Get(); c.Status.Etcd.Step == seen.Step && c.Status.Etcd.Step != "rest" {
-				return fmt.Errorf("%+v", c.Status.Etcd)
-			}
-			return nil
-		})
-		t.Logf("operator %d ends at %s", i, e.Get().Status.Etcd.Step)
+	ends := 0
+	for at := e.stepAfter(""); at != ""; at = e.stepAfter(at) {
+		t.Logf("operator %d ends at %s", ends, at)
 		e.StopOperator()
 		e.Run()
+		ends++
+	}
+	if ends < 4 { // each of the two is added, comes up and gets its vote
+		t.Errorf("only %d operators have ended while members were added", ends)
 	}
 	all := e.members(3)
 	if !slices.ContainsFunc(all, func(m etcdspec.EtcdMember) bool { return m.ID == first.ID }) {
 		t.Errorf("%+v is not among %+v", first, all)
 	}
+}
+
+// stepAfter waits until something is done that is not what was done before, and says what; "" once three members have
+// a vote and nothing is left to be done.
+func (e etcdEnv) stepAfter(before string) (now string) {
+	e.T.Helper()
+	e.EventuallyEvery(20*time.Millisecond, "another step than "+before, func() error {
+		st := e.Get().Status.Etcd
+		switch {
+		case st == nil:
+			return errors.New("nothing is known")
+		case st.Step == "rest" && st.Replicas == 3:
+			now = ""
+			return nil
+		case st.Step == "rest":
+			return errors.New("it has not begun")
+		}
+		if now = fmt.Sprintf("%s with %d of %d", st.Step, st.Replicas, len(st.Members)); now == before {
+			return fmt.Errorf("%s still", now)
+		}
+		return nil
+	})
+	return now
 }
 
 // TestManagedEtcdOutlivesTheCluster: who makes the StorageCluster again has the same members.

@@ -26,6 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
@@ -110,9 +111,10 @@ type Env struct {
 	// Probes is where operators that are started from now on serve their probes, such as 127.0.0.1:8081. Default:
 	// nowhere.
 	Probes string
-	// Transport and Wrap are seams for faults; nil for none.
+	// Transport, Wrap and WrapEtcd are seams for faults; nil for none.
 	Transport http.RoundTripper
 	Wrap      func(client.WithWatch) client.WithWatch
+	WrapEtcd  func(api.API) api.API
 	// Metrics are those of the operator that was started last.
 	Metrics *prometheus.Registry
 	// Operator is the one that runs; nil for none.
@@ -249,7 +251,7 @@ func (e *Env) launch() (*Operator, error) {
 		LeaderElect:  true, LeaseDuration: e.Lease, Catalogue: e.Catalogue, Timing: e.Timing,
 		RetryBase: 50 * time.Millisecond, RetryMax: 500 * time.Millisecond,
 		LinstorTransport: e.guard.transport(e.Transport), WrapLinstor: e.guard.transport,
-		WrapClient: e.guard.wrap(e.Wrap), Registry: e.Metrics,
+		WrapClient: e.guard.wrap(e.Wrap), WrapEtcd: e.WrapEtcd, Registry: e.Metrics,
 	})
 	if err != nil {
 		return nil, err

@@ -25,6 +25,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -54,6 +55,7 @@ type World struct {
 	Kube     cluster.Kube
 	Linstor  cluster.Linstor
 	Database cluster.Database
+	Etcd     *etcd.Known
 	Tasks    map[string]work.State
 	Seen     apicerts.Seen
 	APIClock *time.Time // nil: it shows what the operator's does
@@ -63,12 +65,10 @@ type World struct {
 	TaintedAtStart bool
 	// passphrase is what the operator remembers of passphrases.
 	passphrase controller.PassphraseMemory
-	// TakenPods are what the operator remembers of pods' addresses.
+	// TakenPods and States are what the operator remembers of pods' addresses and of members' states.
 	TakenPods map[types.UID]string
-	// States are what the operator remembers of members' states.
-	States map[string]cluster.StateSince
-	// Bare leaves out the accepted spec, as before the first acceptance.
-	Bare bool
+	States    map[string]cluster.StateSince
+	Bare      bool // it leaves out the accepted spec, as before the first acceptance
 	// secrets counts the Secrets that were written, for their resource versions.
 	secrets int
 }
@@ -351,9 +351,9 @@ func (w *World) Condition(kind string, status metav1.ConditionStatus, age time.D
 
 // Raw is what is observed, without the target.
 func (w *World) Raw() *cluster.Facts {
-	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(),
-		Cluster: w.Cluster, Kube: w.Kube, OperatorImage: "example.com/operator:v1",
-		Linstor: w.Linstor, Database: w.Database, TaskStates: w.Tasks}
+	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(), Cluster: w.Cluster,
+		Kube: w.Kube, OperatorImage: "example.com/operator:v1", Linstor: w.Linstor, Database: w.Database, Etcd: w.Etcd,
+		TaskStates: w.Tasks}
 	f.Certificates = apicerts.Read(w.Kube.Secrets, &w.Cluster.Spec.TLS, w.Now)
 	f.Certificates.Seen, f.Certificates.APIClock = w.Seen, *cmp.Or(w.APIClock, &w.Now)
 	f.Timing.Epoch = 20 * 365 * 24 * time.Hour // no test changes LINSTOR for a number

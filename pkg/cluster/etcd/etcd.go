@@ -28,8 +28,9 @@ type Known struct {
 	Asked bool
 	// Image is etcd's by version.
 	Image map[string]string
-	// Answers are those of a human.
+	// Answers are those of a human as they are kept now, and Heard is the last of them that the decision rests on.
 	Answers Answers
+	Heard   string
 	// Err is why nothing is known: then there is no decision.
 	Err error
 }
@@ -43,6 +44,8 @@ type Answers struct {
 	Force   string `json:"force,omitempty"`
 	ForceID string `json:"forceID,omitempty"`
 	Adopt   string `json:"adopt,omitempty"`
+	// Last is the ID of the hold that was answered last.
+	Last string `json:"last,omitempty"`
 }
 
 // Recovery is the survivor that was chosen; nil for none.
@@ -80,6 +83,12 @@ func (k *Known) UnderWay() bool {
 // Serves reports whether a client of the members has a quorum behind it.
 func (k *Known) Serves() bool {
 	return k != nil && k.Err == nil && k.Facts.Look.Quorum() && len(k.Decision.Endpoints) > 0
+}
+
+// Recovers reports whether there is no quorum, and what is done about it has a bound: a human is called in time, or
+// has been. What LINSTOR lacks meanwhile is nobody's question.
+func (k *Known) Recovers() bool {
+	return k != nil && k.Err == nil && k.Facts.Notes.ClusterID != 0 && !k.Facts.Look.Quorum()
 }
 
 // Complete reports whether as many members as are wanted have a vote.

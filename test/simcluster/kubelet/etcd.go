@@ -147,8 +147,13 @@ func (t *etcdTask) Done() <-chan struct{} { return t.done }
 
 // LoseEtcd kills the member of a node, and takes its data away, as a new disk would.
 func LoseEtcd(d *Driver, node string) error {
+	// It is taken away before the kill: the next etcd may be started at once, and would run on with removed files.
+	lost := etcdData(d, node) + ".lost"
+	if err := os.Rename(etcdData(d, node), lost); err != nil {
+		return err
+	}
 	KillEtcd(d, node)
-	return os.RemoveAll(etcdData(d, node))
+	return os.RemoveAll(lost)
 }
 
 // KillEtcd kills the member of a node. It is started again.

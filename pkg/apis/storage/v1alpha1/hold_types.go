@@ -45,6 +45,14 @@ const (
 	HoldTooManyNodesLeaving HoldReason = "TooManyNodesLeaving"
 	// HoldEvacuationStuck: a leaving node's data does not move.
 	HoldEvacuationStuck HoldReason = "EvacuationStuck"
+	// HoldEtcdStuck: a step for etcd has no effect, or its version or number of members cannot be had.
+	HoldEtcdStuck HoldReason = "EtcdStuck"
+	// HoldEtcdMemberDown: a member of etcd is away for long.
+	HoldEtcdMemberDown HoldReason = "EtcdMemberDown"
+	// HoldEtcdUnreachable: the operator does not reach etcd, whose members are ready.
+	HoldEtcdUnreachable HoldReason = "EtcdUnreachable"
+	// HoldEtcdNoSpace: etcd's database is full.
+	HoldEtcdNoSpace HoldReason = "EtcdNoSpace"
 
 	// HoldUpgradeBlocked: the cluster is not fit for an upgrade.
 	HoldUpgradeBlocked HoldReason = "UpgradeBlocked"
@@ -81,6 +89,14 @@ const (
 	HoldMigrationFailed HoldReason = "MigrationFailed"
 	// HoldNodeGone: a deleted node that holds copies does not come back.
 	HoldNodeGone HoldReason = "NodeGone"
+	// HoldEtcdQuorumLost: most members of etcd are away.
+	HoldEtcdQuorumLost HoldReason = "EtcdQuorumLost"
+	// HoldEtcdMembersChanged: somebody else has added or removed members of etcd.
+	HoldEtcdMembersChanged HoldReason = "EtcdMembersChanged"
+	// HoldEtcdCorruptAlarm: the contents of etcd's members differ.
+	HoldEtcdCorruptAlarm HoldReason = "EtcdCorruptAlarm"
+	// HoldEtcdOtherCluster: members are of another etcd, or what was noted of them is lost.
+	HoldEtcdOtherCluster HoldReason = "EtcdOtherCluster"
 
 	// Revert reasons end when the change is taken back or corrected.
 
@@ -110,6 +126,8 @@ const (
 	OptionRestoreAnyway   = "restore-with-differences"
 	OptionMigrate         = "migrate"
 	OptionRollBack        = "roll-back"
+	OptionForsake         = "forsake"
+	OptionForce           = "force"
 )
 
 // UnmarshalJSON also reads an option that is nothing but its word, as operators wrote it before options said what they do.

@@ -79,6 +79,11 @@ var (
 	abandon = option(v1alpha1.OptionAbandon, "starts LINSTOR on its database as it is, and restores nothing")
 	goBack  = option(v1alpha1.OptionRollBack,
 		"stops LINSTOR, asks once more, then restores the backup from before the upgrade and starts the older LINSTOR on it")
+	again   = option(v1alpha1.OptionRetry, "tries all again that was tried for etcd")
+	forsake = option(v1alpha1.OptionForsake,
+		"gives up the members on the named nodes; others come in their place, and the data stays there")
+	adoptNotes = option(v1alpha1.OptionAdopt,
+		"makes the notes about members anew, of what nodes and etcd itself have")
 	skip = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
 )
 
@@ -193,6 +198,17 @@ var kinds = []Kind{
 		retry,
 		option(v1alpha1.OptionDeclareLost, "forgets the listed nodes in LINSTOR with all their copies"),
 	}},
+	{Reason: v1alpha1.HoldEtcdStuck, Class: Clearing, Maintains: true, Options: options{again, forsake},
+		Special: []string{v1alpha1.OptionForsake}},
+	{Reason: v1alpha1.HoldEtcdMemberDown, Class: Clearing, Maintains: true, Options: options{again, forsake}},
+	{Reason: v1alpha1.HoldEtcdUnreachable, Class: Clearing, Maintains: true, Options: options{again}},
+	{Reason: v1alpha1.HoldEtcdNoSpace, Class: Clearing, Options: options{again}},
+	{Reason: v1alpha1.HoldEtcdQuorumLost, Class: Answer, Options: options{again, adoptNotes,
+		option(v1alpha1.OptionForce, "makes a new cluster of the data of the member on the one node that is named, and "+
+			"drops what is not there")}},
+	{Reason: v1alpha1.HoldEtcdMembersChanged, Class: Answer, Options: options{again, adoptNotes, forsake}},
+	{Reason: v1alpha1.HoldEtcdCorruptAlarm, Class: Answer, Options: options{again, forsake}},
+	{Reason: v1alpha1.HoldEtcdOtherCluster, Class: Answer, Options: options{again, adoptNotes}},
 	{Reason: v1alpha1.HoldUnsupportedChange, Class: Revert, Maintains: true, Options: options{
 		retry,
 		option(v1alpha1.OptionMigrate, "moves LINSTOR's data into the database of the spec; LINSTOR is stopped meanwhile"),

@@ -1,0 +1,101 @@
+package managedetcd
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
+)
+
+// Ended reports whether the cause of a hold about etcd is gone, as far as that can be seen now.
+func Ended(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
+	if s.Target != nil && s.Target.Spec.Database.ManagedEtcd == nil {
+		return true
+	}
+	return s.Etcd != nil && s.Etcd.Err == nil && !asks(s.Etcd, h.Reason)
+}
+
+// Asked reports whether a link's question is the one about members, and is the one that is open.
+func Asked(s *cluster.Snapshot, e *cluster.Evidence) bool {
+	h := s.Cluster.Status.Hold
+	return h != nil && e.Hold != nil && e.Hold.Reason == h.Reason && asks(s.Etcd, h.Reason)
+}
+
+// Displaces reports whether the question about members takes the place of one about what LINSTOR lacks for want of
+// them, which cannot be answered before.
+func Displaces(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
+	return s.Etcd.Recovers() && s.Etcd.Decision.Hold != nil && slices.Contains([]v1alpha1.HoldReason{
+		v1alpha1.HoldDatabaseUnreachable, v1alpha1.HoldControllerFailed, v1alpha1.HoldOperationFailed}, h.Reason)
+}
+
+func asks(k *etcd.Known, reason v1alpha1.HoldReason) bool {
+	return k != nil && k.Err == nil && k.Decision.Hold != nil && string(k.Decision.Hold.Reason) == string(reason)
+}
+
+// KeepAnswer stores an answer beside the notes, once. It reports whether the next step was decided on it: letting the
+// hold go before would begin it anew.
+func KeepAnswer(ctx context.Context, in *step.Input) (stored bool, err error) {
+	k, id := in.Snapshot.Etcd, in.Answer.Hold.ID
+	switch {
+	case k == nil || k.Err != nil:
+		return false, fmt.Errorf("etcd cannot be looked at: the answer %s waits", in.Answer.Option)
+	case k.Answers.Last == id:
+		return k.Heard == id, nil
+	}
+	answers, notes, err := answered(in)
+	if err != nil {
+		return false, err
+	}
+	texts := map[string]string{}
+	for key, value := range map[string]any{etcdmember.KeyNotes: notes, etcdmember.KeyAnswers: answers} {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return false, err
+		}
+		texts[key] = string(text)
+	}
+	return false, step.IgnoreOutdated(hands{in}.write(ctx, etcdmember.Notes, k.Facts.NotesVersion,
+		func(data map[string]string) { maps.Copy(data, texts) }))
+}
+
+// answered are the answers and the notes with the present answer.
+func answered(in *step.Input) (etcd.Answers, seats.Notes, error) {
+	k, a := in.Snapshot.Etcd, in.Answer
+	answers, notes := k.Answers, k.Facts.Notes
+	answers.Last = a.Hold.ID
+	switch a.Option {
+	case v1alpha1.OptionAdopt:
+		answers.Adopt = a.Hold.ID
+	case v1alpha1.OptionForce:
+		members := named(in)
+		if len(members) != 1 {
+			return answers, notes, fmt.Errorf("answer force with the node of the one member that survives, as "+
+				"%s:force@<node>; this answer is for %d members (%s)", a.Hold.ID, len(members), strings.Join(members, ", "))
+		}
+		answers.Force, answers.ForceID = members[0], a.Hold.ID
+	case v1alpha1.OptionForsake:
+		answers.Forsaken = append(slices.Clone(answers.Forsaken), named(in)...)
+	default:
+		notes = notes.Retried()
+	}
+	return answers, notes, nil
+}
+
+// named are the members on the nodes that the answer is for.
+func named(in *step.Input) (names []string) {
+	for _, s := range in.Snapshot.Etcd.Facts.Notes.Seats {
+		if in.Answered(s.Node) {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
