@@ -59,6 +59,8 @@ var areas = map[string][]string{
 	"pkg/backup/export":              {"backup", "restore"},
 	"pkg/restore":                    {"restore"},
 	"pkg/plugin":                     {"plugin"},
+	"pkg/plugin/plan":                {"plugin_plan"},
+	"pkg/plan":                       {"plugin_plan"},
 	"cmd/kubectl-linstor":            {"plugin"},
 	"pkg/phases/databasebackup":      {"backup"},
 	"pkg/resources/databasebackup":   {"backup"},

@@ -28,12 +28,19 @@ import (
 // examples of docs/kubectl-plugin.md are from there.
 func plugin(e *env, args ...string) (code int, out, said string) {
 	e.T.Helper()
+	return pluginWith(e, func(*access.Env) {}, args...)
+}
+
+// pluginWith is plugin with some of its environment replaced.
+func pluginWith(e *env, replace func(*access.Env), args ...string) (code int, out, said string) {
+	e.T.Helper()
 	var stdout, stderr, both bytes.Buffer
 	streams := access.Streams{Width: 80}
 	streams.In, streams.Out = strings.NewReader(""), io.MultiWriter(&stdout, &both)
 	streams.ErrOut = io.MultiWriter(&stderr, &both)
 	p := access.NewEnv(streams, "v0.1.0")
 	p.Every = 50 * time.Millisecond
+	replace(p)
 	code = root.Run(e.Ctx, p, append([]string{"--kubeconfig", e.Sim.Kubeconfig()}, args...))
 	e.T.Logf("$ kubectl linstor %s\n%s(exit code %d)", strings.Join(args, " "), both.String(), code)
 	return code, stdout.String(), stderr.String()
