@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
@@ -56,6 +57,8 @@ type planner struct {
 	after *cluster.Snapshot
 	// upgrades says whether the edit is one of LINSTOR's version.
 	upgrades bool
+	// unlisted counts what is left out of lists that are long enough.
+	unlisted int
 	out      *result.Plan
 }
 
@@ -99,6 +102,7 @@ func Make(ctx context.Context, in Input) (*result.Plan, error) {
 	}
 	p.accept()
 	p.phases(ctx)
+	p.touches(ctx)
 	return out, nil
 }
 
@@ -184,6 +188,19 @@ func refusal(h *cluster.HoldRequest) result.Refusal {
 	return result.Refusal{By: operator, Reason: string(h.Reason), Message: h.Message, Options: options(h)}
 }
 
+// touches lists what the edit touches. What would be done without it as well is left out.
+func (p *planner) touches(ctx context.Context) {
+	before, after := p.desires(ctx, p.base), p.desires(ctx, p.after)
+	p.nodes()
+	p.objects(before, after)
+	p.rollSatellites()
+	p.pools()
+	p.linstor(before, after)
+	if p.unlisted > 0 {
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf("lists are cut: %d entries more are not listed", p.unlisted))
+	}
+}
+
 // options are the answers that a hold takes.
 func options(h *cluster.HoldRequest) []result.Option {
 	var out []result.Option
@@ -211,6 +228,8 @@ func (p *planner) accept() {
 	certs := apicerts.Read(f.Kube.Secrets, &f.Target.Spec.TLS, f.Now)
 	certs.Seen, certs.APIClock = f.Certificates.Seen, f.Certificates.APIClock
 	f.Certificates = certs
+	// A memory of its own: what the observer knows is of the accepted spec's Secret.
+	f.PassphraseDiffers = new(controller.PassphraseMemory).Differs(&f)
 	if s := phases.Judge(f); s.Upgrade != nil {
 		p.upgrades = true
 		f.Recorded.Version, f.Recorded.UpgradeTo = version, ""

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -128,9 +130,13 @@ func (l live) Pod(_ context.Context, name string) (*corev1.Pod, error) {
 	return l.facts.Kube.Restores[name], nil
 }
 
-// ConfigMap is one as it was observed.
+// ConfigMap is one as it was observed. The claim is as the facts have it, who may be of a later time.
 func (l live) ConfigMap(_ context.Context, name string) (*corev1.ConfigMap, error) {
-	return l.facts.Kube.ConfigMaps[name], nil
+	found := l.facts.Kube.ConfigMaps[name]
+	if found != nil && name == resources.ClaimName && l.facts.Recorded.Backend != "" {
+		return resources.Claim(l.facts.Cluster.Name, l.facts.Recorded), nil
+	}
+	return found, nil
 }
 
 // Secret is one as it was observed.
@@ -165,3 +171,18 @@ func counted(u usage.Used) map[string]string {
 
 // Read is asked during an upgrade, when the new controller has been started.
 func (l live) Read(context.Context, string, time.Time) (string, error) { return "", errNotAsked }
+
+// harmless reports whether an error of a link's work is none of the edit's: it comes from the record.
+func harmless(err error) bool {
+	return err == nil || errors.Is(err, errNotAsked) || errors.Is(err, step.ErrOutdated) ||
+		errors.Is(err, step.ErrUnconfirmed)
+}
+
+// kindOf is an object's kind, also where its TypeMeta is empty, as in the cache.
+func kindOf(o client.Object) string {
+	if k := o.GetObjectKind().GroupVersionKind().Kind; k != "" {
+		return k
+	}
+	name := fmt.Sprintf("%T", o)
+	return name[strings.LastIndex(name, ".")+1:]
+}

@@ -7,6 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
@@ -50,7 +51,8 @@ func (w *walk) step(ctx context.Context) bool {
 	o := phases.Decide(ctx, (&record{}).input(s))
 	w.c.Status.ObservedGeneration = w.c.Generation
 	if a := o.Acceptance; a != nil {
-		w.facts.Target = w.after.Target
+		w.facts.Target, w.facts.Certificates = w.after.Target, w.after.Certificates
+		w.facts.PassphraseDiffers = w.after.PassphraseDiffers
 		w.c.Status.AcceptedGeneration, w.c.Status.Target, w.c.Status.Version = a.Generation, a.Revision, a.Version
 	}
 	if o.Event == "" {
@@ -93,6 +95,10 @@ func (w *walk) stays(s *cluster.Snapshot, o *step.Outcome) (goesOn bool) {
 	case len(w.out.Phases) > 0 || specchange.Working(&s.Facts):
 		if w.state == fsm.Upgrading && o.Message != "" {
 			w.out.Notes = append(w.out.Notes, "first in Upgrading: "+text.OneLine(o.Message))
+		}
+		if o.Reason == conditions.ReasonNoMatchingNodes {
+			w.unknown("what follows phase %s, which waits for a node that the spec picks", w.state)
+			return false
 		}
 		w.rest()
 	}

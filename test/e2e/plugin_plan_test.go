@@ -90,6 +90,16 @@ func TestPluginPlan(t *testing.T) {
 			"Refused by API server", "spec.nodes.minReady"}},
 		{"an unknown field", edit("  version:", "  verzion:"), exit.WouldBeRefused, []string{"Refused by API server",
 			"verzion"}},
+		{"resources of the satellites", edit("mode: Host}", "mode: Host}, satellite: {resources: {limits: {memory: 1Gi}}}"),
+			exit.Done, []string{"Restart satellites (4 pods", "one first, then up to 1 at a time",
+				"change DaemonSet linstor-satellite"}},
+		{"a pool on disks", current + "  - name: hot\n    lvm: {volumeGroup: vg_hot}\n" +
+			"    devices: {match: [{serial: \"S4EV*\"}]}\n", exit.Done, []string{"storagePools[hot] new: {devices: {match:", "StoragePools",
+			"hot", "S4EV"}},
+		{"no node is picked", edit("mode: Host}",
+			"mode: Host}, removalPolicy: Remove, nodeSelector: {example.com/storage: \"no\"}"), exit.Done, []string{
+			"Nodes leave 4 nodes", "TooManyNodesLeaving", "removalPolicy Remove"}},
+		{"a property of the nodes", edit("site: a", "site: b"), exit.Done, []string{"Aux/site=b"}},
 	} {
 		code, out, said := planned(e, tc.manifest)
 		if code != tc.code {

@@ -194,6 +194,7 @@ func full() *result.Plan {
 	return &result.Plan{Outcome: result.Changes, Of: result.Edit, Phase: "Ready",
 		Fields: []result.Field{
 			{Path: "nodes.satellite.resources.limits", To: map[string]any{"cpu": "1"}, Class: "Rolling",
+				From: []any{1.5, map[string]any{"first": strings.Repeat("x", 30), "second": strings.Repeat("y", 30)}},
 				When: "at the next step", Effect: "the satellites are restarted, a few at a time"},
 			{Path: "storagePools[ssd].properties", From: map[string]any{"k": long}, Class: "AtNextAssess", When: long,
 				Effect: long},

@@ -2,8 +2,9 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
@@ -56,11 +57,11 @@ func headline(p *result.Plan) string {
 }
 
 // section adds an item with what hangs below it, unless there is nothing.
-func section(to []tree.Item, name string, state tree.State, text string, below []tree.Item) []tree.Item {
+func section(to []tree.Item, name, text string, below []tree.Item) []tree.Item {
 	if len(below) == 0 {
 		return to
 	}
-	return append(to, tree.Item{Name: name, State: state, Text: text, Items: below})
+	return append(to, tree.Item{Name: name, State: tree.Busy, Text: text, Items: below})
 }
 
 func items(p *result.Plan) []tree.Item {
@@ -73,12 +74,13 @@ func items(p *result.Plan) []tree.Item {
 		out = append(out, tree.Item{Name: "Hold " + h.Reason, State: tree.Warn, Text: h.Message,
 			Items: optionItems(h.Options)})
 	}
-	out = section(out, "Fields", tree.Busy, text.Amount(len(p.Fields), "change", "changes"), fieldItems(p))
+	out = section(out, "Fields", text.Amount(len(p.Fields), "change", "changes"), fieldItems(p))
 	if len(p.Phases) > 0 {
 		out = append(out, tree.Item{Name: "Phases", State: tree.Busy, Text: way(p), Items: phaseItems(p)})
 	} else if p.Outcome == result.Changes && p.Phase != "" {
 		out = append(out, tree.Item{Name: "Phases", State: tree.Well, Text: "the phase stays " + p.Phase})
 	}
+	out = append(out, touched(p)...)
 	return append(out, remarks(p)...)
 }
 
@@ -140,15 +142,30 @@ func change(from, to any) string {
 const mostValue = 160
 
 func value(v any) string {
-	data, err := json.Marshal(v)
-	s, isText := v.(string)
-	if err == nil && !isText {
-		s = string(data)
-	}
+	s := flow(v)
 	if head := text.Head(s, mostValue); head != s {
 		return head + "…"
 	}
 	return s
+}
+
+// flow is a value in YAML's flow style, which can be broken between words.
+func flow(v any) string {
+	var parts []string
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, k+": "+flow(v[k]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case []any:
+		for _, e := range v {
+			parts = append(parts, flow(e))
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	default:
+		return fmt.Sprint(v)
+	}
 }
 
 // way is the phases in a row.
