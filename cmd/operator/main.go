@@ -46,6 +46,8 @@ type settings struct {
 	fetched, checked string
 	// moved says what LINSTOR's own program has moved from one database into another.
 	moved string
+	// plan is a manifest of a StorageCluster that is judged.
+	plan string
 }
 
 // version is set when the binary is built.
@@ -94,6 +96,9 @@ func run() error {
 		if o.Image, err = operator.OwnImage(ctx, cfg, pod); err != nil {
 			ctrl.Log.Info("the operator does not know its own image, and takes no backups", "error", err.Error())
 		}
+	}
+	if s.plan != "" {
+		return planEdit(ctx, cfg, o, s.plan)
 	}
 	mgr, err := operator.New(cfg, o)
 	if err != nil {
@@ -220,7 +225,7 @@ func leaveNote(note []byte, err error) error {
 func bindFlags(fs *flag.FlagSet, s *settings) {
 	o := &s.options
 	wait := func(d *time.Duration, name, usage string) { fs.DurationVar(d, name, *d, usage) }
-	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
+	bindQuestions(fs, s)
 	fs.StringVar(&s.export, "verify-export", "",
 		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
 	fs.StringVar(&s.same, "same-rows-as", "",

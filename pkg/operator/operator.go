@@ -212,12 +212,9 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 		return fmt.Errorf("build the client for discovery: %w", err)
 	}
 	wake := make(chan event.GenericEvent, 1)
-	observer := &observe.Observer{
-		Reader: mgr.GetClient(), Linstor: api, Door: door, Prober: database.New(mgr.GetAPIReader()),
-		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version, Image: o.Image,
-		Events: mgr.GetAPIReader(), APIClock: apiClock.Now,
-	}
+	observer := o.observer(mgr.GetClient(), mgr.GetAPIReader(), apiClock)
+	observer.Linstor, observer.Door = api, door
+	observer.Discovery, observer.Watches = kube.Discovery{Client: found}, mgr.GetCache()
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
 		Notify: func() {
 			observer.Invalidate()
@@ -262,6 +259,13 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 		err := reader.Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{})
 		return client.IgnoreNotFound(err)
 	})
+}
+
+// observer is one that reads objects with one client and past the cache with another.
+func (o Options) observer(reader, past client.Reader, apiClock *apiclock.Clock) *observe.Observer {
+	return &observe.Observer{Reader: reader, Prober: database.New(past), Live: past, Events: past,
+		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clock.RealClock{}, Version: o.Version, Image: o.Image,
+		APIClock: apiClock.Now}
 }
 
 // leaseName is the Lease that the leader holds.
