@@ -28,14 +28,16 @@ import (
 // PlanWithin bounds a plan: filling the caches, one look at LINSTOR and at the disks of its nodes.
 const PlanWithin = 90 * time.Second
 
+// ErrPlanLate is the end of a plan that takes longer.
+var ErrPlanLate = fmt.Errorf("the cluster could not be looked at within %s", PlanWithin)
+
 // errPlan is what a write would end with.
 var errPlan = errors.New("this is a plan, and a plan writes nothing")
 
 // Plan looks at the cluster once, and says what another spec of the StorageCluster would do; nil stands for the spec
 // as it is stored. It needs the operator's rights, and changes nothing: its client refuses every request but reads.
 func Plan(ctx context.Context, cfg *rest.Config, o Options, wanted *v1alpha1.StorageCluster) (*result.Plan, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, PlanWithin,
-		fmt.Errorf("the cluster could not be looked at within %s", PlanWithin))
+	ctx, cancel := context.WithTimeoutCause(ctx, PlanWithin, ErrPlanLate)
 	defer cancel()
 	out, err := o.withDefaults().plan(ctx, cfg, wanted)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
@@ -72,7 +74,7 @@ func (o Options) plan(ctx context.Context, cfg *rest.Config, wanted *v1alpha1.St
 	if err != nil {
 		return nil, fmt.Errorf("look at the cluster: %w", err)
 	}
-	return plan.Make(ctx, plan.Input{Seen: seen, Stored: stored})
+	return plan.Make(ctx, plan.Input{Seen: seen, Stored: stored, Wanted: wanted})
 }
 
 // sources is the operator's own observer on a cache of its own, which ends with the context.

@@ -34,8 +34,11 @@ func (api) Resources(context.Context, linstor.ResourceQuery) ([]linstor.Resource
 	return nil, errNotAsked
 }
 
+// ofController are the properties that LINSTOR has for the whole cluster.
+const ofController = "properties of the controller"
+
 func (a api) SetProperties(_ context.Context, set map[string]string, del []string) error {
-	return a.note("properties of the controller", "", set, del)
+	return a.note(ofController, "", set, del)
 }
 
 func (a api) CreateNode(_ context.Context, spec linstor.NodeSpec) error {

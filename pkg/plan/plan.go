@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/compare"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
@@ -32,10 +33,13 @@ type Input struct {
 	Seen *cluster.Snapshot
 	// Stored is the object as it is stored; nil if there is none yet.
 	Stored *v1alpha1.StorageCluster
+	// Wanted is what the edit would store; nil for no edit.
+	Wanted *v1alpha1.StorageCluster
 }
 
 // Edited is the stored object with another spec, as the operator would read it after the edit. Without a stored object
-// it is the wanted one, as it would be new.
+// it is the wanted one, as it would be new. Annotations stay as they are stored: see
+// compare.Annotations.
 func Edited(stored, wanted *v1alpha1.StorageCluster) *v1alpha1.StorageCluster {
 	if stored == nil {
 		c := wanted.DeepCopy()
@@ -57,6 +61,8 @@ type planner struct {
 	after *cluster.Snapshot
 	// upgrades says whether the edit is one of LINSTOR's version.
 	upgrades bool
+	// wakes says whether the edit ends a suspension. Without it nothing would be done at all.
+	wakes bool
 	// unlisted counts what is left out of lists that are long enough.
 	unlisted int
 	out      *result.Plan
@@ -67,21 +73,26 @@ func Make(ctx context.Context, in Input) (*result.Plan, error) {
 	s := in.Seen
 	out := &result.Plan{Outcome: result.Nothing, Operator: s.OperatorVersion, Phase: string(s.Phase()),
 		Of: result.Edit}
-	p := &planner{seen: s, out: out}
+	p := &planner{seen: s, out: out, wakes: in.Stored != nil && in.Stored.Spec.Suspend && !s.Cluster.Spec.Suspend}
+	marks := compare.Annotations(in.Stored, in.Wanted)
 	switch {
 	case s.Unreadable != nil:
 		return nil, fmt.Errorf("the operator cannot work on this cluster, and plans nothing: %w", s.Unreadable)
 	case in.Stored == nil:
 		out.Of = result.Creation
-	case in.Stored.Generation == s.Cluster.Generation:
+	case in.Stored.Generation == s.Cluster.Generation && len(marks) == 0:
 		out.Of = result.Present
 	}
 	p.base = phases.Judge(before(&s.Facts, in.Stored))
 	if err := p.fields(in.Stored); err != nil {
 		return nil, err
 	}
+	out.Unknown = append(out.Unknown, marks...)
 	if out.Of != result.Creation && len(out.Fields) == 0 {
 		p.nothing()
+		if len(marks) > 0 {
+			out.Outcome = result.Changes
+		}
 		return out, nil
 	}
 	out.Outcome = result.Changes
@@ -149,8 +160,12 @@ func (p *planner) fields(stored *v1alpha1.StorageCluster) error {
 		if class == specchange.ClassPreempt && !specchange.Working(&s.Facts) {
 			class = c.Class
 		}
-		p.out.Fields = append(p.out.Fields, result.Field{Path: c.At, From: c.From, To: c.To, Class: string(class),
-			When: p.when(class), Effect: c.Effect})
+		f := result.Field{Path: c.At, From: c.From, To: c.To, Class: string(class), When: p.when(class), Effect: c.Effect}
+		// These two hold for an operator that is suspended, too.
+		if s.Cluster.Spec.Suspend && c.At != "suspend" && c.At != "deletionPolicy" {
+			f.When, p.out.Suspended = "once suspend is false again", true
+		}
+		p.out.Fields = append(p.out.Fields, f)
 	}
 	if p.out.Of == result.Edit && p.base.Target != nil && p.base.SpecPending() {
 		p.out.Notes = append(p.out.Notes, "the stored spec differs from the accepted one already; what follows is the "+
@@ -190,7 +205,12 @@ func refusal(h *cluster.HoldRequest) result.Refusal {
 
 // touches lists what the edit touches. What would be done without it as well is left out.
 func (p *planner) touches(ctx context.Context) {
-	before, after := p.desires(ctx, p.base), p.desires(ctx, p.after)
+	before, after := p.bothDesires(ctx)
+	for _, u := range after.unknown {
+		if !slices.Contains(before.unknown, u) {
+			p.unknown("%s", u)
+		}
+	}
 	p.nodes()
 	p.objects(before, after)
 	p.rollSatellites()

@@ -28,7 +28,11 @@ func planOf(t *testing.T, w *clustertest.World, edit func(*spec)) *result.Plan {
 	seen := w.Snapshot()
 	w.Cluster = stored
 	before := stored.DeepCopy()
-	p, err := plan.Make(t.Context(), plan.Input{Seen: seen, Stored: stored})
+	in := plan.Input{Seen: seen, Stored: stored}
+	if edit != nil {
+		in.Wanted = wanted
+	}
+	p, err := plan.Make(t.Context(), in)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -25,12 +25,13 @@ func (p *planner) pools() {
 	for _, m := range p.after.Members {
 		b := p.base.MemberByName(m.Name)
 		for _, mp := range m.Pools {
-			if m.Selected && mp.Have == nil && !samePool(b, mp) {
+			if m.Selected && mp.Have == nil && (p.wakes || !samePool(b, mp)) {
 				p.addPool(m, p.onNode(m, mp))
 			}
 		}
 		for _, old := range m.OldPools {
-			if b == nil || !slices.ContainsFunc(b.OldPools, func(o *linstor.Pool) bool { return o.Name == old.Name }) {
+			same := func(o *linstor.Pool) bool { return o.Name == old.Name }
+			if p.wakes || b == nil || !slices.ContainsFunc(b.OldPools, same) {
 				p.addPool(m, result.Pool{Name: old.Name, Do: "remove",
 					Text: "from LINSTOR, once no volume is in it; its volume group or zpool stays on the disks"})
 			}

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -34,7 +32,11 @@ type record struct {
 	// labelled are the Nodes whose labels would be written, with these.
 	labelled map[string]map[string]*string
 	tasks    []work.Task
-	writes   []write
+	// ensured are the keys of tasks.
+	ensured map[string]bool
+	writes  []write
+	// unknown is what of the tasks cannot be known.
+	unknown []string
 }
 
 // errNotAsked is what a link gets that looks once more before it acts. It does not act then.
@@ -92,8 +94,11 @@ func (r *record) LabelNode(_ context.Context, n *corev1.Node, labels map[string]
 func (r *record) Ensure(t work.Task) work.State {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !slices.ContainsFunc(r.tasks, func(o work.Task) bool { return o.Key == t.Key }) {
-		r.tasks = append(r.tasks, t)
+	if r.ensured == nil {
+		r.ensured = map[string]bool{}
+	}
+	if !r.ensured[t.Key] {
+		r.ensured[t.Key], r.tasks = true, append(r.tasks, t)
 	}
 	return work.State{Queued: true}
 }
@@ -176,13 +181,4 @@ func (l live) Read(context.Context, string, time.Time) (string, error) { return 
 func harmless(err error) bool {
 	return err == nil || errors.Is(err, errNotAsked) || errors.Is(err, step.ErrOutdated) ||
 		errors.Is(err, step.ErrUnconfirmed)
-}
-
-// kindOf is an object's kind, also where its TypeMeta is empty, as in the cache.
-func kindOf(o client.Object) string {
-	if k := o.GetObjectKind().GroupVersionKind().Kind; k != "" {
-		return k
-	}
-	name := fmt.Sprintf("%T", o)
-	return name[strings.LastIndex(name, ".")+1:]
 }

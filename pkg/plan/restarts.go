@@ -2,9 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,9 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/compare"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 )
 
@@ -32,14 +29,14 @@ var rolls = map[string]struct{ what, how string }{
 }
 
 // restarts adds the pods of a workload whose template would change.
-func (p *planner) restarts(there client.Object, fields []string) {
-	if !slices.ContainsFunc(fields, func(f string) bool { return strings.HasPrefix(f, "spec.template") }) {
+func (p *planner) restarts(there, want client.Object, fields []string) {
+	if !compare.NewTemplate(there, want, fields) {
 		return
 	}
 	component := there.GetLabels()[v1alpha1.LabelComponent]
 	roll, ok := rolls[component]
 	if !ok {
-		roll.what, roll.how = kindOf(there)+" "+there.GetName(), "as it rolls"
+		roll.what, roll.how = compare.Kind(there)+" "+there.GetName(), "as it rolls"
 	}
 	r := result.Restart{What: roll.what, How: roll.how}
 	switch o := there.(type) {
@@ -76,7 +73,7 @@ func (p *planner) rollSatellites() {
 	var nodes []string
 	hosts := true
 	for _, m := range p.after.Members {
-		if b := p.base.MemberByName(m.Name); m.Outdated && (b == nil || !b.Outdated) {
+		if b := p.base.MemberByName(m.Name); m.Outdated && (p.wakes || b == nil || !b.Outdated) {
 			nodes = append(nodes, m.Name)
 			hosts = hosts && m.SatellitePod.Spec.HostNetwork
 		}
@@ -96,40 +93,4 @@ func (p *planner) rollSatellites() {
 		how += "; as it is now none could be restarted: " + why
 	}
 	p.out.Restarts = append(p.out.Restarts, result.Restart{What: "satellites", Names: result.Of(nodes), How: how})
-}
-
-// nodes lists those that would join or leave.
-func (p *planner) nodes() {
-	var join []string
-	leave := map[string][]string{}
-	for _, m := range p.after.Members {
-		b := p.base.MemberByName(m.Name)
-		was := b != nil && b.Selected && p.out.Of != result.Creation
-		switch {
-		case m.Selected && !was:
-			join = append(join, m.Name)
-		case !m.Selected && was && m.Leave != nil:
-			why := selection.Cause(&p.after.Facts, &cluster.Leaver{Name: m.Name, Node: m.Linstor, Member: m, Leave: m.Leave})
-			leave[why] = append(leave[why], m.Name)
-			if m.Leave.Hold != "" {
-				p.asks(m.Leave.Hold, m.Leave.Message)
-			}
-		}
-	}
-	if len(join) > 0 {
-		p.out.Nodes = append(p.out.Nodes, result.NodeChange{Names: result.Of(join), Do: "join",
-			How: "they get DRBD's module, a satellite, a registration in LINSTOR and their pools"})
-	}
-	for _, why := range slices.Sorted(maps.Keys(leave)) {
-		p.out.Nodes = append(p.out.Nodes, result.NodeChange{Names: result.Of(leave[why]), Do: "leave",
-			How: why + "; " + departures[p.after.RemovalPolicy()]})
-	}
-}
-
-// departures say what becomes of nodes that leave.
-var departures = map[v1alpha1.NodeRemovalPolicy]string{
-	v1alpha1.NodesRetain: "removalPolicy Retain: satellite, registration and data stay, and nothing new is placed there",
-	v1alpha1.NodesEvacuate: "removalPolicy Evacuate: LINSTOR rebuilds their data elsewhere, and then they are removed " +
-		"from it",
-	v1alpha1.NodesRemove: "removalPolicy Remove: they are removed from LINSTOR once they hold no data",
 }

@@ -24,6 +24,8 @@ type Plan struct {
 	Phase string `json:"phase,omitempty"`
 	// Of says what was planned.
 	Of Subject `json:"of"`
+	// Suspended is true if spec.suspend keeps the operator from taking the edit up.
+	Suspended bool `json:"suspended,omitempty"`
 	// Refusals are why the edit would be refused.
 	Refusals []Refusal `json:"refusals,omitempty"`
 	// Fields are what the edit changes.
@@ -120,7 +122,7 @@ func Of(names []string) Names {
 // NodeChange is nodes that would join or leave.
 type NodeChange struct {
 	Names
-	// Do is "join" or "leave".
+	// Do is "join", "leave" or "leave in another way".
 	Do string `json:"do"`
 	// How says what would become of them.
 	How string `json:"how,omitempty"`
