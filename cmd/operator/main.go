@@ -3,6 +3,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -92,6 +93,11 @@ func run() error {
 		return fmt.Errorf("find the cluster: %w", err)
 	}
 	ctx := ctrl.SetupSignalHandler()
+	if s.plan != "" { // from the first request on: whoever asked may be gone, and nobody else ends it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, operator.PlanWithin, operator.ErrPlanLate)
+		defer cancel()
+	}
 	if pod := os.Getenv("POD_NAME"); o.Image == "" && pod != "" {
 		if o.Image, err = operator.OwnImage(ctx, cfg, pod); err != nil {
 			ctrl.Log.Info("the operator does not know its own image, and takes no backups", "error", err.Error())

@@ -3,17 +3,14 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"os"
-	"strings"
+	"runtime/debug"
 
 	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 )
 
@@ -25,12 +22,19 @@ func bindQuestions(fs *flag.FlagSet, s *settings) {
 			"stored object: print as JSON what its spec would do, and end; nothing is written")
 }
 
-// mostManifest bounds a manifest. The API server takes no object of that size.
-const mostManifest = 4 << 20
-
 // planEdit prints what a StorageCluster's spec would do, as one line of JSON. The log goes to the error stream.
 func planEdit(ctx context.Context, cfg *rest.Config, o operator.Options, path string) error {
-	wanted, err := readManifest(path)
+	leaveRoom(os.Getenv("GOMEMLIMIT") != "")
+	in := io.Reader(os.Stdin)
+	if path != "-" {
+		file, err := os.Open(path)
+		if err != nil {
+			return fmt.Errorf("--plan: %w", err)
+		}
+		defer file.Close()
+		in = file
+	}
+	wanted, err := operator.ReadManifest(ctx, in)
 	if err != nil {
 		return fmt.Errorf("--plan: %w", err)
 	}
@@ -41,32 +45,10 @@ func planEdit(ctx context.Context, cfg *rest.Config, o operator.Options, path st
 	return json.NewEncoder(os.Stdout).Encode(p)
 }
 
-// readManifest reads a StorageCluster; nil if there is nothing to be read.
-func readManifest(path string) (*v1alpha1.StorageCluster, error) {
-	in := io.Reader(os.Stdin)
-	if path != "-" {
-		file, err := os.Open(path)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
+// leaveRoom has Go collect garbage from half of its limit on: the container's limit counts for this process and for
+// the operator beside it together, and whoever goes beyond it may have the operator killed.
+func leaveRoom(limited bool) {
+	if limited {
+		debug.SetMemoryLimit(debug.SetMemoryLimit(-1) / 2)
 	}
-	text, err := io.ReadAll(io.LimitReader(in, mostManifest+1))
-	switch {
-	case err != nil:
-		return nil, fmt.Errorf("read the manifest: %w", err)
-	case len(text) > mostManifest:
-		return nil, fmt.Errorf("the manifest is larger than %d MiB", mostManifest>>20)
-	case strings.TrimSpace(string(text)) == "":
-		return nil, nil
-	}
-	c := &v1alpha1.StorageCluster{}
-	if err := yaml.UnmarshalStrict(text, c); err != nil {
-		return nil, fmt.Errorf("read the manifest: %w", err)
-	}
-	if c.Kind != "StorageCluster" {
-		return nil, errors.New("the manifest is not that of a StorageCluster")
-	}
-	return c, nil
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os/exec"
 	"strings"
+	"time"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
@@ -15,7 +16,7 @@ import (
 )
 
 // Exec runs a command in a container and returns what it printed, by means of kubectl and with the flags of the
-// plugin. in is the command's input; nil for none. An error has the end of what the command said.
+// plugin. in is the command's input; nil for none. Where the command fails, the error is an [ExecError].
 func Exec(ctx context.Context, flags *genericclioptions.ConfigFlags, in io.Reader, namespace, pod, container string,
 	command ...string) ([]byte, error) {
 	all, err := KubectlFlags(flags)
@@ -28,13 +29,31 @@ func Exec(ctx context.Context, flags *genericclioptions.ConfigFlags, in io.Reade
 	}
 	cmd := exec.CommandContext(ctx, "kubectl", append(append(all, "--"), command...)...)
 	var out, failure bytes.Buffer
+	cmd.WaitDelay = execDelay
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = in, &out, &failure
 	if err := cmd.Run(); err != nil {
-		said := strings.Join(strings.Fields(failure.String()), " ")
-		return nil, fmt.Errorf("%w: %s", err, text.Tail(said, 400))
+		return nil, &ExecError{Err: err, Said: failure.String()}
 	}
 	return out.Bytes(), nil
 }
+
+// execDelay is how long after its end kubectl's output is waited for. A helper that it has started, such as one for
+// credentials, may hold the pipe open for ever.
+const execDelay = 5 * time.Second
+
+// ExecError is that of a command that has failed.
+type ExecError struct {
+	Err error
+	// Said is all that it wrote to the error stream.
+	Said string
+}
+
+// Error has the end of what the command said.
+func (e *ExecError) Error() string {
+	return fmt.Sprintf("%v: %s", e.Err, text.Tail(strings.Join(strings.Fields(e.Said), " "), 400))
+}
+
+func (e *ExecError) Unwrap() error { return e.Err }
 
 // KubectlFlags are the flags with which the plugin was called, for kubectl: it must not look as somebody else, or into
 // another cluster. Credentials are not handed on, because others could read them on kubectl's command line; with them

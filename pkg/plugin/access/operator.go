@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,8 +50,9 @@ func (c *Cluster) planInPod(ctx context.Context, flags *genericclioptions.Config
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the operator has not answered in time (--timeout): %w", ctx.Err())
 	}
-	if err != nil && strings.Contains(err.Error(), "flag provided but not defined: -plan") {
-		return nil, fmt.Errorf("the operator in pod %s is older than this plugin and makes no plans: %w", pod.Name, err)
+	if failed := (*ExecError)(nil); errors.As(err, &failed) && strings.Contains(failed.Said, noPlans) {
+		return nil, fmt.Errorf("the operator in pod %s is older than this plugin and makes no plans: %s; upgrade the "+
+			"operator, or use the plugin of its version (kubectl linstor version)", pod.Name, noPlans)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("have the operator in pod %s/%s plan: %w", pod.Namespace, pod.Name, err)
@@ -58,8 +60,19 @@ func (c *Cluster) planInPod(ctx context.Context, flags *genericclioptions.Config
 	return out, nil
 }
 
-// pickPod is the pod of the operator that leads, or else another one that is ready; nil if none is.
+// noPlans is what an operator says first that does not know the flag. All other flags follow.
+const noPlans = "flag provided but not defined: -plan"
+
+// pickPod is a pod of the operator that is ready and does not lead: what plans takes memory of the container's, and
+// must not have the operator killed that works. It is of the image that leads, or what it says would not be what is
+// done. Where there is none it is the pod that leads; nil if none is ready.
 func pickPod(pods []corev1.Pod, leader string) *corev1.Pod {
+	var leads *corev1.Pod
+	for i := range pods {
+		if strings.HasPrefix(leader, pods[i].Name+"_") {
+			leads = &pods[i]
+		}
+	}
 	var found *corev1.Pod
 	for i := range pods {
 		p := &pods[i]
@@ -68,13 +81,28 @@ func pickPod(pods []corev1.Pod, leader string) *corev1.Pod {
 		})
 		switch {
 		case p.DeletionTimestamp != nil || !ready:
-		case strings.HasPrefix(leader, p.Name+"_"):
-			return p
-		default:
+		case p == leads:
 			found = cmp.Or(found, p)
+		case leads == nil || imageOf(p) == imageOf(leads):
+			return p
 		}
 	}
 	return found
+}
+
+// imageOf is the image of the operator in a pod, as the kubelet has found it where it says so.
+func imageOf(p *corev1.Pod) string {
+	for i := range p.Status.ContainerStatuses {
+		if s := &p.Status.ContainerStatuses[i]; s.Name == operatorContainer && s.ImageID != "" {
+			return s.ImageID
+		}
+	}
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == operatorContainer {
+			return c.Image
+		}
+	}
+	return ""
 }
 
 // planCommand is what runs in the pod: the program with the flags that the operator has, so that it knows the same

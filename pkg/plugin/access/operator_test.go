@@ -18,11 +18,19 @@ func operatorPod(name string, ready corev1.ConditionStatus) corev1.Pod {
 func TestWhichPodPlans(t *testing.T) {
 	a, b, c := operatorPod("op-a", corev1.ConditionTrue), operatorPod("op-b", corev1.ConditionTrue),
 		operatorPod("op-c", corev1.ConditionFalse)
+	other := operatorPod("op-d", corev1.ConditionTrue)
+	other.Spec.Containers[1].Image = "operator:v2"
+	moved := operatorPod("op-e", corev1.ConditionTrue) // the same tag is another image by now
+	moved.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "operator", ImageID: "sha256:2"}}
 	for _, tc := range []struct {
 		pods         []corev1.Pod
 		leader, want string
 	}{
-		{[]corev1.Pod{a, b, c}, "op-b_123", "op-b"},
+		{[]corev1.Pod{a, b, c}, "op-b_123", "op-a"}, // not the one that works
+		{[]corev1.Pod{a, b, c}, "op-a_123", "op-b"},
+		{[]corev1.Pod{a, c}, "op-a_123", "op-a"}, // nobody else is ready
+		{[]corev1.Pod{other, moved, a}, "op-a_123", "op-a"},
+		{[]corev1.Pod{c, other, b}, "op-c_123", "op-b"},
 		{[]corev1.Pod{c, a, b}, "op-c_123", "op-a"},
 		{[]corev1.Pod{c, a}, "", "op-a"},
 		{[]corev1.Pod{c}, "op-c_123", ""},
