@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
@@ -35,12 +37,9 @@ func planned(e *env, manifest string, args ...string) (code int, out, said strin
 				return nil, err
 			}
 			c.Plan = func(ctx context.Context, manifest []byte) ([]byte, error) {
-				var wanted *v1alpha1.StorageCluster
-				if len(manifest) > 0 {
-					wanted = &v1alpha1.StorageCluster{}
-					if err := json.Unmarshal(manifest, wanted); err != nil {
-						return nil, err
-					}
+				wanted, err := operator.ReadManifest(ctx, bytes.NewReader(manifest))
+				if err != nil {
+					return nil, err
 				}
 				plan, err := e.Plan(ctx, wanted)
 				if err != nil {
@@ -99,6 +98,11 @@ func TestPluginPlan(t *testing.T) {
 		{"no node is picked", edit("mode: Host}",
 			"mode: Host}, removalPolicy: Remove, nodeSelector: {example.com/storage: \"no\"}"), exit.Done, []string{
 			"Nodes leave 4 nodes", "TooManyNodesLeaving", "removalPolicy Remove"}},
+		{"certificates", edit("  version:", "  tls: {mode: Managed}\n  version:"), exit.Done, []string{
+			"Restart satellites (4 pods", "LINSTOR's controller (1 pod", "create Secret linstor-satellite-netcom-tls"}},
+		{"a backup", edit("{name: linstor}",
+			"{name: linstor, annotations: {storage.linstor.dev/backup: now}}"), exit.Done, []string{
+			"the edit would be taken up", "annotation storage.linstor.dev/backup would be set"}},
 		{"a property of the nodes", edit("site: a", "site: b"), exit.Done, []string{"Aux/site=b"}},
 	} {
 		code, out, said := planned(e, tc.manifest)

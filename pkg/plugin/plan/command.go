@@ -21,17 +21,17 @@ import (
 // command is one call of plan.
 type command struct {
 	*access.Env
-	file, output, manager string
-	force, exitCode       bool
-	timeout               time.Duration
+	file, output, manager       string
+	serverSide, force, exitCode bool
+	timeout                     time.Duration
 }
 
 const long = `Says what an edit of the StorageCluster would do, before anything is applied: whether it would be
 refused, which fields it changes and what each change does, through which phases the cluster would go, and which nodes,
 objects, pods and disks that would touch. Nothing is written.
 
-The edit is what "kubectl apply" would make of the manifest. Without --filename it is the object as it is stored, whose
-spec may wait to be taken up.
+The edit is what "kubectl apply" would make of the manifest, or "kubectl apply --server-side" with that flag. Without
+--filename it is the object as it is stored, whose spec may wait to be taken up.
 
 Exit codes: 0 shown; 1 an error; 2 wrong use; 5 with --exit-code, the operator would do something; 6 the edit would be
 refused.`
@@ -48,14 +48,22 @@ func Command(env *access.Env) *cobra.Command {
   kubectl linstor plan -f storagecluster.yaml -o json
   kubectl linstor plan -f storagecluster.yaml --exit-code > /dev/null || echo 'not without a change'`,
 		Args: access.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"field-manager", "force-conflicts"} {
+				if cmd.Flags().Changed(name) && !c.serverSide {
+					return exit.Usagef("--%s is about --server-side, which was not given", name)
+				}
+			}
+			return c.run(cmd.Context())
+		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.file, "filename", "f", "", "the manifest of the StorageCluster, - for the standard input")
 	f.StringVarP(&c.output, "output", "o", "", "json or yaml: print the structure")
-	f.StringVar(&c.manager, "field-manager", "kubectl",
-		"who would apply the manifest; by default as kubectl apply --server-side does")
-	f.BoolVar(&c.force, "force-conflicts", false, "plan as if fields of other managers were taken over")
+	f.BoolVar(&c.serverSide, "server-side", false, "plan as if the manifest were applied with that flag")
+	f.StringVar(&c.manager, "field-manager", "kubectl", "with --server-side: who would apply the manifest")
+	f.BoolVar(&c.force, "force-conflicts", false,
+		"with --server-side: plan as if fields of other managers were taken over")
 	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 5 if the operator would do something")
 	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait for the operator; 0 waits for ever")
 	return cmd
@@ -103,12 +111,12 @@ func (c *command) plan(ctx context.Context) (*result.Plan, error) {
 			return nil, err
 		}
 	} else {
-		edit := dryRun{cluster: cluster, manager: c.manager, force: c.force}
+		edit := dryRun{cluster: cluster, manager: c.manager, serverSide: c.serverSide, force: c.force}
 		switch edited, refusal, err := edit.apply(ctx, manifest); {
 		case err != nil:
 			return nil, err
 		case refusal != nil:
-			return &result.Plan{Outcome: result.Refused, Of: result.Edit, Refusals: []result.Refusal{*refusal}}, nil
+			return refusal, nil
 		default:
 			stored = edited
 		}

@@ -10,7 +10,9 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -45,9 +47,13 @@ func (c *command) manifest() (*unstructured.Unstructured, error) {
 		defer file.Close()
 		in = file
 	}
-	text, err := io.ReadAll(io.LimitReader(in, mostManifest))
+	text, err := io.ReadAll(io.LimitReader(in, mostManifest+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
+	}
+	if len(text) > mostManifest {
+		return nil, exit.Usagef("%s is larger than %d MiB: name a file with the StorageCluster alone", c.file,
+			mostManifest>>20)
 	}
 	var found *unstructured.Unstructured
 	for d := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(text), 4096); ; {
@@ -72,19 +78,23 @@ func (c *command) manifest() (*unstructured.Unstructured, error) {
 
 // dryRun is an edit that the API server judges and does not store.
 type dryRun struct {
-	cluster *access.Cluster
-	manager string
-	force   bool
+	cluster           *access.Cluster
+	manager           string
+	serverSide, force bool
 }
 
-// apply is what the API server would store; a refusal if it would not.
-func (d dryRun) apply(ctx context.Context, manifest *unstructured.Unstructured) ([]byte, *result.Refusal, error) {
+// apply is what the API server would store, as far as the operator judges it; a plan that says no if it would not.
+func (d dryRun) apply(ctx context.Context, manifest *unstructured.Unstructured) ([]byte, *result.Plan, error) {
 	name := manifest.GetName()
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(kind)
+	of := result.Edit
 	err := d.cluster.Get(ctx, client.ObjectKey{Name: name}, stored)
-	if client.IgnoreNotFound(err) != nil {
+	switch {
+	case client.IgnoreNotFound(err) != nil:
 		return nil, nil, d.explain(err, "get", name)
+	case err != nil:
+		of, stored = result.Creation, nil
 	}
 	patch, err := d.patch(manifest, stored)
 	if err != nil {
@@ -99,34 +109,47 @@ func (d dryRun) apply(ctx context.Context, manifest *unstructured.Unstructured) 
 	}
 	err = d.cluster.Patch(ctx, edited, patch, options...)
 	if refusal := refused(err); refusal != nil {
-		return nil, refusal, nil
+		return nil, &result.Plan{Outcome: result.Refused, Of: of, Refusals: []result.Refusal{*refusal}}, nil
 	}
 	if err != nil {
 		return nil, nil, d.explain(err, "patch", name)
 	}
-	edited.SetManagedFields(nil)
-	data, err := json.Marshal(edited)
+	data, err := json.Marshal(judged(edited))
 	if err != nil {
 		return nil, nil, fmt.Errorf("read what the API server would store: %w", err)
 	}
 	return data, nil, nil
 }
 
-// patch is what kubectl apply would send. It goes by how the object was applied before: a manifest without a field
-// takes away what the same way of applying has put there, and nothing else.
+// judged is the part of an object that the operator judges: the spec, and its own annotations. An operator of another
+// version may not know a field of the status, and would refuse the whole object for it.
+func judged(o *unstructured.Unstructured) map[string]any {
+	annotations := map[string]any{}
+	for k, v := range o.GetAnnotations() {
+		if strings.HasPrefix(k, v1alpha1.Prefix) {
+			annotations[k] = v
+		}
+	}
+	return map[string]any{"apiVersion": kind.GroupVersion().String(), "kind": kind.Kind, "spec": o.Object["spec"],
+		"metadata": map[string]any{"name": o.GetName(), "annotations": annotations}}
+}
+
+// patch is what kubectl apply would send: without --server-side, a field that the manifest of before had and this one
+// lacks is removed, and where nobody knows the one before, none is. An object that is not there yet has no other
+// managers, and both ways make the same of it; stored is nil then.
 func (d dryRun) patch(manifest, stored *unstructured.Unstructured) (client.Patch, error) {
 	data, err := json.Marshal(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
-	last, classic := stored.GetAnnotations()["kubectl.kubernetes.io/last-applied-configuration"]
-	if !classic {
+	if d.serverSide || stored == nil {
 		return client.RawPatch(types.ApplyPatchType, data), nil
 	}
 	current, err := json.Marshal(stored)
 	if err != nil {
 		return nil, fmt.Errorf("read the StorageCluster: %w", err)
 	}
+	last := stored.GetAnnotations()[corev1.LastAppliedConfigAnnotation]
 	data, err = jsonmergepatch.CreateThreeWayJSONMergePatch([]byte(last), data, current)
 	if err != nil {
 		return nil, fmt.Errorf("compare the manifest with the StorageCluster: %w", err)

@@ -51,6 +51,11 @@ type bench struct {
 // newBench has an API server that answers dry runs with an error, and an operator that says this.
 func newBench(t *testing.T, refusal error, says any) *bench {
 	t.Helper()
+	return newBenchWith(t, refusal, says, plugintest.Healthy(3))
+}
+
+func newBenchWith(t *testing.T, refusal error, says any, stored ...client.Object) *bench {
+	t.Helper()
 	b := &bench{}
 	b.Server = plugintest.New(t, nil, plugintest.Faults{Patch: func(_ context.Context, _ client.WithWatch,
 		o client.Object, patch client.Patch, opts ...client.PatchOption) error {
@@ -61,9 +66,11 @@ func newBench(t *testing.T, refusal error, says any) *bench {
 		if u, ok := o.(*unstructured.Unstructured); ok && err == nil && refusal == nil {
 			err = json.Unmarshal(data, &fields)
 			maps.Copy(u.Object, fields)
+			u.SetName("linstor") // a patch need not have it
+			u.Object["status"] = map[string]any{"laterField": true}
 		}
 		return errors.Join(refusal, err)
-	}}, plugintest.Healthy(3))
+	}}, stored...)
 	c := b.Cluster(t)
 	c.Plan = func(_ context.Context, manifest []byte) ([]byte, error) {
 		b.given = string(manifest)
@@ -129,13 +136,32 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestTheEditIsWhatKubectlApplyMakesOfIt: how it was applied before decides what a field means that is left out.
+// plans runs plan with the manifest.
+func (b *bench) plans(t *testing.T, args ...string) (code int) {
+	t.Helper()
+	b.sent, b.given = nil, ""
+	b.Out.Reset()
+	b.Err.Reset()
+	return root.Run(t.Context(), b.Env, append([]string{"plan", "-f", file(t, manifest)}, args...))
+}
+
+// TestTheEditIsWhatKubectlApplyMakesOfIt: without --server-side, other managers of a field are no conflict.
 func TestTheEditIsWhatKubectlApplyMakesOfIt(t *testing.T) {
 	b := newBench(t, nil, result.Plan{Outcome: result.Nothing})
-	if code := root.Run(t.Context(), b.Env, []string{"plan", "-f", file(t, manifest)}); code != exit.Done ||
-		strings.Join(b.sent, "; ") != string(types.ApplyPatchType)+" All kubectl" || !strings.Contains(b.given, "1.35.3") {
-		t.Errorf("code %d, sent %v, given %s%s", code, b.sent, b.given, b.Err)
+	merge, apply := string(types.MergePatchType)+" All ", string(types.ApplyPatchType)+" All "
+	expect := func(what, sent, given string, args ...string) {
+		t.Helper()
+		if code := b.plans(t, args...); code != exit.Done || strings.Join(b.sent, "; ") != sent ||
+			!strings.Contains(b.given, given) {
+			t.Errorf("%s: code %d, sent %v, given %s%s", what, code, b.sent, b.given, b.Err)
+		}
 	}
+	expect("nobody has applied it", merge+"kubectl", "1.35.3")
+	if strings.Contains(b.given, "null") {
+		t.Errorf("a field is removed that no manifest had: %s", b.given)
+	}
+	expect("server-side", apply+"kubectl", "1.35.3", "--server-side")
+	expect("another manager", apply+"argo", "1.35.3", "--server-side", "--field-manager=argo", "--force-conflicts")
 	sc := &v1alpha1.StorageCluster{}
 	if err := b.Client.Get(t.Context(), client.ObjectKey{Name: "linstor"}, sc); err != nil {
 		t.Fatal(err)
@@ -144,15 +170,57 @@ func TestTheEditIsWhatKubectlApplyMakesOfIt(t *testing.T) {
 	if err := b.Client.Update(t.Context(), sc); err != nil {
 		t.Fatal(err)
 	}
-	b.sent = nil
-	if code := root.Run(t.Context(), b.Env, []string{"plan", "-f", file(t, manifest)}); code != exit.Done ||
-		strings.Join(b.sent, "; ") != string(types.MergePatchType)+" All kubectl" ||
-		!strings.Contains(b.given, `"suspend":null`) {
-		t.Errorf("code %d, sent %v, given %s%s", code, b.sent, b.given, b.Err)
-	}
-	b.sent = nil
+	expect("applied before", merge+"kubectl", `"suspend":null`)
+	b.sent, b.given = nil, ""
 	if code := root.Run(t.Context(), b.Env, []string{"plan"}); code != exit.Done || len(b.sent) > 0 || b.given != "" {
 		t.Errorf("the stored object: code %d, sent %v, given %s", code, b.sent, b.given)
+	}
+}
+
+// TestFlagsWithoutEffect are wrong use: whoever gives them believes that they do something.
+func TestFlagsWithoutEffect(t *testing.T) {
+	for _, flag := range []string{"--field-manager=argo", "--force-conflicts"} {
+		b := newBench(t, nil, result.Plan{Outcome: result.Nothing})
+		if code := b.plans(t, flag); code != exit.Usage || !strings.Contains(b.Err.String(), "--server-side") ||
+			len(b.sent) > 0 {
+			t.Errorf("%s: code %d, sent %v: %s", flag, code, b.sent, b.Err)
+		}
+	}
+}
+
+// TestWhatTheOperatorIsGiven: it may be of another version, and not know all that the API server stores.
+func TestWhatTheOperatorIsGiven(t *testing.T) {
+	text := strings.Replace(manifest, "{name: linstor}",
+		"{name: linstor, annotations: {storage.linstor.dev/backup: now, other: x}}", 1)
+	b := newBench(t, nil, result.Plan{Outcome: result.Nothing})
+	if code := root.Run(t.Context(), b.Env, []string{"plan", "-f", file(t, text)}); code != exit.Done {
+		t.Fatal(b.Err)
+	}
+	want := `{"apiVersion":"storage.linstor.dev/v1alpha1","kind":"StorageCluster","metadata":{"annotations":` +
+		`{"storage.linstor.dev/backup":"now"},"name":"linstor"},"spec":{"version":"1.35.3"}}`
+	if b.given != want {
+		t.Errorf("%s", b.given)
+	}
+}
+
+// TestARefusalOfANewObject is not one of an edit.
+func TestARefusalOfANewObject(t *testing.T) {
+	kind := schema.GroupKind{Group: "storage.linstor.dev", Kind: "StorageCluster"}
+	b := newBenchWith(t, apierrors.NewInvalid(kind, "linstor", nil), nil)
+	if code := b.plans(t); code != exit.WouldBeRefused ||
+		!strings.Contains(b.Out.String(), "the new object would be refused") {
+		t.Errorf("code %d: %s%s", code, b.Out, b.Err)
+	}
+	if strings.Join(b.sent, "; ") != string(types.ApplyPatchType)+" All kubectl" {
+		t.Errorf("%v", b.sent)
+	}
+}
+
+// TestASuspendedOperator takes nothing up, and the first line says so.
+func TestASuspendedOperator(t *testing.T) {
+	b := newBench(t, nil, result.Plan{Outcome: result.Changes, Of: result.Edit, Suspended: true})
+	if code := b.plans(t); code != exit.Done || !strings.Contains(b.Out.String(), "once suspend is false again") {
+		t.Errorf("code %d: %s%s", code, b.Out, b.Err)
 	}
 }
 
@@ -166,6 +234,7 @@ func TestManifests(t *testing.T) {
 		"two":        {manifest + "---\n" + manifest, exit.Usage, "two StorageClusters"},
 		"no name":    {"kind: StorageCluster\n", exit.Usage, "no name"},
 		"not a YAML": {"{", exit.Failed, "read "},
+		"too large":  {manifest + strings.Repeat("#\n", 3<<20), exit.Usage, "larger than 4 MiB"},
 	} {
 		b := newBench(t, nil, result.Plan{Outcome: result.Nothing})
 		code := root.Run(t.Context(), b.Env, []string{"plan", "-f", file(t, tc.text)})

@@ -50,8 +50,14 @@ func headline(p *result.Plan) string {
 		return "nothing would change"
 	case result.Changes:
 	}
+	if p.Of == result.Present && p.Suspended {
+		return "the stored spec differs from the accepted one, and is taken up once suspend is false again"
+	}
 	if p.Of == result.Present {
 		return "the stored spec differs from the accepted one, and would be taken up"
+	}
+	if p.Suspended {
+		return what + " would be stored, and taken up once suspend is false again"
 	}
 	return what + " would be taken up"
 }
