@@ -164,7 +164,7 @@ func TestAnUpgrade(t *testing.T) {
 	w.Accept()
 	w.Deploy()
 	p := planOf(t, w, func(s *spec) { s.Version = "1.35.3" })
-	if p.Outcome != result.Changes || !strings.HasPrefix(way(p), "Assessing Upgrading") {
+	if p.Outcome != result.Changes || way(p) != "Assessing Upgrading Assessing Ready" {
 		t.Errorf("%s: %s %+v", p.Outcome, way(p), p)
 	}
 }
