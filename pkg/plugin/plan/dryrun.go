@@ -168,6 +168,13 @@ var noRight = regexp.MustCompile(` cannot \w+ resource `)
 // (Kubernetes 1.36, apimachinery/pkg/util/managedfields).
 var undeclared = regexp.MustCompile(`failed to create typed patch object`)
 
+// strict is what the API server says of fields that the schema does not have, after the whole object that a merge
+// patch would make (Kubernetes 1.36, apiserver/pkg/endpoints/handlers/patch.go).
+var (
+	strict       = regexp.MustCompile(`strict decoding error: (?s:.*)$`)
+	unknownField = regexp.MustCompile(`unknown field "([^"]+)"`)
+)
+
 // refused is the API server's judgement of an edit that it would not take; nil for other errors.
 func refused(err error) *result.Refusal {
 	status := apierrors.APIStatus(nil)
@@ -178,6 +185,13 @@ func refused(err error) *result.Refusal {
 		return nil
 	}
 	out := &result.Refusal{By: "API server", Reason: string(apierrors.ReasonForError(err)), Message: err.Error()}
+	if said := strict.FindString(out.Message); said != "" {
+		out.Message = said
+		for _, m := range unknownField.FindAllStringSubmatch(said, -1) {
+			out.Fields = append(out.Fields, m[1])
+		}
+		return out
+	}
 	if details := status.Status().Details; details != nil {
 		for _, cause := range details.Causes {
 			if cause.Field != "" && !slices.Contains(out.Fields, cause.Field) {

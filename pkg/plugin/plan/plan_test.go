@@ -216,6 +216,18 @@ func TestARefusalOfANewObject(t *testing.T) {
 	}
 }
 
+// TestAnUnknownField is named, without the whole object that the API server puts before it.
+func TestAnUnknownField(t *testing.T) {
+	kind := schema.GroupKind{Group: "storage.linstor.dev", Kind: "StorageCluster"}
+	object := field.Invalid(field.NewPath("patch"), strings.Repeat("object", 100),
+		`strict decoding error: unknown field "spec.verzion"`)
+	b := newBench(t, apierrors.NewInvalid(kind, "linstor", field.ErrorList{object}), nil)
+	if code := b.plans(t); code != exit.WouldBeRefused || strings.Contains(b.Out.String(), "object") ||
+		!strings.Contains(b.Out.String(), "field  spec.verzion") {
+		t.Errorf("code %d: %s%s", code, b.Out, b.Err)
+	}
+}
+
 // TestASuspendedOperator takes nothing up, and the first line says so.
 func TestASuspendedOperator(t *testing.T) {
 	b := newBench(t, nil, result.Plan{Outcome: result.Changes, Of: result.Edit, Suspended: true})
