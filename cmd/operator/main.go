@@ -3,6 +3,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -50,6 +51,8 @@ type settings struct {
 	moved string
 	// taken and started are members of etcd, and looked the data directory of one.
 	taken, started, looked string
+	// plan is a manifest of a StorageCluster that is judged.
+	plan string
 }
 
 // version is set when the binary is built.
@@ -94,10 +97,18 @@ func run() error {
 		return fmt.Errorf("find the cluster: %w", err)
 	}
 	ctx := ctrl.SetupSignalHandler()
+	if s.plan != "" { // from the first request on: whoever asked may be gone, and nobody else ends it
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, operator.PlanWithin, operator.ErrPlanLate)
+		defer cancel()
+	}
 	if pod := os.Getenv("POD_NAME"); o.Image == "" && pod != "" {
 		if o.Image, err = operator.OwnImage(ctx, cfg, pod); err != nil {
 			ctrl.Log.Info("the operator does not know its own image, and takes no backups", "error", err.Error())
 		}
+	}
+	if s.plan != "" {
+		return planEdit(ctx, cfg, o, s.plan)
 	}
 	mgr, err := operator.New(cfg, o)
 	if err != nil {
@@ -239,7 +250,7 @@ func leaveNote(note []byte, err error) error {
 func bindFlags(fs *flag.FlagSet, s *settings) {
 	o := &s.options
 	wait := func(d *time.Duration, name, usage string) { fs.DurationVar(d, name, *d, usage) }
-	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
+	bindQuestions(fs, s)
 	fs.StringVar(&s.export, "verify-export", "",
 		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
 	fs.StringVar(&s.same, "same-rows-as", "",

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime/debug"
 	"strings"
 	"testing"
 	"time"
@@ -25,6 +26,19 @@ func parse(args ...string) (operator.Options, zapcore.Level, *flag.FlagSet, erro
 	bindFlags(fs, &s)
 	err := fs.Parse(args)
 	return s.options, s.level, fs, err
+}
+
+// TestAPlanLeavesRoom for the operator that runs beside it in the same container.
+func TestAPlanLeavesRoom(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(460 << 20))
+	leaveRoom(false)
+	if got := debug.SetMemoryLimit(-1); got != 460<<20 {
+		t.Errorf("not asked for: %d", got)
+	}
+	leaveRoom(true)
+	if got := debug.SetMemoryLimit(-1); got != 230<<20 {
+		t.Errorf("%d", got)
+	}
 }
 
 // TestFlagsAreDescribed compares the flags with the section of the installation page about them, names and defaults.

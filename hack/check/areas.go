@@ -62,6 +62,8 @@ var areas = map[string][]string{
 	"test/helm":                      {"helm"},
 	"test/argocd":                    {"argocd"},
 	"pkg/plugin":                     {"plugin"},
+	"pkg/plugin/plan":                {"plugin_plan"},
+	"pkg/plan":                       {"plugin_plan"},
 	"cmd/kubectl-linstor":            {"plugin"},
 	"pkg/phases/databasebackup":      {"backup"},
 	"pkg/etcd":                       {"managed_etcd"},

@@ -32,7 +32,8 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 		o.last, o.looks = cluster.Linstor{}, pace.Looks{}
 		return o.last
 	}
-	devices := f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
+	devices := o.Disks ||
+		f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
 	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
 	leaving := o.leaving(f)
 	if !o.enough(f, devices, copies) {

@@ -83,6 +83,8 @@ type Observer struct {
 	APIClock func() time.Time
 	// Version is this operator's own, and Image its image; "" if that is not known.
 	Version, Image string
+	// Disks makes each look at LINSTOR one at the disks of all nodes, for a spec that is not accepted yet.
+	Disks bool
 
 	mu       sync.Mutex // guards looks, which writes that end change as well
 	looks    pace.Looks

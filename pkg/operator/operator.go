@@ -219,12 +219,9 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 	if o.WrapEtcd != nil {
 		members = o.WrapEtcd(members)
 	}
-	observer := &observe.Observer{
-		Reader: mgr.GetClient(), Linstor: linstor, Door: door, Prober: database.New(mgr.GetAPIReader()),
-		Discovery: kube.Discovery{Client: found}, Watches: mgr.GetCache(), Live: mgr.GetAPIReader(),
-		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clk, Version: o.Version, Image: o.Image,
-		Events: mgr.GetAPIReader(), APIClock: apiClock.Now, Etcd: members,
-	}
+	observer := o.observer(mgr.GetClient(), mgr.GetAPIReader(), apiClock)
+	observer.Linstor, observer.Door, observer.Etcd = linstor, door, members
+	observer.Discovery, observer.Watches = kube.Discovery{Client: found}, mgr.GetCache()
 	runner := work.New(work.Options{Parallel: o.Parallel, Base: o.RetryBase, Max: o.RetryMax, Passing: step.Passes,
 		Notify: func() {
 			observer.Invalidate()
@@ -273,6 +270,13 @@ func wire(mgr ctrl.Manager, o Options, lease *leaseWatch, apiClock *apiclock.Clo
 
 // etcdDeadlines are short, because a look holds up the reconcile, and a change ends before its task would be stopped.
 var etcdDeadlines = api.Deadlines{Answer: 2 * time.Second, Change: 10 * time.Second, Long: 100 * time.Second}
+
+// observer is one that reads objects with one client and past the cache with another.
+func (o Options) observer(reader, past client.Reader, apiClock *apiclock.Clock) *observe.Observer {
+	return &observe.Observer{Reader: reader, Prober: database.New(past), Live: past, Events: past,
+		Catalogue: o.Catalogue, Timing: o.Timing, Clock: clock.RealClock{}, Version: o.Version, Image: o.Image,
+		APIClock: apiClock.Now}
+}
 
 // leaseName is the Lease that the leader holds.
 const leaseName = "storagecluster-operator"

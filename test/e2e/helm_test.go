@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -120,7 +121,7 @@ func TestHelmTakesOver(t *testing.T) {
 // nothingInTheWay looks with the plugin before anything is installed.
 func nothingInTheWay(ctx context.Context, t *testing.T, c *simcluster.Cluster) {
 	t.Helper()
-	code, out, said := pluginOf(ctx, t, c, "preflight")
+	code, out, said := pluginOf(ctx, t, c, func(*access.Env) {}, "preflight")
 	if code != exit.Done || said != "" || !strings.Contains(out, "nothing is in the way") ||
 		!strings.Contains(out, "not installed yet") || strings.Contains(out, "Not read") {
 		t.Errorf("preflight: code %d: %s", code, said)

@@ -30,10 +30,17 @@ import (
 // examples of docs/kubectl-plugin.md are from there.
 func plugin(e *env, args ...string) (code int, out, said string) {
 	e.T.Helper()
-	return pluginOf(e.Ctx, e.T, e.Sim, args...)
+	return pluginWith(e, func(*access.Env) {}, args...)
 }
 
-func pluginOf(ctx context.Context, t testing.TB, c *simcluster.Cluster, args ...string) (code int, out, said string) {
+// pluginWith is plugin with some of its environment replaced.
+func pluginWith(e *env, replace func(*access.Env), args ...string) (code int, out, said string) {
+	e.T.Helper()
+	return pluginOf(e.Ctx, e.T, e.Sim, replace, args...)
+}
+
+func pluginOf(ctx context.Context, t testing.TB, c *simcluster.Cluster, replace func(*access.Env),
+	args ...string) (code int, out, said string) {
 	t.Helper()
 	var stdout, stderr, both bytes.Buffer
 	streams := access.Streams{Width: 80}
@@ -41,6 +48,7 @@ func pluginOf(ctx context.Context, t testing.TB, c *simcluster.Cluster, args ...
 	streams.ErrOut = io.MultiWriter(&stderr, &both)
 	p := access.NewEnv(streams, "v0.1.0")
 	p.Every = 50 * time.Millisecond
+	replace(p)
 	code = root.Run(ctx, p, append([]string{"--kubeconfig", c.Kubeconfig()}, args...))
 	t.Logf("$ kubectl linstor %s\n%s(exit code %d)", strings.Join(args, " "), both.String(), code)
 	return code, stdout.String(), stderr.String()

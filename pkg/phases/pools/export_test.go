@@ -9,7 +9,6 @@ import (
 const (
 	LooksBeforeLost    = looksBeforeLost
 	MostAllDeviceBytes = mostAllDeviceBytes
-	StepDevices        = stepDevices
 	StepFinish         = stepFinish
 	StepForget         = stepForget
 	StepModify         = stepModify

@@ -27,7 +27,7 @@ const (
 	StepNone     cluster.PoolStep = "" // waits
 	stepRegister cluster.PoolStep = "register"
 	stepFinish   cluster.PoolStep = "finish"
-	stepDevices  cluster.PoolStep = "devices"
+	StepDevices  cluster.PoolStep = "devices"
 	stepRepair   cluster.PoolStep = "repair"
 	stepModify   cluster.PoolStep = "modify"
 	stepVerify   cluster.PoolStep = "verify"

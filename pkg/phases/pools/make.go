@@ -36,7 +36,7 @@ func makePool(in *step.Input, m *cluster.Member, p *cluster.MemberPool) {
 	do := map[cluster.PoolStep]func(context.Context) error{
 		stepRegister: func(ctx context.Context) error { return registerPool(ctx, in, m, p) },
 		stepFinish:   func(ctx context.Context) error { return finishFromDevices(ctx, in, m, p) },
-		stepDevices:  func(ctx context.Context) error { return makeFromDevices(ctx, in, m, p) },
+		StepDevices:  func(ctx context.Context) error { return makeFromDevices(ctx, in, m, p) },
 		stepRepair:   func(ctx context.Context) error { return repairPool(ctx, in, m, p) },
 		stepRecreate: func(ctx context.Context) error { return recreatePool(ctx, in, m, p) },
 		stepForget: func(ctx context.Context) error {

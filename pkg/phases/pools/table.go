@@ -240,7 +240,7 @@ var absence = decisiontable.Table[*situation]{
 					c.Backing, deviceNames(c.usable()), c.choice().LookFirst())
 			}}),
 		rule("make", "nothing stands in the way", nil,
-			outcome{step: stepDevices, also: noteDevices, problem: (*situation).taskProblem}),
+			outcome{step: StepDevices, also: noteDevices, problem: (*situation).taskProblem}),
 	},
 }
 

@@ -123,10 +123,13 @@ func rescuable(cutOff []*cluster.Member) []*cluster.Member {
 		func(m *cluster.Member) bool { return !m.SatellitePod.Spec.HostNetwork })
 }
 
+// AtOnce is how many satellites may be down at a time for a restart.
+func AtOnce(s *cluster.Snapshot) int { return max(1, len(s.Members)/rollShare) }
+
 // planRoll fills in Next or Waiting. Satellites that do not serve LINSTOR anyway go first: a restart takes nothing
 // from them, and may be what they need.
 func planRoll(s *cluster.Snapshot, r *cluster.Roll, of map[rollKind][]*cluster.Member) {
-	limit, down := max(1, len(s.Members)/rollShare), len(of[rollDown])+len(of[rollCutOff])
+	limit, down := AtOnce(s), len(of[rollDown])+len(of[rollCutOff])
 	unused, broken := of[rollUnused], of[rollBroken]
 	if s.Frozen() {
 		unused = nil

@@ -236,9 +236,9 @@ func Working(s *cluster.Facts) bool { return slices.Contains(fsm.Chain(), fsm.St
 // Diff lists the paths of the fields that differ, sorted; a path is as in Fields.
 func Diff(a, b *v1alpha1.StorageClusterSpec) []string {
 	var changed []string
-	walkSpec("", reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), func(path string, a, b reflect.Value) {
+	walkSpec("", reflect.ValueOf(a).Elem(), reflect.ValueOf(b).Elem(), func(at string, a, b reflect.Value) {
 		if !equality.Semantic.DeepEqual(a.Interface(), b.Interface()) {
-			changed = append(changed, path)
+			changed = append(changed, classPath(at))
 		}
 	})
 	slices.Sort(changed)
@@ -254,15 +254,16 @@ func ofSpec(t reflect.Type) bool {
 }
 
 // walkSpec visits every field of two values of one type side by side. A pointer that is nil is looked at as if it
-// pointed to an empty value, and an entry that one list lacks as an empty entry.
-func walkSpec(path string, a, b reflect.Value, visit func(path string, a, b reflect.Value)) {
+// pointed to an empty value, and an entry that one list lacks as an empty entry. Entries are named in the path:
+// storagePools[ssd].properties.
+func walkSpec(path string, a, b reflect.Value, visit func(at string, a, b reflect.Value)) {
 	t := a.Type()
 	switch {
 	case t.Kind() == reflect.Pointer && isSection(t.Elem()):
 		walkSpec(path, pointee(a), pointee(b), visit)
 	case t.Kind() == reflect.Slice && isKeyed(t.Elem()):
 		for _, name := range append(keysOf(a), keysOf(b)...) {
-			walkSpec(path+"[]", entry(a, name), entry(b, name), visit)
+			walkSpec(path+"["+name+"]", entry(a, name), entry(b, name), visit)
 		}
 	case t.Kind() == reflect.Slice:
 		visit(path+"[]", a, b)

@@ -38,6 +38,9 @@ type Cluster struct {
 	client.Client
 	// Logs opens the log of a container.
 	Logs func(ctx context.Context, namespace, pod string, o *corev1.PodLogOptions) (io.ReadCloser, error)
+	// Plan has an operator judge a StorageCluster as the API server would store it, nil for the stored one, and returns
+	// what it printed.
+	Plan func(ctx context.Context, manifest []byte) ([]byte, error)
 	// Server asks the API server for its version.
 	Server func(ctx context.Context) (string, error)
 	// Host is the API server's address.
@@ -95,8 +98,8 @@ func newMapper() meta.RESTMapper {
 func Scheme() *runtime.Scheme { return scheme }
 
 // Open makes the client for the cluster that the flags name. Nothing is asked yet.
-func Open(flags genericclioptions.RESTClientGetter, plugin string) (*Cluster, error) {
-	config, err := flags.ToRESTConfig()
+func Open(configFlags *genericclioptions.ConfigFlags, plugin string) (*Cluster, error) {
+	config, err := configFlags.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("find the cluster: %w; name one with --kubeconfig or --context", err)
 	}
@@ -121,7 +124,11 @@ func Open(flags genericclioptions.RESTClientGetter, plugin string) (*Cluster, er
 		}
 		return v.GitVersion, err
 	}
-	return &Cluster{Client: c, Logs: logs, Server: server, Host: config.Host}, nil
+	cluster := &Cluster{Client: c, Logs: logs, Server: server, Host: config.Host}
+	cluster.Plan = func(ctx context.Context, manifest []byte) ([]byte, error) {
+		return cluster.planInPod(ctx, configFlags, manifest)
+	}
+	return cluster, nil
 }
 
 // StorageCluster reads the one StorageCluster.

@@ -18,6 +18,10 @@ const (
 	NotWell = 3
 	// Refused: the user did not want what was about to be done.
 	Refused = 4
+	// WouldChange: "plan --exit-code" found something that the operator would do.
+	WouldChange = 5
+	// WouldBeRefused: "plan" found that the edit would be refused.
+	WouldBeRefused = 6
 )
 
 // Error is an error that has a code of its own.

@@ -7,11 +7,9 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
-	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/nodes"
 )
 
 const good = `"volumes":[{"state":{"disk_state":"UpToDate"}}]`
@@ -96,21 +94,5 @@ func TestManyVolumes(t *testing.T) {
 		"resource list --resources 56"
 	if got := strings.Join(calls, ", "); got != want {
 		t.Errorf("asked for %s", got)
-	}
-}
-
-// TestFlagsForKubectl: the look is made as the same user, in the same cluster, or not at all.
-func TestFlagsForKubectl(t *testing.T) {
-	f := genericclioptions.NewConfigFlags(true)
-	*f.KubeConfig, *f.Impersonate, *f.ImpersonateGroup = "a", "b", []string{"c", "d"}
-	*f.CertFile, *f.KeyFile, *f.TLSServerName, *f.Insecure = "e", "f", "g", true
-	got, err := nodes.KubectlFlags(f)
-	if want := "--kubeconfig=a --as=b --client-certificate=e --client-key=f --tls-server-name=g --as-group=c " +
-		"--as-group=d --insecure-skip-tls-verify"; err != nil || strings.Join(got, " ") != want {
-		t.Errorf("%v %v", got, err)
-	}
-	*f.BearerToken = "secret"
-	if got, err := nodes.KubectlFlags(f); err == nil || len(got) > 0 || strings.Contains(err.Error(), "secret") {
-		t.Errorf("%v %v", got, err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/backups"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/nodes"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plan"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/preflight"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/report"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/show"
@@ -24,8 +25,9 @@ const long = `Shows and answers what the StorageCluster operator for LINSTOR doe
 It does nothing that plain kubectl could not do: it reads the StorageCluster, and writes the annotations that the
 documentation describes.
 
-Exit codes: 0 done; 1 an error; 2 wrong use; 3 "status --exit-code" found something that is not well, or
-"preflight" what is in the way; 4 you did not want what was about to be done.`
+Exit codes: 0 done; 1 an error; 2 wrong use; 3 "status --exit-code" found something that is not well, or "preflight"
+what is in the way; 4 you did not want what was about to be done; 5 "plan --exit-code" found something that the
+operator would do; 6 the edit that was planned would be refused.`
 
 // Command is kubectl linstor.
 func Command(env *access.Env) *cobra.Command {
@@ -48,7 +50,7 @@ func Command(env *access.Env) *cobra.Command {
 	cmd.PersistentFlags().BoolVar(&env.NoColour, "no-color", false, "no colours; so does the variable NO_COLOR")
 	env.Flags.AddFlags(cmd.PersistentFlags())
 	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env),
-		nodes.Evacuate(env, nil), nodes.Maintenance(env, nil), preflight.Command(env), versions(env))
+		nodes.Evacuate(env, nil), nodes.Maintenance(env, nil), plan.Command(env), preflight.Command(env), versions(env))
 	return cmd
 }
 

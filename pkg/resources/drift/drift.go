@@ -138,8 +138,9 @@ func differing(path string, want, live any) (paths []string) {
 			delete(byPath, at)
 		}
 		paths = slices.AppendSeq(paths, maps.Keys(byPath))
+	case nil:
 	default:
-		if !equality.Semantic.DeepDerivative(want, live) {
+		if live == nil || !equality.Semantic.DeepDerivative(want, live) { // which panics without a second value
 			return []string{path}
 		}
 	}

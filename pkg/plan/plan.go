@@ -1,0 +1,258 @@
+// Package plan says what an edit of the StorageCluster would do, before anything is applied. It judges the edited
+// object with the code that the operator itself decides with, on what was observed of the cluster, and has links and
+// handlers act on a record that only takes down what they ask for.
+package plan
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/compare"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
+)
+
+// operator is who refuses what this package judges.
+const operator = "operator"
+
+// Input is what a plan is made from.
+type Input struct {
+	// Seen is what was observed with the edited object in the place of the stored one.
+	Seen *cluster.Snapshot
+	// Stored is the object as it is stored; nil if there is none yet.
+	Stored *v1alpha1.StorageCluster
+	// Wanted is what the edit would store; nil for no edit.
+	Wanted *v1alpha1.StorageCluster
+}
+
+// Edited is the stored object with another spec, as the operator would read it after the edit. Without a stored object
+// it is the wanted one, as it would be new. Annotations stay as they are stored: see
+// compare.Annotations.
+func Edited(stored, wanted *v1alpha1.StorageCluster) *v1alpha1.StorageCluster {
+	if stored == nil {
+		c := wanted.DeepCopy()
+		c.Generation, c.Status = 1, v1alpha1.StorageClusterStatus{}
+		return c
+	}
+	c := stored.DeepCopy()
+	if wanted != nil && !equality.Semantic.DeepEqual(stored.Spec, wanted.Spec) {
+		c.Spec = *wanted.Spec.DeepCopy()
+		c.Generation++
+	}
+	return c
+}
+
+// planner makes one plan.
+type planner struct {
+	seen, base *cluster.Snapshot
+	// after is the snapshot as if the edited spec were accepted, and an upgrade that it asks for had ended.
+	after *cluster.Snapshot
+	// upgrades says whether the edit is one of LINSTOR's version.
+	upgrades bool
+	// wakes says whether the edit ends a suspension. Without it nothing would be done at all.
+	wakes bool
+	// unlisted counts what is left out of lists that are long enough.
+	unlisted int
+	out      *result.Plan
+}
+
+// Make says what the edit would do. Nothing is written, and nobody is asked.
+func Make(ctx context.Context, in Input) (*result.Plan, error) {
+	s := in.Seen
+	out := &result.Plan{Outcome: result.Nothing, Operator: s.OperatorVersion, Phase: string(s.Phase()),
+		Of: result.Edit}
+	p := &planner{seen: s, out: out, wakes: in.Stored != nil && in.Stored.Spec.Suspend && !s.Cluster.Spec.Suspend}
+	marks := compare.Annotations(in.Stored, in.Wanted)
+	switch {
+	case s.Unreadable != nil:
+		return nil, fmt.Errorf("the operator cannot work on this cluster, and plans nothing: %w", s.Unreadable)
+	case in.Stored == nil:
+		out.Of = result.Creation
+	case in.Stored.Generation == s.Cluster.Generation && len(marks) == 0:
+		out.Of = result.Present
+	}
+	p.base = phases.Judge(before(&s.Facts, in.Stored))
+	if err := p.fields(in.Stored); err != nil {
+		return nil, err
+	}
+	out.Unknown = append(out.Unknown, marks...)
+	if out.Of != result.Creation && len(out.Fields) == 0 {
+		p.nothing()
+		if len(marks) > 0 {
+			out.Outcome = result.Changes
+		}
+		return out, nil
+	}
+	out.Outcome = result.Changes
+	if s.Cluster.DeletionTimestamp != nil {
+		out.Notes = append(out.Notes, "the StorageCluster is being deleted: of its spec only deletionPolicy counts")
+		return out, nil
+	}
+	if h := specchange.Refuse(s); h != nil {
+		out.Outcome = result.Refused
+		out.Refusals = append(out.Refusals, refusal(h))
+		for i := range out.Fields {
+			out.Fields[i].When = "not taken up"
+		}
+		return out, nil
+	}
+	if s.Cluster.Spec.Suspend {
+		out.Notes = append(out.Notes, phases.SuspendMessage(s)+"; this is what it would do once suspend is false again")
+	}
+	p.accept()
+	p.phases(ctx)
+	p.touches(ctx)
+	return out, nil
+}
+
+// nothing says what goes on although the spec changes nothing.
+func (p *planner) nothing() {
+	s := p.seen
+	if specchange.Working(&s.Facts) || s.Phase() == v1alpha1.PhaseHumanIntervention {
+		p.out.Notes = append(p.out.Notes, strings.TrimSuffix(fmt.Sprintf(
+			"the operator is in phase %s with the accepted spec: %s", s.Phase(), s.Cluster.Status.Message), ": "))
+	}
+}
+
+// before are the facts as they are without the edit.
+func before(f *cluster.Facts, stored *v1alpha1.StorageCluster) cluster.Facts {
+	out := *f
+	if stored == nil {
+		return out
+	}
+	out.Cluster = stored
+	if t := f.Target; t != nil {
+		out.Target = specchange.NewTarget(t.Name, t.Spec, t.Release, stored)
+	}
+	return out
+}
+
+// fields lists what the edit changes. A spec that waits is compared with the accepted one.
+func (p *planner) fields(stored *v1alpha1.StorageCluster) error {
+	if stored == nil {
+		return nil // everything is new
+	}
+	s := p.seen
+	to := whole(&s.Facts)
+	from := whole(&p.base.Facts)
+	if p.out.Of == result.Present && p.base.Target != nil {
+		from = p.base.Target.Spec
+	}
+	changes, err := specchange.Changes(from, to)
+	if err != nil {
+		return err
+	}
+	for i := range changes {
+		c := &changes[i]
+		class := c.In(fsm.State(s.Phase()))
+		if class == specchange.ClassPreempt && !specchange.Working(&s.Facts) {
+			class = c.Class
+		}
+		f := result.Field{Path: c.At, From: c.From, To: c.To, Class: string(class), When: p.when(class), Effect: c.Effect}
+		// These two hold for an operator that is suspended, too.
+		if s.Cluster.Spec.Suspend && c.At != "suspend" && c.At != "deletionPolicy" {
+			f.When, p.out.Suspended = "once suspend is false again", true
+		}
+		p.out.Fields = append(p.out.Fields, f)
+	}
+	if p.out.Of == result.Edit && p.base.Target != nil && p.base.SpecPending() {
+		p.out.Notes = append(p.out.Notes, "the stored spec differs from the accepted one already; what follows is the "+
+			"way from the accepted spec to the edited one. \"kubectl linstor plan\" without -f shows what waits")
+	}
+	return nil
+}
+
+// whole is a spec as the operator works on it, with the version that is meant where none is named.
+func whole(f *cluster.Facts) *v1alpha1.StorageClusterSpec {
+	version := f.WantedVersion()
+	release, _ := f.Catalogue.Release(version)
+	return specchange.NewTarget("", cluster.WorkingSpec(f.Cluster, version), release, f.Cluster).Spec
+}
+
+// when says when a change of a class is taken up.
+func (p *planner) when(class specchange.Class) string {
+	phase := p.seen.Phase()
+	switch {
+	case class == specchange.ClassImmediate:
+		return "at once, in every phase"
+	case class == specchange.ClassPreempt:
+		return fmt.Sprintf("phase %s is left for it at once", phase)
+	case phase == v1alpha1.PhaseHumanIntervention:
+		return "when the open hold lets it"
+	case specchange.Working(&p.seen.Facts) && phases.SpecWaits(p.seen):
+		return fmt.Sprintf("after phase %s at the latest, since what has begun is finished first", phase)
+	default:
+		return "at the next step"
+	}
+}
+
+// refusal is a hold that says why a spec is not accepted.
+func refusal(h *cluster.HoldRequest) result.Refusal {
+	return result.Refusal{By: operator, Reason: string(h.Reason), Message: h.Message, Options: options(h)}
+}
+
+// touches lists what the edit touches. What would be done without it as well is left out.
+func (p *planner) touches(ctx context.Context) {
+	before, after := p.bothDesires(ctx)
+	for _, u := range after.unknown {
+		if !slices.Contains(before.unknown, u) {
+			p.unknown("%s", u)
+		}
+	}
+	p.nodes()
+	p.objects(before, after)
+	p.rollSatellites()
+	p.pools()
+	p.linstor(before, after)
+	if p.unlisted > 0 {
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf("lists are cut: %d entries more are not listed", p.unlisted))
+	}
+}
+
+// options are the answers that a hold takes.
+func options(h *cluster.HoldRequest) []result.Option {
+	var out []result.Option
+	k := holdkind.Of(h.Reason)
+	for _, o := range k.Options {
+		special := h.Options == nil && slices.Contains(k.Special, o.Answer)
+		if !special && (h.Options == nil || slices.Contains(h.Options, o.Answer)) {
+			out = append(out, result.Option{Answer: o.Answer, Does: o.Does})
+		}
+	}
+	return out
+}
+
+// accept makes the snapshot as if the edited spec were accepted. An upgrade is taken to have ended: its steps have an
+// order of their own, and what it leads to is what is asked for here.
+func (p *planner) accept() {
+	f := p.seen.Facts
+	version := f.WantedVersion()
+	release, _ := f.Catalogue.Release(version)
+	c := f.Cluster.DeepCopy()
+	spec := cluster.WorkingSpec(c, version)
+	name := revision.Of(c.Name, 0, spec).Name
+	c.Status.AcceptedGeneration, c.Status.Target, c.Status.Version = c.Generation, name, version
+	f.Cluster, f.Target = c, specchange.NewTarget(name, spec, release, c)
+	certs := apicerts.Read(f.Kube.Secrets, &f.Target.Spec.TLS, f.Now)
+	certs.Seen, certs.APIClock = f.Certificates.Seen, f.Certificates.APIClock
+	f.Certificates = certs
+	// A memory of its own: what the observer knows is of the accepted spec's Secret.
+	f.PassphraseDiffers = new(controller.PassphraseMemory).Differs(&f)
+	if s := phases.Judge(f); s.Upgrade != nil {
+		p.upgrades = true
+		f.Recorded.Version, f.Recorded.UpgradeTo = version, ""
+	}
+	p.after = phases.Judge(f)
+}

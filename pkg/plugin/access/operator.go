@@ -1,0 +1,129 @@
+package access
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+)
+
+// Of the operator's Deployment, as deploy/operator.yaml has it.
+const (
+	operatorName      = "storagecluster-operator"
+	operatorContainer = "operator"
+	operatorBinary    = "/operator"
+)
+
+// planInPod runs the operator's program once more in one of its pods, where it has the operator's rights, its image
+// and its flags.
+func (c *Cluster) planInPod(ctx context.Context, flags *genericclioptions.ConfigFlags, manifest []byte) ([]byte,
+	error) {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(v1alpha1.OperatorNamespace),
+		client.MatchingLabels{"app.kubernetes.io/name": operatorName}); err != nil {
+		return nil, c.Explain(err, "list", "pods", "in "+v1alpha1.OperatorNamespace)
+	}
+	lease := &coordinationv1.Lease{}
+	// Without a Lease any pod will do.
+	_ = c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: operatorName}, lease)
+	pod := pickPod(pods.Items, ptr.Deref(lease.Spec.HolderIdentity, ""))
+	if pod == nil {
+		return nil, fmt.Errorf("no pod of the operator is ready in %s, and nobody else can say what an edit would do: "+
+			"kubectl -n %s get pods", v1alpha1.OperatorNamespace, v1alpha1.OperatorNamespace)
+	}
+	command, err := planCommand(pod)
+	if err != nil {
+		return nil, err
+	}
+	out, err := Exec(ctx, flags, bytes.NewReader(manifest), pod.Namespace, pod.Name, operatorContainer, command...)
+	if err != nil && ctx.Err() != nil {
+		return nil, fmt.Errorf("the operator has not answered in time (--timeout): %w", ctx.Err())
+	}
+	if failed := (*ExecError)(nil); errors.As(err, &failed) && strings.Contains(failed.Said, noPlans) {
+		return nil, fmt.Errorf("the operator in pod %s is older than this plugin and makes no plans: %s; upgrade the "+
+			"operator, or use the plugin of its version (kubectl linstor version)", pod.Name, noPlans)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("have the operator in pod %s/%s plan: %w", pod.Namespace, pod.Name, err)
+	}
+	return out, nil
+}
+
+// noPlans is what an operator says first that does not know the flag. All other flags follow.
+const noPlans = "flag provided but not defined: -plan"
+
+// pickPod is a pod of the operator that is ready and does not lead: what plans takes memory of the container's, and
+// must not have the operator killed that works. It is of the image that leads, or what it says would not be what is
+// done. Where there is none it is the pod that leads; nil if none is ready.
+func pickPod(pods []corev1.Pod, leader string) *corev1.Pod {
+	var leads *corev1.Pod
+	for i := range pods {
+		if strings.HasPrefix(leader, pods[i].Name+"_") {
+			leads = &pods[i]
+		}
+	}
+	var found *corev1.Pod
+	for i := range pods {
+		p := &pods[i]
+		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
+		switch {
+		case p.DeletionTimestamp != nil || !ready:
+		case p == leads:
+			found = cmp.Or(found, p)
+		case leads == nil || imageOf(p) == imageOf(leads):
+			return p
+		}
+	}
+	return found
+}
+
+// imageOf is the image of the operator in a pod, as the kubelet has found it where it says so.
+func imageOf(p *corev1.Pod) string {
+	for i := range p.Status.ContainerStatuses {
+		if s := &p.Status.ContainerStatuses[i]; s.Name == operatorContainer && s.ImageID != "" {
+			return s.ImageID
+		}
+	}
+	for i := range p.Spec.Containers {
+		if c := &p.Spec.Containers[i]; c.Name == operatorContainer {
+			return c.Image
+		}
+	}
+	return ""
+}
+
+// planCommand is what runs in the pod: the program with the flags that the operator has, so that it knows the same
+// LINSTOR releases and waits for as long.
+func planCommand(pod *corev1.Pod) ([]string, error) {
+	for i := range pod.Spec.Containers {
+		c := &pod.Spec.Containers[i]
+		if c.Name != operatorContainer {
+			continue
+		}
+		command := slices.Clone(c.Command)
+		if len(command) == 0 {
+			command = []string{operatorBinary}
+		}
+		for _, arg := range slices.Concat(command, c.Args) {
+			if strings.Contains(arg, "$(") {
+				return nil, fmt.Errorf("pod %s/%s gives its operator the argument %q, in which the kubelet puts a variable; "+
+					"a command that is run in the pod cannot be given the same", pod.Namespace, pod.Name, arg)
+			}
+		}
+		return slices.Concat(command, c.Args, []string{"--plan=-"}), nil
+	}
+	return nil, fmt.Errorf("pod %s/%s has no container %s", pod.Namespace, pod.Name, operatorContainer)
+}

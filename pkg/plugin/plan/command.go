@@ -1,0 +1,154 @@
+// Package plan is the command plan: it says what an edit of the StorageCluster would do, before anything is applied.
+// The API server judges the edit by a dry run, with the user's own rights, and the operator by the program in its pod.
+package plan
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
+)
+
+// command is one call of plan.
+type command struct {
+	*access.Env
+	file, output, manager       string
+	serverSide, force, exitCode bool
+	timeout                     time.Duration
+}
+
+const long = `Says what an edit of the StorageCluster would do, before anything is applied: whether it would be
+refused, which fields it changes and what each change does, through which phases the cluster would go, and which nodes,
+objects, pods and disks that would touch. Nothing is written.
+
+The edit is what "kubectl apply" would make of the manifest, or "kubectl apply --server-side" with that flag. Without
+--filename it is the object as it is stored, whose spec may wait to be taken up.
+
+Exit codes: 0 shown; 1 an error; 2 wrong use; 5 with --exit-code, the operator would do something; 6 the edit would be
+refused.`
+
+// Command is the command plan.
+func Command(env *access.Env) *cobra.Command {
+	c := &command{Env: env}
+	cmd := &cobra.Command{
+		Use:   "plan [-f FILE]",
+		Short: "Say what an edit of the StorageCluster would do",
+		Long:  long,
+		Example: `  kubectl linstor plan -f storagecluster.yaml
+  kubectl linstor plan
+  kubectl linstor plan -f storagecluster.yaml -o json
+  kubectl linstor plan -f storagecluster.yaml --exit-code > /dev/null || echo 'not without a change'`,
+		Args: access.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			for _, name := range []string{"field-manager", "force-conflicts"} {
+				if cmd.Flags().Changed(name) && !c.serverSide {
+					return exit.Usagef("--%s is about --server-side, which was not given", name)
+				}
+			}
+			return c.run(cmd.Context())
+		},
+	}
+	f := cmd.Flags()
+	f.StringVarP(&c.file, "filename", "f", "", "the manifest of the StorageCluster, - for the standard input")
+	f.StringVarP(&c.output, "output", "o", "", "json or yaml: print the structure")
+	f.BoolVar(&c.serverSide, "server-side", false, "plan as if the manifest were applied with that flag")
+	f.StringVar(&c.manager, "field-manager", "kubectl", "with --server-side: who would apply the manifest")
+	f.BoolVar(&c.force, "force-conflicts", false,
+		"with --server-side: plan as if fields of other managers were taken over")
+	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 5 if the operator would do something")
+	f.DurationVar(&c.timeout, "timeout", 2*time.Minute, "how long to wait for the operator; 0 waits for ever")
+	return cmd
+}
+
+// formats are the values of --output.
+var formats = []string{"", "json", "yaml"}
+
+func (c *command) run(ctx context.Context) error {
+	if !slices.Contains(formats, c.output) {
+		return exit.Usagef("--output is json or yaml, not %q", c.output)
+	}
+	ctx, cancel := access.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	p, err := c.plan(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.print(p); err != nil {
+		return err
+	}
+	switch {
+	case p.Outcome == result.Refused:
+		return exit.Silent(exit.WouldBeRefused)
+	case c.exitCode && p.Outcome != result.Nothing:
+		return exit.Silent(exit.WouldChange)
+	default:
+		return nil
+	}
+}
+
+// plan asks the API server, and then the operator.
+func (c *command) plan(ctx context.Context) (*result.Plan, error) {
+	manifest, err := c.manifest()
+	if err != nil {
+		return nil, err
+	}
+	cluster, err := c.Connect()
+	if err != nil {
+		return nil, err
+	}
+	var stored []byte
+	if manifest == nil {
+		if _, err := cluster.StorageCluster(ctx); err != nil {
+			return nil, err
+		}
+	} else {
+		edit := dryRun{cluster: cluster, manager: c.manager, serverSide: c.serverSide, force: c.force}
+		switch edited, refusal, err := edit.apply(ctx, manifest); {
+		case err != nil:
+			return nil, err
+		case refusal != nil:
+			return refusal, nil
+		default:
+			stored = edited
+		}
+	}
+	said, err := cluster.Plan(ctx, stored)
+	if err != nil {
+		return nil, err
+	}
+	p := &result.Plan{}
+	if err := json.Unmarshal(said, p); err != nil || p.Outcome == "" {
+		return nil, fmt.Errorf("read what the operator has said: %w", errors.Join(err, errNoPlan))
+	}
+	return p, nil
+}
+
+var errNoPlan = errors.New("it is no plan; are plugin and operator of the same version (kubectl linstor version)?")
+
+func (c *command) print(p *result.Plan) error {
+	var out []byte
+	var err error
+	switch c.output {
+	case "json":
+		out, err = json.MarshalIndent(p, "", "  ")
+		out = append(out, '\n')
+	case "yaml":
+		out, err = yaml.Marshal(p)
+	default:
+		access.Show(c.Out, Lines(p, c.Look())...)
+	}
+	if err != nil {
+		return fmt.Errorf("print the plan: %w", err)
+	}
+	_, err = c.Out.Write(out)
+	return err
+}
