@@ -63,7 +63,7 @@ func KeepAnswer(ctx context.Context, in *step.Input) (stored bool, err error) {
 		}
 		texts[key] = string(text)
 	}
-	return false, step.IgnoreOutdated(hands{in}.write(ctx, etcdmember.Notes, k.Facts.NotesVersion,
+	return false, step.IgnoreOutdated(hands{in: in}.write(ctx, etcdmember.Notes, k.Facts.NotesVersion,
 		func(data map[string]string) { maps.Copy(data, texts) }))
 }
 

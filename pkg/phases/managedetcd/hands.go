@@ -18,7 +18,11 @@ import (
 )
 
 // hands do in Kubernetes what a step needs.
-type hands struct{ in *step.Input }
+type hands struct {
+	in *step.Input
+	// noted is true if the step comes with other notes than there are.
+	noted bool
+}
 
 var _ act.Hands = hands{}
 
@@ -54,8 +58,12 @@ func (h hands) write(ctx context.Context, name, version string, change func(data
 	return h.in.Writer.Apply(ctx, etcdmember.ConfigMap(h.in.Snapshot.Params(), name, version, data))
 }
 
-// Note implements act.Hands.
+// Note implements act.Hands. Notes that are as they were are looked at, and not written.
 func (h hands) Note(ctx context.Context, notes seats.Notes, version string) error {
+	if !h.noted {
+		_, err := h.read(ctx, etcdmember.Notes, version)
+		return err
+	}
 	return h.keep(ctx, etcdmember.KeyNotes, notes, version)
 }
 

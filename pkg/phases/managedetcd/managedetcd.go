@@ -60,13 +60,11 @@ func take(ctx context.Context, in *step.Input, d membership.Decision) error {
 	if err := in.Stands(ctx); err != nil {
 		return err
 	}
-	h := hands{in}
-	if !d.Changed {
+	h := hands{in: in, noted: d.Changed}
+	if surveyIsLeft(in.Snapshot) {
 		if _, err := h.read(ctx, etcdmember.Notes, d.NotesVersion); err != nil {
 			return err
 		}
-	}
-	if surveyIsLeft(in.Snapshot) {
 		return in.Writer.Delete(ctx, in.Snapshot.Kube.DaemonSets[etcdmember.Survey])
 	}
 	return act.Do(ctx, in.Etcd, h, d)
