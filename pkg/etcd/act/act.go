@@ -35,7 +35,7 @@ type Hands interface {
 // Do writes the notes of a decision, and then carries out its step. Notes that have not changed are checked, too: a
 // decision on notes of before the last step would take that step again. An error does not mean that nothing happened.
 func Do(ctx context.Context, etcd api.API, hands Hands, d membership.Decision) error {
-	rests := d.Step == membership.Rest || d.Step == membership.Wait || d.Step == membership.Stop
+	rests := Rests(d.Step)
 	if d.Changed || !rests {
 		if err := hands.Note(ctx, d.Notes, d.NotesVersion); err != nil {
 			return fmt.Errorf("note what is done to etcd: %w", err)
@@ -58,6 +58,11 @@ func Do(ctx context.Context, etcd api.API, hands Hands, d membership.Decision) e
 	default:
 		return call(ctx, etcd, d)
 	}
+}
+
+// Rests reports whether a step does nothing.
+func Rests(s membership.Step) bool {
+	return s == membership.Rest || s == membership.Wait || s == membership.Stop
 }
 
 // call is a call to etcd.

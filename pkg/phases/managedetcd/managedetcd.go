@@ -35,7 +35,7 @@ func Work(_ context.Context, in *step.Input) {
 		return
 	}
 	d := k.Decision
-	if rests(d.Step) && !d.Changed && !surveyIsLeft(in.Snapshot) {
+	if act.Rests(d.Step) && !d.Changed && !surveyIsLeft(in.Snapshot) {
 		return
 	}
 	in.Tasks.Ensure(work.Task{Key: etcd.Task,
@@ -47,11 +47,6 @@ func Work(_ context.Context, in *step.Input) {
 			}
 			return step.IgnoreOutdated(err)
 		}})
-}
-
-// rests reports whether a step does nothing.
-func rests(s membership.Step) bool {
-	return s == membership.Rest || s == membership.Wait || s == membership.Stop
 }
 
 // take takes a step, if what it was decided on still is so: the spec, and the notes. A cache that is behind shows
