@@ -163,12 +163,13 @@ func TestMaintenance(t *testing.T) {
 }
 
 func TestMaintenanceRefused(t *testing.T) {
-	s := server(t, nil, plugintest.Faults{}, func(_ *v1alpha1.StorageCluster, n *corev1.Node) { n.Labels = nil })
 	for args, want := range map[string]string{
 		"on node-9 -y": `there is no node "node-9"`, "on node-2 -y": "takes no part", "up node-1": "on or off",
 		"on node-1 --reason false": "would not begin", "on node-1": "say --yes",
 		"on node-1 -y --timeout 40ms": "has not noticed it within 40ms",
 	} {
+		// Each case has a cluster of its own: one of them announces maintenance, and the order is left to chance.
+		s := server(t, nil, plugintest.Faults{}, func(_ *v1alpha1.StorageCluster, n *corev1.Node) { n.Labels = nil })
 		code, said := run(t, s, linstor("[[]]", nil), append([]string{"maintenance"}, strings.Fields(args)...)...)
 		expect(t, said, want)
 		if code == exit.Done {
@@ -176,7 +177,7 @@ func TestMaintenanceRefused(t *testing.T) {
 		}
 	}
 	// Without LINSTOR's word nobody is kept from announcing anything.
-	s = server(t, nil, notices())
+	s := server(t, nil, notices())
 	code, said := run(t, s, linstor("", errors.New("pods \"linstor-controller\" is forbidden")), "maintenance", "on",
 		"node-2", "-y")
 	expect(t, said, "could not be found out", "resource list --nodes node-2", "is under maintenance")
