@@ -18,9 +18,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// Of the operator's Deployment, as deploy/operator.yaml has it.
+// OperatorName is the name of the operator's Deployment, of its Lease, and of the application that its pods are, as
+// deploy/operator.yaml has it.
+const OperatorName = "storagecluster-operator"
+
+// Of the Deployment's pods.
 const (
-	operatorName      = "storagecluster-operator"
 	operatorContainer = "operator"
 	operatorBinary    = "/operator"
 )
@@ -31,12 +34,12 @@ func (c *Cluster) planInPod(ctx context.Context, flags *genericclioptions.Config
 	error) {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(v1alpha1.OperatorNamespace),
-		client.MatchingLabels{"app.kubernetes.io/name": operatorName}); err != nil {
+		client.MatchingLabels{"app.kubernetes.io/name": OperatorName}); err != nil {
 		return nil, c.Explain(err, "list", "pods", "in "+v1alpha1.OperatorNamespace)
 	}
 	lease := &coordinationv1.Lease{}
 	// Without a Lease any pod will do.
-	_ = c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: operatorName}, lease)
+	_ = c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: OperatorName}, lease)
 	pod := pickPod(pods.Items, ptr.Deref(lease.Spec.HolderIdentity, ""))
 	if pod == nil {
 		return nil, fmt.Errorf("no pod of the operator is ready in %s, and nobody else can say what an edit would do: "+

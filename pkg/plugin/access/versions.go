@@ -44,7 +44,7 @@ func (c *Cluster) operatorVersion(ctx context.Context) (string, error) {
 	}
 	for i := range list.Items {
 		d := &list.Items[i]
-		if d.Name == "storagecluster-operator" && len(d.Spec.Template.Spec.Containers) > 0 {
+		if d.Name == OperatorName && len(d.Spec.Template.Spec.Containers) > 0 {
 			return fmt.Sprintf("%s, %d of %d pods ready", d.Spec.Template.Spec.Containers[0].Image, d.Status.ReadyReplicas,
 				d.Status.Replicas), nil
 		}

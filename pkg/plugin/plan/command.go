@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
@@ -21,7 +19,8 @@ import (
 // command is one call of plan.
 type command struct {
 	*access.Env
-	file, output, manager       string
+	file, manager               string
+	output                      access.Output
 	serverSide, force, exitCode bool
 	timeout                     time.Duration
 }
@@ -59,7 +58,7 @@ func Command(env *access.Env) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVarP(&c.file, "filename", "f", "", "the manifest of the StorageCluster, - for the standard input")
-	f.StringVarP(&c.output, "output", "o", "", "json or yaml: print the structure")
+	c.output.Bind(cmd)
 	f.BoolVar(&c.serverSide, "server-side", false, "plan as if the manifest were applied with that flag")
 	f.StringVar(&c.manager, "field-manager", "kubectl", "with --server-side: who would apply the manifest")
 	f.BoolVar(&c.force, "force-conflicts", false,
@@ -69,12 +68,9 @@ func Command(env *access.Env) *cobra.Command {
 	return cmd
 }
 
-// formats are the values of --output.
-var formats = []string{"", "json", "yaml"}
-
 func (c *command) run(ctx context.Context) error {
-	if !slices.Contains(formats, c.output) {
-		return exit.Usagef("--output is json or yaml, not %q", c.output)
+	if err := c.output.Check(); err != nil {
+		return err
 	}
 	ctx, cancel := access.WithTimeout(ctx, c.timeout)
 	defer cancel()
@@ -82,7 +78,7 @@ func (c *command) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := c.print(p); err != nil {
+	if err := c.output.Print(c.Env, "the plan", p, func() []string { return Lines(p, c.Look()) }); err != nil {
 		return err
 	}
 	switch {
@@ -133,22 +129,3 @@ func (c *command) plan(ctx context.Context) (*result.Plan, error) {
 }
 
 var errNoPlan = errors.New("it is no plan; are plugin and operator of the same version (kubectl linstor version)?")
-
-func (c *command) print(p *result.Plan) error {
-	var out []byte
-	var err error
-	switch c.output {
-	case "json":
-		out, err = json.MarshalIndent(p, "", "  ")
-		out = append(out, '\n')
-	case "yaml":
-		out, err = yaml.Marshal(p)
-	default:
-		access.Show(c.Out, Lines(p, c.Look())...)
-	}
-	if err != nil {
-		return fmt.Errorf("print the plan: %w", err)
-	}
-	_, err = c.Out.Write(out)
-	return err
-}

@@ -4,12 +4,8 @@ package preflight
 
 import (
 	"context"
-	"encoding/json"
-	"fmt"
-	"slices"
 
 	"github.com/spf13/cobra"
-	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
@@ -25,7 +21,7 @@ Exit codes: 0 nothing is in the way; 1 an error; 2 wrong use; 3 something is in 
 
 // Command is the command preflight.
 func Command(env *access.Env) *cobra.Command {
-	output := ""
+	var output access.Output
 	cmd := &cobra.Command{
 		Use:   "preflight",
 		Short: "Look whether the operator can be installed into this cluster",
@@ -33,13 +29,13 @@ func Command(env *access.Env) *cobra.Command {
 		Args:  access.Args(0, 0),
 		RunE:  func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), env, output) },
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json or yaml: print the structure")
+	output.Bind(cmd)
 	return cmd
 }
 
-func run(ctx context.Context, env *access.Env, output string) error {
-	if !slices.Contains([]string{"", "json", "yaml"}, output) {
-		return exit.Usagef("--output is json or yaml, not %q", output)
+func run(ctx context.Context, env *access.Env, output access.Output) error {
+	if err := output.Check(); err != nil {
+		return err
 	}
 	cluster, err := env.Connect()
 	if err != nil {
@@ -50,30 +46,12 @@ func run(ctx context.Context, env *access.Env, output string) error {
 		return err
 	}
 	found := Judge(seen)
-	if err := show(env, output, found); err != nil {
+	lines := func() []string { return found.Lines(env.Look()) }
+	if err := output.Print(env, "what was found", found, lines); err != nil {
 		return err
 	}
 	if !found.Fit {
 		return exit.Silent(exit.NotWell)
 	}
 	return nil
-}
-
-func show(env *access.Env, output string, found *Findings) error {
-	var out []byte
-	var err error
-	switch output {
-	case "json":
-		out, err = json.MarshalIndent(found, "", "  ")
-		out = append(out, '\n')
-	case "yaml":
-		out, err = yaml.Marshal(found)
-	default:
-		access.Show(env.Out, found.Lines(env.Look())...)
-	}
-	if err != nil {
-		return fmt.Errorf("print what was found: %w", err)
-	}
-	_, err = env.Out.Write(out)
-	return err
 }

@@ -4,10 +4,8 @@ package show
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/fields"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
@@ -30,7 +27,7 @@ import (
 type command struct {
 	*access.Env
 	cluster        *access.Cluster
-	output         string
+	output         access.Output
 	all, watch     bool
 	exitCode       bool
 	lastRead       time.Time
@@ -59,20 +56,18 @@ func Command(env *access.Env) *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context()) },
 	}
 	f := cmd.Flags()
-	f.StringVarP(&c.output, "output", "o", "", "json or yaml: print the structure")
+	c.output.Bind(cmd)
 	f.BoolVar(&c.all, "all", false, "a line for each node, those that are well included")
 	f.BoolVarP(&c.watch, "watch", "w", false, "show it again whenever it changes, until Ctrl-C")
 	f.BoolVar(&c.exitCode, "exit-code", false, "exit with 3 if anything is not known to be well")
 	return cmd
 }
 
-// formats are the values of --output.
-var formats = []string{"", "json", "yaml"}
-
 func (c *command) run(ctx context.Context) error {
+	if err := c.output.Check(); err != nil {
+		return err
+	}
 	switch {
-	case !slices.Contains(formats, c.output):
-		return exit.Usagef("--output is json or yaml, not %q", c.output)
 	case c.watch && c.output != "":
 		return exit.Usagef("--watch shows the tree: leave --output out")
 	case c.watch && c.exitCode:
@@ -90,7 +85,7 @@ func (c *command) run(ctx context.Context) error {
 		return err
 	}
 	view := c.view(in)
-	if err := c.print(view); err != nil {
+	if err := c.output.Print(c.Env, "the status", view, func() []string { return view.Lines(c.Look()) }); err != nil {
 		return err
 	}
 	if c.exitCode && !view.Well {
@@ -102,25 +97,6 @@ func (c *command) run(ctx context.Context) error {
 func (c *command) view(in *statusview.Input) *statusview.View {
 	in.All, in.Now = c.all, c.Now()
 	return statusview.Build(*in)
-}
-
-func (c *command) print(v *statusview.View) error {
-	var out []byte
-	var err error
-	switch c.output {
-	case "json":
-		out, err = json.MarshalIndent(v, "", "  ")
-		out = append(out, '\n')
-	case "yaml":
-		out, err = yaml.Marshal(v)
-	default:
-		access.Show(c.Out, v.Lines(c.Look())...)
-	}
-	if err != nil {
-		return fmt.Errorf("print the status: %w", err)
-	}
-	_, err = c.Out.Write(out)
-	return err
 }
 
 // anew is how often all is read again although the StorageCluster is the same: Nodes and Events are other objects, and
@@ -207,7 +183,7 @@ func around(ctx context.Context, c *access.Cluster, in *statusview.Input, all bo
 		Selector: fields.SelectorFromSet(fields.Set{"involvedObject.kind": "StorageCluster"})}), "list", "events")
 	in.Events = events.Items
 	lease := &coordinationv1.Lease{}
-	err = c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: "storagecluster-operator"}, lease)
+	err = c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: access.OperatorName}, lease)
 	switch {
 	case err == nil:
 		in.Lease = lease
