@@ -191,20 +191,9 @@ func (s *Seen) namespaces() tree.Item {
 func (s *Seen) webhooks() tree.Item {
 	item := tree.Item{Name: "Webhooks", State: tree.Well, Text: "none decides about LINSTOR's pods"}
 	var names []string
-	for i := range s.Validating {
-		for j := range s.Validating[i].Webhooks {
-			w := &s.Validating[i].Webhooks[j]
-			if fails(w.FailurePolicy) && ofPods(w.Rules) && s.selects(w.NamespaceSelector) {
-				names = append(names, named(s.Validating[i].Name, w.Name, w.ObjectSelector, w.MatchConditions))
-			}
-		}
-	}
-	for i := range s.Mutating {
-		for j := range s.Mutating[i].Webhooks {
-			w := &s.Mutating[i].Webhooks[j]
-			if fails(w.FailurePolicy) && ofPods(w.Rules) && s.selects(w.NamespaceSelector) {
-				names = append(names, named(s.Mutating[i].Name, w.Name, w.ObjectSelector, w.MatchConditions))
-			}
+	for _, w := range s.hooks() {
+		if fails(w.FailurePolicy) && ofPods(w.Rules) && s.selects(w.NamespaceSelector) {
+			names = append(names, w.called())
 		}
 	}
 	if len(names) > 0 {
@@ -217,11 +206,33 @@ func (s *Seen) webhooks() tree.Item {
 	return item
 }
 
-// named is what a webhook is called, and whether it is asked about some pods only, which is not looked into.
-func named(configuration, webhook string, objects *metav1.LabelSelector,
-	conditions []admissionv1.MatchCondition) string {
-	out := configuration + " (" + webhook
-	if objects != nil && len(objects.MatchLabels)+len(objects.MatchExpressions) > 0 || len(conditions) > 0 {
+// hook is a webhook of either kind, as far as it is judged: with the fields of a ValidatingWebhook.
+type hook struct {
+	configuration string
+	admissionv1.ValidatingWebhook
+}
+
+// hooks are all webhooks.
+func (s *Seen) hooks() (out []hook) {
+	for _, c := range s.Validating {
+		for _, w := range c.Webhooks {
+			out = append(out, hook{c.Name, w})
+		}
+	}
+	for _, c := range s.Mutating {
+		for _, w := range c.Webhooks {
+			out = append(out, hook{c.Name, admissionv1.ValidatingWebhook{Name: w.Name, FailurePolicy: w.FailurePolicy,
+				Rules: w.Rules, NamespaceSelector: w.NamespaceSelector, ObjectSelector: w.ObjectSelector,
+				MatchConditions: w.MatchConditions}})
+		}
+	}
+	return out
+}
+
+// called is the webhook's name, and whether it is asked about some pods only, which is not looked into.
+func (h *hook) called() string {
+	out, objects := h.configuration+" ("+h.Name, h.ObjectSelector
+	if objects != nil && len(objects.MatchLabels)+len(objects.MatchExpressions) > 0 || len(h.MatchConditions) > 0 {
 		out += ", about some pods only"
 	}
 	return out + ")"
