@@ -33,7 +33,7 @@ func TestReadManifest(t *testing.T) {
 // TestAManifestIsNotWaitedForForEver: a client that went away may leave the standard input open.
 func TestAManifestIsNotWaitedForForEver(t *testing.T) {
 	in, out := io.Pipe()
-	defer out.Close()
+	t.Cleanup(func() { _ = out.Close() })
 	late := errors.New("too late")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(late)

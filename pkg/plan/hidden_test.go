@@ -29,7 +29,8 @@ func TestCertificatesRestartPods(t *testing.T) {
 	}
 	got := strings.Join(objects(p), "; ")
 	for _, want := range []string{"create Secret/linstor-controller-api-tls",
-		"create Secret/linstor-satellite-netcom-tls", "change Deployment/linstor-controller", "change DaemonSet/linstor-satellite"} {
+		"create Secret/linstor-satellite-netcom-tls", "change Deployment/linstor-controller",
+		"change DaemonSet/linstor-satellite"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %s: %s", want, got)
 		}

@@ -95,7 +95,9 @@ func (p *planner) objects(before, after *record) {
 	gone := compare.ByKey(before.deleted)
 	for _, o := range after.deleted {
 		if gone[compare.Key(o)] == nil {
-			all = append(all, result.Object{Kind: compare.Kind(o), Namespace: o.GetNamespace(), Name: o.GetName(), Do: "remove"})
+			all = append(all, result.Object{
+				Kind: compare.Kind(o), Namespace: o.GetNamespace(), Name: o.GetName(), Do: "remove",
+			})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b result.Object) int {

@@ -31,8 +31,8 @@ func TestTasksThatLook(t *testing.T) {
 	for _, w := range r.writes {
 		got = append(got, w.what+" "+w.node)
 	}
-	if want := []string{"first n1", "end of the evacuation n1", "first n2", "end of the evacuation n2"}; !slices.Equal(got,
-		want) {
+	want := []string{"first n1", "end of the evacuation n1", "first n2", "end of the evacuation n2"}
+	if !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 	if want := "[what is written to LINSTOR after the first writes of: later]"; fmt.Sprint(r.unknown) != want {
