@@ -78,6 +78,7 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 	v1alpha1.HoldEtcdMembersChanged: etcdTrouble(v1alpha1.HoldEtcdMembersChanged),
 	v1alpha1.HoldEtcdCorruptAlarm:   etcdTrouble(v1alpha1.HoldEtcdCorruptAlarm),
 	v1alpha1.HoldEtcdOtherCluster:   etcdTrouble(v1alpha1.HoldEtcdOtherCluster),
+	v1alpha1.HoldEtcdNotesLost:      etcdTrouble(v1alpha1.HoldEtcdNotesLost),
 	v1alpha1.HoldNoMatchingNodes:    func(w *clustertest.World) { w.Kube.Nodes = nil },
 	v1alpha1.HoldUpgradeBlocked: func(w *clustertest.World) {
 		w.Upgrading(v1alpha1.UpgradePrechecks)
@@ -156,7 +157,7 @@ func TestHoldsClear(t *testing.T) {
 			ends := kind.Class == holdkind.Clearing || slices.Contains([]v1alpha1.HoldReason{v1alpha1.HoldMachineReplaced,
 				v1alpha1.HoldRestoreRequested, v1alpha1.HoldRestoreFailed, v1alpha1.HoldMigrationFailed,
 				v1alpha1.HoldEtcdQuorumLost, v1alpha1.HoldEtcdMembersChanged, v1alpha1.HoldEtcdCorruptAlarm,
-				v1alpha1.HoldEtcdOtherCluster}, kind.Reason)
+				v1alpha1.HoldEtcdOtherCluster, v1alpha1.HoldEtcdNotesLost}, kind.Reason)
 			in, _ := w.Input()
 			o := phases.Decide(t.Context(), in)
 			if cleared := o.Event == fsm.Cleared; cleared != ends {

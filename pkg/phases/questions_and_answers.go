@@ -176,7 +176,8 @@ func etcdQuestions() []question {
 	}
 	return []question{of(v1alpha1.HoldEtcdStuck), of(v1alpha1.HoldEtcdMemberDown), of(v1alpha1.HoldEtcdUnreachable),
 		of(v1alpha1.HoldEtcdNoSpace), of(v1alpha1.HoldEtcdQuorumLost), of(v1alpha1.HoldEtcdMembersChanged),
-		of(v1alpha1.HoldEtcdCorruptAlarm), of(v1alpha1.HoldEtcdOtherCluster)}
+		of(v1alpha1.HoldEtcdCorruptAlarm), of(v1alpha1.HoldEtcdOtherCluster),
+		of(v1alpha1.HoldEtcdNotesLost)}
 }
 
 func poolQuestions() []question {

@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/compare"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/members"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
@@ -216,8 +217,23 @@ func (p *planner) touches(ctx context.Context) {
 	p.rollSatellites()
 	p.pools()
 	p.linstor(before, after)
+	p.etcd()
 	if p.unlisted > 0 {
 		p.out.Notes = append(p.out.Notes, fmt.Sprintf("lists are cut: %d entries more are not listed", p.unlisted))
+	}
+}
+
+// etcd says what becomes of the members of the etcd that the operator runs.
+func (p *planner) etcd() {
+	c := members.Between(p.base.Etcd, p.after.Etcd)
+	p.out.Members = c.Members
+	p.out.Restarts = append(p.out.Restarts, c.Restarts...)
+	p.out.Notes = append(p.out.Notes, c.Notes...)
+	for _, u := range c.Unknown {
+		p.unknown("%s", u)
+	}
+	if h := c.Hold; h != nil {
+		p.out.Holds = append(p.out.Holds, result.Hold{Reason: string(h.Reason), Message: h.Message, Options: options(h)})
 	}
 }
 
@@ -250,6 +266,7 @@ func (p *planner) accept() {
 	f.Certificates = certs
 	// A memory of its own: what the observer knows is of the accepted spec's Secret.
 	f.PassphraseDiffers = new(controller.PassphraseMemory).Differs(&f)
+	f.Etcd = members.After(f, p.seen.Etcd)
 	if s := phases.Judge(f); s.Upgrade != nil {
 		p.upgrades = true
 		f.Recorded.Version, f.Recorded.UpgradeTo = version, ""

@@ -52,7 +52,7 @@ func (w *walk) step(ctx context.Context) bool {
 	w.c.Status.ObservedGeneration = w.c.Generation
 	if a := o.Acceptance; a != nil {
 		w.facts.Target, w.facts.Certificates = w.after.Target, w.after.Certificates
-		w.facts.PassphraseDiffers = w.after.PassphraseDiffers
+		w.facts.PassphraseDiffers, w.facts.Etcd = w.after.PassphraseDiffers, w.after.Etcd
 		w.c.Status.AcceptedGeneration, w.c.Status.Target, w.c.Status.Version = a.Generation, a.Revision, a.Version
 	}
 	if o.Event == "" {

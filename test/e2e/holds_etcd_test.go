@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,10 +12,12 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
@@ -184,36 +187,77 @@ func holdEtcdQuorumLost(t *testing.T) {
 // holdEtcdMembersChanged: somebody else adds a member, and takes it back.
 func holdEtcdMembersChanged(t *testing.T) {
 	e, _ := faultyOne(t)
-	client := api.New(nil, api.Default)
+	members := api.New(nil, api.Default)
 	_, at := etcdmember.URLs(e.Node("n1").Status.Addresses[0].Address)
 	const peer = "http://127.0.0.1:1"
-	if err := client.AddLearner(e.Ctx, at, peer); err != nil {
+	if err := members.AddLearner(e.Ctx, at, peer); err != nil {
 		t.Fatal(err)
 	}
 	h := e.held(v1alpha1.HoldEtcdMembersChanged, peer)
 	e.stays(h, "nothing was done about it")
-	agreed := client.Look(e.Ctx, at).Agreed
+	agreed := members.Look(e.Ctx, at).Agreed
 	i := slices.IndexFunc(agreed, func(m view.Member) bool { return slices.Contains(m.PeerURLs, peer) })
-	if err := client.Remove(e.Ctx, at, agreed[i].ID); err != nil {
+	if err := members.Remove(e.Ctx, at, agreed[i].ID); err != nil {
 		t.Fatal(err)
 	}
 	e.ended(h, fsm.Cleared)
 	e.ready("1/1", "1/1")
 }
 
-// holdEtcdOtherCluster: the notes about members are lost, and are made anew of what the nodes and etcd have.
+// holdEtcdOtherCluster: the notes are those of another cluster than the one that answers, and are made anew of what
+// the nodes and etcd have.
 func holdEtcdOtherCluster(t *testing.T) {
 	e, _ := faultyOne(t)
-	before := e.members(1)[0]
-	notes := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
-		Name: etcdmember.Notes}}
-	if err := e.Client().Delete(e.Ctx, notes); err != nil {
+	before, id := e.members(1)[0], e.db.LocalID()
+	cm := notesOfEtcd()
+	if err := e.Client().Get(e.Ctx, client.ObjectKeyFromObject(cm), cm); err != nil {
 		t.Fatal(err)
 	}
-	h := e.held(v1alpha1.HoldEtcdOtherCluster, before.Name)
+	var notes seats.Notes
+	if err := json.Unmarshal([]byte(cm.Data[etcdmember.KeyNotes]), &notes); err != nil {
+		t.Fatal(err)
+	}
+	notes.ClusterID++
+	text, err := json.Marshal(notes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cm.Data[etcdmember.KeyNotes] = string(text)
+	if err := e.Client().Update(e.Ctx, cm); err != nil {
+		t.Fatal(err)
+	}
+	h := e.held(v1alpha1.HoldEtcdOtherCluster, notes.ClusterID.String(), "which is noted")
+	e.staysAfterSpecChange(h)
+	e.adopted(h, before)
+	if e.db.LocalID() != id {
+		t.Errorf("LINSTOR has another database: %s, and before %s", e.db.LocalID(), id)
+	}
+}
+
+// holdEtcdNotesLost: the notes about members are lost, and are made anew of what the nodes and etcd have.
+func holdEtcdNotesLost(t *testing.T) {
+	e, _ := faultyOne(t)
+	before := e.members(1)[0]
+	if err := e.Client().Delete(e.Ctx, notesOfEtcd()); err != nil {
+		t.Fatal(err)
+	}
+	h := e.held(v1alpha1.HoldEtcdNotesLost, before.Name)
+	e.staysAfterSpecChange(h)
+	e.adopted(h, before)
+}
+
+// notesOfEtcd is the ConfigMap with the notes about members.
+func notesOfEtcd() *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v1alpha1.WorkloadNamespace,
+		Name: etcdmember.Notes}}
+}
+
+// adopted has the notes made anew, and checks that the one member is the one that there was.
+func (e etcdEnv) adopted(h *v1alpha1.Hold, before etcdspec.EtcdMember) {
+	e.T.Helper()
 	e.answered(h, v1alpha1.OptionAdopt)
 	e.ready("1/1", "1/1")
 	if now := e.members(1)[0]; now.ID != before.ID || now.Name != before.Name {
-		t.Errorf("%+v became %+v", before, now)
+		e.T.Errorf("%+v became %+v", before, now)
 	}
 }

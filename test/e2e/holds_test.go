@@ -46,6 +46,7 @@ var holdScenarios = map[v1alpha1.HoldReason]func(*testing.T){
 	v1alpha1.HoldEtcdMembersChanged:       holdEtcdMembersChanged,
 	v1alpha1.HoldEtcdCorruptAlarm:         holdEtcdCorruptAlarm,
 	v1alpha1.HoldEtcdOtherCluster:         holdEtcdOtherCluster,
+	v1alpha1.HoldEtcdNotesLost:            holdEtcdNotesLost,
 	v1alpha1.HoldMassFailure:              holdMassFailure,
 	v1alpha1.HoldSecureBootKeyMissing:     holdSecureBootKeyMissing,
 	v1alpha1.HoldForeignLinstorFound:      holdForeignLinstorFound,

@@ -6,22 +6,13 @@ import (
 	"slices"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/roster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 )
-
-// Member is one with what is known of it.
-type Member struct {
-	seats.Seat
-	Site seats.Site
-	// Answers reports whether it answers, with Answer; Fit whether it takes part.
-	Answers, Fit bool
-	Answer       view.Answer
-}
 
 // known is what a member knows of the log: by its answer, or else by what its guard saw when it looked last. A cluster
 // that is made from its data has what it knows to be committed. Of data that its guard misses, nothing is known.
-func (m Member) known() (l datadir.Log, ok bool) {
+func known(m *roster.Member) (l datadir.Log, ok bool) {
 	p := m.Site.Pod
 	switch {
 	case m.Answers:
@@ -33,22 +24,22 @@ func (m Member) known() (l datadir.Log, ok bool) {
 }
 
 // rank describes what a member knows. What a learner has may be less than was acknowledged.
-func (m Member) rank() string {
-	l, _ := m.known()
+func rank(m *roster.Member) string {
+	l, _ := known(m)
 	kind := "voter"
 	if m.Answers && m.Answer.Learner || !m.Answers && m.Learner {
 		kind = "learner"
 	}
 	if !m.Answers {
 		return fmt.Sprintf("%s (%s, no answer; before its last start its log went to term %d, index %d, committed %d)",
-			Label(m.Seat), kind, l.Term, l.Index, l.Commit)
+			Label(*m.Seat), kind, l.Term, l.Index, l.Commit)
 	}
-	return fmt.Sprintf("%s (%s, term %d, committed %d, applied %d)", Label(m.Seat), kind, l.Term, l.Commit,
+	return fmt.Sprintf("%s (%s, term %d, committed %d, applied %d)", Label(*m.Seat), kind, l.Term, l.Commit,
 		m.Answer.Applied)
 }
 
 // why is why a member is not fit.
-func (m Member) why() string {
+func why(m *roster.Member) string {
 	switch {
 	case m.Fit:
 		return "It is not known yet that it would refuse to start without its data."
@@ -59,7 +50,7 @@ func (m Member) why() string {
 	case m.Site.Down:
 		return "Its node is down."
 	case m.Site.Refused(m.Name) != "":
-		return m.refused()
+		return refused(m)
 	case m.Site.Reported(m.Name) != nil && m.Site.Pod.Ready:
 		return "It does not answer the operator, but its kubelet reports that it serves."
 	}
@@ -67,7 +58,7 @@ func (m Member) why() string {
 }
 
 // refused is why etcd was not started on a node.
-func (m Member) refused() string {
+func refused(m *roster.Member) string {
 	p, disk := m.Site.Pod, m.Site.Disk()
 	text := fmt.Sprintf("etcd is not started on its node (%s)", p.Refusal)
 	switch {
@@ -86,23 +77,23 @@ func (m Member) refused() string {
 
 // QuorumLost ranks the members, the one that knows most to be committed first; unknown is a chosen survivor that
 // cannot be used, or "".
-func QuorumLost(all []Member, unknown string) Advice {
-	found := slices.DeleteFunc(slices.Clone(all), func(m Member) bool {
-		_, ok := m.known()
+func QuorumLost(all roster.Members, unknown string) Advice {
+	found := slices.DeleteFunc(slices.Clone(all), func(m *roster.Member) bool {
+		_, ok := known(m)
 		return !ok
 	})
-	slices.SortStableFunc(found, func(a, b Member) int {
-		x, _ := a.known()
-		y, _ := b.known()
+	slices.SortStableFunc(found, func(a, b *roster.Member) int {
+		x, _ := known(a)
+		y, _ := known(b)
 		return cmp.Or(cmp.Compare(y.Commit, x.Commit), cmp.Compare(y.Term, x.Term), cmp.Compare(y.Index, x.Index))
 	})
 	var ranks, silent []string
 	for _, m := range found {
-		ranks = append(ranks, m.rank())
+		ranks = append(ranks, rank(m))
 	}
 	for _, m := range all {
 		if !m.Answers {
-			silent = append(silent, fmt.Sprintf("%s (%s)", Label(m.Seat), m.why()))
+			silent = append(silent, fmt.Sprintf("%s (%s)", Label(*m.Seat), why(m)))
 		}
 	}
 	a := Advice{fmt.Sprintf("etcd has no quorum. Members whose data is known, the one that knows most first: %s. "+
@@ -126,7 +117,7 @@ func QuorumLost(all []Member, unknown string) Advice {
 }
 
 // SeedStuck is about a first member that has never served.
-func SeedStuck(m Member) Advice {
+func SeedStuck(m *roster.Member) Advice {
 	why := "Nothing is known of its pod."
 	switch {
 	case m.Site.Gone:
@@ -134,25 +125,25 @@ func SeedStuck(m Member) Advice {
 	case m.Site.Refused(m.Name) == seats.Found:
 		why = "There is data of another etcd in its data directory, which was not touched."
 	case m.Site.Refused(m.Name) != "":
-		why = m.refused()
+		why = refused(m)
 	case m.Site.Reported(m.Name) != nil:
 		why = "etcd was started."
 	}
-	return Advice{fmt.Sprintf("The first member %s has never served. %s", Label(m.Seat), why),
+	return Advice{fmt.Sprintf("The first member %s has never served. %s", Label(*m.Seat), why),
 		"Look at its pod and log. If the data on the node is LINSTOR's database, bring that cluster back. To begin on " +
 			"another node, answer " + answer("forsake@"+m.Name) + ". Nothing is lost: no client knew this member."}
 }
 
 // MemberDown is about a voter that is not fit, or of which it is not known that it would refuse to start without its
 // data. The latter works, and giving it up would change nothing.
-func MemberDown(m Member) Advice {
+func MemberDown(m *roster.Member) Advice {
 	if m.Fit {
-		return Advice{fmt.Sprintf("Member %s works, but %s", Label(m.Seat),
+		return Advice{fmt.Sprintf("Member %s works, but %s", Label(*m.Seat),
 			"it is not known that it would refuse to start without its data."),
 			"Look at its pod and at the kubelet of its node, which has not reported what the pod was started with. If the " +
 				"kubelet reports, delete the pod: the DaemonSet makes another one."}
 	}
-	return Advice{fmt.Sprintf("Member %s has not worked for too long. %s", Label(m.Seat), m.why()),
+	return Advice{fmt.Sprintf("Member %s has not worked for too long. %s", Label(*m.Seat), why(m)),
 		"Bring it back. If its data does not come back, answer " + answer("forsake@"+m.Name) +
 			": it is removed, and another member is added."}
 }
@@ -176,16 +167,16 @@ var steps = map[string]string{
 }
 
 // Stuck is about a step that has no effect.
-func Stuck(step string, m Member) Advice {
-	about, why := "etcd", ""
+func Stuck(step string, m *roster.Member) Advice {
+	about, trouble := "etcd", ""
 	if m.Node != "" {
-		about = Label(m.Seat)
+		about = Label(*m.Seat)
 	}
 	if m.Name != "" && !m.Fit {
-		why = " " + m.why()
+		trouble = " " + why(m)
 	}
 	return Advice{fmt.Sprintf("%s: the operator tries to %s, for too long without effect.%s", about,
-		cmp.Or(steps[step], step), why),
+		cmp.Or(steps[step], step), trouble),
 		"Look at the member's pod, at the termination messages of its containers, and at its log. The step is tried on, " +
 			"and the hold ends when it has its effect."}
 }

@@ -15,7 +15,7 @@ import (
 func TestSurvivorCannotStart(t *testing.T) {
 	for name, spoil := range map[string]func(w *world){
 		"its data is lost": func(w *world) {
-			w.loseDisk(w.member(2))
+			w.member(2).loseDisk()
 			w.down(0, 1)
 			w.pass()
 			w.pass()
@@ -48,7 +48,7 @@ func TestSurvivorCannotStart(t *testing.T) {
 // TestSurvivorReplaced: until the survivor serves, another one may be chosen.
 func TestSurvivorReplaced(t *testing.T) {
 	w, former := forced(t)
-	w.loseDisk(former)
+	former.loseDisk()
 	other := w.machines[slices.IndexFunc(w.machines, func(n *machine) bool { return n != former && w.listed(n) != nil })]
 	other.up = true
 	w.facts.Recovery = &seats.Recovery{ID: "2", Force: other.disk.Owner.Name}
@@ -63,7 +63,7 @@ func TestRanksOwn(t *testing.T) {
 	w := settled(t, 3)
 	w.facts.Size = 5
 	w.until("promote")
-	w.loseDisk(w.machines[0])
+	w.machines[0].loseDisk()
 	w.down(1, 2, 3)
 	w.pass()
 	w.mangle = func(f *membership.Facts) {
@@ -122,7 +122,7 @@ func TestDownAndReady(t *testing.T) {
 func TestLostElsewhere(t *testing.T) {
 	w := settled(t, 3)
 	n := w.member(1)
-	w.loseDisk(n)
+	n.loseDisk()
 	w.pass()
 	w.rest(100)
 	if a := w.facts.Notes.Avoid[n.Name]; !a.Lost || n.disk.Data {

@@ -30,56 +30,47 @@ func twoClusters(s *situation, _ *member) advice.Advice {
 func corrupt(s *situation, _ *member) advice.Advice {
 	var names []string
 	for _, a := range s.alarms(view.Corrupt) {
-		names = append(names, s.name(a.Member))
+		names = append(names, s.members.Name(a.Member))
 	}
 	return advice.Corrupt(names)
 }
 
 func unreachable(s *situation, _ *member) advice.Advice {
 	var ready []string
-	for _, m := range s.all((*member).serving) {
+	for _, m := range s.members.All((*member).Serving) {
 		ready = append(ready, advice.Label(*m.Seat))
 	}
 	return advice.Unreachable(ready)
 }
 
-// told is a member as advice is given about it.
-func (m *member) told() advice.Member {
-	return advice.Member{Seat: *m.Seat, Site: m.site, Answer: m.answer, Answers: m.answers, Fit: m.fit}
-}
-
 func quorumLost(s *situation, _ *member) advice.Advice {
-	all := make([]advice.Member, 0, len(s.members))
-	for _, m := range s.members {
-		all = append(all, m.told())
-	}
 	unknown := ""
 	if r := s.Recovery; r != nil && r.ID != s.notes.Recovered && s.survivor() == nil {
 		unknown = r.Force
 	}
-	return advice.QuorumLost(all, unknown)
+	return advice.QuorumLost(s.members, unknown)
 }
 
 func wrongVersion(_ *situation, m *member) advice.Advice {
-	return advice.WrongVersion(*m.Seat, m.site.Configuration.Version, m.answer.Version)
+	return advice.WrongVersion(*m.Seat, m.Site.Configuration.Version, m.Answer.Version)
 }
 
 func noNode(s *situation, _ *member) advice.Advice {
 	return advice.NoNode(s.Size, places(s).Unfit())
 }
 
-func seedStuck(_ *situation, m *member) advice.Advice { return advice.SeedStuck(m.told()) }
+func seedStuck(_ *situation, m *member) advice.Advice { return advice.SeedStuck(m) }
 
 func changed(s *situation, _ *member) advice.Advice {
 	var found []string
 	for _, l := range s.strangers {
 		found = append(found, fmt.Sprintf("%s %q at %v was added", l.ID, l.Name, l.PeerURLs))
 	}
-	for _, m := range s.all(s.vanished) {
+	for _, m := range s.members.All(s.vanished) {
 		found = append(found, advice.Label(*m.Seat)+" is not in the list any more")
 	}
-	for _, m := range s.all((*member).other) {
-		found = append(found, fmt.Sprintf("node %s has member %s, and %s is noted", m.Node, m.site.Configuration.Name,
+	for _, m := range s.members.All((*member).Other) {
+		found = append(found, fmt.Sprintf("node %s has member %s, and %s is noted", m.Node, m.Site.Configuration.Name,
 			m.Name))
 	}
 	return advice.Changed(found)
@@ -87,10 +78,10 @@ func changed(s *situation, _ *member) advice.Advice {
 
 func noSpace(s *situation, _ *member) advice.Advice {
 	var sizes []string
-	for _, m := range s.all((*member).voter) {
+	for _, m := range s.members.All((*member).Votes) {
 		size := "does not answer"
-		if m.answers {
-			size = fmt.Sprintf("%d of %d bytes, %d in use", m.answer.DBSize, quota(s, m), m.answer.InUse)
+		if m.Answers {
+			size = fmt.Sprintf("%d of %d bytes, %d in use", m.Answer.DBSize, quota(s, m), m.Answer.InUse)
 		}
 		sizes = append(sizes, m.Name+" "+size)
 	}
@@ -103,7 +94,7 @@ func memberDown(s *situation, m *member) {
 		holds(EtcdNoSpace, noSpace).do(s, m)
 		return
 	}
-	holds(EtcdMemberDown, func(_ *situation, m *member) advice.Advice { return advice.MemberDown(m.told()) }).do(s, m)
+	holds(EtcdMemberDown, func(_ *situation, m *member) advice.Advice { return advice.MemberDown(m) }).do(s, m)
 }
 
 // These say all that there is to say.

@@ -371,7 +371,7 @@ func (w *world) member(i int) *machine {
 }
 
 // loseDisk is a disk that is replaced by an empty one.
-func (w *world) loseDisk(n *machine) {
+func (n *machine) loseDisk() {
 	n.disk, n.id, n.running, n.forgotten = datadir.Found{}, 0, false, false
 }
 

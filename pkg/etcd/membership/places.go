@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 )
 
 func places(s *situation) seats.Places {
@@ -32,7 +31,7 @@ func (s *situation) unseen() {
 		switch {
 		case !ok:
 			s.unsurveyed = slices.Insert(s.unsurveyed, 0, m)
-		case begins && (wanted || m.site.Used != "") || s.Now.Sub(tried) < s.Start:
+		case begins && (wanted || m.Site.Used != "") || s.Now.Sub(tried) < s.Start:
 			s.unsurveyed = append(s.unsurveyed, m)
 		}
 	}
@@ -40,7 +39,7 @@ func (s *situation) unseen() {
 
 // empty is a node without a member, as something that a row is about.
 func (s *situation) empty(node string) *member {
-	return &member{Seat: &seats.Seat{Node: node}, site: s.Sites[node]}
+	return &member{Seat: &seats.Seat{Node: node}, Site: s.Sites[node]}
 }
 
 // adopted are notes made anew, as a human wants it; false if there is nothing that they could be made of.
@@ -60,65 +59,30 @@ func (s *situation) adopted() (seats.Notes, bool) {
 // then members that are down, then the voter that is furthest behind, and the leader last. A voter on a node that is
 // not wanted goes when there is one more than the size, so that there is never more than one too many.
 func (s *situation) surplus() *member {
-	candidates := s.all(func(m *member) bool { return m.learner() && !m.wanted() })
+	candidates := s.members.All(func(m *member) bool { return m.Learns() && !m.Wanted() })
 	switch {
-	case s.count(func(m *member) bool { return m.listed != nil && m.wanted() }) > s.Size:
+	case s.members.Count(func(m *member) bool { return m.Listed != nil && m.Wanted() }) > s.Size:
 		// One that is down goes first wherever it is: without a fit one, the next failure would take the quorum away.
-		candidates = s.all(func(m *member) bool { return m.listed != nil })
-	case s.count((*member).voter) > s.Size:
-		candidates = s.all(func(m *member) bool { return m.listed != nil && !m.wanted() })
+		candidates = s.members.All(func(m *member) bool { return m.Listed != nil })
+	case s.members.Count((*member).Votes) > s.Size:
+		candidates = s.members.All(func(m *member) bool { return m.Listed != nil && !m.Wanted() })
 	}
-	if len(candidates) == 0 {
-		return nil
-	}
-	m := slices.MinFunc(candidates, func(a, b *member) int {
-		return cmp.Or(cmp.Compare(worth(s, a), worth(s, b)), boolean(a.wanted())-boolean(b.wanted()),
-			cmp.Compare(a.answer.Applied, b.answer.Applied))
-	})
-	if !s.removable(m) {
+	m := candidates.Least()
+	if m == nil || !s.members.Spares(m) {
 		return nil
 	}
 	return m
-}
-
-// boolean is 1 for true.
-func boolean(b bool) int {
-	if b {
-		return 1
-	}
-	return 0
-}
-
-// worth orders members by how much is lost with them.
-func worth(s *situation, m *member) int {
-	switch {
-	case m.learner():
-		return 0
-	case !m.fit:
-		return 1
-	case !s.leads(m):
-		return 2
-	}
-	return 3
 }
 
 // defaultQuota is etcd's own, in bytes.
 const defaultQuota = 2 << 30
 
 // quota is the largest size of a member's database. etcd 3.5 does not report it.
-func quota(s *situation, m *member) int64 { return cmp.Or(m.answer.Quota, s.Quota, defaultQuota) }
+func quota(s *situation, m *member) int64 { return cmp.Or(m.Answer.Quota, s.Quota, defaultQuota) }
 
 // roomy reports whether the databases of all voters are smaller than nine tenths of their quota.
 func (s *situation) roomy() bool {
-	return s.first(func(m *member) bool {
-		return m.voter() && (!m.fit || m.answer.DBSize >= quota(s, m)/10*9)
+	return s.members.First(func(m *member) bool {
+		return m.Votes() && (!m.Fit || m.Answer.DBSize >= quota(s, m)/10*9)
 	}) == nil
-}
-
-// name is that of a member, or its ID if there is no seat for it.
-func (s *situation) name(id view.ID) string {
-	if m := s.first(func(m *member) bool { return m.ID == id }); m != nil {
-		return m.Name
-	}
-	return id.String()
 }

@@ -174,8 +174,8 @@ func key(row string, m *member) string { return row + "/" + cmp.Or(m.Name, m.Nod
 func (s *situation) endpoints() {
 	var urls []string
 	for _, m := range s.members {
-		if m.voter() && m.Sealed {
-			urls = append(urls, m.url)
+		if m.Votes() && m.Sealed {
+			urls = append(urls, m.Endpoint)
 		}
 	}
 	slices.Sort(urls)

@@ -66,7 +66,7 @@ func TestRestoredBeforeUpgrade(t *testing.T) {
 func (w *world) moved() {
 	restore := w.kubernetes()
 	for _, i := range []int{1, 2} {
-		w.loseDisk(w.machines[i])
+		w.machines[i].loseDisk()
 		w.pass()
 		w.rest(200)
 	}
@@ -119,7 +119,7 @@ func TestOldKey(t *testing.T) {
 	w := settled(t, 3, "", "", "")
 	n := w.machines[1]
 	former := *n.Configuration
-	w.loseDisk(n)
+	n.loseDisk()
 	w.pass()
 	w.rest(200)
 	pod := n.Pod.UID

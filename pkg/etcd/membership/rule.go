@@ -109,7 +109,7 @@ func (s *situation) subject(m *member) {
 		m = s.about
 	}
 	if m != cluster {
-		s.d.Seat, s.d.Spot = *m.Seat, seats.Spot{Node: m.Node, UID: m.site.UID, ConfigVersion: s.ConfigVersion}
+		s.d.Seat, s.d.Spot = *m.Seat, seats.Spot{Node: m.Node, UID: m.Site.UID, ConfigVersion: s.ConfigVersion}
 	}
 }
 
@@ -126,7 +126,7 @@ func stuck(words string) outcome {
 		if s.about != nil {
 			m = s.about
 		}
-		return advice.Stuck(string(s.d.Step), m.told())
+		return advice.Stuck(string(s.d.Step), m)
 	})
 	out.words = words
 	return out
@@ -144,7 +144,7 @@ func whenever(holds func(*situation) bool) subjects {
 
 // anyone is about the members of which something holds.
 func anyone(holds func(*situation, *member) bool) subjects {
-	return func(s *situation) []*member { return s.all(func(m *member) bool { return holds(s, m) }) }
+	return func(s *situation) []*member { return s.members.All(func(m *member) bool { return holds(s, m) }) }
 }
 
 // chosen is about the member that something chooses, if it does.

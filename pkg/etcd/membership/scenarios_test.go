@@ -59,8 +59,8 @@ var scenarios = map[string]struct {
 		w.pass()
 	}, row: "no-quorum", step: membership.Wait, hold: membership.EtcdQuorumLost},
 	"two have lost their data": {spoil: func(w *world) {
-		w.loseDisk(w.member(0))
-		w.loseDisk(w.member(1))
+		w.member(0).loseDisk()
+		w.member(1).loseDisk()
 		w.pass()
 	}, row: "no-quorum", step: membership.Wait, hold: membership.EtcdQuorumLost},
 	"a version is not known": {spoil: func(w *world) { w.facts.Version = "v3.9.0" }, row: "refused",
@@ -88,7 +88,7 @@ var scenarios = map[string]struct {
 	}, row: "rest", step: membership.Rest},
 	"a machine and its Node object are gone": {spoil: func(w *world) {
 		n := w.member(1)
-		w.loseDisk(n)
+		n.loseDisk()
 		n.up, n.Gone, n.Label, n.Used = false, true, "", ""
 		w.pass()
 	}, row: "lost", step: membership.Wait, then: joins("lost", "gone")},
@@ -185,7 +185,7 @@ var scenarios = map[string]struct {
 		w.facts.Size = 5
 	}, row: "down", step: membership.Wait, hold: membership.EtcdMemberDown},
 	"a member has lost its data": {spoil: func(w *world) {
-		w.loseDisk(w.member(1))
+		w.member(1).loseDisk()
 		w.pass()
 	}, row: "lost", step: membership.Wait, then: joins("lost", "gone")},
 	"a member's disk is mounted late": {spoil: func(w *world) {
@@ -223,7 +223,7 @@ var scenarios = map[string]struct {
 	"a member that answers is forsaken": {spoil: func(w *world) { w.facts.Forsaken = []string{w.list[1].Name} },
 		row: "rest", step: membership.Rest},
 	"a member has lost its data, and databases are full": {spoil: func(w *world) {
-		w.loseDisk(w.member(1))
+		w.member(1).loseDisk()
 		w.pass()
 		w.fill()
 	}, row: "lost", step: membership.Wait},

@@ -22,13 +22,13 @@ var mishaps = []func(*world, *machine){
 	func(_ *world, n *machine) { n.deaf = !n.deaf },
 	func(w *world, n *machine) { // a disk is lost, and nobody loses two of three
 		if mayLose(w, n) {
-			w.loseDisk(n)
+			n.loseDisk()
 		}
 	},
 	func(w *world, n *machine) { // a machine burns
 		if mayLose(w, n) {
 			n.up = false
-			w.loseDisk(n)
+			n.loseDisk()
 			if l := w.seat(n); l != "" {
 				w.facts.Forsaken = append(w.facts.Forsaken, l)
 			}
@@ -56,7 +56,7 @@ var mishaps = []func(*world, *machine){
 	},
 	func(w *world, n *machine) { // a machine is thrown away, and its Node object deleted
 		if mayLose(w, n) && !slices.ContainsFunc(w.machines, func(o *machine) bool { return o.Gone }) {
-			w.loseDisk(n)
+			n.loseDisk()
 			n.up, n.Gone, n.Label, n.Used = false, true, "", ""
 		}
 	},

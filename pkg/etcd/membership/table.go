@@ -77,16 +77,16 @@ var trouble = []rule{
 		whenever(func(s *situation) bool { return len(s.alarms(view.Corrupt)) > 0 }), holds(EtcdCorruptAlarm, corrupt)),
 	waits("unreachable", "no linearizable read passes, and the kubelet reports that a member is ready: the operator is "+
 		"cut off, not the members",
-		anyone(func(s *situation, m *member) bool { return !s.quorum && s.notes.ClusterID != 0 && m.serving() }), start,
+		anyone(func(s *situation, m *member) bool { return !s.quorum && s.notes.ClusterID != 0 && m.Serving() }), start,
 		holds(EtcdUnreachable, unreachable)),
 	waits("changed", "the quorum's list has a member that is not noted, by peer URL, name and ID, or lacks one that the "+
 		"operator has not removed; or a node has the configuration of another member than is noted, and there is a quorum "+
 		"or no other node to be written",
 		whenever(func(s *situation) bool {
-			if s.quorum && (len(s.strangers) > 0 || s.first(s.vanished) != nil) {
+			if s.quorum && (len(s.strangers) > 0 || s.members.First(s.vanished) != nil) {
 				return true
 			}
-			return s.first((*member).other) != nil && (s.quorum || s.first(s.misplaced) == nil)
+			return s.members.First((*member).Other) != nil && (s.quorum || s.members.First(s.misplaced) == nil)
 		}), start, holds(EtcdMembersChanged, changed)),
 	acts("force", "there was no quorum for `Start`, and a human has chosen a survivor that has had data, whose kubelet "+
 		"reports, and whose guard does not refuse the data", Place, "all other "+
@@ -95,17 +95,17 @@ var trouble = []rule{
 	acts("gone", "the operator has removed a member, or a human has given up one that vanished, and the quorum's list "+
 		"does not have it; or a human has given up a first member that never served", Unplace,
 		"its node loses the label and the configuration; the data stays where it is",
-		anyone(func(s *situation, m *member) bool { return m.listed == nil && s.released(*m.Seat) }),
+		anyone(func(s *situation, m *member) bool { return m.Listed == nil && s.released(*m.Seat) }),
 		func(*situation, *member) {}),
 	acts("forsaken", "a member is not fit, a human says that its data does not come back, and a majority of the others "+
 		"is fit", Remove, "its membership ends, before another one is added",
 		anyone(func(s *situation, m *member) bool {
-			return !m.fit && slices.Contains(s.Forsaken, m.Name) && s.removable(m)
+			return !m.Fit && slices.Contains(s.Forsaken, m.Name) && s.members.Spares(m)
 		}), remove),
 	waits("lost", "a member does not answer, no node has its data (the guard finds none, or the node was deleted), and "+
 		"a majority of the others is fit", anyone(func(s *situation, m *member) bool {
-		gone := m.site.Gone || m.site.Refused(m.Name) == seats.Lost && !m.pod.Ready
-		return !m.answers && gone && s.removable(m)
+		gone := m.Site.Gone || m.Site.Refused(m.Name) == seats.Lost && !m.Pod.Ready
+		return !m.Answers && gone && s.members.Spares(m)
 	}), start, outcome{words: "step `Remove`: its membership ends, before another one is added, and its node gets one " +
 		"only if no other node can", do: lose}),
 }
@@ -129,7 +129,7 @@ var changes = []rule{
 		"member; or there was no quorum for half of `Start`, and the kubelet does not report it ready", Restart,
 		"its pod is made anew, after a leader has handed over with the step `MoveLeader`; 5 pods at "+
 			"most are deleted for the same purpose", anyone(func(s *situation, m *member) bool {
-			return m.site.Stale() && s.restartable(m) && !exhausted(s, m)
+			return m.Site.Stale() && s.restartable(m) && !exhausted(s, m)
 		}), restart),
 	waits(noQuorum, "no linearizable read passes, whoever answers or names a leader",
 		whenever(func(s *situation) bool { return s.notes.ClusterID != 0 && !s.quorum }), start,
@@ -150,15 +150,15 @@ var renewal = []rule{
 		"day", Defragment, "a learner is removed, then each voter is compacted with the step `Compact`, and then "+
 		"defragmented, the leader last",
 		whenever(func(s *situation) bool {
-			return s.full() && s.first((*member).unfit) == nil && s.treatable()
+			return s.full() && s.members.First((*member).Unfit) == nil && s.treatable()
 		}), treat),
 	stops("full", "the alarm NOSPACE is armed, all voters are fit, and all was tried that gives space",
-		whenever(func(s *situation) bool { return s.full() && s.first((*member).unfit) == nil }),
+		whenever(func(s *situation) bool { return s.full() && s.members.First((*member).Unfit) == nil }),
 		holds(EtcdNoSpace, noSpace)),
 	stops("refused", "the wanted version cannot run: it is not known, or must not follow one that a member has run",
 		whenever(func(s *situation) bool { return s.refused != nil }), holds(EtcdStuck, refused)),
 	waits("down", "a voter is not fit, or the guard has not reported that it starts on its own data only",
-		anyone(func(_ *situation, m *member) bool { return m.voter() && (!m.fit || !m.Sealed) }),
+		anyone(func(_ *situation, m *member) bool { return m.Votes() && (!m.Fit || !m.Sealed) }),
 		limit{"`Start` if the member was restarted or a database is full, else `Down`",
 			func(s *situation, m *member) time.Duration {
 				if s.full() || m.Restarts.Tries > 0 {
@@ -169,7 +169,7 @@ var renewal = []rule{
 	acts("save", "members are to get the next minor release, all voters are fit and run with what their nodes have for "+
 		"them, and no snapshot was taken for that", Save, "one is taken: there is no way back from the new minor",
 		whenever(func(s *situation) bool { return s.minor != "" && !s.rising && s.quorum && s.steadyAll() }),
-		func(s *situation, _ *member) { s.d.Endpoint, s.d.Minor = s.contact(), s.minor }),
+		func(s *situation, _ *member) { s.d.Endpoint, s.d.Minor = s.members.Contact(), s.minor }),
 }
 
 // growth is another member, from its plan to its vote.
@@ -185,7 +185,7 @@ var growth = []rule{
 		"the node gets the configuration of a new cluster with a new token, and the label",
 		whenever(func(s *situation) bool { return len(s.members) == 0 && places(s).Candidate() != nil }), seed),
 	waits("joining", "a learner is not fit, or the guard has not reported that it starts on its own data only",
-		anyone(func(s *situation, m *member) bool { return m.learner() && !s.steady(m) }),
+		anyone(func(s *situation, m *member) bool { return m.Learns() && !s.steady(m) }),
 		limit{"`Start` if it was never at work, else `Down`", func(s *situation, m *member) time.Duration {
 			if m.Started {
 				return s.Down
@@ -193,8 +193,8 @@ var growth = []rule{
 			return s.Start
 		}}, outcome{words: "step `Remove`: its membership ends, and its node gets none for a day", do: giveUp}),
 	acts("promote", "a learner and all voters are fit, and the guard has reported that the learner starts on its own "+
-		"data only", Promote, "it gets a vote", anyone(func(_ *situation, m *member) bool { return m.learner() }),
-		func(s *situation, _ *member) { s.d.Endpoint = s.contact() }),
+		"data only", Promote, "it gets a vote", anyone(func(_ *situation, m *member) bool { return m.Learns() }),
+		func(s *situation, _ *member) { s.d.Endpoint = s.members.Contact() }),
 	acts("add", "a member is planned that the quorum's list does not have", AddLearner, "it is added without a vote",
 		anyone(planned), grow),
 	acts("leftover", "a node has a configuration, a DaemonSet or a label, no member is noted there, and the quorum has "+
@@ -207,26 +207,20 @@ var growth = []rule{
 		"one", whenever((*situation).few), start, holds(EtcdStuck, noNode)),
 	waits("wrong-version", "a member's image is said to be of one version, and the member says that it is of another",
 		anyone(func(_ *situation, m *member) bool {
-			return m.site.Current() && m.fit && !versions.Equal(m.answer.Version, m.site.Configuration.Version)
+			return m.Site.Current() && m.Fit && !versions.Equal(m.Answer.Version, m.Site.Configuration.Version)
 		}), start, holds(EtcdStuck, wrongVersion)),
 	stops("exhausted", "so many pods of a member were deleted for one purpose, and the new ones run with something else",
 		anyone(exhausted), holds(EtcdStuck, restartFailed)),
 	waits("rising", "members are to get the next minor release, and databases have not risen to the present one",
 		whenever(func(s *situation) bool { return s.rising }), start, holds(EtcdStuck, notRisen)),
 	waits("unfinished", "a voter is not known to run with what is wanted, and cannot be restarted now",
-		anyone(func(s *situation, m *member) bool { return m.voter() && (!m.site.Current() || outdated(s, m)) }), down,
+		anyone(func(s *situation, m *member) bool { return m.Votes() && (!m.Site.Current() || outdated(s, m)) }), down,
 		holds(EtcdMemberDown, unfinished)),
 }
 
 // vanished reports whether a member is not in the quorum's list, and neither the operator nor a human has ended it.
 func (s *situation) vanished(m *member) bool {
-	return s.quorum && m.ID != 0 && m.listed == nil && !s.released(*m.Seat)
-}
-
-// other reports whether a node has another member than is noted, and not one that the noted one came after.
-func (m *member) other() bool {
-	c := m.site.Configuration
-	return c != nil && c.Name != m.Name && !m.Replaces(m.site)
+	return s.quorum && m.ID != 0 && m.Listed == nil && !s.released(*m.Seat)
 }
 
 // unsurveyed is about the nodes that are to be looked into, with or without members elsewhere.

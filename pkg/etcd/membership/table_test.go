@@ -38,7 +38,7 @@ func aged(w *world) seats.Notes {
 func ruin(w *world, survivor int) {
 	for i := range w.list {
 		if n := w.member(i); i != survivor && n != nil && !w.list[survivor].Learner && w.member(survivor) != nil {
-			w.loseDisk(n)
+			n.loseDisk()
 		}
 	}
 	w.pass()

@@ -229,7 +229,7 @@ func manage(w *world, n *machine, placed bool) {
 	case placed && n.copied == nil:
 		take(n)
 	case placed && !n.running:
-		w.start(n)
+		start(w, n)
 	}
 }
 
@@ -308,7 +308,7 @@ func guard(w *world, n *machine) (v datadir.Verdict, ok bool) {
 }
 
 // start is the guard and then etcd.
-func (w *world) start(n *machine) {
+func start(w *world, n *machine) {
 	p, e := n.Pod, n.copied.Expectation
 	if p.Version == "v3.6.99" { // there is no such image
 		return

@@ -49,10 +49,16 @@ type Configuration struct {
 
 // Template is what the annotations of a DaemonSet's template say. A pod has those of the template of which it was
 // made.
-type Template struct{ Member, Version, Revision string }
+type Template struct {
+	Member, Version, Revision string
+	// Edited reports of a DaemonSet whether somebody has changed it since it was written.
+	Edited bool
+}
 
 // Template is the one of the member's DaemonSet.
-func (c Configuration) Template() Template { return Template{c.Name, c.Version, c.Revision} }
+func (c Configuration) Template() Template {
+	return Template{Member: c.Name, Version: c.Version, Revision: c.Revision}
+}
 
 // known reports whether the annotations can be read.
 func (t Template) known() bool { return versions.Equal(t.Version, t.Version) }

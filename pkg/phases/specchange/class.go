@@ -124,18 +124,9 @@ func Fields() []Field {
 		{"storagePools[].warnUsedPercent", atOnce, nil, "PoolsNearlyFull is evaluated again"},
 		{"storagePools[].properties", next, pools, "properties of the pool are set or removed in LINSTOR"},
 		{"deletionPolicy", atOnce, nil, "a deletion goes by it, also one that has begun"},
-
-		{"database.kubernetes", next, database,
-			"nothing: it is what is used when no other is given; in place of another database: the answer `migrate` first"},
-		{"database.etcd.endpoints[]", rolling, database,
-			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
-		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
-		{"database.managedEtcd.replicas", next, database,
-			"members are added or removed, one after the other, and the controller is restarted"},
-		{"database.managedEtcd.version", rolling, database, "members are restarted, one after the other"},
-		{"database.managedEtcd.dataPath", refused, nil, "CEL refuses it: the members' data is there"},
 	}
-	fields = slices.Concat(fields, monitoringFields(), backupFields(), volumeFields(), tlsFields())
+	fields = slices.Concat(fields, databaseFields(database), monitoringFields(), backupFields(), volumeFields(),
+		tlsFields())
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
@@ -152,6 +143,21 @@ func Fields() []Field {
 			"CEL refuses it, because volumes live there: add an entry with another name"})
 	}
 	return fields
+}
+
+// databaseFields are those about Kubernetes and etcd as LINSTOR's database, on which these phases work.
+func databaseFields(database []fsm.State) []Field {
+	return []Field{
+		{"database.kubernetes", ClassAtNextAssess, database,
+			"nothing: it is what is used when no other is given; in place of another database: the answer `migrate` first"},
+		{"database.etcd.endpoints[]", ClassRolling, database,
+			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
+		{"database.etcd.credentialsSecret", ClassRolling, database, "the controller is restarted"},
+		{"database.managedEtcd.replicas", ClassAtNextAssess, database,
+			"members are added or removed, one after the other, and the controller is restarted"},
+		{"database.managedEtcd.version", ClassRolling, database, "members are restarted, one after the other"},
+		{"database.managedEtcd.dataPath", ClassRefused, nil, "CEL refuses it: the members' data is there"},
+	}
 }
 
 // monitoringFields are those about Prometheus Operator, for which nothing waits.

@@ -38,6 +38,8 @@ type Plan struct {
 	Objects []Object `json:"objects,omitempty"`
 	// Restarts are the pods that would be restarted.
 	Restarts []Restart `json:"restarts,omitempty"`
+	// Members are those of the etcd that the operator runs, as far as they would come or go.
+	Members []Members `json:"members,omitempty"`
 	// Pools are storage pools that would be made or removed, and from which disks.
 	Pools []Pool `json:"pools,omitempty"`
 	// Linstor is what would be written to LINSTOR.
@@ -148,6 +150,17 @@ type Restart struct {
 	// Names are the nodes, or the pods, that it is about.
 	Names
 	// How says in which order they are restarted, and what does not work meanwhile.
+	How string `json:"how"`
+}
+
+// Members are members of etcd that would come or go.
+type Members struct {
+	// Do is "start" or "remove", and Count of how many.
+	Do    string `json:"do"`
+	Count int    `json:"count"`
+	// Nodes are those on which they would be started, or of whose members so many would be removed.
+	Nodes Names `json:"nodes"`
+	// How says in which order, and what does not work meanwhile.
 	How string `json:"how"`
 }
 

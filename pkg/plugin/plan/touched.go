@@ -25,6 +25,15 @@ func touched(p *result.Plan) []tree.Item {
 		out = append(out, tree.Item{Name: "Restart", State: tree.Warn, Text: fmt.Sprintf("%s (%s): %s", r.What,
 			names(&r.Names, "pod", "pods"), r.How)})
 	}
+	for i := range p.Members {
+		m := &p.Members[i]
+		where := "on " + names(&m.Nodes, "node", "nodes")
+		if m.Count != m.Nodes.Count {
+			where = "of those on " + names(&m.Nodes, "node", "nodes")
+		}
+		out = append(out, tree.Item{Name: "Etcd", State: tree.Warn, Text: fmt.Sprintf("%s %s %s: %s", m.Do,
+			text.Amount(m.Count, "member", "members"), where, m.How)})
+	}
 	out = section(out, "Pools", "", poolItems(p))
 	out = section(out, "Objects", text.Amount(len(p.Objects), "object", "objects"), objectItems(p))
 	return section(out, "LINSTOR", "", writeItems(p))

@@ -53,7 +53,6 @@ const (
 	HoldEtcdUnreachable HoldReason = "EtcdUnreachable"
 	// HoldEtcdNoSpace: etcd's database is full.
 	HoldEtcdNoSpace HoldReason = "EtcdNoSpace"
-
 	// HoldUpgradeBlocked: the cluster is not fit for an upgrade.
 	HoldUpgradeBlocked HoldReason = "UpgradeBlocked"
 	// HoldUpgradeStuck: an upgrade makes no progress.
@@ -95,8 +94,10 @@ const (
 	HoldEtcdMembersChanged HoldReason = "EtcdMembersChanged"
 	// HoldEtcdCorruptAlarm: the contents of etcd's members differ.
 	HoldEtcdCorruptAlarm HoldReason = "EtcdCorruptAlarm"
-	// HoldEtcdOtherCluster: members are of another etcd, or what was noted of them is lost.
+	// HoldEtcdOtherCluster: members are of another etcd than is noted.
 	HoldEtcdOtherCluster HoldReason = "EtcdOtherCluster"
+	// HoldEtcdNotesLost: nodes have something of members of etcd, and no member is noted.
+	HoldEtcdNotesLost HoldReason = "EtcdNotesLost"
 
 	// Revert reasons end when the change is taken back or corrected.
 

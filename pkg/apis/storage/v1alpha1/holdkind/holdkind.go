@@ -209,6 +209,7 @@ var kinds = []Kind{
 	{Reason: v1alpha1.HoldEtcdMembersChanged, Class: Answer, Options: options{again, adoptNotes, forsake}},
 	{Reason: v1alpha1.HoldEtcdCorruptAlarm, Class: Answer, Options: options{again, forsake}},
 	{Reason: v1alpha1.HoldEtcdOtherCluster, Class: Answer, Options: options{again, adoptNotes}},
+	{Reason: v1alpha1.HoldEtcdNotesLost, Class: Answer, Options: options{again, adoptNotes}},
 	{Reason: v1alpha1.HoldUnsupportedChange, Class: Revert, Maintains: true, Options: options{
 		retry,
 		option(v1alpha1.OptionMigrate, "moves LINSTOR's data into the database of the spec; LINSTOR is stopped meanwhile"),
