@@ -93,8 +93,8 @@ func TestPluginPlan(t *testing.T) {
 			exit.Done, []string{"Restart satellites (4 pods", "one first, then up to 1 at a time",
 				"change DaemonSet linstor-satellite"}},
 		{"a pool on disks", current + "  - name: hot\n    lvm: {volumeGroup: vg_hot}\n" +
-			"    devices: {match: [{serial: \"S4EV*\"}]}\n", exit.Done, []string{"storagePools[hot] new: {devices: {match:", "StoragePools",
-			"hot", "S4EV"}},
+			"    devices: {match: [{serial: \"S4EV*\"}]}\n", exit.Done, []string{
+			"storagePools[hot] new: {devices: {match:", "StoragePools", "hot", "S4EV"}},
 		{"no node is picked", edit("mode: Host}",
 			"mode: Host}, removalPolicy: Remove, nodeSelector: {example.com/storage: \"no\"}"), exit.Done, []string{
 			"Nodes leave 4 nodes", "TooManyNodesLeaving", "removalPolicy Remove"}},
