@@ -75,15 +75,20 @@ func answered(in *step.Input) (etcd.Answers, seats.Notes, error) {
 	switch a.Option {
 	case v1alpha1.OptionAdopt:
 		answers.Adopt = a.Hold.ID
-	case v1alpha1.OptionForce:
+	case v1alpha1.OptionForce, v1alpha1.OptionForsake:
+		// Holds about the whole cluster list all nodes. To give up all members is never meant, and would end the
+		// membership of each one that misses a look.
 		members := named(in)
 		if len(members) != 1 {
-			return answers, notes, fmt.Errorf("answer force with the node of the one member that survives, as "+
-				"%s:force@<node>; this answer is for %d members (%s)", a.Hold.ID, len(members), strings.Join(members, ", "))
+			return answers, notes, fmt.Errorf("answer %[2]s with the node of the one member that it is for, as "+
+				"%[1]s:%[2]s@<node>; this answer is for %[3]d members (%[4]s)", a.Hold.ID, a.Option, len(members),
+				strings.Join(members, ", "))
+		}
+		if a.Option == v1alpha1.OptionForsake {
+			answers.Forsaken = append(slices.Clone(answers.Forsaken), members...)
+			break
 		}
 		answers.Force, answers.ForceID = members[0], a.Hold.ID
-	case v1alpha1.OptionForsake:
-		answers.Forsaken = append(slices.Clone(answers.Forsaken), named(in)...)
 	default:
 		notes = notes.Retried()
 	}
@@ -98,4 +103,30 @@ func named(in *step.Input) (names []string) {
 		}
 	}
 	return names
+}
+
+// consents are the members that are still given up. One that takes part, or that has no seat any more, is not:
+// the consent was for what was wrong then. It would have the member removed months later, as soon as it misses one
+// look.
+func consents(k *etcd.Known) []string {
+	list := k.Facts.Look.Members()
+	return slices.DeleteFunc(slices.Clone(k.Answers.Forsaken), func(name string) bool {
+		i := slices.IndexFunc(k.Facts.Notes.Seats, func(s seats.Seat) bool { return s.Name == name })
+		if i < 0 {
+			return true
+		}
+		seat := k.Facts.Notes.Seats[i]
+		return slices.ContainsFunc(list, seat.Is) && k.Facts.Look.Fit(seat.URL(k.Facts.Sites[seat.Node]), seat.ID)
+	})
+}
+
+// spent reports whether a human has given up a member that need not be given up any more.
+func spent(k *etcd.Known) bool { return len(consents(k)) < len(k.Answers.Forsaken) }
+
+// dropSpent stores the answers without what is spent.
+func (h hands) dropSpent(ctx context.Context) error {
+	k := h.in.Snapshot.Etcd
+	answers := k.Answers
+	answers.Forsaken = consents(k)
+	return h.keep(ctx, etcdmember.KeyAnswers, answers, k.Facts.NotesVersion)
 }
