@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
@@ -31,10 +32,27 @@ func Asked(s *cluster.Snapshot, e *cluster.Evidence) bool {
 }
 
 // Displaces reports whether the question about members takes the place of one about what LINSTOR lacks for want of
-// them, which cannot be answered before.
+// them, which cannot be answered before; or of one about a changed spec or a move, behind which nobody would see it.
 func Displaces(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
-	return s.Etcd.Recovers() && s.Etcd.Decision.Hold != nil && slices.Contains([]v1alpha1.HoldReason{
-		v1alpha1.HoldDatabaseUnreachable, v1alpha1.HoldControllerFailed, v1alpha1.HoldOperationFailed}, h.Reason)
+	switch h.Reason {
+	case v1alpha1.HoldDatabaseUnreachable, v1alpha1.HoldControllerFailed, v1alpha1.HoldOperationFailed:
+		return s.Etcd.Recovers() && s.Etcd.Decision.Hold != nil
+	case v1alpha1.HoldUnsupportedChange, v1alpha1.HoldMigrationFailed:
+		return Urgent(s) != nil
+	default:
+		return false
+	}
+}
+
+// Urgent is the question about members without a quorum; nil if there is none. It comes before a changed spec is
+// refused and before LINSTOR's data is moved, which cannot be read then. A restore may be the answer to it.
+func Urgent(s *cluster.Snapshot) *cluster.HoldRequest {
+	e := s.Evidence[fsm.Database]
+	if s.Restore != nil || !s.Etcd.Recovers() || e.State != cluster.Failed || e.Hold == nil ||
+		!asks(s.Etcd, e.Hold.Reason) {
+		return nil
+	}
+	return e.Hold
 }
 
 func asks(k *etcd.Known, reason v1alpha1.HoldReason) bool {
