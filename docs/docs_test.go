@@ -79,8 +79,12 @@ func checkOptions(t *testing.T, resume, page string, kind holdkind.Kind) {
 		if !strings.Contains(resume, "\n* `"+o+"` ") {
 			t.Errorf("How to resume does not explain the option %s", o)
 		}
-		if !strings.Contains(resume, command+o+"\n") {
-			t.Errorf("How to resume lacks the command %s%s", command, o)
+		shown := o
+		if o == v1alpha1.OptionForce || o == v1alpha1.OptionForsake { // for several members they are refused
+			shown += "@<node>"
+		}
+		if !strings.Contains(resume, command+shown+"\n") {
+			t.Errorf("How to resume lacks the command %s%s", command, shown)
 		}
 	}
 	for _, m := range regexp.MustCompile(`<hold id>:([a-z-]+)`).FindAllStringSubmatch(page, -1) {

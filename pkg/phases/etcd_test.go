@@ -102,6 +102,33 @@ func TestEtcdComesBeforeWhatLacksIt(t *testing.T) {
 	}
 }
 
+// TestEtcdComesBeforeAChangedSpec: behind a spec that is refused, or a move that failed, nobody would be asked about
+// members, and neither leads on without a quorum.
+func TestEtcdComesBeforeAChangedSpec(t *testing.T) {
+	for _, reason := range []v1alpha1.HoldReason{v1alpha1.HoldUnsupportedChange, v1alpha1.HoldMigrationFailed} {
+		w := heldWorld(t, reason)
+		etcdTrouble(v1alpha1.HoldEtcdQuorumLost)(w)
+		w.Silent(errors.New("refused"))
+		in, _ := w.Input()
+		if o := phases.Decide(t.Context(), in); o.Event != fsm.Cleared || o.Reason != string(v1alpha1.HoldEtcdQuorumLost) {
+			t.Errorf("%s: %s %s (%s)", reason, o.Kind, o.Event, o.Message)
+		}
+	}
+	w := clustertest.NewWorld(t, 2)
+	etcdTrouble(v1alpha1.HoldEtcdQuorumLost)(w)
+	w.Silent(errors.New("refused"))
+	w.Phase(v1alpha1.PhaseAssessing, 0)
+	w.Cluster.Spec.Database.ManagedEtcd = nil
+	w.Cluster.Generation++
+	for _, want := range []v1alpha1.HoldReason{v1alpha1.HoldEtcdQuorumLost, v1alpha1.HoldUnsupportedChange} {
+		in, _ := w.Input()
+		if o := phases.Decide(t.Context(), in); o.Hold == nil || o.Hold.Reason != want {
+			t.Errorf("%s %s %+v, want %s", o.Kind, o.Event, o.Hold, want)
+		}
+		w.Etcd.Decision.Hold = nil // nothing is asked about members
+	}
+}
+
 // TestEtcdAnswers: an answer is kept beside the notes, once, and the hold ends when the next step rests on it.
 func TestEtcdAnswers(t *testing.T) {
 	for _, tc := range []struct {
@@ -114,6 +141,7 @@ func TestEtcdAnswers(t *testing.T) {
 		{v1alpha1.HoldEtcdQuorumLost, "force", nil, "", "2 members (n01-1, n02-2)"},
 		{v1alpha1.HoldEtcdQuorumLost, "adopt", nil, `{"adopt":"h-1","last":"h-1"}`, ""},
 		{v1alpha1.HoldEtcdMemberDown, "forsake", []string{"n01"}, `{"forsaken":["n01-1"],"last":"h-1"}`, ""},
+		{v1alpha1.HoldEtcdMembersChanged, "forsake", nil, "", "h-1:forsake@<node>; this answer is for 2 members"},
 		{v1alpha1.HoldEtcdStuck, "retry", nil, `{"last":"h-1"}`, ""},
 	} {
 		t.Run(string(tc.reason)+" "+tc.option, func(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
@@ -125,6 +126,9 @@ func assess(ctx context.Context, in *step.Input) step.Outcome {
 func beforeLinks(ctx context.Context, in *step.Input) (o step.Outcome, ends bool) {
 	s := in.Snapshot
 	q := dataQuestion(s)
+	if h := managedetcd.Urgent(s); h != nil && q == nil {
+		return step.NeedsHuman(*h), true
+	}
 	if o, is := migrating.First(s); is && (q == nil || s.Move == nil) { // a restore may be the answer to it
 		return o, true
 	}

@@ -94,6 +94,20 @@ func (k *Known) Recovers() bool {
 // Complete reports whether as many members as are wanted have a vote.
 func (k *Known) Complete() bool { return k.Serves() && len(k.Decision.Endpoints) >= k.Facts.Size }
 
+// On is the member on a node, by the notes or by the Node's label; "" if there is none, or if the operator runs no
+// etcd. What was noted may be unreadable, and the label stays then.
+func (k *Known) On(node, label string) string {
+	if k == nil {
+		return ""
+	}
+	for _, s := range k.Facts.Notes.Seats {
+		if s.Node == node {
+			return s.Name
+		}
+	}
+	return label
+}
+
 // Ours reports whether the members that answer are of our cluster, as far as that is known. LINSTOR must not be
 // started on another one.
 func (k *Known) Ours() bool {

@@ -2,6 +2,7 @@ package etcd_test
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,5 +105,68 @@ func TestSame(t *testing.T) {
 	b.Sites = map[string]seats.Site{"n1": {UID: "u", Down: true}}
 	if etcd.Same(a, b) {
 		t.Error("a node is down")
+	}
+}
+
+// TestKeeps: a node with a member goes down only while all others take part and none is being changed.
+func TestKeeps(t *testing.T) {
+	three := func() *etcd.Known {
+		k := &etcd.Known{}
+		k.Facts.Size, k.Decision.Step = 3, membership.Rest
+		k.Decision.Endpoints = []string{"http://c1", "http://c2", "http://c3"}
+		var answers []view.Answer
+		listed := []view.Member{{ID: 1, Name: "n1-1"}, {ID: 2, Name: "n2-2"}, {ID: 3, Name: "n3-3"}}
+		for i, m := range listed {
+			answers = append(answers, view.Answer{Endpoint: k.Decision.Endpoints[i], ClusterID: 7, MemberID: m.ID, Leader: 1,
+				Linearizable: true, Agreed: listed})
+			k.Facts.Notes.Seats = append(k.Facts.Notes.Seats, seats.Seat{Name: m.Name, Node: m.Name[:2], ID: m.ID,
+				ClientURL: k.Decision.Endpoints[i]})
+		}
+		k.Facts.Look = view.New(answers...)
+		k.Decision.Notes = k.Facts.Notes.Clone(time.Time{})
+		return k
+	}
+	silence := func(k *etcd.Known, endpoint string) {
+		answers := k.Facts.Look.Answers()
+		for i := range answers {
+			if answers[i].Endpoint == endpoint {
+				answers[i] = view.Answer{Endpoint: endpoint, Err: errors.New("refused")}
+			}
+		}
+		k.Facts.Look = view.New(answers...)
+	}
+	silent2 := func(k *etcd.Known) { silence(k, "http://c2") }
+	unread := func(k *etcd.Known) { *k = *etcd.Failed(errors.New("no notes")) }
+	for name, tc := range map[string]struct {
+		node, label string
+		spoil       func(*etcd.Known)
+		want        string
+	}{
+		"all are well":          {"n1", "n1-1", func(*etcd.Known) {}, ""},
+		"it is down itself":     {"n2", "n2-2", silent2, ""},
+		"a node without":        {"n4", "", silent2, ""},
+		"another one is down":   {"n1", "n1-1", silent2, "member n2-2 on node n2"},
+		"there is a learner":    {"n1", "n1-1", func(k *etcd.Known) { k.Decision.Notes.Seats[2].Learner = true }, "n3-3"},
+		"one is being removed":  {"n1", "n1-1", func(k *etcd.Known) { k.Decision.Notes.Seats[2].Removing = true }, "n3-3"},
+		"one is planned":        {"n1", "n1-1", func(k *etcd.Known) { k.Decision.Notes.Seats[2].ID = 0 }, "n3-3"},
+		"one has no vote":       {"n1", "n1-1", func(k *etcd.Known) { k.Facts.Size = 5 }, "3 of 5"},
+		"one is to restart":     {"n1", "n1-1", func(k *etcd.Known) { k.Decision.Step = membership.Restart }, "changed"},
+		"nothing can be read":   {"n1", "n1-1", unread, "no notes"},
+		"nothing, and no label": {"n1", "", unread, ""},
+	} {
+		k := three()
+		tc.spoil(k)
+		if got := k.Keeps(tc.node, tc.label); !strings.Contains(got, tc.want) || (got == "") != (tc.want == "") {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	var none *etcd.Known
+	if why := none.Keeps("n1", "n1-1"); why != "" {
+		t.Errorf("the operator runs none: %s", why)
+	}
+	one := known(1, "http://10.0.0.1:3379")
+	one.Decision.Step = membership.Rest
+	if why := one.Keeps("a", "a-1"); why != "" {
+		t.Errorf("the only one: %s", why)
 	}
 }

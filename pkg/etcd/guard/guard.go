@@ -32,6 +32,7 @@ import (
 
 // Order is what a node's key of the ConfigMap has, as JSON.
 type Order struct {
+	Format        seats.Format        `json:"format"`
 	Configuration seats.Configuration `json:"configuration"`
 	// File is etcd's configuration file, see configfile.Write.
 	File string `json:"file"`

@@ -83,6 +83,7 @@ const AvoidFor = 24 * time.Hour
 
 // Notes are what must outlive the operator's process. They are written before a step is carried out.
 type Notes struct {
+	Format Format `json:"format"`
 	// Token is that of the cluster, made for it alone. GivenUp are those of clusters that never served.
 	Token     string   `json:"token,omitempty"`
 	GivenUp   []string `json:"givenUp,omitempty"`

@@ -177,3 +177,23 @@ func TestAdopt(t *testing.T) {
 		t.Error(ok, cmp.Diff(old, got))
 	}
 }
+
+// TestFormat: what a later operator wrote is not read, because it would be written again without what is not known.
+func TestFormat(t *testing.T) {
+	text, err := json.Marshal(seats.Notes{Serial: 3})
+	if err != nil || !strings.Contains(string(text), `"format":1`) {
+		t.Errorf("%s, %v", text, err)
+	}
+	for _, ok := range []string{string(text), `{"serial":3}`} {
+		var n seats.Notes
+		if err := json.Unmarshal([]byte(ok), &n); err != nil || n.Serial != 3 {
+			t.Errorf("%s: %+v, %v", ok, n, err)
+		}
+	}
+	for later, want := range map[string]string{`{"format":2,"serial":3}`: "run the operator that wrote it",
+		`{"format":"x"}`: "is no number"} {
+		if err := json.Unmarshal([]byte(later), &seats.Notes{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", later, err)
+		}
+	}
+}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
@@ -138,13 +139,26 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 		if s.Linstor.Foreign == nil {
 			message += ", because LINSTOR does not answer"
 		}
-		message += ": " + text.OneLine(snapshot.WhyUnknown(&s.Facts)) + h.keepRunning(ctx, in)
+		message += ": " + text.OneLine(snapshot.WhyUnknown(&s.Facts)) + etcdTrouble(s) + h.keepRunning(ctx, in)
 		if s.Cluster.Status.Hold == nil && s.PhaseAge() < s.Timing.Escalate {
 			return step.Wait(string(v1alpha1.HoldVolumesUnknown), message, s.Timing.PollWorking), true
 		}
 		return step.HoldHere(message, cluster.HoldRequest{Reason: v1alpha1.HoldVolumesUnknown,
 			Message: message + ". Repair the controller, or answer continue to remove the workloads all the same"}), true
 	}
+}
+
+// etcdTrouble says what keeps the members of etcd from LINSTOR, as the end of a message. Nobody can be asked about
+// them in a deletion, and with their data it would be known whether volumes exist.
+func etcdTrouble(s *cluster.Snapshot) string {
+	if !s.Etcd.Recovers() {
+		return ""
+	}
+	message := "; " + strings.TrimSuffix(text.OneLine(s.Etcd.Message()), ".")
+	if s.Etcd.Decision.Hold != nil {
+		message += " (to be asked what to do about it, make the StorageCluster again: docs/deleted-by-accident.md)"
+	}
+	return message
 }
 
 // driven keeps the cluster running while PersistentVolumes, snapshots, or what is left of volumes that were tried need

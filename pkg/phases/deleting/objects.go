@@ -49,19 +49,17 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 		}
 		return removing(s, own.message)
 	}
-	for _, objects := range [][]client.Object{watched, highavailability.Left(&s.Facts), affinity.Left(&s.Facts),
-		volumedriver.First(&s.Facts), satelliteObjects(s),
-		controllerAndLoaders(s), managedetcd.Left(&s.Facts), configuration(s)} {
-		if len(objects) == 0 {
-			continue
-		}
-		if err := in.Stands(ctx); err != nil {
-			return notNow(s, err)
-		}
-		if err := in.Delete(ctx, objects); err != nil {
-			return step.Fail(err)
-		}
-		return removing(s, "controller, satellites and module loaders are being removed")
+	if o, ends := remove(ctx, in, watched, highavailability.Left(&s.Facts), affinity.Left(&s.Facts),
+		volumedriver.First(&s.Facts), satelliteObjects(s), controllerAndLoaders(s)); ends {
+		return o
+	}
+	// The Deployment is gone before its pod is. Without members of etcd it could end in the middle of a write.
+	members := managedetcd.Left(&s.Facts)
+	if len(members) > 0 && controllersLeft(s) > 0 {
+		return removing(s, "LINSTOR's controller is still stopping, and the members of etcd stop after it")
+	}
+	if o, ends := remove(ctx, in, members, configuration(s)); ends {
+		return o
 	}
 	if n := podsLeft(s); n > 0 {
 		return removing(s, text.Amount(n, "pod is", "pods are")+" still stopping")
@@ -73,6 +71,21 @@ func takeDown(ctx context.Context, in *step.Input) step.Outcome {
 		return o
 	}
 	return nothingLeft(ctx, in)
+}
+
+// remove deletes the first objects of which there are any, and all that is left waits for the next look.
+func remove(ctx context.Context, in *step.Input, ordered ...[]client.Object) (o step.Outcome, ends bool) {
+	i := slices.IndexFunc(ordered, func(objects []client.Object) bool { return len(objects) > 0 })
+	if i < 0 {
+		return step.Outcome{}, false
+	}
+	if err := in.Stands(ctx); err != nil {
+		return notNow(in.Snapshot, err), true
+	}
+	if err := in.Delete(ctx, ordered[i]); err != nil {
+		return step.Fail(err), true
+	}
+	return removing(in.Snapshot, "controller, satellites and module loaders are being removed"), true
 }
 
 func removing(s *cluster.Snapshot, message string) step.Outcome {
@@ -209,11 +222,7 @@ func picked[T client.Object](objects map[string]T, goes func(client.Object) bool
 
 // podsLeft counts our pods, except those on nodes that are not ready: their kubelet cannot report that they stopped.
 func podsLeft(s *cluster.Snapshot) int {
-	ready := map[string]bool{}
-	for _, n := range s.Kube.Nodes {
-		ready[n.Name] = cluster.NodeReady(n)
-	}
-	left := 0
+	ready, left := readyNodes(s), controllersLeft(s)
 	for _, byNode := range s.Kube.Pods {
 		for node := range byNode {
 			if ready[node] {
@@ -221,10 +230,24 @@ func podsLeft(s *cluster.Snapshot) int {
 			}
 		}
 	}
+	return left
+}
+
+// controllersLeft counts the pods of LINSTOR's controller among them.
+func controllersLeft(s *cluster.Snapshot) (left int) {
+	ready := readyNodes(s)
 	for _, p := range s.Kube.ControllerPods {
 		if ready[p.Spec.NodeName] {
 			left++
 		}
 	}
 	return left
+}
+
+func readyNodes(s *cluster.Snapshot) map[string]bool {
+	ready := map[string]bool{}
+	for _, n := range s.Kube.Nodes {
+		ready[n.Name] = cluster.NodeReady(n)
+	}
+	return ready
 }

@@ -1,6 +1,7 @@
 package drainguard_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -16,6 +17,12 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -64,6 +71,36 @@ func inUse(volume, node string, used *bool) func(*clustertest.World) {
 			}
 		}
 	}
+}
+
+// etcdMembers are two on n01 and n02, of which those answer that are named.
+func etcdMembers(answer ...string) func(*clustertest.World) {
+	return func(w *clustertest.World) {
+		w.Etcd = &etcd.Known{}
+		f := &w.Etcd.Facts
+		f.Size = 2
+		f.Notes = seats.Notes{ClusterID: 7, Seats: []seats.Seat{
+			{Name: "n01-1", Node: "n01", ID: 1, PeerURL: "p1", ClientURL: "n01"},
+			{Name: "n02-2", Node: "n02", ID: 2, PeerURL: "p2", ClientURL: "n02"}}}
+		f.Look = etcdAnswers(answer)
+		w.Etcd.Decision.Notes, w.Etcd.Decision.Endpoints = f.Notes, []string{"n01", "n02"}
+		w.Etcd.Decision.Step = membership.Rest
+	}
+}
+
+// etcdAnswers is a look at members of which those answer that are named.
+func etcdAnswers(answer []string) view.View {
+	var all []view.Answer
+	for i, n := range []string{"n01", "n02"} {
+		a := view.Answer{Endpoint: n, Err: errors.New("refused")}
+		if slices.Contains(answer, n) {
+			a = view.Answer{Endpoint: n, ClusterID: 7, MemberID: view.ID(i + 1), Leader: 1, Linearizable: true,
+				Agreed: []view.Member{{ID: 1, Name: "n01-1", PeerURLs: []string{"p1"}},
+					{ID: 2, Name: "n02-2", PeerURLs: []string{"p2"}}}}
+		}
+		all = append(all, a)
+	}
+	return view.New(all...)
 }
 
 // TestDrains: who may be drained, and what keeps the others from it.
@@ -125,6 +162,14 @@ func TestDrains(t *testing.T) {
 		{"LINSTOR is silent", two, []func(*clustertest.World){cordon("n01"), free("n01"), func(w *clustertest.World) {
 			w.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no answer")}
 		}}, nil, "n01: LINSTOR does not answer"},
+		{"a member of etcd elsewhere is not well", nil, []func(*clustertest.World){cordon("n01"), etcdMembers()}, nil,
+			"n01: it has member n01-1 of etcd, and member n02-2 on node n02 does not take part"},
+		{"the others of etcd are not well, and it has no member", nil, []func(*clustertest.World){cordon("n03"),
+			etcdMembers()}, []string{"n03"}, ""},
+		{"etcd cannot be looked at", nil, []func(*clustertest.World){cordon("n01"), func(w *clustertest.World) {
+			w.Etcd = etcd.Failed(errors.New("no notes"))
+			w.KubeNode("n01").Labels[pods.Label] = "n01-1"
+		}}, nil, "n01: it has member n01-1 of etcd, and it is not known whether the others are well: no notes"},
 		{"the word does not outlast what it was given for", two, []func(*clustertest.World){cordon("n01"), free("n01"),
 			offline("n02")}, nil, "n01: node n02 is down"},
 	} {
@@ -225,6 +270,41 @@ func TestTheWordIsGivenOnAFreshLook(t *testing.T) {
 	}
 	if d := cmp.Diff([]string{"DrainRefused n01"}, told); d != "" {
 		t.Errorf("Events (-want +got):\n%s", d)
+	}
+}
+
+// members are those of etcd that answer now.
+type members struct {
+	api.API
+	answer []string
+}
+
+func (m members) Look(_ context.Context, endpoint string) view.Answer {
+	a, _ := etcdAnswers(m.answer).At(endpoint)
+	if a.Endpoint == "" {
+		return view.Answer{Endpoint: endpoint, Err: errors.New("refused")}
+	}
+	return a
+}
+
+func (members) Alarms(context.Context, string) ([]view.Alarm, error) { return nil, nil }
+
+// TestMembersOfEtcdAreAskedAnew: one that was well a moment ago may not be now.
+func TestMembersOfEtcdAreAskedAnew(t *testing.T) {
+	w := world(t)
+	cordon("n01")(w)
+	etcdMembers("n01", "n02")(w)
+	if j := drainguard.Judge(w.Snapshot()); !slices.Equal(j.Free, []string{"n01"}) {
+		t.Fatalf("%+v", j)
+	}
+	in, r := w.Input()
+	r.Now, in.Etcd = w.Linstor.View, members{answer: []string{"n01"}}
+	drainguard.Work(t.Context(), in)
+	if len(r.Applied) != 1 {
+		t.Fatalf("writes: %v", r.Calls)
+	}
+	if why := r.Applied[0].GetAnnotations()[guards.AnnotationRefused]; !strings.Contains(why, "n02-2 on node n02") {
+		t.Errorf("refused: %q", why)
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package drainguard keeps nodes from being drained while that would cost a volume its last healthy copy, or while
-// another node is not there: one pod on each member, which the eviction API takes only with the operator's word.
+// Package drainguard keeps nodes from being drained while that would cost a volume its last healthy copy or the
+// operator's etcd its quorum, or while another node is not there: one pod on each member, which the eviction API takes
+// only with the operator's word.
 //
 // All guards are protected by one PodDisruptionBudget. It lets none be evicted but those of the nodes that it leaves
 // out, and that is one node at a time. So the word is given in one write to one object, made only if the object is as
@@ -20,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
@@ -188,6 +190,9 @@ func refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []stri
 	}
 	if len(s.Roll.Restarting) > 0 {
 		return fmt.Sprintf("the satellite on %s is being restarted", s.Roll.Restarting[0].Name)
+	}
+	if why := s.Etcd.Keeps(m.Name, m.Node.Labels[pods.Label]); why != "" {
+		return why
 	}
 	if v.Volumes == 0 {
 		return ""

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
@@ -122,8 +123,8 @@ func newlyFree(live *policyv1.PodDisruptionBudget, j *Judgement) []string {
 	})
 }
 
-// confirm takes back the word that LINSTOR, asked now, would not let be given: the view may be a quarter of a minute
-// old, and a copy that was good then may be lost.
+// confirm takes back the word that LINSTOR and the members of etcd, asked now, would not let be given: the view may be
+// a quarter of a minute old, and a copy that was good then may be lost.
 func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string) error {
 	s := in.Snapshot
 	v, err := in.LookNow(ctx)
@@ -135,12 +136,16 @@ func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string
 		return fmt.Errorf("look at the copies of volumes before a node may be drained: %w", err)
 	}
 	v.SetResources(copies)
+	now := *s
+	if k := s.Etcd; k != nil && k.Err == nil && in.Etcd != nil {
+		now.Etcd = k.Again(api.LookAll(ctx, in.Etcd, k.Facts.Ask()...))
+	}
 	for _, node := range granted {
 		m := s.MemberByName(node)
 		if m == nil || down(v, m) {
 			continue
 		}
-		if why := refuse(s, v, m, j.Drained); why != "" {
+		if why := refuse(&now, v, m, j.Drained); why != "" {
 			j.Free = slices.DeleteFunc(j.Free, func(n string) bool { return n == node })
 			j.Refused = append(j.Refused, Refusal{node, why})
 		}

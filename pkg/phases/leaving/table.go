@@ -140,6 +140,10 @@ var hindrance = decisiontable.Table[*situation]{
 	Intro: "For each member that the spec no longer picks, and each registered node whose Node object is gone. Where " +
 		"no row holds, the next table decides about a node that begins to leave, and the one after it about one that goes.",
 	Rows: []decisiontable.Row[*situation]{
+		rule("unregistered-with-etcd", "LINSTOR answers and does not have the node, a member of etcd is on it, and LINSTOR "+
+			"is not being upgraded",
+			func(c *situation) bool { return c.known() && c.Node == nil && c.hasEtcd() && c.s.Upgrade == nil },
+			outcome{message: etcdMessage}),
 		rule("not-registered", "LINSTOR answers and does not have the node",
 			func(c *situation) bool { return c.known() && c.Node == nil },
 			outcome{state: v1alpha1.LeavingRemoving, step: stepForget,
@@ -175,6 +179,8 @@ var hindrance = decisiontable.Table[*situation]{
 			func(c *situation) bool { return c.evicted() && c.stuckForLong() },
 			outcome{hold: v1alpha1.HoldEvacuationStuck, message: says(evictedMessage)}),
 		rule("evicted-noted", "LINSTOR evicted the node", (*situation).evicted, outcome{message: says(evictedMessage)}),
+		rule("deleted-with-etcd", "LINSTOR deletes the node, which holds nothing, and a member of etcd is on it",
+			func(c *situation) bool { return c.deletedAndEmpty() && c.hasEtcd() }, outcome{message: etcdMessage}),
 		rule("deleted-refused", "LINSTOR deletes the node, which holds nothing, and the last try failed",
 			func(c *situation) bool { return c.deletedAndEmpty() && c.err() != nil },
 			outcome{step: StepDelete, message: errMessage}),
@@ -217,6 +223,8 @@ var departure = decisiontable.Table[*situation]{
 		rule("impostor", "LINSTOR is connected to another machine in the node's name",
 			func(c *situation) bool { return c.Node.Impostor() != "" },
 			outcome{message: func(c *situation) string { return address.ImpostorProblem(c.Node).Message }}),
+		rule("empty-with-etcd", "the node holds nothing, and a member of etcd is on it",
+			func(c *situation) bool { return c.empty() && c.hasEtcd() }, outcome{message: etcdMessage}),
 		rule("empty-refused", "the node holds nothing, and the last try to delete it failed",
 			func(c *situation) bool { return c.empty() && c.err() != nil }, outcome{step: StepDelete, message: errMessage}),
 		rule("empty", "the node holds nothing", (*situation).empty,
@@ -324,7 +332,13 @@ func (c *situation) consequence(when string) string {
 	}
 }
 
-func retainedMessage(c *situation) string { return c.consequence("") }
+func retainedMessage(c *situation) string {
+	message := c.consequence("")
+	if c.hasEtcd() {
+		message += "; " + etcdMessage(c)
+	}
+	return message
+}
 
 func dueMessage(c *situation) string {
 	return c.consequence("at " + c.due().UTC().Format(time.RFC3339))

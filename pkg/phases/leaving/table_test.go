@@ -86,15 +86,17 @@ func standsStill(w *clustertest.World, ago time.Duration, copies ...string) {
 	w.Spread(copies...)
 }
 
-// leavingScenarios are about a member n01 that leaves, among five.
-var leavingScenarios = []struct {
+// scenario is about a member n01 that leaves, among five.
+type scenario struct {
 	name   string
 	policy v1alpha1.NodeRemovalPolicy // Evacuate if empty
 	// new says that it was not noted before that it leaves, nor that it may.
 	new   bool
 	spoil func(*clustertest.World)
 	want  decided
-}{
+}
+
+var leavingScenarios = []scenario{
 	{name: "not in LINSTOR", policy: v1alpha1.NodesRemove,
 		spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01") },
 		want:  decided{row: "not-registered", state: removing, step: leaving.StepForget, message: "does not have it"}},
@@ -325,35 +327,37 @@ var leavingScenarios = []struct {
 		want: decided{row: "evacuate", state: evacuating, step: leaving.StepEvacuate, message: "1 copy (a)"}},
 }
 
+func (tc *scenario) run(t *testing.T) {
+	w := clustertest.NewWorld(t, 5)
+	w.Leaves(cmp.Or(tc.policy, v1alpha1.NodesEvacuate), "n01")
+	if !tc.new {
+		w.LeavingSince("n01")
+	}
+	tc.spoil(w)
+	s := w.Snapshot()
+	m := s.MemberByName("n01")
+	tc.want.check(t, m.Leave)
+	if m.State != v1alpha1.NodeLeaving || (m.Problem != nil) != m.Replaced {
+		t.Errorf("member %s, problem %+v", m.State, m.Problem)
+	}
+	if left := len(s.Members) - len(leaving.AllLeavers(s)); s.Counted() != left || s.MemberByName("n05").Leave != nil {
+		t.Errorf("%d counted, %d stay", s.Counted(), left)
+	}
+	if s.Linstor.Known() && s.Health.Degraded {
+		t.Errorf("health %+v", s.Health)
+	}
+}
+
 func TestLeavingSteps(t *testing.T) {
 	for _, tc := range leavingScenarios {
-		t.Run(tc.name, func(t *testing.T) {
-			w := clustertest.NewWorld(t, 5)
-			w.Leaves(cmp.Or(tc.policy, v1alpha1.NodesEvacuate), "n01")
-			if !tc.new {
-				w.LeavingSince("n01")
-			}
-			tc.spoil(w)
-			s := w.Snapshot()
-			m := s.MemberByName("n01")
-			tc.want.check(t, m.Leave)
-			if m.State != v1alpha1.NodeLeaving || (m.Problem != nil) != m.Replaced {
-				t.Errorf("member %s, problem %+v", m.State, m.Problem)
-			}
-			if left := len(s.Members) - len(leaving.AllLeavers(s)); s.Counted() != left || s.MemberByName("n05").Leave != nil {
-				t.Errorf("%d counted, %d stay", s.Counted(), left)
-			}
-			if s.Linstor.Known() && s.Health.Degraded {
-				t.Errorf("health %+v", s.Health)
-			}
-		})
+		t.Run(tc.name, tc.run)
 	}
 }
 
 // Each row decides in some scenario, and has a name of its own.
 func TestEachRowIsReached(t *testing.T) {
 	reached := map[string]bool{}
-	for _, tc := range leavingScenarios {
+	for _, tc := range slices.Concat(leavingScenarios, etcdScenarios) {
 		reached[tc.want.row] = true
 	}
 	for _, tc := range goneScenarios {

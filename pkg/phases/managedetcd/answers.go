@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
@@ -31,10 +32,27 @@ func Asked(s *cluster.Snapshot, e *cluster.Evidence) bool {
 }
 
 // Displaces reports whether the question about members takes the place of one about what LINSTOR lacks for want of
-// them, which cannot be answered before.
+// them, which cannot be answered before; or of one about a changed spec or a move, behind which nobody would see it.
 func Displaces(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
-	return s.Etcd.Recovers() && s.Etcd.Decision.Hold != nil && slices.Contains([]v1alpha1.HoldReason{
-		v1alpha1.HoldDatabaseUnreachable, v1alpha1.HoldControllerFailed, v1alpha1.HoldOperationFailed}, h.Reason)
+	switch h.Reason {
+	case v1alpha1.HoldDatabaseUnreachable, v1alpha1.HoldControllerFailed, v1alpha1.HoldOperationFailed:
+		return s.Etcd.Recovers() && s.Etcd.Decision.Hold != nil
+	case v1alpha1.HoldUnsupportedChange, v1alpha1.HoldMigrationFailed:
+		return Urgent(s) != nil
+	default:
+		return false
+	}
+}
+
+// Urgent is the question about members without a quorum; nil if there is none. It comes before a changed spec is
+// refused and before LINSTOR's data is moved, which cannot be read then. A restore may be the answer to it.
+func Urgent(s *cluster.Snapshot) *cluster.HoldRequest {
+	e := s.Evidence[fsm.Database]
+	if s.Restore != nil || !s.Etcd.Recovers() || e.State != cluster.Failed || e.Hold == nil ||
+		!asks(s.Etcd, e.Hold.Reason) {
+		return nil
+	}
+	return e.Hold
 }
 
 func asks(k *etcd.Known, reason v1alpha1.HoldReason) bool {
@@ -75,15 +93,20 @@ func answered(in *step.Input) (etcd.Answers, seats.Notes, error) {
 	switch a.Option {
 	case v1alpha1.OptionAdopt:
 		answers.Adopt = a.Hold.ID
-	case v1alpha1.OptionForce:
+	case v1alpha1.OptionForce, v1alpha1.OptionForsake:
+		// Holds about the whole cluster list all nodes. To give up all members is never meant, and would end the
+		// membership of each one that misses a look.
 		members := named(in)
 		if len(members) != 1 {
-			return answers, notes, fmt.Errorf("answer force with the node of the one member that survives, as "+
-				"%s:force@<node>; this answer is for %d members (%s)", a.Hold.ID, len(members), strings.Join(members, ", "))
+			return answers, notes, fmt.Errorf("answer %[2]s with the node of the one member that it is for, as "+
+				"%[1]s:%[2]s@<node>; this answer is for %[3]d members (%[4]s)", a.Hold.ID, a.Option, len(members),
+				strings.Join(members, ", "))
+		}
+		if a.Option == v1alpha1.OptionForsake {
+			answers.Forsaken = append(slices.Clone(answers.Forsaken), members...)
+			break
 		}
 		answers.Force, answers.ForceID = members[0], a.Hold.ID
-	case v1alpha1.OptionForsake:
-		answers.Forsaken = append(slices.Clone(answers.Forsaken), named(in)...)
 	default:
 		notes = notes.Retried()
 	}
@@ -98,4 +121,30 @@ func named(in *step.Input) (names []string) {
 		}
 	}
 	return names
+}
+
+// consents are the members that are still given up. One that takes part, or that has no seat any more, is not:
+// the consent was for what was wrong then. It would have the member removed months later, as soon as it misses one
+// look.
+func consents(k *etcd.Known) []string {
+	list := k.Facts.Look.Members()
+	return slices.DeleteFunc(slices.Clone(k.Answers.Forsaken), func(name string) bool {
+		i := slices.IndexFunc(k.Facts.Notes.Seats, func(s seats.Seat) bool { return s.Name == name })
+		if i < 0 {
+			return true
+		}
+		seat := k.Facts.Notes.Seats[i]
+		return slices.ContainsFunc(list, seat.Is) && k.Facts.Look.Fit(seat.URL(k.Facts.Sites[seat.Node]), seat.ID)
+	})
+}
+
+// spent reports whether a human has given up a member that need not be given up any more.
+func spent(k *etcd.Known) bool { return len(consents(k)) < len(k.Answers.Forsaken) }
+
+// dropSpent stores the answers without what is spent.
+func (h hands) dropSpent(ctx context.Context) error {
+	k := h.in.Snapshot.Etcd
+	answers := k.Answers
+	answers.Forsaken = consents(k)
+	return h.keep(ctx, etcdmember.KeyAnswers, answers, k.Facts.NotesVersion)
 }

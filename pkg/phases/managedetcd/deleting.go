@@ -9,8 +9,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
 
-// Left are the objects that run members, and look into their data directories. LINSTOR's controller must be gone
-// before they go.
+// Left are the objects that run members, and look into their data directories. LINSTOR's controller and its pod must
+// be gone before they go.
 func Left(f *cluster.Facts) (out []client.Object) {
 	for _, ds := range Sets(f) {
 		out = append(out, ds)

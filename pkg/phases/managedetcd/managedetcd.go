@@ -35,11 +35,12 @@ func Work(_ context.Context, in *step.Input) {
 		return
 	}
 	d := k.Decision
-	if act.Rests(d.Step) && !d.Changed && !surveyIsLeft(in.Snapshot) {
+	if act.Rests(d.Step) && !d.Changed && !surveyIsLeft(in.Snapshot) && !spent(k) {
 		return
 	}
 	in.Tasks.Ensure(work.Task{Key: etcd.Task,
-		Input: text.Digest([]any{d.Row, d.Step, d.Seat.Name, d.Endpoint, d.Target.Name, d.PodUID, d.Spot.Node}),
+		Input: text.Digest([]any{d.Row, d.Step, d.Seat.Name, d.Endpoint, d.Target.Name, d.PodUID, d.Spot.Node,
+			spent(k)}),
 		Do: func(ctx context.Context) error {
 			err := take(ctx, in, d)
 			if apierrors.IsConflict(err) { // somebody was faster: the next look decides anew
@@ -56,6 +57,9 @@ func take(ctx context.Context, in *step.Input, d membership.Decision) error {
 		return err
 	}
 	h := hands{in: in, noted: d.Changed}
+	if spent(in.Snapshot.Etcd) { // the next look decides without it
+		return h.dropSpent(ctx)
+	}
 	if surveyIsLeft(in.Snapshot) {
 		if _, err := h.read(ctx, etcdmember.Notes, d.NotesVersion); err != nil {
 			return err

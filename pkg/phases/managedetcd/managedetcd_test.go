@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -231,5 +232,37 @@ func TestStatus(t *testing.T) {
 			{Name: "n02-2", Node: "n02", Role: etcdspec.RolePlanned}}}
 	if diff := cmp.Diff(want, managedetcd.Status(in.Snapshot)); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// TestConsentsEnd: a member that takes part, or has no seat, is given up no longer, whatever else is to be done.
+func TestConsentsEnd(t *testing.T) {
+	r := newRig(t)
+	r.configMap(etcdmember.Notes, "3", map[string]string{etcdmember.KeyNotes: "{}"})
+	listed := []view.Member{{ID: 1, Name: "n01-1", PeerURLs: []string{"http://p1"}},
+		{ID: 2, Name: "n02-2", PeerURLs: []string{"http://p2"}}}
+	f := &r.known.Facts
+	f.NotesVersion = "3"
+	f.Notes = seats.Notes{ClusterID: 7, Seats: []seats.Seat{
+		{Name: "n01-1", Node: "n01", PeerURL: "http://p1", ClientURL: "http://c1", ID: 1},
+		{Name: "n02-2", Node: "n02", PeerURL: "http://p2", ClientURL: "http://c2", ID: 2}}}
+	f.Look = view.New(view.Answer{Endpoint: "http://c1", ClusterID: 7, MemberID: 1, Leader: 1, Linearizable: true,
+		Agreed: listed}, view.Answer{Endpoint: "http://c2", Err: datadir.ErrBusy})
+	r.known.Answers = etcd.Answers{Forsaken: []string{"n01-1", "n02-2", "n09-9"}, Last: "h-1"}
+	d := &r.known.Decision
+	d.Step, d.NotesVersion, d.Changed = membership.Remove, "3", true
+	calls, w, err := r.work()
+	if err != nil || !slices.Equal(calls, []string{"apply ConfigMap/linstor-etcd-notes"}) {
+		t.Fatalf("%v, %v", calls, err)
+	}
+	data := w.Applied[0].(*corev1.ConfigMap).Data
+	want := map[string]string{etcdmember.KeyNotes: "{}", etcdmember.KeyAnswers: `{"forsaken":["n02-2"],"last":"h-1"}`}
+	if diff := cmp.Diff(want, data); diff != "" {
+		t.Error(diff)
+	}
+	r.known.Answers.Forsaken = []string{"n02-2"}
+	d.Step, d.Changed = membership.Rest, false
+	if calls, _, err := r.work(); len(calls) > 0 || err != nil {
+		t.Errorf("nothing is spent: %v, %v", calls, err)
 	}
 }

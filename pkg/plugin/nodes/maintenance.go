@@ -43,8 +43,8 @@ const maintenanceLong = `Announces that a node will be down, or that this is ove
 storage.linstor.dev/maintenance on the Node, as docs/how-to/maintenance.md says.
 
 While it is announced LINSTOR places no new copies on the node and does not evict it, the operator raises no alarm
-about it and does nothing destructive to it. Which volumes have their last good copy there is shown first. The node is
-not drained: that is kubectl drain's.`
+about it and does nothing destructive to it. Which volumes have their last good copy there, and which members of etcd
+elsewhere are not well, is shown first. The node is not drained: that is kubectl drain's.`
 
 // Maintenance is the command maintenance. linstor looks into LINSTOR; nil for the usual way.
 func Maintenance(env *access.Env, linstor Linstor) *cobra.Command {
@@ -119,7 +119,7 @@ func (c *command) begin(ctx context.Context, name string) error {
 			n.Annotations[v1alpha1.AnnotationMaintenance]))
 		return nil
 	}
-	lines := consequences(ctx, c.linstor, &sc.Status.Nodes, name, false)
+	lines := append(consequences(ctx, c.linstor, &sc.Status.Nodes, name, false), etcdTrouble(sc, name)...)
 	if st := sc.Status.Nodes; st.MaintenanceCount > 0 {
 		lines = append(lines, fmt.Sprintf("Under maintenance already: %s.",
 			text.Listed(st.Maintenance, int(st.MaintenanceCount))))

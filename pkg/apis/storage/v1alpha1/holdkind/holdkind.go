@@ -81,7 +81,7 @@ var (
 		"stops LINSTOR, asks once more, then restores the backup from before the upgrade and starts the older LINSTOR on it")
 	again   = option(v1alpha1.OptionRetry, "tries all again that was tried for etcd")
 	forsake = option(v1alpha1.OptionForsake,
-		"gives up the members on the named nodes; others come in their place, and the data stays there")
+		"gives up the member on the named node; another one comes in its place, and the data stays there")
 	adoptNotes = option(v1alpha1.OptionAdopt,
 		"makes the notes about members anew, of what nodes and etcd itself have")
 	skip = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
