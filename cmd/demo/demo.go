@@ -52,7 +52,7 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	play, ok := scenarios[scenario]
 	if !ok {
 		return fmt.Errorf("SCENARIO=%q: there are install, human-intervention, node-loss, upgrade, evacuate, volumes, "+
-			"failover and backup", scenario)
+			"failover, backup and etcd", scenario)
 	}
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")
@@ -70,6 +70,11 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 		return err
 	}
 	nodes := play.nodes()
+	if play.etcd {
+		if err := simcluster.EtcdAddresses(nodes); err != nil {
+			return err
+		}
+	}
 	d.say("Starting etcd, API server, controller manager, scheduler and %d simulated nodes …", len(nodes))
 	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: nodes,
 		PodStart: 1500 * time.Millisecond, VolumeDriver: true})
@@ -81,7 +86,13 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if err := d.cluster.ApplyFile(ctx, manifests...); err != nil {
 		return err
 	}
-	stop, err := d.startOperator(ctx)
+	var flags []string
+	if play.etcd {
+		if flags, err = d.prepareEtcd(nodes); err != nil {
+			return err
+		}
+	}
+	stop, err := d.startOperator(ctx, flags...)
 	if err != nil {
 		return err
 	}
@@ -133,7 +144,7 @@ func (d *demo) prepare() error {
 
 // startOperator builds the operator and runs it as the ServiceAccount of deploy/operator.yaml. In a real cluster its
 // pods do that; here there are no containers.
-func (d *demo) startOperator(ctx context.Context) (func(), error) {
+func (d *demo) startOperator(ctx context.Context, flags ...string) (func(), error) {
 	d.say("Building the operator and starting it, as ServiceAccount %s/storagecluster-operator …",
 		v1alpha1.OperatorNamespace)
 	binary := filepath.Join(d.dir, "operator")
@@ -150,10 +161,10 @@ func (d *demo) startOperator(ctx context.Context) (func(), error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(binary, "--linstor-endpoint="+d.cluster.LinstorURL(), "--leader-elect", "--poll-working=500ms",
-		"--poll-steady=2s",
-		"--health-lost-after=3s", "--health-regained-after=3s", "--retry-base=500ms", "--straggler-timeout=20s",
-		"--leave-after=1s", "--leave-settle-after=3s", "--image=example.com/storagecluster-operator:demo")
+	cmd := exec.Command(binary, append([]string{"--linstor-endpoint=" + d.cluster.LinstorURL(), "--leader-elect",
+		"--poll-working=500ms", "--poll-steady=2s", "--health-lost-after=3s", "--health-regained-after=3s",
+		"--retry-base=500ms", "--straggler-timeout=20s", "--leave-after=1s", "--leave-settle-after=3s",
+		"--image=example.com/storagecluster-operator:demo"}, flags...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

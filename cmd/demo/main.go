@@ -2,7 +2,7 @@
 // kubectl shows. Nothing leaves this machine: every server listens on loopback.
 //
 // Environment: DEMO_EXIT=1 ends it once the scenario is through; SCENARIO is install (default), human-intervention,
-// node-loss, upgrade, evacuate, volumes, failover or backup.
+// node-loss, upgrade, evacuate, volumes, failover, backup or etcd.
 package main
 
 import (

@@ -11,7 +11,9 @@ import (
 // scenario is one play of the demo.
 type scenario struct {
 	nodes func() []simcluster.NodeSpec
-	run   func(ctx context.Context, d *demo) error
+	// etcd reports whether members of etcd run on the nodes.
+	etcd bool
+	run  func(ctx context.Context, d *demo) error
 }
 
 var scenarios = map[string]scenario{
@@ -24,6 +26,7 @@ var scenarios = map[string]scenario{
 	"volumes":            volumes,
 	"failover":           failover,
 	"backup":             backup,
+	"etcd":               ownEtcd,
 }
 
 func empty(int) string { return "" }

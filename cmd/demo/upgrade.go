@@ -22,7 +22,7 @@ const (
 var upgrade = scenario{
 	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
 	run: func(ctx context.Context, d *demo) error {
-		manifest, err := d.sampleOf(demoFrom)
+		manifest, err := d.sampleWith(fmt.Sprintf("version: %q", demoFrom))
 		if err != nil {
 			return err
 		}
@@ -42,7 +42,7 @@ var upgrade = scenario{
 			patch); err != nil {
 			return err
 		}
-		if err := d.waitUpgraded(ctx); err != nil {
+		if err := d.waitUpgraded(ctx, demoTo); err != nil {
 			return err
 		}
 		if err := d.kubectl(ctx, "-n", v1alpha1.WorkloadNamespace, "get", "secrets", "--field-selector",
@@ -53,21 +53,22 @@ var upgrade = scenario{
 	},
 }
 
-// sampleOf is the sample with a version of LINSTOR in its spec.
-func (d *demo) sampleOf(version string) (string, error) {
+// sampleWith is the sample with these lines in its spec.
+func (d *demo) sampleWith(lines ...string) (string, error) {
 	text, err := os.ReadFile(sample)
 	if err != nil {
 		return "", err
 	}
 	path := filepath.Join(d.dir, "storagecluster.yaml")
-	manifest := strings.Replace(string(text), "\nspec:\n", fmt.Sprintf("\nspec:\n  version: %q\n", version), 1)
+	begin := "\nspec:\n"
+	manifest := strings.Replace(string(text), begin, begin+"  "+strings.Join(lines, "\n  ")+"\n", 1)
 	return path, os.WriteFile(path, []byte(manifest), 0o644)
 }
 
-// waitUpgraded waits for the end of the upgrade, and prints what its steps say.
-func (d *demo) waitUpgraded(ctx context.Context) error {
+// waitUpgraded waits for the end of the upgrade to a version of LINSTOR, and prints what its steps say.
+func (d *demo) waitUpgraded(ctx context.Context, to string) error {
 	last := ""
-	_, err := d.wait(ctx, "Ready with LINSTOR "+demoTo, func(c *v1alpha1.StorageCluster) (bool, error) {
+	_, err := d.wait(ctx, "Ready with LINSTOR "+to, func(c *v1alpha1.StorageCluster) (bool, error) {
 		if h := c.Status.Hold; h != nil {
 			return false, fmt.Errorf("%s: %s", h.Reason, h.Message)
 		}
@@ -78,7 +79,7 @@ func (d *demo) waitUpgraded(ctx context.Context) error {
 				last = now
 			}
 		}
-		return c.Status.Phase == v1alpha1.PhaseReady && c.Status.Version == demoTo && c.Status.Upgrade == nil, nil
+		return c.Status.Phase == v1alpha1.PhaseReady && c.Status.Version == to && c.Status.Upgrade == nil, nil
 	})
 	return err
 }

@@ -13,7 +13,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
-	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
 // KillNode switches a machine off: its satellite and whatever else ran there stop without a goodbye, heartbeats stop,
@@ -171,9 +170,3 @@ func patchNode(ctx context.Context, api kubernetes.Interface, name, subresource 
 	}
 	return nil
 }
-
-// LoseEtcd kills the member of etcd on a node, and takes its data away, as a new disk would.
-func LoseEtcd(c *Cluster, node string) error { return kubelet.LoseEtcd(c.driver, node) }
-
-// KillEtcd kills the member of etcd on a node. It is started again.
-func KillEtcd(c *Cluster, node string) { kubelet.KillEtcd(c.driver, node) }
