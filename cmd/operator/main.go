@@ -51,8 +51,8 @@ type settings struct {
 	moved string
 	// taken and started are members of etcd, and looked the data directory of one.
 	taken, started, looked string
-	// plan is a manifest of a StorageCluster that is judged.
-	plan string
+	// plan and disks are manifests of a StorageCluster that is judged.
+	plan, disks string
 }
 
 // version is set when the binary is built.
@@ -97,7 +97,8 @@ func run() error {
 		return fmt.Errorf("find the cluster: %w", err)
 	}
 	ctx := ctrl.SetupSignalHandler()
-	if s.plan != "" { // from the first request on: whoever asked may be gone, and nobody else ends it
+	asked := s.plan+s.disks != ""
+	if asked { // from the first request on: whoever asked may be gone, and nobody else ends it
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeoutCause(ctx, operator.PlanWithin, operator.ErrPlanLate)
 		defer cancel()
@@ -107,8 +108,8 @@ func run() error {
 			ctrl.Log.Info("the operator does not know its own image, and takes no backups", "error", err.Error())
 		}
 	}
-	if s.plan != "" {
-		return planEdit(ctx, cfg, o, s.plan)
+	if asked {
+		return s.judge(ctx, cfg, o)
 	}
 	mgr, err := operator.New(cfg, o)
 	if err != nil {

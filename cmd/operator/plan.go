@@ -17,32 +17,44 @@ import (
 // bindQuestions makes the flags that have something told and change nothing.
 func bindQuestions(fs *flag.FlagSet, s *settings) {
 	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
-	fs.StringVar(&s.plan, "plan", "",
-		"manifest of a StorageCluster as the API server would store it, - for the standard input, an empty one for the "+
-			"stored object: print as JSON what its spec would do, and end; nothing is written")
+	const manifest = "manifest of a StorageCluster as the API server would store it, - for the standard input, an " +
+		"empty one for the stored object: print as JSON "
+	fs.StringVar(&s.plan, "plan", "", manifest+"what its spec would do, and end; nothing is written")
+	fs.StringVar(&s.disks, "disks", "", manifest+"the disks of all nodes, and what becomes of them by the rules of its "+
+		"spec, and end; nothing is written")
 }
 
-// planEdit prints what a StorageCluster's spec would do, as one line of JSON. The log goes to the error stream.
-func planEdit(ctx context.Context, cfg *rest.Config, o operator.Options, path string) error {
+// judge prints what a question about a StorageCluster's spec is answered with, as one line of JSON. The log goes to
+// the error stream.
+func (s *settings) judge(ctx context.Context, cfg *rest.Config, o operator.Options) error {
 	leaveRoom(os.Getenv("GOMEMLIMIT") != "")
+	flagged, path := "--plan", s.plan
+	if path == "" {
+		flagged, path = "--disks", s.disks
+	}
 	in := io.Reader(os.Stdin)
 	if path != "-" {
 		file, err := os.Open(path)
 		if err != nil {
-			return fmt.Errorf("--plan: %w", err)
+			return fmt.Errorf("%s: %w", flagged, err)
 		}
 		defer file.Close()
 		in = file
 	}
 	wanted, err := operator.ReadManifest(ctx, in)
 	if err != nil {
-		return fmt.Errorf("--plan: %w", err)
+		return fmt.Errorf("%s: %w", flagged, err)
 	}
-	p, err := operator.Plan(ctx, cfg, o, wanted)
+	var said any
+	if s.plan != "" {
+		said, err = operator.Plan(ctx, cfg, o, wanted)
+	} else {
+		said, err = operator.Disks(ctx, cfg, o, wanted)
+	}
 	if err != nil {
 		return err
 	}
-	return json.NewEncoder(os.Stdout).Encode(p)
+	return json.NewEncoder(os.Stdout).Encode(said)
 }
 
 // leaveRoom has Go collect garbage from half of its limit on: the container's limit counts for this process and for

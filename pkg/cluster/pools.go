@@ -76,6 +76,8 @@ type Disk struct {
 // Disks are all that an inventory says.
 type Disks struct {
 	List []Disk
+	// Count is how many disks there were: the list is cut off where the inventory had no room for all of them.
+	Count int
 	// Known is true if there is an inventory, and one that looked at the disks themselves.
 	Known bool
 	// Udev is true if udev knew all of the node's disks, and will know one that the list lacks.

@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/restclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/observe"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/disklist"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
@@ -38,16 +39,41 @@ var errPlan = errors.New("this is a plan, and a plan writes nothing")
 // Plan looks at the cluster once, and says what another spec of the StorageCluster would do; nil stands for the spec
 // as it is stored. It needs the operator's rights, and changes nothing: its client refuses every request but reads.
 func Plan(ctx context.Context, cfg *rest.Config, o Options, wanted *v1alpha1.StorageCluster) (*result.Plan, error) {
+	return within(ctx, func(ctx context.Context) (*result.Plan, error) {
+		in, err := o.withDefaults().look(ctx, cfg, wanted, false)
+		if err != nil {
+			return nil, err
+		}
+		return plan.Make(ctx, *in)
+	})
+}
+
+// Disks looks at the cluster once, as Plan does, and says what each node has of disks and what would become of them by
+// the rules of another spec; nil stands for the spec as it is stored.
+func Disks(ctx context.Context, cfg *rest.Config, o Options, wanted *v1alpha1.StorageCluster) (*result.Disks, error) {
+	return within(ctx, func(ctx context.Context) (*result.Disks, error) {
+		in, err := o.withDefaults().look(ctx, cfg, wanted, true)
+		if err != nil {
+			return nil, err
+		}
+		return disklist.Make(*in)
+	})
+}
+
+// within bounds a look at the cluster, and says so where that is why it fails.
+func within[T any](ctx context.Context, look func(context.Context) (*T, error)) (*T, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, PlanWithin, ErrPlanLate)
 	defer cancel()
-	out, err := o.withDefaults().plan(ctx, cfg, wanted)
+	out, err := look(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil && !errors.Is(err, cause) {
 		err = fmt.Errorf("%w: %w", cause, err)
 	}
 	return out, err
 }
 
-func (o Options) plan(ctx context.Context, cfg *rest.Config, wanted *v1alpha1.StorageCluster) (*result.Plan, error) {
+// look is what a plan is made from. disks makes it look at those of all nodes, whatever the spec says of disks.
+func (o Options) look(ctx context.Context, cfg *rest.Config, wanted *v1alpha1.StorageCluster,
+	disks bool) (*plan.Input, error) {
 	cfg = rest.CopyConfig(cfg)
 	if cfg.QPS == 0 {
 		cfg.QPS = -1
@@ -70,12 +96,12 @@ func (o Options) plan(ctx context.Context, cfg *rest.Config, wanted *v1alpha1.St
 		return nil, fmt.Errorf("read the StorageCluster: %w", err)
 	}
 	edited := plan.Edited(stored, wanted)
-	s.Disks = poolspec.WantsDevices(&edited.Spec)
+	s.Disks = disks || poolspec.WantsDevices(&edited.Spec)
 	seen, err := s.Observe(ctx, edited)
 	if err != nil {
 		return nil, fmt.Errorf("look at the cluster: %w", err)
 	}
-	return plan.Make(ctx, plan.Input{Seen: seen, Stored: stored, Wanted: wanted})
+	return &plan.Input{Seen: seen, Stored: stored, Wanted: wanted}, nil
 }
 
 // sources is the operator's own observer on a cache of its own, which ends with the context.

@@ -103,7 +103,7 @@ func Make(ctx context.Context, in Input) (*result.Plan, error) {
 	}
 	if h := specchange.Refuse(s); h != nil {
 		out.Outcome = result.Refused
-		out.Refusals = append(out.Refusals, refusal(h))
+		out.Refusals = append(out.Refusals, Refusal(h))
 		for i := range out.Fields {
 			out.Fields[i].When = "not taken up"
 		}
@@ -199,8 +199,8 @@ func (p *planner) when(class specchange.Class) string {
 	}
 }
 
-// refusal is a hold that says why a spec is not accepted.
-func refusal(h *cluster.HoldRequest) result.Refusal {
+// Refusal is a hold that says why a spec is not accepted.
+func Refusal(h *cluster.HoldRequest) result.Refusal {
 	return result.Refusal{By: operator, Reason: string(h.Reason), Message: h.Message, Options: options(h)}
 }
 
@@ -253,7 +253,16 @@ func options(h *cluster.HoldRequest) []result.Option {
 // accept makes the snapshot as if the edited spec were accepted. An upgrade is taken to have ended: its steps have an
 // order of their own, and what it leads to is what is asked for here.
 func (p *planner) accept() {
-	f := p.seen.Facts
+	f := Accepted(p.seen.Facts)
+	if s := phases.Judge(f); s.Upgrade != nil {
+		p.upgrades = true
+		f.Recorded.Version, f.Recorded.UpgradeTo = f.WantedVersion(), ""
+	}
+	p.after = phases.Judge(f)
+}
+
+// Accepted are the facts as if the spec of their object were accepted.
+func Accepted(f cluster.Facts) cluster.Facts {
 	version := f.WantedVersion()
 	release, _ := f.Catalogue.Release(version)
 	c := f.Cluster.DeepCopy()
@@ -266,10 +275,6 @@ func (p *planner) accept() {
 	f.Certificates = certs
 	// A memory of its own: what the observer knows is of the accepted spec's Secret.
 	f.PassphraseDiffers = new(controller.PassphraseMemory).Differs(&f)
-	f.Etcd = members.After(f, p.seen.Etcd)
-	if s := phases.Judge(f); s.Upgrade != nil {
-		p.upgrades = true
-		f.Recorded.Version, f.Recorded.UpgradeTo = version, ""
-	}
-	p.after = phases.Judge(f)
+	f.Etcd = members.After(f, f.Etcd)
+	return f
 }

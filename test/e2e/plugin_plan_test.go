@@ -17,11 +17,17 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
-// planned runs "kubectl linstor plan" with a manifest; "" for the stored object. The operator's part of it runs in
-// this process: simulated kubelets run no commands.
+// planned runs "kubectl linstor plan" with a manifest; "" for the stored object.
 func planned(e *env, manifest string, args ...string) (code int, out, said string) {
 	e.T.Helper()
-	args = append([]string{"plan"}, args...)
+	return judged(e, "plan", manifest, args...)
+}
+
+// judged runs a command of the plugin for which the operator judges a manifest, "" for the stored object. The
+// operator's part of it runs in this process: simulated kubelets run no commands.
+func judged(e *env, command, manifest string, args ...string) (code int, out, said string) {
+	e.T.Helper()
+	args = append([]string{command}, args...)
 	if manifest != "" {
 		path := filepath.Join(e.T.TempDir(), "storagecluster.yaml")
 		if err := os.WriteFile(path, []byte(manifest), 0o600); err != nil {
@@ -33,23 +39,28 @@ func planned(e *env, manifest string, args ...string) (code int, out, said strin
 		connect := p.Connect
 		p.Connect = func() (*access.Cluster, error) {
 			c, err := connect()
-			if err != nil {
-				return nil, err
+			if err == nil {
+				c.Plan, c.Disks = inProcess(e.Plan), inProcess(e.Disks)
 			}
-			c.Plan = func(ctx context.Context, manifest []byte) ([]byte, error) {
-				wanted, err := operator.ReadManifest(ctx, bytes.NewReader(manifest))
-				if err != nil {
-					return nil, err
-				}
-				plan, err := e.Plan(ctx, wanted)
-				if err != nil {
-					return nil, err
-				}
-				return json.Marshal(plan)
-			}
-			return c, nil
+			return c, err
 		}
 	}, args...)
+}
+
+// inProcess is what the operator's program would print.
+func inProcess[T any](judge func(context.Context, *v1alpha1.StorageCluster) (*T, error)) func(context.Context,
+	[]byte) ([]byte, error) {
+	return func(ctx context.Context, manifest []byte) ([]byte, error) {
+		wanted, err := operator.ReadManifest(ctx, bytes.NewReader(manifest))
+		if err != nil {
+			return nil, err
+		}
+		said, err := judge(ctx, wanted)
+		if err != nil {
+			return nil, err
+		}
+		return json.Marshal(said)
+	}
 }
 
 // TestPluginPlan plans edits of a cluster at rest. None of them writes anything, to Kubernetes or to LINSTOR.

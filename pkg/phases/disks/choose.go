@@ -23,6 +23,8 @@ type Choice struct {
 	// Refused, Occupied and Unseen say why matching disks are not taken: they must not be, carry something, or nobody
 	// has seen that they do not.
 	Refused, Occupied, Unseen []string
+	// Verdicts are what is to be said of each disk that matches.
+	Verdicts []Verdict
 	// GroupThere says why no volume group or zpool of the pool's name is made from any of them; "" if one may be.
 	GroupThere string
 }
@@ -47,12 +49,12 @@ func Choose(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty
 	spec := p.Entry.Devices
 	for _, d := range empty {
 		if Matches(spec, &d) {
-			c.sort(s, p, m, empty, d)
+			c.add(judge(s, p, m, empty, &d))
 		}
 	}
 	for _, d := range m.Disks.List {
-		if !listed(&m.Disks, empty, &d) && d.Signature != "" && Matches(spec, &d.Device) {
-			c.Occupied = append(c.Occupied, Name(&d.Device)+" carries "+content(&d))
+		if Matches(spec, &d.Device) && !listed(&m.Disks, empty, &d) {
+			c.add(JudgeUnlisted(&d))
 		}
 	}
 	c.Doubts = append(c.Doubts, doubts(s, p, m, empty)...)
@@ -60,37 +62,11 @@ func Choose(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty
 	return c
 }
 
-// sort puts a disk that the spec matches, one of those that LINSTOR lists as empty, where it belongs.
-func (c *Choice) sort(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty []linstor.Device,
-	d linstor.Device) {
-	name := Name(&d)
-	why := refusal(s, p.Entry.Devices, m.Name, &d)
-	if other := twin(&m.Disks, empty, &d); why == "" && other != "" {
-		why = fmt.Sprintf("cannot be told from %s, which has the same serial number or WWN; "+
-			"make %s by hand and leave devices out", other, Group(p))
-	}
-	if why != "" {
-		c.Refused = append(c.Refused, name+" "+why)
-		return
-	}
-	switch e := seenEmpty(&m.Disks, &d); {
-	case e.carries != "":
-		c.Occupied = append(c.Occupied, name+" carries "+e.carries)
-	case e.unseen != "":
-		c.Unseen = append(c.Unseen, name+" "+e.unseen)
-	default:
-		if e.doubt != "" {
-			c.Doubts = append(c.Doubts, name+" "+e.doubt)
-		}
-		c.Devices = append(c.Devices, d)
-	}
-}
-
 // doubts are what speaks against making the pool now, whichever of the disks it is made from.
 func doubts(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty []linstor.Device) []string {
 	var all []string
 	if away := vanished(m, p, empty); len(away) > 0 {
-		all = append(all, text.QuoteList(away)+" was empty when the satellite started, and is away or in use now")
+		all = append(all, text.QuoteList(away)+" "+wasEmpty)
 	}
 	if volumes := anywhere(&s.Facts, m); len(volumes) > 0 {
 		all = append(all, "one of them may be that of "+text.QuoteList(volumes))
@@ -147,11 +123,17 @@ func bare(seen *cluster.Disks, empty []linstor.Device, d *cluster.Disk) bool {
 	return listed(seen, empty, d) && seenEmpty(seen, &d.Device) == emptiness{}
 }
 
+// zpoolKind is what the zpool of a pool is called, beside a volume group.
+const zpoolKind = "zpool"
+
 // groupOf is the volume group or zpool that a pool is in, and which of the two it is.
-func groupOf(p *cluster.MemberPool) (kind, name string) {
-	name, _, _ = strings.Cut(p.Backing, "/")
-	if strings.HasPrefix(p.Provider, "ZFS") {
-		return "zpool", name
+func groupOf(p *cluster.MemberPool) (kind, name string) { return groupIn(p.Provider, p.Backing) }
+
+// groupIn is the volume group or zpool that a pool of a kind is in.
+func groupIn(provider, backing string) (kind, name string) {
+	name, _, _ = strings.Cut(backing, "/")
+	if strings.HasPrefix(provider, "ZFS") {
+		return zpoolKind, name
 	}
 	return "volume group", name
 }
@@ -165,7 +147,7 @@ func Group(p *cluster.MemberPool) string {
 // groupsLike are the names of all of the node's volume groups, or of its zpools, whichever the pool is in, and the
 // signature of their disks.
 func groupsLike(m *cluster.Member, p *cluster.MemberPool) (names []string, signature string) {
-	if kind, _ := groupOf(p); kind == "zpool" {
+	if kind, _ := groupOf(p); kind == zpoolKind {
 		return m.Disks.Zpools, "zfs_member"
 	}
 	return m.Disks.Groups, "LVM2_member"
@@ -176,8 +158,8 @@ func groupsLike(m *cluster.Member, p *cluster.MemberPool) (names []string, signa
 func vanished(m *cluster.Member, p *cluster.MemberPool, empty []linstor.Device) []string {
 	var out []string
 	for _, d := range m.Disks.List {
-		wasListed := d.Seen && d.Signature == "" && d.Held == "" && d.SizeBytes > smallest && !virtual.MatchString(d.Path)
-		if wasListed && !listed(&m.Disks, empty, &d) && Matches(p.Entry.Devices, &d.Device) && !begun(m, &d.Device) {
+		if Matches(p.Entry.Devices, &d.Device) && !listed(&m.Disks, empty, &d) && JudgeUnlisted(&d).Fitness == Vanished &&
+			!begun(m, &d.Device) {
 			out = append(out, Name(&d.Device))
 		}
 	}
@@ -236,15 +218,7 @@ func Matches(spec *v1alpha1.DevicesSpec, d *linstor.Device) bool {
 	return slices.ContainsFunc(spec.Match, func(m v1alpha1.DeviceMatch) bool { return entryMatches(&m, d) })
 }
 
-func entryMatches(m *v1alpha1.DeviceMatch, d *linstor.Device) bool {
-	return (m.Path == "" || m.Path == d.Path) &&
-		(m.Serial == "" || glob(m.Serial, d.Serial)) &&
-		(m.WWN == "" || glob(m.WWN, d.WWN)) &&
-		(m.Model == "" || glob(m.Model, d.Model)) &&
-		(m.MinSize == nil || d.SizeBytes >= m.MinSize.Value()) &&
-		(m.MaxSize == nil || d.SizeBytes <= m.MaxSize.Value()) &&
-		(m.Rotational == nil || *m.Rotational == d.Rotational)
-}
+func entryMatches(m *v1alpha1.DeviceMatch, d *linstor.Device) bool { return unmet(m, d) == "" }
 
 // glob matches a value; * in the pattern is any characters. An empty value matches nothing: a disk without a serial
 // number is not the one whose serial number is asked for.

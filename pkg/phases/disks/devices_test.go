@@ -170,7 +170,7 @@ func TestParseInventory(t *testing.T) {
 		`NAME="sde" SIZE="42" ROTA="0" SERIAL="E" SEEN="1"`,
 		`NAME="sdf" SIZE="42" ROTA="0" SER`, // cut off
 	}, "\n"))
-	want := cluster.Disks{Known: true, Udev: true, Groups: []string{"vg_os", "vg_ssd"}, Zpools: []string{"?"},
+	want := cluster.Disks{Count: 4, Known: true, Udev: true, Groups: []string{"vg_os", "vg_ssd"}, Zpools: []string{"?"},
 		List: []cluster.Disk{
 			{Device: linstor.Device{Path: "/dev/sda", Serial: "OS1", WWN: "0x1", Model: "Samsung SSD  870",
 				SizeBytes: 107374182400},

@@ -76,8 +76,9 @@ func parseInventory(text string) cluster.Disks {
 		for _, m := range inventoryField.FindAllStringSubmatch(line, -1) {
 			f[m[1]] = strings.TrimSpace(m[2])
 		}
-		if _, sum := f["DISKS"]; sum {
+		if count, sum := f["DISKS"]; sum {
 			out.Known, out.Udev = true, f["UDEV"] == "1"
+			out.Count, _ = strconv.Atoi(count)
 			out.Groups, out.Zpools = strings.Fields(f["VGS"]), strings.Fields(f["ZPOOLS"])
 		} else if d, ok := parseDisk(f); ok {
 			out.List = append(out.List, d)

@@ -1,5 +1,5 @@
-// Package result is what a plan says: what an edit of the StorageCluster would do. The operator prints it as JSON, and
-// the kubectl plugin shows it. It knows nothing of either.
+// Package result is what a plan says: what an edit of the StorageCluster would do; and what is said of the nodes'
+// disks. The operator prints it as JSON, and the kubectl plugin shows it. It knows nothing of either.
 package result
 
 // Outcome says in one word what an edit would do.

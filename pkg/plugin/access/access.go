@@ -41,6 +41,8 @@ type Cluster struct {
 	// Plan has an operator judge a StorageCluster as the API server would store it, nil for the stored one, and returns
 	// what it printed.
 	Plan func(ctx context.Context, manifest []byte) ([]byte, error)
+	// Disks has an operator judge the disks of all nodes by the rules of such a StorageCluster, in the same way.
+	Disks func(ctx context.Context, manifest []byte) ([]byte, error)
 	// Server asks the API server for its version.
 	Server func(ctx context.Context) (string, error)
 	// Host is the API server's address.
@@ -125,9 +127,12 @@ func Open(configFlags *genericclioptions.ConfigFlags, plugin string) (*Cluster, 
 		return v.GitVersion, err
 	}
 	cluster := &Cluster{Client: c, Logs: logs, Server: server, Host: config.Host}
-	cluster.Plan = func(ctx context.Context, manifest []byte) ([]byte, error) {
-		return cluster.planInPod(ctx, configFlags, manifest)
+	ask := func(question string) func(context.Context, []byte) ([]byte, error) {
+		return func(ctx context.Context, manifest []byte) ([]byte, error) {
+			return cluster.askInPod(ctx, configFlags, question, manifest)
+		}
 	}
+	cluster.Plan, cluster.Disks = ask(questionPlan), ask(questionDisks)
 	return cluster, nil
 }
 

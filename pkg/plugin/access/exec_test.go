@@ -65,7 +65,8 @@ func behindKubectl() *Cluster {
 // TestThePodIsAsked: the manifest goes in, and what the operator prints comes out.
 func TestThePodIsAsked(t *testing.T) {
 	kubectl(t, `printf '%s\n' "$*"; cat`)
-	out, err := behindKubectl().planInPod(t.Context(), genericclioptions.NewConfigFlags(true), []byte("manifest"))
+	out, err := behindKubectl().askInPod(t.Context(), genericclioptions.NewConfigFlags(true), questionPlan,
+		[]byte("manifest"))
 	if want := "-n linstor-operator exec op-a -c operator -i -- /operator --leader-elect --catalogue=/c --plan=-\n" +
 		"manifest"; err != nil || string(out) != want {
 		t.Errorf("%s: %v", out, err)
@@ -73,7 +74,7 @@ func TestThePodIsAsked(t *testing.T) {
 	kubectl(t, "exec sleep 30")
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
-	if _, err := behindKubectl().planInPod(ctx, genericclioptions.NewConfigFlags(true), nil); err == nil ||
+	if _, err := behindKubectl().askInPod(ctx, genericclioptions.NewConfigFlags(true), questionDisks, nil); err == nil ||
 		!strings.Contains(err.Error(), "--timeout") {
 		t.Errorf("%v", err)
 	}
@@ -81,24 +82,26 @@ func TestThePodIsAsked(t *testing.T) {
 
 // TestAnOlderOperator: the first line of what it says counts, and all its flags follow.
 func TestAnOlderOperator(t *testing.T) {
-	var usage bytes.Buffer
-	old := flag.NewFlagSet("/operator", flag.ContinueOnError)
-	old.SetOutput(&usage)
-	for i := range 50 {
-		old.Bool(fmt.Sprintf("flag-%d", i), false, "what this flag does, in a line of the usual length")
-	}
-	if err := old.Parse([]string{"--plan=-"}); err == nil {
-		t.Fatal("it knows the flag")
-	}
-	said := filepath.Join(t.TempDir(), "said")
-	if err := os.WriteFile(said, usage.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	kubectl(t, "cat "+said+" >&2; exit 2")
-	_, err := behindKubectl().planInPod(t.Context(), genericclioptions.NewConfigFlags(true), nil)
-	if err == nil || !strings.Contains(err.Error(), "is older than this plugin") ||
-		strings.Contains(err.Error(), "flag-49") {
-		t.Errorf("%v", err)
+	for _, question := range []string{questionPlan, questionDisks} {
+		var usage bytes.Buffer
+		old := flag.NewFlagSet("/operator", flag.ContinueOnError)
+		old.SetOutput(&usage)
+		for i := range 50 {
+			old.Bool(fmt.Sprintf("flag-%d", i), false, "what this flag does, in a line of the usual length")
+		}
+		if err := old.Parse([]string{"--" + question + "=-"}); err == nil {
+			t.Fatal("it knows the flag")
+		}
+		said := filepath.Join(t.TempDir(), "said")
+		if err := os.WriteFile(said, usage.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		kubectl(t, "cat "+said+" >&2; exit 2")
+		_, err := behindKubectl().askInPod(t.Context(), genericclioptions.NewConfigFlags(true), question, nil)
+		if err == nil || !strings.Contains(err.Error(), "is older than this plugin") ||
+			strings.Contains(err.Error(), "flag-49") {
+			t.Errorf("%v", err)
+		}
 	}
 }
 

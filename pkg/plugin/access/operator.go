@@ -28,10 +28,16 @@ const (
 	operatorBinary    = "/operator"
 )
 
-// planInPod runs the operator's program once more in one of its pods, where it has the operator's rights, its image
-// and its flags.
-func (c *Cluster) planInPod(ctx context.Context, flags *genericclioptions.ConfigFlags, manifest []byte) ([]byte,
-	error) {
+// What the operator's program can be asked: the names of its flags.
+const (
+	questionPlan  = "plan"
+	questionDisks = "disks"
+)
+
+// askInPod runs the operator's program once more in one of its pods, where it has the operator's rights, its image and
+// its flags, and one more: what it is to judge a manifest by.
+func (c *Cluster) askInPod(ctx context.Context, flags *genericclioptions.ConfigFlags, question string,
+	manifest []byte) ([]byte, error) {
 	var pods corev1.PodList
 	if err := c.List(ctx, &pods, client.InNamespace(v1alpha1.OperatorNamespace),
 		client.MatchingLabels{"app.kubernetes.io/name": OperatorName}); err != nil {
@@ -42,10 +48,10 @@ func (c *Cluster) planInPod(ctx context.Context, flags *genericclioptions.Config
 	_ = c.Get(ctx, client.ObjectKey{Namespace: v1alpha1.OperatorNamespace, Name: OperatorName}, lease)
 	pod := pickPod(pods.Items, ptr.Deref(lease.Spec.HolderIdentity, ""))
 	if pod == nil {
-		return nil, fmt.Errorf("no pod of the operator is ready in %s, and nobody else can say what an edit would do: "+
+		return nil, fmt.Errorf("no pod of the operator is ready in %s, and nobody else can judge a spec: "+
 			"kubectl -n %s get pods", v1alpha1.OperatorNamespace, v1alpha1.OperatorNamespace)
 	}
-	command, err := planCommand(pod)
+	command, err := commandIn(pod, question)
 	if err != nil {
 		return nil, err
 	}
@@ -53,20 +59,21 @@ func (c *Cluster) planInPod(ctx context.Context, flags *genericclioptions.Config
 	if err != nil && ctx.Err() != nil {
 		return nil, fmt.Errorf("the operator has not answered in time (--timeout): %w", ctx.Err())
 	}
-	if failed := (*ExecError)(nil); errors.As(err, &failed) && strings.Contains(failed.Said, noPlans) {
-		return nil, fmt.Errorf("the operator in pod %s is older than this plugin and makes no plans: %s; upgrade the "+
-			"operator, or use the plugin of its version (kubectl linstor version)", pod.Name, noPlans)
+	unknown := unknownFlag + question
+	if failed := (*ExecError)(nil); errors.As(err, &failed) && strings.Contains(failed.Said, unknown) {
+		return nil, fmt.Errorf("the operator in pod %s is older than this plugin and cannot be asked that: %s; upgrade the "+
+			"operator, or use the plugin of its version (kubectl linstor version)", pod.Name, unknown)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("have the operator in pod %s/%s plan: %w", pod.Namespace, pod.Name, err)
+		return nil, fmt.Errorf("ask the operator in pod %s/%s (--%s): %w", pod.Namespace, pod.Name, question, err)
 	}
 	return out, nil
 }
 
-// noPlans is what an operator says first that does not know the flag. All other flags follow.
-const noPlans = "flag provided but not defined: -plan"
+// unknownFlag is what an operator says first that does not know a flag. All that it knows follow.
+const unknownFlag = "flag provided but not defined: -"
 
-// pickPod is a pod of the operator that is ready and does not lead: what plans takes memory of the container's, and
+// pickPod is a pod of the operator that is ready and does not lead: what judges takes memory of the container's, and
 // must not have the operator killed that works. It is of the image that leads, or what it says would not be what is
 // done. Where there is none it is the pod that leads; nil if none is ready.
 func pickPod(pods []corev1.Pod, leader string) *corev1.Pod {
@@ -108,9 +115,9 @@ func imageOf(p *corev1.Pod) string {
 	return ""
 }
 
-// planCommand is what runs in the pod: the program with the flags that the operator has, so that it knows the same
+// commandIn is what runs in the pod: the program with the flags that the operator has, so that it knows the same
 // LINSTOR releases and waits for as long.
-func planCommand(pod *corev1.Pod) ([]string, error) {
+func commandIn(pod *corev1.Pod, question string) ([]string, error) {
 	for i := range pod.Spec.Containers {
 		c := &pod.Spec.Containers[i]
 		if c.Name != operatorContainer {
@@ -126,7 +133,7 @@ func planCommand(pod *corev1.Pod) ([]string, error) {
 					"a command that is run in the pod cannot be given the same", pod.Namespace, pod.Name, arg)
 			}
 		}
-		return slices.Concat(command, c.Args, []string{"--plan=-"}), nil
+		return slices.Concat(command, c.Args, []string{"--" + question + "=-"}), nil
 	}
 	return nil, fmt.Errorf("pod %s/%s has no container %s", pod.Namespace, pod.Name, operatorContainer)
 }

@@ -49,16 +49,16 @@ func TestWhichPodPlans(t *testing.T) {
 // TestThePlanHasTheOperatorsFlags: with another catalogue it would know other versions.
 func TestThePlanHasTheOperatorsFlags(t *testing.T) {
 	p := operatorPod("op-a", corev1.ConditionTrue)
-	got, err := planCommand(&p)
+	got, err := commandIn(&p, questionPlan)
 	if want := "/operator --leader-elect --catalogue=/c --plan=-"; err != nil || strings.Join(got, " ") != want {
 		t.Errorf("%v %v", got, err)
 	}
 	p.Spec.Containers[1].Command = []string{"/bin/other"}
-	if got, err := planCommand(&p); err != nil || got[0] != "/bin/other" {
+	if got, err := commandIn(&p, questionDisks); err != nil || got[0] != "/bin/other" {
 		t.Errorf("%v %v", got, err)
 	}
 	p.Spec.Containers[1].Args[0] = "--image=$(IMAGE)"
-	if got, err := planCommand(&p); err == nil {
+	if got, err := commandIn(&p, questionDisks); err == nil {
 		t.Errorf("%v", got)
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/edit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 )
 
@@ -93,7 +94,7 @@ func (c *command) run(ctx context.Context) error {
 
 // plan asks the API server, and then the operator.
 func (c *command) plan(ctx context.Context) (*result.Plan, error) {
-	manifest, err := c.manifest()
+	manifest, err := edit.Manifest(c.In, c.file)
 	if err != nil {
 		return nil, err
 	}
@@ -107,15 +108,15 @@ func (c *command) plan(ctx context.Context) (*result.Plan, error) {
 			return nil, err
 		}
 	} else {
-		edit := dryRun{cluster: cluster, manager: c.manager, serverSide: c.serverSide, force: c.force}
-		switch edited, refusal, err := edit.apply(ctx, manifest); {
-		case err != nil:
+		judged, err := edit.DryRun{Cluster: cluster, Manager: c.manager, ServerSide: c.serverSide, Force: c.force}.
+			Apply(ctx, manifest)
+		if err != nil {
 			return nil, err
-		case refusal != nil:
-			return refusal, nil
-		default:
-			stored = edited
 		}
+		if judged.Refusal != nil {
+			return &result.Plan{Outcome: result.Refused, Of: judged.Of, Refusals: []result.Refusal{*judged.Refusal}}, nil
+		}
+		stored = judged.Stored
 	}
 	said, err := cluster.Plan(ctx, stored)
 	if err != nil {

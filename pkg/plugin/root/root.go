@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/answer"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/backups"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/nodes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plan"
@@ -50,7 +51,8 @@ func Command(env *access.Env) *cobra.Command {
 	cmd.PersistentFlags().BoolVar(&env.NoColour, "no-color", false, "no colours; so does the variable NO_COLOR")
 	env.Flags.AddFlags(cmd.PersistentFlags())
 	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env),
-		nodes.Evacuate(env, nil), nodes.Maintenance(env, nil), plan.Command(env), preflight.Command(env), versions(env))
+		nodes.Evacuate(env, nil), nodes.Maintenance(env, nil), plan.Command(env), disks.Command(env),
+		preflight.Command(env), versions(env))
 	return cmd
 }
 

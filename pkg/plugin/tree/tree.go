@@ -82,6 +82,9 @@ func (s Style) Paint(state State, text string) string {
 	return look[state].colour + text + reset
 }
 
+// Mark is the mark of a state, in its colour.
+func (s Style) Mark(state State) string { return s.Paint(state, look[state].mark) }
+
 // Bold makes a text stand out.
 func (s Style) Bold(text string) string {
 	if !s.Colour || text == "" {

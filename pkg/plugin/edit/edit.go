@@ -1,4 +1,6 @@
-package plan
+// Package edit reads a manifest of the StorageCluster, and has the API server judge by a dry run what an edit of that
+// kind would store: with the user's own rights, and without storing anything.
+package edit
 
 import (
 	"bytes"
@@ -32,15 +34,15 @@ var kind = v1alpha1.GroupVersion.WithKind("StorageCluster")
 // mostManifest bounds what is read of a file.
 const mostManifest = 4 << 20
 
-// manifest reads the StorageCluster of the file; nil if none was named. The file may have other objects beside it.
-func (c *command) manifest() (*unstructured.Unstructured, error) {
-	in := c.In
-	switch c.file {
+// Manifest reads the StorageCluster of a file, - for the standard input; nil if none was named. The file may have
+// other objects beside it.
+func Manifest(in io.Reader, name string) (*unstructured.Unstructured, error) {
+	switch name {
 	case "":
 		return nil, nil
 	case "-":
 	default:
-		file, err := os.Open(c.file)
+		file, err := os.Open(name)
 		if err != nil {
 			return nil, fmt.Errorf("read the manifest: %w", err)
 		}
@@ -52,7 +54,7 @@ func (c *command) manifest() (*unstructured.Unstructured, error) {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
 	if len(text) > mostManifest {
-		return nil, exit.Usagef("%s is larger than %d MiB: name a file with the StorageCluster alone", c.file,
+		return nil, exit.Usagef("%s is larger than %d MiB: name a file with the StorageCluster alone", name,
 			mostManifest>>20)
 	}
 	var found *unstructured.Unstructured
@@ -60,65 +62,76 @@ func (c *command) manifest() (*unstructured.Unstructured, error) {
 		u := &unstructured.Unstructured{}
 		switch err := d.Decode(&u.Object); {
 		case errors.Is(err, io.EOF) && found == nil:
-			return nil, exit.Usagef("%s has no StorageCluster", c.file)
+			return nil, exit.Usagef("%s has no StorageCluster", name)
 		case errors.Is(err, io.EOF):
 			return found, nil
 		case err != nil:
-			return nil, fmt.Errorf("read %s: %w", c.file, err)
+			return nil, fmt.Errorf("read %s: %w", name, err)
 		case u.GetKind() != kind.Kind:
 		case found != nil:
-			return nil, exit.Usagef("%s has two StorageClusters, and a Kubernetes cluster has one", c.file)
+			return nil, exit.Usagef("%s has two StorageClusters, and a Kubernetes cluster has one", name)
 		case u.GetName() == "":
-			return nil, exit.Usagef("the StorageCluster of %s has no name: metadata.name is %s", c.file, v1alpha1.ClusterName)
+			return nil, exit.Usagef("the StorageCluster of %s has no name: metadata.name is %s", name, v1alpha1.ClusterName)
 		default:
 			found = u
 		}
 	}
 }
 
-// dryRun is an edit that the API server judges and does not store.
-type dryRun struct {
-	cluster           *access.Cluster
-	manager           string
-	serverSide, force bool
+// DryRun is an edit that the API server judges and does not store.
+type DryRun struct {
+	Cluster *access.Cluster
+	// Manager is who would apply the manifest.
+	Manager string
+	// ServerSide stands for kubectl apply --server-side, and Force for its --force-conflicts.
+	ServerSide, Force bool
 }
 
-// apply is what the API server would store, as far as the operator judges it; a plan that says no if it would not.
-func (d dryRun) apply(ctx context.Context, manifest *unstructured.Unstructured) ([]byte, *result.Plan, error) {
+// Judgement is what the API server says of an edit.
+type Judgement struct {
+	// Of says what was judged: an edit, or a new object.
+	Of result.Subject
+	// Stored is what it would store, as far as the operator judges that; nil where it refuses.
+	Stored []byte
+	// Refusal is why it would not take the edit; nil where it would.
+	Refusal *result.Refusal
+}
+
+// Apply has the API server judge what applying a manifest would store.
+func (d DryRun) Apply(ctx context.Context, manifest *unstructured.Unstructured) (*Judgement, error) {
 	name := manifest.GetName()
 	stored := &unstructured.Unstructured{}
 	stored.SetGroupVersionKind(kind)
-	of := result.Edit
-	err := d.cluster.Get(ctx, client.ObjectKey{Name: name}, stored)
+	out := &Judgement{Of: result.Edit}
+	err := d.Cluster.Get(ctx, client.ObjectKey{Name: name}, stored)
 	switch {
 	case client.IgnoreNotFound(err) != nil:
-		return nil, nil, d.explain(err, "get", name)
+		return nil, d.explain(err, "get", name)
 	case err != nil:
-		of, stored = result.Creation, nil
+		out.Of, stored = result.Creation, nil
 	}
 	patch, err := d.patch(manifest, stored)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	edited := &unstructured.Unstructured{}
 	edited.SetGroupVersionKind(kind)
 	edited.SetName(name)
-	options := []client.PatchOption{client.DryRunAll, client.FieldOwner(d.manager), client.FieldValidation("Strict")}
-	if d.force && patch.Type() == types.ApplyPatchType {
+	options := []client.PatchOption{client.DryRunAll, client.FieldOwner(d.Manager), client.FieldValidation("Strict")}
+	if d.Force && patch.Type() == types.ApplyPatchType {
 		options = append(options, client.ForceOwnership)
 	}
-	err = d.cluster.Patch(ctx, edited, patch, options...)
-	if refusal := refused(err); refusal != nil {
-		return nil, &result.Plan{Outcome: result.Refused, Of: of, Refusals: []result.Refusal{*refusal}}, nil
+	err = d.Cluster.Patch(ctx, edited, patch, options...)
+	if out.Refusal = refused(err); out.Refusal != nil {
+		return out, nil
 	}
 	if err != nil {
-		return nil, nil, d.explain(err, "patch", name)
+		return nil, d.explain(err, "patch", name)
 	}
-	data, err := json.Marshal(judged(edited))
-	if err != nil {
-		return nil, nil, fmt.Errorf("read what the API server would store: %w", err)
+	if out.Stored, err = json.Marshal(judged(edited)); err != nil {
+		return nil, fmt.Errorf("read what the API server would store: %w", err)
 	}
-	return data, nil, nil
+	return out, nil
 }
 
 // judged is the part of an object that the operator judges: the spec, and its own annotations. An operator of another
@@ -137,12 +150,12 @@ func judged(o *unstructured.Unstructured) map[string]any {
 // patch is what kubectl apply would send: without --server-side, a field that the manifest of before had and this one
 // lacks is removed, and where nobody knows the one before, none is. An object that is not there yet has no other
 // managers, and both ways make the same of it; stored is nil then.
-func (d dryRun) patch(manifest, stored *unstructured.Unstructured) (client.Patch, error) {
+func (d DryRun) patch(manifest, stored *unstructured.Unstructured) (client.Patch, error) {
 	data, err := json.Marshal(manifest)
 	if err != nil {
 		return nil, fmt.Errorf("read the manifest: %w", err)
 	}
-	if d.serverSide || stored == nil {
+	if d.ServerSide || stored == nil {
 		return client.RawPatch(types.ApplyPatchType, data), nil
 	}
 	current, err := json.Marshal(stored)
@@ -157,8 +170,8 @@ func (d dryRun) patch(manifest, stored *unstructured.Unstructured) (client.Patch
 	return client.RawPatch(types.MergePatchType, data), nil
 }
 
-func (d dryRun) explain(err error, verb, name string) error {
-	return d.cluster.Explain(err, verb, "storageclusters.storage.linstor.dev", name)
+func (d DryRun) explain(err error, verb, name string) error {
+	return d.Cluster.Explain(err, verb, "storageclusters.storage.linstor.dev", name)
 }
 
 // noRight is what the API server says where the user lacks a right: that is no judgement of the edit.

@@ -1,0 +1,276 @@
+package disklist
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
+)
+
+// node is a member while its disks are judged.
+type node struct {
+	s *cluster.Snapshot
+	m *cluster.Member
+	// listed is true if LINSTOR has listed the node's empty disks.
+	listed bool
+	// choices are what was chosen for each pool that is made from disks, by entry; empty if LINSTOR has listed none.
+	choices map[string]*disks.Choice
+	// said are the entries that some disk's sentence is about.
+	said map[string]bool
+}
+
+func onNode(s *cluster.Snapshot, m *cluster.Member) result.NodeDisks {
+	n := &node{s: s, m: m, choices: map[string]*disks.Choice{}, said: map[string]bool{}}
+	n.listed = m.Linstor != nil && m.Linstor.DevicesKnown && s.Linstor.View.DevicesErr == nil
+	for _, p := range m.Pools {
+		if n.listed && p.Entry.Devices != nil {
+			n.choices[p.Entry.Name] = disks.Choose(s, p, m, m.Linstor.Devices)
+		}
+	}
+	out := result.NodeDisks{Name: m.Name, Unknown: n.unknown()}
+	for _, d := range disks.All(m) {
+		fate := n.judge(&d)
+		fate.Path, fate.SizeBytes, fate.Model, fate.Serial, fate.WWN = d.Path, d.SizeBytes, d.Model, d.Serial, d.WWN
+		fate.Type = kind(&d)
+		out.Disks = append(out.Disks, fate)
+		n.said[fate.Pool] = true
+	}
+	out.Notes = n.notes()
+	return out
+}
+
+func kind(d *disks.Seen) string {
+	switch {
+	case d.Noted:
+		return ""
+	case strings.HasPrefix(d.Path, "/dev/nvme"):
+		return "NVMe"
+	case d.Rotational:
+		return "HDD"
+	default:
+		return "SSD"
+	}
+}
+
+// unknown says what could not be looked at.
+func (n *node) unknown() []string {
+	var out []string
+	m, view := n.m, n.s.Linstor.View
+	switch {
+	case view == nil:
+		out = append(out, "LINSTOR does not answer, so that nobody knows which disks are empty")
+	case m.Linstor == nil:
+		out = append(out, "LINSTOR does not have the node yet, so that nobody knows which disks are empty")
+	case view.DevicesErr != nil:
+		out = append(out, "LINSTOR cannot list the node's disks")
+	case !m.Linstor.DevicesKnown:
+		out = append(out, fmt.Sprintf("LINSTOR calls the node %s, and lists the disks of no node that is not ONLINE",
+			m.Linstor.Status))
+	}
+	switch more := m.Disks.Count - len(m.Disks.List); {
+	case m.SatellitePod == nil:
+		out = append(out, "no satellite runs there")
+	case !m.Disks.Known:
+		out = append(out, "its satellite has not reported yet what is on its disks")
+	case more > 0:
+		out = append(out, "the satellite's report had no room for "+text.Amount(more, "disk more", "disks more")+
+			": listed here are only those that LINSTOR calls empty")
+	}
+	return out
+}
+
+// notes say what keeps the node from its pools, as far as no disk says it.
+func (n *node) notes() []string {
+	var out []string
+	switch p := n.m.Problem; {
+	case !n.m.Selected:
+		out = append(out, "spec.nodes does not pick the node any more: no pool is made there")
+	case p != nil && p.Pool == "" && p.Message != "":
+		out = append(out, p.Reason+": "+p.Message)
+	}
+	for _, p := range n.m.Pools {
+		if p.Problem != nil && !n.said[p.Entry.Name] && p.Problem.Message != "" {
+			out = append(out, p.Problem.Message)
+		}
+	}
+	return out
+}
+
+// judge says what becomes of a disk. The first pool that takes it counts, as for the operator: two that match the same
+// disk are a conflict.
+func (n *node) judge(d *disks.Seen) result.NodeDisk {
+	if in := disks.PoolsOn(n.m, &d.Disk); len(in) > 0 {
+		return result.NodeDisk{Fate: result.InPool, Pool: in[0], Text: "is in pool " + strings.Join(in, " and in pool ")}
+	}
+	var matching *result.NodeDisk
+	for _, p := range n.m.Pools {
+		if p.Entry.Devices == nil {
+			continue
+		}
+		fate := n.forPool(p, d)
+		if fate == nil {
+			continue
+		}
+		if fate.Pool = p.Entry.Name; fate.Fate == result.BecomesPool || fate.Fate == result.NeedsAnswer {
+			return *fate
+		}
+		n.said[fate.Pool] = true
+		if matching == nil {
+			matching = fate
+		} else if _, why, _ := strings.Cut(fate.Text, ", but "); why == "" || !strings.Contains(matching.Text, why) {
+			matching.Text += "; " + fate.Text
+		}
+	}
+	if matching != nil {
+		return *matching
+	}
+	return n.unmatched(d)
+}
+
+// forPool says what the pool's entry makes of the disk; nil if it does not match.
+func (n *node) forPool(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
+	entry := p.Entry.Name
+	switch {
+	case n.taken(p.Devices, d) && p.Step == pools.StepDevices && n.hold(entry) != "":
+		return &result.NodeDisk{Fate: result.NeedsAnswer, Text: fmt.Sprintf(
+			"becomes part of pool %s once hold %s is answered", entry, n.hold(entry))}
+	case n.taken(p.Devices, d) && p.Step == pools.StepDevices:
+		return &result.NodeDisk{Fate: result.BecomesPool, Text: "becomes part of pool " + entry +
+			failed(p, ", which failed: ")}
+	case n.taken(p.Spare, d) && p.Problem != nil:
+		return &result.NodeDisk{Fate: result.NeedsAnswer, Text: n.asked(p)}
+	case n.m.Linstor != nil && p.Have == nil && disks.Intended(disks.Intent(n.m, p), &d.Device):
+		out := &result.NodeDisk{Fate: result.BecomesPool, Text: "was taken for pool " + entry + ", which is not there yet" +
+			failed(p, ": ")}
+		if p.Problem != nil {
+			out.Fate = result.NotUsed
+		}
+		return out
+	case !disks.Matches(p.Entry.Devices, &d.Device):
+		return nil
+	}
+	out := &result.NodeDisk{Fate: result.NotUsed, Text: "matches " + entry + ", "}
+	switch v := n.verdict(p, d); {
+	case v == nil:
+		out.Fate = result.Unknown
+		out.Text += "and nobody knows whether it is empty"
+	case v.Fitness != disks.Fit:
+		out.Text += "but " + v.Why
+	default:
+		out.Text += unused(p)
+	}
+	return out
+}
+
+// hold is the id of an open hold that keeps the operator from making a pool on the node; "" for none. An edit may end
+// one.
+func (n *node) hold(entry string) string {
+	if !n.s.HeldPool(n.m, entry) {
+		return ""
+	}
+	st := &n.s.Cluster.Status
+	for _, h := range st.NodeHolds {
+		if now, open := pools.RefreshHold(n.s, h); open && h.Pool == entry && slices.Contains(now.Nodes, n.m.Name) {
+			return h.ID
+		}
+	}
+	if st.Hold != nil && st.Hold.Pool == entry {
+		return st.Hold.ID
+	}
+	return ""
+}
+
+func (n *node) taken(by []linstor.Device, d *disks.Seen) bool {
+	return d.Empty && slices.ContainsFunc(by, func(o linstor.Device) bool {
+		return o.Path == d.Path && disks.SameDevice(&o, &d.Device)
+	})
+}
+
+// verdict is what was found of a disk that the pool's entry matches; nil where nobody knows.
+func (n *node) verdict(p *cluster.MemberPool, d *disks.Seen) *disks.Verdict {
+	if c := n.choices[p.Entry.Name]; c != nil {
+		return c.Of(&d.Device)
+	}
+	if v := disks.JudgeUnlisted(&d.Disk); v.Fitness == disks.Occupied {
+		return &v
+	}
+	return nil
+}
+
+// unused says why a pool is not made from a disk that could be used for it.
+func unused(p *cluster.MemberPool) string {
+	switch {
+	case p.Have != nil:
+		return "which the node has already: no disk is added to a pool that is there"
+	case p.Skipped:
+		return "which the node does without, as a human answered (skip)"
+	case p.Problem != nil:
+		return "but " + plain(p)
+	default:
+		return "and is not used now"
+	}
+}
+
+// failed is what a pool's problem says, after some words; "" if it has none.
+func failed(p *cluster.MemberPool, before string) string {
+	if p.Problem == nil {
+		return ""
+	}
+	return before + plain(p)
+}
+
+// plain is the message of a pool's problem, without the words that say which pool it is about.
+func plain(p *cluster.MemberPool) string {
+	return strings.TrimPrefix(p.Problem.Message, "pool "+p.Entry.Name+": ")
+}
+
+// asked says of which question a disk is part.
+func (n *node) asked(p *cluster.MemberPool) string {
+	out := "becomes part of pool " + p.Entry.Name + " once that is approved"
+	if p.Have != nil {
+		out = "could replace what pool " + p.Entry.Name + " has lost, once a human agrees (recreate)"
+	}
+	if p.Problem.Hold == "" && p.Have == nil {
+		return out + ": " + plain(p) // more disks than a hold can list
+	}
+	if id := n.hold(p.Entry.Name); id != "" {
+		out += " (hold " + id + ")"
+	}
+	if c := n.choices[p.Entry.Name]; c != nil {
+		out += c.LookFirst()
+	}
+	return out
+}
+
+// unmatched is said of a disk that no entry of the node matches.
+func (n *node) unmatched(d *disks.Seen) result.NodeDisk {
+	if v := disks.JudgeUnlisted(&d.Disk); !d.Empty && (n.listed || v.Fitness == disks.Occupied) {
+		return result.NodeDisk{Fate: result.InUse, Text: v.Why}
+	}
+	var why []string
+	for i := range n.s.Target.Spec.StoragePools {
+		e := &n.s.Target.Spec.StoragePools[i]
+		switch {
+		case e.Devices == nil:
+		case n.m.Pool(e.Name) == nil && disks.Matches(e.Devices, &d.Device):
+			why = append(why, e.Name+" leaves the node out (nodeSelector)")
+		default:
+			why = append(why, fmt.Sprintf("for %s %s", e.Name, disks.Mismatch(e.Devices, &d.Device)))
+		}
+	}
+	out := result.NodeDisk{Fate: result.NoMatch, Text: "is empty, and no entry of spec.storagePools has devices"}
+	if len(why) > 0 {
+		out.Text = "is empty, and no entry matches it: " + strings.Join(why, "; ")
+	}
+	if !d.Empty {
+		out.Fate = result.Unknown
+		out.Text = strings.Replace(out.Text, "is empty", "was seen without data when the satellite started", 1)
+	}
+	return out
+}
