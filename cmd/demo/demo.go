@@ -88,7 +88,7 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	}
 	var flags []string
 	if play.etcd {
-		if flags, err = d.prepareEtcd(nodes); err != nil {
+		if flags, err = (etcdDemo{d}).flags(nodes); err != nil {
 			return err
 		}
 	}

@@ -20,13 +20,17 @@ const (
 	withoutEtcd = "1.34.2"
 )
 
+// etcdDemo is a demo about members of etcd.
+type etcdDemo struct{ *demo }
+
 // ownEtcd runs etcd for LINSTOR: one member, three of them, one that loses its data, and the way off.
 var ownEtcd = scenario{
 	nodes: func() []simcluster.NodeSpec { return specs(empty, true) },
 	etcd:  true,
 	run: func(ctx context.Context, d *demo) error {
+		e := etcdDemo{d}
 		for _, act := range []func(context.Context) error{
-			d.installOnEtcd, d.startApplication, d.scaleEtcd, d.loseMember, d.leaveEtcd,
+			e.begin, e.startApplication, e.scale, e.loseMember, e.leave,
 		} {
 			if err := act(ctx); err != nil {
 				return err
@@ -36,10 +40,10 @@ var ownEtcd = scenario{
 	},
 }
 
-// prepareEtcd has the simulated LINSTOR take the members for its database, and returns flags of the operator: a
+// flags has the simulated LINSTOR take the members for its database, and returns flags of the operator: a
 // catalogue with the members' version, and 20 seconds in place of ten minutes until a member whose data is lost is
 // replaced.
-func (d *demo) prepareEtcd(nodes []simcluster.NodeSpec) ([]string, error) {
+func (d etcdDemo) flags(nodes []simcluster.NodeSpec) ([]string, error) {
 	simcluster.OneEtcd(d.cluster.World(), nodes)
 	catalogue := filepath.Join(d.dir, "catalogue.yaml")
 	if err := os.WriteFile(catalogue, []byte(simcluster.EtcdRelease), 0o600); err != nil {
@@ -48,7 +52,7 @@ func (d *demo) prepareEtcd(nodes []simcluster.NodeSpec) ([]string, error) {
 	return []string{"--catalogue=" + catalogue, "--deadline-Database=20s"}, nil
 }
 
-func (d *demo) installOnEtcd(ctx context.Context) error {
+func (d etcdDemo) begin(ctx context.Context) error {
 	manifest, err := d.sampleWith(fmt.Sprintf("version: %q", withEtcd), "database: {managedEtcd: {replicas: 1}}")
 	if err != nil {
 		return err
@@ -62,8 +66,8 @@ func (d *demo) installOnEtcd(ctx context.Context) error {
 	return d.showMembers(ctx)
 }
 
-// scaleEtcd goes from one member to three.
-func (d *demo) scaleEtcd(ctx context.Context) error {
+// scale goes from one member to three.
+func (d etcdDemo) scale(ctx context.Context) error {
 	d.say("\nOne member is one disk. An administrator asks for three:")
 	if err := d.kubectl(ctx, "scale", "storagecluster/"+v1alpha1.ClusterName, "--replicas=3"); err != nil {
 		return err
@@ -75,7 +79,7 @@ func (d *demo) scaleEtcd(ctx context.Context) error {
 }
 
 // loseMember has one member lose its data: another one takes its place.
-func (d *demo) loseMember(ctx context.Context) error {
+func (d etcdDemo) loseMember(ctx context.Context) error {
 	members, err := d.waitMembers(ctx, 3, "")
 	if err != nil {
 		return err
@@ -94,8 +98,8 @@ func (d *demo) loseMember(ctx context.Context) error {
 	return d.showMembers(ctx)
 }
 
-// leaveEtcd moves LINSTOR's data into Kubernetes, and LINSTOR to a version that cannot use etcd.
-func (d *demo) leaveEtcd(ctx context.Context) error {
+// leave moves LINSTOR's data into Kubernetes, and LINSTOR to a version that cannot use etcd.
+func (d etcdDemo) leave(ctx context.Context) error {
 	d.say("\nLINSTOR %s cannot use etcd. One change asks for it and for another database:", withoutEtcd)
 	if err := d.kubectl(ctx, "patch", "storagecluster", v1alpha1.ClusterName, "--type=merge", "-p", fmt.Sprintf(
 		`{"spec":{"version":%q,"database":{"managedEtcd":null,"kubernetes":{}}}}`, withoutEtcd)); err != nil {
@@ -132,7 +136,7 @@ func (d *demo) leaveEtcd(ctx context.Context) error {
 
 // waitMembers waits until so many members are well, none of which has the ID of one that is gone, and prints what is
 // done meanwhile.
-func (d *demo) waitMembers(ctx context.Context, n int, gone string) (members []etcdspec.EtcdMember, err error) {
+func (d etcdDemo) waitMembers(ctx context.Context, n int, gone string) (members []etcdspec.EtcdMember, err error) {
 	last := "rest"
 	_, err = d.wait(ctx, fmt.Sprintf("%d members of etcd", n), func(c *v1alpha1.StorageCluster) (bool, error) {
 		if h := c.Status.Hold; h != nil {
@@ -156,7 +160,7 @@ func (d *demo) waitMembers(ctx context.Context, n int, gone string) (members []e
 }
 
 // showMembers prints what an administrator sees of the members.
-func (d *demo) showMembers(ctx context.Context) error {
+func (d etcdDemo) showMembers(ctx context.Context) error {
 	return d.kubectl(ctx, "-n", v1alpha1.WorkloadNamespace, "get", "pods", "-o", "wide", "-l",
 		v1alpha1.LabelComponent+"=etcd")
 }

@@ -44,19 +44,17 @@ type Facts struct {
 	// ClaimErr says why it cannot be read. It is in Unreadable as well, and nobody writes a claim in its place.
 	ClaimErr error
 	Linstor  Linstor
-	// Certificates are those that lock LINSTOR's REST API.
+	// Certificates are those that lock LINSTOR's REST API, and Netcom what its controller and satellites connect with.
 	Certificates apicerts.Kept
-	// Netcom is what LINSTOR's controller and its satellites are to connect with.
-	Netcom netcomtls.Connections
+	Netcom       netcomtls.Connections
 	// Database is what is known, without LINSTOR's help, of one that is not claimed, or that data is to be moved into.
 	Database Database
 	// Etcd is what is known of the etcd that the operator runs; nil where it runs none.
 	Etcd *etcd.Known
 	// PassphraseDiffers is true if the passphrase's Secret holds another one than the cluster was set up with.
 	PassphraseDiffers bool
-	// States is since when members are in the states that they had in the snapshot before, by name.
-	States map[string]StateSince
-	// Tainted is since when Nodes have had taints for which members leave.
+	// States are since when members are in their states, by name, and Tainted since when Nodes have taints to leave for.
+	States  map[string]StateSince
 	Tainted map[TaintedNode]TaintSince
 	// TakenPods are addresses of satellites' pods that LINSTOR has for another node, by the Node's UID.
 	TakenPods map[types.UID]string

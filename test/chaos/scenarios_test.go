@@ -21,7 +21,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
-	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
 // scenario is a piece of a cluster's life. Its steps lead back to where the first one begins, so that one simulated
@@ -68,8 +67,7 @@ func (s *scenario) start(t *testing.T) *harness.Env {
 	}
 	e := start(t, nodes)
 	if s.etcd {
-		e.Catalogue = harness.EtcdCatalogue(t)
-		simcluster.OneEtcd(e.Sim.World(), nodes)
+		e.UseEtcd(nodes)
 	}
 	e.Lease = time.Minute // the machine may be busy, and an operator that is stopped gives it back
 	if s.tune != nil {

@@ -37,7 +37,7 @@ func startEtcd(t *testing.T, nodes int, start time.Duration) etcdEnv {
 	t.Helper()
 	ns := harness.EtcdNodes(t, nodes)
 	e := etcdEnv{env: readyOfAll(newEnv(harness.Start(t, ns)))}
-	e.Catalogue, e.db = harness.EtcdCatalogue(t), simcluster.OneEtcd(e.Sim.World(), ns)
+	e.db = e.UseEtcd(ns)
 	e.Timing.Deadlines[fsm.Database], e.Timing.NodeGone = harness.Slow(start), harness.Slow(time.Minute)
 	return e
 }

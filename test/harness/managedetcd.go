@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -17,12 +18,13 @@ func EtcdNodes(t testing.TB, n int) []simcluster.NodeSpec {
 	return out
 }
 
-// EtcdCatalogue is the embedded catalogue with the version of etcd that the tests' control plane has.
-func EtcdCatalogue(t testing.TB) *catalogue.Catalogue {
-	t.Helper()
-	c, err := catalogue.Embedded().Extend([]byte(simcluster.EtcdRelease))
-	if err != nil {
-		t.Fatal(err)
+// UseEtcd has the operator know the version of etcd that the tests' control plane has, and the simulated LINSTOR take
+// all members on these nodes for one database.
+func (e *Env) UseEtcd(nodes []simcluster.NodeSpec) *sim.Database {
+	e.T.Helper()
+	var err error
+	if e.Catalogue, err = catalogue.Embedded().Extend([]byte(simcluster.EtcdRelease)); err != nil {
+		e.T.Fatal(err)
 	}
-	return c
+	return simcluster.OneEtcd(e.Sim.World(), nodes)
 }

@@ -32,6 +32,42 @@ func TestClockOfEach(t *testing.T) {
 	t.Error("no hold")
 }
 
+// TestMaintenance: nobody is called about a member whose node was announced to be down, unless others are away as
+// well, or the announcement was forgotten.
+func TestMaintenance(t *testing.T) {
+	away := func(t *testing.T) *world {
+		w := settled(t, 5)
+		w.member(0).Maintained = true
+		w.down(0)
+		for range 2 {
+			if d := w.step(); d.Row != "maintained" || d.Hold != nil {
+				t.Fatalf("row %s: %+v", d.Row, d.Hold)
+			}
+			w.now = w.now.Add(2 * membership.Default.Down)
+		}
+		return w
+	}
+	t.Run("it ends", func(t *testing.T) {
+		w := away(t)
+		w.member(0).Maintained = false
+		if d := w.step(); d.Row != "down" || d.Step != membership.Wait {
+			t.Errorf("row %s: step %s", d.Row, d.Step)
+		}
+	})
+	t.Run("another member is away", func(t *testing.T) {
+		w := away(t)
+		w.down(1)
+		if d := w.step(); d.Row != "down" || d.Step != membership.Wait {
+			t.Errorf("row %s: step %s", d.Row, d.Step)
+		}
+	})
+	t.Run("it was forgotten", func(t *testing.T) {
+		w := away(t)
+		w.now = w.now.Add(24 * time.Hour)
+		w.held(1, membership.EtcdMemberDown)
+	})
+}
+
 // TestTriedOn: a step that has no effect calls a human, is tried on, and its hold ends with its effect.
 func TestTriedOn(t *testing.T) {
 	w := settled(t, 3)

@@ -88,19 +88,27 @@ func noSpace(s *situation, _ *member) advice.Advice {
 	return advice.NoSpace(sizes)
 }
 
+// maintained reports whether a voter is away because somebody has announced it. A human who knows is not called; the
+// quorum must not need the member, and an announcement that was forgotten ends.
+func (s *situation) maintained(m *member) bool {
+	others := s.members.First(func(o *member) bool { return o != m && o.Unfit() })
+	return m.Site.Maintained && m.Unfit() && others == nil && !s.full()
+}
+
 // memberDown calls a human about a voter. A full database is worse.
 func memberDown(s *situation, m *member) {
 	if s.full() {
 		holds(EtcdNoSpace, noSpace).do(s, m)
 		return
 	}
-	holds(EtcdMemberDown, func(_ *situation, m *member) advice.Advice { return advice.MemberDown(m) }).do(s, m)
+	holds(EtcdMemberDown, away).do(s, m)
 }
 
 // These say all that there is to say.
 func restartFailed(_ *situation, m *member) advice.Advice { return advice.RestartFailed(*m.Seat) }
 func tlsChanged(*situation, *member) advice.Advice        { return advice.TLSChanged() }
 func notRisen(s *situation, _ *member) advice.Advice      { return advice.NotRisen(s.minor) }
+func away(_ *situation, m *member) advice.Advice          { return advice.MemberDown(m) }
 func refused(s *situation, _ *member) advice.Advice       { return advice.Refused(s.Version, s.refused) }
 func notesLost(s *situation, _ *member) advice.Advice     { return advice.NotesLost(places(s).Remains()) }
 func unfinished(_ *situation, m *member) advice.Advice    { return advice.Unfinished(*m.Seat) }

@@ -43,6 +43,10 @@ var scenarios = map[string]struct {
 			n.Label, n.Template, n.Configuration, n.up = "", nil, nil, false
 		}
 	}, row: "remains", step: membership.Wait, hold: membership.EtcdNotesLost},
+	"one is away, which was announced": {spoil: func(w *world) {
+		w.member(0).Maintained = true
+		w.down(0)
+	}, row: "maintained", step: membership.Wait},
 	"two members are away": {spoil: func(w *world) { w.down(0, 1) }, row: "no-quorum", step: membership.Wait,
 		hold: membership.EtcdQuorumLost},
 	"all members are away": {spoil: func(w *world) { w.down(0, 1, 2) }, row: "no-quorum", step: membership.Wait,

@@ -157,8 +157,11 @@ var renewal = []rule{
 		holds(EtcdNoSpace, noSpace)),
 	stops("refused", "the wanted version cannot run: it is not known, or must not follow one that a member has run",
 		whenever(func(s *situation) bool { return s.refused != nil }), holds(EtcdStuck, refused)),
-	waits("down", "a voter is not fit, or the guard has not reported that it starts on its own data only",
-		anyone(func(_ *situation, m *member) bool { return m.Votes() && (!m.Fit || !m.Sealed) }),
+	waits("maintained", "a voter is not fit, its node was announced to be in maintenance, and all other voters are fit",
+		anyone((*situation).maintained), limit{"a day", func(*situation, *member) time.Duration { return 24 * time.Hour }},
+		holds(EtcdMemberDown, away)),
+	waits("down", "any other voter is not fit, or the guard has not reported that it starts on its own data only",
+		anyone(func(s *situation, m *member) bool { return m.Votes() && (!m.Fit || !m.Sealed) && !s.maintained(m) }),
 		limit{"`Start` if the member was restarted or a database is full, else `Down`",
 			func(s *situation, m *member) time.Duration {
 				if s.full() || m.Restarts.Tries > 0 {

@@ -119,6 +119,8 @@ type Site struct {
 	// Down is true if the kubelet does not report: what is known of Pod is old then, and a deleted pod stays. Gone is
 	// true if there is no Node object.
 	Down, Gone bool
+	// Maintained is true while somebody has announced that the node may be down.
+	Maintained bool
 	Pod        *Pod
 	// Data is what the node's data directory has, by datadir.Look; nil if nobody has looked. A seed needs it of each
 	// node. While there is no member, it is looked at again every few minutes.

@@ -91,7 +91,7 @@ func readNotes(f *cluster.Facts, facts *membership.Facts, answers *etcd.Answers)
 func readSites(f *cluster.Facts, facts *membership.Facts) error {
 	for _, n := range f.Kube.Nodes {
 		site := seats.Site{UID: string(n.UID), Label: n.Labels[pods.Label], Used: n.Labels[pods.Used],
-			Down: !cluster.NodeReady(n)}
+			Down: !cluster.NodeReady(n), Maintained: maintained(n)}
 		if p := f.Kube.Pods[etcdmember.Component][n.Name]; p != nil {
 			read := pods.Read(published(p))
 			site.Pod = &read
@@ -166,13 +166,15 @@ func placeFor(f *cluster.Facts, n *corev1.Node) (p seats.Node, ok bool) {
 	if !selection.Keeps(f, n) || address == "" || len(n.Name) > etcdmember.LongestNode {
 		return p, false
 	}
-	maintained := n.Annotations[v1alpha1.AnnotationMaintenance]
 	p = seats.Node{Name: n.Name, Zone: n.Labels[corev1.LabelTopologyZone],
 		Ready: n.Labels[v1alpha1.LabelMember] == f.Cluster.Name && cluster.NodeReady(n) && !n.Spec.Unschedulable &&
-			n.DeletionTimestamp == nil && (maintained == "" || maintained == "false")}
+			n.DeletionTimestamp == nil && !maintained(n)}
 	p.PeerURL, p.ClientURL = etcdmember.URLs(address)
 	return p, true
 }
+
+// maintained reports whether somebody has announced that a node may be down.
+func maintained(n *corev1.Node) bool { return cluster.PresenceOf(n, nil, nil).Maintenance }
 
 // published is what the kubelet has published of a member's pod.
 func published(p *corev1.Pod) pods.Published {
