@@ -346,6 +346,9 @@ func TestQuorumLostGuards(t *testing.T) {
 	}
 	w.down(0, 1, 2)
 	h := w.held(60, membership.EtcdQuorumLost)
+	if n := strings.Count(h.Message, "may have more than before its last start: try to start it"); n != 3 {
+		t.Errorf("%d members may have more: %s", n, h.Message)
+	}
 	last := -1
 	for _, want := range []string{
 		"n3-3 on node n3 (voter, no answer; before its last start its log went to term 3, index 18, committed 12)",
