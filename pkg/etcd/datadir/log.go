@@ -45,7 +45,8 @@ func End(dir string) (Log, error) {
 	files = files[max(0, len(files)-2):]
 	for i, file := range files {
 		err := w.read(file)
-		if err != nil && !(errors.Is(err, errTorn) && i == len(files)-1) {
+		torn := errors.Is(err, errTorn) && i == len(files)-1
+		if err != nil && !torn {
 			return Log{}, fmt.Errorf("read %s: %w", file, err)
 		}
 	}

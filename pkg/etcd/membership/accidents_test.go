@@ -79,8 +79,8 @@ func TestRanksOwn(t *testing.T) {
 	}
 }
 
-// TestSilentMayKnowMore: of members that do not answer, and whose guards have not read a log, it is said that they have
-// data: else the only one that answers would be taken for the best.
+// TestSilentMayKnowMore: of members that do not answer, and whose guards have not read a log, it is said that they
+// have data: else the only one that answers would be taken for the best.
 func TestSilentMayKnowMore(t *testing.T) {
 	w := settled(t, 3)
 	w.down(1)
