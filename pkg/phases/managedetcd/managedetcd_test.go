@@ -147,6 +147,18 @@ func TestNotes(t *testing.T) {
 		cm.ResourceVersion != "3" || cm.Data[etcdmember.KeyAnswers] != "{}" {
 		t.Errorf("%+v, %v", cm, err)
 	}
+	if _, has := cm.Data[etcdmember.KeyPath]; has {
+		t.Errorf("without a member: %v", cm.Data)
+	}
+	r.configMap(etcdmember.Notes, "3", nil)
+	d.Notes.Seats = []seats.Seat{{Name: "n01-1", Node: "n01"}}
+	if _, w, err := r.work(); err != nil || w.Applied[0].(*corev1.ConfigMap).Data[etcdmember.KeyPath] != "/mnt/etcd" {
+		t.Errorf("the first member: %v, %v", w.Applied, err)
+	}
+	r.configMap(etcdmember.Notes, "3", map[string]string{etcdmember.KeyPath: "/before"})
+	if _, w, err := r.work(); err != nil || w.Applied[0].(*corev1.ConfigMap).Data[etcdmember.KeyPath] != "/before" {
+		t.Errorf("a later one: %v, %v", w.Applied, err)
+	}
 	d.NotesVersion = "2"
 	if calls, _, err := r.work(); len(calls) > 0 || err != nil {
 		t.Errorf("over notes that have changed: %v, %v", calls, err)

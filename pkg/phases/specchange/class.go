@@ -127,15 +127,8 @@ func Fields() []Field {
 
 		{"database.kubernetes", next, database,
 			"nothing: it is what is used when no other is given; in place of another database: the answer `migrate` first"},
-		{"database.etcd.endpoints[]", rolling, database,
-			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
-		{"database.etcd.credentialsSecret", rolling, database, "the controller is restarted"},
-		{"database.managedEtcd.replicas", next, database,
-			"members are added or removed, one after the other, and the controller is restarted"},
-		{"database.managedEtcd.version", rolling, database, "members are restarted, one after the other"},
-		{"database.managedEtcd.dataPath", refused, nil, "CEL refuses it: the members' data is there"},
 	}
-	fields = slices.Concat(fields, monitoringFields(), backupFields(), volumeFields(), tlsFields())
+	fields = slices.Concat(fields, etcdFields(database), monitoringFields(), backupFields(), volumeFields(), tlsFields())
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
@@ -155,6 +148,20 @@ func Fields() []Field {
 }
 
 // monitoringFields are those about Prometheus Operator, for which nothing waits.
+// etcdFields are those about etcd as LINSTOR's database, of one's own or run by the operator.
+func etcdFields(database []fsm.State) []Field {
+	return []Field{
+		{"database.etcd.endpoints[]", ClassRolling, database,
+			"the controller is restarted; they must be the same etcd; in place of another database: `migrate` first"},
+		{"database.etcd.credentialsSecret", ClassRolling, database, "the controller is restarted"},
+		{"database.managedEtcd.replicas", ClassAtNextAssess, database,
+			"members are added or removed, one after the other, and the controller is restarted"},
+		{"database.managedEtcd.version", ClassRolling, database, "members are restarted, one after the other"},
+		{"database.managedEtcd.dataPath", ClassRefused, nil,
+			"CEL refuses it, or a hold where managedEtcd was taken out before: the members' data is there"},
+	}
+}
+
 func monitoringFields() []Field {
 	return []Field{
 		{"monitoring.mode", ClassImmediate, nil, "objects for Prometheus Operator are made, or removed"},

@@ -39,8 +39,12 @@ const (
 	// Survey is the DaemonSet whose pods look into data directories, and Look their container.
 	Survey = "linstor-etcd-survey"
 	Look   = "look-for-etcd"
-	// KeyNotes and KeyAnswers are the keys of Notes.
-	KeyNotes, KeyAnswers = "notes", "answers"
+	// KeyNotes is the key of Notes with what the operator has noted.
+	KeyNotes = "notes"
+	// KeyAnswers is that with what a human has answered.
+	KeyAnswers = "answers"
+	// KeyPath is that with the directory of the members' data.
+	KeyPath = "dataPath"
 )
 
 // The ports of a member, all TCP, on the address of its node. Kubernetes' own etcd has 2379 to 2381 there.
