@@ -136,15 +136,13 @@ func (h hands) Unplace(ctx context.Context, at seats.Spot) error {
 	return h.write(ctx, etcdmember.Orders, at.ConfigVersion, func(data map[string]string) { delete(data, at.Node) })
 }
 
-// Survey implements act.Hands.
-func (h hands) Survey(ctx context.Context, at seats.Spot) error {
+// Survey implements act.Hands. Whichever node is asked about, pods look into the directories of all nodes.
+func (h hands) Survey(ctx context.Context, _ seats.Spot) error {
 	s := h.in.Snapshot
 	if s.OperatorImage == "" {
 		return errors.New("the operator does not know its own image, which looks into data directories: set --image")
 	}
-	nodes := append(etcdmember.Surveyed(s.Kube.DaemonSets[etcdmember.Survey]), at.Node)
-	slices.Sort(nodes)
-	return h.in.ApplyDaemonSet(ctx, etcdmember.SurveyOf(s.Params(), Site(&s.Facts, ""), slices.Compact(nodes)))
+	return h.in.ApplyDaemonSet(ctx, etcdmember.SurveyOf(s.Params(), Site(&s.Facts, "")))
 }
 
 // errSave is why no upgrade to the next minor release begins.
