@@ -48,11 +48,17 @@ func copyProgram(to string) error {
 // startMember becomes etcd, if the member may start on the data that is there.
 func startMember(p guard.Paths) error { return guard.Start(p, time.Now(), syscall.Exec) }
 
-// lookForEtcd leaves a note of what a data directory has.
+// lookForEtcd leaves a note of what a data directory has, and how far its log goes: a human may have to choose between
+// the data of several members.
 func lookForEtcd(dir, note string) error {
 	found, err := datadir.Look(dir)
 	if err != nil {
 		return fmt.Errorf("look into %s: %w", dir, err)
+	}
+	if found.Log {
+		if found.End, err = datadir.End(dir); err != nil { // it stays unknown
+			fmt.Fprintf(os.Stderr, "The log in %s cannot be read: %v\n", dir, err)
+		}
 	}
 	text, err := json.Marshal(found)
 	if err != nil {

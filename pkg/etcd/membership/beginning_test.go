@@ -51,6 +51,10 @@ func TestNeverBegins(t *testing.T) {
 	}{
 		"data": {func(w *world) { w.machines[1].disk, w.machines[1].Used = former, "n2-7" }, membership.EtcdNotesLost,
 			"n2 has data of member n2-7"},
+		"data whose log was read": {func(w *world) {
+			w.machines[1].disk = former
+			w.machines[1].disk.End = datadir.Log{Term: 3, Index: 20, Commit: 19}
+		}, membership.EtcdNotesLost, "n2 has data of member n2-7 (its log goes to term 3, index 20, committed 19)"},
 		"data where no node is marked": {func(w *world) { w.machines[1].disk = former }, membership.EtcdNotesLost,
 			"n2 has data of member n2-7"},
 		"data where no member is wanted": {func(w *world) { w.machines[2].disk, w.machines[2].selected = former, false },
