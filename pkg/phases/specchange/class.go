@@ -82,7 +82,8 @@ func Fields() []Field {
 	fields := []Field{
 		{"version", rolling, states(fsm.Database, fsm.Controller, fsm.Satellites),
 			"LINSTOR is upgraded; a downgrade or an unknown version is refused"},
-		{"images.registry", rolling, images, "pods are restarted with images from there"},
+		{"images.registry", rolling, images,
+			"pods are restarted with images from there; members of etcd are not, and take them with their next restart"},
 		{"images.pullSecrets[]", rolling, images, "pods are restarted with these Secrets"},
 		{"suspend", atOnce, nil, "every change stops, or goes on where it stopped"},
 		{"nodes.nodeSelector", next, members, "nodes join, or leave as removalPolicy says"},
@@ -147,7 +148,6 @@ func Fields() []Field {
 	return fields
 }
 
-// monitoringFields are those about Prometheus Operator, for which nothing waits.
 // etcdFields are those about etcd as LINSTOR's database, of one's own or run by the operator.
 func etcdFields(database []fsm.State) []Field {
 	return []Field{
@@ -162,6 +162,7 @@ func etcdFields(database []fsm.State) []Field {
 	}
 }
 
+// monitoringFields are those about Prometheus Operator, for which nothing waits.
 func monitoringFields() []Field {
 	return []Field{
 		{"monitoring.mode", ClassImmediate, nil, "objects for Prometheus Operator are made, or removed"},
