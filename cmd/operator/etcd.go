@@ -3,15 +3,28 @@ package main
 import (
 	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 )
+
+// bindMembers makes the flags with which this program runs in the pods of members of etcd.
+func bindMembers(fs *flag.FlagSet, s *settings) {
+	fs.StringVar(&s.taken, strings.TrimPrefix(pods.FlagTake, "--"), "",
+		"member of etcd: take what it is to run with into its pod, and end")
+	fs.StringVar(&s.started, strings.TrimPrefix(pods.FlagStart, "--"), "",
+		"member of etcd: become etcd, if the member may start on the data that is there")
+	fs.StringVar(&s.looked, strings.TrimPrefix(pods.FlagLook, "--"), "",
+		"data directory of etcd: leave a note of what it has, and end")
+}
 
 // takeMember takes what a member of etcd is to run with into its pod, and this program with it: etcd's image has no
 // guard, and no shell that could start one.
@@ -48,11 +61,17 @@ func copyProgram(to string) error {
 // startMember becomes etcd, if the member may start on the data that is there.
 func startMember(p guard.Paths) error { return guard.Start(p, time.Now(), syscall.Exec) }
 
-// lookForEtcd leaves a note of what a data directory has.
+// lookForEtcd leaves a note of what a data directory has, and how far its log goes: a human may have to choose between
+// the data of several members.
 func lookForEtcd(dir, note string) error {
 	found, err := datadir.Look(dir)
 	if err != nil {
 		return fmt.Errorf("look into %s: %w", dir, err)
+	}
+	if found.Log {
+		if found.End, err = datadir.End(dir); err != nil { // it stays unknown
+			fmt.Fprintf(os.Stderr, "The log in %s cannot be read: %v\n", dir, err)
+		}
 	}
 	text, err := json.Marshal(found)
 	if err != nil {

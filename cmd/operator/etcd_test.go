@@ -71,6 +71,13 @@ func TestLookForEtcd(t *testing.T) {
 			t.Errorf("%s: %+v, want data: %t", text, found, data)
 		}
 	}
+	broken := filepath.Join(dir, "data", "member", "wal", "0.wal") // unreadable: unknown, and no reason to fail
+	if err := os.WriteFile(broken, []byte("no log"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := lookForEtcd(filepath.Join(dir, "data"), note); err != nil {
+		t.Error(err)
+	}
 	if _, ok := pods.Found("panic"); ok {
 		t.Error("a panic is no finding")
 	}

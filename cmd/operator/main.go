@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"runtime/debug"
-	"strings"
 	"time"
 
 	"github.com/go-logr/zapr"
@@ -282,12 +281,7 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.moved, "check-move", "",
 		"JSON that names what LINSTOR's own program has exported of two databases, one of which was moved into the other: "+
 			"end with an error unless both hold the same rows, and remove both")
-	fs.StringVar(&s.taken, strings.TrimPrefix(pods.FlagTake, "--"), "",
-		"member of etcd: take what it is to run with into its pod, and end")
-	fs.StringVar(&s.started, strings.TrimPrefix(pods.FlagStart, "--"), "",
-		"member of etcd: become etcd, if the member may start on the data that is there")
-	fs.StringVar(&s.looked, strings.TrimPrefix(pods.FlagLook, "--"), "",
-		"data directory of etcd: leave a note of what it has, and end")
+	bindMembers(fs, s)
 	fs.StringVar(&o.Image, "image", "",
 		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")

@@ -75,6 +75,8 @@ func Places() []Place {
 				"managedetcd, before each step", "never"},
 			{etcdmember.Notes + " " + etcdmember.KeyAnswers, "what a human has answered about members", "managedetcd",
 				"never"},
+			{etcdmember.Notes + " " + etcdmember.KeyPath, "the directory of the nodes with the members' data", "managedetcd",
+				"when no member is planned"},
 			{etcdmember.Orders, "what each member is to run with, by its node", "managedetcd",
 				"when the member has been removed"},
 		}},

@@ -130,7 +130,8 @@ func claimOrder() *databasebackup.Order {
 
 // etcdSite is a node with a member of etcd, and etcdSeed the first one.
 func etcdSite() etcdmember.Site {
-	return etcdmember.Site{Image: "registry.example.com/mirror/etcd:v9.9.9", Guard: "registry.example.com/mirror/operator:v1",
+	return etcdmember.Site{Image: "registry.example.com/mirror/etcd:v9.9.9",
+		Guard:     "registry.example.com/mirror/operator:v1",
 		Directory: "/var/lib/linstor-etcd"}
 }
 
@@ -231,7 +232,7 @@ func goldens() map[string]client.Object {
 		"affinity-controller-full": affinity.Deployment(full, false),
 		"etcd-member-full":         etcdmember.DaemonSet(full, etcdSite(), "n01", etcdSeed()),
 		"etcd-orders":              etcdOrders(plain),
-		"etcd-survey-full":         etcdmember.SurveyOf(full, etcdSite(), []string{"n02", "n01"}),
+		"etcd-survey-full":         etcdmember.SurveyOf(full, etcdSite()),
 		"revision":                 revision.Of(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,

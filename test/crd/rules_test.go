@@ -9,6 +9,9 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
 var index = regexp.MustCompile(`\[[^]]*\]`)
@@ -62,6 +65,12 @@ func TestRules(t *testing.T) {
 	t.Run("create/spec is not an object", func(t *testing.T) {
 		_, err := tryCreate(t, object(t, "[]"))
 		seen.refused(t, err, "spec", "must be of type object")
+	})
+	t.Run("scale/without managedEtcd", func(t *testing.T) {
+		create(t, "{version: 1.33.2}")
+		_, err := clusters.Patch(t.Context(), v1alpha1.ClusterName, types.MergePatchType, []byte(`{"spec":{"replicas":3}}`),
+			metav1.PatchOptions{}, "scale")
+		seen.refused(t, err, "spec.database.managedEtcd", "kubectl scale sets the number")
 	})
 	if t.Failed() {
 		return // the list of unproved rules would only repeat what failed

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -94,6 +95,10 @@ func TestProtection(t *testing.T) {
 				Etcd: &v1alpha1.EtcdDatabase{Endpoints: []v1alpha1.EndpointURL{"http://etcd.example.com:2379"},
 					CredentialsSecret: "our-etcd"}},
 			}, &two, []string{"Secret our-etcd of the database"}},
+		{"the notes about etcd", namespace(v1alpha1.WorkloadNamespace),
+			v1alpha1.StorageClusterSpec{Version: "1.33.3", Database: v1alpha1.DatabaseSpec{
+				ManagedEtcd: &etcdspec.ManagedEtcd{Replicas: 3}},
+			}, &two, []string{"ConfigMaps linstor-etcd and linstor-etcd-notes: copy them first"}},
 		{"definition without volumes", definition(definitionName), v1alpha1.StorageClusterSpec{}, &none, nil},
 		{"definition before the first look", definition(definitionName), v1alpha1.StorageClusterSpec{}, nil, nil},
 		{"namespace without volumes", namespace(v1alpha1.WorkloadNamespace), v1alpha1.StorageClusterSpec{}, &none, nil},

@@ -266,7 +266,7 @@ func (c *Cluster) kubelet(n *Node) error {
 	}
 	paths := guard.Paths{Member: n.site.Configuration.Name, Mounted: filepath.Join(n.dir, "mounted"),
 		Message: filepath.Join(n.dir, "message"), Work: filepath.Join(n.dir, fmt.Sprint("pod-", n.pods)),
-		Data: n.DataDir(), Etcd: c.binary}
+		Data: n.DataDir(), Etcd: c.binary, Log: datadir.End}
 	if n.site.Pod == nil {
 		n.pods++
 		paths.Work = filepath.Join(n.dir, fmt.Sprint("pod-", n.pods))

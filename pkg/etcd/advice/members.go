@@ -38,6 +38,22 @@ func rank(m *roster.Member) string {
 		m.Answer.Applied)
 }
 
+// untold is what is not known of a silent member's data; "" if there is none that could be started. A log grows after
+// the last look at it, so that the member may know more than all that are ranked before it.
+func untold(m *roster.Member) string {
+	p := m.Site.Pod
+	refused := p != nil && p.Configuration != nil && p.Configuration.Name == m.Name &&
+		(p.Refusal == seats.Lost || p.Refusal == seats.Found)
+	_, ok := known(m)
+	switch {
+	case !m.Started || refused:
+		return ""
+	case ok:
+		return " It may have more than before its last start: try to start it before you force another one."
+	}
+	return " It has data, how much is not known: try to start it before you force another one."
+}
+
 // why is why a member is not fit.
 func why(m *roster.Member) string {
 	switch {
@@ -93,7 +109,7 @@ func QuorumLost(all roster.Members, unknown string) Advice {
 	}
 	for _, m := range all {
 		if !m.Answers {
-			silent = append(silent, fmt.Sprintf("%s (%s)", Label(*m.Seat), why(m)))
+			silent = append(silent, fmt.Sprintf("%s (%s%s)", Label(*m.Seat), why(m), untold(m)))
 		}
 	}
 	a := Advice{fmt.Sprintf("etcd has no quorum. Members whose data is known, the one that knows most first: %s. "+

@@ -116,6 +116,8 @@ type Found struct {
 	Data, Log bool
 	// Owner is whom the marker names; the zero value if there is none.
 	Owner Owner
+	// End is where the log ends, if somebody has read it; else the zero value. Look does not: it takes time.
+	End Log `json:",omitzero"`
 }
 
 // Verdict is what becomes of a directory.

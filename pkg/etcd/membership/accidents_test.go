@@ -79,6 +79,21 @@ func TestRanksOwn(t *testing.T) {
 	}
 }
 
+// TestSilentMayKnowMore: of members that do not answer, and whose guards have not read a log, it is said that they
+// have data: else the only one that answers would be taken for the best.
+func TestSilentMayKnowMore(t *testing.T) {
+	w := settled(t, 3)
+	w.down(1)
+	w.machines[2].loseDisk()
+	w.pass()
+	h := w.held(60, membership.EtcdQuorumLost)
+	_, silent, _ := strings.Cut(h.Message, "No answer from")
+	if !strings.Contains(silent, "Its node is down. It has data, how much is not known: try to start it before you "+
+		"force another one.") || strings.Count(silent, "how much is not known") != 1 {
+		t.Errorf("%s", h.Message)
+	}
+}
+
 // TestForsakenAnswers: one that answers and takes no part is given up, and of one that works and is not sealed nobody
 // is told to do so.
 func TestForsakenAnswers(t *testing.T) {

@@ -51,6 +51,10 @@ func TestNeverBegins(t *testing.T) {
 	}{
 		"data": {func(w *world) { w.machines[1].disk, w.machines[1].Used = former, "n2-7" }, membership.EtcdNotesLost,
 			"n2 has data of member n2-7"},
+		"data whose log was read": {func(w *world) {
+			w.machines[1].disk = former
+			w.machines[1].disk.End = datadir.Log{Term: 3, Index: 20, Commit: 19}
+		}, membership.EtcdNotesLost, "n2 has data of member n2-7 (its log goes to term 3, index 20, committed 19)"},
 		"data where no node is marked": {func(w *world) { w.machines[1].disk = former }, membership.EtcdNotesLost,
 			"n2 has data of member n2-7"},
 		"data where no member is wanted": {func(w *world) { w.machines[2].disk, w.machines[2].selected = former, false },
@@ -346,6 +350,9 @@ func TestQuorumLostGuards(t *testing.T) {
 	}
 	w.down(0, 1, 2)
 	h := w.held(60, membership.EtcdQuorumLost)
+	if n := strings.Count(h.Message, "may have more than before its last start: try to start it"); n != 3 {
+		t.Errorf("%d members may have more: %s", n, h.Message)
+	}
 	last := -1
 	for _, want := range []string{
 		"n3-3 on node n3 (voter, no answer; before its last start its log went to term 3, index 18, committed 12)",

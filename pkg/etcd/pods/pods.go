@@ -52,7 +52,8 @@ const (
 
 // Paths are those of a member's pod.
 func Paths(member string) guard.Paths {
-	return guard.Paths{Member: member, Mounted: Order, Work: Work, Data: Data, Message: Message, Etcd: Binary}
+	return guard.Paths{Member: member, Mounted: Order, Work: Work, Data: Data, Message: Message, Etcd: Binary,
+		Log: datadir.End}
 }
 
 // Found reads what a look into a data directory has said. It returns false for a text that is nothing of that kind.

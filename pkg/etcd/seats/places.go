@@ -53,8 +53,11 @@ func (p Places) Remains() (found []string) {
 		case site.Used != "" && site.Data == nil && site.Silent():
 			found = append(found, fmt.Sprintf("node %s has had member %s and cannot be looked into", name, site.Used))
 		case site.Data != nil && site.Data.Data && !slices.Contains(p.Notes.GivenUp, site.Data.Owner.Token):
-			found = append(found, fmt.Sprintf("node %s has data of member %s", name,
-				cmp.Or(site.Data.Owner.Name, "unknown")))
+			text := fmt.Sprintf("node %s has data of member %s", name, cmp.Or(site.Data.Owner.Name, "unknown"))
+			if end := site.Data.End; end.Index > 0 { // of several, one with a low index may have been removed long ago
+				text += fmt.Sprintf(" (its log goes to term %d, index %d, committed %d)", end.Term, end.Index, end.Commit)
+			}
+			found = append(found, text)
 		}
 	}
 	return found

@@ -37,7 +37,7 @@ func etcdEvidence(s *cluster.Facts) (e cluster.Evidence, stops bool) {
 	case k == nil || k.Err != nil:
 		return cluster.Unknown.Because("EtcdUnknown", message), true
 	case k.Decision.Hold != nil:
-		return cluster.Asks(message, question(k)), true
+		return cluster.Asks(message, question(k, s.TaskStates[etcd.Task].Err)), true
 	case !claimed && !k.Complete():
 		e = cluster.Missing.Because(startingEtcd, message)
 		e.Done, e.Total = len(k.Decision.Endpoints), k.Facts.Size
@@ -51,8 +51,9 @@ func etcdEvidence(s *cluster.Facts) (e cluster.Evidence, stops bool) {
 }
 
 // question is what a human is asked about members. It lists the nodes of those that an answer may be about: answers
-// name nodes, and advice names members.
-func question(k *etcd.Known) cluster.HoldRequest {
+// name nodes, and advice names members. Why the step failed that has no effect belongs to it: nobody may wait for what
+// cannot succeed.
+func question(k *etcd.Known, failed error) cluster.HoldRequest {
 	h, about := k.Decision.Hold, k.Decision.Seat
 	r := cluster.HoldRequest{Reason: v1alpha1.HoldReason(h.Reason)}
 	words := []string{"@<member>", "@<node>"}
@@ -64,7 +65,11 @@ func question(k *etcd.Known) cluster.HoldRequest {
 			r.Nodes = append(r.Nodes, s.Node)
 		}
 	}
-	r.Message = h.Message + " " + strings.NewReplacer(words...).Replace(h.Plan)
+	r.Message = h.Message + " "
+	if r.Reason == v1alpha1.HoldEtcdStuck && failed != nil {
+		r.Message += "It fails: " + text.OneLine(failed.Error()) + ". "
+	}
+	r.Message += strings.NewReplacer(words...).Replace(h.Plan)
 	if r.Reason == v1alpha1.HoldEtcdStuck && k.Facts.Notes.ClusterID == 0 && len(r.Nodes) > 0 { // it has never served
 		r.Options = []string{v1alpha1.OptionRetry, v1alpha1.OptionForsake}
 	}

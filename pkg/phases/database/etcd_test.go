@@ -9,11 +9,37 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/advice"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/database"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
+
+// TestStuckSaysWhy: a hold about a step that has no effect says what that failed with. Other holds are about members.
+func TestStuckSaysWhy(t *testing.T) {
+	for reason, says := range map[membership.Reason]bool{membership.EtcdStuck: true, membership.EtcdQuorumLost: false} {
+		w := clustertest.NewWorld(t, 1)
+		w.Cluster.Spec.Version = "1.33.3"
+		w.Cluster.Spec.Database.ManagedEtcd = &etcdspec.ManagedEtcd{}
+		w.Accept()
+		w.Claim(func(c *resources.ClaimData) { c.Backend = "managed-etcd" })
+		in, _ := w.Input()
+		in.Snapshot.Etcd = serving(1)
+		in.Snapshot.Etcd.Decision.Hold = &membership.Hold{Reason: reason,
+			Advice: advice.Advice{Message: "no effect.", Plan: "Look."}}
+		in.Snapshot.TaskStates = map[string]work.State{etcd.Task: {Err: errors.New("no snapshot")}}
+		want := "no effect. Look."
+		if says {
+			want = "no effect. It fails: no snapshot. Look."
+		}
+		if e := database.Link().Judge(in.Snapshot); e.Hold == nil || e.Hold.Message != want {
+			t.Errorf("%s: %+v", reason, e.Hold)
+		}
+	}
+}
 
 // serving is an etcd of that size with one member, which has a quorum.
 func serving(size int) *etcd.Known {

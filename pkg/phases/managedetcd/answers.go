@@ -146,5 +146,11 @@ func (h hands) dropSpent(ctx context.Context) error {
 	k := h.in.Snapshot.Etcd
 	answers := k.Answers
 	answers.Forsaken = consents(k)
-	return h.keep(ctx, etcdmember.KeyAnswers, answers, k.Facts.NotesVersion)
+	text, err := json.Marshal(answers)
+	if err != nil {
+		return err
+	}
+	return h.write(ctx, etcdmember.Notes, k.Facts.NotesVersion, func(data map[string]string) {
+		data[etcdmember.KeyAnswers] = string(text)
+	})
 }

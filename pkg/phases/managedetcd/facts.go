@@ -96,9 +96,9 @@ func readSites(f *cluster.Facts, facts *membership.Facts) error {
 			read := pods.Read(published(p))
 			site.Pod = &read
 		}
-		site.Data = surveyed(f.Kube.Pods[etcdmember.SurveyComponent][n.Name])
+		site.Data = cmp.Or(surveyed(f.Kube.Pods[etcdmember.SurveyComponent][n.Name]), Elsewhere(n))
 		facts.Sites[n.Name] = site
-		if place, ok := placeFor(f, n); ok {
+		if place, ok := placeFor(f, n, facts.Notes.Seats); ok {
 			facts.Nodes = append(facts.Nodes, place)
 		}
 	}
@@ -156,13 +156,8 @@ func edited(f *cluster.Facts, facts *membership.Facts, known *etcd.Known, node s
 // placeFor is a node as a place for a member; false if no member is wanted there. A node without the label of members
 // of the cluster gets none, and keeps one that it has: after the StorageCluster was made again, nodes get their labels
 // one after the other, and members must not go for that.
-func placeFor(f *cluster.Facts, n *corev1.Node) (p seats.Node, ok bool) {
-	address := ""
-	for _, a := range n.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			address = cmp.Or(address, a.Address)
-		}
-	}
+func placeFor(f *cluster.Facts, n *corev1.Node, noted []seats.Seat) (p seats.Node, ok bool) {
+	address := Address(n, noted)
 	if !selection.Keeps(f, n) || address == "" || len(n.Name) > etcdmember.LongestNode {
 		return p, false
 	}

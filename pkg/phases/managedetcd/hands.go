@@ -58,22 +58,26 @@ func (h hands) write(ctx context.Context, name, version string, change func(data
 	return h.in.Writer.Apply(ctx, etcdmember.ConfigMap(h.in.Snapshot.Params(), name, version, data))
 }
 
-// Note implements act.Hands. Notes that are as they were are looked at, and not written.
+// Note implements act.Hands. Notes that are as they were are looked at, and not written. From the first member on they
+// say where the data is: another directory would look as if all members had lost theirs.
 func (h hands) Note(ctx context.Context, notes seats.Notes, version string) error {
 	if !h.noted {
 		_, err := h.read(ctx, etcdmember.Notes, version)
 		return err
 	}
-	return h.keep(ctx, etcdmember.KeyNotes, notes, version)
-}
-
-// keep writes one key beside the others.
-func (h hands) keep(ctx context.Context, key string, value any, version string) error {
-	text, err := json.Marshal(value)
+	text, err := json.Marshal(notes)
 	if err != nil {
 		return err
 	}
-	return h.write(ctx, etcdmember.Notes, version, func(data map[string]string) { data[key] = string(text) })
+	return h.write(ctx, etcdmember.Notes, version, func(data map[string]string) {
+		data[etcdmember.KeyNotes] = string(text)
+		switch {
+		case len(notes.Seats) == 0:
+			delete(data, etcdmember.KeyPath)
+		case data[etcdmember.KeyPath] == "":
+			data[etcdmember.KeyPath] = Site(&h.in.Snapshot.Facts, "").Directory
+		}
+	})
 }
 
 // Place implements act.Hands.
@@ -132,15 +136,13 @@ func (h hands) Unplace(ctx context.Context, at seats.Spot) error {
 	return h.write(ctx, etcdmember.Orders, at.ConfigVersion, func(data map[string]string) { delete(data, at.Node) })
 }
 
-// Survey implements act.Hands.
-func (h hands) Survey(ctx context.Context, at seats.Spot) error {
+// Survey implements act.Hands. Whichever node is asked about, pods look into the directories of all nodes.
+func (h hands) Survey(ctx context.Context, _ seats.Spot) error {
 	s := h.in.Snapshot
 	if s.OperatorImage == "" {
 		return errors.New("the operator does not know its own image, which looks into data directories: set --image")
 	}
-	nodes := append(etcdmember.Surveyed(s.Kube.DaemonSets[etcdmember.Survey]), at.Node)
-	slices.Sort(nodes)
-	return h.in.ApplyDaemonSet(ctx, etcdmember.SurveyOf(s.Params(), Site(&s.Facts, ""), slices.Compact(nodes)))
+	return h.in.ApplyDaemonSet(ctx, etcdmember.SurveyOf(s.Params(), Site(&s.Facts, "")))
 }
 
 // errSave is why no upgrade to the next minor release begins.

@@ -148,24 +148,43 @@ func TestNotes(t *testing.T) {
 		cm.ResourceVersion != "3" || cm.Data[etcdmember.KeyAnswers] != "{}" {
 		t.Errorf("%+v, %v", cm, err)
 	}
+	if _, has := cm.Data[etcdmember.KeyPath]; has {
+		t.Errorf("without a member: %v", cm.Data)
+	}
+	r.configMap(etcdmember.Notes, "3", nil)
+	d.Notes.Seats = []seats.Seat{{Name: "n01-1", Node: "n01"}}
+	if _, w, err := r.work(); err != nil || w.Applied[0].(*corev1.ConfigMap).Data[etcdmember.KeyPath] != "/mnt/etcd" {
+		t.Errorf("the first member: %v, %v", w.Applied, err)
+	}
+	r.configMap(etcdmember.Notes, "3", map[string]string{etcdmember.KeyPath: "/before"})
+	if _, w, err := r.work(); err != nil || w.Applied[0].(*corev1.ConfigMap).Data[etcdmember.KeyPath] != "/before" {
+		t.Errorf("a later one: %v, %v", w.Applied, err)
+	}
 	d.NotesVersion = "2"
 	if calls, _, err := r.work(); len(calls) > 0 || err != nil {
 		t.Errorf("over notes that have changed: %v, %v", calls, err)
 	}
 }
 
-// TestSurveyAndRestart: one DaemonSet looks into all nodes that were asked about; a pod is deleted by its UID.
+// TestSurveyAndRestart: one DaemonSet looks into all nodes at once, and is not changed for another one that is asked
+// about; a pod is deleted by its UID.
 func TestSurveyAndRestart(t *testing.T) {
 	r := newRig(t)
 	d := &r.known.Decision
 	d.Step, d.Spot = membership.Survey, seats.Spot{Node: "n02", UID: "uid-n02"}
-	r.Kube.DaemonSets[etcdmember.Survey] = etcdmember.SurveyOf(r.params(), etcdmember.Site{}, []string{"n01"})
 	calls, w, err := r.work()
 	if err != nil || !slices.Equal(calls, []string{"apply DaemonSet/linstor-etcd-survey"}) {
 		t.Fatalf("%v, %v", calls, err)
 	}
-	if nodes := etcdmember.Surveyed(w.Applied[0].(*appsv1.DaemonSet)); !slices.Equal(nodes, []string{"n01", "n02"}) {
-		t.Errorf("%v", nodes)
+	ds := w.Applied[0].(*appsv1.DaemonSet)
+	if to := ds.Spec.Template.Spec.NodeSelector; ds.Spec.Template.Spec.Affinity != nil || len(to) != 1 ||
+		to[corev1.LabelOSStable] != "linux" {
+		t.Errorf("%+v", ds.Spec.Template.Spec)
+	}
+	r.Kube.DaemonSets[ds.Name] = ds
+	d.Spot = seats.Spot{Node: "n03", UID: "uid-n03"}
+	if calls, _, err := r.work(); err != nil || len(calls) > 0 {
+		t.Errorf("another node: %v, %v", calls, err)
 	}
 	r.known.Facts.Notes.Seats = []seats.Seat{{Name: "n01-1", Node: "n01"}}
 	d.Step = membership.Rest

@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -19,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
 
 func TestWantedVersion(t *testing.T) {
@@ -84,6 +86,17 @@ func TestRefuse(t *testing.T) {
 		return v1alpha1.StoragePoolSpec{Name: entry, Pool: pool, NodeSelector: nodes,
 			LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_" + entry}}
 	}
+	// managed is a StorageCluster with managedEtcd that is made again, after one with that directory.
+	managed := func(path string) func(*clustertest.World) {
+		return func(w *clustertest.World) {
+			w.Cluster.Spec.Version, w.Cluster.Status.Version, w.Bare = "1.33.3", "", true
+			w.Cluster.Spec.StoragePools = nil
+			w.Cluster.Spec.Database.ManagedEtcd = &etcdspec.ManagedEtcd{Replicas: 3}
+			w.Claim(func(c *resources.ClaimData) { c.Version, c.Backend = "1.33.3", "managed-etcd" })
+			w.Kube.ConfigMaps[etcdmember.Notes] = etcdmember.ConfigMap(resources.Params{Cluster: w.Cluster.Name},
+				etcdmember.Notes, "1", map[string]string{etcdmember.KeyPath: path})
+		}
+	}
 	disk := func(w *clustertest.World) {
 		w.Node("n01").Devices = []linstor.Device{{Path: "/dev/sdb", Serial: "S1", SizeBytes: 1 << 40}}
 	}
@@ -118,6 +131,9 @@ func TestRefuse(t *testing.T) {
 		{name: "etcd with a LINSTOR that dropped it", spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Database.Etcd = &v1alpha1.EtcdDatabase{Endpoints: []string{"http://e:2379"}}
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"etcd", "kubernetes, postgresql, mariadb"}},
+		{name: "another directory for members of etcd", spoil: managed("/mnt/etcd"),
+			hold: v1alpha1.HoldUnsupportedChange, says: []string{"data is in /mnt/etcd: set", "dataPath to /mnt/etcd"}},
+		{name: "the same directory for members of etcd", spoil: managed("/var/lib/linstor-etcd")},
 		{name: "another database", spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db"}
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"jdbc:postgresql://db", "k8s", "linstor-claim",

@@ -82,7 +82,8 @@ func Fields() []Field {
 	fields := []Field{
 		{"version", rolling, states(fsm.Database, fsm.Controller, fsm.Satellites),
 			"LINSTOR is upgraded; a downgrade or an unknown version is refused"},
-		{"images.registry", rolling, images, "pods are restarted with images from there"},
+		{"images.registry", rolling, images,
+			"pods are restarted with images from there; members of etcd are not, and take them with their next restart"},
 		{"images.pullSecrets[]", rolling, images, "pods are restarted with these Secrets"},
 		{"suspend", atOnce, nil, "every change stops, or goes on where it stopped"},
 		{"nodes.nodeSelector", next, members, "nodes join, or leave as removalPolicy says"},
@@ -156,7 +157,8 @@ func databaseFields(database []fsm.State) []Field {
 		{"database.managedEtcd.replicas", ClassAtNextAssess, database,
 			"members are added or removed, one after the other, and the controller is restarted"},
 		{"database.managedEtcd.version", ClassRolling, database, "members are restarted, one after the other"},
-		{"database.managedEtcd.dataPath", ClassRefused, nil, "CEL refuses it: the members' data is there"},
+		{"database.managedEtcd.dataPath", ClassRefused, nil,
+			"CEL refuses it, or a hold where managedEtcd was taken out before: the members' data is there"},
 	}
 }
 

@@ -1,6 +1,7 @@
 package specchange
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
 
 // offEtcd is the way off etcd, as the end of a message; "" for another database.
@@ -22,7 +24,19 @@ func offEtcd(kind v1alpha1.DatabaseKind) string {
 
 // refuseEtcd says why the wanted etcd cannot be run; "" if it can, or none is wanted.
 func refuseEtcd(f *cluster.Facts, e *etcdspec.ManagedEtcd) string {
-	if e == nil || e.Version == "" {
+	if e == nil {
+		return ""
+	}
+	// CEL compares with the spec of before only: it sees neither an edit after one without managedEtcd, nor a
+	// StorageCluster that is made again.
+	if cm := f.Kube.ConfigMaps[etcdmember.Notes]; cm != nil {
+		has := cm.Data[etcdmember.KeyPath]
+		if has != "" && has != cmp.Or(e.DataPath, etcdspec.DefaultDataPath) {
+			return fmt.Sprintf("the members' data is in %s: set spec.database.managedEtcd.dataPath to %s; if the API server "+
+				"refuses that, take managedEtcd out first", has, has)
+		}
+	}
+	if e.Version == "" {
 		return ""
 	}
 	all := f.Catalogue.Etcd()

@@ -57,6 +57,15 @@ var moveScript string
 // which alone has the rights of the controller and both configurations. In the database that has the data it does
 // nothing but take back what a controller has left half-written.
 func Mover(p resources.Params, by *v1alpha1.StorageCluster, m *Move) *corev1.Pod {
+	// Members of an etcd may have changed since, and the pod that runs must be found by its name all the same.
+	named := *m
+	named.From = ""
+	out := marked(p, by, "linstor-move-", m.Mark, m, moverPod(p, m))
+	out.Name = marked(p, by, "linstor-move-", m.Mark, &named, moverPod(p, &named)).Name
+	return out
+}
+
+func moverPod(p resources.Params, m *Move) corev1.PodSpec {
 	pod := once(p, checksMove, m.Image, LongestImport, "--check-move", m.Config)
 	pod.ServiceAccountName = resources.ControllerName
 	check := &pod.Containers[0]
@@ -74,5 +83,5 @@ func Mover(p resources.Params, by *v1alpha1.StorageCluster, m *Move) *corev1.Pod
 	pod.InitContainers = []corev1.Container{c}
 	pod.Volumes = append(pod.Volumes, emptyDir("export"), resources.ConfigVolume(p), to,
 		claimVolume(resources.MovingKey), token())
-	return marked(p, by, "linstor-move-", m.Mark, m, pod)
+	return pod
 }

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"net"
 	"path"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -29,18 +28,25 @@ import (
 )
 
 const (
-	// Component is that of all these objects, and SurveyComponent that of the pods that look into data directories.
-	Component       = "etcd"
+	// Component is that of all these objects.
+	Component = "etcd"
+	// SurveyComponent is that of the pods that look into data directories.
 	SurveyComponent = "etcd-survey"
-	// Orders is the ConfigMap with a key for each node that has a member, and Notes the one with what the operator has
-	// noted of them. Both outlive the StorageCluster, as the data on the nodes does.
+	// Orders is the ConfigMap with a key for each node that has a member. It outlives the StorageCluster, as the data on
+	// the nodes does.
 	Orders = "linstor-etcd"
-	Notes  = "linstor-etcd-notes"
-	// Survey is the DaemonSet whose pods look into data directories, and Look their container.
+	// Notes is the one with what the operator has noted of members. It outlives the StorageCluster, too.
+	Notes = "linstor-etcd-notes"
+	// Survey is the DaemonSet whose pods look into data directories.
 	Survey = "linstor-etcd-survey"
-	Look   = "look-for-etcd"
-	// KeyNotes and KeyAnswers are the keys of Notes.
-	KeyNotes, KeyAnswers = "notes", "answers"
+	// Look is the container of these pods.
+	Look = "look-for-etcd"
+	// KeyNotes is the key of Notes with what the operator has noted.
+	KeyNotes = "notes"
+	// KeyAnswers is that with what a human has answered.
+	KeyAnswers = "answers"
+	// KeyPath is that with the directory of the members' data.
+	KeyPath = "dataPath"
 )
 
 // The ports of a member, all TCP, on the address of its node. Kubernetes' own etcd has 2379 to 2381 there.
@@ -53,8 +59,8 @@ const (
 // DefaultRegistry is where etcd's images are unless spec.images.registry names a registry of one's own.
 const DefaultRegistry = "gcr.io/etcd-development"
 
-// LongestNode is how long the name of a node with a member may be: the member's name, which is the node's with a number
-// behind it, is the value of a label.
+// LongestNode is how long the name of a node with a member may be: the member's name, which is the node's with a
+// number behind it, is the value of a label.
 const LongestNode = 54
 
 // Site is all that the objects of one member depend on, but for its configuration.
@@ -190,44 +196,23 @@ func ConfigMap(p resources.Params, name, version string, data map[string]string)
 	return cm
 }
 
-// SurveyOf is the DaemonSet whose pods look into the data directories of some nodes, again and again: a container that
-// has ended is started anew, within five minutes.
-func SurveyOf(p resources.Params, s Site, nodes []string) *appsv1.DaemonSet {
+// SurveyOf is the DaemonSet whose pods look into the data directories of all nodes with Linux, again and again: a
+// container that has ended is started anew, within five minutes. It names no node, so that nodes that come later leave
+// its template, and with it the pods that have looked already, as they are.
+func SurveyOf(p resources.Params, s Site) *appsv1.DaemonSet {
 	user := resources.Restricted()
 	user.RunAsUser, user.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
 	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: ptr.To[int64](1),
-		SecurityContext: ofHost(), Containers: []corev1.Container{{Name: Look, Image: s.Guard, ImagePullPolicy: corev1.PullIfNotPresent,
-			Args: []string{pods.FlagLook, pods.Data}, SecurityContext: user, Resources: sized("10m", "32Mi"),
+		SecurityContext: ofHost(), Containers: []corev1.Container{{Name: Look, Image: s.Guard,
+			ImagePullPolicy: corev1.PullIfNotPresent,
+			Args:            []string{pods.FlagLook, pods.Data}, SecurityContext: user, Resources: sized("10m", "32Mi"),
 			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host, ReadOnly: true}}}},
 		Volumes: []corev1.Volume{s.directory()}}
-	terms := make([]corev1.NodeSelectorTerm, 0, len(nodes))
-	for _, node := range slices.Sorted(slices.Values(nodes)) {
-		terms = append(terms, corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
-			{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{node}}}})
-	}
-	pod.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
-		RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: terms}}}
 	ds := resources.MemberDaemonSet(p, SurveyComponent, Survey, pod)
-	ds.Spec.Template.Spec.NodeSelector = nil // a node that has had a member may have left the cluster since
+	// A node that has had a member may have left the cluster since.
+	ds.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: string(corev1.Linux)}
 	resources.StampTemplate(ds)
 	return ds
-}
-
-// Surveyed are the nodes of such a DaemonSet.
-func Surveyed(ds *appsv1.DaemonSet) (nodes []string) {
-	if ds == nil || ds.Spec.Template.Spec.Affinity == nil {
-		return nil
-	}
-	a := ds.Spec.Template.Spec.Affinity.NodeAffinity
-	if a == nil || a.RequiredDuringSchedulingIgnoredDuringExecution == nil {
-		return nil
-	}
-	for _, t := range a.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
-		for _, f := range t.MatchFields {
-			nodes = append(nodes, f.Values...)
-		}
-	}
-	return nodes
 }
 
 // NodeOf is the node that a member's DaemonSet is for.

@@ -144,8 +144,8 @@ const (
 // ImagesSpec says where container images come from.
 type ImagesSpec struct {
 	// registry is the prefix of all images: host, optional port and path, without scheme and without '/' at the end. Up to 255
-	// characters. Default: quay.io/piraeusdatastore, and registry.k8s.io/sig-storage for what runs beside the CSI driver.
-	// Example: registry.example.com:5000/mirror.
+	// characters. Default: quay.io/piraeusdatastore; registry.k8s.io/sig-storage for what runs beside the CSI driver, and
+	// gcr.io/etcd-development for etcd. Example: registry.example.com:5000/mirror.
 	// +optional
 	// +kubebuilder:default=quay.io/piraeusdatastore
 	// +kubebuilder:validation:MinLength=1

@@ -7,6 +7,10 @@
 package etcdspec
 
 // ManagedEtcd is an etcd cluster that the operator runs for LINSTOR alone.
+//
+// kubectl scale writes replicas alone, without the defaults that come with any manifest. Where the spec has no
+// managedEtcd, it would choose another database.
+// +kubebuilder:validation:XValidation:rule="has(self.dataPath)",message="kubectl scale sets the number of members of etcd, and spec.database.managedEtcd is not set: this cluster has another database",reason=FieldValueForbidden
 type ManagedEtcd struct {
 	// replicas is how many members there are, each on a node of its own: 1, 3 or 5. Three go on without one of them, five
 	// without two. kubectl scale sets it, too. Members are added and removed one at a time. Default: 3. Example: 5.
