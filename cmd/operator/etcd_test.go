@@ -71,7 +71,8 @@ func TestLookForEtcd(t *testing.T) {
 			t.Errorf("%s: %+v, want data: %t", text, found, data)
 		}
 	}
-	broken := filepath.Join(dir, "data", "member", "wal", "0.wal") // what cannot be read is unknown, and no reason to fail
+	// What cannot be read is unknown, and no reason to fail.
+	broken := filepath.Join(dir, "data", "member", "wal", "0.wal")
 	if err := os.WriteFile(broken, []byte("no log"), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -107,8 +107,8 @@ func NotesLost(remains []string) Advice {
 		list(remains) + ".",
 		"If the notes are lost and a majority of the members runs, answer " + answer("adopt") + ": the notes are made " +
 			"anew of what the nodes have. If they do not run, put the notes back (ConfigMaps linstor-etcd-notes and " +
-			"linstor-etcd). If there is no copy of them, copy the data directories before anything else: one member's data is " +
-			"enough to begin with by hand (docs/how-to/managed-etcd.md). If the data is not needed, delete the " +
+			"linstor-etcd). If there is no copy of them, copy the data directories before anything else: one member's data " +
+			"is enough to begin with by hand (docs/how-to/managed-etcd.md). If the data is not needed, delete the " +
 			"DaemonSets `linstor-etcd-*` and the nodes' keys in the ConfigMap, remove the label `storage.linstor.dev/etcd` " +
 			"from these nodes and move the data directories away. Switch a node on that cannot be looked into, or remove " +
 			"its label `storage.linstor.dev/etcd-used` if it has no data."}

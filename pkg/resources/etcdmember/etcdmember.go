@@ -32,10 +32,11 @@ const (
 	Component = "etcd"
 	// SurveyComponent is that of the pods that look into data directories.
 	SurveyComponent = "etcd-survey"
-	// Orders is the ConfigMap with a key for each node that has a member, and Notes the one with what the operator has
-	// noted of them. Both outlive the StorageCluster, as the data on the nodes does.
+	// Orders is the ConfigMap with a key for each node that has a member. It outlives the StorageCluster, as the data on
+	// the nodes does, and so does Notes.
 	Orders = "linstor-etcd"
-	Notes  = "linstor-etcd-notes"
+	// Notes is the ConfigMap with what the operator has noted of members.
+	Notes = "linstor-etcd-notes"
 	// Survey is the DaemonSet whose pods look into data directories, and Look their container.
 	Survey = "linstor-etcd-survey"
 	Look   = "look-for-etcd"
