@@ -267,7 +267,6 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.listing, "serve-listing", "", fmt.Sprintf(
 		"file with the listing of this node to serve on port %d, for --compare-backup", listing.Port))
 	fs.StringVar(&s.token, "listing-token", "", "what the listing is served for")
-	fs.BoolVar(&s.showScript, "print-listing-script", false, "print the script that makes a listing of a node, and end")
 	fs.StringVar(&s.backup, "take-backup", "",
 		"YAML that says where LINSTOR is and where a backup of its database goes; take it, print what it was, and end")
 	fs.StringVar(&s.download, "download-export", "",

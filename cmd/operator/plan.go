@@ -17,6 +17,7 @@ import (
 // bindQuestions makes the flags that have something told and change nothing.
 func bindQuestions(fs *flag.FlagSet, s *settings) {
 	fs.BoolVar(&s.showVersion, "version", false, "print the version and end")
+	fs.BoolVar(&s.showScript, "print-listing-script", false, "print the script that makes a listing of a node, and end")
 	const manifest = "manifest of a StorageCluster as the API server would store it, - for the standard input, an " +
 		"empty one for the stored object: print as JSON "
 	fs.StringVar(&s.plan, "plan", "", manifest+"what its spec would do, and end; nothing is written")
