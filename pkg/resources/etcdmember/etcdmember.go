@@ -37,9 +37,10 @@ const (
 	Orders = "linstor-etcd"
 	// Notes is the ConfigMap with what the operator has noted of members.
 	Notes = "linstor-etcd-notes"
-	// Survey is the DaemonSet whose pods look into data directories, and Look their container.
+	// Survey is the DaemonSet whose pods look into data directories.
 	Survey = "linstor-etcd-survey"
-	Look   = "look-for-etcd"
+	// Look is their container.
+	Look = "look-for-etcd"
 	// KeyNotes is the key of Notes with what the operator has noted.
 	KeyNotes = "notes"
 	// KeyAnswers is that with what a human has answered.
