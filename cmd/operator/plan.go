@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -28,6 +29,9 @@ func bindQuestions(fs *flag.FlagSet, s *settings) {
 // judge prints what a question about a StorageCluster's spec is answered with, as one line of JSON. The log goes to
 // the error stream.
 func (s *settings) judge(ctx context.Context, cfg *rest.Config, o operator.Options) error {
+	if s.plan != "" && s.disks != "" {
+		return errors.New("--plan and --disks are two questions: give one of them")
+	}
 	leaveRoom(os.Getenv("GOMEMLIMIT") != "")
 	flagged, path := "--plan", s.plan
 	if path == "" {

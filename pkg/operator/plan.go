@@ -48,7 +48,7 @@ func Plan(ctx context.Context, cfg *rest.Config, o Options, wanted *v1alpha1.Sto
 	})
 }
 
-// Disks looks at the cluster once, as Plan does, and says what each node has of disks and what would become of them by
+// Disks looks at the cluster once, as Plan does, and lists the disks of each node, with what would become of them by
 // the rules of another spec; nil stands for the spec as it is stored.
 func Disks(ctx context.Context, cfg *rest.Config, o Options, wanted *v1alpha1.StorageCluster) (*result.Disks, error) {
 	return within(ctx, func(ctx context.Context) (*result.Disks, error) {

@@ -20,11 +20,16 @@ func refusal(s *cluster.Snapshot, spec *v1alpha1.DevicesSpec, node string, d *li
 	byPath := func(m v1alpha1.DeviceMatch) bool { return m.Path == d.Path && entryMatches(&m, d) }
 	switch {
 	case virtual.MatchString(d.Path):
-		return "is no disk of its own"
+		return noDisk
 	case d.Serial == "" && d.WWN == "" && !slices.ContainsFunc(spec.Match, byPath):
 		return "has neither serial number nor WWN, so it cannot be told from another after a reboot; " +
 			"name it by path to use it all the same"
 	}
+	return owner(s, node, d)
+}
+
+// owner says to whom a disk belongs, or may belong, whichever entry of the spec it is for; "" if to nobody.
+func owner(s *cluster.Snapshot, node string, d *linstor.Device) string {
 	for _, v := range s.Kube.LocalVolumes[node] {
 		if names(&v, d) {
 			return "is used by the local PersistentVolume " + v.Name

@@ -75,6 +75,19 @@ func judge(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty 
 		why = fmt.Sprintf("cannot be told from %s, which has the same serial number or WWN; "+
 			"make %s by hand and leave devices out", other, Group(p))
 	}
+	return looked(m, d, why)
+}
+
+// JudgeEmpty is the verdict about a disk that LINSTOR lists as empty and that no entry matches.
+func JudgeEmpty(s *cluster.Snapshot, m *cluster.Member, d *linstor.Device) Verdict {
+	if virtual.MatchString(d.Path) {
+		return Verdict{*d, Refused, noDisk}
+	}
+	return looked(m, d, owner(s, m.Name, d))
+}
+
+// looked adds to why a disk must not be used, which is "" if it may, what was seen on it.
+func looked(m *cluster.Member, d *linstor.Device, why string) Verdict {
 	e := seenEmpty(&m.Disks, d)
 	switch {
 	case why != "":
@@ -95,7 +108,7 @@ func JudgeUnlisted(d *cluster.Disk) Verdict {
 	case d.Signature != "":
 		v.Fitness, v.Why = Occupied, "carries "+content(d)
 	case virtual.MatchString(d.Path):
-		v.Why = "is no disk of its own"
+		v.Why = noDisk
 	case d.SizeBytes <= smallest:
 		v.Why = "is not larger than 1 GiB, and LINSTOR uses no disk that small"
 	case d.Held != "":
@@ -107,6 +120,9 @@ func JudgeUnlisted(d *cluster.Disk) Verdict {
 	}
 	return v
 }
+
+// noDisk is said of what belongs to somebody else, or is on a disk that is listed itself.
+const noDisk = "is no disk of its own"
 
 // wasEmpty is said of a disk that somebody has pulled, or has made something on, since the satellite started.
 const wasEmpty = "was empty when the satellite started, and is away or in use now"

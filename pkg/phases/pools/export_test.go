@@ -12,7 +12,6 @@ const (
 	StepFinish         = stepFinish
 	StepForget         = stepForget
 	StepModify         = stepModify
-	StepRecreate       = stepRecreate
 	StepRegister       = stepRegister
 	StepRepair         = stepRepair
 	StepVerify         = stepVerify

@@ -31,7 +31,7 @@ const (
 	stepRepair   cluster.PoolStep = "repair"
 	stepModify   cluster.PoolStep = "modify"
 	stepVerify   cluster.PoolStep = "verify"
-	stepRecreate cluster.PoolStep = "recreate"
+	StepRecreate cluster.PoolStep = "recreate"
 	stepForget   cluster.PoolStep = "forget"
 )
 
@@ -71,7 +71,7 @@ func workPools(_ context.Context, in *step.Input) error {
 			if _, counted := s.TaskStates[verifyKey(m, p)]; counted && (p.Ready || p.Have == nil) {
 				in.Tasks.Forget(verifyKey(m, p))
 			}
-			frozen := s.Frozen() && (p.Step == stepRepair || p.Step == stepRecreate)
+			frozen := s.Frozen() && (p.Step == stepRepair || p.Step == StepRecreate)
 			if !frozen && !s.HeldPool(m, p.Entry.Name) {
 				makePool(in, m, p)
 			}

@@ -40,10 +40,10 @@ func (c *situation) lost() bool { return c.broken() && c.Have.Properties[remembe
 var lostRows = []row{
 	rule("recreate-refused", "it is lost, a human agreed that it is made anew, and LINSTOR refuses that",
 		func(c *situation) bool { return c.mayRecreate() && c.refused() && c.askable() },
-		outcome{step: stepRecreate, hold: v1alpha1.HoldPoolBackendLost, message: lostMessage, also: noteSpare}),
+		outcome{step: StepRecreate, hold: v1alpha1.HoldPoolBackendLost, message: lostMessage, also: noteSpare}),
 	rule("recreate", "it is lost, and a human agreed that it is made anew from the disks that are there",
 		(*situation).mayRecreate,
-		outcome{step: stepRecreate, reason: string(v1alpha1.HoldPoolBackendLost), message: lostMessage, also: noteSpare}),
+		outcome{step: StepRecreate, reason: string(v1alpha1.HoldPoolBackendLost), message: lostMessage, also: noteSpare}),
 	rule("lost", "it worked before, and several looks in a row found that LINSTOR cannot use it",
 		func(c *situation) bool {
 			return c.lost() && c.s.TaskStates[verifyKey(c.m, c.MemberPool)].Refusals >= looksBeforeLost && c.askable()

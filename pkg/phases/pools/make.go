@@ -38,7 +38,7 @@ func makePool(in *step.Input, m *cluster.Member, p *cluster.MemberPool) {
 		stepFinish:   func(ctx context.Context) error { return finishFromDevices(ctx, in, m, p) },
 		StepDevices:  func(ctx context.Context) error { return makeFromDevices(ctx, in, m, p) },
 		stepRepair:   func(ctx context.Context) error { return repairPool(ctx, in, m, p) },
-		stepRecreate: func(ctx context.Context) error { return recreatePool(ctx, in, m, p) },
+		StepRecreate: func(ctx context.Context) error { return recreatePool(ctx, in, m, p) },
 		stepForget: func(ctx context.Context) error {
 			return in.API.SetNodeProperties(ctx, m.Name, nil, consents(m, p.Entry.Name))
 		},

@@ -1,4 +1,4 @@
-// Package disklist says what each node has of disks, and what becomes of them by the rules of a spec. It judges with
+// Package disklist lists the disks of each node, and says what becomes of them by the rules of a spec. It judges with
 // the code that the operator itself chooses disks with, on what was observed, and adds nothing but words.
 package disklist
 

@@ -109,7 +109,31 @@ func TestFates(t *testing.T) {
 			w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 			w.Node("n01").Properties[remembered.PoolDisks+"hot"] =
 				`{"count":1,"disks":[{"path":"/dev/sdb","serial":"S1","size":1}]}`
-		}, want: "sdb InPool hot: is in pool hot"},
+		}, want: "sdb InPool hot: pool hot was made from it; the satellite has not reported it since"},
+		{name: "LINSTOR cannot use the pool", spoil: func(w *clustertest.World) {
+			w.Register()
+			n := w.Node("n01")
+			n.Pools["hot"].TotalKiB, n.Pools["hot"].Errors = nil, []string{"Volume group 'vg_hot' not found"}
+			n.Devices, n.Properties[remembered.PoolIntent+"hot"] = []linstor.Device{s2}, "serial:S1"
+			w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS=" vg_hot" ZPOOLS=""`,
+				clustertest.Lsblk("sdb", "S1", "LVM2_member")+` IN=" vg_hot"`, clustertest.Lsblk("sdc", "S2", ""))
+		}, want: "sdb NotUsed hot: is in pool hot, but LINSTOR cannot use volume group vg_hot: Volume group 'vg_hot' not " +
+			"found; it worked before\nsdc NeedsAnswer hot: could replace what pool hot has lost, once a human agrees " +
+			"(recreate)"},
+		{name: "a human agreed to make it anew", spoil: func(w *clustertest.World) {
+			w.Register()
+			n := w.Node("n01")
+			n.Pools["hot"].TotalKiB, n.Pools["hot"].Errors = nil, []string{"Volume group 'vg_hot' not found"}
+			n.Devices, n.Properties[remembered.PoolIntent+"hot"] = []linstor.Device{s2}, "serial:S1"
+			n.Properties[remembered.PoolRecreate+"hot"] = "serial:S2"
+			w.InventoryOf("n01", sum, clustertest.Lsblk("sdc", "S2", ""))
+		}, want: "sdc BecomesPool hot: is to replace what pool hot has lost, as a human agreed", note: "vg_hot"},
+		{name: "others' data that LINSTOR does not see", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
+			w.InventoryOf("n01", sum, clustertest.Lsblk("sdd", "X1", "ext4"))
+		}, want: "sdd InUse : carries ext4", note: "no disk matches"},
+		{name: "another's local volume", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
+			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Name: "pv-1", Path: "/dev/sdd"}}}
+		}, want: "sdd InUse : is used by the local PersistentVolume pv-1", note: "no disk matches"},
 		{name: "begun", spoil: func(w *clustertest.World) {
 			w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
@@ -127,7 +151,7 @@ func TestFates(t *testing.T) {
 		{name: "a full report", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="3" UDEV="1" VGS="" ZPOOLS=""`, clustertest.Lsblk("sdd", "X1", ""))
 		}, want: "sdd NoMatch : is empty, and no entry matches it: for hot its serial number is not S*",
-			unknown: "had no room for 2 disks more", note: "no disk matches"},
+			unknown: "omits 2 disks", note: "no disk matches"},
 		{name: "LINSTOR is silent", spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
 			w.Silent(errors.New("connection refused"))

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
@@ -39,7 +40,6 @@ func onNode(s *cluster.Snapshot, m *cluster.Member) result.NodeDisks {
 		fate.Path, fate.SizeBytes, fate.Model, fate.Serial, fate.WWN = d.Path, d.SizeBytes, d.Model, d.Serial, d.WWN
 		fate.Type = kind(&d)
 		out.Disks = append(out.Disks, fate)
-		n.said[fate.Pool] = true
 	}
 	out.Notes = n.notes()
 	return out
@@ -79,8 +79,8 @@ func (n *node) unknown() []string {
 	case !m.Disks.Known:
 		out = append(out, "its satellite has not reported yet what is on its disks")
 	case more > 0:
-		out = append(out, "the satellite's report had no room for "+text.Amount(more, "disk more", "disks more")+
-			": listed here are only those that LINSTOR calls empty")
+		out = append(out, "the satellite's report omits "+text.Amount(more, "disk", "disks")+
+			": of these, only those that LINSTOR calls empty, or that a pool was made from, are listed")
 	}
 	return out
 }
@@ -106,9 +106,10 @@ func (n *node) notes() []string {
 // disk are a conflict.
 func (n *node) judge(d *disks.Seen) result.NodeDisk {
 	if in := disks.PoolsOn(n.m, &d.Disk); len(in) > 0 {
-		return result.NodeDisk{Fate: result.InPool, Pool: in[0], Text: "is in pool " + strings.Join(in, " and in pool ")}
+		return n.inPool(in, d)
 	}
 	var matching *result.NodeDisk
+	var told, problems []string
 	for _, p := range n.m.Pools {
 		if p.Entry.Devices == nil {
 			continue
@@ -117,20 +118,46 @@ func (n *node) judge(d *disks.Seen) result.NodeDisk {
 		if fate == nil {
 			continue
 		}
+		told = append(told, p.Entry.Name)
 		if fate.Pool = p.Entry.Name; fate.Fate == result.BecomesPool || fate.Fate == result.NeedsAnswer {
+			n.said[fate.Pool] = true // of the others nothing is said here
 			return *fate
 		}
-		n.said[fate.Pool] = true
-		if matching == nil {
+		switch same := p.Problem != nil && slices.Contains(problems, p.Problem.Message); {
+		case matching == nil:
 			matching = fate
-		} else if _, why, _ := strings.Cut(fate.Text, ", but "); why == "" || !strings.Contains(matching.Text, why) {
+		case same:
+			matching.Text += "; matches " + fate.Pool + " as well"
+		default:
 			matching.Text += "; " + fate.Text
+		}
+		if p.Problem != nil {
+			problems = append(problems, p.Problem.Message)
 		}
 	}
 	if matching != nil {
+		for _, pool := range told {
+			n.said[pool] = true
+		}
 		return *matching
 	}
 	return n.unmatched(d)
+}
+
+// inPool is said of a disk that these pools of LINSTOR are on, and of what is wrong with them.
+func (n *node) inPool(names []string, d *disks.Seen) result.NodeDisk {
+	out := result.NodeDisk{Fate: result.InPool, Pool: names[0],
+		Text: "is in pool " + strings.Join(names, " and in pool ")}
+	if d.Noted {
+		out.Text = "pool " + strings.Join(names, " and pool ") + " was made from it; the satellite has not reported it since"
+	}
+	for _, p := range n.m.Pools {
+		if p.Have != nil && slices.Contains(names, p.Have.Name) && p.Problem != nil && p.Problem.Message != "" {
+			out.Fate, out.Text = result.NotUsed, out.Text+", but "+plain(p)
+			n.said[p.Entry.Name] = true
+		}
+	}
+	return out
 }
 
 // forPool says what the pool's entry makes of the disk; nil if it does not match.
@@ -143,9 +170,12 @@ func (n *node) forPool(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
 	case n.taken(p.Devices, d) && p.Step == pools.StepDevices:
 		return &result.NodeDisk{Fate: result.BecomesPool, Text: "becomes part of pool " + entry +
 			failed(p, ", which failed: ")}
-	case n.taken(p.Spare, d) && p.Problem != nil:
+	case n.taken(p.Spare, d) && p.Step == pools.StepRecreate:
+		return &result.NodeDisk{Fate: result.BecomesPool, Text: "is to replace what pool " + entry +
+			" has lost, as a human agreed"}
+	case n.taken(p.Spare, d) && asks(p):
 		return &result.NodeDisk{Fate: result.NeedsAnswer, Text: n.asked(p)}
-	case n.m.Linstor != nil && p.Have == nil && disks.Intended(disks.Intent(n.m, p), &d.Device):
+	case n.m.Linstor != nil && p.Have == nil && !p.Skipped && disks.Intended(disks.Intent(n.m, p), &d.Device):
 		out := &result.NodeDisk{Fate: result.BecomesPool, Text: "was taken for pool " + entry + ", which is not there yet" +
 			failed(p, ": ")}
 		if p.Problem != nil {
@@ -166,6 +196,13 @@ func (n *node) forPool(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
 		out.Text += unused(p)
 	}
 	return out
+}
+
+// asks reports whether a human is asked about the pool's spare disks. Another problem, such as two entries that claim
+// one disk, hides that question.
+func asks(p *cluster.MemberPool) bool {
+	return p.Problem != nil && slices.Contains([]string{string(v1alpha1.HoldDeviceApproval),
+		string(v1alpha1.HoldPoolBackendLost)}, p.Problem.Reason)
 }
 
 // hold is the id of an open hold that keeps the operator from making a pool on the node; "" for none. An edit may end
@@ -213,7 +250,7 @@ func unused(p *cluster.MemberPool) string {
 	case p.Problem != nil:
 		return "but " + plain(p)
 	default:
-		return "and is not used now"
+		return "but no pool is made at present"
 	}
 }
 
@@ -250,10 +287,34 @@ func (n *node) asked(p *cluster.MemberPool) string {
 
 // unmatched is said of a disk that no entry of the node matches.
 func (n *node) unmatched(d *disks.Seen) result.NodeDisk {
-	if v := disks.JudgeUnlisted(&d.Disk); !d.Empty && (n.listed || v.Fitness == disks.Occupied) {
-		return result.NodeDisk{Fate: result.InUse, Text: v.Why}
+	out := result.NodeDisk{Fate: result.NoMatch, Text: "is empty"}
+	if d.Empty {
+		switch v := disks.JudgeEmpty(n.s, n.m, &d.Device); {
+		case v.Fitness == disks.Unseen:
+			out = result.NodeDisk{Fate: result.Unknown, Text: v.Why}
+		case v.Fitness != disks.Fit:
+			return result.NodeDisk{Fate: result.InUse, Text: v.Why}
+		}
+	} else {
+		switch v := disks.JudgeUnlisted(&d.Disk); {
+		case v.Fitness == disks.Vanished && !n.listed:
+			out = result.NodeDisk{Fate: result.Unknown, Text: "was seen without data when the satellite started"}
+		case !d.Seen && d.Signature == "":
+			out = result.NodeDisk{Fate: result.Unknown, Text: v.Why}
+		default:
+			return result.NodeDisk{Fate: result.InUse, Text: v.Why}
+		}
 	}
-	var why []string
+	if why := n.mismatches(d); len(why) > 0 {
+		out.Text += ", and no entry matches it: " + strings.Join(why, "; ")
+	} else {
+		out.Text += ", and no entry of spec.storagePools has devices"
+	}
+	return out
+}
+
+// mismatches say of each entry with devices why it does not take the disk.
+func (n *node) mismatches(d *disks.Seen) (why []string) {
 	for i := range n.s.Target.Spec.StoragePools {
 		e := &n.s.Target.Spec.StoragePools[i]
 		switch {
@@ -264,13 +325,5 @@ func (n *node) unmatched(d *disks.Seen) result.NodeDisk {
 			why = append(why, fmt.Sprintf("for %s %s", e.Name, disks.Mismatch(e.Devices, &d.Device)))
 		}
 	}
-	out := result.NodeDisk{Fate: result.NoMatch, Text: "is empty, and no entry of spec.storagePools has devices"}
-	if len(why) > 0 {
-		out.Text = "is empty, and no entry matches it: " + strings.Join(why, "; ")
-	}
-	if !d.Empty {
-		out.Fate = result.Unknown
-		out.Text = strings.Replace(out.Text, "is empty", "was seen without data when the satellite started", 1)
-	}
-	return out
+	return why
 }

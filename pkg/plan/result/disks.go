@@ -1,6 +1,6 @@
 package result
 
-// Disks is what each node has of disks, and what becomes of them by the rules of a spec: the entries of
+// Disks are those of each node, and what becomes of them by the rules of a spec: the entries of
 // spec.storagePools with devices.
 type Disks struct {
 	// Operator is the version of the operator that has judged the disks.

@@ -1,4 +1,4 @@
-// Package disks is the command disks: it shows what each node has of disks, which pools they are in or would be in,
+// Package disks is the command disks: it shows the disks of each node, which pools they are in or would be in,
 // and why not. The operator judges them, by the program in its pod, with the code that it chooses disks with.
 package disks
 
@@ -27,7 +27,7 @@ type command struct {
 	timeout time.Duration
 }
 
-const long = `Shows what each node has of disks: which pool a disk is in or would be in, and if it is in none, why.
+const long = `Shows the disks of each node: which pool a disk is in or would be in, and if it is in none, why.
 The operator judges them with the code that it chooses disks with. Nothing is written.
 
 With --filename the disks are judged by the entries of spec.storagePools of that manifest: try a rule before you
@@ -77,7 +77,7 @@ func (c *command) run(ctx context.Context, nodes []string) error {
 	if err := c.output.Print(c.Env, "the disks", d, func() []string { return Lines(d, wide, c.Look()) }); err != nil {
 		return err
 	}
-	if len(d.Refusals) > 0 {
+	if len(d.Refusals) > 0 && d.Of != result.Present {
 		return exit.Silent(exit.WouldBeRefused)
 	}
 	return nil
