@@ -126,7 +126,7 @@ func assess(ctx context.Context, in *step.Input) step.Outcome {
 func beforeLinks(ctx context.Context, in *step.Input) (o step.Outcome, ends bool) {
 	s := in.Snapshot
 	q := dataQuestion(s)
-	if h := managedetcd.Urgent(s); h != nil && q == nil {
+	if h := managedetcd.Urgent(s); h != nil && q == nil && !specchange.Acceptable(s) { // which may be the cure
 		return step.NeedsHuman(*h), true
 	}
 	if o, is := migrating.First(s); is && (q == nil || s.Move == nil) { // a restore may be the answer to it

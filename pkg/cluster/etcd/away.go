@@ -32,7 +32,7 @@ func (k *Known) Keeps(node, label string) string {
 		}
 	}
 	switch votes := len(k.Decision.Endpoints); {
-	case votes < k.Facts.Size:
+	case votes < k.Facts.Size && len(k.Decision.Notes.Seats) > 1:
 		return fmt.Sprintf("it has member %s of etcd, and only %d of %d members have a vote", name, votes, k.Facts.Size)
 	case k.acts():
 		return fmt.Sprintf("it has member %s of etcd, and members are being changed", name)
@@ -45,12 +45,12 @@ func (k *Known) takesPart(s seats.Seat) bool {
 	return s.ID != 0 && !s.Learner && !s.Removing && k.Facts.Look.Fit(s.URL(k.Facts.Sites[s.Node]), s.ID)
 }
 
-// acts reports whether the next step changes something, such as a restart of another member.
+// acts reports whether the next step changes a member, or who the members are.
 func (k *Known) acts() bool {
 	switch k.Decision.Step {
-	case membership.Rest, membership.Wait, membership.Stop:
+	case membership.Rest, membership.Wait, membership.Stop, membership.Save:
 		return false
 	default:
-		return true
+		return k.Decision.Row != membership.Rewrite
 	}
 }

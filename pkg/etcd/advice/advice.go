@@ -90,7 +90,8 @@ func Refused(version string, err error) Advice {
 // WrongVersion is about an image that is another one than it is said to be.
 func WrongVersion(seat seats.Seat, wanted, runs string) Advice {
 	return Advice{fmt.Sprintf("The image of member %s is said to have etcd %s, but the member runs etcd %s.", Label(seat),
-		wanted, runs), "Correct the image of that version."}
+		wanted, runs), "Correct the image of that version, and then delete the member's pod: the DaemonSet makes " +
+		"another one."}
 }
 
 // NoNode is about a member for which there is no node; why says of each that is wanted why it is not used.

@@ -160,7 +160,8 @@ func MemberDown(m *roster.Member) Advice {
 				"kubelet reports, delete the pod: the DaemonSet makes another one."}
 	}
 	return Advice{fmt.Sprintf("Member %s has not worked for too long. %s", Label(*m.Seat), why(m)),
-		"Bring it back. If its data does not come back, answer " + answer("forsake@"+m.Name) +
+		"Bring it back: if its image cannot be pulled, correct that and delete its pod. If its data " +
+			"does not come back, answer " + answer("forsake@"+m.Name) +
 			": it is removed, and another member is added."}
 }
 

@@ -50,6 +50,9 @@ func End(dir string) (Log, error) {
 			return Log{}, fmt.Errorf("read %s: %w", file, err)
 		}
 	}
+	if s := w.snapshot; s.Index > w.end.Index && s.Index <= w.end.Commit { // sent by the leader, in place of entries
+		w.end.Term, w.end.Index = s.Term, s.Index
+	}
 	if w.end.Index == 0 {
 		return Log{}, errors.New("the log has no entry")
 	}
@@ -59,7 +62,10 @@ func End(dir string) (Log, error) {
 // wal is what was read of a log.
 type wal struct {
 	end Log
-	crc uint32
+	// snapshot is the last one that is recorded. etcd does not start on one that is not known to be committed: it was
+	// recorded right before the end.
+	snapshot struct{ Term, Index uint64 }
+	crc      uint32
 }
 
 // read reads the records of a file, to its end or to where nothing was written yet.
@@ -146,10 +152,7 @@ func (w *wal) record(frame []byte) error {
 	case recordState:
 		w.end.Commit = numbers[3]
 	case recordSnapshot:
-		if numbers[1] > w.end.Index {
-			w.end.Index, w.end.Term = numbers[1], numbers[2]
-		}
-		w.end.Commit = max(w.end.Commit, numbers[1])
+		w.snapshot.Index, w.snapshot.Term = numbers[1], numbers[2]
 	}
 	return nil
 }

@@ -188,7 +188,7 @@ func (w *world) Place(_ context.Context, at seats.Spot, c seats.Configuration) e
 		n.oldTemplate = n.Template
 	}
 	template := c.Template()
-	n.Template = &template
+	n.Template, n.Edited = &template, false
 	if w.lost() {
 		return errLost
 	}

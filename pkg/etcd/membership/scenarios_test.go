@@ -43,6 +43,12 @@ var scenarios = map[string]struct {
 			n.Label, n.Template, n.Configuration, n.up = "", nil, nil, false
 		}
 	}, row: "remains", step: membership.Wait, hold: membership.EtcdNotesLost},
+	"a DaemonSet was changed": {spoil: func(w *world) { w.member(1).Edited = true }, row: "rewrite",
+		step: membership.Place, then: []string{"rewrite", "rest"}},
+	"a DaemonSet was changed, and the quorum is lost": {spoil: func(w *world) {
+		w.member(2).Edited = true
+		w.down(0, 1)
+	}, row: "no-quorum", step: membership.Wait, hold: membership.EtcdQuorumLost},
 	"one is away, which was announced": {spoil: func(w *world) {
 		w.member(0).Maintained = true
 		w.down(0)

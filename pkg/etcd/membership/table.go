@@ -30,6 +30,9 @@ var table = func() decisiontable.Table[*situation] {
 	return t
 }()
 
+// Rewrite is the row that changes no member.
+const Rewrite = "rewrite"
+
 // Markdown is the page about members of etcd, made from the table.
 func Markdown() string {
 	return decisiontable.Page("Members of a managed etcd", "pkg/etcd/membership",
@@ -219,6 +222,12 @@ var growth = []rule{
 	waits("unfinished", "a voter is not known to run with what is wanted, and cannot be restarted now",
 		anyone(func(s *situation, m *member) bool { return m.Votes() && (!m.Site.Current() || outdated(s, m)) }), down,
 		holds(EtcdMemberDown, unfinished)),
+	acts(Rewrite, "a member's DaemonSet has what the member is to run with, and is not as it would be written now", Place,
+		"it is written again; no pod is made anew for that",
+		anyone(func(s *situation, m *member) bool {
+			return m.Listed != nil && m.Site.Edited && m.Site.Has(s.desired(m))
+		}),
+		place),
 }
 
 // vanished reports whether a member is not in the quorum's list, and neither the operator nor a human has ended it.

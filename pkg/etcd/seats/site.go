@@ -49,16 +49,10 @@ type Configuration struct {
 
 // Template is what the annotations of a DaemonSet's template say. A pod has those of the template of which it was
 // made.
-type Template struct {
-	Member, Version, Revision string
-	// Edited reports of a DaemonSet whether somebody has changed it since it was written.
-	Edited bool
-}
+type Template struct{ Member, Version, Revision string }
 
 // Template is the one of the member's DaemonSet.
-func (c Configuration) Template() Template {
-	return Template{Member: c.Name, Version: c.Version, Revision: c.Revision}
-}
+func (c Configuration) Template() Template { return Template{c.Name, c.Version, c.Revision} }
 
 // known reports whether the annotations can be read.
 func (t Template) known() bool { return versions.Equal(t.Version, t.Version) }
@@ -113,6 +107,9 @@ type Site struct {
 	Configuration *Configuration
 	Template      *Template
 	Label         string
+	// Edited is true if the DaemonSet is not as it would be written now, although its template's annotations are:
+	// somebody has changed it, or the operator has another image. Its pods are made of it all the same.
+	Edited bool
 	// Used is the member that was placed on the node last; "" if none ever was. Place labels the Node object with it, and
 	// Unplace leaves that.
 	Used string

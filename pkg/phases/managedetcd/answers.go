@@ -103,6 +103,10 @@ func answered(in *step.Input) (etcd.Answers, seats.Notes, error) {
 				strings.Join(members, ", "))
 		}
 		if a.Option == v1alpha1.OptionForsake {
+			if asked := (etcd.Known{Facts: k.Facts, Answers: etcd.Answers{Forsaken: members}}); spent(&asked) {
+				return answers, notes, fmt.Errorf("member %s takes part, and forsake is for one that does not: if it is to go "+
+					"all the same, remove it with etcdctl member remove first", members[0])
+			}
 			answers.Forsaken = append(slices.Clone(answers.Forsaken), members...)
 			break
 		}

@@ -46,7 +46,8 @@ func Facts(f *cluster.Facts) (membership.Facts, *etcd.Known) {
 	}
 	for node, site := range facts.Sites {
 		if edited(f, &facts, known, node) {
-			site.Template.Edited = true
+			site.Edited = true
+			facts.Sites[node] = site
 		}
 	}
 	return facts, known

@@ -70,7 +70,7 @@ func TestEditedDaemonSet(t *testing.T) {
 			}
 			facts, known := look()
 			site := facts.Sites["n01"]
-			if known.Err != nil || site.Template == nil || site.Template.Edited != tc.edited || site.Has(c) == tc.edited {
+			if known.Err != nil || site.Template == nil || site.Edited != tc.edited || !site.Has(c) {
 				t.Fatalf("%v: %+v", known.Err, site)
 			}
 			if calls, _, err := r.work(); tc.edited && (err != nil || calls[0] != "apply DaemonSet/"+ds.Name) {

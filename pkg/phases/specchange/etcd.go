@@ -33,7 +33,8 @@ func refuseEtcd(f *cluster.Facts, e *etcdspec.ManagedEtcd) string {
 		has := cm.Data[etcdmember.KeyPath]
 		if has != "" && has != cmp.Or(e.DataPath, etcdspec.DefaultDataPath) {
 			return fmt.Sprintf("the members' data is in %s: set spec.database.managedEtcd.dataPath to %s; if the API server "+
-				"refuses that, take managedEtcd out first", has, has)
+				"refuses that, set spec.suspend to true, take managedEtcd out, put it back with that dataPath, and then end the "+
+				"suspension", has, has)
 		}
 	}
 	if e.Version == "" {
