@@ -94,6 +94,13 @@ func WrongVersion(seat seats.Seat, wanted, runs string) Advice {
 		"another one."}
 }
 
+// NotWritten is about a DaemonSet that something changes back, or that the API server does not take.
+func NotWritten(seat seats.Seat) Advice {
+	return Advice{fmt.Sprintf("The DaemonSet of member %s is not as the operator writes it, and its pods are made of it.",
+		Label(seat)), "Find out who changes it, or why it is refused, such as a webhook or a policy. Then answer " +
+		answer("retry") + "."}
+}
+
 // NoNode is about a member for which there is no node; why says of each that is wanted why it is not used.
 func NoNode(size int, why []string) Advice {
 	return Advice{fmt.Sprintf("%d members of etcd are wanted, and there is no node for another one. Nodes that have "+

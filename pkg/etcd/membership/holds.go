@@ -108,6 +108,7 @@ func memberDown(s *situation, m *member) {
 func restartFailed(_ *situation, m *member) advice.Advice { return advice.RestartFailed(*m.Seat) }
 func tlsChanged(*situation, *member) advice.Advice        { return advice.TLSChanged() }
 func notRisen(s *situation, _ *member) advice.Advice      { return advice.NotRisen(s.minor) }
+func notWritten(_ *situation, m *member) advice.Advice    { return advice.NotWritten(*m.Seat) }
 func away(_ *situation, m *member) advice.Advice          { return advice.MemberDown(m) }
 func refused(s *situation, _ *member) advice.Advice       { return advice.Refused(s.Version, s.refused) }
 func notesLost(s *situation, _ *member) advice.Advice     { return advice.NotesLost(places(s).Remains()) }

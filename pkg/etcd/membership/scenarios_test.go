@@ -45,9 +45,16 @@ var scenarios = map[string]struct {
 	}, row: "remains", step: membership.Wait, hold: membership.EtcdNotesLost},
 	"a DaemonSet was changed": {spoil: func(w *world) { w.member(1).Edited = true }, row: "rewrite",
 		step: membership.Place, then: []string{"rewrite", "rest"}},
-	"a DaemonSet was changed, and the quorum is lost": {spoil: func(w *world) {
-		w.member(2).Edited = true
+	"a DaemonSet is changed again and again": {spoil: func(w *world) {
+		w.mangle = changed("n1")
+		w.step()
+		w.now = w.now.Add(membership.Default.Start)
+	}, row: "not-written", step: membership.Stop, hold: membership.EtcdStuck},
+	"a DaemonSet is changed again and again, and the quorum is lost": {spoil: func(w *world) {
+		w.mangle = changed("n3")
 		w.down(0, 1)
+		w.step()
+		w.now = w.now.Add(membership.Default.Start)
 	}, row: "no-quorum", step: membership.Wait, hold: membership.EtcdQuorumLost},
 	"one is away, which was announced": {spoil: func(w *world) {
 		w.member(0).Maintained = true

@@ -34,10 +34,11 @@ type situation struct {
 	// databases of members are rising to the minor that they run.
 	minor  string
 	rising bool
-	// unsurveyed are nodes that are to be looked into, tried the keys of when that was begun.
-	unsurveyed []*member
-	tried      []string
-	d          Decision
+	// unsurveyed are nodes that are to be looked into, and unwritten members whose DaemonSets are to be written again;
+	// tried are the keys of when that was begun.
+	unsurveyed, unwritten []*member
+	tried                 []string
+	d                     Decision
 	// about is the member that a row has chosen after it held; nil for the one of which it held.
 	about *member
 }
@@ -62,6 +63,7 @@ func newSituation(f Facts) *situation {
 	}
 	s.learn(list)
 	s.unseen()
+	s.rewrites()
 	return s
 }
 

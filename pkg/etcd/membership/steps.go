@@ -36,6 +36,23 @@ func (s *situation) misplaced(m *member) bool {
 	return known && !m.Site.Gone && !m.Other() && (s.forcing() == nil || s.forcing() == m) && !m.Site.Has(s.desired(m))
 }
 
+// edited reports whether a member's DaemonSet is to be written again: it says what it shall, and has something else.
+func (s *situation) edited(m *member) bool {
+	return m.Listed != nil && m.Site.Edited && m.Site.Has(s.desired(m)) && !m.Site.Gone
+}
+
+// rewrites finds the members whose DaemonSets are written again. It may be the cure for one whose image cannot be
+// pulled, and comes early therefore; something may change them back again and again, and must not hide all else.
+func (s *situation) rewrites() {
+	for _, m := range s.members.All(func(m *member) bool { return s.edited(m) }) {
+		k := key(Rewrite, m)
+		s.tried = append(s.tried, k)
+		if tried, ok := s.notes.Since[k]; !ok || s.Now.Sub(tried) < s.Start {
+			s.unwritten = append(s.unwritten, m)
+		}
+	}
+}
+
 // place has a node run its member. What runs there of a former one goes first: its DaemonSet has another name.
 func place(s *situation, m *member) {
 	if m.Replaces(m.Site) && m.Site.Label != m.Name {

@@ -128,6 +128,9 @@ var changes = []rule{
 		"has data, or is the first one", Place, "its configuration, its DaemonSet and the node's label are written, after "+
 		"what runs there of a former member was taken away with the step `Unplace`",
 		anyone((*situation).misplaced), place),
+	acts(Rewrite, "a member's DaemonSet names what the member is to run with, and is not as it would be written now, "+
+		"and that was not tried for `Start`", Place, "it is written again; no pod is made anew for that",
+		func(s *situation) []*member { return s.unwritten }, place),
 	acts("restart", "a member's pod runs with something else than its node has for it, and the quorum does not need the "+
 		"member; or there was no quorum for half of `Start`, and the kubelet does not report it ready", Restart,
 		"its pod is made anew, after a leader has handed over with the step `MoveLeader`; 5 pods at "+
@@ -222,12 +225,8 @@ var growth = []rule{
 	waits("unfinished", "a voter is not known to run with what is wanted, and cannot be restarted now",
 		anyone(func(s *situation, m *member) bool { return m.Votes() && (!m.Site.Current() || outdated(s, m)) }), down,
 		holds(EtcdMemberDown, unfinished)),
-	acts(Rewrite, "a member's DaemonSet has what the member is to run with, and is not as it would be written now", Place,
-		"it is written again; no pod is made anew for that",
-		anyone(func(s *situation, m *member) bool {
-			return m.Listed != nil && m.Site.Edited && m.Site.Has(s.desired(m))
-		}),
-		place),
+	stops("not-written", "a member's DaemonSet was written again for as long as `Start`, and is not as it would be "+
+		"written", anyone((*situation).edited), holds(EtcdStuck, notWritten)),
 }
 
 // vanished reports whether a member is not in the quorum's list, and neither the operator nor a human has ended it.

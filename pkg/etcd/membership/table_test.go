@@ -34,6 +34,15 @@ func aged(w *world) seats.Notes {
 	return n
 }
 
+// changed has the DaemonSet of a node never be as it was written.
+func changed(node string) func(*membership.Facts) {
+	return func(f *membership.Facts) {
+		site := f.Sites[node]
+		site.Edited = true
+		f.Sites[node] = site
+	}
+}
+
 // ruin has the disks of all members be lost but for one.
 func ruin(w *world, survivor int) {
 	for i := range w.list {
