@@ -127,6 +127,14 @@ func TestEtcdComesBeforeAChangedSpec(t *testing.T) {
 		}
 		w.Etcd.Decision.Hold = nil // nothing is asked about members
 	}
+	// A spec that can be accepted may be the cure, such as another registry.
+	etcdTrouble(v1alpha1.HoldEtcdQuorumLost)(w)
+	w.Cluster.Spec.Images.Registry = "mirror.example.com"
+	w.Cluster.Generation++
+	in, _ := w.Input()
+	if o := phases.Decide(t.Context(), in); o.Hold != nil || o.Reason != "Accepted" {
+		t.Errorf("%s %s (%s): %+v", o.Kind, o.Event, o.Message, o.Hold)
+	}
 }
 
 // TestEtcdAnswers: an answer is kept beside the notes, once, and the hold ends when the next step rests on it.

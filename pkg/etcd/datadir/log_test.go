@@ -96,6 +96,9 @@ func TestEnd(t *testing.T) {
 			datadir.Log{Term: 1, Index: 2, Commit: 2}, ""},
 		"a snapshot of a leader": {[]string{string(begun().add(state, 5, 7, 90).add(snapshot, 90, 5).out)},
 			datadir.Log{Term: 5, Index: 90, Commit: 90}, ""},
+		"a snapshot of a leader that is not known to be committed": {
+			[]string{string(begun().add(entry, 0, 1, 1).add(state, 5, 7, 1).add(snapshot, 90, 5).out)},
+			datadir.Log{Term: 1, Index: 1, Commit: 1}, ""},
 		"a write that has reached the disk in part": {
 			[]string{string(begun().add(entry, 0, 1, 1).big(1, 2).spoilt(1024, 0))}, datadir.Log{Term: 1, Index: 1}, ""},
 		"a file that ends in a record": {

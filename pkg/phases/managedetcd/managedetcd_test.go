@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
@@ -18,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -283,5 +285,24 @@ func TestConsentsEnd(t *testing.T) {
 	d.Step, d.Changed = membership.Rest, false
 	if calls, _, err := r.work(); len(calls) > 0 || err != nil {
 		t.Errorf("nothing is spent: %v, %v", calls, err)
+	}
+}
+
+// TestForsakenAreAway: to give up a member that takes part would be forgotten at the next look.
+func TestForsakenAreAway(t *testing.T) {
+	r := newRig(t)
+	r.configMap(etcdmember.Notes, "3", map[string]string{etcdmember.KeyNotes: "{}"})
+	f := &r.known.Facts
+	f.NotesVersion = "3"
+	f.Notes = seats.Notes{ClusterID: 7, Seats: []seats.Seat{
+		{Name: "n01-1", Node: "n01", PeerURL: "http://p1", ClientURL: "http://c1", ID: 1}}}
+	f.Look = view.New(view.Answer{Endpoint: "http://c1", ClusterID: 7, MemberID: 1, Leader: 1, Linearizable: true,
+		Agreed: []view.Member{{ID: 1, Name: "n01-1", PeerURLs: []string{"http://p1"}}}})
+	in, _ := r.Input()
+	in.Snapshot.Etcd = r.known
+	in.Answer = &hold.Answer{Hold: &v1alpha1.Hold{ID: "h-1", Nodes: []string{"n01"}}, Option: v1alpha1.OptionForsake,
+		Nodes: []string{"n01"}}
+	if _, err := managedetcd.KeepAnswer(t.Context(), in); err == nil || !strings.Contains(err.Error(), "n01-1 takes part") {
+		t.Errorf("%v", err)
 	}
 }
