@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,11 +29,11 @@ import (
 // silentEtcd counts the looks, and answers none.
 type silentEtcd struct {
 	api.API
-	looks int
+	looks atomic.Int64 // all members are asked at once
 }
 
 func (s *silentEtcd) Look(_ context.Context, endpoint string) view.Answer {
-	s.looks++
+	s.looks.Add(1)
 	return view.Answer{Endpoint: endpoint, Err: errors.New("refused")}
 }
 
@@ -104,8 +105,8 @@ func foundEtcd(t *testing.T) membership.Facts {
 	t.Helper()
 	b, members := etcdBench(t, etcdObjects(t)...)
 	k := b.observe().Etcd
-	if k == nil || k.Err != nil || !k.Asked || members.looks != 2 {
-		t.Fatalf("%+v after %d looks", k, members.looks)
+	if k == nil || k.Err != nil || !k.Asked || members.looks.Load() != 2 {
+		t.Fatalf("%+v after %d looks", k, members.looks.Load())
 	}
 	return k.Facts
 }
@@ -155,7 +156,7 @@ func TestEtcdIsAskedRarely(t *testing.T) {
 		{time.Second, func() { delete(objects[0].GetLabels(), pods.Label) }, true},
 		{time.Second, func() {}, false},
 	} {
-		before := members.looks
+		before := members.looks.Load()
 		b.clock.SetTime(b.clock.Now().Add(tc.wait))
 		tc.change()
 		if i == 2 {
@@ -163,8 +164,8 @@ func TestEtcdIsAskedRarely(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if k := b.observe().Etcd; k.Asked != tc.asked || (members.looks > before) != tc.asked {
-			t.Errorf("%d: asked %t, %d looks", i, k.Asked, members.looks-before)
+		if k := b.observe().Etcd; k.Asked != tc.asked || (members.looks.Load() > before) != tc.asked {
+			t.Errorf("%d: asked %t, %d looks", i, k.Asked, members.looks.Load()-before)
 		}
 	}
 }
@@ -191,7 +192,7 @@ func TestEtcdNotesThatCannotBeRead(t *testing.T) {
 func TestEtcdBegins(t *testing.T) {
 	b, members := etcdBench(t, etcdNode("n1", "192.0.2.1", nil))
 	k := b.observe().Etcd
-	if k.Decision.Step != membership.Survey || k.Decision.Spot.Node != "n1" || members.looks != 0 ||
+	if k.Decision.Step != membership.Survey || k.Decision.Spot.Node != "n1" || members.looks.Load() != 0 ||
 		k.Facts.Version != b.Catalogue.Etcd()[0].Version {
 		t.Errorf("%+v", k.Decision)
 	}
