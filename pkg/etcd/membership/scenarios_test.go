@@ -55,7 +55,7 @@ var scenarios = map[string]struct {
 		w.down(0, 1)
 		w.step()
 		w.now = w.now.Add(membership.Default.Start)
-	}, row: "no-quorum", step: membership.Wait, hold: membership.EtcdQuorumLost},
+	}, row: "no-quorum", step: membership.Stop, hold: membership.EtcdQuorumLost},
 	"one is away, which was announced": {spoil: func(w *world) {
 		w.member(0).Maintained = true
 		w.down(0)

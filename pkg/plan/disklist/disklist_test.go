@@ -115,11 +115,12 @@ func TestFates(t *testing.T) {
 			n := w.Node("n01")
 			n.Pools["hot"].TotalKiB, n.Pools["hot"].Errors = nil, []string{"Volume group 'vg_hot' not found"}
 			n.Devices, n.Properties[remembered.PoolIntent+"hot"] = []linstor.Device{s2}, "serial:S1"
-			w.InventoryOf("n01", `DISKS="2" UDEV="1" VGS=" vg_hot" ZPOOLS=""`,
-				clustertest.Lsblk("sdb", "S1", "LVM2_member")+` IN=" vg_hot"`, clustertest.Lsblk("sdc", "S2", ""))
-		}, want: "sdb NotUsed hot: is in pool hot, but LINSTOR cannot use volume group vg_hot: Volume group 'vg_hot' not " +
-			"found; it worked before\nsdc NeedsAnswer hot: could replace what pool hot has lost, once a human agrees " +
-			"(recreate)"},
+			n.Properties[remembered.PoolDisks+"hot"] =
+				`{"count":1,"disks":[{"path":"/dev/sdb","serial":"S1","size":1}]}`
+			w.InventoryOf("n01", sum, clustertest.Lsblk("sdc", "S2", ""))
+		}, want: "sdb NotUsed hot: pool hot was made from it; the satellite has not reported it since, but LINSTOR cannot " +
+			"use volume group vg_hot: Volume group 'vg_hot' not found; it worked before, so nothing is done without a word " +
+			"from you\nsdc NeedsAnswer hot: could replace what pool hot has lost, once a human agrees (recreate)"},
 		{name: "a human agreed to make it anew", spoil: func(w *clustertest.World) {
 			w.Register()
 			n := w.Node("n01")
@@ -127,9 +128,9 @@ func TestFates(t *testing.T) {
 			n.Devices, n.Properties[remembered.PoolIntent+"hot"] = []linstor.Device{s2}, "serial:S1"
 			n.Properties[remembered.PoolRecreate+"hot"] = "serial:S2"
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdc", "S2", ""))
-		}, want: "sdc BecomesPool hot: is to replace what pool hot has lost, as a human agreed", note: "vg_hot"},
+		}, want: "sdc BecomesPool hot: is to replace what pool hot has lost, as a human agreed"},
 		{name: "others' data that LINSTOR does not see", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
-			w.InventoryOf("n01", sum, clustertest.Lsblk("sdd", "X1", "ext4"))
+			w.InventoryOf("n01", sum, clustertest.InventoryLine("sdd", "X1", "ext4", `UDEV=""`))
 		}, want: "sdd InUse : carries ext4", note: "no disk matches"},
 		{name: "another's local volume", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
 			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Name: "pv-1", Path: "/dev/sdd"}}}
