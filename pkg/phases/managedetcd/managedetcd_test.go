@@ -302,7 +302,8 @@ func TestForsakenAreAway(t *testing.T) {
 	in.Snapshot.Etcd = r.known
 	in.Answer = &hold.Answer{Hold: &v1alpha1.Hold{ID: "h-1", Nodes: []string{"n01"}}, Option: v1alpha1.OptionForsake,
 		Nodes: []string{"n01"}}
-	if _, err := managedetcd.KeepAnswer(t.Context(), in); err == nil || !strings.Contains(err.Error(), "n01-1 takes part") {
+	_, err := managedetcd.KeepAnswer(t.Context(), in)
+	if err == nil || !strings.Contains(err.Error(), "n01-1 takes part") {
 		t.Errorf("%v", err)
 	}
 }

@@ -162,30 +162,13 @@ func (n *node) inPool(names []string, d *disks.Seen) result.NodeDisk {
 
 // forPool says what the pool's entry makes of the disk; nil if it does not match.
 func (n *node) forPool(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
-	entry := p.Entry.Name
-	switch {
-	case n.taken(p.Devices, d) && p.Step == pools.StepDevices && n.hold(entry) != "":
-		return &result.NodeDisk{Fate: result.NeedsAnswer, Text: fmt.Sprintf(
-			"becomes part of pool %s once hold %s is answered", entry, n.hold(entry))}
-	case n.taken(p.Devices, d) && p.Step == pools.StepDevices:
-		return &result.NodeDisk{Fate: result.BecomesPool, Text: "becomes part of pool " + entry +
-			failed(p, ", which failed: ")}
-	case n.taken(p.Spare, d) && p.Step == pools.StepRecreate:
-		return &result.NodeDisk{Fate: result.BecomesPool, Text: "is to replace what pool " + entry +
-			" has lost, as a human agreed"}
-	case n.taken(p.Spare, d) && asks(p):
-		return &result.NodeDisk{Fate: result.NeedsAnswer, Text: n.asked(p)}
-	case n.m.Linstor != nil && p.Have == nil && !p.Skipped && disks.Intended(disks.Intent(n.m, p), &d.Device):
-		out := &result.NodeDisk{Fate: result.BecomesPool, Text: "was taken for pool " + entry + ", which is not there yet" +
-			failed(p, ": ")}
-		if p.Problem != nil {
-			out.Fate = result.NotUsed
-		}
+	if out := n.planned(p, d); out != nil {
 		return out
-	case !disks.Matches(p.Entry.Devices, &d.Device):
+	}
+	if !disks.Matches(p.Entry.Devices, &d.Device) {
 		return nil
 	}
-	out := &result.NodeDisk{Fate: result.NotUsed, Text: "matches " + entry + ", "}
+	out := &result.NodeDisk{Fate: result.NotUsed, Text: "matches " + p.Entry.Name + ", "}
 	switch v := n.verdict(p, d); {
 	case v == nil:
 		out.Fate = result.Unknown
@@ -196,6 +179,36 @@ func (n *node) forPool(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
 		out.Text += unused(p)
 	}
 	return out
+}
+
+// planned says what is about to be done with the disk for the pool, or is asked; nil for nothing.
+func (n *node) planned(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
+	entry := p.Entry.Name
+	will := func(fate result.Fate, format string, args ...any) *result.NodeDisk {
+		return &result.NodeDisk{Fate: fate, Text: fmt.Sprintf(format, args...)}
+	}
+	taken, spare := n.taken(p.Devices, d) && p.Step == pools.StepDevices, n.taken(p.Spare, d)
+	switch hold := n.hold(entry); {
+	case taken && hold != "":
+		return will(result.NeedsAnswer, "becomes part of pool %s once hold %s is answered", entry, hold)
+	case taken:
+		return will(result.BecomesPool, "becomes part of pool %s%s", entry, failed(p, ", which failed: "))
+	case spare && p.Step == pools.StepRecreate:
+		return will(result.BecomesPool, "is to replace what pool %s has lost, as a human agreed", entry)
+	case spare && asks(p):
+		return will(result.NeedsAnswer, "%s", n.asked(p))
+	case n.begun(p, d) && p.Problem != nil:
+		return will(result.NotUsed, "was taken for pool %s, which is not there yet: %s", entry, plain(p))
+	case n.begun(p, d):
+		return will(result.BecomesPool, "was taken for pool %s, which is not there yet", entry)
+	default:
+		return nil
+	}
+}
+
+// begun reports whether the operator has begun to make the pool from the disk.
+func (n *node) begun(p *cluster.MemberPool, d *disks.Seen) bool {
+	return n.m.Linstor != nil && p.Have == nil && !p.Skipped && disks.Intended(disks.Intent(n.m, p), &d.Device)
 }
 
 // asks reports whether a human is asked about the pool's spare disks. Another problem, such as two entries that claim
