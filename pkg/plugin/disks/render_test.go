@@ -1,23 +1,16 @@
 package disks_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/plugintest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/tree"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func disk(path string, gib int64, kind, model, serial string, fate result.Fate, text string) result.NodeDisk {
 	return result.NodeDisk{Path: path, SizeBytes: gib << 30, Type: kind, Model: model, Serial: serial, Fate: fate,
@@ -94,20 +87,7 @@ func TestGolden(t *testing.T) {
 						t.Errorf("wider than %d, or with blanks at its end: %q", width, l)
 					}
 				}
-				path := filepath.Join("testdata", fmt.Sprintf("%s-%d.txt", name, width))
-				got := strings.Join(lines, "\n") + "\n"
-				if *update {
-					if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(string(want), got); diff != "" {
-					t.Error(diff)
-				}
+				plugintest.Golden(t, fmt.Sprintf("%s-%d.txt", name, width), lines)
 			})
 		}
 	}

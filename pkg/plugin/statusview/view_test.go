@@ -1,16 +1,12 @@
 package statusview_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,8 +17,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/statusview"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/tree"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // installing is a cluster whose satellites are just starting.
 func installing() *v1alpha1.StorageCluster {
@@ -115,20 +109,7 @@ func TestGolden(t *testing.T) {
 				if name == "thousand" && len(lines) > 30 {
 					t.Errorf("%d lines for a thousand nodes", len(lines))
 				}
-				path := filepath.Join("testdata", fmt.Sprintf("%s-%d.txt", name, width))
-				got := strings.Join(lines, "\n") + "\n"
-				if *update {
-					if err := os.WriteFile(path, []byte(got), 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-				want, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if diff := cmp.Diff(string(want), got); diff != "" {
-					t.Error(diff)
-				}
+				plugintest.Golden(t, fmt.Sprintf("%s-%d.txt", name, width), lines)
 			})
 		}
 	}
