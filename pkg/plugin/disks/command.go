@@ -4,8 +4,6 @@ package disks
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -85,42 +83,17 @@ func (c *command) run(ctx context.Context, nodes []string) error {
 
 // disks asks the API server about an edit, and then the operator.
 func (c *command) disks(ctx context.Context) (*result.Disks, error) {
-	manifest, err := edit.Manifest(c.In, c.file)
-	if err != nil {
+	q := edit.Question{File: c.file, Of: func(cluster *access.Cluster) edit.Ask { return cluster.Disks },
+		Edit: edit.DryRun{Manager: "kubectl"}}
+	said, refused, err := q.Put(ctx, c.Env)
+	switch {
+	case err != nil:
 		return nil, err
+	case refused != nil:
+		return &result.Disks{Of: refused.Of, Refusals: []result.Refusal{*refused.Refusal}}, nil
 	}
-	cluster, err := c.Connect()
-	if err != nil {
-		return nil, err
-	}
-	var stored []byte
-	if manifest == nil {
-		if _, err := cluster.StorageCluster(ctx); err != nil {
-			return nil, err
-		}
-	} else {
-		judged, err := edit.DryRun{Cluster: cluster, Manager: "kubectl"}.Apply(ctx, manifest)
-		if err != nil {
-			return nil, err
-		}
-		if judged.Refusal != nil {
-			return &result.Disks{Of: judged.Of, Refusals: []result.Refusal{*judged.Refusal}}, nil
-		}
-		stored = judged.Stored
-	}
-	said, err := cluster.Disks(ctx, stored)
-	if err != nil {
-		return nil, err
-	}
-	d := &result.Disks{}
-	if err := json.Unmarshal(said, d); err != nil || d.Of == "" {
-		return nil, fmt.Errorf("read what the operator has said: %w", errors.Join(err, errNoDisks))
-	}
-	return d, nil
+	return edit.Read(said, "list of disks", func(d *result.Disks) bool { return d.Of != "" })
 }
-
-var errNoDisks = errors.New("it is no list of disks; are plugin and operator of the same version (kubectl linstor " +
-	"version)?")
 
 // only leaves the named nodes; all if none is named.
 func only(d *result.Disks, names []string) error {

@@ -4,9 +4,6 @@ package plan
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,39 +91,14 @@ func (c *command) run(ctx context.Context) error {
 
 // plan asks the API server, and then the operator.
 func (c *command) plan(ctx context.Context) (*result.Plan, error) {
-	manifest, err := edit.Manifest(c.In, c.file)
-	if err != nil {
+	q := edit.Question{File: c.file, Of: func(cluster *access.Cluster) edit.Ask { return cluster.Plan },
+		Edit: edit.DryRun{Manager: c.manager, ServerSide: c.serverSide, Force: c.force}}
+	said, refused, err := q.Put(ctx, c.Env)
+	switch {
+	case err != nil:
 		return nil, err
+	case refused != nil:
+		return &result.Plan{Outcome: result.Refused, Of: refused.Of, Refusals: []result.Refusal{*refused.Refusal}}, nil
 	}
-	cluster, err := c.Connect()
-	if err != nil {
-		return nil, err
-	}
-	var stored []byte
-	if manifest == nil {
-		if _, err := cluster.StorageCluster(ctx); err != nil {
-			return nil, err
-		}
-	} else {
-		judged, err := edit.DryRun{Cluster: cluster, Manager: c.manager, ServerSide: c.serverSide, Force: c.force}.
-			Apply(ctx, manifest)
-		if err != nil {
-			return nil, err
-		}
-		if judged.Refusal != nil {
-			return &result.Plan{Outcome: result.Refused, Of: judged.Of, Refusals: []result.Refusal{*judged.Refusal}}, nil
-		}
-		stored = judged.Stored
-	}
-	said, err := cluster.Plan(ctx, stored)
-	if err != nil {
-		return nil, err
-	}
-	p := &result.Plan{}
-	if err := json.Unmarshal(said, p); err != nil || p.Outcome == "" {
-		return nil, fmt.Errorf("read what the operator has said: %w", errors.Join(err, errNoPlan))
-	}
-	return p, nil
+	return edit.Read(said, "plan", func(p *result.Plan) bool { return p.Outcome != "" })
 }
-
-var errNoPlan = errors.New("it is no plan; are plugin and operator of the same version (kubectl linstor version)?")
