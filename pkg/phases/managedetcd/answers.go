@@ -2,9 +2,7 @@ package managedetcd
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -73,16 +71,8 @@ func KeepAnswer(ctx context.Context, in *step.Input) (stored bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	texts := map[string]string{}
-	for key, value := range map[string]any{etcdmember.KeyNotes: notes, etcdmember.KeyAnswers: answers} {
-		text, err := json.Marshal(value)
-		if err != nil {
-			return false, err
-		}
-		texts[key] = string(text)
-	}
-	return false, step.IgnoreOutdated(hands{in: in}.write(ctx, etcdmember.Notes, k.Facts.NotesVersion,
-		func(data map[string]string) { maps.Copy(data, texts) }))
+	return false, step.IgnoreOutdated(hands{in: in}.keep(ctx, k.Facts.NotesVersion,
+		map[string]any{etcdmember.KeyNotes: notes, etcdmember.KeyAnswers: answers}))
 }
 
 // answered are the answers and the notes with the present answer.
@@ -150,11 +140,5 @@ func (h hands) dropSpent(ctx context.Context) error {
 	k := h.in.Snapshot.Etcd
 	answers := k.Answers
 	answers.Forsaken = consents(k)
-	text, err := json.Marshal(answers)
-	if err != nil {
-		return err
-	}
-	return h.write(ctx, etcdmember.Notes, k.Facts.NotesVersion, func(data map[string]string) {
-		data[etcdmember.KeyAnswers] = string(text)
-	})
+	return h.keep(ctx, k.Facts.NotesVersion, map[string]any{etcdmember.KeyAnswers: answers})
 }

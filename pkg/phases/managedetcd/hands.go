@@ -58,6 +58,19 @@ func (h hands) write(ctx context.Context, name, version string, change func(data
 	return h.in.Writer.Apply(ctx, etcdmember.ConfigMap(h.in.Snapshot.Params(), name, version, data))
 }
 
+// keep writes these beside what else is noted, each as the text of a key.
+func (h hands) keep(ctx context.Context, version string, values map[string]any) error {
+	texts := make(map[string]string, len(values))
+	for key, value := range values {
+		text, err := json.Marshal(value)
+		if err != nil {
+			return err
+		}
+		texts[key] = string(text)
+	}
+	return h.write(ctx, etcdmember.Notes, version, func(data map[string]string) { maps.Copy(data, texts) })
+}
+
 // Note implements act.Hands. Notes that are as they were are looked at, and not written. From the first member on they
 // say where the data is: another directory would look as if all members had lost theirs.
 func (h hands) Note(ctx context.Context, notes seats.Notes, version string) error {
