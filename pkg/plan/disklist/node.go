@@ -187,11 +187,12 @@ func (n *node) planned(p *cluster.MemberPool, d *disks.Seen) *result.NodeDisk {
 	will := func(fate result.Fate, format string, args ...any) *result.NodeDisk {
 		return &result.NodeDisk{Fate: fate, Text: fmt.Sprintf(format, args...)}
 	}
-	taken, spare := n.taken(p.Devices, d) && p.Step == pools.StepDevices, n.taken(p.Spare, d)
-	switch hold := n.hold(entry); {
-	case taken && hold != "":
-		return will(result.NeedsAnswer, "becomes part of pool %s once hold %s is answered", entry, hold)
-	case taken:
+	spare := n.taken(p.Spare, d)
+	switch {
+	case p.Step == pools.StepDevices && n.taken(p.Devices, d):
+		if hold := n.hold(entry); hold != "" {
+			return will(result.NeedsAnswer, "becomes part of pool %s once hold %s is answered", entry, hold)
+		}
 		return will(result.BecomesPool, "becomes part of pool %s%s", entry, failed(p, ", which failed: "))
 	case spare && p.Step == pools.StepRecreate:
 		return will(result.BecomesPool, "is to replace what pool %s has lost, as a human agreed", entry)
