@@ -101,7 +101,7 @@ test: $(TESTSUM)/gotestsum ## Run all tests. The first run builds a control plan
 
 .PHONY: ci
 ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the work tree.
-	@$(steps) verify lint test-unit test-alerts test-e2e race-short
+	@$(steps) verify lint test-unit race-short test-alerts test-e2e
 
 .PHONY: test-unit
 test-unit: $(TESTSUM)/gotestsum kube s3 helm ## Run the tests that need no cluster, the seeds of the fuzz functions included.
