@@ -105,7 +105,7 @@ ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the
 
 .PHONY: test-unit
 test-unit: $(TESTSUM)/gotestsum kube s3 helm ## Run the tests that need no cluster, the seeds of the fuzz functions included.
-	$(call gotest,test-unit) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
+	$(call gotest,test-unit) -parallel $(PARALLEL_EACH) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 # A module of its own, because of all that comes with Prometheus; see test/alerts/doc.go.
 .PHONY: test-alerts

@@ -55,6 +55,27 @@ func (t *tap) begin(target string, d death) {
 	t.target, t.death, t.died = target, d, make(chan struct{})
 }
 
+// aim makes an operator that is started from now on end at one more write of the present step. It reports whether that
+// write is still to come.
+func (t *tap) aim(target string, d death) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if slices.Contains(t.writes, target) {
+		return false
+	}
+	t.target, t.death, t.died = target, d, make(chan struct{})
+	return true
+}
+
+// spare takes back that the operator is to end, and reports whether it had not yet.
+func (t *tap) spare() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	alive := t.target != ""
+	t.target = ""
+	return alive
+}
+
 // ledger is what happened in the step so far.
 func (t *tap) ledger() (writes []string, made, events map[string]int) {
 	t.mu.Lock()

@@ -32,6 +32,7 @@ type guard struct {
 	steps      []v1alpha1.Transition
 	holds      map[string]string // texts of the cluster's holds, by id
 	gaps       bool              // the API server may forget versions that were not seen
+	next       chan struct{}     // closed when the next version comes
 
 	stop func()
 	done chan struct{}
@@ -40,7 +41,7 @@ type guard struct {
 // startGuard begins to watch the StorageCluster.
 func (e *Env) startGuard() {
 	e.T.Helper()
-	g := &guard{done: make(chan struct{}), holds: map[string]string{}}
+	g := &guard{done: make(chan struct{}), holds: map[string]string{}, next: make(chan struct{})}
 	g.deletes = &invariants.Deletes{Reader: e.Client(), Violate: g.violate,
 		Registered: func(node string) bool {
 			status, _ := e.Sim.World().NodeStatus(node)
@@ -67,7 +68,22 @@ func (e *Env) startGuard() {
 	}
 	g.stop = cancel
 	go g.follow(ctx, c, w)
-	e.guard = g
+	e.guard, e.Next = g, g.change
+}
+
+// change returns a channel that is closed when the next version of the StorageCluster comes.
+func (g *guard) change() <-chan struct{} {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.next
+}
+
+// wake tells all who wait for the next version that it is there.
+func (g *guard) wake() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	close(g.next)
+	g.next = make(chan struct{})
 }
 
 // watchClusters lists the StorageClusters and watches them from there on. It does so without Go types: a watch with
@@ -144,6 +160,7 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 	}
 	for w != nil {
 		for ev := range w.ResultChan() {
+			g.wake()
 			switch raw, ok := ev.Object.(*unstructured.Unstructured); {
 			case ok && (ev.Type == watch.Added || ev.Type == watch.Modified):
 				observe(raw)

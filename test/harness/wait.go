@@ -18,19 +18,55 @@ type Waiter struct {
 	T testing.TB
 	// Patience is how long Eventually waits. Usually what the function of that name returns.
 	Patience time.Duration
+	// Next returns a channel that is closed when the next version of the StorageCluster is seen; nil where nobody
+	// watches it, so that the functions that wait for its status poll.
+	Next func() <-chan struct{}
 }
 
-// Eventually polls until the condition holds.
+// often and seldom are how long Eventually pauses between its first looks, and between later ones. Looks of all who
+// wait, each taken twenty times a second for as long as it takes, would be a tenth of what the API server has to do.
+const (
+	often  = 50 * time.Millisecond
+	seldom = 5 * often
+)
+
+// Eventually looks until the condition holds: at each new version of the StorageCluster, and in between.
 func (w *Waiter) Eventually(what string, f func() error) {
 	w.T.Helper()
-	w.EventuallyEvery(50*time.Millisecond, what, f)
+	looks := 0
+	w.eventually(func() time.Duration {
+		looks++
+		return min(often*time.Duration(1+looks/5), seldom)
+	}, w.Next, what, f)
+}
+
+// OnChange is Eventually for a condition that hangs on the StorageCluster alone: without a new version it has no need
+// to look, but now and then it does.
+func (w *Waiter) OnChange(what string, f func() error) {
+	w.T.Helper()
+	if w.Next == nil {
+		w.Eventually(what, f)
+		return
+	}
+	w.eventually(func() time.Duration { return time.Second }, w.Next, what, f)
 }
 
 // EventuallyEvery is Eventually for a look that costs so much that it is not taken all the time.
 func (w *Waiter) EventuallyEvery(every time.Duration, what string, f func() error) {
 	w.T.Helper()
+	w.eventually(func() time.Duration { return every }, nil, what, f)
+}
+
+// eventually looks until the condition holds. Between two looks it pauses, but for no longer than until the next
+// version comes.
+func (w *Waiter) eventually(pause func() time.Duration, next func() <-chan struct{}, what string, f func() error) {
+	w.T.Helper()
 	deadline := time.After(w.Patience)
 	for {
+		var version <-chan struct{}
+		if next != nil {
+			version = next() // before the look, so that none is missed
+		}
 		begin := time.Now()
 		err := f()
 		if err == nil {
@@ -39,7 +75,8 @@ func (w *Waiter) EventuallyEvery(every time.Duration, what string, f func() erro
 		select {
 		case <-deadline:
 			w.T.Fatalf("%s: not within %s: %v", what, w.Patience, err)
-		case <-time.After(Pause(every, time.Since(begin))):
+		case <-version:
+		case <-time.After(Pause(pause(), time.Since(begin))):
 		}
 	}
 }
@@ -53,7 +90,7 @@ func Pause(least, took time.Duration) time.Duration { return max(least, 4*took) 
 func (w *Waiter) Quiet(d time.Duration, what string, look func() string) {
 	w.T.Helper()
 	since, looks := time.Now(), 0
-	w.Eventually(what, func() error {
+	w.EventuallyEvery(often, what, func() error {
 		if news := look(); news != "" {
 			since, looks = time.Now(), 0
 			return errors.New(news)
@@ -88,7 +125,7 @@ func (w *Waiter) During(d time.Duration, what string, f func() error) {
 func (a *Administrator) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 	a.T.Helper()
 	var c *v1alpha1.StorageCluster
-	a.Eventually("phase "+string(p), func() error {
+	a.OnChange("phase "+string(p), func() error {
 		c = a.Get()
 		if c.Status.Phase != p {
 			return fmt.Errorf("phase is %s: %s", c.Status.Phase, c.Status.Message)
@@ -102,7 +139,7 @@ func (a *Administrator) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 func (a *Administrator) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 	a.T.Helper()
 	var hold *v1alpha1.Hold
-	a.Eventually("hold "+string(r), func() error {
+	a.OnChange("hold "+string(r), func() error {
 		c := a.Get()
 		if hold = c.Status.Hold; hold == nil || hold.Reason != r {
 			return fmt.Errorf("phase is %s, hold is %+v: %s", c.Status.Phase, hold, c.Status.Message)
@@ -116,7 +153,7 @@ func (a *Administrator) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 func (a *Administrator) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 	a.T.Helper()
 	var hold *v1alpha1.Hold
-	a.Eventually("node hold "+string(r), func() error {
+	a.OnChange("node hold "+string(r), func() error {
 		holds := a.Get().Status.NodeHolds
 		i := slices.IndexFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == r })
 		if i < 0 {
@@ -131,7 +168,7 @@ func (a *Administrator) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 // WaitGone waits until the StorageCluster is gone.
 func (a *Administrator) WaitGone() {
 	a.T.Helper()
-	a.Eventually("the StorageCluster is gone", func() error {
+	a.OnChange("the StorageCluster is gone", func() error {
 		c := &v1alpha1.StorageCluster{}
 		err := a.Client().Get(a.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
 		if err == nil {
@@ -146,7 +183,7 @@ func (a *Administrator) WaitStatus(what string,
 	ok func(*v1alpha1.StorageClusterStatus) bool) *v1alpha1.StorageCluster {
 	a.T.Helper()
 	var c *v1alpha1.StorageCluster
-	a.Eventually(what, func() error {
+	a.OnChange(what, func() error {
 		if c = a.Get(); !ok(&c.Status) {
 			return fmt.Errorf("phase %s, nodes %+v, pools %s: %s", c.Status.Phase, c.Status.Nodes, c.Status.Pools.Summary,
 				c.Status.Message)
