@@ -38,10 +38,10 @@ func judged(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *cluster
 	}
 	s := &cluster.Snapshot{Facts: cluster.Facts{
 		Now: begin, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(), Cluster: c,
-		Target: specchange.NewTarget("linstor-1", cluster.WorkingSpec(c, release.Version), release, c),
 		Linstor: cluster.Linstor{Asked: true, View: &linstor.View{TakenAt: begin, Version: release.Version,
 			Nodes: map[string]*linstor.Node{}}},
 	}}
+	s.Target = specchange.NewTarget("linstor-1", s.WorkingSpec(), release, c)
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.ObservedGeneration = s.Target.Name, 3, 3
 	for i := range n {
 		s.Members = append(s.Members, member(s, fmt.Sprintf("node-%04d", i)))
