@@ -12,8 +12,8 @@ import (
 func (f *Facts) WorkingSpec() *v1alpha1.StorageClusterSpec {
 	spec := f.Cluster.Spec.DeepCopy()
 	HoldAtOnce(spec, &v1alpha1.StorageClusterSpec{})
-	spec.Version = f.WantedVersion()
-	spec.TLS.Mode = tlsmode.Of(&spec.TLS, f.Spec().TLS.Mode, &f.Recorded, f.Kube.Deployments[resources.ControllerName])
+	spec.Version, spec.TLS.Mode = f.WantedVersion(), tlsmode.Of(f.Cluster, f.Spec().TLS.Mode, tlsmode.Remains{
+		Claim: &f.Recorded, Revisions: f.Kube.Revisions, Controller: f.Kube.Deployments[resources.ControllerName]})
 	return spec
 }
 

@@ -81,9 +81,12 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 const valid = "all certificates are valid"
 
 func notWanted(f *cluster.Facts) cluster.Evidence {
-	why := "spec.tls.mode is Disabled"
-	if tlsmode.Named(&f.Cluster.Spec.TLS) == "" {
+	why, cure := "spec.tls.mode is Disabled", "; to lock both, set spec.tls.mode to Managed"
+	switch tlsmode.Named(&f.Cluster.Spec.TLS) {
+	case "":
 		why = "spec.tls.mode is not set, and this cluster stays open as it was before"
+	case tlsspec.Managed:
+		why, cure = "spec.tls is not taken up yet, and this cluster is open until it is", ""
 	}
 	for _, c := range connections() {
 		if n := len(c.ours(f, func(string) bool { return true })); n > 0 {
@@ -92,7 +95,7 @@ func notWanted(f *cluster.Facts) cluster.Evidence {
 		}
 	}
 	return cluster.Satisfied.Because(ReasonNotWanted, why+": whoever reaches LINSTOR's REST API administers LINSTOR, "+
-		"and whoever reaches a satellite's port 3366 is root on its node; to lock both, set spec.tls.mode to Managed")
+		"and whoever reaches a satellite's port 3366 is root on its node"+cure)
 }
 
 // clocksDiffer reports whether no certificate can be judged now.

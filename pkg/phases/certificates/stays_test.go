@@ -152,15 +152,19 @@ func TestBothAreUnfinished(t *testing.T) {
 	}
 }
 
-// TestOpen: whoever looks learns why the cluster is open, and which line locks it.
+// TestOpen: whoever looks learns why the cluster is open, and which line locks it, unless it is there already.
 func TestOpen(t *testing.T) {
+	const cure = "to lock both, set spec.tls.mode to Managed"
 	for mode, says := range map[tlsspec.Mode]string{tlsspec.Disabled: "spec.tls.mode is Disabled: ",
-		"": "spec.tls.mode is not set, and this cluster stays open as it was before: "} {
+		"":              "spec.tls.mode is not set, and this cluster stays open as it was before: ",
+		tlsspec.Managed: "spec.tls is not taken up yet, and this cluster is open until it is: "} {
 		w := clustertest.NewWorld(t, 1)
+		w.Accept()
+		w.Cluster.Generation++
 		w.Cluster.Spec.TLS.Mode = mode
 		e := certificates.Judge(w.Snapshot())
 		if e.Reason != certificates.ReasonNotWanted || !strings.HasPrefix(e.Message, says) ||
-			!strings.HasSuffix(e.Message, "to lock both, set spec.tls.mode to Managed") {
+			strings.HasSuffix(e.Message, cure) == (mode == tlsspec.Managed) {
 			t.Errorf("%q: %+v", mode, e)
 		}
 	}

@@ -88,8 +88,12 @@ func (in *Input) ApplyClaim(ctx context.Context, data resources.ClaimData) error
 	if err := s.ClaimErr; err != nil {
 		return err
 	}
-	if s.Target != nil && data.ReleasedBy == "" {
+	switch {
+	case data.ReleasedBy != "":
+	case s.Target != nil:
 		data.TLS = s.Target.Spec.TLS.Mode
+	case data.TLS == "": // a claim that is lost, and the accepted spec as well
+		data.TLS = s.WorkingSpec().TLS.Mode
 	}
 	cm := resources.Claim(s.Cluster.Name, data)
 	if live := s.Kube.ConfigMaps[resources.ClaimName]; live != nil {
