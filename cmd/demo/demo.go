@@ -161,7 +161,9 @@ func (d *demo) startOperator(ctx context.Context, flags ...string) (func(), erro
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command(binary, append([]string{"--linstor-endpoint=" + d.cluster.LinstorURL(), "--leader-elect",
+	plain, locked := simcluster.LinstorPorts(d.cluster)
+	cmd := exec.Command(binary, append([]string{"--linstor-endpoint=" + plain, "--linstor-locked-endpoint=" + locked,
+		"--leader-elect",
 		"--poll-working=500ms", "--poll-steady=2s", "--health-lost-after=3s", "--health-regained-after=3s",
 		"--retry-base=500ms", "--straggler-timeout=20s", "--leave-after=1s", "--leave-settle-after=3s",
 		"--image=example.com/storagecluster-operator:demo"}, flags...)...)

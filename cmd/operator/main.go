@@ -246,6 +246,13 @@ func leaveNote(note []byte, err error) error {
 	return errors.Join(err, file.Close())
 }
 
+// bindEndpoints binds the flags that say where LINSTOR is found.
+func bindEndpoints(fs *flag.FlagSet, o *operator.Options) {
+	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
+	fs.StringVar(&o.LinstorLockedEndpoint, "linstor-locked-endpoint", operator.DefaultLockedEndpoint,
+		"URL of LINSTOR's API where it is locked")
+}
+
 // bindFlags makes all flags. docs/installation.md describes them, and a test compares.
 func bindFlags(fs *flag.FlagSet, s *settings) {
 	o := &s.options
@@ -284,7 +291,7 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&o.Image, "image", "",
 		"the operator's own image, which takes backups (default: that of the pod POD_NAME)")
 	fs.StringVar(&s.catalogue, "catalogue", "", "file that extends the catalogue of LINSTOR releases; it may be absent")
-	fs.StringVar(&o.LinstorEndpoint, "linstor-endpoint", operator.DefaultEndpoint, "URL of LINSTOR's API")
+	bindEndpoints(fs, o)
 	fs.StringVar(&o.MetricsAddress, "metrics-bind-address", "0", "address for metrics over TLS; 0 for none")
 	fs.StringVar(&o.ProbeAddress, "health-probe-bind-address", "0", "address for /healthz and /readyz; 0 for none")
 	fs.StringVar(&o.PprofAddress, "pprof-bind-address", "0",

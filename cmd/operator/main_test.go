@@ -117,7 +117,8 @@ func TestVersion(t *testing.T) {
 
 func TestDefaults(t *testing.T) {
 	o, level, _, err := parse()
-	if err != nil || o.LinstorEndpoint != operator.DefaultEndpoint || o.LeaderElect || level != zapcore.InfoLevel {
+	if err != nil || o.LinstorEndpoint != operator.DefaultEndpoint || o.LeaderElect ||
+		o.LinstorLockedEndpoint != operator.DefaultLockedEndpoint || level != zapcore.InfoLevel {
 		t.Errorf("%+v %s %v", o, level, err)
 	}
 	if o.Timing.Straggler != 2*time.Minute || o.Timing.Deadlines[fsm.StoragePools] != 20*time.Minute {

@@ -48,6 +48,7 @@ var areas = map[string][]string{
 	"pkg/phases/affinity":            {"affinity"},
 	"pkg/phases/certificates":        {"tls"},
 	"pkg/cluster/apicerts":           {"tls"},
+	"pkg/cluster/tlsmode":            {"tls*", "install"},
 	"pkg/resources/apitls":           {"tls"},
 	"pkg/certificates":               {"tls"},
 	"pkg/resources/affinity":         {"affinity"},

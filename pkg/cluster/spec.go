@@ -2,32 +2,32 @@ package cluster
 
 import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/tlsmode"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
 
-// WorkingSpec is the part of a spec that a ControllerRevision keeps: all but what holds at once. Version is filled in.
-func WorkingSpec(c *v1alpha1.StorageCluster, version string) *v1alpha1.StorageClusterSpec {
-	spec := c.Spec.DeepCopy()
+// WorkingSpec is the part of the spec that a ControllerRevision keeps: all but what holds at once. Where it names no
+// version and no mode of TLS, these are filled in.
+func (f *Facts) WorkingSpec() *v1alpha1.StorageClusterSpec {
+	spec := f.Cluster.Spec.DeepCopy()
 	HoldAtOnce(spec, &v1alpha1.StorageClusterSpec{})
-	spec.Version = version
+	spec.Version, spec.TLS.Mode = f.WantedVersion(), tlsmode.Of(f.Cluster, f.Spec().TLS.Mode, tlsmode.Remains{
+		Claim: &f.Recorded, Revisions: f.Kube.Revisions, Controller: f.Kube.Deployments[resources.ControllerName]})
 	return spec
 }
 
 // SpecPending reports whether the spec differs from the accepted one in something that needs work.
 func (f *Facts) SpecPending() bool {
-	if f.Cluster.Generation == f.Cluster.Status.AcceptedGeneration {
-		return false
-	}
-	return f.Target == nil || revision.Of(f.Cluster.Name, 0,
-		WorkingSpec(f.Cluster, f.WantedVersion())).Name != f.Target.Name
+	return f.Cluster.Generation != f.Cluster.Status.AcceptedGeneration &&
+		(f.Target == nil || revision.Of(f.Cluster.Name, 0, f.WorkingSpec()).Name != f.Target.Name)
 }
 
 // HoldAtOnce gives a spec the fields of class Immediate that another one has. A pool that it lacks gets the default.
 func HoldAtOnce(to, from *v1alpha1.StorageClusterSpec) {
-	to.Suspend, to.DeletionPolicy = from.Suspend, from.DeletionPolicy
+	to.Suspend, to.DeletionPolicy, to.Nodes.RemovalPolicy = from.Suspend, from.DeletionPolicy, from.Nodes.RemovalPolicy
 	to.Monitoring, to.Backup, to.Volumes.DrainGuard = from.Monitoring, from.Backup, from.Volumes.DrainGuard
 	to.Nodes.MinReady, to.Nodes.LostAfter = from.Nodes.MinReady, from.Nodes.LostAfter
-	to.Nodes.RemovalPolicy = from.Nodes.RemovalPolicy
 	to.Nodes.MaxConcurrentEvacuations = from.Nodes.MaxConcurrentEvacuations
 	for i := range to.StoragePools {
 		p := &to.StoragePools[i]

@@ -78,7 +78,7 @@ func newBench(t *testing.T, spec v1alpha1.StorageClusterSpec, f interceptor.Func
 		t.Fatal(err)
 	}
 	c := &v1alpha1.StorageCluster{ObjectMeta: metav1.ObjectMeta{Name: "linstor", Generation: 1}, Spec: spec}
-	rev := revision.Of("linstor", 1, cluster.WorkingSpec(c, catalogue.Embedded().Newest()))
+	rev := revision.Of("linstor", 1, (&cluster.Facts{Cluster: c, Catalogue: catalogue.Embedded()}).WorkingSpec())
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.Phase = rev.Name, 1, v1alpha1.PhaseReady
 	b := &bench{t: t, src: &source{}, c: c, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	b.src.clock = b.clock

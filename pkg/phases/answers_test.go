@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
@@ -144,7 +145,7 @@ func TestAnAnswerIsWrittenWithTheHoldsID(t *testing.T) {
 func TestAdoptTakesTheDatabaseOver(t *testing.T) {
 	adopted := func(id string) *resources.ClaimData {
 		want := &resources.ClaimData{Backend: "k8s", Adopted: true, LocalID: id,
-			Version: clustertest.NewWorld(t, 1).Cluster.Status.Version}
+			TLS: tlsspec.Disabled, Version: clustertest.NewWorld(t, 1).Cluster.Status.Version}
 		if id != "" { // there was a claim, with a number
 			want.Epoch = "after 1"
 		}
@@ -246,7 +247,8 @@ func TestContinueWithoutAClaimKeepsTheVersion(t *testing.T) {
 	if _, err := phases.KeepAnswer(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
-	want := &resources.ClaimData{Backend: "k8s", Version: w.Cluster.Status.Version, RemoveUnverified: true}
+	want := &resources.ClaimData{Backend: "k8s", Version: w.Cluster.Status.Version, RemoveUnverified: true,
+		TLS: tlsspec.Disabled}
 	if d := cmp.Diff(want, clustertest.AppliedClaim(t, r)); d != "" {
 		t.Error(d)
 	}

@@ -127,8 +127,7 @@ func preempted(s *cluster.Snapshot) bool {
 		}
 	}
 	open = append(open, state)
-	diff := specchange.Diff(s.Target.Spec, specchange.NewTarget("", cluster.WorkingSpec(s.Cluster, s.WantedVersion()),
-		s.Target.Release, s.Cluster).Spec)
+	diff := specchange.Diff(s.Target.Spec, specchange.NewTarget("", s.WorkingSpec(), s.Target.Release, s.Cluster).Spec)
 	fields := specchange.Fields()
 	return slices.ContainsFunc(diff, func(path string) bool {
 		i := slices.IndexFunc(fields, func(f specchange.Field) bool { return f.Path == path })

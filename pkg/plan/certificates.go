@@ -173,6 +173,7 @@ func missing(s *cluster.Snapshot) []string {
 	if spec.Volumes.Driver.Mode == volumespec.DriverManaged {
 		parts = append(parts, apitls.Driver, apitls.DriverNode)
 	}
-	out := []string{s.Certificates.Missing(&spec.TLS, parts...), netcom.Missing(&s.Facts, netcomtls.Kind.Parts...)}
+	out := []string{s.Certificates.Missing(&s.Target.Spec.TLS, parts...),
+		netcom.Missing(&s.Facts, netcomtls.Kind.Parts...)}
 	return slices.DeleteFunc(out, func(why string) bool { return why == "" })
 }

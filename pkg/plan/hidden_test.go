@@ -40,6 +40,19 @@ func TestCertificatesRestartPods(t *testing.T) {
 	}
 }
 
+// TestAModeThatIsTakenOut changes nothing: the cluster stays as it is, locked or open.
+func TestAModeThatIsTakenOut(t *testing.T) {
+	for _, mode := range []tlsspec.Mode{tlsspec.Managed, tlsspec.Disabled} {
+		w := clustertest.NewWorld(t, 2)
+		w.Cluster.Spec.TLS.Mode = mode
+		w.Accept()
+		p := planOf(t, w, func(s *spec) { s.TLS.Mode = "" })
+		if p.Outcome != result.Nothing || len(p.Fields) > 0 {
+			t.Errorf("%s: %s %+v", mode, p.Outcome, p.Fields)
+		}
+	}
+}
+
 // TestAnAuthorityThatIsNotThere: nothing is made without it, and nobody knows what would be restarted.
 func TestAnAuthorityThatIsNotThere(t *testing.T) {
 	p := planOf(t, clustertest.NewWorld(t, 4), func(s *spec) {

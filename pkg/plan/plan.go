@@ -175,11 +175,10 @@ func (p *planner) fields(stored *v1alpha1.StorageCluster) error {
 	return nil
 }
 
-// whole is a spec as the operator works on it, with the version that is meant where none is named.
+// whole is a spec as the operator works on it, with what is meant where it names no version and no mode of TLS.
 func whole(f *cluster.Facts) *v1alpha1.StorageClusterSpec {
-	version := f.WantedVersion()
-	release, _ := f.Catalogue.Release(version)
-	return specchange.NewTarget("", cluster.WorkingSpec(f.Cluster, version), release, f.Cluster).Spec
+	release, _ := f.Catalogue.Release(f.WantedVersion())
+	return specchange.NewTarget("", f.WorkingSpec(), release, f.Cluster).Spec
 }
 
 // when says when a change of a class is taken up.
@@ -263,10 +262,9 @@ func (p *planner) accept() {
 
 // Accepted are the facts as if the spec of their object were accepted.
 func Accepted(f cluster.Facts) cluster.Facts {
-	version := f.WantedVersion()
+	spec, c := f.WorkingSpec(), f.Cluster.DeepCopy()
+	version := spec.Version
 	release, _ := f.Catalogue.Release(version)
-	c := f.Cluster.DeepCopy()
-	spec := cluster.WorkingSpec(c, version)
 	name := revision.Of(c.Name, 0, spec).Name
 	c.Status.AcceptedGeneration, c.Status.Target, c.Status.Version = c.Generation, name, version
 	f.Cluster, f.Target = c, specchange.NewTarget(name, spec, release, c)

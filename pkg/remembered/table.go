@@ -165,6 +165,8 @@ func claimItems() []Item {
 			"with the policy Delete"},
 		{"removeUnverified", "that a deletion may go on although volumes may exist", "`continue` for VolumesUnknown",
 			"with the policy Delete, or when a cluster uses the database again"},
+		{"tlsMode", "the mode of `spec.tls` in force, which stays where the spec names none", "whoever writes the claim",
+			"with the policy Delete"},
 		{"releasedBy", "the StorageCluster that was deleted with the policy Delete", "deletion",
 			"when the database is claimed anew"},
 	}

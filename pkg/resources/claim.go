@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 )
 
 // RestoringKey and MovingKey are the keys of the claim that the pods which import a backup, or move the data, read as
@@ -72,6 +73,8 @@ type ClaimData struct {
 	// RemoveUnverified reports whether a human said that a deletion may go on although it is not known whether volumes
 	// exist.
 	RemoveUnverified bool
+	// TLS is the mode of spec.tls in force, which stays where the spec names none; "" of an older operator.
+	TLS tlsspec.Mode
 	// ReleasedBy is the UID of the StorageCluster that was deleted with the policy Delete: what the database has left is
 	// nobody's. Besides it, only Backend, Version and Restoring are kept. Empty while the database is in use or retained.
 	ReleasedBy string
@@ -105,7 +108,7 @@ func (c *ClaimData) texts() map[string]*string {
 		"backupConfirmed": &c.BackupConfirmed, "skippedChecks": &c.SkippedChecks, "releasedBy": &c.ReleasedBy,
 		"restoreConfirmed": &c.RestoreConfirmed, RestoringKey: &c.Restoring, "restored": &c.Restored,
 		"moveTo": &c.MoveTo, MovingKey: &c.Moving, "movedSpec": &c.MovedSpec,
-		"epoch": &c.Epoch, "upgradeBackup": &c.UpgradeBackup, "rolledBack": &c.RolledBack,
+		"epoch": &c.Epoch, "upgradeBackup": &c.UpgradeBackup, "rolledBack": &c.RolledBack, "tlsMode": (*string)(&c.TLS),
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
@@ -57,6 +58,7 @@ func TestClaimRoundTrip(t *testing.T) {
 		{Backend: "k8s"},
 		{Backend: "k8s", LocalID: "id", Adopted: true, PassphraseCheck: "salt:hash", RemoveUnverified: true},
 		{Backend: "k8s", Version: "1.35.3", ReleasedBy: "uid"},
+		{Backend: "k8s", TLS: tlsspec.Managed},
 	} {
 		got, err := resources.ClaimFrom(resources.Claim("linstor", want))
 		if err != nil || got != want {

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
@@ -235,7 +236,7 @@ func goldens() map[string]client.Object {
 		"etcd-survey-full":         etcdmember.SurveyOf(full, etcdSite()),
 		"revision":                 revision.Of(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
-			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true,
+			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true, TLS: tlsspec.Managed,
 		}),
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -29,6 +30,7 @@ func judged(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *cluster
 		c.Spec.StoragePools = append(c.Spec.StoragePools,
 			v1alpha1.StoragePoolSpec{Name: p, LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_" + p}})
 	}
+	c.Spec.TLS.Mode = tlsspec.Disabled
 	c.Status.Phase = phase
 	c.Status.Version = catalogue.Embedded().Newest()
 	c.Status.PhaseSince = ptr.To(metav1.NewTime(begin.Add(-time.Minute)))
@@ -38,10 +40,10 @@ func judged(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *cluster
 	}
 	s := &cluster.Snapshot{Facts: cluster.Facts{
 		Now: begin, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(), Cluster: c,
-		Target: specchange.NewTarget("linstor-1", cluster.WorkingSpec(c, release.Version), release, c),
 		Linstor: cluster.Linstor{Asked: true, View: &linstor.View{TakenAt: begin, Version: release.Version,
 			Nodes: map[string]*linstor.Node{}}},
 	}}
+	s.Target = specchange.NewTarget("linstor-1", s.WorkingSpec(), release, c)
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.ObservedGeneration = s.Target.Name, 3, 3
 	for i := range n {
 		s.Members = append(s.Members, member(s, fmt.Sprintf("node-%04d", i)))

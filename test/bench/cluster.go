@@ -116,7 +116,7 @@ func (b *bench) startOperator(ctx context.Context) error {
 func (b *bench) apply(ctx context.Context) error {
 	file := filepath.Join(b.cluster.Dir(), "storagecluster.yaml")
 	manifest := "apiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\nspec:\n  " +
-		"storagePools: [" +
+		"tls: {mode: Disabled}\n  storagePools: [" +
 		strings.Join(poolEntries[:b.pools], ", ") + "]\n"
 	if b.canary {
 		manifest += "  volumes: {storageClasses: [{name: " + class + ", storagePools: [" + pool + "], default: true}]}\n"

@@ -207,12 +207,13 @@ func forgetPools(e *harness.Env) {
 	}
 }
 
-// installScenario: from nothing to Ready with pools on a thin pool and from disks, and back.
+// installScenario: from nothing to Ready with pools on a thin pool and from disks, locked as nobody says otherwise,
+// and back.
 func installScenario() scenario {
 	return scenario{
 		name: "install", nodes: 3, reset: wipe,
 		steps: []step{
-			{name: "install", do: apply(harness.ThinPool + devicePool + "  deletionPolicy: Delete\n"),
+			{name: "install", do: apply(harness.NoMode + harness.ThinPool + devicePool + "  deletionPolicy: Delete\n"),
 				done: ready("3/3", "6/6")},
 			{name: "delete", do: func(e *harness.Env) { e.Remove() }, done: gone},
 		},

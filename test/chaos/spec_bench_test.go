@@ -35,6 +35,16 @@ type bench struct {
 	base    base
 }
 
+// tree is the base's spec. Where it says nothing of TLS, LINSTOR is open: certificates would take some time of each
+// change, and a mode that is left out stays what it was, which no new cluster could be compared with.
+func (s *base) tree() map[string]any {
+	spec := tree(s.spec).(map[string]any)
+	if spec["tls"] == nil {
+		spec["tls"] = map[string]any{"mode": "Disabled"}
+	}
+	return spec
+}
+
 // newBench starts a cluster for a base, without a StorageCluster.
 func newBench(t *testing.T, s base) *bench {
 	t.Helper()

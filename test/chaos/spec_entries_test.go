@@ -196,7 +196,7 @@ func (c *campaign) label(t *testing.T, node, key, value string) {
 func (c *campaign) newWithRival(t *testing.T, entry string) {
 	t.Helper()
 	injected(classRival)
-	spec := tree(c.base.spec).(map[string]any)
+	spec := c.base.tree()
 	spec["storagePools"] = append(spec["storagePools"].([]any), tree(entry))
 	c.clear()
 	c.Sim.World().ResetRequests()

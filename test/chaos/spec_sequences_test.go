@@ -3,6 +3,7 @@ package chaos
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -52,7 +53,9 @@ func runSequences(t *testing.T, rnd *rand.Rand, count int) {
 	if c.new == nil {
 		c.new = newBench(t, rich)
 	}
-	s := &sequences{campaign: c, rnd: rnd, leaves: specLeaves(t)}
+	// A mode of TLS that is left out stays what it was: what becomes of it depends on the way there.
+	leaves := slices.DeleteFunc(specLeaves(t), func(l leaf) bool { return strings.HasPrefix(l.path, "tls") })
+	s := &sequences{campaign: c, rnd: rnd, leaves: leaves}
 	begin := time.Now()
 	for i := range count {
 		if s.run(t, i); t.Failed() {

@@ -102,7 +102,7 @@ func newCampaign(t *testing.T, s base) *campaign {
 // startCampaign is newCampaign for changes that are not compared with a new cluster.
 func startCampaign(t *testing.T, s base) *campaign {
 	t.Helper()
-	c := &campaign{bench: newBench(t, s), spec: tree(s.spec).(map[string]any)}
+	c := &campaign{bench: newBench(t, s), spec: s.tree()}
 	var o verdict
 	if c.normal, o = c.fresh(c.spec); c.normal == nil {
 		t.Fatalf("the base is held: %+v", o.hold)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -26,7 +25,6 @@ monitoring: {mode: Auto, interval: 30s}
 nodes: {network: {mode: Host}, removalPolicy: Retain, maxConcurrentEvacuations: 1}
 platform: Auto
 suspend: false
-tls: {mode: Disabled}
 volumes:
   affinityController: None
   canary: Auto
@@ -42,7 +40,7 @@ func TestDefaults(t *testing.T) {
 		"no spec":    {"", defaults},
 		"empty spec": {"{}", defaults},
 		"empty sections": {
-			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, monitoring: {}, tls: {}, " +
+			"{images: {}, nodes: {network: {}}, kernelModule: {}, database: {}, monitoring: {}, " +
 				"volumes: {driver: {}, snapshots: {}}}", defaults,
 		},
 		"null sections": {
@@ -63,6 +61,12 @@ func TestDefaults(t *testing.T) {
 				"lostAfter: 24h}, kernelModule: {mode: Compile, signingKeySecret: key}, suspend: true, " +
 				"deletionPolicy: Delete, database: {kubernetes: {}}, monitoring: {mode: None, interval: 1m}, " +
 				"tls: {mode: Managed}}",
+		},
+		"a section TLS without a mode, which means what the operator remembers": {
+			"{tls: {}}", defaults + "tls: {}\n",
+		},
+		"authorities without a mode of TLS": {
+			"{tls: {authorities: {apiSecret: a}}}", defaults + "tls: {authorities: {apiSecret: a}}\n",
 		},
 		"interface": {
 			"nodes: {interfaces: [{name: storage, addressFrom: {addressType: InternalIP}}]}",
@@ -105,7 +109,7 @@ func TestDefaults(t *testing.T) {
 // rest ends the text of a wanted spec with the defaults of the sections that a case does not look at.
 func rest(database string) string {
 	return database + ", deletionPolicy: Retain, images: {registry: quay.io/piraeusdatastore}, kernelModule: {mode: " +
-		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, tls: {mode: Disabled}, " +
+		"Auto}, monitoring: {mode: Auto, interval: 30s}, platform: Auto, suspend: false, " +
 		"volumes: {affinityController: None, canary: Auto, drainGuard: Auto, driver: {mode: Managed}, " +
 		"highAvailability: Auto, shutdownGuard: Auto, snapshots: {mode: Auto, className: linstor-snapshots, " +
 		"default: true, deletionPolicy: Delete}}}"
@@ -148,7 +152,6 @@ func TestGoTypes(t *testing.T) {
 				ClassName: volumespec.DefaultSnapshotClass, DeletionPolicy: volumespec.SnapshotsDelete}},
 		Monitoring: monitoringspec.MonitoringSpec{Mode: monitoringspec.MonitoringAuto,
 			Interval: "30s"},
-		TLS:            tlsspec.TLSSpec{Mode: tlsspec.Disabled},
 		DeletionPolicy: v1alpha1.DeletionRetain,
 		StoragePools:   []v1alpha1.StoragePoolSpec{{Name: "ssd", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}}},
 	}

@@ -112,8 +112,8 @@ func TestDeletedAndMadeAnew(t *testing.T) {
 	e.WaitPhase(v1alpha1.PhaseReady)
 	second := e.claimData()
 	delete(second, "epoch")
-	if diff := cmp.Diff(map[string]string{"backend": "k8s", "version": version, "localID": e.View().LocalID},
-		second); diff != "" {
+	if diff := cmp.Diff(map[string]string{"backend": "k8s", "version": version, "localID": e.View().LocalID,
+		"tlsMode": "Disabled"}, second); diff != "" {
 		t.Errorf("claim of the second cluster (-want +got):\n%s", diff)
 	}
 	e.Remove()

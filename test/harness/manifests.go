@@ -36,9 +36,16 @@ func Nodes(n int) []simcluster.NodeSpec {
 	return out
 }
 
+// NoMode leaves open whether LINSTOR is locked, as most users do.
+const NoMode = "  tls: {}\n"
+
 // Manifest is a StorageCluster manifest with the given spec, indented by two blanks. Without a section volumes in it
 // the operator runs no CSI driver: most tests are about what comes before, and would have one more pod on each node.
+// Without a section tls LINSTOR is open: certificates would take some time of each test.
 func Manifest(spec string) string {
+	if !strings.Contains("\n"+spec, "\n  tls:") {
+		spec = "  tls: {mode: Disabled}\n" + strings.TrimPrefix(spec, "\n")
+	}
 	if !strings.Contains("\n"+spec, "\n  volumes:") {
 		spec = "  volumes: {driver: {mode: None}}\n" + strings.TrimPrefix(spec, "\n")
 	}

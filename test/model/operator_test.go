@@ -58,7 +58,7 @@ func (c *checked) start() error {
 	looks := &looks{Reader: api, cache: reader}
 	observer := &observe.Observer{
 		Reader: looks.kubernetes(), Linstor: looks, Prober: prober{c.site}, Catalogue: catalogue.Embedded(),
-		Timing: cluster.DefaultTiming(), Clock: clock.RealClock{}, Live: c.api,
+		Timing: cluster.DefaultTiming(), Clock: clock.RealClock{}, Live: c.api, APIClock: time.Now,
 	}
 	tasks := &turns{Runner: work.New(work.Options{Passing: steps.Passes, Notify: observer.Invalidate}),
 		waiting: map[string]chan struct{}{}}

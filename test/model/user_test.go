@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -47,6 +48,9 @@ func (u *user) create(n int) {
 	c.Spec.Nodes = v1alpha1.NodesSpec{
 		Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkHost}, RemovalPolicy: removalPolicies[n>>2%3],
 		MaxConcurrentEvacuations: 1,
+	}
+	if n%7 != 3 {
+		c.Spec.TLS.Mode = tlsspec.Disabled // certificates take some time of each schedule
 	}
 	if bit(4) {
 		c.Spec.Nodes.NodeSelector = map[string]string{storageLabel: "true"}

@@ -5,8 +5,12 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 )
+
+// open is a new world's: a test that is about certificates says so.
+var open = tlsspec.TLSSpec{Mode: tlsspec.Disabled}
 
 // mostProblem bounds a problem's message, in characters: what the operator says itself, and one line of what it heard.
 const mostProblem = 800

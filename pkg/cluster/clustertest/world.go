@@ -80,7 +80,7 @@ func NewWorld(t testing.TB, n int) *World {
 		T: t, Now: Begin, TaintedFor: time.Hour, Tasks: map[string]work.State{},
 		Cluster: &v1alpha1.StorageCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.ClusterName, UID: "cluster-uid", Generation: 1},
-			Spec: v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{Ssd()},
+			Spec: v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{Ssd()}, TLS: open,
 				Volumes: volumespec.VolumesSpec{DrainGuard: volumespec.DrainGuardAuto}},
 			Status: v1alpha1.StorageClusterStatus{Phase: v1alpha1.PhaseReady, PhaseSince: At(Begin.Add(-time.Hour)),
 				Database: v1alpha1.DatabaseKubernetes},
@@ -156,11 +156,10 @@ func (w *World) Settle() {
 // Accept makes the spec the accepted one.
 func (w *World) Accept() {
 	s := w.Raw()
-	version := s.WantedVersion()
-	rev := revision.Of(w.Cluster.Name, 1, cluster.WorkingSpec(w.Cluster, version))
+	rev := revision.Of(w.Cluster.Name, 1, s.WorkingSpec())
 	w.Kube.Revisions = map[string]*appsv1.ControllerRevision{rev.Name: rev}
 	st := &w.Cluster.Status
-	st.Target, st.Version = rev.Name, version
+	st.Target, st.Version = rev.Name, s.WantedVersion()
 	st.AcceptedGeneration, st.ObservedGeneration = w.Cluster.Generation, w.Cluster.Generation
 }
 
@@ -174,7 +173,7 @@ func (w *World) Deploy() {
 	w.Kube.ConfigMaps[config.Name] = config
 	w.Claim(func(c *resources.ClaimData) {
 		*c = resources.ClaimData{Backend: connection.URL(&s.Target.Spec.Database), LocalID: "local-id",
-			Version: s.Target.Release.Version, Epoch: "1 " + Begin.Format(time.RFC3339) + " x"}
+			Version: s.Target.Release.Version, TLS: s.Target.Spec.TLS.Mode, Epoch: "1 " + Begin.Format(time.RFC3339) + " x"}
 		if v := w.Linstor.View; v != nil {
 			v.Properties[linstor.PropEpoch] = "1"
 		}
@@ -354,12 +353,12 @@ func (w *World) Raw() *cluster.Facts {
 	f := &cluster.Facts{Now: w.Now, Timing: cluster.DefaultTiming(), Catalogue: catalogue.Embedded(), Cluster: w.Cluster,
 		Kube: w.Kube, OperatorImage: "example.com/operator:v1", Linstor: w.Linstor, Database: w.Database, Etcd: w.Etcd,
 		TaskStates: w.Tasks}
-	f.Certificates = apicerts.Read(w.Kube.Secrets, &w.Cluster.Spec.TLS, w.Now)
-	f.Certificates.Seen, f.Certificates.APIClock = w.Seen, *cmp.Or(w.APIClock, &w.Now)
 	f.Timing.Epoch = 20 * 365 * 24 * time.Hour // no test changes LINSTOR for a number
 	if cm := w.Kube.ConfigMaps[resources.ClaimName]; cm != nil {
 		f.Recorded, f.ClaimErr = resources.ClaimFrom(cm)
 	}
+	f.Certificates = apicerts.Read(w.Kube.Secrets, &f.WorkingSpec().TLS, w.Now)
+	f.Certificates.Seen, f.Certificates.APIClock = w.Seen, *cmp.Or(w.APIClock, &w.Now)
 	f.Tainted, f.States, f.TakenPods = map[cluster.TaintedNode]cluster.TaintSince{}, w.States, w.TakenPods
 	for _, n := range w.Kube.Nodes {
 		for i := range n.Spec.Taints {

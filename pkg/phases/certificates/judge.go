@@ -15,15 +15,16 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/rotation"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/tlsmode"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Reasons of the condition CertificatesValid, beside the common ones.
 const (
-	// ReasonNotWanted: spec.tls.mode is Disabled.
+	// ReasonNotWanted: spec.tls.mode is Disabled, or not set and the cluster is open as it was before.
 	ReasonNotWanted = "NotWanted"
-	// ReasonRemoving: it is Disabled, and certificates of before are still there.
+	// ReasonRemoving: the same, and certificates of before are still there.
 	ReasonRemoving = "RemovingCertificates"
 	// ReasonMaking: certificates are being made.
 	ReasonMaking = "MakingCertificates"
@@ -80,14 +81,21 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 const valid = "all certificates are valid"
 
 func notWanted(f *cluster.Facts) cluster.Evidence {
+	why, cure := "spec.tls.mode is Disabled", "; to lock both, set spec.tls.mode to Managed"
+	switch tlsmode.Named(&f.Cluster.Spec.TLS) {
+	case "":
+		why = "spec.tls.mode is not set, and this cluster stays open as it was before"
+	case tlsspec.Managed:
+		why, cure = "spec.tls is not taken up yet, and this cluster is open until it is", ""
+	}
 	for _, c := range connections() {
 		if n := len(c.ours(f, func(string) bool { return true })); n > 0 {
-			return cluster.Satisfied.Because(ReasonRemoving, "spec.tls.mode is Disabled: the certificates of before are "+
-				"removed once no pod uses them")
+			return cluster.Satisfied.Because(ReasonRemoving, why+": the certificates of before are removed once no pod uses "+
+				"them")
 		}
 	}
-	return cluster.Satisfied.Because(ReasonNotWanted, "spec.tls.mode is Disabled: whoever reaches LINSTOR's REST API "+
-		"administers LINSTOR, and whoever reaches a satellite's port 3366 is root on its node")
+	return cluster.Satisfied.Because(ReasonNotWanted, why+": whoever reaches LINSTOR's REST API administers LINSTOR, "+
+		"and whoever reaches a satellite's port 3366 is root on its node"+cure)
 }
 
 // clocksDiffer reports whether no certificate can be judged now.

@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	pki "github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -148,5 +149,23 @@ func TestBothAreUnfinished(t *testing.T) {
 		!strings.Contains(e.Message, "not yet restarted with the newest") ||
 		strings.Count(e.Message, "all certificates are valid") != 1 {
 		t.Errorf("%+v", e)
+	}
+}
+
+// TestOpen: whoever looks learns why the cluster is open, and which line locks it, unless it is there already.
+func TestOpen(t *testing.T) {
+	const cure = "to lock both, set spec.tls.mode to Managed"
+	for mode, says := range map[tlsspec.Mode]string{tlsspec.Disabled: "spec.tls.mode is Disabled: ",
+		"":              "spec.tls.mode is not set, and this cluster stays open as it was before: ",
+		tlsspec.Managed: "spec.tls is not taken up yet, and this cluster is open until it is: "} {
+		w := clustertest.NewWorld(t, 1)
+		w.Accept()
+		w.Cluster.Generation++
+		w.Cluster.Spec.TLS.Mode = mode
+		e := certificates.Judge(w.Snapshot())
+		if e.Reason != certificates.ReasonNotWanted || !strings.HasPrefix(e.Message, says) ||
+			strings.HasSuffix(e.Message, cure) == (mode == tlsspec.Managed) {
+			t.Errorf("%q: %+v", mode, e)
+		}
 	}
 }

@@ -134,6 +134,7 @@ func act(ctx context.Context, in *step.Input) error {
 	if claim.Version == "" || claim.UpgradeTo == "" && cluster.NeverStarted(claim) {
 		claim.Version = s.Target.Release.Version
 	}
+	claim.TLS = s.Target.Spec.TLS.Mode
 	if s.Upgrade == nil {
 		claim.BackupConfirmed, claim.SkippedChecks = "", "" // they were for an upgrade that was taken back
 	}

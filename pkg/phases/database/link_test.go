@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
@@ -98,17 +99,28 @@ func TestDatabaseWork(t *testing.T) {
 			w.Unclaimed()
 			w.Linstor = cluster.Linstor{}
 			w.Database = cluster.Database{Checked: true}
-		}, want: &resources.ClaimData{Backend: "k8s", Version: newest}},
+		}, want: &resources.ClaimData{Backend: "k8s", Version: newest, TLS: tlsspec.Disabled}},
 		{name: "the first answer names the data",
 			spoil: func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { c.LocalID, c.Epoch = "", settled }) },
-			want:  &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id", Epoch: settled}},
+			want: &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id", Epoch: settled,
+				TLS: tlsspec.Disabled}},
+		{name: "claimed by an operator that remembered no mode of TLS",
+			spoil: func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { c.TLS, c.Epoch = "", settled }) },
+			want: &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id", Epoch: settled,
+				TLS: tlsspec.Disabled}},
+		{name: "another mode of TLS was accepted", spoil: func(w *clustertest.World) {
+			w.Claim(func(c *resources.ClaimData) { c.Epoch = settled })
+			w.Cluster.Spec.TLS.Mode = tlsspec.Managed
+			w.Accept()
+		}, want: &resources.ClaimData{Backend: "k8s", Version: newest, LocalID: "local-id", Epoch: settled,
+			TLS: tlsspec.Managed}},
 		{name: "released: not looked into yet",
 			spoil: func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { *c = c.Release("earlier") }) }},
 		{name: "released: claimed anew", spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.PassphraseCheck, *c = "check", c.Release("earlier") })
 			w.Linstor = cluster.Linstor{}
 			w.Database = cluster.Database{Checked: true}
-		}, want: &resources.ClaimData{Backend: "k8s", Version: newest}},
+		}, want: &resources.ClaimData{Backend: "k8s", Version: newest, TLS: tlsspec.Disabled}},
 		{name: "the version is never rewritten",
 			spoil: func(w *clustertest.World) { w.Claim(func(c *resources.ClaimData) { c.Version = "1.34.2" }) }},
 	} {

@@ -80,7 +80,7 @@ func TestWayBack(t *testing.T) {
 		}, row: "imported", says: "it is LINSTOR's database now", check: func(t *testing.T, c *resources.ClaimData) {
 			t.Helper()
 			want := resources.ClaimData{Backend: c.Backend, LocalID: c.LocalID, Version: clustertest.FromVersion,
-				Epoch: c.Epoch, Restored: ofBefore, RolledBack: upgrade}
+				Epoch: c.Epoch, Restored: ofBefore, RolledBack: upgrade, TLS: c.TLS}
 			if *c != want {
 				t.Errorf("the claim becomes %+v, want %+v", *c, want)
 			}

@@ -9,9 +9,11 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/tlsmode"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -21,11 +23,13 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// NewTarget is the accepted spec as it is to be worked on: a ControllerRevision's, and what holds at once.
+// NewTarget is the accepted spec as it is to be worked on: a ControllerRevision's, and what holds at once. One without
+// a mode of TLS was kept by an older operator, for which that meant Disabled.
 func NewTarget(name string, kept *v1alpha1.StorageClusterSpec, release catalogue.Release,
 	c *v1alpha1.StorageCluster) *cluster.Target {
 	spec := kept.DeepCopy()
 	cluster.HoldAtOnce(spec, &c.Spec)
+	spec.TLS.Mode = cmp.Or(spec.TLS.Mode, tlsspec.Disabled)
 	return &cluster.Target{Name: name, Spec: spec, Release: release}
 }
 
@@ -133,7 +137,7 @@ func kindList(kinds []v1alpha1.DatabaseKind) string {
 func refusePools(s *cluster.Snapshot) *cluster.HoldRequest {
 	release, _ := s.Catalogue.Release(s.WantedVersion())
 	f := s.Facts
-	f.Target = NewTarget("", cluster.WorkingSpec(s.Cluster, s.WantedVersion()), release, s.Cluster)
+	f.Target = NewTarget("", s.WorkingSpec(), release, s.Cluster)
 	members := snapshot.With(f, nil).Members
 	for _, reason := range []v1alpha1.HoldReason{v1alpha1.HoldPoolConflict, v1alpha1.HoldUnsupportedChange} {
 		h := &cluster.HoldRequest{Reason: reason}
@@ -157,16 +161,44 @@ func refusePools(s *cluster.Snapshot) *cluster.HoldRequest {
 // Accept keeps the wanted spec as a ControllerRevision. The caller has made sure that it is not refused.
 func Accept(ctx context.Context, in *step.Input) (*step.Acceptance, error) {
 	s := in.Snapshot
-	version := s.WantedVersion()
-	rev := revision.Of(s.Cluster.Name, nextRevision(s), cluster.WorkingSpec(s.Cluster, version))
+	if err := confirmMode(ctx, in); err != nil {
+		return nil, err
+	}
+	spec := s.WorkingSpec()
+	rev := revision.Of(s.Cluster.Name, nextRevision(s), spec)
 	if s.Kube.Revisions[rev.Name] == nil {
 		if err := in.Writer.Apply(ctx, rev); err != nil {
 			return nil, fmt.Errorf("keep the accepted spec: %w", err)
 		}
 	}
 	kind := connection.Kind(&s.Cluster.Spec.Database)
-	return &step.Acceptance{Revision: rev.Name, Generation: s.Cluster.Generation, Version: version, Database: kind},
+	return &step.Acceptance{Revision: rev.Name, Generation: s.Cluster.Generation, Version: spec.Version,
+			Database: kind},
 		pruneRevisions(ctx, in, rev.Name)
+}
+
+// confirmMode makes sure that the claim itself leads to the mode of TLS that the cached one does. To a cache that lags
+// behind, a cluster whose claim was kept looks like one that begins: it would be locked although it was open.
+func confirmMode(ctx context.Context, in *step.Input) error {
+	s := in.Snapshot
+	if s.Target != nil || tlsmode.Named(&s.Cluster.Spec.TLS) != "" {
+		return nil
+	}
+	live, err := in.Live.ConfigMap(ctx, resources.ClaimName)
+	if err != nil {
+		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
+	}
+	f := s.Facts
+	f.Recorded = resources.ClaimData{}
+	if live != nil {
+		if f.Recorded, err = resources.ClaimFrom(live); err != nil {
+			return fmt.Errorf("%w: %w", step.ErrOutdated, err)
+		}
+	}
+	if f.WorkingSpec().TLS.Mode != s.WorkingSpec().TLS.Mode {
+		return fmt.Errorf("%w: the claim is another one", step.ErrOutdated)
+	}
+	return nil
 }
 
 // nextRevision is the number of the next ControllerRevision that keeps an accepted spec.

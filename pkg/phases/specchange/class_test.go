@@ -17,7 +17,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -29,10 +31,16 @@ import (
 // visited.
 func oneEach() *v1alpha1.StorageClusterSpec {
 	return &v1alpha1.StorageClusterSpec{
+		Version: catalogue.Embedded().Newest(), TLS: tlsspec.TLSSpec{Mode: tlsspec.Disabled},
 		Nodes:        v1alpha1.NodesSpec{Interfaces: []v1alpha1.InterfaceSpec{{Name: "storage"}}},
 		StoragePools: []v1alpha1.StoragePoolSpec{{Name: "ssd"}},
 		Volumes:      volumespec.VolumesSpec{StorageClasses: []volumespec.StorageClassSpec{{Name: "fast"}}},
 	}
+}
+
+// working is what a ControllerRevision keeps of a StorageCluster's spec.
+func working(c *v1alpha1.StorageCluster) *v1alpha1.StorageClusterSpec {
+	return (&cluster.Facts{Cluster: c, Catalogue: catalogue.Embedded()}).WorkingSpec()
 }
 
 func TestEachSpecFieldHasAClass(t *testing.T) {
@@ -153,7 +161,7 @@ func TestSpecDiffFindsEachField(t *testing.T) {
 			t.Errorf("%s: a spec differs from itself in %v", f.Path, again)
 		}
 		c := &v1alpha1.StorageCluster{Spec: *changed}
-		kept := cluster.WorkingSpec(c, changed.Version)
+		kept := working(c)
 		if f.Class == specchange.ClassImmediate {
 			if diff := specchange.Diff(kept, oneEach()); len(diff) > 0 {
 				t.Errorf("%s holds at once, but a ControllerRevision keeps %v", f.Path, diff)

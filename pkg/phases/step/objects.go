@@ -81,11 +81,19 @@ func (in *Input) ApplyDaemonSet(ctx context.Context, want *appsv1.DaemonSet) err
 }
 
 // ApplyClaim writes the claim, unless it changed since it was read: a claim made from an old one could lose what
-// another writer has put there. One that could not be read is never replaced.
+// another writer has put there. One that could not be read is never replaced. Whoever writes it, it remembers the mode
+// of TLS in force, from its first write on.
 func (in *Input) ApplyClaim(ctx context.Context, data resources.ClaimData) error {
 	s := in.Snapshot
 	if err := s.ClaimErr; err != nil {
 		return err
+	}
+	switch {
+	case data.ReleasedBy != "":
+	case s.Target != nil:
+		data.TLS = s.Target.Spec.TLS.Mode
+	case data.TLS == "": // a claim that is lost, and the accepted spec as well
+		data.TLS = s.WorkingSpec().TLS.Mode
 	}
 	cm := resources.Claim(s.Cluster.Name, data)
 	if live := s.Kube.ConfigMaps[resources.ClaimName]; live != nil {

@@ -121,7 +121,7 @@ func (b *builder) certificates() tree.Item {
 	})
 	switch {
 	case valid.Reason == reasonNotWanted && len(certs) == 0:
-		out.Text = "none: spec.tls.mode is Disabled"
+		out.Text = "none: LINSTOR is open; spec.tls.mode: Managed locks it"
 		return out
 	case out.State == tree.Unknown && b.installing():
 		out.State = tree.Note

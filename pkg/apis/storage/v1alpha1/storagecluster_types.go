@@ -92,9 +92,9 @@ type StorageClusterSpec struct {
 	// Example: {passphraseSecret: linstor-passphrase}.
 	// +optional
 	Controller ControllerSpec `json:"controller,omitempty"`
-	// tls says who may speak to LINSTOR. Default: {mode: Disabled}. Example: {mode: Managed}.
+	// tls says who may speak to LINSTOR. Default: a new cluster is locked, and any other stays as it is.
+	// Example: {mode: Managed}.
 	// +optional
-	// +kubebuilder:default={}
 	TLS tlsspec.TLSSpec `json:"tls,omitzero"`
 	// storagePools are the pools that LINSTOR places volumes in, on each node that matches. Up to 64. Default: none.
 	// Example: [{name: ssd, lvmThin: {volumeGroup: vg_ssd, thinPool: thin}}].

@@ -10,14 +10,15 @@ import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 // TLSSpec says who may speak to LINSTOR.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.authorities) || self.mode == 'Managed'",message="tls: authorities are for mode Managed only: set mode to Managed, or remove them",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.authorities) || !has(self.mode) || self.mode == 'Managed'",message="tls: authorities are for mode Managed only: set mode to Managed, or remove them",reason=FieldValueForbidden
 type TLSSpec struct {
 	// mode is Disabled: LINSTOR's REST API is plain HTTP, and whoever reaches it, or a satellite's port, administers
 	// LINSTOR; or Managed: the API takes only those that have a certificate of an authority which the operator makes and
 	// renews for this alone, so do satellites and controller of each other by another one, and all is encrypted. Changing
-	// it restarts LINSTOR's controller and then the satellites, one after the other. Default: Disabled. Example: Managed.
+	// it restarts LINSTOR's controller and then the satellites, one after the other. Where it is left out, a new cluster
+	// is locked, and any other stays as it is: no upgrade of the operator and no line that is taken out switches one.
+	// Default: Managed with authorities and in a new cluster, else the mode that the cluster has. Example: Disabled.
 	// +optional
-	// +kubebuilder:default=Disabled
 	Mode Mode `json:"mode,omitempty"`
 	// authorities are Secrets with authorities of your own, in place of those that the operator makes. It signs all
 	// certificates with them, and renews these, but no authority: whoever keeps the Secret does, such as cert-manager.
