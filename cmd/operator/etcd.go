@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -14,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
 )
 
 // bindMembers makes the flags with which this program runs in the pods of members of etcd.
@@ -24,6 +26,8 @@ func bindMembers(fs *flag.FlagSet, s *settings) {
 		"member of etcd: become etcd, if the member may start on the data that is there")
 	fs.StringVar(&s.looked, strings.TrimPrefix(pods.FlagLook, "--"), "",
 		"data directory of etcd: leave a note of what it has, and end")
+	fs.StringVar(&s.saved, strings.TrimPrefix(pods.FlagSave, "--"), "",
+		"configuration, as JSON: take a snapshot of a member of etcd, leave a note of it, and end")
 }
 
 // takeMember takes what a member of etcd is to run with into its pod, and this program with it: etcd's image has no
@@ -60,6 +64,21 @@ func copyProgram(to string) error {
 
 // startMember becomes etcd, if the member may start on the data that is there.
 func startMember(p guard.Paths) error { return guard.Start(p, time.Now(), syscall.Exec) }
+
+// saveEtcd takes a snapshot of a member into a directory, and leaves a note of it, or of why there is none.
+func saveEtcd(config, dir, note string) error {
+	var c snapshot.Config
+	if err := json.Unmarshal([]byte(config), &c); err != nil {
+		return fmt.Errorf("the configuration of the snapshot: %w", err)
+	}
+	taken, err := snapshot.Take(context.Background(), dir, c)
+	if err != nil {
+		err = fmt.Errorf("snapshot %s: %w", c.ID, err)
+		taken.Error = err.Error()
+	}
+	text, jsonErr := json.Marshal(taken)
+	return errors.Join(err, jsonErr, os.WriteFile(note, text, 0o600))
+}
 
 // lookForEtcd leaves a note of what a data directory has, and how far its log goes: a human may have to choose between
 // the data of several members.

@@ -50,6 +50,29 @@ func TestTakeMember(t *testing.T) {
 	}
 }
 
+// TestSaveEtcd: why there is no snapshot can be read where it is needed.
+func TestSaveEtcd(t *testing.T) {
+	dir := t.TempDir()
+	note := filepath.Join(dir, "note")
+	const id = "before-3.7-20261127T231500Z"
+	if err := saveEtcd(`{"id":"`+id+`","endpoint":"http://127.0.0.1:1"}`, dir, note); err == nil {
+		t.Error("nobody is there, and it was taken")
+	}
+	text, err := os.ReadFile(note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if taken, ok := pods.Taken(string(text)); !ok || taken.ID != id || taken.Error == "" {
+		t.Errorf("%s", text)
+	}
+	if err := saveEtcd("{", dir, note); err == nil {
+		t.Error("a configuration that cannot be read")
+	}
+	if _, ok := pods.Taken("panic"); ok {
+		t.Error("a panic is no report")
+	}
+}
+
 // TestLookForEtcd: what is found can be read where it is needed.
 func TestLookForEtcd(t *testing.T) {
 	dir := t.TempDir()

@@ -48,8 +48,8 @@ type settings struct {
 	fetched, checked string
 	// moved says what LINSTOR's own program has moved from one database into another.
 	moved string
-	// taken and started are members of etcd, and looked the data directory of one.
-	taken, started, looked string
+	// taken and started are members of etcd, looked the data directory of one, and saved how a snapshot of one is taken.
+	taken, started, looked, saved string
 	// plan and disks are manifests of a StorageCluster that is judged.
 	plan, disks string
 }
@@ -157,6 +157,8 @@ func (s *settings) etcd() (ran bool, err error) {
 		err = startMember(pods.Paths(s.started))
 	case s.looked != "":
 		err = lookForEtcd(s.looked, terminationLog)
+	case s.saved != "":
+		err = saveEtcd(s.saved, pods.Kept, terminationLog)
 	default:
 		return false, nil
 	}

@@ -13,6 +13,8 @@ type Etcd struct {
 	Version string `json:"version"`
 	// Image is the image's name with a tag or digest and without a registry. Its program is /usr/local/bin/etcd.
 	Image string `json:"image"`
+	// OnRequest has it run only where the spec names it: no cluster begins with it by itself.
+	OnRequest bool `json:"onRequest,omitempty"`
 }
 
 func (e Etcd) check() error {
@@ -22,6 +24,15 @@ func (e Etcd) check() error {
 
 // Etcd are the versions of etcd in the catalogue, the newest first.
 func (c *Catalogue) Etcd() []Etcd { return slices.Clone(c.etcd) }
+
+// FirstEtcd is the version of etcd that a cluster begins with where the spec names none; "" if there is none.
+func (c *Catalogue) FirstEtcd() string {
+	i := slices.IndexFunc(c.etcd, func(e Etcd) bool { return !e.OnRequest })
+	if i < 0 {
+		return ""
+	}
+	return c.etcd[i].Version
+}
 
 // mergeEtcd are the versions of both, of which the first ones count where a version is in both.
 func mergeEtcd(first, second []Etcd) []Etcd {

@@ -193,7 +193,7 @@ func TestEtcdBegins(t *testing.T) {
 	b, members := etcdBench(t, etcdNode("n1", "192.0.2.1", nil))
 	k := b.observe().Etcd
 	if k.Decision.Step != membership.Survey || k.Decision.Spot.Node != "n1" || members.looks.Load() != 0 ||
-		k.Facts.Version != b.Catalogue.Etcd()[0].Version {
+		k.Facts.Version != b.Catalogue.FirstEtcd() {
 		t.Errorf("%+v", k.Decision)
 	}
 }

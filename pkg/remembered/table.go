@@ -71,8 +71,8 @@ func Places() []Place {
 			{pods.Used, "which member of etcd has run on the node last: its data may be there", "managedetcd", "never"},
 		}},
 		{"The ConfigMaps about members of etcd", "They outlive the StorageCluster, as the members' data does.", []Item{
-			{etcdmember.Notes + " " + etcdmember.KeyNotes, "the members that are planned, and what was begun for them",
-				"managedetcd, before each step", "never"},
+			{etcdmember.Notes + " " + etcdmember.KeyNotes, "the members that are planned, what was begun for them, and the " +
+				"last snapshot", "managedetcd, before each step", "never"},
 			{etcdmember.Notes + " " + etcdmember.KeyAnswers, "what a human has answered about members", "managedetcd",
 				"never"},
 			{etcdmember.Notes + " " + etcdmember.KeyPath, "the directory of the nodes with the members' data", "managedetcd",

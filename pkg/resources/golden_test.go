@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -234,7 +235,9 @@ func goldens() map[string]client.Object {
 		"etcd-member-full":         etcdmember.DaemonSet(full, etcdSite(), "n01", etcdSeed()),
 		"etcd-orders":              etcdOrders(plain),
 		"etcd-survey-full":         etcdmember.SurveyOf(full, etcdSite()),
-		"revision":                 revision.Of(v1alpha1.ClusterName, 3, full.Spec),
+		"etcd-snapshot-full": etcdmember.SnapshotOf(full, etcdSite(), *seats.NewSnapshot("3.6", "3.7", 255,
+			seats.Seat{Name: "n01-1", Node: "n01"}, time.Unix(0, 0)), "http://192.0.2.1:3379"),
+		"revision": revision.Of(v1alpha1.ClusterName, 3, full.Spec),
 		"claim": resources.Claim(v1alpha1.ClusterName, resources.ClaimData{
 			Backend: "k8s", LocalID: "11111111-2222-3333-4444-555555555555", Adopted: true, TLS: tlsspec.Managed,
 		}),

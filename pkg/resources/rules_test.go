@@ -87,7 +87,7 @@ func pods(t *testing.T) map[string]struct {
 		}
 		out[name] = entry
 	}
-	if len(out) != 27 {
+	if len(out) != 28 {
 		t.Fatalf("found %d workloads", len(out))
 	}
 	return out

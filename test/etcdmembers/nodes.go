@@ -26,6 +26,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -42,6 +43,9 @@ type Node struct {
 
 // DataDir is its data directory.
 func (n *Node) DataDir() string { return filepath.Join(n.dir, "data") }
+
+// Snapshots is the directory with the snapshots of its member.
+func (n *Node) Snapshots() string { return filepath.Join(n.dir, "snapshots") }
 
 // Cluster is nodes, and what the operator has noted about the members on them.
 type Cluster struct {
@@ -232,10 +236,16 @@ func (c *Cluster) Unplace(_ context.Context, at seats.Spot) error {
 // Survey implements act.Hands. Nodes are always looked into.
 func (c *Cluster) Survey(context.Context, seats.Spot) error { return nil }
 
-// Save implements act.Hands, without a snapshot.
-func (c *Cluster) Save(_ context.Context, _, minor string) error {
-	c.Facts.Saved, c.Facts.SavedAt = minor, time.Now().Add(c.Ahead)
-	return nil
+// Save implements act.Hands. The pod has ended when it returns.
+func (c *Cluster) Save(ctx context.Context, endpoint string, s seats.Snapshot) error {
+	n := c.On(s.Node)
+	taken, err := snapshot.Take(ctx, n.Snapshots(), snapshot.Config{ID: s.ID, Endpoint: endpoint,
+		ClusterID: s.ClusterID.String()})
+	if err != nil {
+		taken.Error = err.Error()
+	}
+	n.site.Taken = &taken
+	return err
 }
 
 // Restart implements act.Hands.

@@ -21,6 +21,9 @@ func LoseEtcd(c *Cluster, node string) error { return kubelet.LoseEtcd(c.driver,
 // KillEtcd kills the member of etcd on a node. It is started again.
 func KillEtcd(c *Cluster, node string) { kubelet.KillEtcd(c.driver, node) }
 
+// EtcdSnapshots is the directory with the snapshots of the member on a node.
+func EtcdSnapshots(c *Cluster, node string) string { return kubelet.EtcdSnapshots(c.driver, node) }
+
 // EtcdAddresses gives nodes addresses on which real members of etcd can run: each one of loopback, of its own.
 func EtcdAddresses(nodes []NodeSpec) error {
 	for range 100 {

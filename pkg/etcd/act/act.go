@@ -26,8 +26,9 @@ type Hands interface {
 	Unplace(ctx context.Context, at seats.Spot) error
 	// Survey has a pod on a node look into the data directory, again every few minutes until there is a member.
 	Survey(ctx context.Context, at seats.Spot) error
-	// Save takes a snapshot at an endpoint and keeps it as the one from before the upgrade to a minor.
-	Save(ctx context.Context, endpoint, minor string) error
+	// Save has a pod on the snapshot's node take it from the member at an endpoint, once, and keep it there. What came of
+	// it the pod reports, see seats.Site. The error is what it has reported of an attempt that failed.
+	Save(ctx context.Context, endpoint string, s seats.Snapshot) error
 	// Restart deletes the pod of a UID on a node, and no other one.
 	Restart(ctx context.Context, node, uid string) error
 }
@@ -52,7 +53,7 @@ func Do(ctx context.Context, etcd api.API, hands Hands, d membership.Decision) e
 	case membership.Survey:
 		return hands.Survey(ctx, d.Spot)
 	case membership.Save:
-		return hands.Save(ctx, d.Endpoint, d.Minor)
+		return hands.Save(ctx, d.Endpoint, d.Snapshot)
 	case membership.Restart:
 		return hands.Restart(ctx, d.Seat.Node, d.PodUID)
 	default:

@@ -38,8 +38,8 @@ func (r *recorder) Unplace(_ context.Context, at seats.Spot) error { return r.ad
 
 func (r *recorder) Survey(_ context.Context, at seats.Spot) error { return r.add("survey %s", at) }
 
-func (r *recorder) Save(_ context.Context, at, minor string) error {
-	return r.add("%s: save for %s", at, minor)
+func (r *recorder) Save(_ context.Context, at string, s seats.Snapshot) error {
+	return r.add("%s: save for %s", at, s.To)
 }
 
 func (r *recorder) Restart(_ context.Context, node, uid string) error {
@@ -84,7 +84,7 @@ func (r *recorder) Disarm(_ context.Context, at string, id view.ID) error {
 // on also if they are not changed.
 func TestDo(t *testing.T) {
 	d := membership.Decision{Seat: seats.Seat{Name: "a-1", Node: "a", PeerURL: "url", ID: 7}, Endpoint: "e",
-		Target: seats.Seat{ID: 9}, Revision: 8, Minor: "3.7", PodUID: "uid",
+		Target: seats.Seat{ID: 9}, Revision: 8, Snapshot: seats.Snapshot{To: "3.7"}, PodUID: "uid",
 		Spot:  seats.Spot{Node: "a", UID: "u", ConfigVersion: "v3"},
 		Notes: seats.Notes{Serial: 3}, NotesVersion: "v5"}
 	d.Configuration.Name = "a-1"

@@ -280,7 +280,7 @@ func setAside(dir string, now time.Time) error {
 	if err := os.Rename(from, to); err != nil {
 		return err
 	}
-	return syncDir(dir)
+	return Sync(dir)
 }
 
 // unused returns ErrBusy if a process has etcd's database open: one that still runs goes on writing to it under its
@@ -332,10 +332,11 @@ func Write(path string, text []byte) error {
 	if err := os.Rename(path+".new", path); err != nil {
 		return err
 	}
-	return syncDir(filepath.Dir(path))
+	return Sync(filepath.Dir(path))
 }
 
-func syncDir(dir string) error {
+// Sync has the disk know which files a directory has.
+func Sync(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

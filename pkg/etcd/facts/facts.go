@@ -21,10 +21,6 @@ type Limits struct {
 // Default are the usual limits.
 var Default = Limits{Start: 10 * time.Minute, Down: time.Hour}
 
-// SavedFor is how long a snapshot counts for an upgrade that has not begun. What LINSTOR has changed since would be
-// lost with it.
-const SavedFor = time.Hour
-
 // Facts are all that a decision rests on. If one of them cannot be read, there are no facts and no decision.
 type Facts struct {
 	Now time.Time
@@ -43,10 +39,6 @@ type Facts struct {
 	Sites map[string]seats.Site
 	// ConfigVersion is the resource version of the ConfigMap with the sites' configurations.
 	ConfigVersion string
-	// Saved is the minor, such as 3.7, for whose upgrade a snapshot of this cluster's database was taken last, at
-	// SavedAt.
-	Saved   string
-	SavedAt time.Time
 	// Forsaken are the members of which a human has said that their data does not come back.
 	Forsaken []string
 	// Recovery is nil if no human has chosen one.
@@ -81,8 +73,3 @@ func (f Facts) Ask() (urls []string) {
 
 // Adopts reports whether a human wants the notes to be made anew, and they have not been.
 func (f Facts) Adopts() bool { return f.Adopt != "" && f.Adopt != f.Notes.Adopted }
-
-// SavedNow reports whether there is a snapshot for the upgrade to a minor that is young enough.
-func (f Facts) SavedNow(minor string) bool {
-	return f.Saved == minor && f.Now.Sub(f.SavedAt) < SavedFor
-}

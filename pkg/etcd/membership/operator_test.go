@@ -214,14 +214,6 @@ func edge(w *world, c seats.Configuration) {
 	}
 }
 
-// saved fails if there is no snapshot, or only an old one when a member is to get another version.
-func saved(w *world, c seats.Configuration) {
-	old := w.last.Row == "renew" && w.now.Sub(w.facts.SavedAt) > time.Hour
-	if w.facts.Saved != versions.Minor(c.Version) || old {
-		w.fall("%s begins without a snapshot, or with an old one", c.Version)
-	}
-}
-
 func (w *world) Unplace(_ context.Context, at seats.Spot) error {
 	n := w.on(at.Node)
 	if w.listed(n) != nil && n.Configuration != nil && w.listed(n).Name == n.Configuration.Name && w.quorum() {
@@ -246,11 +238,23 @@ func (w *world) Survey(_ context.Context, at seats.Spot) error {
 	return nil
 }
 
-func (w *world) Save(_ context.Context, endpoint, minor string) error {
-	if w.at(endpoint) == nil || !w.quorum() || w.lost() {
+// Save has the pod report at once, or never if the node is full. It takes one snapshot of an ID only.
+func (w *world) Save(_ context.Context, endpoint string, s seats.Snapshot) error {
+	n := w.on(s.Node)
+	switch {
+	case w.at(endpoint) != n || w.listed(n) == nil || !w.quorum() || w.lost():
+		return errLost
+	case n.Taken != nil && n.Taken.ID == s.ID:
+	case w.packed:
+		n.Taken = &seats.Taken{ID: s.ID, Error: "no space"}
+	default:
+		n.Taken = &seats.Taken{ID: s.ID, At: w.now, Revision: int64(w.committed)}
+		w.saved, w.savedAt = s.To, w.now
+		w.snapshots = append(w.snapshots, s.ID)
+	}
+	if w.lost() {
 		return errLost
 	}
-	w.facts.Saved, w.facts.SavedAt = minor, w.now
 	return nil
 }
 

@@ -56,7 +56,7 @@ const (
 	Unplace Step = "Unplace"
 	// Restart deletes a member's pod. Its DaemonSet makes another one.
 	Restart Step = "Restart"
-	// Survey has a pod look into a node's data directory. Save takes a snapshot of the database.
+	// Survey has a pod look into a node's data directory. Save has a pod take a snapshot of the database.
 	Survey Step = "Survey"
 	Save   Step = "Save"
 	// These are calls to etcd, see api.API.
@@ -105,8 +105,8 @@ type Decision struct {
 	Target seats.Seat
 	// Revision is for Compact.
 	Revision int64
-	// Minor is for Save: the upgrade before which the snapshot is taken.
-	Minor string
+	// Snapshot is for Save: the one that is taken.
+	Snapshot seats.Snapshot
 	// Configuration is for Place. The image and the resources of the member's DaemonSet are those of its version and
 	// revision.
 	Configuration seats.Configuration

@@ -7,7 +7,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/versions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
 )
 
@@ -20,12 +19,12 @@ func (w *world) kubernetes() (restore func()) {
 		sites = append(sites, n.Site)
 	}
 	return func() {
-		w.facts.Notes, w.facts.Version, w.facts.Saved = notes.Clone(time.Time{}), version, ""
+		w.facts.Notes, w.facts.Version = notes.Clone(time.Time{}), version
 		w.facts.NotesVersion, w.facts.ConfigVersion = "restored", "restored"
 		for i, n := range w.machines {
 			n.Configuration, n.Template, n.Label, n.Used = sites[i].Configuration, sites[i].Template, sites[i].Label,
 				sites[i].Used
-			n.old, n.oldTemplate, n.Pod, n.copied, n.running = nil, nil, nil, nil, false
+			n.old, n.oldTemplate, n.Pod, n.copied, n.running, n.Taken = nil, nil, nil, nil, false, nil
 		}
 		w.raft()
 		w.pass()
@@ -158,18 +157,6 @@ func TestAdoptsNothing(t *testing.T) {
 	}
 	if d := w.decide(); d.Row != "place" || d.Notes.Adopted != "" {
 		t.Errorf("row %s, adopted %q", d.Row, d.Notes.Adopted)
-	}
-}
-
-// TestOldSnapshot: what was saved long ago is no way back from an upgrade that begins now.
-func TestOldSnapshot(t *testing.T) {
-	for age, row := range map[time.Duration]string{time.Minute: "renew", 2 * time.Hour: "save"} {
-		w := settled(t, 3)
-		w.facts.Version = "v3.7.1"
-		w.facts.Saved, w.facts.SavedAt = versions.Minor(w.facts.Version), w.now.Add(-age)
-		if d := w.decide(); d.Row != row {
-			t.Errorf("a snapshot of %v ago: row %s", age, d.Row)
-		}
 	}
 }
 

@@ -187,7 +187,11 @@ func (s *situation) learn(list []view.Member) {
 	}
 	s.target, s.refused = versions.Plan(all, s.Version, s.Releases)
 	next := versions.Minor(s.target)
-	if stay, rising := versions.Edge(all, s.target, s.Releases); stay != "" && (rising || !s.SavedNow(next)) {
+	if n := s.notes.Snapshot; n != nil {
+		s.notes.Snapshot = n.Heard(s.Sites[n.Node].Taken)
+	}
+	stay, rising := versions.Edge(all, s.target, s.Releases)
+	if stay != "" && (rising || !s.saved(versions.Minor(stay), next)) {
 		s.minor, s.rising, s.target = next, rising, stay
 	}
 }
@@ -201,6 +205,9 @@ func (s *situation) forced(list []view.Member) {
 	for _, m := range s.members {
 		for _, o := range s.members {
 			o.Removing = o.Removing || m.Force != "" && m.Listed != nil && len(list) == 1 && o != m
+		}
+		if m.Force != "" { // it may have what the new cluster has dropped
+			s.notes.Snapshot = nil
 		}
 		m.Force = ""
 	}

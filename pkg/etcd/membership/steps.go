@@ -156,6 +156,30 @@ func giveUp(s *situation, m *member) {
 	s.notes.Avoid[m.Node] = seats.Avoided{Why: why, Since: s.Now}
 }
 
+// saved reports whether there is a snapshot for the upgrade between two minors, by what its pod has reported. A member
+// whose data was lost is replaced by one of another name: then the snapshot on its disk is lost, too.
+func (s *situation) saved(from, to string) bool {
+	n := s.notes.Snapshot
+	return n.Of(s.notes.ClusterID, from, to, s.Now) && n.Taken != nil &&
+		s.members.First(func(m *member) bool { return m.Name == n.Member }) != nil
+}
+
+// save goes on with the snapshot that was begun, if its member can still be asked for it, and begins another one if
+// not.
+func save(s *situation, _ *member) {
+	from, n := versions.Minor(s.target), s.notes.Snapshot
+	var m *member
+	if n.Of(s.notes.ClusterID, from, s.minor, s.Now) && n.Taken == nil {
+		m = s.members.First(func(m *member) bool { return m.Name == n.Member && m.FitVoter() })
+	}
+	if m == nil {
+		m = s.members.Speaker()
+		n = seats.NewSnapshot(from, s.minor, s.notes.ClusterID, *m.Seat, s.Now)
+		s.notes.Snapshot = n
+	}
+	s.d.Endpoint, s.d.Snapshot, s.about = m.Endpoint, *n, m
+}
+
 // restart deletes a pod, and another one a while later if that one has the old things, too.
 func restart(s *situation, m *member) {
 	r, now := m.Restarts.Next(m.Purpose(), m.Pod.UID, s.Now, s.Start/5)

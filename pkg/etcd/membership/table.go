@@ -176,9 +176,10 @@ var renewal = []rule{
 				return s.Down
 			}}, outcome{words: "hold `EtcdMemberDown`, or `EtcdNoSpace` if a database is full", hold: true, do: memberDown}),
 	acts("save", "members are to get the next minor release, all voters are fit and run with what their nodes have for "+
-		"them, and no snapshot was taken for that", Save, "one is taken: there is no way back from the new minor",
-		whenever(func(s *situation) bool { return s.minor != "" && !s.rising && s.quorum && s.steadyAll() }),
-		func(s *situation, _ *member) { s.d.Endpoint, s.d.Minor = s.members.Contact(), s.minor }),
+		"them, and there is no snapshot for that which was begun within the last hour and whose member is one still", Save,
+		"a pod takes one from the leader, on whose node it stays: there is no way back from the new minor; one that was "+
+			"begun is taken on, if its member is fit",
+		whenever(func(s *situation) bool { return s.minor != "" && !s.rising && s.quorum && s.steadyAll() }), save),
 }
 
 // growth is another member, from its plan to its vote.

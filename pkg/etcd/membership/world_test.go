@@ -78,6 +78,12 @@ type world struct {
 	incurable bool
 	// slow databases do not rise to a new minor.
 	slow bool
+	// saved is the minor for whose upgrade a snapshot was taken last, at savedAt; snapshots are the IDs of all. On packed
+	// nodes there is no space for one.
+	saved     string
+	savedAt   time.Time
+	snapshots []string
+	packed    bool
 	// backup is a copy of the notes.
 	backup seats.Notes
 	// blind is an operator that reaches no member.

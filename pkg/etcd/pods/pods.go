@@ -31,23 +31,26 @@ const (
 )
 
 // Where a pod has its files. Data is a directory in the one of the host, which the kubelet makes: the guard makes it,
-// or finds it missing where a disk is not mounted.
+// or finds it missing where a disk is not mounted. Kept has snapshots. It is beside Data, with which it must not be
+// lost when somebody moves a member's data away.
 const (
 	Order   = "/order/order.json"
 	Work    = "/work"
 	Guard   = Work + "/guard"
 	Host    = "/var/lib/etcd"
 	Data    = Host + "/data"
+	Kept    = Host + "/snapshots"
 	Message = "/dev/termination-log"
 	Binary  = "/usr/local/bin/etcd"
 )
 
 // Flags of the operator's program, each with the name of the member: guard.Take, and guard.Start. FlagLook has the
-// directory of the host in place of that: datadir.Look.
+// directory of the host in place of that: datadir.Look; and FlagSave has a snapshot.Config as JSON: snapshot.Take.
 const (
 	FlagTake  = "--take-etcd-member"
 	FlagStart = "--start-etcd-member"
 	FlagLook  = "--look-for-etcd"
+	FlagSave  = "--snapshot-etcd"
 )
 
 // Paths are those of a member's pod.
@@ -59,6 +62,11 @@ func Paths(member string) guard.Paths {
 // Found reads what a look into a data directory has said. It returns false for a text that is nothing of that kind.
 func Found(message string) (f datadir.Found, ok bool) {
 	return f, message != "" && json.Unmarshal([]byte(message), &f) == nil
+}
+
+// Taken reads what was said of a snapshot. It returns false for a text that is nothing of that kind.
+func Taken(message string) (t seats.Taken, ok bool) {
+	return t, message != "" && json.Unmarshal([]byte(message), &t) == nil && t.ID != ""
 }
 
 // DaemonSet is the name of a member's.

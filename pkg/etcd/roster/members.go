@@ -43,14 +43,18 @@ func (all Members) Name(id view.ID) string {
 // Contact is where changes are sent: the leader, or another fit voter if the leader did not answer; "" if there is
 // none.
 func (all Members) Contact() string {
-	m := all.First(func(m *Member) bool { return m.Fit && m.Leads })
-	if m == nil {
-		m = all.First((*Member).FitVoter)
+	if m := all.Speaker(); m != nil {
+		return m.Endpoint
 	}
-	if m == nil {
-		return ""
+	return ""
+}
+
+// Speaker is the one whose endpoint that is; nil if there is none.
+func (all Members) Speaker() *Member {
+	if m := all.First(func(m *Member) bool { return m.Fit && m.Leads }); m != nil {
+		return m
 	}
-	return m.Endpoint
+	return all.First((*Member).FitVoter)
 }
 
 // Follower is the fit voter that is to lead instead of the leader: one on a node that is wanted if there is one, and

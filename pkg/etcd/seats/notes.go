@@ -103,6 +103,8 @@ type Notes struct {
 	// the last answer with which a human had these notes made anew.
 	Recovered string `json:"recovered,omitempty"`
 	Adopted   string `json:"adopted,omitempty"`
+	// Snapshot is the last one that was begun before an upgrade; nil before the first one.
+	Snapshot *Snapshot `json:"snapshot,omitempty"`
 }
 
 // Clone returns a copy that shares nothing, and in which no time is later than now, as after the clock was set back.
@@ -135,6 +137,11 @@ func (n Notes) Clone(now time.Time) Notes {
 		c := *n.Cure
 		c.Began, c.Compacted, c.Defragmented = past(c.Began), slices.Clone(c.Compacted), slices.Clone(c.Defragmented)
 		n.Cure = &c
+	}
+	if n.Snapshot != nil {
+		s := *n.Snapshot
+		s.Begun = past(s.Begun)
+		n.Snapshot = &s
 	}
 	return n
 }

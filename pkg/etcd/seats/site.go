@@ -122,6 +122,8 @@ type Site struct {
 	// Data is what the node's data directory has, by datadir.Look; nil if nobody has looked. A seed needs it of each
 	// node. While there is no member, it is looked at again every few minutes.
 	Data *datadir.Found
+	// Taken is what a pod on the node has reported of a snapshot last; nil if none has.
+	Taken *Taken
 }
 
 // Spot is where a member is placed, with the preconditions of that.

@@ -9,15 +9,16 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
 
-// Left are the objects that run members, and look into their data directories. LINSTOR's controller and its pod must
-// be gone before they go.
+// Left are the objects that run members, look into their data directories, and take snapshots. LINSTOR's controller
+// and its pod must be gone before they go.
 func Left(f *cluster.Facts) (out []client.Object) {
 	for _, ds := range Sets(f) {
 		out = append(out, ds)
 	}
-	ds := f.Kube.DaemonSets[etcdmember.Survey]
-	if ds != nil && ds.DeletionTimestamp == nil && cluster.Ours(f.Cluster.Name, ds) {
-		out = append(out, ds)
+	for _, name := range []string{etcdmember.Survey, etcdmember.Snapshot} {
+		if ds := own(f, name); ds != nil {
+			out = append(out, ds)
+		}
 	}
 	return out
 }

@@ -62,10 +62,7 @@ func wantedEtcd(f *cluster.Facts, spec *etcdspec.ManagedEtcd, notes *seats.Notes
 	if len(notes.Seats) > 0 {
 		return Newest(notes.Seats)
 	}
-	if all := f.Catalogue.Etcd(); len(all) > 0 {
-		return all[0].Version
-	}
-	return ""
+	return f.Catalogue.FirstEtcd()
 }
 
 // readNotes reads what was noted, and answered. What cannot be read is never taken for nothing.
@@ -97,6 +94,7 @@ func readSites(f *cluster.Facts, facts *membership.Facts) error {
 			read := pods.Read(published(p))
 			site.Pod = &read
 		}
+		site.Taken = taken(f.Kube.Pods[etcdmember.SnapshotComponent][n.Name])
 		site.Data = cmp.Or(surveyed(f.Kube.Pods[etcdmember.SurveyComponent][n.Name]), Elsewhere(n))
 		facts.Sites[n.Name] = site
 		if place, ok := placeFor(f, n, facts.Notes.Seats); ok {
@@ -193,6 +191,17 @@ func container(all []corev1.ContainerStatus, name string) (c pods.Container) {
 		}
 	}
 	return c
+}
+
+// taken is what a pod has reported of a snapshot last; nil if it has not. It also reports why it has not taken one.
+func taken(p *corev1.Pod) *seats.Taken {
+	if p == nil {
+		return nil
+	}
+	if t, ok := pods.Taken(container(p.Status.ContainerStatuses, etcdmember.Save).Message); ok {
+		return &t
+	}
+	return nil
 }
 
 // surveyed is what a pod has found in its node's data directory when it looked last; nil if it has not.

@@ -8,10 +8,12 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
@@ -19,7 +21,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/act"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/versions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -35,12 +39,12 @@ func Work(_ context.Context, in *step.Input) {
 		return
 	}
 	d := k.Decision
-	if act.Rests(d.Step) && !d.Changed && !surveyIsLeft(in.Snapshot) && !spent(k) {
+	if act.Rests(d.Step) && !d.Changed && left(in.Snapshot) == nil && !spent(k) {
 		return
 	}
 	in.Tasks.Ensure(work.Task{Key: etcd.Task,
 		Input: text.Digest([]any{d.Row, d.Step, d.Seat.Name, d.Endpoint, d.Target.Name, d.PodUID, d.Spot.Node,
-			spent(k)}),
+			d.Snapshot.ID, spent(k)}),
 		Do: func(ctx context.Context) error {
 			err := take(ctx, in, d)
 			if apierrors.IsConflict(err) { // somebody was faster: the next look decides anew
@@ -60,20 +64,49 @@ func take(ctx context.Context, in *step.Input, d membership.Decision) error {
 	if spent(in.Snapshot.Etcd) { // the next look decides without it
 		return h.dropSpent(ctx)
 	}
-	if surveyIsLeft(in.Snapshot) {
+	if ds := left(in.Snapshot); ds != nil {
 		if _, err := h.read(ctx, etcdmember.Notes, d.NotesVersion); err != nil {
 			return err
 		}
-		return in.Writer.Delete(ctx, in.Snapshot.Kube.DaemonSets[etcdmember.Survey])
+		return in.Writer.Delete(ctx, ds)
 	}
-	return act.Do(ctx, in.Etcd, h, d)
+	err := act.Do(ctx, in.Etcd, h, d)
+	if err == nil && d.Changed {
+		h.tellTaken(in.Snapshot.Etcd.Facts.Notes.Snapshot, d.Notes.Snapshot)
+	}
+	return err
 }
 
-// surveyIsLeft reports whether pods look into data directories although there is a member, and none is searched for.
-func surveyIsLeft(s *cluster.Snapshot) bool {
-	ds := s.Kube.DaemonSets[etcdmember.Survey]
-	return ds != nil && ds.DeletionTimestamp == nil && cluster.Ours(s.Cluster.Name, ds) &&
-		len(s.Etcd.Facts.Notes.Seats) > 0 && !s.Etcd.Facts.Adopts()
+// left is a DaemonSet whose pods have done what they are for: they look into data directories although there is a
+// member, and none is searched for; or it is noted what came of the snapshot, or that none is taken. nil if there is
+// none.
+func left(s *cluster.Snapshot) *appsv1.DaemonSet {
+	f := &s.Etcd.Facts
+	if len(f.Notes.Seats) > 0 && !f.Adopts() {
+		if ds := own(&s.Facts, etcdmember.Survey); ds != nil {
+			return ds
+		}
+	}
+	if n := f.Notes.Snapshot; n == nil || n.Taken != nil || f.Now.Sub(n.Begun) >= seats.SnapshotFor {
+		if s.Etcd.Decision.Step != membership.Save {
+			return own(&s.Facts, etcdmember.Snapshot)
+		}
+	}
+	return nil
+}
+
+// own is a DaemonSet of the cluster's that does not go already; nil if there is none.
+func own(f *cluster.Facts, name string) *appsv1.DaemonSet {
+	ds := f.Kube.DaemonSets[name]
+	if ds == nil || ds.DeletionTimestamp != nil || !cluster.Ours(f.Cluster.Name, ds) {
+		return nil
+	}
+	return ds
+}
+
+// SnapshotFile is where a snapshot is on its node.
+func SnapshotFile(f *cluster.Facts, s *seats.Snapshot) string {
+	return path.Join(Site(f, "").Directory, path.Base(pods.Kept), snapshot.File(s.ID))
 }
 
 // Site is what the objects of a member depend on that runs that version.
@@ -129,8 +162,16 @@ func Status(s *cluster.Snapshot) *etcdspec.EtcdStatus {
 	}
 	st.Replicas = int32(len(k.Decision.Endpoints))
 	slices.SortFunc(st.Members, func(a, b etcdspec.EtcdMember) int { return cmp.Compare(a.Name, b.Name) })
+	if n := notes.Snapshot; n != nil && n.Taken != nil {
+		st.Snapshot = &etcdspec.EtcdSnapshot{From: n.From, To: n.To, Node: n.Node, File: SnapshotFile(&s.Facts, n),
+			Time: metav1.NewTime(n.Taken.At), Revision: n.Taken.Revision, SizeMiB: mebi(n.Taken.Bytes),
+			SHA256: n.Taken.SHA256}
+	}
 	return st
 }
+
+// mebi is a number of bytes in MiB, rounded up.
+func mebi(bytes int64) int64 { return (bytes + 1<<20 - 1) >> 20 }
 
 func member(k *etcd.Known, seat seats.Seat) etcdspec.EtcdMember {
 	m := etcdspec.EtcdMember{Name: seat.Name, Node: seat.Node, Role: etcdspec.RolePlanned}
@@ -140,7 +181,7 @@ func member(k *etcd.Known, seat seats.Seat) etcdspec.EtcdMember {
 	}
 	a, answers := k.Facts.Look.At(url)
 	if answers {
-		m.Version, m.SizeMiB = a.Version, (a.DBSize+1<<20-1)>>20
+		m.Version, m.SizeMiB = a.Version, mebi(a.DBSize)
 	}
 	switch {
 	case seat.ID == 0:

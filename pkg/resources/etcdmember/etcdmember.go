@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -41,6 +42,12 @@ const (
 	Survey = "linstor-etcd-survey"
 	// Look is the container of these pods.
 	Look = "look-for-etcd"
+	// SnapshotComponent is that of the pod that takes a snapshot.
+	SnapshotComponent = "etcd-snapshot"
+	// Snapshot is its DaemonSet.
+	Snapshot = "linstor-etcd-snapshot"
+	// Save is its container.
+	Save = "snapshot-etcd"
 	// KeyNotes is the key of Notes with what the operator has noted.
 	KeyNotes = "notes"
 	// KeyAnswers is that with what a human has answered.
@@ -211,6 +218,28 @@ func SurveyOf(p resources.Params, s Site) *appsv1.DaemonSet {
 	ds := resources.MemberDaemonSet(p, SurveyComponent, Survey, pod)
 	// A node that has had a member may have left the cluster since.
 	ds.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: string(corev1.Linux)}
+	resources.StampTemplate(ds)
+	return ds
+}
+
+// SnapshotOf is the DaemonSet whose pod takes a snapshot from the member at an endpoint, on the member's node and on
+// its network, where no policy is between the two. A container that has ended is started anew, and finds what it has
+// taken; one that has failed tries again.
+func SnapshotOf(p resources.Params, s Site, of seats.Snapshot, endpoint string) *appsv1.DaemonSet {
+	config, err := json.Marshal(snapshot.Config{ID: of.ID, Endpoint: endpoint, ClusterID: of.ClusterID.String()})
+	if err != nil {
+		panic(fmt.Sprintf("three texts cannot be written: %v", err)) // they always can
+	}
+	user := resources.Restricted()
+	user.RunAsUser, user.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
+	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: ptr.To[int64](1),
+		HostNetwork: true, DNSPolicy: corev1.DNSClusterFirstWithHostNet, SecurityContext: ofHost(),
+		Containers: []corev1.Container{{Name: Save, Image: s.Guard, ImagePullPolicy: corev1.PullIfNotPresent,
+			Args: []string{pods.FlagSave, string(config)}, SecurityContext: user, Resources: sized("10m", "64Mi"),
+			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host}}}},
+		Volumes: []corev1.Volume{s.directory()}}
+	ds := resources.MemberDaemonSet(p, SnapshotComponent, Snapshot, pod)
+	ds.Spec.Template.Spec.NodeSelector = map[string]string{pods.Label: of.Member}
 	resources.StampTemplate(ds)
 	return ds
 }

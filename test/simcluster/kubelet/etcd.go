@@ -16,15 +16,18 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/datadir"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 )
 
 // Containers of a member of etcd: the guard takes what it is to run with, and starts the real etcd on the address of
-// its node, which must be one of loopback. LookForEtcd looks into the data directory.
+// its node, which must be one of loopback. LookForEtcd looks into the data directory, and SnapshotEtcd takes a
+// snapshot beside it.
 const (
-	TakeMember  = pods.Take
-	Etcd        = pods.Etcd
-	LookForEtcd = "look-for-etcd"
+	TakeMember   = pods.Take
+	Etcd         = pods.Etcd
+	LookForEtcd  = "look-for-etcd"
+	SnapshotEtcd = "snapshot-etcd"
 )
 
 // readyEvery is how often the readiness of etcd is looked at.
@@ -40,6 +43,9 @@ func beginEtcd(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *
 			return endedTask{failed(err)}, nil
 		}
 		return endedTask{noted(json.Marshal(found))}, nil
+	}
+	if c.Name == SnapshotEtcd {
+		return beginSnapshot(d, run, c)
 	}
 	dir, err := run.emptyDir()
 	if err != nil {
@@ -61,6 +67,30 @@ func beginEtcd(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, c *
 	end := failed(guard.Take(paths))
 	end.words = said(paths)
 	return endedTask{end}, nil
+}
+
+// EtcdSnapshots is the directory with the snapshots of a node's member on this machine.
+func EtcdSnapshots(d *Driver, node string) string {
+	return filepath.Join(d.opts.Disks, node, filepath.Base(pods.Kept))
+}
+
+// beginSnapshot does what the operator's program does: it takes a snapshot, and leaves a note of what came of it.
+func beginSnapshot(d *Driver, run *podRun, c *corev1.Container) (task, error) {
+	var config snapshot.Config
+	if err := json.Unmarshal([]byte(c.Args[len(c.Args)-1]), &config); err != nil {
+		return nil, err
+	}
+	return beginProgram(d, run, func(ctx context.Context) exit {
+		taken, err := snapshot.Take(ctx, EtcdSnapshots(d, run.node), config)
+		if err != nil {
+			taken.Error = err.Error()
+		}
+		end := noted(json.Marshal(taken))
+		if err != nil {
+			end.code, end.message = 1, taken.Error
+		}
+		return end
+	}), nil
 }
 
 // said is the termination message.

@@ -23,6 +23,7 @@
 //	take                  (init) takes what a member of etcd is to run with, as the operator's program does
 //	etcd                  is the real etcd, on the node's address, if that is one of loopback
 //	look-for-etcd         looks into the data directory of a member, as the operator's program does
+//	snapshot-etcd         takes a snapshot of a member, as the operator's program does
 //	csi-node-driver-registrar
 //	                      makes the CSI driver known to the kubelet, if its socket is where the kubelet looks
 //

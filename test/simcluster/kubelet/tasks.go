@@ -47,7 +47,7 @@ func (d *Driver) begin(ctx context.Context, run *podRun, pod *corev1.Pod, c *cor
 	case DatabaseBackup, DatabaseDownload, DatabaseRestoreTest, ListVolumes, ServeListing, CompareBackup, FetchBackup,
 		ImportDatabase, CheckImport, MoveDatabase, CheckMove:
 		return beginAboutBackups(ctx, d, run, pod, c)
-	case TakeMember, Etcd, LookForEtcd:
+	case TakeMember, Etcd, LookForEtcd, SnapshotEtcd:
 		return beginEtcd(ctx, d, run, pod, c)
 	case RunMigration, Controller:
 		return d.beginController(ctx, run, pod, c)

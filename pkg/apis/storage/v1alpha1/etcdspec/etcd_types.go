@@ -6,6 +6,8 @@
 // +versionName=v1alpha1
 package etcdspec
 
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 // ManagedEtcd is an etcd cluster that the operator runs for LINSTOR alone.
 //
 // kubectl scale writes replicas alone, without the defaults that come with any manifest. Where the spec has no
@@ -20,8 +22,9 @@ type ManagedEtcd struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	Replicas int32 `json:"replicas,omitempty"`
-	// version is the version of etcd. It is not lowered, and not raised by more than one minor release at a time. Default: the
-	// newest of the operator's catalogue when the cluster begins, and what runs after that. Example: "3.6.14".
+	// version is the version of etcd. It is not lowered, and raised by one minor release at a time, each after a snapshot of the
+	// database. Default: the one that the operator's catalogue has for new clusters, and what runs after that. Example:
+	// "3.6.14".
 	// +optional
 	// +kubebuilder:validation:MaxLength=14
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$')",message="version must be three numbers, such as 3.6.14"
@@ -55,6 +58,30 @@ type EtcdStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Members []EtcdMember `json:"members,omitempty"`
+	// snapshot is the last one of the database that was taken before an upgrade; absent before the first one. It stays on its
+	// node, whatever becomes of this.
+	// +optional
+	Snapshot *EtcdSnapshot `json:"snapshot,omitempty"`
+}
+
+// EtcdSnapshot is a snapshot of etcd's database, taken before members began with the next minor release.
+type EtcdSnapshot struct {
+	// from is the minor release that ran when it was taken. Example: "3.6".
+	From string `json:"from"`
+	// to is the minor release before which it was taken. Example: "3.7".
+	To string `json:"to"`
+	// node is where it is kept.
+	Node string `json:"node"`
+	// file is its path there.
+	File string `json:"file"`
+	// time is when it was taken, by the node's clock.
+	Time metav1.Time `json:"time"`
+	// revision is one of etcd's that is in it; later ones may be.
+	Revision int64 `json:"revision"`
+	// sizeMiB is how large it is, in MiB.
+	SizeMiB int64 `json:"sizeMiB"`
+	// sha256 is the hash at its end, in hexadecimal.
+	SHA256 string `json:"sha256"`
 }
 
 // EtcdMember is one member.

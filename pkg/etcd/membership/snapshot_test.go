@@ -1,0 +1,163 @@
+package membership_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/versions"
+)
+
+// saved fails if there is no snapshot, or only an old one when the first member is to get another version.
+func saved(w *world, c seats.Configuration) {
+	first := !slices.ContainsFunc(w.facts.Notes.Seats, func(s seats.Seat) bool {
+		return s.Name != c.Name && versions.Minor(s.Version) == versions.Minor(c.Version)
+	})
+	old := first && w.last.Row == "renew" && w.now.Sub(w.savedAt) > time.Hour
+	if w.saved != versions.Minor(c.Version) || old {
+		w.fall("%s begins without a snapshot, or with an old one", c.Version)
+	}
+}
+
+// upgrading is a world at rest in which the next minor is wanted.
+func upgrading(t *testing.T) *world {
+	w := settled(t, 3)
+	w.facts.Version = "v3.7.1"
+	return w
+}
+
+// TestSnapshotCounts for the upgrade before which it was taken, of this cluster, while it is young and its member is
+// one still.
+func TestSnapshotCounts(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*world, *seats.Snapshot)
+		row   string
+	}{
+		"a young one":                  {func(*world, *seats.Snapshot) {}, "renew"},
+		"an old one":                   {func(w *world, _ *seats.Snapshot) { w.now = w.now.Add(2 * time.Hour) }, "save"},
+		"one from before":              {func(_ *world, s *seats.Snapshot) { s.From = "3.5" }, "save"},
+		"one for another upgrade":      {func(_ *world, s *seats.Snapshot) { s.To = "3.8" }, "save"},
+		"one of another cluster":       {func(_ *world, s *seats.Snapshot) { s.ClusterID++ }, "save"},
+		"one of a member that is gone": {func(_ *world, s *seats.Snapshot) { s.Member = "n1-99" }, "save"},
+		"one that was only begun": {func(w *world, s *seats.Snapshot) {
+			s.Taken = nil
+			w.on(s.Node).Taken = nil
+		}, "save"},
+		"one of which another one was reported": {func(w *world, s *seats.Snapshot) {
+			s.Taken = nil
+			w.on(s.Node).Taken.ID = "before-3.7-20200101T000000Z"
+		}, "save"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := upgrading(t)
+			w.until("save")
+			w.step()
+			w.facts.Notes.Snapshot = w.decide().Notes.Snapshot
+			c.spoil(w, w.facts.Notes.Snapshot)
+			if d := w.decide(); d.Row != c.row {
+				t.Errorf("row %s, want %s; %+v", d.Row, c.row, w.facts.Notes.Snapshot)
+			}
+		})
+	}
+}
+
+// TestOneSnapshot: whoever dies, and whatever is lost, one snapshot is taken for one upgrade, before the first member
+// gets the new minor. The model falls if a member begins without one.
+func TestOneSnapshot(t *testing.T) {
+	for seed := range uint64(20) {
+		w := newWorld(t, seed, 3, "", "", "")
+		w.rest(100)
+		w.facts.Version, w.lose = "v3.7.1", 3
+		older := func(n *machine) bool { return w.listed(n) != nil && n.ran != "v3.7.1" }
+		for slices.ContainsFunc(w.machines, older) {
+			w.step()
+			w.pass()
+			if w.now.Sub(begin) > 40*time.Hour {
+				w.fall("never upgraded")
+			}
+		}
+		if n := w.facts.Notes.Snapshot; len(w.snapshots) != 1 || n.ID != w.snapshots[0] || n.From != "3.6" || n.To != "3.7" {
+			t.Errorf("seed %d: %v, %+v", seed, w.snapshots, n)
+		}
+	}
+}
+
+// TestSnapshotGoesOn: one that was begun is asked of the same member although another one leads by now, and of another
+// one once that member is not fit.
+func TestSnapshotGoesOn(t *testing.T) {
+	w := upgrading(t)
+	w.packed = true
+	w.until("save")
+	w.step()
+	first := w.facts.Notes.Snapshot
+	for _, m := range w.list {
+		if m.Name != first.Member {
+			w.leader = m.ID
+		}
+	}
+	w.pass()
+	d := w.decide()
+	if d.Snapshot.ID != first.ID || d.Seat.Name != first.Member || d.Endpoint != w.on(first.Node).ClientURL {
+		t.Errorf("%s of %s at %s is asked for, and %s of %s was begun", d.Snapshot.ID, d.Seat.Name, d.Endpoint, first.ID,
+			first.Member)
+	}
+	w.on(first.Node).up = false
+	w.pass()
+	if d := w.decide(); d.Row != "down" {
+		t.Errorf("a member is down: row %s", d.Row)
+	}
+	w.on(first.Node).up = true
+	w.now = w.now.Add(2 * time.Hour)
+	w.pass()
+	w.until("save")
+	if d := w.decide(); d.Snapshot.ID == first.ID || d.Seat.ID != w.leader {
+		t.Errorf("after two hours %s is asked for still", first.ID)
+	}
+}
+
+// TestNoSnapshot: without one no member is restarted, somebody learns why, and it goes on by itself.
+func TestNoSnapshot(t *testing.T) {
+	w := upgrading(t)
+	w.packed = true
+	h := w.held(20, membership.EtcdStuck)
+	if !strings.Contains(h.Message, "take a snapshot") || w.rows["renew"] > 0 {
+		t.Errorf("%+v; rows %v", h, w.rows)
+	}
+	for i := range w.list {
+		if n := w.member(i); n.ran != "v3.6.14" {
+			t.Errorf("%s runs %s", n.Name, n.ran)
+		}
+	}
+	w.packed = false
+	w.on(w.facts.Notes.Snapshot.Node).Taken = nil // the container is started again
+	w.rest(100)
+	if len(w.snapshots) != 1 {
+		t.Errorf("%v", w.snapshots)
+	}
+}
+
+// TestSnapshotBeforeForce: a cluster that was forced may lack what a snapshot of before has.
+func TestSnapshotBeforeForce(t *testing.T) {
+	w := upgrading(t)
+	w.until("save")
+	w.step()
+	w.facts.Version = "v3.6.14"
+	w.rest(20)
+	if w.facts.Notes.Snapshot == nil {
+		t.Fatal("it is forgotten")
+	}
+	w.down(0, 1)
+	w.held(60, membership.EtcdQuorumLost)
+	w.facts.Recovery = &seats.Recovery{ID: "1", Force: w.member(2).Configuration.Name}
+	for range 100 {
+		if w.facts.Notes.Snapshot == nil {
+			return
+		}
+		w.step()
+		w.pass()
+	}
+	t.Errorf("%+v", w.facts.Notes.Snapshot)
+}

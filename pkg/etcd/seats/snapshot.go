@@ -1,0 +1,67 @@
+package seats
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
+)
+
+// Snapshot is one of the database, taken before members begin with the next minor release. It is noted before it is
+// begun, so that whoever goes on after a crash asks for the same one.
+type Snapshot struct {
+	// ID names it, and its file: no two have the same.
+	ID string `json:"id"`
+	// From and To are the minors, such as 3.6 and 3.7, between which it is taken. It counts for no other upgrade.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// ClusterID is that of the cluster whose database it is.
+	ClusterID view.ID `json:"clusterID"`
+	// Member is the one that is asked for it, and Node where that one is, and where the file is kept.
+	Member string `json:"member"`
+	Node   string `json:"node"`
+	// Begun is when it was noted. The snapshot was taken later, so that it is never older than it seems.
+	Begun time.Time `json:"begun"`
+	// Taken is what its pod has reported; nil before it is on the disk as a whole.
+	Taken *Taken `json:"taken,omitempty"`
+}
+
+// Taken is what came of taking a snapshot.
+type Taken struct {
+	// ID is that of the snapshot.
+	ID string `json:"id"`
+	// At is when it was taken, by the clock of the node.
+	At time.Time `json:"at,omitzero"`
+	// Revision is one that is in it; later ones may be.
+	Revision int64 `json:"revision,omitempty"`
+	// Bytes is the size of the file, and SHA256 the hash at its end, in hexadecimal.
+	Bytes  int64  `json:"bytes,omitempty"`
+	SHA256 string `json:"sha256,omitempty"`
+	// Error is why there is none; "" if there is one.
+	Error string `json:"error,omitempty"`
+}
+
+// SnapshotFor is how long a snapshot counts for an upgrade that has not begun, and how long one is asked for before
+// another one is. What LINSTOR has changed since would be lost with it.
+const SnapshotFor = time.Hour
+
+// NewSnapshot is one that is begun now.
+func NewSnapshot(from, to string, cluster view.ID, of Seat, now time.Time) *Snapshot {
+	return &Snapshot{ID: fmt.Sprintf("before-%s-%s", to, now.UTC().Format("20060102T150405Z")), From: from, To: to,
+		ClusterID: cluster, Member: of.Name, Node: of.Node, Begun: now}
+}
+
+// Of reports whether it is one of a cluster's database for an upgrade between two minors, and young enough.
+func (s *Snapshot) Of(cluster view.ID, from, to string, now time.Time) bool {
+	return s != nil && s.ClusterID == cluster && s.From == from && s.To == to && now.Sub(s.Begun) < SnapshotFor
+}
+
+// Heard is the snapshot after its node's pod has reported. What was reported of another one says nothing.
+func (s *Snapshot) Heard(r *Taken) *Snapshot {
+	if s == nil || s.Taken != nil || r == nil || r.ID != s.ID || r.Error != "" {
+		return s
+	}
+	taken, report := *s, *r
+	taken.Taken = &report
+	return &taken
+}

@@ -1,0 +1,141 @@
+package managedetcd_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
+	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
+)
+
+// saving is a rig whose next step is to take a snapshot.
+func saving(t *testing.T) (rig, seats.Snapshot) {
+	r := newRig(t)
+	s := *seats.NewSnapshot("3.6", "3.7", 255, seats.Seat{Name: "n01-1", Node: "n01"}, r.Now)
+	d := &r.known.Decision
+	d.Step, d.Row, d.Endpoint, d.Snapshot = membership.Save, "save", "http://192.0.2.1:3379", s
+	r.known.Facts.Now, r.known.Facts.Sites = r.Now, map[string]seats.Site{}
+	r.known.Facts.Notes.Snapshot, d.Notes.Snapshot = &s, &s
+	return r, s
+}
+
+// TestSave: a pod on the member's node takes the snapshot that is noted, and why it cannot is told.
+func TestSave(t *testing.T) {
+	r, s := saving(t)
+	calls, w, err := r.work()
+	if err != nil || !slices.Equal(calls, []string{"apply DaemonSet/linstor-etcd-snapshot"}) {
+		t.Fatalf("%v, %v", calls, err)
+	}
+	pod := w.Applied[0].(*appsv1.DaemonSet).Spec.Template.Spec
+	want := []string{pods.FlagSave,
+		`{"id":"` + s.ID + `","endpoint":"http://192.0.2.1:3379","clusterID":"ff"}`}
+	if diff := cmp.Diff(want, pod.Containers[0].Args); diff != "" || pod.NodeSelector[pods.Label] != "n01-1" ||
+		pod.Volumes[0].HostPath.Path != "/mnt/etcd" {
+		t.Errorf("%s; %+v", diff, pod)
+	}
+	for report, fails := range map[seats.Taken]bool{{ID: s.ID, Error: "no space"}: true,
+		{ID: "another", Error: "no space"}: false, {ID: s.ID}: false} {
+		r.known.Facts.Sites["n01"] = seats.Site{Taken: &report}
+		told, err := r.told()
+		if fails != (err != nil && strings.Contains(err.Error(), "no space")) || fails != (len(told) == 1) {
+			t.Errorf("%+v: %v, %v", report, told, err)
+		}
+	}
+}
+
+// told is the next step, and what Events it makes.
+func (r rig) told() (told []step.Notice, err error) {
+	r.T.Helper()
+	in, w := r.Input()
+	in.Announce = func(n step.Notice) { told = append(told, n) }
+	in.Snapshot.Etcd, in.Snapshot.OperatorImage = r.known, "registry.example.com/operator:v1"
+	managedetcd.Work(r.T.Context(), in)
+	if len(w.Queued) == 0 {
+		return nil, nil
+	}
+	return told, w.Queued[0].Do(r.T.Context())
+}
+
+// TestTaken: what was taken is noted before anything else is done, told once, and then the pod goes.
+func TestTaken(t *testing.T) {
+	r, s := saving(t)
+	taken := s
+	taken.Taken = &seats.Taken{ID: s.ID, Revision: 7, Bytes: 5 << 20}
+	d := &r.known.Decision
+	d.Step, d.Notes.Snapshot, d.Changed, d.Snapshot = membership.Rest, &taken, true, seats.Snapshot{}
+	told, err := r.told()
+	if err != nil || len(told) != 1 || told[0].Warning || !strings.Contains(told[0].Note, "/mnt/etcd/snapshots/"+s.ID) {
+		t.Errorf("%+v, %v", told, err)
+	}
+	r.known.Facts.Notes.Snapshot, d.Changed = &taken, false
+	if told, err := r.told(); len(told) > 0 || err != nil {
+		t.Errorf("it is told again: %v, %v", told, err)
+	}
+	in, _ := r.Input()
+	in.Snapshot.Etcd = r.known
+	want := &etcdspec.EtcdSnapshot{From: "3.6", To: "3.7", Node: "n01", File: "/mnt/etcd/snapshots/" + s.ID + ".db",
+		Revision: 7, SizeMiB: 5}
+	got := managedetcd.Status(in.Snapshot).Snapshot
+	got.Time = metav1.Time{}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestSnapshotPodGoes once it is noted what came of it, or that nothing will.
+func TestSnapshotPodGoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*rig, *seats.Snapshot)
+		goes  bool
+	}{
+		"it is asked for":          {func(*rig, *seats.Snapshot) {}, false},
+		"a member is away":         {func(r *rig, _ *seats.Snapshot) { r.known.Decision.Step = membership.Wait }, false},
+		"it was taken":             {func(r *rig, s *seats.Snapshot) { rest(r); s.Taken = &seats.Taken{} }, true},
+		"it was begun an hour ago": {func(r *rig, s *seats.Snapshot) { rest(r); s.Begun = r.Now.Add(-time.Hour) }, true},
+		"it is forgotten":          {func(r *rig, _ *seats.Snapshot) { rest(r); r.known.Facts.Notes.Snapshot = nil }, true},
+	} {
+		r, s := saving(t)
+		r.known.Facts.Notes.Snapshot = &s
+		ds := etcdmember.SnapshotOf(r.params(), etcdmember.Site{}, s, "")
+		r.Kube.DaemonSets[ds.Name] = ds
+		c.spoil(&r, &s)
+		calls, _, err := r.work()
+		if goes := slices.Contains(calls, "delete DaemonSet/linstor-etcd-snapshot"); goes != c.goes || err != nil {
+			t.Errorf("%s: %v, %v", name, calls, err)
+		}
+	}
+}
+
+func rest(r *rig) { r.known.Decision.Step = membership.Rest }
+
+// TestTakenIsRead from the pod on the node.
+func TestTakenIsRead(t *testing.T) {
+	r := newRig(t)
+	report := seats.Taken{ID: "before-3.7-20261127T231500Z", Error: "no space"}
+	text, err := json.Marshal(report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{}
+	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: etcdmember.Save,
+		LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Message: string(text)}}}}
+	r.Kube.Pods[etcdmember.SnapshotComponent] = map[string]*corev1.Pod{"n01": pod}
+	in, _ := r.Input()
+	facts, _ := managedetcd.Facts(&in.Snapshot.Facts)
+	if got := facts.Sites["n01"].Taken; got == nil || *got != report || facts.Sites["n02"].Taken != nil {
+		t.Errorf("%+v", facts.Sites)
+	}
+}
