@@ -27,7 +27,7 @@ func TestAPIServerStops(t *testing.T) {
 	// and more than five where the machine is busy.
 	e.Patience = 15 * time.Minute
 	sup := e.Supervise()
-	c := &course{scenario: installScenario(), Env: e, wire: &wire{}}
+	c := &course{scenario: installScenario(""), Env: e, wire: &wire{}}
 	c.learn()
 	install, remove := &c.steps[0], &c.steps[1]
 	for round := range rounds {
@@ -97,7 +97,7 @@ func TestLeaseLostInAnOutage(t *testing.T) {
 	e := harness.Start(t, harness.Nodes(3))
 	net.attach(e)
 	sup := e.Supervise()
-	c := &course{scenario: installScenario(), Env: e, wire: &wire{}}
+	c := &course{scenario: installScenario(""), Env: e, wire: &wire{}}
 	install := &c.steps[0]
 	install.do(e)
 	e.Eventually("the installation is on its way", func() error {

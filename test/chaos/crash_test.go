@@ -52,8 +52,12 @@ func TestCrash(t *testing.T) {
 	}
 }
 
+// crashScenarios are those of all campaigns and more. Their installation is locked, as it is where nobody says
+// otherwise.
 func crashScenarios() []scenario {
-	return append(scenarios(), canaryScenario(), snapshotsScenario(), drainScenario(), backupScenario(), moveScenario(),
+	lives := scenarios()
+	lives[0] = installScenario(harness.NoMode)
+	return append(lives, canaryScenario(), snapshotsScenario(), drainScenario(), backupScenario(), moveScenario(),
 		lockScenario(), bringScenario(), upgradeBackScenario(), etcdScenario())
 }
 
@@ -62,8 +66,8 @@ func crashScenarios() []scenario {
 var bounded = map[string]int{"install": 6, "members": 5, "resume": 5, "canary": 9, "backup": 9, "move": 9, "lock": 18,
 	"bring": 25, "upgrade-back": 12, "etcd": 25}
 
-// together is how many ends an operator comes to in one step of the bounded part: each takes a new operator, but all of
-// them together take the step's own time only once.
+// together is how many ends an operator comes to in one step of the bounded part: each takes a new operator, but all
+// of them together take the step's own time only once.
 const together = 4
 
 // maxFailures ends a scenario: after each failure it goes on with a new cluster.

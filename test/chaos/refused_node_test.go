@@ -35,7 +35,7 @@ type meanwhile struct {
 func refusedLives() []refusedLife {
 	removed := newRemovedObjects()
 	return []refusedLife{
-		{installScenario(), "n2", []meanwhile{
+		{installScenario(""), "n2", []meanwhile{
 			{goesOn: summary("2/3", "4/6"), tells: toldAsProblem("n2")},
 			{goesOn: nothingBut("n2"), tells: func(s *v1alpha1.StorageClusterStatus) string { return s.Message }},
 		}},

@@ -85,7 +85,7 @@ func (s *step) play(e *harness.Env) {
 
 // scenarios are the lives that the campaigns go through.
 func scenarios() []scenario {
-	return []scenario{installScenario(), changeScenario(), membersScenario(), upgradeScenario(), resumeScenario(),
+	return []scenario{installScenario(""), changeScenario(), membersScenario(), upgradeScenario(), resumeScenario(),
 		networkScenario()}
 }
 
@@ -207,13 +207,13 @@ func forgetPools(e *harness.Env) {
 	}
 }
 
-// installScenario: from nothing to Ready with pools on a thin pool and from disks, locked as nobody says otherwise,
-// and back.
-func installScenario() scenario {
+// installScenario: from nothing to Ready with pools on a thin pool and from disks, and back. tls is the section of the
+// spec that says whether LINSTOR is locked.
+func installScenario(tls string) scenario {
 	return scenario{
 		name: "install", nodes: 3, reset: wipe,
 		steps: []step{
-			{name: "install", do: apply(harness.NoMode + harness.ThinPool + devicePool + "  deletionPolicy: Delete\n"),
+			{name: "install", do: apply(tls + harness.ThinPool + devicePool + "  deletionPolicy: Delete\n"),
 				done: ready("3/3", "6/6")},
 			{name: "delete", do: func(e *harness.Env) { e.Remove() }, done: gone},
 		},

@@ -85,6 +85,7 @@ func notWanted(f *cluster.Facts) cluster.Evidence {
 	switch tlsmode.Named(&f.Cluster.Spec.TLS) {
 	case "":
 		why = "spec.tls.mode is not set, and this cluster stays open as it was before"
+	case tlsspec.Disabled:
 	case tlsspec.Managed:
 		why, cure = "spec.tls is not taken up yet, and this cluster is open until it is", ""
 	}
