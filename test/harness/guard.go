@@ -32,7 +32,7 @@ type guard struct {
 	steps      []v1alpha1.Transition
 	holds      map[string]string // texts of the cluster's holds, by id
 	gaps       bool              // the API server may forget versions that were not seen
-	next       chan struct{}     // closed when the next version comes
+	next       chan struct{}     // closed when the next version comes; nil if nobody waits
 
 	stop func()
 	done chan struct{}
@@ -41,7 +41,7 @@ type guard struct {
 // startGuard begins to watch the StorageCluster.
 func (e *Env) startGuard() {
 	e.T.Helper()
-	g := &guard{done: make(chan struct{}), holds: map[string]string{}, next: make(chan struct{})}
+	g := &guard{done: make(chan struct{}), holds: map[string]string{}}
 	g.deletes = &invariants.Deletes{Reader: e.Client(), Violate: g.violate,
 		Registered: func(node string) bool {
 			status, _ := e.Sim.World().NodeStatus(node)
@@ -75,15 +75,20 @@ func (e *Env) startGuard() {
 func (g *guard) change() <-chan struct{} {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.next == nil {
+		g.next = make(chan struct{})
+	}
 	return g.next
 }
 
-// wake tells all who wait for the next version that it is there.
+// wake lets all who wait for the next version look at it.
 func (g *guard) wake() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	close(g.next)
-	g.next = make(chan struct{})
+	if g.next != nil {
+		close(g.next)
+		g.next = nil
+	}
 }
 
 // watchClusters lists the StorageClusters and watches them from there on. It does so without Go types: a watch with
