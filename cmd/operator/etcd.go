@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"strings"
 	"syscall"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // bindMembers makes the flags with which this program runs in the pods of members of etcd.
@@ -65,19 +67,26 @@ func copyProgram(to string) error {
 // startMember becomes etcd, if the member may start on the data that is there.
 func startMember(p guard.Paths) error { return guard.Start(p, time.Now(), syscall.Exec) }
 
+// mostOfError is how many bytes of an error are reported. The kubelet keeps 4096 bytes of what a container leaves, and
+// half a report cannot be read.
+const mostOfError = 2048
+
 // saveEtcd takes a snapshot of a member into a directory, and leaves a note of it, or of why there is none.
 func saveEtcd(config, dir, note string) error {
 	var c snapshot.Config
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return fmt.Errorf("the configuration of the snapshot: %w", err)
 	}
-	taken, err := snapshot.Take(context.Background(), dir, c)
+	// A pod that is deleted takes what it has written so far with it: it may be as large as the database.
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+	defer stop()
+	taken, err := snapshot.Take(ctx, dir, c)
 	if err != nil {
 		err = fmt.Errorf("snapshot %s: %w", c.ID, err)
-		taken.Error = err.Error()
+		taken.Error = text.Head(err.Error(), mostOfError)
 	}
-	text, jsonErr := json.Marshal(taken)
-	return errors.Join(err, jsonErr, os.WriteFile(note, text, 0o600))
+	out, jsonErr := json.Marshal(taken)
+	return errors.Join(err, jsonErr, os.WriteFile(note, out, 0o600))
 }
 
 // lookForEtcd leaves a note of what a data directory has, and how far its log goes: a human may have to choose between
@@ -92,9 +101,9 @@ func lookForEtcd(dir, note string) error {
 			fmt.Fprintf(os.Stderr, "The log in %s cannot be read: %v\n", dir, err)
 		}
 	}
-	text, err := json.Marshal(found)
+	out, err := json.Marshal(found)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(note, text, 0o600)
+	return os.WriteFile(note, out, 0o600)
 }

@@ -192,8 +192,12 @@ func Stuck(step string, m *roster.Member) Advice {
 	if m.Name != "" && !m.Fit {
 		trouble = " " + why(m)
 	}
+	where := "the member's pod"
+	if step == "Save" {
+		where = "DaemonSet linstor-etcd-snapshot and its pod on that node"
+	}
 	return Advice{fmt.Sprintf("%s: the operator tries to %s, for too long without effect.%s", about,
 		cmp.Or(steps[step], step), trouble),
-		"Look at the member's pod, at the termination messages of its containers, and at its log. The step is tried on, " +
+		"Look at " + where + ", at the termination messages of its containers, and at its log. The step is tried on, " +
 			"and the hold ends when it has its effect."}
 }

@@ -161,3 +161,42 @@ func TestSnapshotBeforeForce(t *testing.T) {
 	}
 	t.Errorf("%+v", w.facts.Notes.Snapshot)
 }
+
+// TestNoSnapshotForNothing: of two members none can be restarted. A snapshot would be too old by the time one can, and
+// another one would be taken each hour, until those of earlier upgrades are pushed out.
+func TestNoSnapshotForNothing(t *testing.T) {
+	w := newWorld(t, 1, 3, "", "")
+	w.held(100, membership.EtcdStuck)
+	w.facts.Version = "v3.7.1"
+	for range 200 {
+		w.step()
+		w.pass()
+	}
+	if w.rows["save"] > 0 || len(w.snapshots) > 0 {
+		t.Errorf("rows %v, snapshots %v", w.rows, w.snapshots)
+	}
+}
+
+// TestGrowthWithoutSnapshot: a disk without room for a snapshot keeps no member from being added.
+func TestGrowthWithoutSnapshot(t *testing.T) {
+	w := upgrading(t)
+	w.packed = true
+	w.until("save")
+	w.facts.Size = 5
+	for range 100 {
+		w.step()
+		w.pass()
+	}
+	voters := 0
+	for i, m := range w.list {
+		if n := w.member(i); n.ran != "v3.6.14" {
+			t.Errorf("%s runs %s", n.Name, n.ran)
+		}
+		if !m.Learner {
+			voters++
+		}
+	}
+	if voters != 5 {
+		t.Errorf("%d voters; rows %v", voters, w.rows)
+	}
+}

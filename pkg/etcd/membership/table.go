@@ -175,11 +175,6 @@ var renewal = []rule{
 				}
 				return s.Down
 			}}, outcome{words: "hold `EtcdMemberDown`, or `EtcdNoSpace` if a database is full", hold: true, do: memberDown}),
-	acts("save", "members are to get the next minor release, all voters are fit and run with what their nodes have for "+
-		"them, and there is no snapshot for that which was begun within the last hour and whose member is one still", Save,
-		"a pod takes one from the leader, on whose node it stays: there is no way back from the new minor; one that was "+
-			"begun is taken on, if its member is fit",
-		whenever(func(s *situation) bool { return s.minor != "" && !s.rising && s.quorum && s.steadyAll() }), save),
 }
 
 // growth is another member, from its plan to its vote.
@@ -213,6 +208,12 @@ var growth = []rule{
 	acts("grow", "fewer members are on nodes that are wanted than there shall be, and there is a node for another one",
 		AddLearner, "it is planned, and added without a vote",
 		whenever(func(s *situation) bool { return s.few() && places(s).Candidate() != nil }), grow),
+	// It comes after all that repairs and grows: a disk without room for a snapshot keeps no member from being replaced.
+	acts("save", "members are to get the next minor release, all voters are fit and run with what their nodes have for "+
+		"them, the quorum does not need one of them, and there is no snapshot for that which was begun within the last "+
+		"hour and whose member is one still", Save,
+		"a pod takes one from the leader, on whose node it stays: there is no way back from the new minor; one that was "+
+			"begun is taken on, if its member is fit", whenever((*situation).unsaved), save),
 	waits("no-node", "fewer members are on nodes that are wanted than there shall be, and there is no node for another "+
 		"one", whenever((*situation).few), start, holds(EtcdStuck, noNode)),
 	waits("wrong-version", "a member's image is said to be of one version, and the member says that it is of another",
@@ -228,6 +229,13 @@ var growth = []rule{
 		holds(EtcdMemberDown, unfinished)),
 	stops("not-written", "a member's DaemonSet was written again for as long as `Start`, and is not as it would be "+
 		"written", anyone((*situation).edited), holds(EtcdStuck, notWritten)),
+}
+
+// unsaved reports whether a snapshot is all that keeps a first member from the next minor release. Where no member can
+// be restarted none is taken: it would be too old by then, and others pushed out for it.
+func (s *situation) unsaved() bool {
+	return s.minor != "" && !s.rising && s.quorum && s.steadyAll() &&
+		s.members.First(func(m *member) bool { return m.Votes() && s.restartable(m) }) != nil
 }
 
 // vanished reports whether a member is not in the quorum's list, and neither the operator nor a human has ended it.

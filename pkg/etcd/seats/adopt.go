@@ -21,6 +21,7 @@ func (n Notes) Adopt(sites map[string]Site, list []view.Member, cluster view.ID)
 	old, former := n, n.Seats
 	n = n.Clone(time.Time{})
 	n.Seats, n.ClusterID = nil, cluster
+	n.Snapshot = nil // a cluster that was forced since may lack what it has
 	token, tokens := "", map[string]string{}
 	for _, node := range slices.Sorted(maps.Keys(sites)) {
 		c := sites[node].Configuration
@@ -66,6 +67,7 @@ func (n Notes) Adopt(sites map[string]Site, list []view.Member, cluster view.ID)
 func (n Notes) Revive(sites map[string]Site, nodes []Node) (Notes, bool) {
 	serial, found := n.Serial, false
 	n = n.Clone(time.Time{})
+	n.Snapshot = nil
 	for _, name := range slices.Sorted(maps.Keys(sites)) {
 		disk := sites[name].Disk()
 		if disk == nil || !disk.Log || n.Token == "" || disk.Owner.Token != n.Token {

@@ -140,8 +140,10 @@ func (n Notes) Clone(now time.Time) Notes {
 	}
 	if n.Snapshot != nil {
 		s := *n.Snapshot
-		s.Begun = past(s.Begun)
 		n.Snapshot = &s
+		if !past(s.Begun).Equal(s.Begun) { // the clock was set back: nobody knows how old it is
+			n.Snapshot = nil
+		}
 	}
 	return n
 }

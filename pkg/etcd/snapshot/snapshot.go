@@ -72,6 +72,9 @@ func Take(ctx context.Context, dir string, c Config) (seats.Taken, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return failed, err
 	}
+	if err := clean(dir); err != nil {
+		return failed, err
+	}
 	path := filepath.Join(dir, File(c.ID))
 	switch _, err := os.Lstat(path); {
 	case err == nil:
@@ -89,9 +92,6 @@ func Take(ctx context.Context, dir string, c Config) (seats.Taken, error) {
 	defer func() { _ = client.Close() }()
 	taken, size, err := ask(ctx, client, c)
 	if err != nil {
-		return failed, err
-	}
-	if err := clean(dir); err != nil {
 		return failed, err
 	}
 	limit, err := space(dir, size)

@@ -35,7 +35,11 @@ import (
 // Work begins the next step, if there is one.
 func Work(_ context.Context, in *step.Input) {
 	k := in.Snapshot.Etcd
-	if k == nil || k.Err != nil || !k.Asked || in.Snapshot.Cluster.Spec.Suspend {
+	if k == nil {
+		stopHelpers(in)
+		return
+	}
+	if k.Err != nil || !k.Asked || in.Snapshot.Cluster.Spec.Suspend {
 		return
 	}
 	d := k.Decision
@@ -52,6 +56,22 @@ func Work(_ context.Context, in *step.Input) {
 			}
 			return step.IgnoreOutdated(err)
 		}})
+}
+
+// stopHelpers deletes the DaemonSets that only help, once the data is in another database. Members run on then, and
+// nothing is asked of them any more.
+func stopHelpers(in *step.Input) {
+	f := &in.Snapshot.Facts
+	ds := cmp.Or(own(f, etcdmember.Survey), own(f, etcdmember.Snapshot))
+	if ds == nil || f.Cluster.Spec.Suspend {
+		return
+	}
+	in.Tasks.Ensure(work.Task{Key: etcd.Task, Input: string(ds.UID), Do: func(ctx context.Context) error {
+		if err := in.Stands(ctx); err != nil {
+			return step.IgnoreOutdated(err)
+		}
+		return in.Writer.Delete(ctx, ds)
+	}})
 }
 
 // take takes a step, if what it was decided on still is so: the spec, and the notes. A cache that is behind shows

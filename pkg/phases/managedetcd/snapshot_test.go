@@ -106,6 +106,10 @@ func TestSnapshotPodGoes(t *testing.T) {
 		"it was taken":             {func(r *rig, s *seats.Snapshot) { rest(r); s.Taken = &seats.Taken{} }, true},
 		"it was begun an hour ago": {func(r *rig, s *seats.Snapshot) { rest(r); s.Begun = r.Now.Add(-time.Hour) }, true},
 		"it is forgotten":          {func(r *rig, _ *seats.Snapshot) { rest(r); r.known.Facts.Notes.Snapshot = nil }, true},
+		"the data was moved":       {func(r *rig, _ *seats.Snapshot) { r.known = nil }, true},
+		"the data was moved, and it is another's": {func(r *rig, _ *seats.Snapshot) {
+			r.known, r.Kube.DaemonSets[etcdmember.Snapshot].Labels = nil, nil
+		}, false},
 	} {
 		r, s := saving(t)
 		r.known.Facts.Notes.Snapshot = &s

@@ -232,7 +232,7 @@ func SnapshotOf(p resources.Params, s Site, of seats.Snapshot, endpoint string) 
 	}
 	user := resources.Restricted()
 	user.RunAsUser, user.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
-	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: ptr.To[int64](1),
+	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: ptr.To[int64](10),
 		HostNetwork: true, DNSPolicy: corev1.DNSClusterFirstWithHostNet, SecurityContext: ofHost(),
 		Containers: []corev1.Container{{Name: Save, Image: s.Guard, ImagePullPolicy: corev1.PullIfNotPresent,
 			Args: []string{pods.FlagSave, string(config)}, SecurityContext: user, Resources: sized("10m", "64Mi"),

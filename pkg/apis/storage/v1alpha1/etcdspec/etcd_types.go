@@ -30,7 +30,8 @@ type ManagedEtcd struct {
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$')",message="version must be three numbers, such as 3.6.14"
 	Version string `json:"version,omitempty"`
 	// dataPath is the directory of the nodes in which members keep their data. It should be on a fast local disk, and must not
-	// be on a volume of LINSTOR. Nothing in it is ever deleted. It cannot be changed. Default: /var/lib/linstor-etcd.
+	// be on a volume of LINSTOR. Nothing in it is ever deleted but old snapshots. It
+	// cannot be changed. Default: /var/lib/linstor-etcd.
 	// Example: /mnt/nvme/linstor-etcd.
 	// +optional
 	// +kubebuilder:default=/var/lib/linstor-etcd
