@@ -42,16 +42,17 @@ type Remains struct {
 // A cluster that released its claim was taken away with all that it ran, so that nothing is in force, even if a cache
 // that lags behind still shows its controller.
 func Of(c *v1alpha1.StorageCluster, accepted tlsspec.Mode, r Remains) tlsspec.Mode {
-	own := r.Controller != nil && r.Controller.Labels[v1alpha1.LabelCluster] == c.Name
-	switch last := kept(r.Revisions); {
-	case Named(&c.Spec.TLS) != "":
-		return Named(&c.Spec.TLS)
-	case accepted != "":
-		return accepted
-	case r.Claim.ReleasedBy != "":
+	if mode := cmp.Or(Named(&c.Spec.TLS), accepted); mode != "" {
+		return mode
+	}
+	if r.Claim.ReleasedBy != "" {
 		return tlsspec.Managed
-	case last != "":
+	}
+	if last := kept(r.Revisions); last != "" {
 		return last
+	}
+	own := r.Controller != nil && r.Controller.Labels[v1alpha1.LabelCluster] == c.Name
+	switch {
 	case r.Claim.TLS == tlsspec.Disabled:
 		return tlsspec.Disabled
 	case r.Claim.TLS != "":
