@@ -85,8 +85,7 @@ func saveEtcd(config, dir, note string) error {
 		err = fmt.Errorf("snapshot %s: %w", c.ID, err)
 		taken.Error = text.Head(err.Error(), mostOfError)
 	}
-	out, jsonErr := json.Marshal(taken)
-	return errors.Join(err, jsonErr, os.WriteFile(note, out, 0o600))
+	return errors.Join(err, writeNote(note, taken))
 }
 
 // lookForEtcd leaves a note of what a data directory has, and how far its log goes: a human may have to choose between
@@ -101,9 +100,14 @@ func lookForEtcd(dir, note string) error {
 			fmt.Fprintf(os.Stderr, "The log in %s cannot be read: %v\n", dir, err)
 		}
 	}
+	return writeNote(note, found)
+}
+
+// writeNote leaves what was found out for the operator.
+func writeNote(path string, found any) error {
 	out, err := json.Marshal(found)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(note, out, 0o600)
+	return os.WriteFile(path, out, 0o600)
 }

@@ -12,13 +12,8 @@ import (
 // Left are the objects that run members, look into their data directories, and take snapshots. LINSTOR's controller
 // and its pod must be gone before they go.
 func Left(f *cluster.Facts) (out []client.Object) {
-	for _, ds := range Sets(f) {
+	for _, ds := range append(Sets(f), helpers(f)...) {
 		out = append(out, ds)
-	}
-	for _, name := range []string{etcdmember.Survey, etcdmember.Snapshot} {
-		if ds := own(f, name); ds != nil {
-			out = append(out, ds)
-		}
 	}
 	return out
 }

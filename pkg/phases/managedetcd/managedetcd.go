@@ -35,11 +35,13 @@ import (
 // Work begins the next step, if there is one.
 func Work(_ context.Context, in *step.Input) {
 	k := in.Snapshot.Etcd
-	if k == nil {
+	switch {
+	case in.Snapshot.Cluster.Spec.Suspend:
+		return
+	case k == nil:
 		stopHelpers(in)
 		return
-	}
-	if k.Err != nil || !k.Asked || in.Snapshot.Cluster.Spec.Suspend {
+	case k.Err != nil || !k.Asked:
 		return
 	}
 	d := k.Decision
@@ -61,11 +63,11 @@ func Work(_ context.Context, in *step.Input) {
 // stopHelpers deletes the DaemonSets that only help, once the data is in another database. Members run on then, and
 // nothing is asked of them any more.
 func stopHelpers(in *step.Input) {
-	f := &in.Snapshot.Facts
-	ds := cmp.Or(own(f, etcdmember.Survey), own(f, etcdmember.Snapshot))
-	if ds == nil || f.Cluster.Spec.Suspend {
+	all := helpers(&in.Snapshot.Facts)
+	if len(all) == 0 {
 		return
 	}
+	ds := all[0]
 	in.Tasks.Ensure(work.Task{Key: etcd.Task, Input: string(ds.UID), Do: func(ctx context.Context) error {
 		if err := in.Stands(ctx); err != nil {
 			return step.IgnoreOutdated(err)
@@ -113,6 +115,16 @@ func left(s *cluster.Snapshot) *appsv1.DaemonSet {
 		}
 	}
 	return nil
+}
+
+// helpers are the DaemonSets whose pods look into data directories, or take a snapshot.
+func helpers(f *cluster.Facts) (out []*appsv1.DaemonSet) {
+	for _, name := range []string{etcdmember.Survey, etcdmember.Snapshot} {
+		if ds := own(f, name); ds != nil {
+			out = append(out, ds)
+		}
+	}
+	return out
 }
 
 // own is a DaemonSet of the cluster's that does not go already; nil if there is none.

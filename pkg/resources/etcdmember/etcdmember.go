@@ -207,15 +207,9 @@ func ConfigMap(p resources.Params, name, version string, data map[string]string)
 // container that has ended is started anew, within five minutes. It names no node, so that nodes that come later leave
 // its template, and with it the pods that have looked already, as they are.
 func SurveyOf(p resources.Params, s Site) *appsv1.DaemonSet {
-	user := resources.Restricted()
-	user.RunAsUser, user.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
-	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: ptr.To[int64](1),
-		SecurityContext: ofHost(), Containers: []corev1.Container{{Name: Look, Image: s.Guard,
-			ImagePullPolicy: corev1.PullIfNotPresent,
-			Args:            []string{pods.FlagLook, pods.Data}, SecurityContext: user, Resources: sized("10m", "32Mi"),
-			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host, ReadOnly: true}}}},
-		Volumes: []corev1.Volume{s.directory()}}
-	ds := resources.MemberDaemonSet(p, SurveyComponent, Survey, pod)
+	look := corev1.Container{Name: Look, Args: []string{pods.FlagLook, pods.Data}, Resources: sized("10m", "32Mi"),
+		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host, ReadOnly: true}}}
+	ds := resources.MemberDaemonSet(p, SurveyComponent, Survey, s.asRoot(look, 1))
 	// A node that has had a member may have left the cluster since.
 	ds.Spec.Template.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: string(corev1.Linux)}
 	resources.StampTemplate(ds)
@@ -230,18 +224,23 @@ func SnapshotOf(p resources.Params, s Site, of seats.Snapshot, endpoint string) 
 	if err != nil {
 		panic(fmt.Sprintf("three texts cannot be written: %v", err)) // they always can
 	}
-	user := resources.Restricted()
-	user.RunAsUser, user.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
-	pod := corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: ptr.To[int64](10),
-		HostNetwork: true, DNSPolicy: corev1.DNSClusterFirstWithHostNet, SecurityContext: ofHost(),
-		Containers: []corev1.Container{{Name: Save, Image: s.Guard, ImagePullPolicy: corev1.PullIfNotPresent,
-			Args: []string{pods.FlagSave, string(config)}, SecurityContext: user, Resources: sized("10m", "64Mi"),
-			VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host}}}},
-		Volumes: []corev1.Volume{s.directory()}}
+	save := corev1.Container{Name: Save, Args: []string{pods.FlagSave, string(config)}, Resources: sized("10m", "64Mi"),
+		VolumeMounts: []corev1.VolumeMount{{Name: "data", MountPath: pods.Host}}}
+	pod := s.asRoot(save, 10)
+	pod.HostNetwork, pod.DNSPolicy = true, corev1.DNSClusterFirstWithHostNet
 	ds := resources.MemberDaemonSet(p, SnapshotComponent, Snapshot, pod)
 	ds.Spec.Template.Spec.NodeSelector = map[string]string{pods.Label: of.Member}
 	resources.StampTemplate(ds)
 	return ds
+}
+
+// asRoot is a pod in which a container runs the operator's program on a node's data directory, which only root reads.
+func (s Site) asRoot(c corev1.Container, grace int64) corev1.PodSpec {
+	user := resources.Restricted()
+	user.RunAsUser, user.RunAsNonRoot = ptr.To[int64](0), ptr.To(false)
+	c.Image, c.ImagePullPolicy, c.SecurityContext = s.Guard, corev1.PullIfNotPresent, user
+	return corev1.PodSpec{ServiceAccountName: resources.SatelliteName, TerminationGracePeriodSeconds: &grace,
+		SecurityContext: ofHost(), Containers: []corev1.Container{c}, Volumes: []corev1.Volume{s.directory()}}
 }
 
 // NodeOf is the node that a member's DaemonSet is for.
