@@ -48,9 +48,9 @@ type downNode struct {
 func TooMany(n, of int) bool { return n >= 2 && n*5 > of }
 
 // Judge finds out whether many nodes failed at once: it begins when too many fail within Timing.MassFailureWindow, and
-// lasts while too many are down. A human's word covers what was listed as failed by then; what fails later is judged
-// anew. The condition in the status is the memory: True while it lasts, Acknowledged after the human's word, its
-// transition the moment of that word.
+// lasts while too many are down or not back for long (see returning). A human's word covers what was listed as failed
+// by then; what fails later is judged anew. The condition in the status is the memory: True while it lasts,
+// Acknowledged after the human's word, its transition the moment of that word.
 func Judge(s *cluster.Snapshot) cluster.MassFailure {
 	gone := goneFailures(s)
 	failed := slices.Concat(failures(s), gone)
@@ -58,17 +58,16 @@ func Judge(s *cluster.Snapshot) cluster.MassFailure {
 	for _, f := range failed {
 		m.Nodes = append(m.Nodes, f.node)
 	}
-	slices.Sort(m.Nodes)
-	many := TooMany(len(failed), m.Total)
 	was := meta.FindStatusCondition(s.Cluster.Status.Conditions, conditions.MassFailure)
 	acknowledged := was != nil && was.Reason == conditions.ReasonAcknowledged
 	lasting := was != nil && was.Status == metav1.ConditionTrue
-	fresh := failed
-	if acknowledged {
-		fresh = slices.DeleteFunc(slices.Clone(failed), func(f downNode) bool {
-			return !f.seen.After(was.LastTransitionTime.Time)
-		})
-	}
+	m.Nodes = append(m.Nodes, returning(s, acknowledged)...)
+	slices.Sort(m.Nodes)
+	m.Nodes = slices.Compact(m.Nodes)
+	many := TooMany(len(m.Nodes), m.Total)
+	fresh := slices.DeleteFunc(slices.Clone(failed), func(f downNode) bool {
+		return acknowledged && !f.seen.After(was.LastTransitionTime.Time)
+	})
 	switch silent := !s.Linstor.Known(); {
 	case burst(&s.Facts, fresh, m.Total), lasting && (many || silent):
 		m.State = cluster.MassFailureActive
@@ -110,6 +109,37 @@ func failures(s *cluster.Snapshot) []downNode {
 	return out
 }
 
+// returning are the members that are not back for Timing.HealthRegained: a machine that boots brings up the kubelet,
+// its satellite and LINSTOR's connection one after the other, and may lose one of them again. Counted as back at the
+// first sign of life, nodes that return together would be a second mass failure a moment later, with what is
+// destructive let go in between. While the hold is open that is about the nodes that it lists: one that restarts for
+// another reason would make it another question. After a human's word there is no list, and nothing to ask.
+func returning(s *cluster.Snapshot, acknowledged bool) []string {
+	h := hold.OfNodes(&s.Facts, v1alpha1.HoldMassFailure)
+	var out []string
+	for _, m := range s.Members {
+		listed := acknowledged || h != nil && slices.Contains(h.Nodes, m.Name)
+		if listed && s.Linstor.Known() && m.WasOnline && !m.Maintenance && !m.Barred() && !isBack(&s.Facts, m) {
+			out = append(out, m.Name)
+		}
+	}
+	return out
+}
+
+// isBack reports whether node, satellite and connection of a member have been well for Timing.HealthRegained.
+func isBack(s *cluster.Facts, m *cluster.Member) bool {
+	if m.Linstor != nil && !m.Linstor.Online() && !restartedByUs(s, m) {
+		return false
+	}
+	if c := cluster.NodeCondition(m.Node, corev1.NodeReady); c != nil &&
+		(c.Status != corev1.ConditionTrue || s.Now.Sub(c.LastTransitionTime.Time) < s.Timing.HealthRegained) {
+		return false
+	}
+	c := cluster.PodCondition(m.SatellitePod, corev1.PodReady)
+	return c == nil || restartedByUs(s, m) ||
+		c.Status == corev1.ConditionTrue && s.Now.Sub(c.LastTransitionTime.Time) >= s.Timing.HealthRegained
+}
+
 // failedAt is when a member went down, as far as possible from what Kubernetes recorded, and from when on that counts;
 // zero if it is not down. Kubernetes calls a Node NotReady only after its grace time. A satellite or a connection must
 // be away for a while: both are when they are restarted.
@@ -123,7 +153,11 @@ func failedAt(s *cluster.Facts, m *cluster.Member) (since, seen time.Time) {
 	if c := cluster.PodCondition(m.SatellitePod, corev1.PodReady); c != nil && c.Status != corev1.ConditionTrue {
 		since = c.LastTransitionTime.Time
 	} else if m.Linstor != nil && m.Linstor.Status == linstor.StatusOffline {
+		// A satellite that has just become ready is not lost: LINSTOR has yet to connect.
 		since = s.DownSince(m.Name)
+		if c != nil && since.Before(c.LastTransitionTime.Time) {
+			since = c.LastTransitionTime.Time
+		}
 	}
 	if since.IsZero() || s.Now.Sub(since) < s.Timing.HealthLost || restartedByUs(s, m) {
 		return time.Time{}, time.Time{}

@@ -29,6 +29,20 @@ func podDown(w *clustertest.World, name string, ago time.Duration) {
 		{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: metav1.NewTime(w.Now.Add(-ago))}}
 }
 
+// podBack makes a satellite's pod ready, some time ago.
+func podBack(w *clustertest.World, name string, ago time.Duration) {
+	podDown(w, name, ago)
+	w.Kube.Pods[v1alpha1.ComponentSatellite][name].Status.Conditions[0].Status = corev1.ConditionTrue
+}
+
+// held opens the hold about these nodes.
+func held(names ...string) func(*clustertest.World) {
+	return func(w *clustertest.World) {
+		w.Cluster.Status.NodeHolds = append(w.Cluster.Status.NodeHolds, v1alpha1.Hold{ID: "h-1",
+			Reason: v1alpha1.HoldMassFailure, Nodes: names, Count: int32(len(names))})
+	}
+}
+
 func massFailure(w *clustertest.World, status metav1.ConditionStatus, reason string, ago time.Duration) {
 	w.Condition(conditions.MassFailure, status, ago)
 	st := &w.Cluster.Status
@@ -124,6 +138,12 @@ func TestMassFailure(t *testing.T) {
 				w.Kube.Pods[v1alpha1.ComponentSatellite][n].CreationTimestamp = metav1.NewTime(w.Now.Add(-time.Minute))
 			}
 		}), cluster.MassFailureNone, 0},
+		{"satellites that have just become ready, to which LINSTOR has yet to connect", 5,
+			all(each(link, time.Minute, "n01", "n02"), each(podBack, 10*time.Second, "n01", "n02")),
+			cluster.MassFailureNone, 0},
+		{"satellites that are ready, and LINSTOR does not connect", 5,
+			all(each(link, time.Hour, "n01", "n02"), each(podBack, time.Minute, "n01", "n02")),
+			cluster.MassFailureActive, 2},
 		{"never registered", 5, all(each(node, time.Second, "n01", "n02"), func(w *clustertest.World) {
 			delete(w.Linstor.View.Nodes, "n01")
 			delete(w.Linstor.View.Nodes, "n02")
@@ -132,6 +152,19 @@ func TestMassFailure(t *testing.T) {
 		{"lasts while too many are down, whenever they fell", 5,
 			all(active, each(node, time.Second, "n01"), each(node, 3*time.Minute, "n02")), cluster.MassFailureActive, 2},
 		{"passes", 5, all(active, each(node, time.Hour, "n01")), cluster.MassFailureNone, 1},
+		{"nodes that have just come back", 5, all(active, held("n01", "n02"), each(podBack, 10*time.Second, "n01", "n02")),
+			cluster.MassFailureActive, 2},
+		{"nodes that LINSTOR has yet to connect to", 5,
+			all(active, held("n01", "n02"), each(podBack, 10*time.Second, "n01"), each(link, 10*time.Second, "n02")),
+			cluster.MassFailureActive, 2},
+		{"nodes that have come back for good", 5,
+			all(active, held("n01", "n02"), each(podBack, time.Minute, "n01", "n02")), cluster.MassFailureNone, 0},
+		{"another that restarts makes it last no longer", 5, all(active, held("n01", "n02"),
+			each(node, time.Hour, "n01"), each(pod, 10*time.Second, "n03")), cluster.MassFailureNone, 1},
+		{"one that is under maintenance is not waited for", 5, all(active, held("n01", "n02"),
+			each(podBack, 10*time.Second, "n01", "n02"), func(w *clustertest.World) {
+				w.KubeNode("n02").Annotations = map[string]string{v1alpha1.AnnotationMaintenance: "true"}
+			}), cluster.MassFailureNone, 1},
 		{"lasts while LINSTOR does not answer", 5, all(active, silent), cluster.MassFailureActive, 0},
 		{"not known", 5, silent, cluster.MassFailureUnknown, 0},
 		{"Kubernetes alone tells as well", 5, all(silent, each(node, time.Second, "n01", "n02")), cluster.MassFailureActive,
@@ -154,6 +187,9 @@ func TestMassFailure(t *testing.T) {
 		{"satellites that were told of before the word", 10,
 			all(each(node, time.Hour, "n01", "n02", "n03"), acknowledged(4*time.Second),
 				each(pod, 35*time.Second, "n04", "n05", "n06")), cluster.MassFailureAcknowledged, 6},
+		{"nodes that come back after the word, seen first by an operator that has started since", 5,
+			all(acknowledged(time.Hour), each(podBack, 10*time.Second, "n01", "n02"),
+				each(link, time.Minute, "n01", "n02")), cluster.MassFailureAcknowledged, 2},
 		{"passes after the word", 5, all(each(node, time.Hour, "n01"), acknowledged(time.Minute)),
 			cluster.MassFailureNone, 1},
 	} {

@@ -49,11 +49,10 @@ func (d *Driver) RemoveNode(ctx context.Context, name string) error {
 
 // PowerOff ends the programs on the node without a goodbye: Leases stay taken, pod statuses stay as they are.
 func (d *Driver) PowerOff(name string) error {
-	runs, err := d.setPower(name, true)
-	if err != nil {
+	if err := d.setPower(name, true); err != nil {
 		return err
 	}
-	for _, run := range runs {
+	for _, run := range runsOn(d, name) {
 		run.mu.Lock()
 		run.stopTasks(false)
 		run.claims = nil
@@ -65,36 +64,42 @@ func (d *Driver) PowerOff(name string) error {
 	return nil
 }
 
-// PowerOn boots the node: pods start anew, with one more restart of each container.
+// PowerOn boots the node: pods start anew, with one more restart of each container. They are made ready for that while
+// the node is off: a pod that starts at once would be stopped again, and be Ready twice.
 func (d *Driver) PowerOn(name string) error {
-	runs, err := d.setPower(name, false)
-	if err != nil {
-		return err
-	}
-	for _, run := range runs {
+	for _, run := range runsOn(d, name) {
 		run.mu.Lock()
 		run.reboot()
 		run.mu.Unlock()
+	}
+	if err := d.setPower(name, false); err != nil {
+		return err
 	}
 	d.kick(name)
 	return nil
 }
 
-func (d *Driver) setPower(name string, off bool) ([]*podRun, error) {
+func (d *Driver) setPower(name string, off bool) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	n := d.nodes[name]
 	if n == nil {
-		return nil, fmt.Errorf("node %s is not simulated", name)
+		return fmt.Errorf("node %s is not simulated", name)
 	}
 	n.off = off
+	return nil
+}
+
+func runsOn(d *Driver, name string) []*podRun {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	var runs []*podRun
 	for _, run := range d.runs {
 		if run.node == name {
 			runs = append(runs, run)
 		}
 	}
-	return runs, nil
+	return runs
 }
 
 // MarkNotReady sets the pods of a node that is off to not Ready, as the node lifecycle controller does when it finds a
