@@ -28,8 +28,9 @@ type Snapshot struct {
 
 // Taken is what came of taking a snapshot.
 type Taken struct {
-	// ID is that of the snapshot.
-	ID string `json:"id"`
+	// ID is that of the snapshot, and ClusterID that of the cluster whose database it is, in hexadecimal.
+	ID        string `json:"id"`
+	ClusterID string `json:"clusterID,omitempty"`
 	// At is when it was taken, by the clock of the node.
 	At time.Time `json:"at,omitzero"`
 	// Revision is one that is in it; later ones may be.
