@@ -64,6 +64,32 @@ func TestSnapshotCounts(t *testing.T) {
 	}
 }
 
+// TestSnapshotKept: where the newest good one is stays known, whatever becomes of the one that counts.
+func TestSnapshotKept(t *testing.T) {
+	for name, spoil := range map[string]func(*world){
+		"another one is begun": func(w *world) {
+			w.packed, w.now = true, w.now.Add(2*time.Hour)
+			w.until("save")
+			w.step()
+		},
+		"the clock is set back": func(w *world) { w.now = w.now.Add(-2 * time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := upgrading(t)
+			w.until("save")
+			w.step()
+			n := w.decide().Notes
+			w.facts.Notes.Snapshot, w.facts.Notes.Kept = n.Snapshot, n.Kept
+			first := *n.Snapshot
+			spoil(w)
+			n = w.decide().Notes
+			if n.Snapshot != nil && n.Snapshot.ID == first.ID || n.Kept == nil || n.Kept.ID != first.ID || n.Kept.Taken == nil {
+				t.Errorf("%+v was taken; now %+v is begun, and %+v kept", first, n.Snapshot, n.Kept)
+			}
+		})
+	}
+}
+
 // TestOneSnapshot: whoever dies, and whatever is lost, one snapshot is taken for one upgrade, before the first member
 // gets the new minor. The model falls if a member begins without one.
 func TestOneSnapshot(t *testing.T) {
@@ -154,6 +180,9 @@ func TestSnapshotBeforeForce(t *testing.T) {
 	w.facts.Recovery = &seats.Recovery{ID: "1", Force: w.member(2).Configuration.Name}
 	for range 100 {
 		if w.facts.Notes.Snapshot == nil {
+			if w.facts.Notes.Kept == nil {
+				t.Error("nobody knows where it is any more")
+			}
 			return
 		}
 		w.step()

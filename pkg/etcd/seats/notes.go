@@ -103,8 +103,10 @@ type Notes struct {
 	// the last answer with which a human had these notes made anew.
 	Recovered string `json:"recovered,omitempty"`
 	Adopted   string `json:"adopted,omitempty"`
-	// Snapshot is the last one that was begun before an upgrade; nil before the first one.
+	// Snapshot is the last one that was begun before an upgrade, unless it counts for none any more, and Kept the last one
+	// that was taken; nil before the first one.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
+	Kept     *Snapshot `json:"kept,omitempty"`
 }
 
 // Clone returns a copy that shares nothing, and in which no time is later than now, as after the clock was set back.
@@ -138,12 +140,9 @@ func (n Notes) Clone(now time.Time) Notes {
 		c.Began, c.Compacted, c.Defragmented = past(c.Began), slices.Clone(c.Compacted), slices.Clone(c.Defragmented)
 		n.Cure = &c
 	}
-	if n.Snapshot != nil {
-		s := *n.Snapshot
-		n.Snapshot = &s
-		if !past(s.Begun).Equal(s.Begun) { // the clock was set back: nobody knows how old it is
-			n.Snapshot = nil
-		}
+	n.Snapshot, n.Kept = n.Snapshot.clone(), n.Kept.clone()
+	if s := n.Snapshot; s != nil && !past(s.Begun).Equal(s.Begun) { // the clock was set back: nobody knows how old it is
+		n.Snapshot = nil
 	}
 	return n
 }

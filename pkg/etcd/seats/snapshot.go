@@ -57,6 +57,27 @@ func (s *Snapshot) Of(cluster view.ID, from, to string, now time.Time) bool {
 	return s != nil && s.ClusterID == cluster && s.From == from && s.To == to && now.Sub(s.Begun) < SnapshotFor
 }
 
+// Hear notes what the pods on nodes have reported of the snapshot. One that was taken is kept in mind until the next one
+// is: it lies on its node, whatever becomes of the upgrade and of the cluster.
+func (n *Notes) Hear(sites map[string]Site) {
+	if n.Snapshot == nil {
+		return
+	}
+	n.Snapshot = n.Snapshot.Heard(sites[n.Snapshot.Node].Taken)
+	if n.Snapshot.Taken != nil {
+		n.Kept = n.Snapshot.clone()
+	}
+}
+
+// clone is a copy that shares nothing that is changed; nil of nil.
+func (s *Snapshot) clone() *Snapshot {
+	if s == nil {
+		return nil
+	}
+	c := *s
+	return &c
+}
+
 // Heard is the snapshot after its node's pod has reported. What was reported of another one says nothing.
 func (s *Snapshot) Heard(r *Taken) *Snapshot {
 	if s == nil || s.Taken != nil || r == nil || r.ID != s.ID || r.Error != "" {

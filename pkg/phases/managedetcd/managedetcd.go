@@ -194,7 +194,7 @@ func Status(s *cluster.Snapshot) *etcdspec.EtcdStatus {
 	}
 	st.Replicas = int32(len(k.Decision.Endpoints))
 	slices.SortFunc(st.Members, func(a, b etcdspec.EtcdMember) int { return cmp.Compare(a.Name, b.Name) })
-	if n := notes.Snapshot; n != nil && n.Taken != nil {
+	if n := notes.Kept; n != nil && n.ClusterID == notes.ClusterID {
 		st.Snapshot = &etcdspec.EtcdSnapshot{From: n.From, To: n.To, Node: n.Node, File: SnapshotFile(&s.Facts, n),
 			Time: metav1.NewTime(n.Taken.At), Revision: n.Taken.Revision, SizeMiB: mebi(n.Taken.Bytes),
 			SHA256: n.Taken.SHA256}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
@@ -75,7 +74,8 @@ func TestTaken(t *testing.T) {
 	taken := s
 	taken.Taken = &seats.Taken{ID: s.ID, Revision: 7, Bytes: 5 << 20}
 	d := &r.known.Decision
-	d.Step, d.Notes.Snapshot, d.Changed, d.Snapshot = membership.Rest, &taken, true, seats.Snapshot{}
+	d.Step, d.Changed, d.Snapshot = membership.Rest, true, seats.Snapshot{}
+	d.Notes.Snapshot, d.Notes.Kept = &taken, &taken
 	told, err := r.told()
 	if err != nil || len(told) != 1 || told[0].Warning || !strings.Contains(told[0].Note, "/mnt/etcd/snapshots/"+s.ID) {
 		t.Errorf("%+v, %v", told, err)
@@ -84,14 +84,36 @@ func TestTaken(t *testing.T) {
 	if told, err := r.told(); len(told) > 0 || err != nil {
 		t.Errorf("it is told again: %v, %v", told, err)
 	}
-	in, _ := r.Input()
-	in.Snapshot.Etcd = r.known
-	want := &etcdspec.EtcdSnapshot{From: "3.6", To: "3.7", Node: "n01", File: "/mnt/etcd/snapshots/" + s.ID + ".db",
-		Revision: 7, SizeMiB: 5}
-	got := managedetcd.Status(in.Snapshot).Snapshot
-	got.Time = metav1.Time{}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+}
+
+// TestSnapshotInStatus: the newest that was taken is named although another one is begun, or none counts any more. One
+// of another cluster is nobody's way back.
+func TestSnapshotInStatus(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*seats.Notes)
+		named bool
+	}{
+		"it was taken a moment ago":     {func(*seats.Notes) {}, true},
+		"a forced recovery was after":   {func(n *seats.Notes) { n.Snapshot = nil }, true},
+		"another one is begun":          {func(n *seats.Notes) { n.Snapshot = &seats.Snapshot{ID: "later"} }, true},
+		"the cluster is another one":    {func(n *seats.Notes) { n.ClusterID++ }, false},
+		"one was begun, and none taken": {func(n *seats.Notes) { n.Kept = nil }, false},
+	} {
+		r, s := saving(t)
+		s.Taken = &seats.Taken{ID: s.ID, Revision: 7, Bytes: 5 << 20}
+		n := &r.known.Decision.Notes
+		n.ClusterID, n.Snapshot, n.Kept = s.ClusterID, &s, &s
+		c.spoil(n)
+		in, _ := r.Input()
+		in.Snapshot.Etcd = r.known
+		var want *etcdspec.EtcdSnapshot
+		if c.named {
+			want = &etcdspec.EtcdSnapshot{From: "3.6", To: "3.7", Node: "n01", File: "/mnt/etcd/snapshots/" + s.ID + ".db",
+				Revision: 7, SizeMiB: 5}
+		}
+		if diff := cmp.Diff(want, managedetcd.Status(in.Snapshot).Snapshot); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
