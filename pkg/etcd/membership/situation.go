@@ -192,6 +192,7 @@ func (s *situation) learn(list []view.Member) {
 	if stay != "" && (rising || !s.saved(versions.Minor(stay), next)) {
 		s.minor, s.rising, s.target = next, rising, stay
 	}
+	s.notes.Wants(s.minor)
 }
 
 // forced ends a recovery. With a quorum nothing is forced any more, whatever a human has chosen before; if the quorum

@@ -111,6 +111,35 @@ func TestOneSnapshot(t *testing.T) {
 	}
 }
 
+// TestSnapshotUnwanted: one that nobody wants any more is not asked for, and its pod goes. A wait ends nothing.
+func TestSnapshotUnwanted(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*world)
+		stays bool
+	}{
+		"it is wanted":                {func(*world) {}, true},
+		"a member is away":            {func(w *world) { w.member(0).up = false }, true},
+		"the operator is cut off":     {func(w *world) { w.blind = true }, true},
+		"the version is set back":     {func(w *world) { w.facts.Version = "v3.6.14" }, false},
+		"a later patch is wanted":     {func(w *world) { w.facts.Version = "v3.6.15" }, false},
+		"no such version can be run":  {func(w *world) { w.facts.Version = "v3.99.0" }, false},
+		"another patch of that minor": {func(w *world) { w.facts.Version = "v3.7.2" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := upgrading(t)
+			w.packed = true
+			w.until("save")
+			w.step()
+			w.on(w.facts.Notes.Snapshot.Node).Taken = nil
+			c.spoil(w)
+			w.pass()
+			if n := w.decide().Notes.Snapshot; (n != nil) != c.stays {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}
+
 // TestSnapshotGoesOn: one that was begun is asked of the same member although another one leads by now, and of another
 // one once that member is not fit.
 func TestSnapshotGoesOn(t *testing.T) {

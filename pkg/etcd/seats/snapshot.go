@@ -69,6 +69,14 @@ func (n *Notes) Hear(sites map[string]Site) {
 	}
 }
 
+// Wants forgets a snapshot that is asked for, unless it is one before an upgrade to a minor that members are to get: its
+// pod would try on for as long as it is noted, after a human has set the version back.
+func (n *Notes) Wants(minor string) {
+	if s := n.Snapshot; s != nil && s.Taken == nil && s.To != minor {
+		n.Snapshot = nil
+	}
+}
+
 // clone is a copy that shares nothing that is changed; nil of nil.
 func (s *Snapshot) clone() *Snapshot {
 	if s == nil {
