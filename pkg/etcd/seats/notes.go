@@ -103,8 +103,8 @@ type Notes struct {
 	// the last answer with which a human had these notes made anew.
 	Recovered string `json:"recovered,omitempty"`
 	Adopted   string `json:"adopted,omitempty"`
-	// Snapshot is the last one that was begun before an upgrade, unless it counts for none any more, and Kept the last one
-	// that was taken; nil before the first one.
+	// Snapshot is the last one that was begun before an upgrade, unless it counts for none any more, and Kept the last
+	// one that was taken; nil before the first one.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 	Kept     *Snapshot `json:"kept,omitempty"`
 }
@@ -153,6 +153,9 @@ func (n Notes) Retried() Notes {
 	clear(n.Avoid)
 	clear(n.Since)
 	n.Cure = nil
+	if s := n.Snapshot; s != nil && s.Taken == nil { // another member is asked, as after its time is over
+		s.Begun, s.Tried = time.Time{}, nil
+	}
 	for i := range n.Seats {
 		n.Seats[i].Restarts = Restarts{}
 	}

@@ -1,7 +1,9 @@
 package seats
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/view"
@@ -22,8 +24,12 @@ type Snapshot struct {
 	Node   string `json:"node"`
 	// Begun is when it was noted. The snapshot was taken later, so that it is never older than it seems.
 	Begun time.Time `json:"begun"`
-	// Taken is what its pod has reported; nil before it is on the disk as a whole.
-	Taken *Taken `json:"taken,omitempty"`
+	// Taken is what its pod has reported; nil before it is on the disk as a whole. Failed is the first error that it has
+	// reported; "" for none.
+	Taken  *Taken `json:"taken,omitempty"`
+	Failed string `json:"failed,omitempty"`
+	// Tried are the members that were asked before this one for the same upgrade, without success.
+	Tried []string `json:"tried,omitempty"`
 }
 
 // Taken is what came of taking a snapshot.
@@ -54,11 +60,25 @@ func NewSnapshot(from, to string, cluster view.ID, of Seat, now time.Time) *Snap
 
 // Of reports whether it is one of a cluster's database for an upgrade between two minors, and young enough.
 func (s *Snapshot) Of(cluster view.ID, from, to string, now time.Time) bool {
-	return s != nil && s.ClusterID == cluster && s.From == from && s.To == to && now.Sub(s.Begun) < SnapshotFor
+	return s.before(cluster, from, to) && now.Sub(s.Begun) < SnapshotFor
 }
 
-// Hear notes what the pods on nodes have reported of the snapshot. One that was taken is kept in mind until the next one
-// is: it lies on its node, whatever becomes of the upgrade and of the cluster.
+// before reports whether it is one of a cluster's database for an upgrade between two minors, however old it is.
+func (s *Snapshot) before(cluster view.ID, from, to string) bool {
+	return s != nil && s.ClusterID == cluster && s.From == from && s.To == to
+}
+
+// InVain are the members that were asked for an upgrade between two minors, and gave no snapshot: that of this one
+// included, which may have failed, or may have said nothing for as long as one is asked for.
+func (s *Snapshot) InVain(cluster view.ID, from, to string) []string {
+	if !s.before(cluster, from, to) || s.Taken != nil {
+		return nil
+	}
+	return append(slices.Clone(s.Tried), s.Member)
+}
+
+// Hear notes what the pods on nodes have reported of the snapshot. One that was taken is kept in mind until the next
+// one is: it lies on its node, whatever becomes of the upgrade and of the cluster.
 func (n *Notes) Hear(sites map[string]Site) {
 	if n.Snapshot == nil {
 		return
@@ -69,8 +89,8 @@ func (n *Notes) Hear(sites map[string]Site) {
 	}
 }
 
-// Wants forgets a snapshot that is asked for, unless it is one before an upgrade to a minor that members are to get: its
-// pod would try on for as long as it is noted, after a human has set the version back.
+// Wants forgets a snapshot that is asked for, unless it is one before an upgrade to a minor that members are to get:
+// its pod would try on for as long as it is noted, after a human has set the version back.
 func (n *Notes) Wants(minor string) {
 	if s := n.Snapshot; s != nil && s.Taken == nil && s.To != minor {
 		n.Snapshot = nil
@@ -83,15 +103,21 @@ func (s *Snapshot) clone() *Snapshot {
 		return nil
 	}
 	c := *s
+	c.Tried = slices.Clone(s.Tried)
 	return &c
 }
 
-// Heard is the snapshot after its node's pod has reported. What was reported of another one says nothing.
+// Heard is the snapshot after its node's pod has reported. What was reported of another one says nothing. Of errors
+// the first one stays: others have other numbers in them, and each would be written anew.
 func (s *Snapshot) Heard(r *Taken) *Snapshot {
-	if s == nil || s.Taken != nil || r == nil || r.ID != s.ID || r.Error != "" {
+	if s == nil || s.Taken != nil || r == nil || r.ID != s.ID {
 		return s
 	}
-	taken, report := *s, *r
-	taken.Taken = &report
-	return &taken
+	heard, report := *s, *r
+	if r.Error == "" {
+		heard.Taken = &report
+	} else {
+		heard.Failed = cmp.Or(heard.Failed, r.Error)
+	}
+	return &heard
 }
