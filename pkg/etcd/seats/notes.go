@@ -107,6 +107,8 @@ type Notes struct {
 	// one that was taken; nil before the first one.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
 	Kept     *Snapshot `json:"kept,omitempty"`
+	// Told is the outcome of which somebody was told last.
+	Told string `json:"told,omitempty"`
 }
 
 // Clone returns a copy that shares nothing, and in which no time is later than now, as after the clock was set back.

@@ -12,7 +12,7 @@ import (
 // Snapshot is one of the database, taken before members begin with the next minor release. It is noted before it is
 // begun, so that whoever goes on after a crash asks for the same one.
 type Snapshot struct {
-	// ID names it, and its file: no two have the same.
+	// ID names it, and its file: no two on one node have the same.
 	ID string `json:"id"`
 	// From and To are the minors, such as 3.6 and 3.7, between which it is taken. It counts for no other upgrade.
 	From string `json:"from"`
@@ -76,6 +76,20 @@ func (s *Snapshot) InVain(cluster view.ID, from, to string) []string {
 	}
 	return append(slices.Clone(s.Tried), s.Member)
 }
+
+// Outcome is what has come of it, and where, in a few words; "" before anything has.
+func (s *Snapshot) Outcome() string {
+	switch {
+	case s == nil || s.Taken == nil && s.Failed == "":
+		return ""
+	case s.Taken == nil:
+		return "failed " + s.On()
+	}
+	return "taken " + s.On()
+}
+
+// On is its name, and where it is: two that are begun within a second on different nodes have the same name.
+func (s *Snapshot) On() string { return s.ID + " on " + s.Node }
 
 // Hear notes what the pods on nodes have reported of the snapshot. One that was taken is kept in mind until the next
 // one is: it lies on its node, whatever becomes of the upgrade and of the cluster.
