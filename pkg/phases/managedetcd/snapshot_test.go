@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
@@ -228,5 +229,9 @@ func TestTakenIsRead(t *testing.T) {
 	facts, _ := managedetcd.Facts(&in.Snapshot.Facts)
 	if got := facts.Sites["n01"].Taken; got == nil || *got != report || facts.Sites["n02"].Taken != nil {
 		t.Errorf("%+v", facts.Sites)
+	}
+	pod.DeletionTimestamp = &metav1.Time{Time: r.Now}
+	if facts, _ := managedetcd.Facts(&in.Snapshot.Facts); facts.Sites["n01"].Taken != nil {
+		t.Errorf("it was interrupted, and says %+v", facts.Sites["n01"].Taken)
 	}
 }
