@@ -111,9 +111,7 @@ func TestManagedEtcdUpgrade(t *testing.T) {
 	e.wantEtcd("3.7.0")
 	h := e.held(v1alpha1.HoldEtcdStuck, "take a snapshot", "before the upgrade to 3.7", "not a directory",
 		"no member is restarted")
-	e.Eventually("Event EtcdSnapshotFailed", func() error {
-		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool { return ev.Reason == "EtcdSnapshotFailed" })
-	})
+	e.failedOnEach(all)
 	e.StopOperator()
 	e.Run()
 	if now := e.uids(); !slices.Equal(before, now) || len(e.View().Nodes) != 3 {
@@ -126,11 +124,24 @@ func TestManagedEtcdUpgrade(t *testing.T) {
 	}
 	e.ended(h, fsm.Cleared)
 	e.ready("3/3", "3/3")
+	e.failedOnEach(all) // nothing was told again
 	if i := slices.IndexFunc(e.members(3), func(m etcdspec.EtcdMember) bool { return m.Version != "3.7.0" }); i >= 0 {
 		t.Errorf("%+v", e.Get().Status.Etcd.Members)
 	}
 	e.upgradedInTurn()
 	e.refusedEtcd()
+}
+
+// failedOnEach waits for one Event about each node on which there is no snapshot, and fails if there are two.
+func (e etcdEnv) failedOnEach(all []etcdspec.EtcdMember) {
+	e.T.Helper()
+	for _, m := range all {
+		e.Eventually("Event EtcdSnapshotFailed about node "+m.Node, func() error {
+			return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
+				return ev.Reason == "EtcdSnapshotFailed" && strings.HasSuffix(ev.Action, " on "+m.Node)
+			})
+		})
+	}
 }
 
 // wantEtcd sets the version that is wanted.

@@ -245,7 +245,7 @@ func (w *world) Save(_ context.Context, endpoint string, s seats.Snapshot) error
 	case w.at(endpoint) != n || w.listed(n) == nil || !w.quorum() || w.lost():
 		return errLost
 	case n.Taken != nil && n.Taken.ID == s.ID:
-	case w.packed:
+	case w.packed || n.packed:
 		n.Taken = &seats.Taken{ID: s.ID, Error: "no space"}
 	default:
 		n.Taken = &seats.Taken{ID: s.ID, At: w.now, Revision: int64(w.committed)}

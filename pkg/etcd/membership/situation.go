@@ -167,6 +167,7 @@ func (s *situation) located(m *member) {
 
 // learn notes what the look says of the cluster as a whole.
 func (s *situation) learn(list []view.Member) {
+	s.notes.Hear(s.Sites)
 	if s.notes.ClusterID == 0 && s.quorum && len(s.members) == 1 && s.members[0].Fit {
 		s.notes.ClusterID = s.members[0].Answer.ClusterID
 	}
@@ -187,13 +188,11 @@ func (s *situation) learn(list []view.Member) {
 	}
 	s.target, s.refused = versions.Plan(all, s.Version, s.Releases)
 	next := versions.Minor(s.target)
-	if n := s.notes.Snapshot; n != nil {
-		s.notes.Snapshot = n.Heard(s.Sites[n.Node].Taken)
-	}
 	stay, rising := versions.Edge(all, s.target, s.Releases)
 	if stay != "" && (rising || !s.saved(versions.Minor(stay), next)) {
 		s.minor, s.rising, s.target = next, rising, stay
 	}
+	s.notes.Wants(s.minor)
 }
 
 // forced ends a recovery. With a quorum nothing is forced any more, whatever a human has chosen before; if the quorum

@@ -64,6 +64,32 @@ func TestSnapshotCounts(t *testing.T) {
 	}
 }
 
+// TestSnapshotKept: where the newest good one is stays known, whatever becomes of the one that counts.
+func TestSnapshotKept(t *testing.T) {
+	for name, spoil := range map[string]func(*world){
+		"another one is begun": func(w *world) {
+			w.packed, w.now = true, w.now.Add(2*time.Hour)
+			w.until("save")
+			w.step()
+		},
+		"the clock is set back": func(w *world) { w.now = w.now.Add(-2 * time.Hour) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := upgrading(t)
+			w.until("save")
+			w.step()
+			n := w.decide().Notes
+			w.facts.Notes.Snapshot, w.facts.Notes.Kept = n.Snapshot, n.Kept
+			first := *n.Snapshot
+			spoil(w)
+			n = w.decide().Notes
+			if n.Snapshot != nil && n.Snapshot.ID == first.ID || n.Kept == nil || n.Kept.ID != first.ID || n.Kept.Taken == nil {
+				t.Errorf("%+v was taken; now %+v is begun, and %+v kept", first, n.Snapshot, n.Kept)
+			}
+		})
+	}
+}
+
 // TestOneSnapshot: whoever dies, and whatever is lost, one snapshot is taken for one upgrade, before the first member
 // gets the new minor. The model falls if a member begins without one.
 func TestOneSnapshot(t *testing.T) {
@@ -85,6 +111,35 @@ func TestOneSnapshot(t *testing.T) {
 	}
 }
 
+// TestSnapshotUnwanted: one that nobody wants any more is not asked for, and its pod goes. A wait ends nothing.
+func TestSnapshotUnwanted(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*world)
+		stays bool
+	}{
+		"it is wanted":                {func(*world) {}, true},
+		"a member is away":            {func(w *world) { w.member(0).up = false }, true},
+		"the operator is cut off":     {func(w *world) { w.blind = true }, true},
+		"the version is set back":     {func(w *world) { w.facts.Version = "v3.6.14" }, false},
+		"a later patch is wanted":     {func(w *world) { w.facts.Version = "v3.6.15" }, false},
+		"no such version can be run":  {func(w *world) { w.facts.Version = "v3.99.0" }, false},
+		"another patch of that minor": {func(w *world) { w.facts.Version = "v3.7.2" }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := upgrading(t)
+			w.packed = true
+			w.until("save")
+			w.step()
+			w.on(w.facts.Notes.Snapshot.Node).Taken = nil
+			c.spoil(w)
+			w.pass()
+			if n := w.decide().Notes.Snapshot; (n != nil) != c.stays {
+				t.Errorf("%+v", n)
+			}
+		})
+	}
+}
+
 // TestSnapshotGoesOn: one that was begun is asked of the same member although another one leads by now, and of another
 // one once that member is not fit.
 func TestSnapshotGoesOn(t *testing.T) {
@@ -93,6 +148,7 @@ func TestSnapshotGoesOn(t *testing.T) {
 	w.until("save")
 	w.step()
 	first := w.facts.Notes.Snapshot
+	w.on(first.Node).Taken = nil // its pod is not there yet
 	for _, m := range w.list {
 		if m.Name != first.Member {
 			w.leader = m.ID
@@ -113,8 +169,68 @@ func TestSnapshotGoesOn(t *testing.T) {
 	w.now = w.now.Add(2 * time.Hour)
 	w.pass()
 	w.until("save")
-	if d := w.decide(); d.Snapshot.ID == first.ID || d.Seat.ID != w.leader {
-		t.Errorf("after two hours %s is asked for still", first.ID)
+	if d := w.decide(); d.Snapshot.ID == first.ID || d.Seat.Name == first.Member {
+		t.Errorf("after two hours %s is asked for still, or %s is", first.ID, first.Member)
+	}
+}
+
+// TestSnapshotElsewhere: a follower is asked, and after a failure another member, the leader last. One failure of a
+// disk must not keep the cluster from its upgrade for as long as that disk is full.
+func TestSnapshotElsewhere(t *testing.T) {
+	for name, c := range map[string]struct {
+		full   int // how many of those that are asked have no space
+		within time.Duration
+		leads  bool
+	}{
+		"all have space":                      {0, 10 * time.Minute, false},
+		"one follower is full":                {1, 10 * time.Minute, false},
+		"both followers are full":             {2, 10 * time.Minute, true},
+		"all were full, and the leader stays": {3, 2 * time.Hour, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := upgrading(t)
+			w.until("save")
+			asked, begun := map[string]bool{}, w.now
+			for len(w.snapshots) == 0 {
+				d := w.decide()
+				if n := w.on(d.Seat.Node); d.Row == "save" && len(asked) < c.full && !asked[n.Name] {
+					asked[n.Name], n.packed = true, true
+				}
+				w.step()
+				w.pass()
+				for _, n := range w.machines {
+					n.packed = n.packed && (n.id == w.leader || w.now.Sub(begun) < 30*time.Minute)
+				}
+				if w.now.Sub(begun) > c.within {
+					w.fall("nobody is asked who has space")
+				}
+			}
+			if leads := w.on(w.facts.Notes.Snapshot.Node).id == w.leader; leads != c.leads || len(asked) != c.full {
+				t.Errorf("%+v, the leader is asked: %t; %v are full", w.facts.Notes.Snapshot, leads, asked)
+			}
+			w.rest(100)
+		})
+	}
+}
+
+// TestSnapshotTriedOn: where all have failed the last one is tried on, and named, for an hour; and it is another one
+// once a human says that it may be tried again.
+func TestSnapshotTriedOn(t *testing.T) {
+	w := upgrading(t)
+	w.packed = true
+	w.until("save")
+	ids := map[string]bool{}
+	for range 30 {
+		ids[w.step().Snapshot.ID] = true
+		w.pass()
+	}
+	last := w.facts.Notes.Snapshot
+	if len(ids) != 3 || len(last.Tried) != 2 || last.Failed == "" || w.on(last.Node).id != w.leader {
+		t.Errorf("%v; the last is %+v", ids, last)
+	}
+	w.facts.Notes = w.facts.Notes.Retried()
+	if d := w.decide(); d.Seat.Name == last.Member || d.Seat.Name == "" {
+		t.Errorf("%s is asked again", d.Seat.Name)
 	}
 }
 
@@ -154,6 +270,9 @@ func TestSnapshotBeforeForce(t *testing.T) {
 	w.facts.Recovery = &seats.Recovery{ID: "1", Force: w.member(2).Configuration.Name}
 	for range 100 {
 		if w.facts.Notes.Snapshot == nil {
+			if w.facts.Notes.Kept == nil {
+				t.Error("nobody knows where it is any more")
+			}
 			return
 		}
 		w.step()

@@ -165,17 +165,23 @@ func (s *situation) saved(from, to string) bool {
 }
 
 // save goes on with the snapshot that was begun, if its member can still be asked for it, and begins another one if
-// not.
+// not. Once it is noted that a member has failed, another one is asked. If all have, the last one is until its time is
+// over: then all are again.
 func save(s *situation, _ *member) {
 	from, n := versions.Minor(s.target), s.notes.Snapshot
-	var m *member
-	if n.Of(s.notes.ClusterID, from, s.minor, s.Now) && n.Taken == nil {
-		m = s.members.First(func(m *member) bool { return m.Name == n.Member && m.FitVoter() })
-	}
-	if m == nil {
-		m = s.members.Speaker()
-		n = seats.NewSnapshot(from, s.minor, s.notes.ClusterID, *m.Seat, s.Now)
-		s.notes.Snapshot = n
+	inVain := n.InVain(s.notes.ClusterID, from, s.minor)
+	m := s.members.First(func(m *member) bool {
+		return n.Of(s.notes.ClusterID, from, s.minor, s.Now) && n.Taken == nil && m.Name == n.Member && m.FitVoter()
+	})
+	if m == nil || s.Notes.Snapshot.Failed != "" {
+		other := s.members.Saver(inVain)
+		if other == nil && m == nil {
+			inVain, other = nil, s.members.Saver(nil)
+		}
+		if other != nil {
+			m, n = other, seats.NewSnapshot(from, s.minor, s.notes.ClusterID, *other.Seat, s.Now)
+			s.notes.Snapshot, n.Tried = n, inVain
+		}
 	}
 	s.d.Endpoint, s.d.Snapshot, s.about = m.Endpoint, *n, m
 }

@@ -212,8 +212,9 @@ var growth = []rule{
 	acts("save", "members are to get the next minor release, all voters are fit and run with what their nodes have for "+
 		"them, the quorum does not need one of them, and there is no snapshot for that which was begun within the last "+
 		"hour and whose member is one still", Save,
-		"a pod takes one from the leader, on whose node it stays: there is no way back from the new minor; one that was "+
-			"begun is taken on, if its member is fit", whenever((*situation).unsaved), save),
+		"a pod takes one from a follower, on whose node it stays: there is no way back from the new minor; one that was "+
+			"begun is taken on, if its member is fit; after a failure another member is asked, the leader last",
+		whenever((*situation).unsaved), save),
 	waits("no-node", "fewer members are on nodes that are wanted than there shall be, and there is no node for another "+
 		"one", whenever((*situation).few), start, holds(EtcdStuck, noNode)),
 	waits("wrong-version", "a member's image is said to be of one version, and the member says that it is of another",

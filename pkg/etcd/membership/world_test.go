@@ -43,6 +43,8 @@ type machine struct {
 	lag         int
 	// surveyed is true once a pod looks into the data directory.
 	surveyed bool
+	// packed is a node without space for a snapshot.
+	packed bool
 	// foreign is another etcd at the client port.
 	foreign bool
 	// closed is a node that runs no pod that looks into data directories.
@@ -78,8 +80,8 @@ type world struct {
 	incurable bool
 	// slow databases do not rise to a new minor.
 	slow bool
-	// saved is the minor for whose upgrade a snapshot was taken last, at savedAt; snapshots are the IDs of all. On packed
-	// nodes there is no space for one.
+	// saved is the minor for whose upgrade a snapshot was taken last, at savedAt; snapshots are the IDs of all. packed is
+	// true while no node has space for one.
 	saved     string
 	savedAt   time.Time
 	snapshots []string

@@ -67,6 +67,16 @@ func (all Members) Follower() *Member {
 	return slices.MaxFunc(found, order)
 }
 
+// Saver is the fit voter that is asked for a snapshot after some were asked in vain: a follower if one is left, since
+// the leader has most to do; nil if none is.
+func (all Members) Saver(inVain []string) *Member {
+	left := all.All(func(m *Member) bool { return m.FitVoter() && !slices.Contains(inVain, m.Name) })
+	if m := left.Follower(); m != nil {
+		return m
+	}
+	return left.First((*Member).FitVoter)
+}
+
 // Least is the one with which least is lost; nil of none.
 func (all Members) Least() *Member {
 	if len(all) == 0 {

@@ -103,8 +103,12 @@ type Notes struct {
 	// the last answer with which a human had these notes made anew.
 	Recovered string `json:"recovered,omitempty"`
 	Adopted   string `json:"adopted,omitempty"`
-	// Snapshot is the last one that was begun before an upgrade; nil before the first one.
+	// Snapshot is the last one that was begun before an upgrade, unless it counts for none any more, and Kept the last
+	// one that was taken; nil before the first one.
 	Snapshot *Snapshot `json:"snapshot,omitempty"`
+	Kept     *Snapshot `json:"kept,omitempty"`
+	// Told is the outcome of which somebody was told last.
+	Told string `json:"told,omitempty"`
 }
 
 // Clone returns a copy that shares nothing, and in which no time is later than now, as after the clock was set back.
@@ -138,12 +142,9 @@ func (n Notes) Clone(now time.Time) Notes {
 		c.Began, c.Compacted, c.Defragmented = past(c.Began), slices.Clone(c.Compacted), slices.Clone(c.Defragmented)
 		n.Cure = &c
 	}
-	if n.Snapshot != nil {
-		s := *n.Snapshot
-		n.Snapshot = &s
-		if !past(s.Begun).Equal(s.Begun) { // the clock was set back: nobody knows how old it is
-			n.Snapshot = nil
-		}
+	n.Snapshot, n.Kept = n.Snapshot.clone(), n.Kept.clone()
+	if s := n.Snapshot; s != nil && !past(s.Begun).Equal(s.Begun) { // the clock was set back: nobody knows how old it is
+		n.Snapshot = nil
 	}
 	return n
 }
@@ -154,6 +155,9 @@ func (n Notes) Retried() Notes {
 	clear(n.Avoid)
 	clear(n.Since)
 	n.Cure = nil
+	if s := n.Snapshot; s != nil && s.Taken == nil { // another member is asked, as after its time is over
+		s.Begun, s.Tried = time.Time{}, nil
+	}
 	for i := range n.Seats {
 		n.Seats[i].Restarts = Restarts{}
 	}

@@ -41,18 +41,21 @@ func TestNotes(t *testing.T) {
 func TestClone(t *testing.T) {
 	later := now.Add(time.Hour)
 	n := seats.Notes{Since: map[string]time.Time{"x": later}, Avoid: map[string]seats.Avoided{"b": {Since: later}},
-		Seats: []seats.Seat{{Restarts: seats.Restarts{At: later, Tries: 3}}},
-		Cure:  &seats.Cure{Began: later, Compacted: []view.ID{1}}}
+		Seats:    []seats.Seat{{Restarts: seats.Restarts{At: later, Tries: 3}}},
+		Cure:     &seats.Cure{Began: later, Compacted: []view.ID{1}},
+		Snapshot: &seats.Snapshot{Begun: now, Tried: []string{"n1-1"}}}
 	c := n.Clone(now)
 	if !c.Since["x"].Equal(now) || !c.Avoid["b"].Since.Equal(now) || !c.Seats[0].Restarts.At.Equal(now) ||
 		!c.Cure.Began.Equal(now) {
 		t.Errorf("%+v", c)
 	}
-	c.Cure.Compacted[0] = 2
-	if !n.Since["x"].Equal(later) || n.Cure.Compacted[0] != 1 || !n.Cure.Began.Equal(later) {
+	c.Cure.Compacted[0], c.Snapshot.Tried[0] = 2, "n2-2"
+	if !n.Since["x"].Equal(later) || n.Cure.Compacted[0] != 1 || !n.Cure.Began.Equal(later) ||
+		n.Snapshot.Tried[0] != "n1-1" {
 		t.Errorf("%+v was changed", n)
 	}
-	if r := n.Retried(); len(r.Since)+len(r.Avoid) > 0 || r.Cure != nil || r.Seats[0].Restarts.Tries > 0 {
+	if r := n.Retried(); len(r.Since)+len(r.Avoid)+len(r.Snapshot.Tried) > 0 || r.Cure != nil ||
+		r.Seats[0].Restarts.Tries > 0 || !r.Snapshot.Begun.IsZero() {
 		t.Errorf("%+v", r)
 	}
 }

@@ -78,7 +78,7 @@ func Take(ctx context.Context, dir string, c Config) (seats.Taken, error) {
 	path := filepath.Join(dir, File(c.ID))
 	switch _, err := os.Lstat(path); {
 	case err == nil:
-		return there(path, c.ID)
+		return there(path, c)
 	case !errors.Is(err, fs.ErrNotExist):
 		return failed, err
 	}
@@ -125,8 +125,8 @@ func ask(ctx context.Context, client *clientv3.Client, c Config) (t seats.Taken,
 	if err != nil {
 		return t, 0, fmt.Errorf("read from %s with a quorum: %w", c.Endpoint, err)
 	}
-	return seats.Taken{ID: c.ID, At: time.Now().UTC().Truncate(time.Second), Revision: read.Header.GetRevision()},
-		status.DbSize, nil
+	return seats.Taken{ID: c.ID, ClusterID: c.ClusterID, At: time.Now().UTC().Truncate(time.Second),
+		Revision: read.Header.GetRevision()}, status.DbSize, nil
 }
 
 // space is how large a snapshot of a database may become. It may grow a little while it is sent.
@@ -206,9 +206,10 @@ func keep(path string, taken seats.Taken) error {
 	return errors.Join(os.Remove(path+partial), datadir.Sync(filepath.Dir(path)))
 }
 
-// there is what is known of a snapshot that was taken before, if it still is whole.
-func there(path, id string) (seats.Taken, error) {
-	failed := seats.Taken{ID: id}
+// there is what is known of a snapshot that was taken before, if it still is whole, and of this cluster: its name says
+// only before which release and when it was taken, and the disk may have been that of another cluster's node.
+func there(path string, c Config) (seats.Taken, error) {
+	failed := seats.Taken{ID: c.ID}
 	size, hash, err := Verify(path)
 	if err != nil {
 		return failed, err
@@ -221,8 +222,12 @@ func there(path, id string) (seats.Taken, error) {
 	if err != nil {
 		return failed, fmt.Errorf("read the description of a snapshot: %w", err)
 	}
-	if taken.ID != id || taken.Bytes != size || taken.SHA256 != hash {
+	if taken.ID != c.ID || taken.Bytes != size || taken.SHA256 != hash {
 		return failed, fmt.Errorf("snapshot %s is another one than its description says: move both away", path)
+	}
+	if taken.ClusterID != c.ClusterID {
+		return failed, fmt.Errorf("snapshot %s is of cluster %q, and not of %s: move it away with its description", path,
+			taken.ClusterID, c.ClusterID)
 	}
 	return taken, nil
 }

@@ -64,9 +64,10 @@ func TestVerify(t *testing.T) {
 func TestThere(t *testing.T) {
 	good := whole()
 	hash := hex.EncodeToString(good[4096:])
-	said := func(id, hash string) string {
-		return `{"id":"` + id + `","revision":7,"bytes":4128,"sha256":"` + hash + `"}`
+	of := func(cluster, id, hash string) string {
+		return `{"id":"` + id + `","clusterID":"` + cluster + `","revision":7,"bytes":4128,"sha256":"` + hash + `"}`
 	}
+	said := func(id, hash string) string { return of("ff", id, hash) }
 	for name, c := range map[string]struct {
 		file []byte
 		said string
@@ -76,6 +77,8 @@ func TestThere(t *testing.T) {
 		"it is damaged":          {append(bytes.Clone(good[:4127]), 'x'), said(id, hash), "damaged"},
 		"it is another one":      {good, said(id, "00"), "another one"},
 		"it is that of another":  {good, said("before-3.6-20261127T231500Z", hash), "another one"},
+		"of another cluster":     {good, of("fe", id, hash), `of cluster "fe", and not of ff`},
+		"of nobody knows which":  {good, of("", id, hash), `of cluster "", and not of ff`},
 		"it has no description":  {good, "", "description"},
 		"its description is bad": {good, "{", "description"},
 	} {
@@ -87,7 +90,8 @@ func TestThere(t *testing.T) {
 				write(t, path+".json", []byte(c.said))
 			}
 			// Nobody is at this endpoint: whoever asks fails otherwise.
-			taken, err := snapshot.Take(t.Context(), dir, snapshot.Config{ID: id, Endpoint: "http://127.0.0.1:1"})
+			taken, err := snapshot.Take(t.Context(), dir, snapshot.Config{ID: id, Endpoint: "http://127.0.0.1:1",
+				ClusterID: "ff"})
 			switch {
 			case taken.ID != id:
 				t.Errorf("%+v is not about %s", taken, id)

@@ -193,15 +193,17 @@ func container(all []corev1.ContainerStatus, name string) (c pods.Container) {
 	return c
 }
 
-// taken is what a pod has reported of a snapshot last; nil if it has not. It also reports why it has not taken one.
+// taken is what a pod has reported of a snapshot last; nil if it has not. It also reports why it has not taken one:
+// that a pod that is deleted was interrupted is no reason to ask another member.
 func taken(p *corev1.Pod) *seats.Taken {
 	if p == nil {
 		return nil
 	}
-	if t, ok := pods.Taken(container(p.Status.ContainerStatuses, etcdmember.Save).Message); ok {
-		return &t
+	t, ok := pods.Taken(container(p.Status.ContainerStatuses, etcdmember.Save).Message)
+	if !ok || t.Error != "" && p.DeletionTimestamp != nil {
+		return nil
 	}
-	return nil
+	return &t
 }
 
 // surveyed is what a pod has found in its node's data directory when it looked last; nil if it has not.

@@ -7,11 +7,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/act"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
@@ -158,38 +156,6 @@ func (h hands) Survey(ctx context.Context, _ seats.Spot) error {
 		return errors.New("the operator does not know its own image, which looks into data directories: set --image")
 	}
 	return h.in.ApplyDaemonSet(ctx, etcdmember.SurveyOf(s.Params(), Site(&s.Facts, "")))
-}
-
-// Save implements act.Hands. The snapshot is the one that was noted, whoever has noted it, and its pod takes it once.
-func (h hands) Save(ctx context.Context, endpoint string, of seats.Snapshot) error {
-	s := h.in.Snapshot
-	if s.OperatorImage == "" {
-		return errors.New("the operator does not know its own image, which takes snapshots of etcd: set --image")
-	}
-	ds := etcdmember.SnapshotOf(s.Params(), Site(&s.Facts, ""), of, endpoint)
-	if err := h.in.ApplyDaemonSet(ctx, ds); err != nil {
-		return err
-	}
-	if t := s.Etcd.Facts.Sites[of.Node].Taken; t != nil && t.ID == of.ID && t.Error != "" {
-		why := fmt.Sprintf("the snapshot of etcd before the upgrade to %s is not taken on node %s, and no member is "+
-			"restarted before it is: %s", of.To, of.Node, t.Error)
-		last := h.in.Tasks.State(etcd.Task).Err
-		if last == nil || !strings.Contains(last.Error(), t.Error) { // each reason is told once
-			h.in.Notify(step.Notice{Warning: true, Reason: "EtcdSnapshotFailed", Action: of.ID, Note: why})
-		}
-		return errors.New(why)
-	}
-	return nil
-}
-
-// tellTaken makes an Event of a snapshot whose pod has reported since the last look.
-func (h hands) tellTaken(before, now *seats.Snapshot) {
-	if now == nil || now.Taken == nil || before != nil && before.Taken != nil && before.ID == now.ID {
-		return
-	}
-	h.in.Notify(step.Notice{Reason: "EtcdSnapshotTaken", Action: now.ID, Note: fmt.Sprintf(
-		"before the upgrade of etcd from %s to %s a snapshot was taken: %s on node %s, revision %d, %d bytes",
-		now.From, now.To, SnapshotFile(&h.in.Snapshot.Facts, now), now.Node, now.Taken.Revision, now.Taken.Bytes)})
 }
 
 // Restart implements act.Hands.

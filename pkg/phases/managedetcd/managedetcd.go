@@ -8,12 +8,10 @@ import (
 	"context"
 	"fmt"
 	"maps"
-	"path"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
@@ -21,9 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/act"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/versions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -45,12 +41,12 @@ func Work(_ context.Context, in *step.Input) {
 		return
 	}
 	d := k.Decision
-	if act.Rests(d.Step) && !d.Changed && left(in.Snapshot) == nil && !spent(k) {
+	if act.Rests(d.Step) && !d.Changed && left(in.Snapshot) == nil && !spent(k) && !untold(k) {
 		return
 	}
 	in.Tasks.Ensure(work.Task{Key: etcd.Task,
 		Input: text.Digest([]any{d.Row, d.Step, d.Seat.Name, d.Endpoint, d.Target.Name, d.PodUID, d.Spot.Node,
-			d.Snapshot.ID, spent(k)}),
+			d.Snapshot.ID, spent(k), untold(k)}),
 		Do: func(ctx context.Context) error {
 			err := take(ctx, in, d)
 			if apierrors.IsConflict(err) { // somebody was faster: the next look decides anew
@@ -86,17 +82,16 @@ func take(ctx context.Context, in *step.Input, d membership.Decision) error {
 	if spent(in.Snapshot.Etcd) { // the next look decides without it
 		return h.dropSpent(ctx)
 	}
+	if untold(in.Snapshot.Etcd) { // it comes first: no later step takes the note of it away before
+		return h.tell(ctx)
+	}
 	if ds := left(in.Snapshot); ds != nil {
 		if _, err := h.read(ctx, etcdmember.Notes, d.NotesVersion); err != nil {
 			return err
 		}
 		return in.Writer.Delete(ctx, ds)
 	}
-	err := act.Do(ctx, in.Etcd, h, d)
-	if err == nil && d.Changed {
-		h.tellTaken(in.Snapshot.Etcd.Facts.Notes.Snapshot, d.Notes.Snapshot)
-	}
-	return err
+	return act.Do(ctx, in.Etcd, h, d)
 }
 
 // left is a DaemonSet whose pods have done what they are for: they look into data directories although there is a
@@ -134,11 +129,6 @@ func own(f *cluster.Facts, name string) *appsv1.DaemonSet {
 		return nil
 	}
 	return ds
-}
-
-// SnapshotFile is where a snapshot is on its node.
-func SnapshotFile(f *cluster.Facts, s *seats.Snapshot) string {
-	return path.Join(Site(f, "").Directory, path.Base(pods.Kept), snapshot.File(s.ID))
 }
 
 // Site is what the objects of a member depend on that runs that version.
@@ -194,10 +184,8 @@ func Status(s *cluster.Snapshot) *etcdspec.EtcdStatus {
 	}
 	st.Replicas = int32(len(k.Decision.Endpoints))
 	slices.SortFunc(st.Members, func(a, b etcdspec.EtcdMember) int { return cmp.Compare(a.Name, b.Name) })
-	if n := notes.Snapshot; n != nil && n.Taken != nil {
-		st.Snapshot = &etcdspec.EtcdSnapshot{From: n.From, To: n.To, Node: n.Node, File: SnapshotFile(&s.Facts, n),
-			Time: metav1.NewTime(n.Taken.At), Revision: n.Taken.Revision, SizeMiB: mebi(n.Taken.Bytes),
-			SHA256: n.Taken.SHA256}
+	if n := notes.Kept; n != nil && n.ClusterID == notes.ClusterID {
+		st.Snapshot = kept(&s.Facts, n)
 	}
 	return st
 }

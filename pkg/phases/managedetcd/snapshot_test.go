@@ -49,49 +49,133 @@ func TestSave(t *testing.T) {
 	for report, fails := range map[seats.Taken]bool{{ID: s.ID, Error: "no space"}: true,
 		{ID: "another", Error: "no space"}: false, {ID: s.ID}: false} {
 		r.known.Facts.Sites["n01"] = seats.Site{Taken: &report}
-		told, err := r.told()
-		if fails != (err != nil && strings.Contains(err.Error(), "no space")) || fails != (len(told) == 1) {
-			t.Errorf("%+v: %v, %v", report, told, err)
+		if _, _, err := r.work(); fails != (err != nil && strings.Contains(err.Error(), "no space")) {
+			t.Errorf("%+v: %v", report, err)
 		}
 	}
 }
 
-// told is the next step, and what Events it makes.
-func (r rig) told() (told []step.Notice, err error) {
+// told is the next step: what Events it makes, and what notes it writes.
+func (r rig) told() (told []step.Notice, notes *seats.Notes, err error) {
 	r.T.Helper()
 	in, w := r.Input()
 	in.Announce = func(n step.Notice) { told = append(told, n) }
 	in.Snapshot.Etcd, in.Snapshot.OperatorImage = r.known, "registry.example.com/operator:v1"
 	managedetcd.Work(r.T.Context(), in)
 	if len(w.Queued) == 0 {
-		return nil, nil
+		return nil, nil, nil
 	}
-	return told, w.Queued[0].Do(r.T.Context())
+	err = w.Queued[0].Do(r.T.Context())
+	for _, o := range w.Applied {
+		if cm, ok := o.(*corev1.ConfigMap); ok {
+			notes = &seats.Notes{}
+			if err := json.Unmarshal([]byte(cm.Data[etcdmember.KeyNotes]), notes); err != nil {
+				r.T.Fatal(err)
+			}
+		}
+	}
+	return told, notes, err
 }
 
-// TestTaken: what was taken is noted before anything else is done, told once, and then the pod goes.
-func TestTaken(t *testing.T) {
-	r, s := saving(t)
-	taken := s
-	taken.Taken = &seats.Taken{ID: s.ID, Revision: 7, Bytes: 5 << 20}
-	d := &r.known.Decision
-	d.Step, d.Notes.Snapshot, d.Changed, d.Snapshot = membership.Rest, &taken, true, seats.Snapshot{}
-	told, err := r.told()
-	if err != nil || len(told) != 1 || told[0].Warning || !strings.Contains(told[0].Note, "/mnt/etcd/snapshots/"+s.ID) {
-		t.Errorf("%+v, %v", told, err)
+// TestTold: what is noted of a snapshot is told once, before anything else is done, by whoever finds it untold; and
+// that is noted.
+func TestTold(t *testing.T) {
+	taken := &seats.Taken{Revision: 7, Bytes: 5 << 20}
+	for name, c := range map[string]struct {
+		spoil  func(r *rig, s *seats.Snapshot, n *seats.Notes)
+		reason string
+		says   string
+	}{
+		"nothing came of it yet": {func(*rig, *seats.Snapshot, *seats.Notes) {}, "", ""},
+		"it was taken": {func(_ *rig, s *seats.Snapshot, _ *seats.Notes) { s.Taken = taken },
+			"EtcdSnapshotTaken", "/mnt/etcd/snapshots/before-3.7-"},
+		"it was taken, and a step waits that cannot be taken": {func(r *rig, s *seats.Snapshot, _ *seats.Notes) {
+			s.Taken, r.known.Decision.Step, r.known.Decision.Spot.Node = taken, membership.Place, "gone"
+		}, "EtcdSnapshotTaken", "revision 7"},
+		"it was taken, and the operator ended before it was noted": {func(r *rig, s *seats.Snapshot, _ *seats.Notes) {
+			r.known.Facts.Sites[s.Node] = seats.Site{Taken: taken}
+		}, "", ""},
+		"it has failed": {func(_ *rig, s *seats.Snapshot, _ *seats.Notes) { s.Failed = "no space" },
+			"EtcdSnapshotFailed", "node n01, and no member is restarted before there is one: no space"},
+		"it was taken after a failure": {func(_ *rig, s *seats.Snapshot, n *seats.Notes) {
+			s.Failed = "no space"
+			n.Told, s.Taken = s.Outcome(), taken
+		}, "EtcdSnapshotTaken", "on node n01"},
+		"another node has failed within the same second": {func(_ *rig, s *seats.Snapshot, n *seats.Notes) {
+			s.Failed = "no space"
+			n.Told, s.Node = s.Outcome(), "n02"
+		}, "EtcdSnapshotFailed", "node n02"},
+		"it was told": {func(_ *rig, s *seats.Snapshot, n *seats.Notes) {
+			s.Taken = taken
+			n.Told = s.Outcome()
+		}, "", ""},
+		"the failure was told, and the pod gives another reason": {func(r *rig, s *seats.Snapshot, n *seats.Notes) {
+			s.Failed = "61 MiB are free"
+			n.Told = s.Outcome()
+			r.known.Facts.Sites[s.Node] = seats.Site{Taken: &seats.Taken{ID: s.ID, Error: "60 MiB are free"}}
+		}, "", ""},
+		"the cache is behind": {func(r *rig, s *seats.Snapshot, _ *seats.Notes) {
+			s.Taken = taken
+			r.known.Facts.NotesVersion = "2"
+		}, "", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, s := saving(t)
+			n := &r.known.Facts.Notes
+			n.Snapshot = &s
+			r.known.Facts.NotesVersion, r.known.Decision.NotesVersion = "3", "3"
+			r.configMap(etcdmember.Notes, "3", nil)
+			c.spoil(&r, &s, n)
+			told, notes, _ := r.told()
+			if c.reason == "" {
+				if len(told) > 0 {
+					t.Errorf("%+v", told)
+				}
+				return
+			}
+			if len(told) != 1 || told[0].Reason != c.reason || !strings.Contains(told[0].Note, c.says) ||
+				told[0].Warning != (s.Taken == nil) {
+				t.Fatalf("%+v", told)
+			}
+			if notes == nil || notes.Told != s.Outcome() || notes.Snapshot.Outcome() != s.Outcome() {
+				t.Fatalf("%+v is noted", notes)
+			}
+			*n = *notes
+			if told, _, _ := r.told(); len(told) > 0 {
+				t.Errorf("it is told again: %+v", told)
+			}
+		})
 	}
-	r.known.Facts.Notes.Snapshot, d.Changed = &taken, false
-	if told, err := r.told(); len(told) > 0 || err != nil {
-		t.Errorf("it is told again: %v, %v", told, err)
-	}
-	in, _ := r.Input()
-	in.Snapshot.Etcd = r.known
-	want := &etcdspec.EtcdSnapshot{From: "3.6", To: "3.7", Node: "n01", File: "/mnt/etcd/snapshots/" + s.ID + ".db",
-		Revision: 7, SizeMiB: 5}
-	got := managedetcd.Status(in.Snapshot).Snapshot
-	got.Time = metav1.Time{}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Error(diff)
+}
+
+// TestSnapshotInStatus: the newest that was taken is named although another one is begun, or none counts any more. One
+// of another cluster is nobody's way back.
+func TestSnapshotInStatus(t *testing.T) {
+	for name, c := range map[string]struct {
+		spoil func(*seats.Notes)
+		named bool
+	}{
+		"it was taken a moment ago":     {func(*seats.Notes) {}, true},
+		"a forced recovery was after":   {func(n *seats.Notes) { n.Snapshot = nil }, true},
+		"another one is begun":          {func(n *seats.Notes) { n.Snapshot = &seats.Snapshot{ID: "later"} }, true},
+		"the cluster is another one":    {func(n *seats.Notes) { n.ClusterID++ }, false},
+		"one was begun, and none taken": {func(n *seats.Notes) { n.Kept = nil }, false},
+	} {
+		r, s := saving(t)
+		s.Taken = &seats.Taken{ID: s.ID, Revision: 7, Bytes: 5 << 20}
+		n := &r.known.Decision.Notes
+		n.ClusterID, n.Snapshot, n.Kept = s.ClusterID, &s, &s
+		c.spoil(n)
+		in, _ := r.Input()
+		in.Snapshot.Etcd = r.known
+		var want *etcdspec.EtcdSnapshot
+		if c.named {
+			want = &etcdspec.EtcdSnapshot{From: "3.6", To: "3.7", Node: "n01", File: "/mnt/etcd/snapshots/" + s.ID + ".db",
+				Revision: 7, SizeMiB: 5}
+		}
+		if diff := cmp.Diff(want, managedetcd.Status(in.Snapshot).Snapshot); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
 	}
 }
 
@@ -101,9 +185,13 @@ func TestSnapshotPodGoes(t *testing.T) {
 		spoil func(*rig, *seats.Snapshot)
 		goes  bool
 	}{
-		"it is asked for":          {func(*rig, *seats.Snapshot) {}, false},
-		"a member is away":         {func(r *rig, _ *seats.Snapshot) { r.known.Decision.Step = membership.Wait }, false},
-		"it was taken":             {func(r *rig, s *seats.Snapshot) { rest(r); s.Taken = &seats.Taken{} }, true},
+		"it is asked for":  {func(*rig, *seats.Snapshot) {}, false},
+		"a member is away": {func(r *rig, _ *seats.Snapshot) { r.known.Decision.Step = membership.Wait }, false},
+		"it was taken, and told": {func(r *rig, s *seats.Snapshot) {
+			rest(r)
+			s.Taken = &seats.Taken{}
+			r.known.Facts.Notes.Told = s.Outcome()
+		}, true},
 		"it was begun an hour ago": {func(r *rig, s *seats.Snapshot) { rest(r); s.Begun = r.Now.Add(-time.Hour) }, true},
 		"it is forgotten":          {func(r *rig, _ *seats.Snapshot) { rest(r); r.known.Facts.Notes.Snapshot = nil }, true},
 		"the data was moved":       {func(r *rig, _ *seats.Snapshot) { r.known = nil }, true},
@@ -141,5 +229,9 @@ func TestTakenIsRead(t *testing.T) {
 	facts, _ := managedetcd.Facts(&in.Snapshot.Facts)
 	if got := facts.Sites["n01"].Taken; got == nil || *got != report || facts.Sites["n02"].Taken != nil {
 		t.Errorf("%+v", facts.Sites)
+	}
+	pod.DeletionTimestamp = &metav1.Time{Time: r.Now}
+	if facts, _ := managedetcd.Facts(&in.Snapshot.Facts); facts.Sites["n01"].Taken != nil {
+		t.Errorf("it was interrupted, and says %+v", facts.Sites["n01"].Taken)
 	}
 }
