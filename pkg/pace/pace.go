@@ -38,6 +38,7 @@
 //	DRBD on another interface       30s                   LinkSettled         its connections are not judged yet
 //	node beside a driver that runs  1m30s                 DriverLearns        the driver does not know the node yet
 //	satellite that has stopped      3s                    LossNoticed         LINSTOR still calls it ONLINE
+//	controller that may hang        6m, doubled to 2h     restLongest         phases/satellites: a restart may not help
 //	taint before a node leaves      10m                   TaintLasts          most taints go away by themselves
 //	node before it leaves           30s                   Leave               one edit removes nodes one by one
 //	evacuation that has not begun   10m                   EvacuationAnswer    the request may be lost, and is repeated

@@ -194,6 +194,8 @@ func objectItems() []Item {
 			"with the pod"},
 		{netcomtls.Kind.Annotation, "the same for connections between LINSTOR's controller and satellites", "builders",
 			"with the pod"},
+		{netcomtls.AnnotationRestarts, "restarts of LINSTOR's controller in vain, and which pod the last ended",
+			"satellites, before each", "when it reaches a satellite for a while"},
 		{drainguard.LabelNode, "which node a drain guard is for; the budget leaves out who may go", "drainguard", object},
 		{drainguard.AnnotationRefused, "which drains were said to be refused, so that nobody is told twice", "drainguard",
 			"when the node may be drained, or is uncordoned"},

@@ -27,9 +27,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -203,32 +200,6 @@ func comparableCluster(c *v1alpha1.StorageCluster) map[string]any {
 		cert.Name, cert.Serial = strings.TrimRight(cert.Name, "0123456789abcdef"), ""
 	}
 	return masked(plain(c))
-}
-
-// madeWithCertificates reports whether an object makes pods with certificates. Which ones, and the hashes that follow
-// from that, are left out: each run has others.
-func madeWithCertificates(v any) (found bool) {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			found = madeWithCertificates(e) || found
-		}
-	case map[string]any:
-		for _, kind := range []*tlssecret.Kind{&apitls.Kind, &netcomtls.Kind} {
-			if _, made := v[kind.Annotation]; made {
-				v[kind.Annotation] = "…"
-				delete(v, resources.AnnotationTemplateHash)
-				found = true
-			}
-		}
-		if key, _ := v["key"].(string); strings.HasPrefix(key, "made.") { // the entry of the Secret that has them
-			v["key"] = "made.…"
-		}
-		for _, e := range v {
-			found = madeWithCertificates(e) || found
-		}
-	}
-	return found
 }
 
 // plain turns an object into maps and lists.

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
 )
 
@@ -53,8 +54,8 @@ func runSequences(t *testing.T, rnd *rand.Rand, count int) {
 	if c.new == nil {
 		c.new = newBench(t, rich)
 	}
-	// A mode of TLS that is left out stays what it was: what becomes of it depends on the way there.
-	leaves := slices.DeleteFunc(specLeaves(t), func(l leaf) bool { return strings.HasPrefix(l.path, "tls") })
+	// Without the Secrets that authorities name nothing can be locked, and no hold says so.
+	leaves := slices.DeleteFunc(specLeaves(t), func(l leaf) bool { return strings.HasPrefix(l.path, "tls.authorities") })
 	s := &sequences{campaign: c, rnd: rnd, leaves: leaves}
 	begin := time.Now()
 	for i := range count {
@@ -155,11 +156,15 @@ func (s *sequences) edit(t *testing.T, spec map[string]any) string {
 	}
 }
 
-// withoutPolicy sets what makes a cluster by design depend on its past: a suspended one is not installed, and a node
-// that leaves under Retain is kept.
+// withoutPolicy sets what makes a cluster by design depend on its past: a suspended one is not installed, a node that
+// leaves under Retain is kept, and a mode of TLS that is left out stays what it was.
 func withoutPolicy(spec map[string]any) map[string]any {
 	out := runtime.DeepCopyJSON(spec)
 	delete(out, "suspend")
+	lock, _ := out["tls"].(map[string]any)
+	if lock["mode"] == nil {
+		out["tls"] = map[string]any{"mode": string(tlsspec.Disabled)}
+	}
 	if nodes, ok := out["nodes"].(map[string]any); ok {
 		nodes["removalPolicy"] = string(v1alpha1.NodesRemove)
 	} else {

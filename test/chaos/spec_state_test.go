@@ -20,6 +20,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
@@ -30,11 +31,13 @@ import (
 //     says;
 //   - LINSTOR's nodes, interfaces, pools and properties.
 //
+// Of certificates it holds which there are, and not what is in them, as each cluster makes its own.
+//
 // Not in it, because by design they tell of the past: ControllerRevisions other than the accepted one (the last ten
 // accepted specs are kept), DaemonSets of satellites without a node (kept up to date for the platform's next one), the
 // first URL of the database in the claim (a change of parameters or endpoints keeps it), volume groups and zpools
-// (they are never removed), the module that a node has loaded, ReplicaSets (Kubernetes' history), and UIDs, salts and
-// times.
+// (they are never removed), the module that a node has loaded, what LINSTOR keeps of a time with certificates,
+// ReplicaSets (Kubernetes' history), and UIDs, salts and times.
 type state map[string]string
 
 // unlike are kinds that Kubernetes itself fills, or that are looked at in another way.
@@ -150,6 +153,8 @@ func idleSatellites(o *unstructured.Unstructured) bool {
 // maskObject drops what Kubernetes fills in, and what is random.
 func maskObject(o *unstructured.Unstructured) map[string]any {
 	c := runtime.DeepCopyJSON(o.Object)
+	madeWithCertificates(c)
+	entriesOfCertificates(c)
 	delete(c, "status")
 	meta, _ := c["metadata"].(map[string]any)
 	for _, k := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "managedFields"} {
@@ -209,8 +214,13 @@ func (b *bench) lookAtPods(s state) error {
 			images = append(images, c.Image)
 		}
 		ready := invariants.PodReady(&p)
+		made := map[string]any{}
+		for k, v := range p.Annotations {
+			made[k] = v
+		}
+		madeWithCertificates(made)
 		s["pod/"+owner+"/"+p.Labels[v1alpha1.LabelComponent]+"/"+node] += encode(map[string]any{
-			"images": images, "annotations": p.Annotations, "ready": ready, "pull": p.Spec.ImagePullSecrets,
+			"images": images, "annotations": made, "ready": ready, "pull": p.Spec.ImagePullSecrets,
 		})
 	}
 	return nil
@@ -266,7 +276,11 @@ func (b *bench) lookAtLinstor(s state) error {
 		}
 		return out
 	}
-	s["linstor"] = encode(own(v.Properties))
+	properties := own(v.Properties)
+	for _, kept := range []string{netcomtls.PropDebugListener, "defaultSslConSvc"} {
+		delete(properties, kept)
+	}
+	s["linstor"] = encode(properties)
 	for _, n := range v.Nodes {
 		s["linstor/"+n.Name] = encode(map[string]any{
 			"type": n.Type, "status": n.Status, "flags": n.Flags, "interfaces": n.Interfaces, "properties": own(n.Properties),

@@ -58,7 +58,7 @@ func bases(t testing.TB) []base {
 				kind, port) + small,
 		}
 	}
-	return []base{
+	all := []base{
 		{name: "kubernetes", spec: rich, databases: []string{"k8s"}},
 		{name: "nodes", within: "nodes", spec: rich, databases: []string{"k8s"}},
 		{name: "pools", within: "storagePools", spec: rich, databases: []string{"k8s"}},
@@ -73,6 +73,11 @@ func bases(t testing.TB) []base {
 		{name: "authorities", within: "tls.authorities", databases: []string{"k8s"},
 			spec: "tls: {mode: Managed, authorities: {apiSecret: ca-1, satellitesSecret: ca-2}}\n" + small},
 	}
+	if full() { // what is carried out there alone takes a small cluster less time
+		all = append(all, base{name: "tls", within: "tls", spec: "tls: {mode: Disabled}\n" + small,
+			databases: []string{"k8s"}})
+	}
+	return all
 }
 
 // authorities are Secrets with authorities that the specs name.

@@ -36,7 +36,7 @@ func judgeSatellites(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Evidence{State: cluster.Missing, Reason: "CertificatesMissing", Total: s.Counted(),
 			Message: missing + "; the condition CertificatesValid says why"}
 	}
-	config, sets := resources.SatelliteConfig(s.SatelliteParams()), DaemonSets(s)
+	config, sets := attemptsSoFar(s).note(s), DaemonSets(s)
 	for _, ds := range sets {
 		if !step.Matches(s.Kube.ConfigMaps[config.Name], config) || !step.Matches(s.Kube.DaemonSets[ds.Name], ds) {
 			return cluster.Evidence{State: cluster.Missing, Reason: "SatellitesMissing", Total: s.Counted(), Lost: true,
@@ -71,7 +71,7 @@ func Apply(ctx context.Context, in *step.Input) (applied bool, err error) {
 	if netcom.Missing(&s.Facts, netcomtls.Satellite) != "" {
 		return true, nil // nor is one restarted: it would be made as it was, or without a lock
 	}
-	config := resources.SatelliteConfig(s.SatelliteParams())
+	config := attemptsSoFar(s).note(s)
 	if err := step.ApplyIfDiffers(ctx, in, s.Kube.ConfigMaps[config.Name], config); err != nil {
 		return false, err
 	}

@@ -56,14 +56,26 @@ func writing(in *step.Input, m *cluster.Member) bool {
 	})
 }
 
-// wake restarts the controller if it may hang.
+// wake restarts the controller if it may hang, and notes that first.
 func wake(ctx context.Context, in *step.Input) error {
-	pod := Hung(in.Snapshot)
-	if pod == nil || in.Snapshot.Cluster.DeletionTimestamp != nil {
+	s := in.Snapshot
+	pod, before := Hung(s), attemptsSoFar(s)
+	noted := pod != nil && before.number > 0 && before.ended == pod.UID
+	switch {
+	case s.Cluster.DeletionTimestamp != nil:
+		return nil
+	case pod == nil && before.number > 0 && helped(s):
+		return in.Writer.Apply(ctx, attempts{}.note(s))
+	case pod == nil, !noted && !before.due(s, pod):
 		return nil
 	}
 	if err := in.Stands(ctx); err != nil {
 		return step.IgnoreOutdated(err)
+	}
+	if !noted {
+		if err := in.Writer.Apply(ctx, attempts{before.number + 1, pod.UID}.note(s)); err != nil {
+			return fmt.Errorf("note that LINSTOR's controller is restarted: %w", err)
+		}
 	}
 	if err := in.Writer.DeletePod(ctx, pod); err != nil {
 		return fmt.Errorf("restart LINSTOR's controller, which reaches no satellite with TLS: %w", err)

@@ -35,6 +35,10 @@ const (
 	// Nobody needs it.
 	PropDebugListener = "NetCom/DebugSslConnector/Enabled"
 
+	// AnnotationRestarts on the satellites' ConfigMap says how often LINSTOR's controller was restarted in vain because
+	// it reached no satellite, and which pod the last restart ended.
+	AnnotationRestarts = v1alpha1.Prefix + "controller-restarts"
+
 	// EntryConfig is the entry of a satellite's Secret with its configuration: it is there exactly where the stores are.
 	EntryConfig = "linstor_satellite.toml"
 )
