@@ -128,16 +128,19 @@ func returning(s *cluster.Snapshot, acknowledged bool) []string {
 
 // isBack reports whether node, satellite and connection of a member have been well for Timing.HealthRegained.
 func isBack(s *cluster.Facts, m *cluster.Member) bool {
-	if m.Linstor != nil && !m.Linstor.Online() && !restartedByUs(s, m) {
-		return false
+	well := func(ready bool, since metav1.Time) bool {
+		return ready && s.Now.Sub(since.Time) >= s.Timing.HealthRegained
 	}
 	if c := cluster.NodeCondition(m.Node, corev1.NodeReady); c != nil &&
-		(c.Status != corev1.ConditionTrue || s.Now.Sub(c.LastTransitionTime.Time) < s.Timing.HealthRegained) {
+		!well(c.Status == corev1.ConditionTrue, c.LastTransitionTime) {
 		return false
 	}
+	if restartedByUs(s, m) {
+		return true
+	}
 	c := cluster.PodCondition(m.SatellitePod, corev1.PodReady)
-	return c == nil || restartedByUs(s, m) ||
-		c.Status == corev1.ConditionTrue && s.Now.Sub(c.LastTransitionTime.Time) >= s.Timing.HealthRegained
+	return (m.Linstor == nil || m.Linstor.Online()) &&
+		(c == nil || well(c.Status == corev1.ConditionTrue, c.LastTransitionTime))
 }
 
 // failedAt is when a member went down, as far as possible from what Kubernetes recorded, and from when on that counts;

@@ -30,8 +30,8 @@ const (
 // 1.34.0-rc.1). It is nil unless all satellites with TLS are OFFLINE for a while, none of them is reached, and one at
 // least is as it is to be.
 func Hung(s *cluster.Snapshot) *corev1.Pod {
-	pod := onlyReady(s.Kube.ControllerPods)
-	if pod == nil || !netcom.Locked(pod) || !s.Linstor.Known() || readyFor(s, pod) <= restBetween*s.Timing.Straggler {
+	pod := settled(s)
+	if pod == nil || !netcom.Locked(pod) {
 		return nil
 	}
 	good := false
@@ -90,10 +90,7 @@ func (a attempts) note(s *cluster.Snapshot) *corev1.ConfigMap {
 // predecessor has, and no controller was started beside this one. Else a restart was tried in just this situation, and
 // is tried again after longer and longer.
 func (a attempts) due(s *cluster.Snapshot, pod *corev1.Pod) bool {
-	rest := restBetween * s.Timing.Straggler
-	for n := a.number; n > 0 && rest < restLongest; n-- {
-		rest = min(2*rest, restLongest)
-	}
+	rest := min(restBetween*s.Timing.Straggler<<min(a.number, 10), restLongest)
 	return readyFor(s, pod) > rest || slices.ContainsFunc(s.Members, func(m *cluster.Member) bool {
 		return overTLS(m) && !m.Outdated && m.SatellitePod.CreationTimestamp.After(pod.CreationTimestamp.Time)
 	})
@@ -102,12 +99,19 @@ func (a attempts) due(s *cluster.Snapshot, pod *corev1.Pod) bool {
 // helped reports whether the last restart has, or nobody needs one any more. A controller that reaches satellites for
 // a moment, and then hangs again, was not helped.
 func helped(s *cluster.Snapshot) bool {
+	pod := settled(s)
+	return pod != nil && (!netcom.Locked(pod) || slices.ContainsFunc(s.Members,
+		func(m *cluster.Member) bool { return overTLS(m) && m.Online }))
+}
+
+// settled is the controller's pod if it has been ready for long enough to be judged by what it reaches; nil if not, or
+// if that is not known.
+func settled(s *cluster.Snapshot) *corev1.Pod {
 	pod := onlyReady(s.Kube.ControllerPods)
 	if pod == nil || !s.Linstor.Known() || readyFor(s, pod) <= restBetween*s.Timing.Straggler {
-		return false
+		return nil
 	}
-	return !netcom.Locked(pod) || slices.ContainsFunc(s.Members,
-		func(m *cluster.Member) bool { return overTLS(m) && m.Online })
+	return pod
 }
 
 // readyFor is for how long a pod has been ready that is.
