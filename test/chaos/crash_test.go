@@ -68,7 +68,7 @@ var bounded = map[string]int{"install": 6, "members": 5, "resume": 5, "canary": 
 
 // together is how many ends an operator comes to in one step of the bounded part: each takes a new operator, but all
 // of them together take the step's own time only once.
-const together = 4
+const together = 8
 
 // maxFailures ends a scenario: after each failure it goes on with a new cluster.
 const maxFailures = 8

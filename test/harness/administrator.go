@@ -21,6 +21,9 @@ type Administrator struct {
 	Ctx context.Context //nolint:containedctx // it belongs to the test, as T does
 	// Sim is the simulated cluster.
 	Sim *simcluster.Cluster
+	// Last returns the version of the StorageCluster that a watch brought last, nil before the first one; nil where
+	// nobody watches it.
+	Last func() *v1alpha1.StorageCluster
 }
 
 // Client is the administrator's client of the API server.

@@ -30,9 +30,10 @@ type guard struct {
 	violations []string
 	seen       string // resourceVersion of the StorageCluster that was seen last
 	steps      []v1alpha1.Transition
-	holds      map[string]string // texts of the cluster's holds, by id
-	gaps       bool              // the API server may forget versions that were not seen
-	next       chan struct{}     // closed when the next version comes; nil if nobody waits
+	holds      map[string]string        // texts of the cluster's holds, by id
+	last       *v1alpha1.StorageCluster // the version that was seen last, if all of it could be decoded
+	gaps       bool                     // the API server may forget versions that were not seen
+	next       chan struct{}            // closed when the next version comes; nil if nobody waits
 
 	stop func()
 	done chan struct{}
@@ -68,7 +69,7 @@ func (e *Env) startGuard() {
 	}
 	g.stop = cancel
 	go g.follow(ctx, c, w)
-	e.guard, e.Next = g, g.change
+	e.guard, e.Next, e.Last = g, g.change, g.newest
 }
 
 // change returns a channel that is closed when the next version of the StorageCluster comes.
@@ -81,10 +82,20 @@ func (g *guard) change() <-chan struct{} {
 	return g.next
 }
 
-// wake lets all who wait for the next version look at it.
-func (g *guard) wake() {
+// newest returns the version that was seen last; nil before the first one.
+func (g *guard) newest() *v1alpha1.StorageCluster {
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	return g.last.DeepCopy()
+}
+
+// wake lets all who wait for the next version look at it: nil if that cannot be decoded, or is a deletion.
+func (g *guard) wake(version *v1alpha1.StorageCluster) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if version != nil {
+		g.last = version
+	}
 	if g.next != nil {
 		close(g.next)
 		g.next = nil
@@ -113,16 +124,16 @@ func rawList() *unstructured.UnstructuredList {
 }
 
 // readable decodes a StorageCluster. One whose spec cannot be decoded is judged by its status, and comes without its
-// spec.
-func readable(raw *unstructured.Unstructured) (*v1alpha1.StorageCluster, error) {
-	c := &v1alpha1.StorageCluster{}
+// spec; whole reports whether nothing is left out.
+func readable(raw *unstructured.Unstructured) (c *v1alpha1.StorageCluster, whole bool, err error) {
+	c = &v1alpha1.StorageCluster{}
 	if kube.Decode(raw, c) == nil {
-		return c, nil
+		return c, true, nil
 	}
 	raw = raw.DeepCopy()
 	unstructured.RemoveNestedField(raw.Object, "spec")
 	c = &v1alpha1.StorageCluster{}
-	return c, kube.Decode(raw, c)
+	return c, false, kube.Decode(raw, c)
 }
 
 // ExpectGaps makes the checks accept that versions of the StorageCluster are missed, because the API server restarts
@@ -145,10 +156,16 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 	defer close(g.done)
 	check := &invariants.Status{}
 	observe := func(raw *unstructured.Unstructured) {
-		c, err := readable(raw)
+		c, whole, err := readable(raw)
 		if err != nil {
+			g.wake(nil)
 			g.violate(err.Error())
 			return
+		}
+		if whole {
+			g.wake(c)
+		} else {
+			g.wake(nil)
 		}
 		for _, fault := range check.Observe(c) {
 			g.violate(fault)
@@ -165,11 +182,12 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 	}
 	for w != nil {
 		for ev := range w.ResultChan() {
-			g.wake()
 			switch raw, ok := ev.Object.(*unstructured.Unstructured); {
 			case ok && (ev.Type == watch.Added || ev.Type == watch.Modified):
 				observe(raw)
-			case !ok && (!g.expectsGaps() || !apierrors.IsResourceExpired(apierrors.FromObject(ev.Object))):
+			case ok:
+				g.wake(nil)
+			case !g.expectsGaps() || !apierrors.IsResourceExpired(apierrors.FromObject(ev.Object)):
 				g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v",
 					ev.Object))
 			}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -121,40 +122,67 @@ func (w *Waiter) During(d time.Duration, what string, f func() error) {
 	}
 }
 
+// onCluster waits for a condition of the StorageCluster, and returns the version that it holds of. The first version
+// comes from the API server, so that the test's own writes are in it. The later ones come from the watch: to read each
+// of them once more was a tenth of what the API server had to do.
+func (a *Administrator) onCluster(what string, f func(*v1alpha1.StorageCluster) error) *v1alpha1.StorageCluster {
+	a.T.Helper()
+	var c *v1alpha1.StorageCluster
+	a.OnChange(what, func() error {
+		if next := a.after(c); next != nil {
+			c = next
+		} else {
+			c = a.Get()
+		}
+		return f(c)
+	})
+	return c
+}
+
+// after returns what the watch brought after this version; nil if there is nothing, or no version to compare with.
+func (a *Administrator) after(c *v1alpha1.StorageCluster) *v1alpha1.StorageCluster {
+	if c == nil || a.Last == nil {
+		return nil
+	}
+	last := a.Last()
+	if last == nil {
+		return nil
+	}
+	order, err := resourceversion.CompareResourceVersion(last.ResourceVersion, c.ResourceVersion)
+	if err != nil || order <= 0 {
+		return nil
+	}
+	return last
+}
+
 // WaitPhase waits for a phase.
 func (a *Administrator) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 	a.T.Helper()
-	var c *v1alpha1.StorageCluster
-	a.OnChange("phase "+string(p), func() error {
-		c = a.Get()
+	return a.onCluster("phase "+string(p), func(c *v1alpha1.StorageCluster) error {
 		if c.Status.Phase != p {
 			return fmt.Errorf("phase is %s: %s", c.Status.Phase, c.Status.Message)
 		}
 		return nil
 	})
-	return c
 }
 
 // WaitHold waits for the cluster's hold of a reason.
 func (a *Administrator) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 	a.T.Helper()
-	var hold *v1alpha1.Hold
-	a.OnChange("hold "+string(r), func() error {
-		c := a.Get()
-		if hold = c.Status.Hold; hold == nil || hold.Reason != r {
+	return a.onCluster("hold "+string(r), func(c *v1alpha1.StorageCluster) error {
+		if hold := c.Status.Hold; hold == nil || hold.Reason != r {
 			return fmt.Errorf("phase is %s, hold is %+v: %s", c.Status.Phase, hold, c.Status.Message)
 		}
 		return nil
-	})
-	return hold
+	}).Status.Hold
 }
 
 // WaitNodeHold waits for a hold of single nodes.
 func (a *Administrator) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 	a.T.Helper()
 	var hold *v1alpha1.Hold
-	a.OnChange("node hold "+string(r), func() error {
-		holds := a.Get().Status.NodeHolds
+	a.onCluster("node hold "+string(r), func(c *v1alpha1.StorageCluster) error {
+		holds := c.Status.NodeHolds
 		i := slices.IndexFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == r })
 		if i < 0 {
 			return fmt.Errorf("node holds are %+v", holds)
@@ -182,15 +210,13 @@ func (a *Administrator) WaitGone() {
 func (a *Administrator) WaitStatus(what string,
 	ok func(*v1alpha1.StorageClusterStatus) bool) *v1alpha1.StorageCluster {
 	a.T.Helper()
-	var c *v1alpha1.StorageCluster
-	a.OnChange(what, func() error {
-		if c = a.Get(); !ok(&c.Status) {
+	return a.onCluster(what, func(c *v1alpha1.StorageCluster) error {
+		if !ok(&c.Status) {
 			return fmt.Errorf("phase %s, nodes %+v, pools %s: %s", c.Status.Phase, c.Status.Nodes, c.Status.Pools.Summary,
 				c.Status.Message)
 		}
 		return nil
 	})
-	return c
 }
 
 // WaitPools waits until the status counts pools like this: "2/3".
