@@ -20,6 +20,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
 
 // FieldOwner is the operator's name in managed fields.
@@ -132,10 +133,20 @@ func (w *Writer) Delete(ctx context.Context, o client.Object) error {
 	return w.delete(ctx, o)
 }
 
-// DeletePod deletes the pod that was seen. Only a restart of satellites does so (pkg/phases/satellites/restart.go): a
-// pod that is deleted at the wrong moment stops replication. All other pods but those of [Writer.DeleteOwnPod] go
-// with what they were made from, or with the label of their Node.
-func (w *Writer) DeletePod(ctx context.Context, p *corev1.Pod) error { return w.delete(ctx, p) }
+// restarted are the components whose pods the operator deletes so that their workloads make them anew.
+var restarted = []string{v1alpha1.ComponentSatellite, v1alpha1.ComponentController, etcdmember.Component}
+
+// DeletePod deletes the pod that was seen, to restart what runs in it: a satellite, or LINSTOR's controller that hangs
+// (pkg/phases/satellites), or a member of the etcd that the operator runs (pkg/phases/managedetcd). It refuses every
+// other pod. A pod that is deleted at the wrong moment stops replication, or costs etcd its quorum; so a linter
+// (forbidigo in .golangci.yaml) lets only the files call it where those moments are judged. All other pods but those
+// of [Writer.DeleteOwnPod] go with what they were made from, or with the label of their Node.
+func (w *Writer) DeletePod(ctx context.Context, p *corev1.Pod) error {
+	if !slices.Contains(restarted, p.Labels[v1alpha1.LabelComponent]) {
+		return fmt.Errorf("delete Pod %s/%s: the operator restarts no such pod", p.Namespace, p.Name)
+	}
+	return w.delete(ctx, p)
+}
 
 // single are the components whose pods the operator makes by themselves.
 var single = []string{v1alpha1.ComponentDrainGuard, v1alpha1.ComponentCanary, v1alpha1.ComponentBackup,

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 )
 
 func scheme(t *testing.T) *runtime.Scheme {
@@ -165,7 +166,8 @@ func TestDelete(t *testing.T) {
 			if err := w.Delete(t.Context(), cm); (err != nil) != tc.fails || calls != 1 {
 				t.Errorf("err = %v after %d calls", err, calls)
 			}
-			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "seen"}}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "seen",
+				Labels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite}}}
 			if err := w.DeletePod(t.Context(), pod); (err != nil) != tc.fails || calls != 2 {
 				t.Errorf("a pod: err = %v after %d calls", err, calls)
 			}
@@ -176,19 +178,39 @@ func TestDelete(t *testing.T) {
 	}
 }
 
-// TestDeleteOwnPod: only pods that the operator makes by themselves are deleted in this way.
-func TestDeleteOwnPod(t *testing.T) {
-	for component, want := range map[string]bool{v1alpha1.ComponentSatellite: false, "": false,
-		v1alpha1.ComponentBackup: true, v1alpha1.ComponentComparison: true, v1alpha1.ComponentListing: false,
-		v1alpha1.ComponentRestore: true,
-		v1alpha1.ComponentCanary:  true, v1alpha1.ComponentDrainGuard: true} {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n",
-			Labels: map[string]string{v1alpha1.LabelComponent: component}}}
-		w := &Writer{Client: newClient(t, interceptor.Funcs{}, pod)}
-		err := w.DeleteOwnPod(t.Context(), pod)
-		there := w.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}) == nil
-		if (err == nil) != want || there == want {
-			t.Errorf("a pod of component %q: %v; it is there: %t", component, err, there)
+// TestWhichPodsAreDeleted: a pod is deleted to restart what runs in it, or because the operator has made it by itself,
+// and each way refuses all others.
+func TestWhichPodsAreDeleted(t *testing.T) {
+	restart, own := (*Writer).DeletePod, (*Writer).DeleteOwnPod
+	for _, tc := range []struct {
+		component    string
+		restart, own bool
+	}{
+		{component: v1alpha1.ComponentSatellite, restart: true},
+		{component: v1alpha1.ComponentController, restart: true},
+		{component: etcdmember.Component, restart: true},
+		{component: v1alpha1.ComponentCanary, own: true},
+		{component: v1alpha1.ComponentDrainGuard, own: true},
+		{component: v1alpha1.ComponentBackup, own: true},
+		{component: v1alpha1.ComponentComparison, own: true},
+		{component: v1alpha1.ComponentRestore, own: true},
+		{component: v1alpha1.ComponentListing},
+		{component: v1alpha1.ComponentDriverNode},
+		{component: ""},
+	} {
+		for _, way := range []struct {
+			name string
+			do   func(*Writer, context.Context, *corev1.Pod) error
+			want bool
+		}{{"DeletePod", restart, tc.restart}, {"DeleteOwnPod", own, tc.own}} {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n",
+				Labels: map[string]string{v1alpha1.LabelComponent: tc.component}}}
+			w := &Writer{Client: newClient(t, interceptor.Funcs{}, pod)}
+			err := way.do(w, t.Context(), pod)
+			there := w.Client.Get(t.Context(), client.ObjectKeyFromObject(pod), &corev1.Pod{}) == nil
+			if (err == nil) != way.want || there == way.want {
+				t.Errorf("%s of a pod of component %q: %v; it is there: %t", way.name, tc.component, err, there)
+			}
 		}
 	}
 }
@@ -275,9 +297,12 @@ func TestNothingIsWrittenWithoutTheLease(t *testing.T) {
 	w := &Writer{Client: c}
 	cluster := &v1alpha1.StorageCluster{}
 	writes := map[string]func() error{
-		"Apply":       func() error { return w.Apply(t.Context(), configMap("linstor", nil)) },
-		"Delete":      func() error { return w.Delete(t.Context(), configMap("linstor", nil)) },
-		"DeletePod":   func() error { return w.DeletePod(t.Context(), &corev1.Pod{}) },
+		"Apply":  func() error { return w.Apply(t.Context(), configMap("linstor", nil)) },
+		"Delete": func() error { return w.Delete(t.Context(), configMap("linstor", nil)) },
+		"DeletePod": func() error {
+			return w.DeletePod(t.Context(), &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+				Labels: map[string]string{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite}}})
+		},
 		"LabelNode":   func() error { return w.LabelNode(t.Context(), &corev1.Node{}, nil) },
 		"PatchStatus": func() error { return w.PatchStatus(t.Context(), cluster, cluster) },
 		"PatchMeta":   func() error { return w.PatchMeta(t.Context(), cluster, cluster) },

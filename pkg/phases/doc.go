@@ -1,25 +1,46 @@
 // Package phases is the machine: it decides which transition fires, and holds one handler for each state.
 //
-// A reconcile observes (package observe) into cluster.Facts, and package judge makes a cluster.Snapshot of them.
-// Interrupts and handlers read it here. They act through step.Input alone, repeat themselves safely, and never block:
-// writes to LINSTOR run as keyed tasks in the background. What a handler did shows in the next observation; nothing is
-// remembered as done.
+// What facts mean is judged here, each thing in the room of its subject: whether a pool is lost, in pools/lost.go.
+// Package observe only reads, and package linstor only speaks to LINSTOR. A reconcile observes into cluster.Facts, and
+// room snapshot makes a cluster.Snapshot of them. Interrupts and handlers read it here. They act through step.Input
+// alone, repeat themselves safely, and never block: writes to LINSTOR run as keyed tasks in the background. What a
+// handler did shows in the next observation; nothing is remembered as done.
 //
-// The rooms below, from the lowest to the highest; each imports lower ones only:
+// The rooms below, from lower to higher ones; those of links never import each other:
 //
-//	pods, hold                       containers that fail; holds and their answers
-//	step                             what links and handlers are given, and how a handler ends
-//	disks, address, massfailure,     rules of disks, of addresses, of nodes that fail together, of copies,
-//	replica, nodelabels, lose,       of the labels that bring a node its pods, of nodes that are declared lost, of
-//	storageclass, snapshotclass      what StorageClasses ask for, and whether volumes can be snapshotted
-//	managedetcd                      the etcd that the operator runs for LINSTOR
-//	netcom                           how LINSTOR's controller and satellites connect
-//	module, database, controller,    the links of the chain: they never import each other
-//	satellites, registration, pools,
-//	volumedriver, canary
-//	leaving, upgrade, migrating      nodes that leave, LINSTOR's upgrade, a backup that becomes its database
-//	judge                            what the facts mean, in one order
-//	specchange, deleting             changes of the spec, the end of a cluster
+//	poddiagnosis      why a pod does not run
+//	hold              what is asked of a human, and an answer to it
+//	step              what links and handlers are given, and how a handler ends
+//	disks             which disks of a node are empty, and may become a pool
+//	address           nodes whose address answers for another machine
+//	massfailure       whether so many nodes fail together that nothing should be repaired
+//	replica           copies of volumes: which one is the last
+//	nodelabels        the labels that bring a node its pods
+//	noderemoval       how LINSTOR forgets a node that is gone or was replaced
+//	storageclass      the StorageClasses, and what they ask for
+//	snapshotclass     the VolumeSnapshotClass, and whether volumes can be snapshotted
+//	netcom            how LINSTOR's controller and satellites connect: plain, or with TLS
+//	certificates      the certificates for that, and their renewal
+//	monitoring        what Prometheus Operator is given
+//	drainguard        which nodes may be drained
+//	highavailability  LINSTOR's high-availability controller
+//	affinity          LINSTOR's affinity controller
+//	databasebackup    backups of LINSTOR's database
+//	managedetcd       the etcd that the operator runs for LINSTOR
+//	module            link of the chain: DRBD's kernel module
+//	database          link: the claim on LINSTOR's database
+//	controller        link: LINSTOR's controller
+//	satellites        link: LINSTOR's satellites, and the order in which they restart
+//	registration      link: nodes in LINSTOR
+//	pools             link: storage pools, and when one is lost
+//	volumedriver      link: the CSI driver
+//	canary            link: a volume that is tried
+//	leaving           nodes that leave
+//	upgrade           another version of LINSTOR
+//	migrating         a backup, or another server, that becomes LINSTOR's database
+//	snapshot          makes a cluster.Snapshot of what all these say, in one order
+//	specchange        changes of the spec, and which are refused
+//	deleting          the end of a cluster
 //
-// Depguard enforces this order. A source that failed is unknown: never absent, never fine.
+// Depguard enforces the order. A source that failed is unknown: never absent, never fine.
 package phases

@@ -183,7 +183,7 @@ func etcdQuestions() []question {
 func poolQuestions() []question {
 	skip := onNodes(remembered.PoolSkip)
 	devices := func(prefix string) keeper {
-		return background(func(in *step.Input) bool { return pools.KeepDevices(in, prefix) })
+		return background(func(in *step.Input) bool { return pools.KeepConsent(in, prefix) })
 	}
 	return []question{
 		{Reason: v1alpha1.HoldDeviceMissing, Keep: keepers{v1alpha1.OptionSkip: skip},

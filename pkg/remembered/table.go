@@ -119,9 +119,9 @@ func nodeItems() []Item {
 		{PoolSkip, "that the node goes on without the pool", "`skip`",
 			"with the node, or when somebody removes the property"},
 		{PoolUseExisting, "that what is on the disks is registered as it is", "`use-existing`", node},
-		{PoolApprove, "the disks that may be overwritten", "`approve`",
+		{PoolApprove, "the disks that may be overwritten: serial, WWN, or path and size of each", "`approve`",
 			"when the pool works or is removed, or with `retry` for PoolBackendLost"},
-		{PoolRecreate, "the disks that a lost pool may be made anew from", "`recreate`",
+		{PoolRecreate, "the disks that a lost pool may be made anew from, likewise", "`recreate`",
 			"when the pool works or is removed, or with `retry` for PoolBackendLost"},
 	}
 }

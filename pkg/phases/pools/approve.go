@@ -59,8 +59,10 @@ func devicesOf(h *v1alpha1.Hold, node string) []linstor.Device {
 	return out
 }
 
-// KeepDevices writes the consent to the LINSTOR nodes whose disks the hold lists, and reports whether all is stored.
-func KeepDevices(in *step.Input, prefix string) bool {
+// KeepConsent keeps the answers approve (prefix remembered.PoolApprove) and recreate (remembered.PoolRecreate): it writes
+// the disks that the hold lists for a node, as consentTo names them, to a property of that node in LINSTOR. It reports
+// whether all is stored.
+func KeepConsent(in *step.Input, prefix string) bool {
 	h := in.Answer.Hold
 	stored := in.KeepOnNodes(h.Pool, func(m *cluster.Member) (set map[string]string, del []string) {
 		key, consent := prefix+h.Pool, consentTo(devicesOf(h, m.Name))

@@ -45,7 +45,8 @@ type Writer interface {
 	Apply(ctx context.Context, o client.Object) error
 	// Delete removes the object that was seen, not one of the same name that came after it. It refuses pods.
 	Delete(ctx context.Context, o client.Object) error
-	// DeletePod does the same for a pod. Only the restart of satellites may call it.
+	// DeletePod does the same for a pod that is to be restarted: a satellite's, LINSTOR's controller's, or one of the
+	// etcd that the operator runs. It refuses every other pod.
 	DeletePod(ctx context.Context, p *corev1.Pod) error
 	// DeleteOwnPod does the same for a pod that the operator has made by itself, and refuses every other pod.
 	DeleteOwnPod(ctx context.Context, p *corev1.Pod) error

@@ -89,7 +89,8 @@ func WantsBackup(s *cluster.Snapshot) bool {
 }
 
 // backupNeeded is the hold for a database that LINSTOR's image does not back up; nil if it does, or the operator or a
-// human has.
+// human has. Other prechecks wait until the phase's time is over; this one asks at once, as nobody makes a backup
+// while the operator waits.
 func backupNeeded(s *cluster.Snapshot) *cluster.HoldRequest {
 	u := s.Upgrade
 	kind := connection.Kind(&s.Target.Spec.Database)
