@@ -63,6 +63,7 @@ var areas = map[string][]string{
 	"test/helm":                      {"helm"},
 	"test/argocd":                    {"argocd"},
 	"pkg/plugin":                     {"plugin"},
+	"pkg/plugin/adopt":               {"plugin_adopt"},
 	"pkg/plugin/plan":                {"plugin_plan"},
 	"pkg/plan":                       {"plugin_plan"},
 	"pkg/plan/disklist":              {"plugin_disks"},

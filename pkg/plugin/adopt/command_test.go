@@ -139,7 +139,8 @@ func TestBlockers(t *testing.T) {
 		"LINSTOR not asked":       {call{silent: errors.New("pods is forbidden")}, "NodesNotSeen"},
 		"LINSTOR not seen at all": {call{silent: errors.New("no"), piraeus: []change{{`"k8s"`,
 			`"jdbc:mariadb://db/linstor"`}}}, "DatabaseCredentials LinstorNotSeen"},
-		"tables not readable": {call{silent: errors.New("no"), denied: "NodeStorPool"}, "LinstorNotSeen" + strings.Repeat(" NotSeen", 2)},
+		"tables not readable": {call{silent: errors.New("no"), denied: "NodeStorPool"},
+			"LinstorNotSeen" + strings.Repeat(" NotSeen", 2)},
 		"offline":             {call{linstor: []change{{"ONLINE", "OFFLINE"}}}, "NodeNotOnline"},
 		"evacuating": {call{linstor: []change{{`"connection_status": "ONLINE"`, `"connection_status": "ONLINE", ` +
 			`"flags": ["EVACUATE"]`}}}, "NodeLeaving"},

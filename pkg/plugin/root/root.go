@@ -28,8 +28,8 @@ It does nothing that plain kubectl could not do: it reads the StorageCluster, an
 documentation describes.
 
 Exit codes: 0 done; 1 an error; 2 wrong use; 3 "status --exit-code" found something that is not well, or "preflight"
-or "adopt" what is in the way; 4 you did not want what was about to be done; 5 "plan --exit-code" found something that the
-operator would do; 6 the edit that was planned would be refused.`
+or "adopt" what is in the way; 4 you did not want what was about to be done; 5 "plan --exit-code" found something that
+the operator would do; 6 the edit that was planned would be refused.`
 
 // Command is kubectl linstor.
 func Command(env *access.Env) *cobra.Command {
