@@ -141,7 +141,7 @@ func TestBlockers(t *testing.T) {
 			`"jdbc:mariadb://db/linstor"`}}}, "DatabaseCredentials LinstorNotSeen"},
 		"tables not readable": {call{silent: errors.New("no"), denied: "NodeStorPool"},
 			"LinstorNotSeen" + strings.Repeat(" NotSeen", 2)},
-		"offline":             {call{linstor: []change{{"ONLINE", "OFFLINE"}}}, "NodeNotOnline"},
+		"offline": {call{linstor: []change{{"ONLINE", "OFFLINE"}}}, "NodeNotOnline"},
 		"evacuating": {call{linstor: []change{{`"connection_status": "ONLINE"`, `"connection_status": "ONLINE", ` +
 			`"flags": ["EVACUATE"]`}}}, "NodeLeaving"},
 		"evacuating, by the tables": {call{silent: errors.New("no"), piraeus: []change{{"node_flags: 0", "node_flags: 4"}}},
