@@ -132,7 +132,9 @@ func (s *facts) steps() []Step {
 		start = append(start, "kubectl -n "+ns+" scale --replicas=1 "+all)
 	}
 	for _, w := range s.Webhooks {
-		stop = append(stop, "kubectl get validatingwebhookconfiguration "+w+" -o yaml > "+w+".yaml",
+		// With its resourceVersion the API server would not let it be created again.
+		stop = append(stop, "kubectl get validatingwebhookconfiguration "+w+" -o yaml | grep -vE "+
+			"'^  (resourceVersion|uid): ' > "+w+".yaml",
 			"kubectl delete validatingwebhookconfiguration "+w)
 		start = append(start, "kubectl create -f "+w+".yaml")
 	}
@@ -149,8 +151,9 @@ func (s *facts) steps() []Step {
 			Back: strings.Join(start, "; ")},
 		{Title: "Let go of the workloads", Does: "remove the finalizer of each LinstorSatellite, and delete Piraeus' " +
 			"objects with --cascade=orphan, so that what runs is nobody's",
-			Pauses: "nothing", Back: "create Piraeus' objects from the first step, and start its operator: it makes its " +
-				"workloads anew, with other labels, so that satellites are replaced all at once. Better: stay before this step"},
+			Pauses: "nothing", Back: "create Piraeus' objects from the first step, without their resourceVersion and uid, " +
+				"and start its operator: it makes its workloads anew, with other labels, so that satellites are replaced all at " +
+				"once. Better: stay before this step"},
 		{Title: "Stop LINSTOR's controller", Does: "scale it to 0, and wait until no pod is left, also no terminating " +
 			"one, and the Lease " + seen.ControllerName + " has expired",
 			Pauses: "making, growing, attaching and deleting volumes, snapshots; volumes that are in use go on",
