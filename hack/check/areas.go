@@ -63,6 +63,7 @@ var areas = map[string][]string{
 	"test/helm":                      {"helm"},
 	"test/argocd":                    {"argocd"},
 	"pkg/plugin":                     {"plugin"},
+	"pkg/plugin/adopt":               {"plugin_adopt"},
 	"pkg/plugin/plan":                {"plugin_plan"},
 	"pkg/plan":                       {"plugin_plan"},
 	"pkg/plan/disklist":              {"plugin_disks"},
@@ -88,19 +89,20 @@ var areas = map[string][]string{
 
 // suites are further test packages for what lies in a directory, by the same rule as areas.
 var suites = map[string][]string{
-	"pkg":             nil,
-	"pkg/apis":        {"./test/crd"},
-	"pkg/cluster":     {"./test/model"},
-	"pkg/fsm":         {"./test/model"},
-	"pkg/phases":      {"./test/model"},
-	"pkg/resources":   {"./test/deploy"},
-	"deploy":          {"./test/deploy"},
-	"deploy/crds":     {"./test/crd"},
-	"deploy/samples":  {"./test/crd"},
-	"test/harness":    nil,
-	"test/csidriver":  nil,
-	"test/sim":        {"./test/csidriver"},
-	"test/simcluster": {"./test/simcluster/..."},
+	"pkg":              nil,
+	"pkg/apis":         {"./test/crd"},
+	"pkg/cluster":      {"./test/model"},
+	"pkg/fsm":          {"./test/model"},
+	"pkg/phases":       {"./test/model"},
+	"pkg/plugin/adopt": {"./test/crd"},
+	"pkg/resources":    {"./test/deploy"},
+	"deploy":           {"./test/deploy"},
+	"deploy/crds":      {"./test/crd"},
+	"deploy/samples":   {"./test/crd"},
+	"test/harness":     nil,
+	"test/csidriver":   nil,
+	"test/sim":         {"./test/csidriver"},
+	"test/simcluster":  {"./test/simcluster/..."},
 }
 
 // row is what a table has for a directory: its own row, or that of the nearest directory above it.

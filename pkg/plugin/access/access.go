@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -59,6 +60,26 @@ var (
 // CRD is the kind of the StorageCluster's own definition, which is read as it is stored.
 var CRD = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"}
 
+// Piraeus is the group of the objects that Piraeus' operator 2 acts on.
+var Piraeus = schema.GroupVersion{Group: "piraeus.io", Version: "v1"}
+
+// LinstorTables is the group in which LINSTOR keeps its tables where its database is Kubernetes.
+const LinstorTables = "internal.linstor.linbit.com"
+
+// tables knows LINSTOR's tables beside the kinds that were added. Their versions are those of LINSTOR's releases,
+// which no list could have beforehand; a kind's name in lower case is that of its resource, and none has a namespace.
+type tables struct{ *meta.DefaultRESTMapper }
+
+// RESTMapping overrides that of the embedded mapper.
+func (m tables) RESTMapping(kind schema.GroupKind, versions ...string) (*meta.RESTMapping, error) {
+	if kind.Group != LinstorTables || len(versions) == 0 {
+		return m.DefaultRESTMapper.RESTMapping(kind, versions...)
+	}
+	version := schema.GroupVersion{Group: kind.Group, Version: versions[0]}
+	return &meta.RESTMapping{GroupVersionKind: version.WithKind(kind.Kind), Scope: meta.RESTScopeRoot,
+		Resource: version.WithResource(strings.ToLower(kind.Kind))}, nil
+}
+
 func newScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, appsv1.AddToScheme,
@@ -72,12 +93,13 @@ func newScheme() *runtime.Scheme {
 }
 
 func newMapper() meta.RESTMapper {
-	m := meta.NewDefaultRESTMapper(nil)
+	m := tables{meta.NewDefaultRESTMapper(nil)}
 	m.Add(v1alpha1.GroupVersion.WithKind("StorageCluster"), meta.RESTScopeRoot)
 	m.Add(CRD, meta.RESTScopeRoot)
 	for _, kind := range []schema.GroupVersionKind{
 		corev1.SchemeGroupVersion.WithKind("Node"),
 		corev1.SchemeGroupVersion.WithKind("Namespace"),
+		corev1.SchemeGroupVersion.WithKind("PersistentVolume"),
 		storagev1.SchemeGroupVersion.WithKind("CSIDriver"),
 		storagev1.SchemeGroupVersion.WithKind("StorageClass"),
 		admissionv1.SchemeGroupVersion.WithKind("ValidatingWebhookConfiguration"),
@@ -86,7 +108,11 @@ func newMapper() meta.RESTMapper {
 	} {
 		m.Add(kind, meta.RESTScopeRoot)
 	}
-	for _, kind := range []string{"Pod", "Event", "ConfigMap"} {
+	for _, kind := range []string{"LinstorCluster", "LinstorSatellite", "LinstorSatelliteConfiguration",
+		"LinstorNodeConnection"} {
+		m.Add(Piraeus.WithKind(kind), meta.RESTScopeRoot)
+	}
+	for _, kind := range []string{"Pod", "Event", "ConfigMap", "Secret"} {
 		m.Add(corev1.SchemeGroupVersion.WithKind(kind), meta.RESTScopeNamespace)
 	}
 	for _, kind := range []string{"Deployment", "DaemonSet", "ControllerRevision"} {

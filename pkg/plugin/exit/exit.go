@@ -14,7 +14,8 @@ const (
 	Failed = 1
 	// Usage: it was not called as it has to be.
 	Usage = 2
-	// NotWell: "status --exit-code" found something that is not well, or "preflight" what is in the way.
+	// NotWell: "status --exit-code" found something that is not well, or "preflight" or "adopt" what is
+	// in the way.
 	NotWell = 3
 	// Refused: the user did not want what was about to be done.
 	Refused = 4

@@ -144,7 +144,7 @@ func (s *Seen) otherLinstor() tree.Item {
 	if s.defined(".piraeus.io") || s.defined(".piraeus.linbit.com") {
 		note(tree.Bad, "Piraeus", "the definitions of Piraeus are there: its operator runs LINSTOR in this cluster, or "+
 			"has done so. There can be only one. Do not delete its objects to make room: while its operator runs, that "+
-			"can evacuate nodes")
+			"can evacuate nodes. \"kubectl linstor adopt --plan\" says what taking it over would mean")
 	}
 	for i := range s.Drivers {
 		d := &s.Drivers[i]

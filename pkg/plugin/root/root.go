@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/answer"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/backups"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/disks"
@@ -27,8 +28,8 @@ It does nothing that plain kubectl could not do: it reads the StorageCluster, an
 documentation describes.
 
 Exit codes: 0 done; 1 an error; 2 wrong use; 3 "status --exit-code" found something that is not well, or "preflight"
-what is in the way; 4 you did not want what was about to be done; 5 "plan --exit-code" found something that the
-operator would do; 6 the edit that was planned would be refused.`
+or "adopt" what is in the way; 4 you did not want what was about to be done; 5 "plan --exit-code" found something that
+the operator would do; 6 the edit that was planned would be refused.`
 
 // Command is kubectl linstor.
 func Command(env *access.Env) *cobra.Command {
@@ -52,7 +53,7 @@ func Command(env *access.Env) *cobra.Command {
 	env.Flags.AddFlags(cmd.PersistentFlags())
 	cmd.AddCommand(show.Command(env), answer.Command(env), report.Command(env), backups.Command(env),
 		nodes.Evacuate(env, nil), nodes.Maintenance(env, nil), plan.Command(env), disks.Command(env),
-		preflight.Command(env), versions(env))
+		preflight.Command(env), adopt.Command(env, nil), versions(env))
 	return cmd
 }
 

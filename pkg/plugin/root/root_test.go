@@ -24,7 +24,7 @@ func TestUse(t *testing.T) {
 	}{
 		"":                         {exit.Usage, "", "name a command"},
 		"completion":               {exit.Usage, "", `there is no command "completion"`},
-		"nonsense":                 {exit.Usage, "", `there is no command "nonsense"; there are backup,`},
+		"nonsense":                 {exit.Usage, "", `there is no command "nonsense"; there are adopt, backup,`},
 		"status now":               {exit.Usage, "", `"kubectl linstor status" takes no argument, not 1`},
 		"status --colour":          {exit.Usage, "", "unknown flag: --colour"},
 		"evacuate":                 {exit.Usage, "", "takes one argument, not 0"},
