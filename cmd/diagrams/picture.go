@@ -53,8 +53,9 @@ const (
 const style = `<style>
 text{font-family:system-ui,sans-serif;fill:#1f2933}
 .name{font-size:14px;font-weight:600}.words{font-size:12px}
-rect{stroke-width:1.5}.work{fill:#e8f0fa;stroke:#5b83b5}.hub{fill:#f4f1fb;stroke:#7c68b8}.good{fill:#e3f5e6;stroke:#3d8b4c}
-.warn{fill:#fdf3d8;stroke:#b98a17}.stop{fill:#fde6e4;stroke:#bb4a40}.end{fill:#eceff1;stroke:#78868f}
+rect{stroke-width:1.5}.work{fill:#e8f0fa;stroke:#5b83b5}.hub{fill:#f4f1fb;stroke:#7c68b8}
+.good{fill:#e3f5e6;stroke:#3d8b4c}.warn{fill:#fdf3d8;stroke:#b98a17}
+.stop{fill:#fde6e4;stroke:#bb4a40}.end{fill:#eceff1;stroke:#78868f}
 path{stroke:#52606d;stroke-width:1.5;fill:none;marker-end:url(#tip)}
 </style>
 <defs><marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">
@@ -76,8 +77,8 @@ func picture(t *fsm.Table) (string, error) {
 			return "", fmt.Errorf("state %s has no place in the picture", s.State)
 		}
 	}
-	fmt.Fprintf(&b, `<path d="M%d %dV%d"/><circle cx="%d" cy="%d" r="6" style="fill:#52606d"/>`+"\n", margin+boxWidth/2, 20,
-		top, margin+boxWidth/2, 18)
+	fmt.Fprintf(&b, `<path d="M%d %dV%d"/><circle cx="%d" cy="%d" r="6" style="fill:#52606d"/>`+"\n",
+		margin+boxWidth/2, 20, top, margin+boxWidth/2, 18)
 	for _, e := range edges(t) {
 		if err := drawEdge(&b, e, slices.Contains(edges(t), edge{e.to, e.from})); err != nil {
 			return "", err
@@ -97,8 +98,8 @@ func picture(t *fsm.Table) (string, error) {
 			label(&b, x+boxWidth/2, y+34, "words", bx.words)
 		}
 	}
-	label(&b, pictureWidth/2, height-22, "words", "A changed spec, or something that is gone again, leads back to "+string(hub)+
-		". Work goes on where it is needed.")
+	label(&b, pictureWidth/2, height-22, "words", "A changed spec, or something that is gone again, leads back to "+
+		string(hub)+". Work goes on where it is needed.")
 	b.WriteString("</svg>\n")
 	return b.String(), nil
 }
