@@ -206,10 +206,12 @@ site: ## Build the site of the documentation in .cache/site/html and check its l
 site-ci:
 	@hack/site/build --if-possible
 
+# The recording takes its place once the demo has ended well. Not $(MAKE): make runs a line with that even under -n.
 .PHONY: recording
 recording: ## Record the demo for the first page of the documentation, and draw it.
 	@$(GO) build -o .cache/bin/recording ./hack/recording
-	@bash -o pipefail -c '$(MAKE) --no-print-directory demo DEMO_EXIT=1 | .cache/bin/recording -record docs/demo.cast'
+	@bash -o pipefail -c 'make --no-print-directory demo DEMO_EXIT=1 | .cache/bin/recording -record .cache/demo.cast'
+	@mv .cache/demo.cast docs/demo.cast
 	@.cache/bin/recording -draw docs/demo.cast > docs/demo.svg
 
 # Without the database there is nothing to compare with: that is said and is no failure. The tool prints when its database
