@@ -105,7 +105,7 @@ test: $(TESTSUM)/gotestsum ## Run all tests. The first run builds a control plan
 
 .PHONY: ci
 ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the work tree.
-	@$(steps) verify lint test-unit race-short test-alerts test-e2e
+	@$(steps) verify lint site-ci test-unit race-short test-alerts test-e2e
 
 .PHONY: test-unit
 test-unit: $(TESTSUM)/gotestsum kube s3 helm ## Run the tests that need no cluster, the seeds of the fuzz functions included.
@@ -195,6 +195,24 @@ lint: $(LINT)/golangci-lint ## Run golangci-lint and check sizes (hack/budget). 
 	$(LINT)/golangci-lint config verify
 	GOLANGCI_LINT_CACHE=$(CURDIR)/.cache/golangci-lint $(LINT)/golangci-lint run ./...
 	@$(GO) test ./hack/budget || { echo 'lint: split what is named above; there are no exceptions'; exit 1; }
+
+.PHONY: site
+site: ## Build the site of the documentation in .cache/site/html and check its links. Needs Python 3.10 with venv.
+	@hack/site/build
+
+# No failure where Python or its packages cannot be had: the network must not stop a change. "make test-unit" follows the
+# links and reads the navigation in any case.
+.PHONY: site-ci
+site-ci:
+	@hack/site/build --if-possible
+
+# The recording takes its place once the demo has ended well. Not $(MAKE): make runs a line with that even under -n.
+.PHONY: recording
+recording: ## Record the demo for the first page of the documentation, and draw it.
+	@$(GO) build -o .cache/bin/recording ./hack/recording
+	@bash -o pipefail -c 'make --no-print-directory demo DEMO_EXIT=1 | .cache/bin/recording -record .cache/demo.cast'
+	@mv .cache/demo.cast docs/demo.cast
+	@.cache/bin/recording -draw docs/demo.cast > docs/demo.svg
 
 # Without the database there is nothing to compare with: that is said and is no failure. The tool prints when its database
 # was updated only if it answers.

@@ -22,19 +22,32 @@ import (
 func main() {
 	dir := flag.String("dir", ".", "the repository")
 	flag.Parse()
-	for name, page := range pages() {
-		if err := os.WriteFile(filepath.Join(*dir, name), []byte(page), 0o644); err != nil {
-			fmt.Fprintln(os.Stderr, "diagrams:", err)
-			os.Exit(1)
-		}
+	if err := write(*dir); err != nil {
+		fmt.Fprintln(os.Stderr, "diagrams:", err)
+		os.Exit(1)
 	}
 }
 
+func write(dir string) error {
+	all, err := pages()
+	if err != nil {
+		return err
+	}
+	for name, page := range all {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(page), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // pages are what is written, by its path in the repository.
-func pages() map[string]string {
+func pages() (map[string]string, error) {
+	drawn, err := picture(fsm.Cluster())
 	return map[string]string{
 		"docs/state-diagrams/certificates.md":    rotation.Markdown(),
 		"docs/state-diagrams/cluster.md":         fsm.Cluster().Markdown("The states of a StorageCluster"),
+		"docs/state-diagrams/cluster.svg":        drawn,
 		"docs/state-diagrams/etcd-membership.md": membership.Markdown(),
 		"docs/state-diagrams/leaving.md":         leaving.Markdown(),
 		"docs/state-diagrams/pool.md":            pools.Markdown(),
@@ -44,5 +57,5 @@ func pages() map[string]string {
 
 		"deploy/monitoring/rules.yaml":     monitoring.RulesFile(),
 		"deploy/monitoring/dashboard.yaml": monitoring.DashboardConfigMap(),
-	}
+	}, err
 }

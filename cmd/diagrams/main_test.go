@@ -9,7 +9,11 @@ import (
 
 // TestPages fails when a table was changed without the page that is made from it.
 func TestPages(t *testing.T) {
-	for name, want := range pages() {
+	all, err := pages()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range all {
 		have, err := os.ReadFile("../../" + name)
 		if err != nil {
 			t.Fatal(err)

@@ -1,0 +1,28 @@
+// Command site prepares the documentation for MkDocs: it writes what hack/site/build makes the site of. The pages stay
+// as they are read in the repository; what MkDocs reads differently, and links that lead out of docs, are written anew
+// in a copy.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+)
+
+func main() {
+	root := flag.String("root", ".", "the repository")
+	out := flag.String("out", ".cache/site", "where to write; what is there is removed first")
+	flag.Parse()
+	if err := run(*root, *out); err != nil {
+		fmt.Fprintln(os.Stderr, "site:", err)
+		os.Exit(1)
+	}
+}
+
+func run(root, out string) error {
+	s, err := newSite(os.DirFS(root))
+	if err != nil {
+		return err
+	}
+	return s.write(out)
+}
