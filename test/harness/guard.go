@@ -89,11 +89,11 @@ func (g *guard) newest() *v1alpha1.StorageCluster {
 	return g.last.DeepCopy()
 }
 
-// wake lets all who wait for the next version look at it: nil if that cannot be decoded, or is a deletion.
-func (g *guard) wake(version *v1alpha1.StorageCluster) {
+// wake lets all who wait for the next version look: at this one, unless it is not whole.
+func (g *guard) wake(version *v1alpha1.StorageCluster, whole bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if version != nil {
+	if whole {
 		g.last = version
 	}
 	if g.next != nil {
@@ -157,15 +157,10 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 	check := &invariants.Status{}
 	observe := func(raw *unstructured.Unstructured) {
 		c, whole, err := readable(raw)
+		g.wake(c, whole)
 		if err != nil {
-			g.wake(nil)
 			g.violate(err.Error())
 			return
-		}
-		if whole {
-			g.wake(c)
-		} else {
-			g.wake(nil)
 		}
 		for _, fault := range check.Observe(c) {
 			g.violate(fault)
@@ -186,7 +181,7 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 			case ok && (ev.Type == watch.Added || ev.Type == watch.Modified):
 				observe(raw)
 			case ok:
-				g.wake(nil)
+				g.wake(nil, false)
 			case !g.expectsGaps() || !apierrors.IsResourceExpired(apierrors.FromObject(ev.Object)):
 				g.violate(fmt.Sprintf("the watch on the StorageCluster broke, so that versions may have been missed: %v",
 					ev.Object))

@@ -39,14 +39,14 @@ func TestGuardOfUnreadableSpecs(t *testing.T) {
 	}
 }
 
-// TestWaitersGetWhatTheWatchBrought: who waits for a condition of the StorageCluster is never given a version as old as
-// the one that they have, nor one that lacks its spec.
+// TestWaitersGetWhatTheWatchBrought: who waits for a condition of the StorageCluster is never given a version as old
+// as the one that they have, nor one that lacks its spec.
 func TestWaitersGetWhatTheWatchBrought(t *testing.T) {
 	g := &guard{done: make(chan struct{}), holds: map[string]string{}, deletes: &invariants.Deletes{}}
 	a := &Administrator{Last: g.newest}
 	have := &v1alpha1.StorageCluster{}
 	have.ResourceVersion = "9"
-	if v := a.after(have); v != nil {
+	if v := after(a, have); v != nil {
 		t.Errorf("before the first version: %s", v.ResourceVersion)
 	}
 	w := watch.NewFakeWithChanSize(2, false)
@@ -60,14 +60,14 @@ func TestWaitersGetWhatTheWatchBrought(t *testing.T) {
 	}
 	w.Stop()
 	g.follow(t.Context(), nil, w)
-	if v := a.after(have); v == nil || v.ResourceVersion != "10" {
+	if v := after(a, have); v == nil || v.ResourceVersion != "10" {
 		t.Errorf("after version 9 comes %+v, want version 10", v)
 	}
-	if v := a.after(nil); v != nil {
+	if v := after(a, nil); v != nil {
 		t.Errorf("with nothing to compare with: version %s", v.ResourceVersion)
 	}
 	have.ResourceVersion = "10"
-	if v := a.after(have); v != nil {
+	if v := after(a, have); v != nil {
 		t.Errorf("after version 10 comes %s, want none: the next one cannot be decoded", v.ResourceVersion)
 	}
 }

@@ -125,11 +125,11 @@ func (w *Waiter) During(d time.Duration, what string, f func() error) {
 // onCluster waits for a condition of the StorageCluster, and returns the version that it holds of. The first version
 // comes from the API server, so that the test's own writes are in it. The later ones come from the watch: to read each
 // of them once more was a tenth of what the API server had to do.
-func (a *Administrator) onCluster(what string, f func(*v1alpha1.StorageCluster) error) *v1alpha1.StorageCluster {
+func onCluster(a *Administrator, what string, f func(*v1alpha1.StorageCluster) error) *v1alpha1.StorageCluster {
 	a.T.Helper()
 	var c *v1alpha1.StorageCluster
 	a.OnChange(what, func() error {
-		if next := a.after(c); next != nil {
+		if next := after(a, c); next != nil {
 			c = next
 		} else {
 			c = a.Get()
@@ -140,7 +140,7 @@ func (a *Administrator) onCluster(what string, f func(*v1alpha1.StorageCluster) 
 }
 
 // after returns what the watch brought after this version; nil if there is nothing, or no version to compare with.
-func (a *Administrator) after(c *v1alpha1.StorageCluster) *v1alpha1.StorageCluster {
+func after(a *Administrator, c *v1alpha1.StorageCluster) *v1alpha1.StorageCluster {
 	if c == nil || a.Last == nil {
 		return nil
 	}
@@ -158,7 +158,7 @@ func (a *Administrator) after(c *v1alpha1.StorageCluster) *v1alpha1.StorageClust
 // WaitPhase waits for a phase.
 func (a *Administrator) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 	a.T.Helper()
-	return a.onCluster("phase "+string(p), func(c *v1alpha1.StorageCluster) error {
+	return onCluster(a, "phase "+string(p), func(c *v1alpha1.StorageCluster) error {
 		if c.Status.Phase != p {
 			return fmt.Errorf("phase is %s: %s", c.Status.Phase, c.Status.Message)
 		}
@@ -169,7 +169,7 @@ func (a *Administrator) WaitPhase(p v1alpha1.Phase) *v1alpha1.StorageCluster {
 // WaitHold waits for the cluster's hold of a reason.
 func (a *Administrator) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 	a.T.Helper()
-	return a.onCluster("hold "+string(r), func(c *v1alpha1.StorageCluster) error {
+	return onCluster(a, "hold "+string(r), func(c *v1alpha1.StorageCluster) error {
 		if hold := c.Status.Hold; hold == nil || hold.Reason != r {
 			return fmt.Errorf("phase is %s, hold is %+v: %s", c.Status.Phase, hold, c.Status.Message)
 		}
@@ -181,7 +181,7 @@ func (a *Administrator) WaitHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 func (a *Administrator) WaitNodeHold(r v1alpha1.HoldReason) *v1alpha1.Hold {
 	a.T.Helper()
 	var hold *v1alpha1.Hold
-	a.onCluster("node hold "+string(r), func(c *v1alpha1.StorageCluster) error {
+	onCluster(a, "node hold "+string(r), func(c *v1alpha1.StorageCluster) error {
 		holds := c.Status.NodeHolds
 		i := slices.IndexFunc(holds, func(h v1alpha1.Hold) bool { return h.Reason == r })
 		if i < 0 {
@@ -210,7 +210,7 @@ func (a *Administrator) WaitGone() {
 func (a *Administrator) WaitStatus(what string,
 	ok func(*v1alpha1.StorageClusterStatus) bool) *v1alpha1.StorageCluster {
 	a.T.Helper()
-	return a.onCluster(what, func(c *v1alpha1.StorageCluster) error {
+	return onCluster(a, what, func(c *v1alpha1.StorageCluster) error {
 		if !ok(&c.Status) {
 			return fmt.Errorf("phase %s, nodes %+v, pools %s: %s", c.Status.Phase, c.Status.Nodes, c.Status.Pools.Summary,
 				c.Status.Message)

@@ -59,9 +59,9 @@ func devicesOf(h *v1alpha1.Hold, node string) []linstor.Device {
 	return out
 }
 
-// KeepConsent keeps the answers approve (prefix remembered.PoolApprove) and recreate (remembered.PoolRecreate): it writes
-// the disks that the hold lists for a node, as consentTo names them, to a property of that node in LINSTOR. It reports
-// whether all is stored.
+// KeepConsent keeps the answers approve (prefix remembered.PoolApprove) and recreate (remembered.PoolRecreate): it
+// writes the disks that the hold lists for a node, as consentTo names them, to a property of that node in LINSTOR. It
+// reports whether all is stored.
 func KeepConsent(in *step.Input, prefix string) bool {
 	h := in.Answer.Hold
 	stored := in.KeepOnNodes(h.Pool, func(m *cluster.Member) (set map[string]string, del []string) {
