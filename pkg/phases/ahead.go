@@ -2,6 +2,7 @@ package phases
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -45,16 +46,14 @@ func ahead(ctx context.Context, in *step.Input, links []step.Link) error {
 	if e := in.Snapshot.Evidence[fsm.Database]; !e.OK() {
 		return nil
 	}
+	// From here on one object that is refused keeps no other back.
+	var errs []error
 	if later(fsm.Controller) {
-		if err := controller.Link().Work(ctx, in); err != nil {
-			return err
-		}
+		errs = append(errs, controller.Link().Work(ctx, in))
 	}
-	if err := startOnNodes(ctx, in, later); err != nil {
-		return err
-	}
+	errs = append(errs, startOnNodes(ctx, in, later))
 	if !in.Snapshot.Evidence[fsm.Controller].OK() {
-		return nil
+		return errors.Join(errs...)
 	}
 	if later(fsm.NodeRegistration) {
 		registration.RegisterNew(in)
@@ -62,7 +61,7 @@ func ahead(ctx context.Context, in *step.Input, links []step.Link) error {
 	if later(fsm.StoragePools) {
 		pools.MakeNew(in)
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // startOnNodes starts the pods of later links that run on each node.
@@ -70,13 +69,13 @@ func startOnNodes(ctx context.Context, in *step.Input, later func(fsm.State) boo
 	if !in.Snapshot.NeverUsed() {
 		return nil
 	}
+	var errs []error
 	if later(fsm.Satellites) {
-		if _, err := satellites.Apply(ctx, in); err != nil {
-			return err
-		}
+		_, err := satellites.Apply(ctx, in)
+		errs = append(errs, err)
 	}
 	if later(fsm.VolumeDriver) {
-		return volumedriver.StartNodes(ctx, in)
+		errs = append(errs, volumedriver.StartNodes(ctx, in))
 	}
-	return nil
+	return errors.Join(errs...)
 }

@@ -173,6 +173,28 @@ func TestWorkAhead(t *testing.T) {
 	}
 }
 
+// TestOneRefusedObjectKeepsNoOtherBack: what can be begun ahead is begun, and the refusal is said.
+func TestOneRefusedObjectKeepsNoOtherBack(t *testing.T) {
+	for _, refused := range []string{"apply Service/linstor-controller", "apply DaemonSet/linstor-satellite"} {
+		w := clustertest.NewWorld(t, 2)
+		w.Phase(v1alpha1.PhaseKernelModule, 0)
+		w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01", "n02")
+		wantDriver(w)
+		undeploy(w)
+		in, r := w.Input()
+		r.Fail[refused] = errors.New("quota")
+		o := phases.Decide(t.Context(), in)
+		if o.Kind != step.KindFail || !strings.Contains(o.Err.Error(), "quota") {
+			t.Errorf("%s is refused: %s %v", refused, o.Kind, o.Err)
+		}
+		for _, other := range []string{"apply DaemonSet/linstor-satellite", "apply DaemonSet/linstor-csi-node"} {
+			if !slices.Contains(r.Calls, other) {
+				t.Errorf("%s is refused: not done is %s", refused, other)
+			}
+		}
+	}
+}
+
 func TestTroubleAheadDoesNotKeepAPhaseFromAdvancing(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		w := clustertest.NewWorld(t, 2)

@@ -2,7 +2,6 @@ package phases_test
 
 import (
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -154,10 +153,8 @@ func TestHoldsClear(t *testing.T) {
 	for _, kind := range holdkind.All() {
 		t.Run(string(kind.Reason), func(t *testing.T) {
 			w := heldWorld(t, kind.Reason)
-			ends := kind.Class == holdkind.Clearing || slices.Contains([]v1alpha1.HoldReason{v1alpha1.HoldMachineReplaced,
-				v1alpha1.HoldRestoreRequested, v1alpha1.HoldRestoreFailed, v1alpha1.HoldMigrationFailed,
-				v1alpha1.HoldEtcdQuorumLost, v1alpha1.HoldEtcdMembersChanged, v1alpha1.HoldEtcdCorruptAlarm,
-				v1alpha1.HoldEtcdOtherCluster, v1alpha1.HoldEtcdNotesLost}, kind.Reason)
+			ends := kind.Class == holdkind.Clearing ||
+				kind.Class == holdkind.Answer && phases.QuestionOf(kind.Reason).EndsWithCause
 			in, _ := w.Input()
 			o := phases.Decide(t.Context(), in)
 			if cleared := o.Event == fsm.Cleared; cleared != ends {

@@ -95,8 +95,13 @@ func TestLoadedModulesCount(t *testing.T) {
 		t.Errorf("%q", e.Message)
 	}
 	w.Linstor = cluster.Linstor{}
+	if e := module.Link().Judge(w.Snapshot()); e.State != cluster.Missing ||
+		e.Message != "0 of 3 module loaders are ready; where DRBD was loaded, it stays loaded" {
+		t.Errorf("LINSTOR does not answer: %s %q", e.State, e.Message)
+	}
+	w.Phase(v1alpha1.PhaseKernelModule, 0)
 	if e := module.Link().Judge(w.Snapshot()); e.Message != "0 of 3 nodes have DRBD" {
-		t.Errorf("%q", e.Message)
+		t.Errorf("during an installation: %q", e.Message)
 	}
 }
 

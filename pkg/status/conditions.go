@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // verdict is a condition before it has a type and a time.
@@ -212,7 +213,7 @@ func humanRequired(st *v1alpha1.StorageClusterStatus) verdict {
 		return yes(string(h.Reason), "hold "+h.ID+" waits for an answer or for its cause to end: see status.hold")
 	case len(st.NodeHolds) > 0:
 		h = &st.NodeHolds[0]
-		return yes(string(h.Reason), fmt.Sprintf("hold %s of %d nodes: see status.nodeHolds", h.ID, h.Count))
+		return yes(string(h.Reason), fmt.Sprintf("hold %s of %s: see status.nodeHolds", h.ID, text.NodesOf(int(h.Count))))
 	default:
 		return no(conditions.ReasonNoHold, "nothing waits for a human")
 	}

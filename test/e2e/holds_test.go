@@ -75,16 +75,20 @@ func TestHolds(t *testing.T) {
 	t.Parallel()
 	for _, k := range holdkind.All() {
 		t.Run(string(k.Reason), func(t *testing.T) {
-			scenario := holdScenarios[k.Reason]
-			if scenario == nil {
-				t.Fatalf("no scenario reaches %s", k.Reason)
+			if scenario := holdScenarios[k.Reason]; scenario != nil {
+				scenario(t)
 			}
-			scenario(t)
 		})
 	}
 }
 
-func TestEveryHoldScenarioIsOfAReason(t *testing.T) {
+// TestEveryHoldHasItsScenario is told before any cluster starts.
+func TestEveryHoldHasItsScenario(t *testing.T) {
+	for _, k := range holdkind.All() {
+		if holdScenarios[k.Reason] == nil {
+			t.Errorf("no scenario reaches the hold %s: write one, and name it in holdScenarios", k.Reason)
+		}
+	}
 	for r := range holdScenarios {
 		if !slices.ContainsFunc(holdkind.All(), func(k holdkind.Kind) bool { return k.Reason == r }) {
 			t.Errorf("the scenario %s is for a reason that the API does not know", r)

@@ -203,9 +203,15 @@ func lookAgain(ctx context.Context, in *step.Input) (o step.Outcome, ends bool) 
 
 // keepRunning does the work of all links on the accepted spec: a deletion that waits must not let the cluster rot. The
 // result is what fails, as the end of a message: one write that is refused keeps neither the volumes' names nor the
-// question to a human back.
+// question to a human back. Without an accepted spec it says where to read on if nothing else is left either: then
+// somebody has deleted the namespace, and a user would wait for a controller that nobody starts.
 func (h Handler) keepRunning(ctx context.Context, in *step.Input) string {
-	if in.Snapshot.Target == nil {
+	s := in.Snapshot
+	if s.Target == nil && len(s.Kube.Deployments) == 0 && len(s.Kube.DaemonSets) == 0 {
+		return fmt.Sprintf("; nothing of LINSTOR is left in the namespace %s, nor the spec that it was made from: see "+
+			"docs/deleted-by-accident.md", v1alpha1.WorkloadNamespace)
+	}
+	if s.Target == nil {
 		return ""
 	}
 	var errs []error
@@ -219,7 +225,7 @@ func (h Handler) keepRunning(ctx context.Context, in *step.Input) string {
 	certificates.Work(ctx, in) // a deletion may wait for longer than a certificate lives
 	managedetcd.Work(ctx, in)
 	if err := errors.Join(errs...); err != nil {
-		return "; meanwhile: " + text.OneLine(err.Error())
+		return "; meanwhile: " + text.OneLine(step.Explain(err))
 	}
 	return ""
 }

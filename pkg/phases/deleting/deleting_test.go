@@ -10,6 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
@@ -169,6 +171,30 @@ func TestNothingGoesWhileVolumesMayExist(t *testing.T) {
 				t.Errorf("calls %v, tasks %v", r.Calls, r.Keys())
 			}
 		})
+	}
+}
+
+// TestADeletionInAnEmptyNamespace: who has deleted the namespace reads that, and not that a controller is not ready yet.
+// Where the operator may not bring something back, the message says how to give it that right.
+func TestADeletionInAnEmptyNamespace(t *testing.T) {
+	w := clustertest.DeletedWorld(t, 2)
+	w.Phase(v1alpha1.PhaseDeleting, time.Minute)
+	w.Silent(errors.New("x"))
+	w.Cluster.Status.Volumes = &volumespec.VolumesStatus{Total: 2}
+	in, r := w.Input()
+	r.Fail["apply DaemonSet/linstor-satellite"] = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"},
+		v1alpha1.WorkloadNamespace)
+	delete(w.Kube.DaemonSets, resources.SatelliteName)
+	if o := phases.Decide(t.Context(), in); !strings.Contains(o.Message, "meanwhile: namespace linstor-storage is missing") {
+		t.Errorf("the namespace is gone: %s %s", o.Reason, o.Message)
+	}
+	w.Kube = cluster.Kube{Optional: w.Kube.Optional}
+	in, _ = w.Input()
+	in.Snapshot.Target = nil
+	o := phases.Decide(t.Context(), in)
+	if !strings.Contains(o.Message, "nothing of LINSTOR is left in the namespace linstor-storage") ||
+		!strings.Contains(o.Message, "docs/deleted-by-accident.md") {
+		t.Errorf("nothing is left: %s %s", o.Reason, o.Message)
 	}
 }
 

@@ -165,8 +165,13 @@ func Loaded(s *cluster.Facts, m *cluster.Member) bool {
 }
 
 // loadersAway says how many members have DRBD where not every loader runs: a loader that is exchanged, or cannot be,
-// takes the module from nowhere. "" if LINSTOR sees DRBD on none of the members whose loader does not run.
+// takes the module from nowhere. While LINSTOR does not say where it sees DRBD, the message counts loaders alone: "0 of
+// 3 nodes have DRBD" would alarm somebody who only changed an image. "" if LINSTOR sees DRBD on none of the members
+// whose loader does not run.
 func loadersAway(s *cluster.Snapshot, e cluster.Evidence) string {
+	if s.WasReady() && !s.Linstor.Known() && e.Done < e.Total && e.Hold == nil {
+		return fmt.Sprintf("%d of %d module loaders are ready; where DRBD was loaded, it stays loaded", e.Done, e.Total)
+	}
 	seen := s.Count(func(m *cluster.Member) bool {
 		return m.Counts() && !m.ModuleOK && HasLoader(&s.Facts, m) && m.Online && m.DrbdSeen()
 	})

@@ -75,7 +75,7 @@ func TestEachSpecFieldHasAClass(t *testing.T) {
 	}
 	for _, path := range paths {
 		if _, ok := classes[path]; !ok {
-			t.Errorf("%s has no class: say in SpecFields what becomes of a change of it", path)
+			t.Errorf("%s has no class: say in Fields of class.go what becomes of a change of it", path)
 		}
 	}
 	if len(paths) < 50 {

@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Link is one link of the chain: what it is called in the machine and in the status, its judgement and its work.
@@ -50,7 +51,7 @@ func Describe(e cluster.Evidence, done, doing, what string) cluster.Evidence {
 	}
 	e.Reason, e.Message = doing, fmt.Sprintf("%d of %d %s", e.Done, e.Total, what)
 	if e.Restarting > 0 {
-		e.Message += fmt.Sprintf("; %d satellites are being restarted", e.Restarting)
+		e.Message += "; " + text.Amount(e.Restarting, "satellite is being restarted", "satellites are being restarted")
 	}
 	if e.State == cluster.Satisfied {
 		e.Reason = done

@@ -72,19 +72,24 @@ func HoldHere(message string, h cluster.HoldRequest) Outcome {
 	return Outcome{Kind: KindHold, Reason: string(h.Reason), Message: message, Hold: &h}
 }
 
-// Fail stays in the state and comes back with back-off. Where Kubernetes refuses an object, the message begins with
-// the part of the spec that the refused value comes from.
+// Fail stays in the state and comes back with back-off.
 func Fail(err error) Outcome {
+	return Outcome{Kind: KindFail, Reason: "Error", Message: Explain(err), Err: err}
+}
+
+// Explain is the message of a failure. Where Kubernetes refuses an object, it begins with the part of the spec that the
+// refused value comes from; where the namespace or the rights in it are gone, with how to bring them back.
+func Explain(err error) string {
+	if rightsMissing(err) {
+		return fmt.Sprintf("namespace %s is missing or the operator's rights in it are: kubectl apply --server-side -f "+
+			"deploy/operator.yaml (%s)", v1alpha1.WorkloadNamespace, text.OneLine(err.Error()))
+	}
 	message := err.Error()
 	if from := drift.Origins(err); len(from) > 0 {
 		message = "Kubernetes refuses what comes from " + strings.Join(from, " and ") + ": "
 		message += text.Tail(err.Error(), max(text.StatusLine-len(message), 80))
 	}
-	if rightsMissing(err) {
-		message = fmt.Sprintf("namespace %s is missing or the operator's rights in it are: kubectl apply --server-side -f "+
-			"deploy/operator.yaml (%s)", v1alpha1.WorkloadNamespace, text.OneLine(err.Error()))
-	}
-	return Outcome{Kind: KindFail, Reason: "Error", Message: message, Err: err}
+	return message
 }
 
 // noRight is what the API server says where no role gives the right (Kubernetes 1.36,
