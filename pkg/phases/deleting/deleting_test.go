@@ -174,7 +174,8 @@ func TestNothingGoesWhileVolumesMayExist(t *testing.T) {
 	}
 }
 
-// TestADeletionInAnEmptyNamespace: who has deleted the namespace reads that, and not that a controller is not ready yet.
+// TestADeletionInAnEmptyNamespace: who has deleted the namespace reads that, and not that a controller is not ready
+// yet.
 // Where the operator may not bring something back, the message says how to give it that right.
 func TestADeletionInAnEmptyNamespace(t *testing.T) {
 	w := clustertest.DeletedWorld(t, 2)
@@ -185,13 +186,14 @@ func TestADeletionInAnEmptyNamespace(t *testing.T) {
 	r.Fail["apply DaemonSet/linstor-satellite"] = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"},
 		v1alpha1.WorkloadNamespace)
 	delete(w.Kube.DaemonSets, resources.SatelliteName)
-	if o := phases.Decide(t.Context(), in); !strings.Contains(o.Message, "meanwhile: namespace linstor-storage is missing") {
+	o := phases.Decide(t.Context(), in)
+	if !strings.Contains(o.Message, "meanwhile: namespace linstor-storage is missing") {
 		t.Errorf("the namespace is gone: %s %s", o.Reason, o.Message)
 	}
 	w.Kube = cluster.Kube{Optional: w.Kube.Optional}
 	in, _ = w.Input()
 	in.Snapshot.Target = nil
-	o := phases.Decide(t.Context(), in)
+	o = phases.Decide(t.Context(), in)
 	if !strings.Contains(o.Message, "nothing of LINSTOR is left in the namespace linstor-storage") ||
 		!strings.Contains(o.Message, "docs/deleted-by-accident.md") {
 		t.Errorf("nothing is left: %s %s", o.Reason, o.Message)

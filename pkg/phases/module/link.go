@@ -165,8 +165,8 @@ func Loaded(s *cluster.Facts, m *cluster.Member) bool {
 }
 
 // loadersAway says how many members have DRBD where not every loader runs: a loader that is exchanged, or cannot be,
-// takes the module from nowhere. While LINSTOR does not say where it sees DRBD, the message counts loaders alone: "0 of
-// 3 nodes have DRBD" would alarm somebody who only changed an image. "" if LINSTOR sees DRBD on none of the members
+// takes the module from nowhere. While LINSTOR does not say where it sees DRBD, the message counts loaders alone: that
+// no node has DRBD would alarm somebody who only changed an image. "" if LINSTOR sees DRBD on none of the members
 // whose loader does not run.
 func loadersAway(s *cluster.Snapshot, e cluster.Evidence) string {
 	if s.WasReady() && !s.Linstor.Known() && e.Done < e.Total && e.Hold == nil {

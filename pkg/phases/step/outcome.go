@@ -77,8 +77,8 @@ func Fail(err error) Outcome {
 	return Outcome{Kind: KindFail, Reason: "Error", Message: Explain(err), Err: err}
 }
 
-// Explain is the message of a failure. Where Kubernetes refuses an object, it begins with the part of the spec that the
-// refused value comes from; where the namespace or the rights in it are gone, with how to bring them back.
+// Explain is the message of a failure. Where Kubernetes refuses an object, it begins with the part of the spec that
+// the refused value comes from; where the namespace or the rights in it are gone, with how to bring them back.
 func Explain(err error) string {
 	if rightsMissing(err) {
 		return fmt.Sprintf("namespace %s is missing or the operator's rights in it are: kubectl apply --server-side -f "+
