@@ -103,18 +103,23 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if d.exit {
 		return nil
 	}
-	d.sayHowToLook(bin)
+	sayHowToLook(d.out, d.cluster.Kubeconfig(), bin, d.operatorLog())
 	<-ctx.Done()
 	return ctx.Err()
 }
 
-func (d *demo) sayHowToLook(bin string) {
-	d.say("\nThe cluster stays up. In another terminal:\n")
-	d.say("  export KUBECONFIG=%s PATH=%s:$PATH", quote(d.cluster.Kubeconfig()), quote(bin))
-	d.say("  kubectl describe storagecluster linstor")
-	d.say("  kubectl -n linstor-storage get pods")
-	d.say("  tail -f %s      # there are no containers here, so kubectl logs shows nothing\n", quote(d.operatorLog()))
-	d.say("Ctrl-C stops it and all that it started.")
+// sayHowToLook says what to type to look at the cluster, with the directory of kubectl and the operator's log.
+func sayHowToLook(out io.Writer, kubeconfig, bin, log string) {
+	fmt.Fprintf(out, `
+The cluster stays up. In another terminal:
+
+  export KUBECONFIG=%s PATH=%s:$PATH
+  kubectl describe storagecluster linstor
+  kubectl -n linstor-storage get pods
+  tail -f %s      # there are no containers here, so kubectl logs shows nothing
+
+Ctrl-C stops it and all that it started.
+`, quote(kubeconfig), quote(bin), quote(log))
 }
 
 // operatorLog is what the operator writes.

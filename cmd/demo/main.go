@@ -19,8 +19,7 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// Else controller-runtime prints a stack trace once a process without a logger is half a minute old.
-	ctrl.SetLogger(logr.Discard())
+	silence()
 	d := &demo{out: os.Stdout, exit: os.Getenv("DEMO_EXIT") == "1", dir: os.Getenv("DEMO_DIR")}
 	err := d.run(ctx, os.Getenv("SCENARIO"))
 	if ctx.Err() != nil { // whatever was interrupted
@@ -32,3 +31,7 @@ func main() {
 		os.Exit(1)
 	}
 }
+
+// silence gives controller-runtime a logger that drops everything. Without one it prints a stack trace as soon as it
+// has something to say and the process is half a minute old.
+func silence() { ctrl.SetLogger(logr.Discard()) }

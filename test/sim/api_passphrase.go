@@ -87,8 +87,7 @@ func modifyPassphrase(c *call) reply {
 			cause("No passphrase was defined yet").correction("Use the crypt-create-passphrase command instead of " +
 			"crypt-modify-passphrase")})
 	case body.OldPassphrase:
-		c.db.setPassphrase(body.NewPassphrase)
-		c.ctl.unlocked = true
+		c.db.setPassphrase(body.NewPassphrase) // a controller that is locked stays so until somebody enters it
 		return c.list(http.StatusOK, x, rcs{success(codeModified, "Crypt passphrase updated")})
 	default:
 		return c.list(http.StatusOK, x, rcs{wrongPassphrase()})

@@ -132,6 +132,12 @@ func TestPassphraseChange(t *testing.T) {
 	b.stop()
 	b.controller(sim.ControllerConfig{MasterPassphrase: "b"})
 	b.passphrase("unlocked")
+	b.stop()
+	b.controller(sim.ControllerConfig{})
+	b.must(b.client.Encryption.Modify(t.Context(), client.Passphrase{OldPassphrase: "b", NewPassphrase: "d"}))
+	b.passphrase("locked") // a change does not enter it
+	b.must(b.client.Encryption.Enter(t.Context(), "d"))
+	b.passphrase("unlocked")
 }
 
 func TestExportAndRoot(t *testing.T) {

@@ -13,8 +13,9 @@ import (
 type site struct {
 	*bench
 	satellites map[string]*sim.Process
-	filled     bool // the pool of node-1
-	supposed   int  // writing requests that are not in the recordings
+	filled     bool       // the pool of node-1
+	supposed   int        // writing requests that are not in the recordings
+	coming     []exchange // after the one that is replayed
 }
 
 // newSite has three machines with a satellite each, at 127.0.0.11 to 127.0.0.13, and a controller with an H2

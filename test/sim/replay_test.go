@@ -55,14 +55,14 @@ func TestReplay(t *testing.T) {
 			score.replay(s, x)
 		}
 	}
-	score.judge(t)
+	score.judge(t, reasons)
 }
 
 // replay sends one request and judges the answer.
 func (s *score) replay(at *site, x exchange) {
 	status, answer := at.ask(x)
 	if status == http.StatusNotImplemented {
-		s.unserved = append(s.unserved, x.Request.Method+" "+x.Request.Path)
+		s.differ(x, difference{kind: notServed})
 		return
 	}
 	s.add(x, status, answer)
@@ -124,21 +124,25 @@ type score struct {
 	served, codes, fields int
 	// unrecorded are fields that the recordings have left out.
 	unrecorded  []string
-	unserved    []string
-	otherCodes  []string
-	otherFields []string
+	differences []difference
+}
+
+func (s *score) differ(x exchange, d difference) {
+	path, _, _ := strings.Cut(x.Request.Path, "?")
+	d.endpoint = x.Request.Method + " " + path
+	d.exchange = fmt.Sprintf("#%d %s", x.Seq, x.Name)
+	s.differences = append(s.differences, d)
 }
 
 func (s *score) add(x exchange, status int, answer []byte) {
 	s.served++
-	name := fmt.Sprintf("#%d %s: %s %s", x.Seq, x.Name, x.Request.Method, x.Request.Path)
 	want, got := parseAnswer(x.Body), parseAnswer(answer)
-	if wantCodes, gotCodes := retCodes(want), retCodes(got); status != x.Status || !slices.Equal(wantCodes, gotCodes) {
-		s.otherCodes = append(s.otherCodes, fmt.Sprintf("%s\n    LINSTOR   %d %v\n    simulator %d %v", name, x.Status,
-			wantCodes, status, gotCodes))
+	if kind := judgeCodes(x.Status, status, retCodes(want), retCodes(got)); kind != "" {
+		detail := fmt.Sprintf("LINSTOR %d %v, simulator %d %v", x.Status, retCodes(want), status, retCodes(got))
 		if os.Getenv("LINSTOR_EXCHANGES_BODIES") != "" {
-			s.otherCodes = append(s.otherCodes, fmt.Sprintf("    LINSTOR   %s\n    simulator %s", x.Body, answer))
+			detail += fmt.Sprintf("\n    LINSTOR   %s\n    simulator %s", x.Body, answer)
 		}
+		s.differ(x, difference{kind: kind, detail: detail})
 	} else {
 		s.codes++
 	}
@@ -151,8 +155,24 @@ func (s *score) add(x exchange, status int, answer []byte) {
 		s.fields++
 		return
 	}
-	s.otherFields = append(s.otherFields, fmt.Sprintf("%s\n    only LINSTOR %v\n    only the simulator %v", name,
-		without(wantFields, gotFields), without(gotFields, wantFields)))
+	for _, f := range without(wantFields, gotFields) {
+		s.differ(x, difference{kind: onlyLinstor, field: f})
+	}
+	for _, f := range without(gotFields, wantFields) {
+		s.differ(x, difference{kind: onlySimulator, field: f})
+	}
+}
+
+// judgeCodes is how status and codes differ, "" if they do not.
+func judgeCodes(wantStatus, gotStatus int, want, got []string) kindOfDifference {
+	switch {
+	case wantStatus == gotStatus && slices.Equal(want, got):
+		return ""
+	case wantStatus == gotStatus && slices.Equal(slices.Sorted(slices.Values(want)), slices.Sorted(slices.Values(got))):
+		return otherOrder
+	default:
+		return otherCodes
+	}
 }
 
 // parseAnswer is an answer as JSON, or as the text that it is.
@@ -205,12 +225,16 @@ func without(a, b map[string]bool) []string {
 	return only
 }
 
-func (s *score) judge(t *testing.T) {
+func (s *score) judge(t *testing.T, rows []reason) {
 	t.Helper()
 	t.Logf("%d exchanges, %d agree on status and codes, %d on the fields", s.served, s.codes, s.fields)
-	t.Logf("%d of end points that are not simulated:\n  %s", len(s.unserved), strings.Join(s.unserved, "\n  "))
-	t.Logf("%d differ in status or codes:\n%s", s.served-s.codes, strings.Join(s.otherCodes, "\n"))
-	t.Logf("%d differ in fields:\n%s", s.served-s.fields, strings.Join(s.otherFields, "\n"))
+	explained, complaints := explain(s.differences, rows)
+	for _, why := range slices.Sorted(maps.Keys(explained)) {
+		t.Logf("%d × %s:\n  %s", len(explained[why]), why, strings.Join(explained[why], "\n  "))
+	}
+	for _, c := range complaints {
+		t.Error(c)
+	}
 	if s.served == 0 {
 		t.Fatal("there was nothing to compare")
 	}
