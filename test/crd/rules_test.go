@@ -155,9 +155,9 @@ var validSpecs = map[string]string{
 	"controller in full": "{controller: {properties: {DrbdOptions/AutoEvictAllowEviction: 'true', Aux/team: " +
 		"storage}, passphraseSecret: linstor-passphrase, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: " +
 		"0}, limits: {memory: 1Gi}}}}",
-	"amounts in several forms": "{controller: {resources: {requests: {cpu: \".5\", memory: 1.5Gi, ephemeral-storage: \"+1k\"}, " +
-		"limits: {cpu: 2, memory: 4294967296, ephemeral-storage: \"1001.\"}}}, nodes: {satellite: {resources: {requests: " +
-		"{cpu: 200m, memory: \"1.\"}, limits: {cpu: 2000000u}}}}}",
+	"amounts in several forms": `{controller: {resources: {requests: {cpu: ".5", memory: 1.5Gi, ` +
+		`ephemeral-storage: "+1k"}, limits: {cpu: 2, memory: 4294967296, ephemeral-storage: "1001."}}}, ` +
+		`nodes: {satellite: {resources: {requests: {cpu: 200m, memory: "1."}, limits: {cpu: 2000000u}}}}}`,
 	"suspended, to delete": "{suspend: true, deletionPolicy: Delete}",
 	"64 properties":        "controller: {properties: {" + numbered("Aux/k%d: v", 64) + "}}",
 }
