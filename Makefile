@@ -171,6 +171,7 @@ bench-all: ## Measure the operator in all the runs of docs/performance.md, an ho
 generate: $(TOOLS)/controller-gen $(TOOLS)/crd-ref-docs ## Write what is generated: deep copies, CRD, diagrams, what is remembered, alerts, chart, API reference.
 	$(TOOLS)/controller-gen object paths=./pkg/apis/...
 	$(TOOLS)/controller-gen crd paths=./pkg/apis/... output:crd:dir=deploy/crds
+	$(GO) run ./hack/crd
 	$(GO) run ./cmd/diagrams
 	$(GO) run ./hack/chart
 	@if [ -e docs/crd-ref-docs.yaml ]; then set -x; \

@@ -99,6 +99,7 @@ var suites = map[string][]string{
 	"deploy":           {"./test/deploy"},
 	"deploy/crds":      {"./test/crd"},
 	"deploy/samples":   {"./test/crd"},
+	"hack/crd":         {"./test/crd"},
 	"test/harness":     nil,
 	"test/csidriver":   nil,
 	"test/sim":         {"./test/csidriver"},

@@ -3,6 +3,7 @@ package crd
 import (
 	"errors"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"testing"
@@ -45,7 +46,7 @@ func (p proof) refused(t *testing.T, err error, field, message string) {
 // TestRules runs every case that must be refused, and then demands that each rule of the schema refused at least one.
 func TestRules(t *testing.T) {
 	seen := proof{}
-	for _, c := range append(invalidSpecs, invalidPools...) {
+	for _, c := range slices.Concat(invalidSpecs, invalidPools, invalidResources) {
 		t.Run("create/"+c.name, func(t *testing.T) {
 			_, err := tryCreate(t, object(t, c.spec))
 			seen.refused(t, err, c.field, c.message)
@@ -154,6 +155,9 @@ var validSpecs = map[string]string{
 	"controller in full": "{controller: {properties: {DrbdOptions/AutoEvictAllowEviction: 'true', Aux/team: " +
 		"storage}, passphraseSecret: linstor-passphrase, resources: {requests: {cpu: 1, memory: 1Gi, ephemeral-storage: " +
 		"0}, limits: {memory: 1Gi}}}}",
+	"amounts in several forms": `{controller: {resources: {requests: {cpu: ".5", memory: 1.5Gi, ` +
+		`ephemeral-storage: "+1k"}, limits: {cpu: 2, memory: 4294967296, ephemeral-storage: "1001."}}}, ` +
+		`nodes: {satellite: {resources: {requests: {cpu: 200m, memory: "1."}, limits: {cpu: 2000000u}}}}}`,
 	"suspended, to delete": "{suspend: true, deletionPolicy: Delete}",
 	"64 properties":        "controller: {properties: {" + numbered("Aux/k%d: v", 64) + "}}",
 }

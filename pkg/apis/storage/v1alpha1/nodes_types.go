@@ -204,7 +204,7 @@ type Toleration struct {
 }
 
 // Resources are what a container asks for and may use.
-// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || [string(self.requests[k]), string(self.limits[k])].exists(q, q.size() > 24 || q.contains('e') || q.contains('E')) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: requests must not be larger than limits, or no pod can be made: raise the limit or lower the request"
+// +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || [string(self.requests[k]), string(self.limits[k])].exists(q, q.size() > 24 || q.contains('e') || q.contains('E') || !isQuantity(q)) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: requests must not be larger than limits, or no pod can be made: raise the limit or lower the request"
 type Resources struct {
 	// limits are what the container may use at most. Default: none. Example: {memory: 2Gi}.
 	// +optional
@@ -218,7 +218,7 @@ type Resources struct {
 // 1e-9999999 takes half a minute, and amounts from 8Ei on, because apimachinery writes 1000000P as 1.
 // +kubebuilder:validation:MaxProperties=3
 // +kubebuilder:validation:XValidation:rule="self.all(k, k in ['cpu', 'memory', 'ephemeral-storage'])",message="resources: only cpu, memory and ephemeral-storage can be given: remove the other names"
-// +kubebuilder:validation:XValidation:rule="self.all(k, string(self[k]).size() <= 24 && !string(self[k]).contains('e') && !string(self[k]).contains('E') && !string(self[k]).startsWith('-'))",message="resources: amounts must be quantities that are not negative, without exponent and of at most 24 characters, such as 500m or 1Gi"
-// +kubebuilder:validation:XValidation:rule="self.all(k, [string(self[k])].exists(q, q.size() > 24 || q.contains('e') || q.contains('E') || quantity(q).isLessThan(quantity('8Ei'))))",message="resources: amounts must be less than 8Ei"
+// +kubebuilder:validation:XValidation:rule="self.all(k, [string(self[k])].exists(q, q.size() <= 24 && q.matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTP]i|[numkMGTP])?$')))",message="resources: an amount must be a number, directly followed by a unit (m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi) or by none, such as 500m or 1Gi; not negative, without exponent and of at most 24 characters",messageExpression="'resources: an amount must be a number, directly followed by a unit (m, k, M, G, T, P, Ki, Mi, Gi, Ti or Pi) or by none, such as 500m or 1Gi; not negative, without exponent and of at most 24 characters: ' + self.map(k, ![string(self[k])].exists(q, q.size() <= 24 && q.matches('^[+]?([0-9]+[.]?[0-9]*|[.][0-9]+)([KMGTP]i|[numkMGTP])?$')), k + ' is ' + string(self[k]))[0]"
+// +kubebuilder:validation:XValidation:rule="self.all(k, [string(self[k])].exists(q, q.size() > 24 || q.contains('e') || q.contains('E') || !isQuantity(q) || quantity(q).isLessThan(quantity('8Ei'))))",message="resources: amounts must be less than 8Ei"
 // +mapType=granular
 type ResourceAmounts map[corev1.ResourceName]resource.Quantity
