@@ -18,10 +18,7 @@ var csiPath = regexp.MustCompile(`^/v1/(resource-definitions|resource-groups)/([
 // of them. All of that is done by requests as well.
 func (s *site) suppose(x exchange) {
 	s.Helper()
-	if s.filled && !strings.HasPrefix(x.Name, "k8s: full pool") {
-		s.filled = false
-		s.must(s.world.Machine("node-1").Fill("FILE_THIN", csiPoolPath, 2<<20))
-	}
+	s.makeRoom(x)
 	m := csiPath.FindStringSubmatch(x.Request.Path)
 	missing, kind := x.Status == http.StatusNotFound, strings.TrimPrefix(x.Request.Path, "/v1/")
 	switch {
@@ -40,6 +37,15 @@ func (s *site) suppose(x exchange) {
 		s.supposeGroup(x, m[2])
 	case !strings.HasPrefix(m[3], "/clone"):
 		s.supposeDefinition(x, m[2], m[3])
+	}
+}
+
+// makeRoom ends what the exchanges about a full pool take for granted, after the last of them.
+func (s *site) makeRoom(x exchange) {
+	s.Helper()
+	if s.filled && !strings.HasPrefix(x.Name, "k8s: full pool") {
+		s.filled = false
+		s.must(s.world.Machine("node-1").Fill("FILE_THIN", csiPoolPath, 2<<20))
 	}
 }
 
