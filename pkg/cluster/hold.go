@@ -43,10 +43,3 @@ func HeldBy(holds []v1alpha1.Hold, m *Member, entry string) bool {
 		return h.Pool == entry && slices.Contains(h.Nodes, m.Name)
 	})
 }
-
-// HeldNode reports whether a hold stops the member somewhere.
-func (f *Facts) HeldNode(m *Member) bool {
-	return slices.ContainsFunc(m.Pools, func(p *MemberPool) bool {
-		return !p.Ready && !p.NotWanted && f.HeldPool(m, p.Entry.Name)
-	})
-}

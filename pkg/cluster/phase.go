@@ -73,3 +73,12 @@ func (f *Facts) UnavailableFor() time.Duration {
 func (f *Facts) Silent() bool {
 	return !f.Linstor.Known() && f.UnavailableFor() >= f.Timing.HealthLost
 }
+
+// Reconnecting reports whether LINSTOR's API has begun to answer so shortly ago that satellites which run may not be
+// connected yet: LINSTOR answers one to three seconds before it has connected to any, and calls them OFFLINE so long
+// (run with 1.34.0-rc.1). One that it missed is tried again every ten seconds.
+func (f *Facts) Reconnecting() bool {
+	c := meta.FindStatusCondition(f.Cluster.Status.Conditions, conditions.Available)
+	return f.Linstor.Known() && c != nil &&
+		(c.Status == metav1.ConditionFalse || f.Now.Sub(c.LastTransitionTime.Time) < f.Timing.HealthLost)
+}

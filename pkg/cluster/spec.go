@@ -47,8 +47,3 @@ func PoolEntry(spec *v1alpha1.StorageClusterSpec, name string) *v1alpha1.Storage
 	}
 	return nil
 }
-
-// PoolKnown reports whether the accepted spec has the entry, as far as it is known.
-func (f *Facts) PoolKnown(entry string) bool {
-	return entry == "" || f.Target == nil || PoolEntry(f.Target.Spec, entry) != nil
-}

@@ -99,6 +99,8 @@ func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 		return no(conditions.ReasonControllerUnreachable, "it cannot be told who serves: LINSTOR does not answer")
 	case !s.Linstor.Known():
 		return yes(string(st.Phase), summary+" when LINSTOR answered last")
+	case s.Serving() < s.MinReady() && s.Reconnecting() && written(s, conditions.Ready).status == metav1.ConditionTrue:
+		return yes(string(st.Phase), summary+": LINSTOR answers again, and connects to its satellites")
 	case s.Serving() < s.MinReady():
 		return no(conditions.ReasonNodesMissing, servingMessage(s))
 	}
@@ -200,7 +202,7 @@ func degraded(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 		return no(string(st.Phase), "not installed yet")
 	case s.Silent():
 		return yes(conditions.ReasonControllerUnreachable, "LINSTOR does not answer")
-	case s.Linstor.Known() && s.Away() > 0:
+	case s.Linstor.Known() && s.Away() > 0 && !s.Reconnecting():
 		return yes(conditions.ReasonNodesMissing, s.OnlineMessage())
 	default:
 		return no(string(st.Phase), "nothing is missing that was there")

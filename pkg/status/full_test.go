@@ -53,6 +53,15 @@ func TestPoolsNearlyFull(t *testing.T) {
 	check("LINSTOR does not answer", many)
 	s = next(s, st, time.Minute)
 	s.Linstor.View, s.Linstor.Err = &linstor.View{}, nil
+	for _, m := range s.Members { // as LINSTOR answers until it is connected to its satellites again
+		m.Pools[0].Have = &linstor.Pool{NotConnected: true}
+	}
+	check("LINSTOR has just started", many)
+	s = next(s, st, 10*time.Minute)
+	fill(s, 10, 10, 10, 10)
+	check("a node is away for long", many)
+	s = next(s, st, 5*time.Minute)
+	s.Members[4].Pools[0].Have = &linstor.Pool{TotalKiB: ptr.To[int64](1000 << 20), FreeKiB: ptr.To[int64](600 << 20)}
 	fill(s, 10, 84, 10, 10)
 	check("a little below the limit", "True NearlyFull: 1 pool is nearly full: ssd@node-0001 84 % (limit 85 %)")
 	s = next(s, st, 5*time.Minute)

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
 // and spoils a snapshot in several ways.
@@ -46,6 +47,20 @@ func silentFor(d time.Duration) func(*cluster.Snapshot) {
 		s.Linstor = cluster.Linstor{Asked: true, Err: errors.New("refused")}
 		meta.SetStatusCondition(&s.Cluster.Status.Conditions,
 			metav1.Condition{Type: conditions.Available, Status: metav1.ConditionFalse, Reason: "X",
+				LastTransitionTime: metav1.NewTime(s.Now.Add(-d))})
+	}
+}
+
+// answers lets LINSTOR answer again.
+func answers(s *cluster.Snapshot) {
+	s.Linstor.Err, s.Linstor.View = nil, &linstor.View{TakenAt: s.Now}
+}
+
+// answersFor is a status in which LINSTOR answers since then.
+func answersFor(d time.Duration) func(*cluster.Snapshot) {
+	return func(s *cluster.Snapshot) {
+		meta.SetStatusCondition(&s.Cluster.Status.Conditions,
+			metav1.Condition{Type: conditions.Available, Status: metav1.ConditionTrue, Reason: "X",
 				LastTransitionTime: metav1.NewTime(s.Now.Add(-d))})
 	}
 }
@@ -86,12 +101,20 @@ func TestReady(t *testing.T) {
 		"one node too few": {v1alpha1.PhaseDegraded, and(minReady(3), lose(1)),
 			"False/NodesMissing"},
 		"all nodes are away, none is needed by far": {v1alpha1.PhaseReady, lose(3), "False/NodesMissing"},
-		"more wanted than there are":                {v1alpha1.PhaseReady, minReady(10), "True/Ready"},
-		"before the first installation":             {v1alpha1.PhaseStoragePools, nil, "False/StoragePools"},
-		"held before the first installation":        {v1alpha1.PhaseHumanIntervention, refused, "False/HumanIntervention"},
-		"every node leaves":                         {v1alpha1.PhaseReady, leave, "False/NoMatchingNodes"},
-		"being deleted":                             {v1alpha1.PhaseDeleting, installed, "False/Deleting"},
-		"LINSTOR is silent for a moment":            {v1alpha1.PhaseReady, and(wasReady, silentFor(long/2)), "True/Ready"},
+		"LINSTOR answers for the first time since, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
+			and(installed, wasReady, silentFor(10*time.Second), answers, lose(3)), "True/NodeRegistration"},
+		"LINSTOR answers since a moment, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
+			and(installed, wasReady, answersFor(long/2), lose(3)), "True/NodeRegistration"},
+		"LINSTOR answers since a while, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
+			and(installed, wasReady, answersFor(long), lose(3)), "False/NodesMissing"},
+		"it was not Ready before": {v1alpha1.PhaseNodeRegistration, and(installed, answersFor(long/2), lose(3)),
+			"False/NodesMissing"},
+		"more wanted than there are":         {v1alpha1.PhaseReady, minReady(10), "True/Ready"},
+		"before the first installation":      {v1alpha1.PhaseStoragePools, nil, "False/StoragePools"},
+		"held before the first installation": {v1alpha1.PhaseHumanIntervention, refused, "False/HumanIntervention"},
+		"every node leaves":                  {v1alpha1.PhaseReady, leave, "False/NoMatchingNodes"},
+		"being deleted":                      {v1alpha1.PhaseDeleting, installed, "False/Deleting"},
+		"LINSTOR is silent for a moment":     {v1alpha1.PhaseReady, and(wasReady, silentFor(long/2)), "True/Ready"},
 		"LINSTOR is silent for long": {v1alpha1.PhaseReady, and(wasReady, silentFor(long)),
 			"False/ControllerUnreachable"},
 		"LINSTOR restarts while a spec is done": {v1alpha1.PhaseController, and(installed, wasReady, silentFor(long/2)),

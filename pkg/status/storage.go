@@ -191,7 +191,8 @@ func recent(ds []v1alpha1.PoolDevice, n int) []v1alpha1.PoolDevice {
 const mostFull = 3
 
 // nearlyFull is the condition PoolsNearlyFull. How full pools are moves all the time, so it changes together with the
-// sizes in the status, no more often than Timing.Capacity says. While LINSTOR does not answer, an alarm stays.
+// sizes in the status, no more often than Timing.Capacity says. While LINSTOR does not answer, or does not know of a
+// pool how full it is, an alarm stays.
 func nearlyFull(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	before := written(s, conditions.PoolsNearlyFull)
 	switch {
@@ -210,6 +211,8 @@ func nearlyFull(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict 
 		}
 		message := text.Amount(len(full), "pool is", "pools are") + " nearly full: " + text.Listed(names, len(full))
 		now = yes("NearlyFull", message)
+	} else if before.status == metav1.ConditionTrue && pools.Unmeasured(s) {
+		return before
 	}
 	if before.status == "" || before.status == metav1.ConditionUnknown || now == before {
 		return now

@@ -76,6 +76,9 @@ func (s *Serving) checkReady() string {
 	if s.View == nil {
 		return "Available is True although LINSTOR did not answer"
 	}
+	if s.Now.Sub(available.LastTransitionTime.Time) <= silenceExcused {
+		return "" // LINSTOR answers before it has connected to any satellite
+	}
 	var serve, others []string
 	for i := range s.Nodes {
 		switch n := &s.Nodes[i]; {

@@ -91,7 +91,7 @@ func RefreshHold(s *cluster.Snapshot, h v1alpha1.Hold) (v1alpha1.Hold, bool) {
 	if h.Pool == "" {
 		return h, h.Count > 0
 	}
-	if h.Count == 0 || !s.PoolKnown(h.Pool) {
+	if h.Count == 0 || s.Target != nil && cluster.PoolEntry(s.Target.Spec, h.Pool) == nil {
 		return h, false
 	}
 	if s.Target == nil || !s.Linstor.Known() {

@@ -49,6 +49,16 @@ func Full(s *cluster.Snapshot) []FullPool {
 	return out
 }
 
+// Unmeasured reports whether LINSTOR has a pool of which it does not know now how full it is, as while it is not
+// connected to the pool's node: for a moment these are all pools after each start of LINSTOR's controller.
+func Unmeasured(s *cluster.Snapshot) bool {
+	return slices.ContainsFunc(s.Members, func(m *cluster.Member) bool {
+		return slices.ContainsFunc(m.Pools, func(p *cluster.MemberPool) bool {
+			return p.Have != nil && (p.Have.TotalKiB == nil || p.Have.FreeKiB == nil)
+		})
+	})
+}
+
 // usedPercent is rounded up, so that a pool above its limit never shows the limit itself.
 func usedPercent(free, total int64) int32 {
 	share := float64(total-min(max(free, 0), total)) * 100 / float64(total) // of sizes from 2⁵⁵ on it may be above 100

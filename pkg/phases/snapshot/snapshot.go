@@ -148,7 +148,7 @@ func judge(s *cluster.Snapshot, m *cluster.Member) {
 	switch {
 	case !m.Selected:
 		m.State, m.Joining = v1alpha1.NodeLeaving, false
-	case s.HeldNode(m), m.Replaced, m.AddressTaken != nil:
+	case held(&s.Facts, m), m.Replaced, m.AddressTaken != nil:
 		m.State = v1alpha1.NodeHeld
 	default:
 		m.State = placeInChain(m)
@@ -162,6 +162,13 @@ func judge(s *cluster.Snapshot, m *cluster.Member) {
 	if p := selection.TaintNote(&s.Facts, m); p != nil {
 		m.Notes = append(m.Notes, p)
 	}
+}
+
+// held reports whether a hold stops the member at one of its pools.
+func held(f *cluster.Facts, m *cluster.Member) bool {
+	return slices.ContainsFunc(m.Pools, func(p *cluster.MemberPool) bool {
+		return !p.Ready && !p.NotWanted && f.HeldPool(m, p.Entry.Name)
+	})
 }
 
 // placeInChain is the first link that is not satisfied on the member, or that it cannot be reached.
