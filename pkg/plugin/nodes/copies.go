@@ -5,13 +5,13 @@ package nodes
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/linstorclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -41,9 +41,7 @@ type satellite struct {
 
 // diskful reports whether the copy has data, or shall have it.
 func (r *resource) diskful() bool {
-	return !slices.ContainsFunc(r.Flags, func(f string) bool {
-		return slices.Contains([]string{"DISKLESS", "DRBD_DISKLESS", "TIE_BREAKER", "NVME_INITIATOR", "EBS_INITIATOR"}, f)
-	})
+	return !linstorclient.Diskless(r.Flags)
 }
 
 // disks reports whether all volumes of the copy are known to be in one of these states. What is not known is in none.
@@ -63,18 +61,12 @@ func goes(flags []string) bool {
 	})
 }
 
-// parse reads a list of LINSTOR's. Its client wraps the list of the API into one more. What has no name is no entry:
-// LINSTOR's errors are lists, too.
+// parse reads a list of LINSTOR's. What has no name is no entry, but an error.
 func parse[T any](data []byte, what string, entry func(*T) (bool, string)) ([]T, error) {
-	var nested [][]T
-	if json.Unmarshal(data, &nested) != nil {
-		var flat []T
-		if err := json.Unmarshal(data, &flat); err != nil {
-			return nil, fmt.Errorf("read LINSTOR's list of %s: %w", what, err)
-		}
-		nested = [][]T{flat}
+	out, err := linstorclient.List[T](data)
+	if err != nil {
+		return nil, fmt.Errorf("read LINSTOR's list of %s: %w", what, err)
 	}
-	out := slices.Concat(nested...)
 	for i := range out {
 		if ok, message := entry(&out[i]); !ok {
 			return nil, fmt.Errorf("read LINSTOR's list of %s: it has an entry without a name: %s", what,
@@ -87,7 +79,7 @@ func parse[T any](data []byte, what string, entry func(*T) (bool, string)) ([]T,
 // query asks LINSTOR's client for a list.
 func query[T any](ctx context.Context, linstor Linstor, what string, entry func(*T) (bool, string),
 	args ...string) ([]T, error) {
-	data, err := linstor(ctx, append([]string{"--machine-readable", "--output-version", "v1"}, args...)...)
+	data, err := linstor(ctx, linstorclient.JSON(args...)...)
 	if err != nil {
 		return nil, err
 	}

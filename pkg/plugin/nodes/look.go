@@ -8,7 +8,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/linstorclient"
 )
 
 // Linstor runs LINSTOR's own client and returns what it printed.
@@ -21,14 +21,12 @@ const (
 	lookTime = 3 * time.Minute
 )
 
-// inPod runs LINSTOR's client in the controller's pod, as the runbooks do, with kubectl and the flags of the plugin.
-// That works where LINSTOR's API is locked, too, and takes the right to run commands in pods.
+// inPod runs LINSTOR's client in the controller's pod.
 func inPod(flags *genericclioptions.ConfigFlags) Linstor {
 	return func(ctx context.Context, args ...string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		out, err := access.Exec(ctx, flags, nil, v1alpha1.WorkloadNamespace, "deploy/linstor-controller",
-			"linstor-controller", append([]string{"linstor"}, args...)...)
+		out, err := linstorclient.Run(ctx, flags, v1alpha1.WorkloadNamespace, args...)
 		if err != nil {
 			return nil, fmt.Errorf("run LINSTOR's client: %w", err)
 		}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -202,8 +203,7 @@ func lasting(t *corev1.Taint) bool {
 
 func tolerates(all []corev1.Toleration, t *corev1.Taint) bool {
 	return slices.ContainsFunc(all, func(o corev1.Toleration) bool {
-		value := o.Operator == corev1.TolerationOpExists || o.Value == t.Value
-		return (o.Key == "" || o.Key == t.Key) && value && (o.Effect == "" || o.Effect == t.Effect)
+		return o.ToleratesTaint(logr.Discard(), t, false)
 	})
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/linstorclient"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -94,13 +94,12 @@ type Linstor func(ctx context.Context, namespace string, args ...string) ([]byte
 // callTime bounds one call of LINSTOR's client: its list of all copies is tens of megabytes in a large cluster.
 const callTime = 2 * time.Minute
 
-// InPod runs LINSTOR's client in the controller's pod by means of kubectl. That works where its API is locked, too.
+// InPod runs LINSTOR's client in the controller's pod.
 func InPod(flags *genericclioptions.ConfigFlags) Linstor {
 	return func(ctx context.Context, namespace string, args ...string) ([]byte, error) {
 		ctx, cancel := context.WithTimeout(ctx, callTime)
 		defer cancel()
-		return access.Exec(ctx, flags, nil, namespace, "deploy/"+ControllerName, ControllerName,
-			append([]string{"linstor"}, args...)...)
+		return linstorclient.Run(ctx, flags, namespace, args...)
 	}
 }
 
@@ -209,9 +208,7 @@ func fromClient(ctx context.Context, namespace string, linstor Linstor) (*State,
 
 func (r *resourceEntry) copied() Copy {
 	v := Copy{Resource: r.Name, Node: strings.ToLower(r.Node), Flags: r.Flags, InUse: r.State.InUse,
-		Diskless: slices.ContainsFunc(r.Flags, func(f string) bool {
-			return slices.Contains([]string{"DISKLESS", "DRBD_DISKLESS", "TIE_BREAKER", "NVME_INITIATOR", "EBS_INITIATOR"}, f)
-		})}
+		Diskless: linstorclient.Diskless(r.Flags)}
 	for _, volume := range r.Volumes {
 		v.Disks = append(v.Disks, cmp.Or(volume.State.Disk, "Unknown"))
 		for _, peer := range volume.State.Replication {
@@ -225,23 +222,17 @@ func (r *resourceEntry) copied() Copy {
 	return v
 }
 
-// ask asks for a list. LINSTOR's client wraps that of the API into one more; an entry without a name is an error of
-// LINSTOR's in place of the list.
+// ask asks for a list. An entry without a name is an error of LINSTOR's in place of the list.
 func ask[T any](ctx context.Context, namespace string, linstor Linstor, named func(*T) bool, args ...string) ([]T,
 	error) {
-	data, err := linstor(ctx, namespace, append([]string{"--machine-readable", "--output-version", "v1"}, args...)...)
+	data, err := linstor(ctx, namespace, linstorclient.JSON(args...)...)
 	if err != nil {
 		return nil, fmt.Errorf("run LINSTOR's client: %w", err)
 	}
-	var nested [][]T
-	if json.Unmarshal(data, &nested) != nil {
-		var flat []T
-		if err := json.Unmarshal(data, &flat); err != nil {
-			return nil, fmt.Errorf("read what LINSTOR says to %s: %w", strings.Join(args, " "), err)
-		}
-		nested = [][]T{flat}
+	out, err := linstorclient.List[T](data)
+	if err != nil {
+		return nil, fmt.Errorf("read what LINSTOR says to %s: %w", strings.Join(args, " "), err)
 	}
-	out := slices.Concat(nested...)
 	for i := range out {
 		if !named(&out[i]) {
 			return nil, errors.New("LINSTOR answers to " + strings.Join(args, " ") + " with an error in place of a list")
