@@ -120,6 +120,32 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestFirstStartEnded: a member whose etcd ended when it had made its log, and had written nothing to it, comes to work
+// without a human, be it the first one or one that joins.
+func TestFirstStartEnded(t *testing.T) {
+	t.Parallel()
+	c := etcdmembers.New(t, 3)
+	c.Facts.Version, c.Facts.Size = version, 1
+	c.Until("the first member is placed", func(d membership.Decision) bool { return d.Step == membership.Place })
+	first := c.Nodes[slices.IndexFunc(c.Nodes, (*etcdmembers.Node).Placed)]
+	c.Unbegun(first)
+	put(t, c.Rest().Endpoints, "/LINSTOR/x", "1")
+	found, err := filepath.Glob(filepath.Join(first.DataDir(), "member*"))
+	if err != nil || len(found) != 2 {
+		t.Errorf("there are %v, %v", found, err)
+	}
+	c.Facts.Size = 3
+	placed := func(n *etcdmembers.Node) bool { return n != first && n.Placed() }
+	c.Until("a learner is placed", func(membership.Decision) bool { return slices.ContainsFunc(c.Nodes, placed) })
+	c.Unbegun(c.Nodes[slices.IndexFunc(c.Nodes, placed)])
+	d := c.Rest()
+	if len(d.Endpoints) != 3 {
+		t.Errorf("clients know %v", d.Endpoints)
+	}
+	have(t, d.Endpoints, "/LINSTOR/x", "1")
+	put(t, d.Endpoints, "/LINSTOR/x", "2")
+}
+
 // TestMembersFail has members of three go away in each way, and come back.
 func TestMembersFail(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,8 @@
 // its old ID: it has forgotten what it acknowledged, and its vote may make a leader that has forgotten it, too. With
 // etcd 3.7.3 it mostly panics ("tocommit is out of range"), but not before it has taken part.
 //
-// Nothing is ever deleted here. Data of a former member of the same cluster is renamed.
+// Data of a former member of the same cluster is renamed, and so is that of a first member whose first start was
+// interrupted before it wrote anything. Only the latter is deleted, when it happens again.
 package datadir
 
 import (
@@ -70,6 +71,8 @@ const (
 	marker = "linstor-member.json"
 	// data is the directory that etcd makes.
 	data = "member"
+	// unbegun is what etcd's directory is renamed to if its log has no entry.
+	unbegun = data + ".unbegun"
 )
 
 // Owner is what the marker says.
@@ -114,6 +117,8 @@ type Found struct {
 	// Data reports whether there is anything of etcd's, Log whether there is a log among it. Without a log etcd takes a
 	// directory for an empty one, whatever else is there.
 	Data, Log bool
+	// Unbegun reports whether the log is there and has no entry. Look leaves it false: it does not read logs.
+	Unbegun bool `json:",omitempty"`
 	// Owner is whom the marker names; the zero value if there is none.
 	Owner Owner
 	// End is where the log ends, if somebody has read it; else the zero value. Look does not: it takes time.
@@ -122,8 +127,9 @@ type Found struct {
 
 // Verdict is what becomes of a directory.
 type Verdict struct {
-	// Aside has what is there renamed, Mark the marker written. Force has etcd make a new cluster from the data.
-	Aside, Mark, Force bool
+	// Aside has what is there renamed, Mark the marker written. Force has etcd make a new cluster from the data. Anew has
+	// the first member begin again.
+	Aside, Mark, Force, Anew bool
 	// Err keeps the member from starting.
 	Err error
 }
@@ -150,6 +156,11 @@ func Judge(e Expectation, f Found) Verdict {
 // judgeOwn decides about the member's own data.
 func judgeOwn(e Expectation, f Found) Verdict {
 	switch {
+	case e.Mode == Seed && f.Unbegun:
+		// etcd makes its log, then writes to it that it is a member. One that ends between the two, as it does if the port
+		// for its metrics is taken, finds a log at its next start and goes on with it: it is no member, never elects itself
+		// and waits for a leader for ever (seen with etcd 3.7.0). A learner is told by the leader.
+		return Verdict{Anew: true}
 	case e.Mode != Force:
 		return Verdict{}
 	case f.Owner.Recalled == e.Recovery:
@@ -159,34 +170,40 @@ func judgeOwn(e Expectation, f Found) Verdict {
 }
 
 // Prepare makes a directory ready for the member that is expected, or returns why the member must not start: ErrLost,
-// ErrFound, ErrBusy or what the file system says. It may be interrupted anywhere and repeated. It reports whether the
-// member is to be forced, which MarkForced ends.
-func Prepare(dir string, e Expectation, now time.Time) (force bool, err error) {
+// ErrFound, ErrBusy or what the file system says. It may be interrupted anywhere and repeated. It returns what it has
+// done; of that, Force is left to the caller, which MarkForced ends.
+func Prepare(dir string, e Expectation, now time.Time) (Verdict, error) {
 	if err := e.check(); err != nil {
-		return false, err
+		return Verdict{}, err
 	}
 	if !e.resumes() { // of one that has had data, the directory is not made: it may be a disk that is not mounted
 		if err := os.MkdirAll(dir, 0o700); err != nil {
-			return false, err
+			return Verdict{}, err
 		}
 	}
 	found, err := Look(dir)
 	if err != nil {
-		return false, err
+		return Verdict{}, err
+	}
+	if e.Mode == Seed && found.Log {
+		_, err := End(dir)
+		found.Unbegun = errors.Is(err, errNoEntry)
 	}
 	v := Judge(e, found)
-	if v.Err != nil {
-		return false, fmt.Errorf("%w: %s, expected %s", v.Err, describe(found), e.Name)
-	}
-	if v.Aside {
-		if err := setAside(dir, now); err != nil {
-			return false, err
+	switch {
+	case v.Err != nil:
+		return v, fmt.Errorf("%w: %s, expected %s", v.Err, describe(found), e.Name)
+	case v.Anew:
+		return v, startAnew(dir)
+	case v.Aside:
+		if err := setAside(dir, former(dir, now)); err != nil {
+			return v, err
 		}
 	}
 	if v.Mark {
-		return false, mark(dir, Owner{Name: e.Name, Token: e.Token})
+		return v, mark(dir, Owner{Name: e.Name, Token: e.Token})
 	}
-	return v.Force, nil
+	return v, nil
 }
 
 func (e Expectation) check() error {
@@ -265,17 +282,32 @@ func Look(dir string) (Found, error) {
 	return f, nil
 }
 
-// setAside renames the data. The marker stays until it is written anew: after a crash between the two there is no data
-// that it could be about.
-func setAside(dir string, now time.Time) error {
-	from := filepath.Join(dir, data)
-	if err := unused(filepath.Join(from, "snap", "db")); err != nil {
-		return err
-	}
-	name := from + ".lost-" + now.UTC().Format("20060102T150405Z")
+// former is a new name for the data of a former member.
+func former(dir string, now time.Time) string {
+	name := filepath.Join(dir, data) + ".lost-" + now.UTC().Format("20060102T150405Z")
 	to := name
 	for i := 2; exists(to); i++ { // a clock that was set back
 		to = fmt.Sprintf("%s-%d", name, i)
+	}
+	return to
+}
+
+// startAnew renames data without an entry in its log. It keeps the last such data alone: a log takes 64 MB from its
+// first record on, and a member that ends at each start would fill the disk.
+func startAnew(dir string) error {
+	to := filepath.Join(dir, unbegun)
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return setAside(dir, to)
+}
+
+// setAside renames the data. The marker stays until it is written anew: after a crash between the two there is no data
+// that it could be about.
+func setAside(dir, to string) error {
+	from := filepath.Join(dir, data)
+	if err := unused(filepath.Join(from, "snap", "db")); err != nil {
+		return err
 	}
 	if err := os.Rename(from, to); err != nil {
 		return err

@@ -141,6 +141,49 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
+// TestFirstStartEnded: the first member begins again if its first start has made a log and written no entry to it; a log
+// that has an entry, or in which nothing can be read, is left as it is, and so is that of a member in another mode.
+func TestFirstStartEnded(t *testing.T) {
+	for name, tc := range map[string]struct {
+		log  string
+		mode datadir.Mode
+		anew bool
+	}{
+		"no entry":        {string(begun().out), datadir.Seed, true},
+		"a torn entry":    {string(begun().big(1, 1).spoilt(1024, 0)), datadir.Seed, true},
+		"an entry":        {string(begun().add(entry, 0, 1, 1).out), datadir.Seed, false},
+		"nothing":         {strings.Repeat("\x00", 1<<12), datadir.Seed, false},
+		"other bytes":     {string(begun().big(1, 1).spoilt(1024, 'y')), datadir.Seed, false},
+		"a later log":     {string(begun().add(state, 5, 7, 90).out), datadir.Seed, false},
+		"a learner":       {string(begun().out), datadir.Join, false},
+		"at work already": {string(begun().out), datadir.Resume, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			prepare(t, dir, expect("n1-1", datadir.Seed))
+			for range 2 { // the second time there is what the first has left
+				run(t, dir, tc.log)
+				v, err := datadir.Prepare(dir, expect("n1-1", tc.mode), now)
+				if err != nil || v.Anew != tc.anew {
+					t.Fatalf("%+v, want Anew %v, %v", v, tc.anew, err)
+				}
+				want := map[string]string{"member/snap/db": tc.log, "member/wal/0.wal": tc.log}
+				if tc.anew {
+					want = map[string]string{"member.unbegun/snap/db": tc.log, "member.unbegun/wal/0.wal": tc.log}
+				}
+				if d := cmp.Diff(want, files(t, dir)); d != "" {
+					t.Fatal(d)
+				}
+			}
+			prepare(t, dir, expect("n1-1", datadir.Seed))
+			if tc.anew {
+				run(t, dir, string(begun().add(entry, 0, 1, 1).out))
+				prepare(t, dir, expect("n1-1", datadir.Resume))
+			}
+		})
+	}
+}
+
 // TestPrepareLater: what a learner was prepared for is its own from its first start on.
 func TestPrepareLater(t *testing.T) {
 	dir := t.TempDir()
@@ -166,9 +209,9 @@ func TestForceOnce(t *testing.T) {
 	for _, id := range []string{"1", "2"} {
 		e.Recovery = id
 		for _, want := range []bool{true, false} {
-			force, err := datadir.Prepare(dir, e, now)
-			if err != nil || force != want {
-				t.Fatalf("recovery %s: force %v, want %v, %v", id, force, want, err)
+			v, err := datadir.Prepare(dir, e, now)
+			if err != nil || v.Force != want {
+				t.Fatalf("recovery %s: force %v, want %v, %v", id, v.Force, want, err)
 			}
 			if err := datadir.MarkForced(dir, e); err != nil {
 				t.Fatal(err)
@@ -176,8 +219,8 @@ func TestForceOnce(t *testing.T) {
 		}
 	}
 	prepare(t, dir, expect("n1-1", datadir.Resume))
-	if force, err := datadir.Prepare(dir, e, now); err != nil || force {
-		t.Errorf("forced again by an old copy: %v, %v", force, err)
+	if v, err := datadir.Prepare(dir, e, now); err != nil || v.Force {
+		t.Errorf("forced again by an old copy: %+v, %v", v, err)
 	}
 }
 

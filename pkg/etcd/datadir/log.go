@@ -23,8 +23,12 @@ const (
 	recordSnapshot = 5
 )
 
-// errTorn is about a record that the last write has left unfinished. etcd cuts it off when it starts.
-var errTorn = errors.New("the record is not complete")
+var (
+	// errTorn is about a record that the last write has left unfinished. etcd cuts it off when it starts.
+	errTorn = errors.New("the record is not complete")
+	// errNoEntry is about a log that etcd has made, and to which it has written no entry yet.
+	errNoEntry = errors.New("the log has no entry")
+)
 
 // castagnoli is the polynomial of the log's checksums.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -53,8 +57,13 @@ func End(dir string) (Log, error) {
 	if s := w.snapshot; s.Index > w.end.Index && s.Index <= w.end.Commit { // sent by the leader, in place of entries
 		w.end.Term, w.end.Index = s.Term, s.Index
 	}
-	if w.end.Index == 0 {
-		return Log{}, errors.New("the log has no entry")
+	switch {
+	case w.end.Index == 0 && !w.made: // etcd renames a log to its place when its first records are on the disk
+		return Log{}, errors.New("nothing was written to the log")
+	case w.end.Index == 0 && (w.end.Commit != 0 || w.snapshot.Index != 0):
+		return Log{}, errors.New("the log has lost its entries")
+	case w.end.Index == 0:
+		return Log{}, errNoEntry
 	}
 	return w.end, nil
 }
@@ -65,7 +74,9 @@ type wal struct {
 	// snapshot is the last one that is recorded. etcd does not start on one that is not known to be committed: it was
 	// recorded right before the end.
 	snapshot struct{ Term, Index uint64 }
-	crc      uint32
+	// made is true once there is a record.
+	made bool
+	crc  uint32
 }
 
 // read reads the records of a file, to its end or to where nothing was written yet.
@@ -132,6 +143,7 @@ func (w *wal) record(frame []byte) error {
 	if err != nil {
 		return err
 	}
+	w.made = true
 	kind, crc := numbers[1], uint32(numbers[2])
 	if kind == recordCRC { // each file begins with that of the one before
 		w.crc = crc

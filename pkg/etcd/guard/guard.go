@@ -167,11 +167,15 @@ func Start(p Paths, now time.Time, exec Exec) error {
 }
 
 func start(p Paths, o Order, now time.Time, exec Exec) error {
-	force, err := datadir.Prepare(p.Data, o.Configuration.Expectation, now)
+	done, err := datadir.Prepare(p.Data, o.Configuration.Expectation, now)
 	if err != nil {
 		return err
 	}
-	if force {
+	if done.Anew {
+		fmt.Fprintf(os.Stderr, "The first start of member %s ended before anything was written to its log. It begins again.\n",
+			p.Member)
+	}
+	if done.Force {
 		if err := alone(o.Configuration.Others); err != nil {
 			return errors.Join(err, datadir.Recall(p.Data, o.Configuration.Expectation))
 		}
@@ -180,7 +184,7 @@ func start(p Paths, o Order, now time.Time, exec Exec) error {
 		return err
 	}
 	text := o.File
-	if force {
+	if done.Force {
 		if err := datadir.MarkForced(p.Data, o.Configuration.Expectation); err != nil {
 			return err
 		}

@@ -306,6 +306,9 @@ func guard(w *world, n *machine) (v datadir.Verdict, ok bool) {
 		n.asides++
 		n.disk.Data, n.disk.Log, n.id, n.forgotten = false, false, 0, false
 	}
+	if v.Anew {
+		n.disk.Data, n.disk.Log, n.disk.Unbegun = false, false, false
+	}
 	if v.Mark {
 		n.disk.Owner = datadir.Owner{Name: e.Name, Token: e.Token}
 	}
@@ -330,7 +333,7 @@ func start(w *world, n *machine) {
 	if n.forgotten {
 		w.fall("%s, which was forgotten, starts again", e.Name)
 	}
-	if !n.disk.Log && !bootstrap(w, n, *n.copied) {
+	if unbegun(w, n) || !n.disk.Log && !bootstrap(w, n, *n.copied) {
 		return
 	}
 	if v.Force {
@@ -340,4 +343,13 @@ func start(w *world, n *machine) {
 	if n.wrongImage != "" {
 		n.ran = n.wrongImage
 	}
+}
+
+// unbegun reports whether a first member is none: its first start ended when it had made its log and written nothing to
+// it, as it may at any call that is lost, and what etcd finds now is a log.
+func unbegun(w *world, n *machine) bool {
+	if !n.disk.Log && n.copied.Mode == datadir.Seed && w.lost() {
+		n.disk.Data, n.disk.Log, n.disk.Unbegun = true, true, true
+	}
+	return n.disk.Unbegun
 }
