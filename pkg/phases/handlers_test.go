@@ -179,6 +179,12 @@ func TestChain(t *testing.T) {
 				w.UnreadyPod(v1alpha1.ComponentModuleLoader, "n01")
 				w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
 			}, event: fsm.Advanced},
+		{name: "satellites that are restarted are not waited for", phase: v1alpha1.PhaseSatellites,
+			spoil: func(w *clustertest.World) { restarted(w, 2) }, event: fsm.Advanced},
+		{name: "more than are restarted at a time are gone", phase: v1alpha1.PhaseSatellites, age: 10 * time.Minute,
+			spoil: func(w *clustertest.World) { restarted(w, 4) }},
+		{name: "all are gone", phase: v1alpha1.PhaseStoragePools, age: 10 * time.Minute,
+			spoil: func(w *clustertest.World) { restarted(w, 10) }},
 		{name: "too few", phase: v1alpha1.PhaseSatellites, age: 10 * time.Minute,
 			spoil: func(w *clustertest.World) { w.UnreadyPod(v1alpha1.ComponentSatellite, "n01", "n02") }},
 		{name: "too few that can recover", phase: v1alpha1.PhaseSatellites, spoil: func(w *clustertest.World) {
@@ -211,6 +217,14 @@ func TestChain(t *testing.T) {
 				t.Errorf("%s %s %s %+v (%s)", o.Kind, o.Event, o.Reason, o.Hold, o.Message)
 			}
 		})
+	}
+}
+
+// restarted has the satellites of the first nodes made anew a moment ago, in a cluster that was Ready before.
+func restarted(w *clustertest.World, n int) {
+	w.Cluster.Status.FirstReady = &metav1.Time{Time: w.Now.Add(-time.Hour)}
+	for _, node := range w.Kube.Nodes[:n] {
+		w.Restarted(node.Name)
 	}
 }
 

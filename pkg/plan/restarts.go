@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/compare"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 )
@@ -82,7 +83,7 @@ func (p *planner) rollSatellites() {
 		return
 	}
 	how := fmt.Sprintf("one first, then up to %d at a time, each time once LINSTOR reports the last ones ONLINE; "+
-		"volumes keep working, DRBD replicates on", satellites.AtOnce(p.after))
+		"volumes keep working, DRBD replicates on", step.RestartsAtOnce(p.after))
 	if !hosts {
 		how = "one in each zone at a time, each time once LINSTOR reports the last ones ONLINE and every other copy of " +
 			"their volumes is up to date: on the pods' network replication stops with the pod"

@@ -120,8 +120,8 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestFirstStartEnded: a member whose etcd ended when it had made its log, and had written nothing to it, comes to work
-// without a human, be it the first one or one that joins.
+// TestFirstStartEnded: a member whose etcd ended when it had made its log, and had written nothing to it, comes to
+// work without a human, be it the first one or one that joins.
 func TestFirstStartEnded(t *testing.T) {
 	t.Parallel()
 	c := etcdmembers.New(t, 3)

@@ -172,8 +172,7 @@ func start(p Paths, o Order, now time.Time, exec Exec) error {
 		return err
 	}
 	if done.Anew {
-		fmt.Fprintf(os.Stderr, "The first start of member %s ended before anything was written to its log. It begins again.\n",
-			p.Member)
+		fmt.Fprintf(os.Stderr, "The first start of member %s ended before it wrote to its log. It begins again.\n", p.Member)
 	}
 	if done.Force {
 		if err := alone(o.Configuration.Others); err != nil {

@@ -345,8 +345,8 @@ func start(w *world, n *machine) {
 	}
 }
 
-// unbegun reports whether a first member is none: its first start ended when it had made its log and written nothing to
-// it, as it may at any call that is lost, and what etcd finds now is a log.
+// unbegun reports whether a first member is none: its first start ended when it had made its log and written nothing
+// to it, as it may at any call that is lost, and what etcd finds now is a log.
 func unbegun(w *world, n *machine) bool {
 	if !n.disk.Log && n.copied.Mode == datadir.Seed && w.lost() {
 		n.disk.Data, n.disk.Log, n.disk.Unbegun = true, true, true

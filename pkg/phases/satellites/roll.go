@@ -15,14 +15,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
-
-// rollShare is the part of the members whose satellites may be down at a time while they are restarted: a quarter, one
-// at least. LINSTOR cannot change volumes on a node without its satellite.
-const rollShare = 4
 
 // restartsPerRun bounds how many satellites one reconcile restarts.
 const restartsPerRun = 200
@@ -123,13 +120,10 @@ func rescuable(cutOff []*cluster.Member) []*cluster.Member {
 		func(m *cluster.Member) bool { return !m.SatellitePod.Spec.HostNetwork })
 }
 
-// AtOnce is how many satellites may be down at a time for a restart.
-func AtOnce(s *cluster.Snapshot) int { return max(1, len(s.Members)/rollShare) }
-
 // planRoll fills in Next or Waiting. Satellites that do not serve LINSTOR anyway go first: a restart takes nothing
 // from them, and may be what they need.
 func planRoll(s *cluster.Snapshot, r *cluster.Roll, of map[rollKind][]*cluster.Member) {
-	limit, down := AtOnce(s), len(of[rollDown])+len(of[rollCutOff])
+	limit, down := step.RestartsAtOnce(s), len(of[rollDown])+len(of[rollCutOff])
 	unused, broken := of[rollUnused], of[rollBroken]
 	if s.Frozen() {
 		unused = nil

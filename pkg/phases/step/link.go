@@ -72,6 +72,13 @@ func LinstorUnknown(s *cluster.Snapshot) cluster.Evidence {
 	return e
 }
 
+// restartShare is the part of the members whose satellites may be down at a time while they are restarted: a quarter,
+// one at least. LINSTOR cannot change volumes on a node without its satellite.
+const restartShare = 4
+
+// RestartsAtOnce is how many satellites may be down at a time for a restart.
+func RestartsAtOnce(s *cluster.Snapshot) int { return max(1, len(s.Members)/restartShare) }
+
 // PerMember judges a link that is about members: those that earlier links let through, and those that this one lets
 // through as well. Members that leave or are under maintenance do not count.
 func PerMember(s *cluster.Snapshot, before, through func(*cluster.Member) bool) cluster.Evidence {
@@ -79,16 +86,18 @@ func PerMember(s *cluster.Snapshot, before, through func(*cluster.Member) bool) 
 	e.Done = s.Count(func(m *cluster.Member) bool { return m.Counts() && before(m) && through(m) })
 	e.Waiting = s.Count(func(m *cluster.Member) bool { return m.Counts() && before(m) && !through(m) && !m.Restarting })
 	// Satellites that are just being restarted were through, and will be again: the cluster does not change for that
-	// moment. Those that LINSTOR has not all pools of were not.
+	// moment. Those that LINSTOR has not all pools of were not. More than are restarted at a time are gone for another
+	// reason, as when somebody deletes their DaemonSet: with none left, the chain once ended in Ready.
 	e.Restarting = s.Count(func(m *cluster.Member) bool {
 		return m.Counts() && m.Restarting && (!before(m) || !through(m))
 	})
+	served := e.Done + min(e.Restarting, RestartsAtOnce(s))
 	switch {
 	case s.Staying() == 0:
 		e.State, e.Reason, e.Message = cluster.Missing, conditions.ReasonNoMatchingNodes, selection.NoNodeMessage(&s.Facts)
-	case e.Done+e.Restarting == e.Total:
+	case served == e.Total:
 		e.State = cluster.Satisfied
-	case e.Done+e.Restarting >= s.MinReady():
+	case served >= s.MinReady():
 		e.State = cluster.Enough
 	default:
 		e.State = cluster.Missing
