@@ -85,6 +85,7 @@ var areas = map[string][]string{
 	"test/sim":                       {"install", "nodes"},
 	"test/simcluster":                {"install", "drift"},
 	"test/s3server":                  {"backup"},
+	"test/freeport":                  {"install"},
 }
 
 // suites are further test packages for what lies in a directory, by the same rule as areas.

@@ -14,6 +14,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/test/freeport"
 )
 
 const startTimeout = 60 * time.Second
@@ -86,12 +88,8 @@ func patient(reader client.Reader) *Prober {
 // freePort is a port on loopback that nobody listens on.
 func freePort(t *testing.T) int32 {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := freeport.Find()
 	if err != nil {
-		t.Fatal(err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return int32(port)

@@ -78,10 +78,9 @@ func New(t testing.TB, nodes int) *Cluster {
 	c := &Cluster{t: t, binary: filepath.Join(bin, kubebin.Etcd),
 		API: api.New(nil, api.Deadlines{Answer: time.Second, Change: 5 * time.Second, Long: 30 * time.Second})}
 	c.Facts.Limits, c.Facts.Revision = membership.Default, "1"
-	p := ports(t, nodes*3)
 	for i := range nodes {
-		c.Nodes = append(c.Nodes, &Node{dir: t.TempDir(), metrics: local(p[3*i]), Node: seats.Node{
-			Name: fmt.Sprintf("n%d", i+1), PeerURL: local(p[3*i+1]), ClientURL: local(p[3*i+2]), Ready: true}})
+		c.Nodes = append(c.Nodes, &Node{dir: t.TempDir(), metrics: local(t), Node: seats.Node{
+			Name: fmt.Sprintf("n%d", i+1), PeerURL: local(t), ClientURL: local(t), Ready: true}})
 	}
 	t.Cleanup(func() {
 		for _, n := range c.Nodes {

@@ -1,13 +1,13 @@
 package etcdmembers
 
 import (
-	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/test/freeport"
 )
 
 // process is one etcd that runs until it is killed, ends by itself, or the test ends. It also ends when the test's
@@ -65,19 +65,12 @@ func (p *process) kill() {
 	}
 }
 
-// ports are free ones on loopback, each given once.
-func ports(t testing.TB, n int) []int {
+// local is a URL on loopback at which nothing listens.
+func local(t testing.TB) string {
 	t.Helper()
-	var found []int
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() // when all are found, so that they differ
-		found = append(found, l.Addr().(*net.TCPAddr).Port)
+	address, err := freeport.Address()
+	if err != nil {
+		t.Fatal(err)
 	}
-	return found
+	return "http://" + address
 }
-
-func local(port int) string { return fmt.Sprintf("http://127.0.0.1:%d", port) }

@@ -21,8 +21,7 @@ func Restored(t testing.TB, etcdutl, file string) (endpoint string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := ports(t, 2)
-	peer, endpoint := local(p[0]), local(p[1])
+	peer, endpoint := local(t), local(t)
 	dir := filepath.Join(t.TempDir(), "data")
 	out, err := exec.CommandContext(t.Context(), etcdutl, "snapshot", "restore", file, "--name", "x", "--data-dir", dir,
 		"--initial-cluster", "x="+peer, "--initial-advertise-peer-urls", peer).CombinedOutput()

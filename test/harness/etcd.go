@@ -2,12 +2,12 @@ package harness
 
 import (
 	"context"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
+	"github.com/linstor-dev/storagecluster-operator/test/freeport"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -15,12 +15,11 @@ import (
 // FreeAddress is a loopback address at which nothing listens.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
+	return address
 }
 
 // StartEtcd runs the control plane's etcd once more, for LINSTOR, until the test ends.

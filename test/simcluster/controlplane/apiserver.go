@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/linstor-dev/storagecluster-operator/test/freeport"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -43,7 +43,7 @@ func (c *ControlPlane) startEtcd() error {
 func (c *ControlPlane) startAPIServer(ctx context.Context) error {
 	var failures []error
 	for range startAttempts {
-		port, err := freePort()
+		port, err := freeport.Find()
 		if err != nil {
 			return err
 		}
@@ -139,14 +139,4 @@ func probe(ctx context.Context, client *http.Client, url string) error {
 		return fmt.Errorf("%s answers %s", url, resp.Status)
 	}
 	return nil
-}
-
-// freePort asks the kernel for a port that nobody listens on.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	port := listener.Addr().(*net.TCPAddr).Port
-	return port, listener.Close()
 }
