@@ -142,7 +142,7 @@ func TestPrepare(t *testing.T) {
 }
 
 // TestFirstStartEnded: the first member begins again if its first start has made a log and written no entry to it. A
-// log that has an entry, or in which nothing can be read, is left as it is, and so is that of a member in another mode.
+// log that has an entry, or in which nothing can be read, is left as it is; so is that of a member in another mode.
 func TestFirstStartEnded(t *testing.T) {
 	for name, tc := range map[string]struct {
 		log  string
