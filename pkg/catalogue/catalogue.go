@@ -100,7 +100,7 @@ func (r Release) CanUpgradeFrom(from string) bool {
 	return slices.Contains(r.UpgradeFrom, fmt.Sprintf("%d.%d", old.Major(), old.Minor()))
 }
 
-// Loader is a container image that brings the DRBD kernel module onto nodes with one family of operating systems.
+// Loader is a container image that loads the DRBD kernel module on nodes with one family of operating systems.
 type Loader struct {
 	// Key is the value of the Node label storage.linstor.dev/os.
 	Key string `json:"key"`

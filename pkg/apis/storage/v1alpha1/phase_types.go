@@ -9,7 +9,7 @@ const (
 	PhasePending Phase = "Pending"
 	// PhaseAssessing: looks for the first link of the chain that is not satisfied.
 	PhaseAssessing Phase = "Assessing"
-	// PhaseKernelModule: brings DRBD onto the nodes.
+	// PhaseKernelModule: loads DRBD on the nodes.
 	PhaseKernelModule Phase = "KernelModule"
 	// PhaseDatabase: makes sure that LINSTOR's database can be reached and is ours.
 	PhaseDatabase Phase = "Database"

@@ -79,7 +79,7 @@ type StorageClusterSpec struct {
 	// +optional
 	// +kubebuilder:default=Auto
 	Platform Platform `json:"platform,omitempty"`
-	// kernelModule says how the DRBD kernel module comes onto the nodes. Default: {mode: Auto}.
+	// kernelModule says how the nodes get the DRBD kernel module. Default: {mode: Auto}.
 	// +optional
 	// +kubebuilder:default={}
 	KernelModule KernelModuleSpec `json:"kernelModule,omitempty"`
@@ -161,7 +161,7 @@ type ImagesSpec struct {
 	PullSecrets []SecretName `json:"pullSecrets,omitempty"`
 }
 
-// KernelModuleSpec says how the DRBD kernel module comes onto the nodes.
+// KernelModuleSpec says how the nodes get the DRBD kernel module.
 type KernelModuleSpec struct {
 	// mode is one of
 	// Auto: the module loader for the node's operating system decides: it compiles where it finds kernel sources in /usr/src and
@@ -202,7 +202,7 @@ const (
 	PlatformMicroK8s Platform = "MicroK8s"
 )
 
-// KernelModuleMode says how the DRBD kernel module comes onto the nodes.
+// KernelModuleMode says how the nodes get the DRBD kernel module.
 // +kubebuilder:validation:Enum=Auto;Compile;Prebuilt;Preinstalled
 type KernelModuleMode string
 
