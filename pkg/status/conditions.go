@@ -86,6 +86,7 @@ func written(s *cluster.Snapshot, kind string) verdict {
 // installed, has no members or is not seen serves nobody.
 func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	summary := st.Nodes.Summary + " nodes online, " + st.Pools.Summary + " pools ready"
+	was := written(s, conditions.Ready).status == metav1.ConditionTrue
 	switch {
 	case st.Phase == v1alpha1.PhaseDeleting:
 		return no(string(st.Phase), "the cluster is being deleted")
@@ -95,11 +96,11 @@ func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 		return no(conditions.ReasonNoMatchingNodes, selection.NoNodeMessage(&s.Facts))
 	case st.FirstReady == nil:
 		return no(string(st.Phase), "not installed yet: "+summary)
-	case !s.Linstor.Known() && (s.Silent() || written(s, conditions.Ready).status != metav1.ConditionTrue):
+	case !s.Linstor.Known() && (s.Silent() || !was):
 		return no(conditions.ReasonControllerUnreachable, "it cannot be told who serves: LINSTOR does not answer")
 	case !s.Linstor.Known():
 		return yes(string(st.Phase), summary+" when LINSTOR answered last")
-	case s.Serving() < s.MinReady() && s.Reconnecting() && written(s, conditions.Ready).status == metav1.ConditionTrue:
+	case s.Serving() < s.MinReady() && s.Reconnecting() && was && st.Phase != v1alpha1.PhaseDegraded:
 		return yes(string(st.Phase), summary+": LINSTOR answers again, and connects to its satellites")
 	case s.Serving() < s.MinReady():
 		return no(conditions.ReasonNodesMissing, servingMessage(s))

@@ -107,6 +107,8 @@ func TestReady(t *testing.T) {
 			and(installed, wasReady, answersFor(long/2), lose(3)), "True/NodeRegistration"},
 		"LINSTOR answers since a while, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
 			and(installed, wasReady, answersFor(long), lose(3)), "False/NodesMissing"},
+		"LINSTOR answers since a moment, and the cluster is Degraded": {v1alpha1.PhaseDegraded,
+			and(installed, wasReady, answersFor(long/2), lose(3)), "False/NodesMissing"},
 		"it was not Ready before": {v1alpha1.PhaseNodeRegistration, and(installed, answersFor(long/2), lose(3)),
 			"False/NodesMissing"},
 		"more wanted than there are":         {v1alpha1.PhaseReady, minReady(10), "True/Ready"},

@@ -17,7 +17,8 @@ func checkConditions(st *v1alpha1.StorageClusterStatus, faults *faultList) {
 			"installed that could serve",
 			st.Phase, st.Target, st.FirstReady, st.Nodes.Members)
 	}
-	if ready && is(conditions.Available) && atRest(st) && !reconciling && st.Nodes.Online < st.Nodes.MinReady {
+	if ready && is(conditions.Available) && atRest(st) && !reconciling && !reconnects(st) &&
+		st.Nodes.Online < st.Nodes.MinReady {
 		faults.add("Ready is True with %d nodes online, %d are needed, and no satellite is being restarted", st.Nodes.Online,
 			st.Nodes.MinReady)
 	}
@@ -37,4 +38,12 @@ func mayReconcile(st *v1alpha1.StorageClusterStatus) bool {
 // atRest reports whether the phase is one in which Reconciling tells of restarts alone.
 func atRest(st *v1alpha1.StorageClusterStatus) bool {
 	return mayReconcile(st) && (st.Phase == v1alpha1.PhaseReady || st.Phase == v1alpha1.PhaseDegraded)
+}
+
+// reconnects reports whether LINSTOR may be connecting to its satellites again in a cluster that was Ready when it was
+// silent. For how long that excuses anything, [Serving] judges.
+func reconnects(st *v1alpha1.StorageClusterStatus) bool {
+	ready := meta.FindStatusCondition(st.Conditions, conditions.Ready)
+	available := meta.FindStatusCondition(st.Conditions, conditions.Available)
+	return st.Phase == v1alpha1.PhaseReady && available.LastTransitionTime.After(ready.LastTransitionTime.Time)
 }

@@ -37,6 +37,14 @@ func TestConditions(t *testing.T) {
 		"enough nodes": {func(st *v1alpha1.StorageClusterStatus) { st.Nodes.Online = 2 }, ""},
 		"too few nodes": {func(st *v1alpha1.StorageClusterStatus) { st.Nodes.Online = 1 },
 			"1 nodes online, 2 are needed"},
+		"too few nodes, and LINSTOR has just come back": {func(st *v1alpha1.StorageClusterStatus) {
+			st.Nodes.Online = 1
+			meta.FindStatusCondition(st.Conditions, conditions.Available).LastTransitionTime = at(1)
+		}, ""},
+		"too few nodes, LINSTOR has just come back, and Degraded": {func(st *v1alpha1.StorageClusterStatus) {
+			st.Nodes.Online, st.Phase = 1, v1alpha1.PhaseDegraded
+			meta.FindStatusCondition(st.Conditions, conditions.Available).LastTransitionTime = at(1)
+		}, "1 nodes online, 2 are needed"},
 		"ready while it is deleted": {func(st *v1alpha1.StorageClusterStatus) { st.Phase = v1alpha1.PhaseDeleting },
 			"nothing was installed"},
 		"ready before it was": {func(st *v1alpha1.StorageClusterStatus) { st.FirstReady = nil },
