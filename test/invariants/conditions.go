@@ -17,8 +17,7 @@ func checkConditions(st *v1alpha1.StorageClusterStatus, faults *faultList) {
 			"installed that could serve",
 			st.Phase, st.Target, st.FirstReady, st.Nodes.Members)
 	}
-	if ready && is(conditions.Available) && atRest(st) && !reconciling && !reconnects(st) &&
-		st.Nodes.Online < st.Nodes.MinReady {
+	if ready && is(conditions.Available) && !reconciling && countsDecide(st) && st.Nodes.Online < st.Nodes.MinReady {
 		faults.add("Ready is True with %d nodes online, %d are needed, and no satellite is being restarted", st.Nodes.Online,
 			st.Nodes.MinReady)
 	}
@@ -35,9 +34,11 @@ func mayReconcile(st *v1alpha1.StorageClusterStatus) bool {
 	return st.Phase != v1alpha1.PhaseHumanIntervention && !meta.IsStatusConditionTrue(st.Conditions, conditions.Suspended)
 }
 
-// atRest reports whether the phase is one in which Reconciling tells of restarts alone.
-func atRest(st *v1alpha1.StorageClusterStatus) bool {
-	return mayReconcile(st) && (st.Phase == v1alpha1.PhaseReady || st.Phase == v1alpha1.PhaseDegraded)
+// countsDecide reports whether Ready follows from the counts: Reconciling says in this phase that satellites are
+// restarted, and nothing else, and LINSTOR is connected to all that it can use.
+func countsDecide(st *v1alpha1.StorageClusterStatus) bool {
+	atRest := mayReconcile(st) && (st.Phase == v1alpha1.PhaseReady || st.Phase == v1alpha1.PhaseDegraded)
+	return atRest && !reconnects(st)
 }
 
 // reconnects reports whether LINSTOR may be connecting to its satellites again in a cluster that was Ready when it was
