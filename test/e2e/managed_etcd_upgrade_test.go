@@ -117,6 +117,7 @@ func TestManagedEtcdUpgrade(t *testing.T) {
 	if now := e.uids(); !slices.Equal(before, now) || len(e.View().Nodes) != 3 {
 		t.Errorf("pods %v became %v", before, now)
 	}
+	roll := watchRestarts(e.env, etcdmember.Component)
 	for _, m := range all {
 		if err := os.Remove(simcluster.EtcdSnapshots(e.Sim, m.Node)); err != nil {
 			t.Fatal(err)
@@ -128,7 +129,10 @@ func TestManagedEtcdUpgrade(t *testing.T) {
 	if i := slices.IndexFunc(e.members(3), func(m etcdspec.EtcdMember) bool { return m.Version != "3.7.0" }); i >= 0 {
 		t.Errorf("%+v", e.Get().Status.Etcd.Members)
 	}
-	e.upgradedInTurn()
+	e.upgraded()
+	if most, nodes := roll.result(); most != 1 || len(nodes) != len(all) {
+		t.Errorf("%d members were away at a time, in the order %v", most, nodes)
+	}
 	e.refusedEtcd()
 }
 
@@ -150,8 +154,8 @@ func (e etcdEnv) wantEtcd(version string) {
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Database.ManagedEtcd.Version = version })
 }
 
-// upgradedInTurn fails unless there is one snapshot, and members were restarted after it, one by one.
-func (e etcdEnv) upgradedInTurn() {
+// upgraded fails unless there is one snapshot, and all members were restarted after it.
+func (e etcdEnv) upgraded() {
 	e.T.Helper()
 	s, files := e.Get().Status.Etcd.Snapshot, e.snapshots()
 	if s == nil || len(files) != 1 || s.From != "3.6" || s.To != "3.7" || s.Revision < 1 ||
@@ -161,7 +165,11 @@ func (e etcdEnv) upgradedInTurn() {
 	if _, hash, err := snapshot.Verify(files[0]); err != nil || hash != s.SHA256 {
 		e.T.Errorf("%s: %v", hash, err)
 	}
-	e.inTurn(s.Time.Time)
+	for _, p := range e.etcdPods() {
+		if p.CreationTimestamp.Before(&s.Time) {
+			e.T.Errorf("%s was made at %s, before the snapshot of %s", p.Name, p.CreationTimestamp, s.Time)
+		}
+	}
 	e.Eventually("Event EtcdSnapshotTaken", func() error {
 		return oneEvent(e.Events(), func(ev *eventsv1.Event) bool {
 			return ev.Reason == "EtcdSnapshotTaken" && strings.Contains(ev.Note, s.File)
@@ -175,23 +183,6 @@ func (e etcdEnv) upgradedInTurn() {
 		}
 		return fmt.Errorf("it is there: %w", err)
 	})
-}
-
-// inTurn fails unless the members' pods were made after a time, and each once the one before was ready.
-func (e etcdEnv) inTurn(last time.Time) {
-	e.T.Helper()
-	all := e.etcdPods()
-	slices.SortFunc(all, func(a, b corev1.Pod) int { return a.CreationTimestamp.Compare(b.CreationTimestamp.Time) })
-	for _, p := range all {
-		if p.CreationTimestamp.Time.Before(last) {
-			e.T.Errorf("%s was made at %s, and not before %s it was its turn", p.Name, p.CreationTimestamp, last)
-		}
-		for _, c := range p.Status.Conditions {
-			if c.Type == corev1.PodReady {
-				last = c.LastTransitionTime.Time
-			}
-		}
-	}
 }
 
 // refusedEtcd: an older minor does not run, and nothing is saved or restarted for it.

@@ -21,8 +21,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
 
-// rollWatch sees every satellite that is away, from the moment in which its pod is deleted until its successor is
-// ready.
+// rollWatch sees every pod of a component that is away, by its node, from the moment in which it is deleted until its
+// successor is ready.
 type rollWatch struct {
 	mu    sync.Mutex
 	away  map[string]bool
@@ -31,7 +31,9 @@ type rollWatch struct {
 }
 
 // watchRoll begins to watch the satellites' pods.
-func watchRoll(e *env) *rollWatch {
+func watchRoll(e *env) *rollWatch { return watchRestarts(e, v1alpha1.ComponentSatellite) }
+
+func watchRestarts(e *env, component string) *rollWatch {
 	e.T.Helper()
 	r := &rollWatch{away: map[string]bool{}}
 	c, err := client.NewWithWatch(e.Sim.AdminConfig(), client.Options{})
@@ -39,7 +41,7 @@ func watchRoll(e *env) *rollWatch {
 		e.T.Fatal(err)
 	}
 	w, err := c.Watch(e.Ctx, &corev1.PodList{}, client.InNamespace(v1alpha1.WorkloadNamespace),
-		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite})
+		client.MatchingLabels{v1alpha1.LabelComponent: component})
 	if err != nil {
 		e.T.Fatal(err)
 	}
