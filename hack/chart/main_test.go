@@ -65,8 +65,8 @@ func must(t *testing.T, args ...string) map[string]*unstructured.Unstructured {
 	return out
 }
 
-// manifests are the objects below deploy/ that an installation without Helm applies.
-func manifests(t *testing.T) map[string]*unstructured.Unstructured {
+// deployed are the objects below deploy/ that an installation without Helm applies.
+func deployed(t *testing.T) map[string]*unstructured.Unstructured {
 	t.Helper()
 	var text strings.Builder
 	for _, source := range templates() {

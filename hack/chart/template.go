@@ -6,10 +6,8 @@ import (
 	"regexp"
 	"strings"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
-
 	"github.com/linstor-dev/storagecluster-operator/hack/exact"
+	"github.com/linstor-dev/storagecluster-operator/hack/manifests"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
@@ -25,16 +23,17 @@ type template struct {
 // head is what templates begin with. It is a comment of the template, so that it is not in what is rendered.
 const head = "{{- /* Generated from %s by `make generate`; do not edit. */ -}}\n"
 
-// separator is a line between documents of a manifest.
-var separator = regexp.MustCompile(`(?m)^---\n`)
-
 // make makes the template from the text of its source.
 func (t template) make(source string) (string, error) {
 	if strings.Contains(source, "{{") {
 		return "", errors.New("it contains {{, which the template would take for an action")
 	}
+	documents, err := manifests.Split(source)
+	if err != nil {
+		return "", err
+	}
 	var kept []string
-	for _, d := range separator.Split(source, -1) {
+	for _, d := range documents {
 		document, err := installed(d)
 		if err != nil {
 			return "", err
@@ -60,37 +59,20 @@ var (
 )
 
 // installed is a document as the chart installs it: "" for one that it leaves out.
-func installed(document string) (string, error) {
-	var o metav1.PartialObjectMetadata
-	if err := yaml.Unmarshal([]byte(document), &o); err != nil {
-		return "", fmt.Errorf("read a document: %w:\n%s", err, document)
-	}
+func installed(d manifests.Document) (string, error) {
 	switch {
-	case o.Kind == "":
-		return "", nil // nothing but comments
-	case o.Kind == "Namespace" && o.Name == v1alpha1.OperatorNamespace:
+	case d.Kind == "Namespace" && d.Name == v1alpha1.OperatorNamespace:
 		return "", nil // Helm makes the namespace of the release itself, and refuses one that is in the chart as well
-	case !stays(&o):
-		return document, nil
+	case !d.Stays():
+		return d.Text, nil
 	}
 	const policy = "helm.sh/resource-policy: keep"
-	if at := withAnnotations.FindStringIndex(document); at != nil {
-		return document[:at[1]] + "    " + policy + "\n" + document[at[1]:], nil
+	if at := withAnnotations.FindStringIndex(d.Text); at != nil {
+		return d.Text[:at[1]] + "    " + policy + "\n" + d.Text[at[1]:], nil
 	}
-	at := withLabels.FindStringIndex(document)
+	at := withLabels.FindStringIndex(d.Text)
 	if at == nil {
-		return "", fmt.Errorf("%s %s has neither annotations nor labels", o.Kind, o.Name)
+		return "", fmt.Errorf("%s has neither annotations nor labels", d)
 	}
-	return document[:at[0]] + "  annotations: {" + policy + "}\n" + document[at[0]:], nil
-}
-
-// stays reports whether an object stays when the chart is uninstalled. Only what is the operator's own goes: LINSTOR
-// runs on without it, with its volumes, so it must keep its rights, its ServiceAccounts, the policies that keep others
-// from its API, and its namespace; and the definition, with which the StorageCluster would go.
-func stays(o *metav1.PartialObjectMetadata) bool {
-	switch o.Name {
-	case "storagecluster-deletion", "storagecluster-protection", "storagecluster-node-labels":
-		return true
-	}
-	return o.Labels["app.kubernetes.io/name"] != "storagecluster-operator"
+	return d.Text[:at[0]] + "  annotations: {" + policy + "}\n" + d.Text[at[0]:], nil
 }

@@ -41,7 +41,7 @@ func TestPlan(t *testing.T) {
 	}{
 		"a page": {[]string{"docs/how-to/upgrade.md"},
 			plan{changed: []string{"./docs"}, affected: []string{"./docs"}, unit: []string{"./docs"}}},
-		"a package that others import": {[]string{"pkg/fsm/cluster.go"}, plan{
+		"a package that others import": {[]string{"pkg/fsm/transitions.go"}, plan{
 			changed:  []string{"./pkg/fsm"},
 			affected: []string{"./pkg/fsm", "./pkg/phases", "./pkg/status", "./test/model"},
 			unit:     []string{"./pkg/fsm", "./pkg/phases", "./pkg/status"},

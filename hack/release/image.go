@@ -32,8 +32,14 @@ func newImage(a about, t target, binary string) (v1.Image, error) {
 	if err != nil {
 		return nil, err
 	}
+	return imageOf(a, t, []file{{operator, programMode, program}},
+		v1.Config{User: nobody, WorkingDir: "/", Entrypoint: []string{"/" + operator}, Labels: labels(a)})
+}
+
+// imageOf is an image for a platform that holds some files.
+func imageOf(a about, t target, files []file, with v1.Config) (v1.Image, error) {
 	var content bytes.Buffer
-	if err := writeTar(&content, []file{{operator, programMode, program}}, a.Time); err != nil {
+	if err := writeTar(&content, files, a.Time); err != nil {
 		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) {
@@ -53,7 +59,7 @@ func newImage(a about, t target, binary string) (v1.Image, error) {
 	}
 	config = config.DeepCopy()
 	config.OS, config.Architecture, config.Created = t.OS, t.Arch, v1.Time{Time: a.Time}
-	config.Config = v1.Config{User: nobody, WorkingDir: "/", Entrypoint: []string{"/" + operator}, Labels: labels(a)}
+	config.Config = with
 	return mutate.ConfigFile(image, config)
 }
 
@@ -70,7 +76,7 @@ func labels(a about) map[string]string {
 }
 
 // newIndex is one image for several platforms.
-func newIndex(a about, images map[target]v1.Image) (v1.ImageIndex, error) {
+func newIndex(annotations map[string]string, images map[target]v1.Image) (v1.ImageIndex, error) {
 	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, t := range targets() {
 		image, made := images[t]
@@ -80,7 +86,7 @@ func newIndex(a about, images map[target]v1.Image) (v1.ImageIndex, error) {
 		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{
 			MediaType: types.OCIManifestSchema1, Platform: &v1.Platform{OS: t.OS, Architecture: t.Arch}}})
 	}
-	annotated, ok := mutate.Annotations(index, labels(a)).(v1.ImageIndex)
+	annotated, ok := mutate.Annotations(index, annotations).(v1.ImageIndex)
 	if !ok {
 		return nil, errors.New("an index with annotations is no index")
 	}
@@ -88,7 +94,7 @@ func newIndex(a about, images map[target]v1.Image) (v1.ImageIndex, error) {
 }
 
 // writeLayout writes an image as an archive of an OCI image layout, with the name under which containerd imports it.
-func writeLayout(a about, index v1.ImageIndex, file string) (err error) {
+func writeLayout(a about, repository string, index v1.ImageIndex, file string) (err error) {
 	dir, err := os.MkdirTemp(filepath.Dir(file), "layout-")
 	if err != nil {
 		return err
@@ -100,7 +106,7 @@ func writeLayout(a about, index v1.ImageIndex, file string) (err error) {
 	}
 	if err := at.AppendIndex(index, layout.WithAnnotations(map[string]string{
 		"org.opencontainers.image.ref.name": a.Version,
-		"io.containerd.image.name":          a.repository() + ":" + a.Version,
+		"io.containerd.image.name":          repository + ":" + a.Version,
 	})); err != nil {
 		return err
 	}

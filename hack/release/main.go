@@ -1,6 +1,6 @@
 // Command release builds what a release consists of into a directory: the operator's image for several architectures
-// with what it is made of, one manifest, the Helm chart, and the kubectl plugin. Two runs on the same commit with the
-// same Go write the same bytes. Nothing is published, and nothing is downloaded but Go modules.
+// with what it is made of, one manifest, the Helm chart, the bundle for OLM, and the kubectl plugin. Two runs on the
+// same commit with the same Go write the same bytes. Nothing is published, and nothing is downloaded but Go modules.
 //
 // With -image it builds the operator's image alone, of whatever lies in the work tree, as "docker load" reads it.
 package main

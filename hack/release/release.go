@@ -44,8 +44,8 @@ func (r *release) write(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, step := range []func() error{r.image, r.manifest, func() error { return r.chart(ctx) }, r.krew, r.notes,
-		r.checksums} {
+	for _, step := range []func() error{r.image, r.manifest, func() error { return r.chart(ctx) },
+		func() error { return r.bundle(ctx) }, r.prerequisites, r.krew, r.notes, r.checksums} {
 		if err := step(); err != nil {
 			return err
 		}
@@ -94,14 +94,14 @@ func archiveName(version string, t target) string {
 
 // image writes the image of all architectures. What names it afterwards does so by its digest.
 func (r *release) image() error {
-	index, err := newIndex(r.about, r.images)
+	index, err := newIndex(labels(r.about), r.images)
 	if err != nil {
 		return err
 	}
 	if r.digest, err = index.Digest(); err != nil {
 		return err
 	}
-	return writeLayout(r.about, index, filepath.Join(r.dir, "operator-image_"+r.Version+".oci.tar"))
+	return writeLayout(r.about, r.repository(), index, filepath.Join(r.dir, "operator-image_"+r.Version+".oci.tar"))
 }
 
 func (r *release) notes() error { return r.put("notes.md", []byte(r.Notes+"\n")) }
