@@ -11,7 +11,7 @@ import (
 
 func TestBecause(t *testing.T) {
 	hold := &v1alpha1.Hold{ID: "h-123456", Message: "disks are not empty"}
-	pools := metav1.Condition{Type: conditions.StoragePoolsReady, Message: "3 of 3 nodes have their storage pools"}
+	pools := metav1.Condition{Type: conditions.StoragePoolsReady, Message: "3 of 3 nodes have all their storage pools"}
 	for name, tc := range map[string]struct {
 		hold *v1alpha1.Hold
 		step v1alpha1.Transition
@@ -21,7 +21,7 @@ func TestBecause(t *testing.T) {
 			Message: "the spec changed"}, "the spec changed"},
 		"a step that is done": {
 			nil, v1alpha1.Transition{From: v1alpha1.PhaseStoragePools, To: v1alpha1.PhaseAssessing},
-			"3 of 3 nodes have their storage pools",
+			"3 of 3 nodes have all their storage pools",
 		},
 		"a hold": {
 			hold, v1alpha1.Transition{From: v1alpha1.PhaseStoragePools, To: v1alpha1.PhaseHumanIntervention,

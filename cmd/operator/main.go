@@ -306,7 +306,8 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 	fs.Var(&s.level, "log-level", "debug, info, warn or error")
 	t := &o.Timing
 	wait(&t.Straggler, "straggler-timeout", "how long a phase waits for the last nodes once enough are through")
-	wait(&t.HealthLost, "health-lost-after", "how long trouble lasts before Ready becomes Degraded")
+	wait(&t.HealthLost, "health-lost-after", "how long trouble lasts before Ready becomes Degraded, and satellites may "+
+		"take to connect to a LINSTOR that has just started")
 	wait(&t.HealthRegained, "health-regained-after", "how long all is well before Degraded becomes Ready")
 	wait(&t.Join, "join-timeout", "how long a new node may take before it counts as trouble")
 	wait(&t.Escalate, "escalate-after", "how long controller or database may be away before a human is asked")

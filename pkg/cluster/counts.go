@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Counts reports whether the cluster counts on the member: it does not leave, and is not down for maintenance.
@@ -68,11 +67,6 @@ func (s *Snapshot) Away() int {
 	return s.Count(func(m *Member) bool { return m.Counts() && !m.Joining && !m.serves() })
 }
 
-// Restarting reports whether a satellite was replaced a moment ago and is not back yet.
-func (s *Snapshot) Restarting() bool {
-	return s.Count(func(m *Member) bool { return m.Restarting }) > 0
-}
-
 // Running counts the nodes that may be online while LINSTOR is silent: their pods are ready, or only LINSTOR has them.
 func (s *Snapshot) Running() int {
 	return s.Count(func(m *Member) bool { return m.PodReady }) + max(0, int(s.Cluster.Status.Nodes.Total)-len(s.Members))
@@ -96,26 +90,4 @@ func (s *Snapshot) NodesAll() int { return len(s.Members) + len(s.Gone) }
 // OnlineMessage says how many nodes are online.
 func (s *Snapshot) OnlineMessage() string {
 	return fmt.Sprintf("%d of %d nodes are online", s.NodesOnline(), s.NodesAll())
-}
-
-// MissingMembers says who is not as the spec wants it: not online, or online and not set up in full.
-func (s *Snapshot) MissingMembers() string {
-	var down, unfinished []string
-	for _, m := range s.Members {
-		switch {
-		case !m.Counts() || m.State == v1alpha1.NodeOnline:
-		case m.Connected():
-			unfinished = append(unfinished, m.Name)
-		default:
-			down = append(down, m.Name)
-		}
-	}
-	message := s.OnlineMessage()
-	if len(down) > 0 {
-		message += "; missing: " + text.QuoteList(down)
-	}
-	if len(unfinished) > 0 {
-		message += "; not complete: " + text.QuoteList(unfinished)
-	}
-	return message
 }

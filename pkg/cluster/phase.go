@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -48,9 +49,7 @@ func (f *Facts) Installed() bool {
 
 // WasReady reports whether the cluster has been through the whole chain, as far as the status remembers. The phase is
 // looked at for the sake of a status that was written before firstReady was noted.
-func (f *Facts) WasReady() bool {
-	return f.Installed() || f.Cluster.Status.FirstReady != nil
-}
+func (f *Facts) WasReady() bool { return f.Installed() || f.Cluster.Status.FirstReady != nil }
 
 // ConditionAge is for how long a condition of the StorageCluster has had a status; zero if it has another one.
 func (f *Facts) ConditionAge(kind string, status metav1.ConditionStatus) time.Duration {
@@ -74,11 +73,41 @@ func (f *Facts) Silent() bool {
 	return !f.Linstor.Known() && f.UnavailableFor() >= f.Timing.HealthLost
 }
 
+// longestStart is how long a start of LINSTOR's controller may take, with all that it changes in its database.
+const longestStart = 30 * time.Minute
+
 // Reconnecting reports whether LINSTOR's API has begun to answer so shortly ago that satellites which run may not be
 // connected yet: LINSTOR answers one to three seconds before it has connected to any, and calls them OFFLINE so long
-// (run with 1.34.0-rc.1). One that it missed is tried again every ten seconds.
+// (run with 1.34.0-rc.1). One that it missed is tried again every ten seconds. An operator that was away itself sees
+// by the controller's pod that it is young. One that has run and been ready for long has its satellites: a look at it
+// that fails now and then must not put off for ever what waits for them. One that is ready again after its node was
+// cut off has them not.
 func (f *Facts) Reconnecting() bool {
-	c := meta.FindStatusCondition(f.Cluster.Status.Conditions, conditions.Available)
-	return f.Linstor.Known() && c != nil &&
-		(c.Status == metav1.ConditionFalse || f.Now.Sub(c.LastTransitionTime.Time) < f.Timing.HealthLost)
+	var since time.Time
+	if c := meta.FindStatusCondition(f.Cluster.Status.Conditions, conditions.Available); c != nil {
+		since = c.LastTransitionTime.Time
+		if c.Status == metav1.ConditionFalse {
+			since = f.Now
+		}
+	}
+	for _, p := range f.Kube.ControllerPods {
+		if !PodReady(p) {
+			continue
+		}
+		ready := PodCondition(p, corev1.PodReady).LastTransitionTime.Time
+		if ready.After(since) {
+			since = ready
+		}
+		for _, c := range p.Status.ContainerStatuses {
+			if r := c.State.Running; r != nil && f.Now.Sub(r.StartedAt.Time) > longestStart &&
+				f.Now.Sub(ready) >= f.Timing.HealthLost {
+				return false
+			}
+		}
+	}
+	return f.Linstor.Known() && f.Now.Sub(since) < f.Timing.HealthLost
 }
+
+// Connecting reports whether LINSTOR's API has begun to answer a moment ago and it is not connected to all satellites:
+// of their nodes it knows neither how pools and copies are, nor what is in use, nor whom DRBD is connected to.
+func (f *Facts) Connecting() bool { return f.Reconnecting() && f.Linstor.View.Unreached() }

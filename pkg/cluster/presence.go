@@ -47,21 +47,23 @@ func (p *Presence) Connected() bool { return p.Online && !p.Replaced }
 // Reachable reports whether nothing explains that DRBD does not reach the member.
 func (m *Member) Reachable() bool { return m.Online && m.NodeReady && !m.Restarting }
 
-// Barred reports whether the member must have no satellite now: none is started there, and one that is there goes.
+// Barred reports whether the member must have no satellite now: none is started there, and one that is there goes. In
+// a moment in which LINSTOR may have missed a satellite, [nodelabels.Bar] leaves it there all the same.
 func (m *Member) Barred() bool { return m.AddressTaken != nil || m.Replaced && !m.servesPodNetwork() }
 
-// servesPodNetwork reports whether LINSTOR is connected to a satellite that takes replication with it when it goes.
-// There is nothing left to prevent then, and a systemUUID that merely looks different must not cut off what runs.
-func (m *Member) servesPodNetwork() bool {
-	return m.PodReady && !m.SatellitePod.Spec.HostNetwork && m.Online
-}
+// servesPodNetwork reports whether LINSTOR is connected to a satellite on the pod network. There is nothing left to
+// prevent then, and a systemUUID that merely looks different must not cut off what runs.
+func (m *Member) servesPodNetwork() bool { return m.OnPodNetwork() && m.Online }
 
-// Back reports whether a satellite runs and LINSTOR has connected to it since it started. What LINSTOR says sooner may
-// be about the one before: it takes a moment to notice that a connection is gone.
-func (f *Facts) Back(m *Member) bool {
-	if !m.PodReady || !m.Online || !f.Linstor.Known() {
-		return false
-	}
-	since := PodCondition(m.SatellitePod, corev1.PodReady).LastTransitionTime.Time
-	return !f.Linstor.View.TakenAt.Before(since.Add(f.Timing.LossNoticed))
+// OnPodNetwork reports whether a satellite runs there that takes replication with it when it goes.
+func (m *Member) OnPodNetwork() bool { return m.PodReady && !m.SatellitePod.Spec.HostNetwork }
+
+// Back reports whether a satellite runs and LINSTOR has connected to it since it started.
+func (f *Facts) Back(m *Member) bool { return m.Online && f.Settled(m.SatellitePod, f.Linstor.View) }
+
+// Settled reports whether a satellite runs, and a view is about it. What LINSTOR says sooner may be about the one
+// before: it takes a moment to notice that a connection is gone.
+func (f *Facts) Settled(satellite *corev1.Pod, v *linstor.View) bool {
+	since := PodCondition(satellite, corev1.PodReady)
+	return PodReady(satellite) && v != nil && !v.TakenAt.Before(since.LastTransitionTime.Add(f.Timing.LossNoticed))
 }

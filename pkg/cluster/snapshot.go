@@ -62,7 +62,7 @@ type Facts struct {
 	TaskStates map[string]work.State
 }
 
-// Snapshot is the facts of one reconcile and what they mean. snapshot.With makes it, and nobody changes it afterwards.
+// Snapshot is the facts of one reconcile and what they mean. judge.Facts makes it, and nobody changes it afterwards.
 type Snapshot struct {
 	Facts
 	// Members are the nodes that take part, by name.

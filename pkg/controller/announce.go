@@ -77,19 +77,20 @@ func (r *Reconciler) announce(ctx context.Context, before, after *v1alpha1.Stora
 	r.measure(after, in)
 }
 
-// wayOut says how to answer a hold. No stop follows the command, which is there to be copied.
+// wayOut says how to answer a hold. Nothing follows the command, which is there to be copied.
 func wayOut(h *v1alpha1.Hold) string {
 	stop := "."
 	if strings.HasSuffix(h.Message, "?") || strings.HasSuffix(h.Message, ".") {
 		stop = ""
 	}
+	see := stop + " See " + h.Runbook
 	switch options := holdkind.Answers(h.Options); len(options) {
 	case 0:
-		return stop + " See " + h.Runbook
+		return see
 	case 1:
-		return fmt.Sprintf("%s Answer with %s: %s See %s", stop, options[0], h.Resume, h.Runbook)
+		return fmt.Sprintf("%s and answer with %s: %s", see, options[0], h.Resume)
 	default:
-		return fmt.Sprintf("%s Answer with one of %s: %s See %s", stop, strings.Join(options, ", "), h.Resume, h.Runbook)
+		return fmt.Sprintf("%s and answer with one of %s: %s", see, strings.Join(options, ", "), h.Resume)
 	}
 }
 
@@ -330,10 +331,9 @@ func (r *Reconciler) unseen(ctx context.Context, c *v1alpha1.StorageCluster, cau
 	after.Status = *status.Unobserved(c, r.Clock.Now(), cause)
 	r.measureConditions(&after.Status)
 	if !equality.Semantic.DeepEqual(c.Status, after.Status) {
-		if err := r.Writer.PatchStatus(ctx, c.DeepCopy(), after); err != nil {
+		if err := r.writeStatus(ctx, c, after); err != nil {
 			return retryConflict(err)
 		}
-		r.pace.WroteStatus(c)
 	}
 	if text := cause.Error(); r.warned != text {
 		r.warned = text

@@ -97,9 +97,9 @@ func TestTheWayOutOfAHold(t *testing.T) {
 		want    string
 	}{
 		{"m", nil, "m. See https://r"},
-		{"m", []v1alpha1.HoldOption{{Answer: "retry"}}, "m. Answer with retry: " + command + " See https://r"},
+		{"m", []v1alpha1.HoldOption{{Answer: "retry"}}, "m. See https://r and answer with retry: " + command},
 		{"Is it gone?", []v1alpha1.HoldOption{{Answer: "retry"}, {Answer: "adopt"}},
-			"Is it gone? Answer with one of retry, adopt: " + command + " See https://r"},
+			"Is it gone? See https://r and answer with one of retry, adopt: " + command},
 	} {
 		h := &v1alpha1.Hold{ID: "h-1", Message: tc.message, Options: tc.options, Resume: command, Runbook: "https://r"}
 		if got := note(h.Message, wayOut(h)); got != tc.want {

@@ -42,6 +42,8 @@ type bench struct {
 	log   []string
 	// fault makes the write of that name fail.
 	fault map[string]error
+	// meanwhile happens right before the write of that name.
+	meanwhile map[string]func()
 	// stale is what the reconciler reads from; nil for the API server itself.
 	stale client.Reader
 }
@@ -60,6 +62,9 @@ func newBench(t *testing.T, objects ...client.Object) *bench {
 		mu.Lock()
 		defer mu.Unlock()
 		b.log = append(b.log, line)
+		if do := b.meanwhile[line]; do != nil {
+			do()
+		}
 		return b.fault[line]
 	}
 	kind := &v1alpha1.StorageCluster{}

@@ -64,7 +64,7 @@ func (b *bench) startLoader(node string) {
 func TestCountsAloneAreWrittenAFewAtATime(t *testing.T) {
 	b := loading(t)
 	poll := b.r.Observer.Timing.PollWorking
-	b.r.pace.WroteStatus(&v1alpha1.StorageCluster{}) // as if the status had just been written
+	b.r.pace.WroteStatus(&v1alpha1.StorageCluster{}, "") // as if the status had just been written
 	b.loaderStarts("n1")
 	res, log, err := b.step()
 	if err != nil || len(log) != 0 || res.RequeueAfter <= 0 || res.RequeueAfter > poll {

@@ -115,18 +115,6 @@ func (r *Reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
-// patch changes finalizers or annotations.
-func (r *Reconciler) patch(ctx context.Context, c *v1alpha1.StorageCluster,
-	change func(after *v1alpha1.StorageCluster)) error {
-	after := c.DeepCopy()
-	change(after)
-	err := r.Writer.PatchMeta(ctx, c, after)
-	if err == nil {
-		r.pace.Wrote(c)
-	}
-	return err
-}
-
 // step observes, decides, fires, projects, patches and announces.
 func (r *Reconciler) step(ctx context.Context, c *v1alpha1.StorageCluster) (reconcile.Result, error) {
 	machine, err := fsm.Restore(r.table, fsm.State(c.Status.Phase))
@@ -195,11 +183,9 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 		r.answered = c.Annotations[v1alpha1.AnnotationResume] // even if the reply to the patch is lost
 	}
 	if changed {
-		before := c.DeepCopy()
-		if err := r.Writer.PatchStatus(ctx, before, after); err != nil {
+		if err := r.writeStatus(ctx, c, after); err != nil {
 			return retryConflict(err)
 		}
-		r.pace.WroteStatus(c)
 	}
 	r.announce(ctx, c, after, in)
 	if in.Outcome.Kind == step.KindDone {
@@ -210,11 +196,10 @@ func (r *Reconciler) finish(ctx context.Context, c *v1alpha1.StorageCluster, in 
 	}
 	if in.Released != nil {
 		r.Observer.Refresh()
-		between := after.ResourceVersion // with the new status and still with the annotation
 		if err := r.removeAnnotation(ctx, after); err != nil {
 			return retryConflict(err)
 		}
-		r.pace.Wrote(c, between)
+		r.pace.WroteTwice(c)
 		r.answered = "" // if it comes back, somebody has given it again
 	}
 	if in.Outcome.Kind == step.KindFail {

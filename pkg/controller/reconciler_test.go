@@ -101,25 +101,52 @@ func TestNothingIsToldWhenThePatchFails(t *testing.T) {
 	}
 }
 
+// TestAStaleObjectIsAConflictAndNoEvent: somebody writes after the cache was read. If that is nothing to the operator,
+// the status is written all the same.
 func TestAStaleObjectIsAConflictAndNoEvent(t *testing.T) {
-	b := newBench(t, storageCluster(nil), node("n1"))
-	old := b.stored()
-	// Somebody writes after the cache was read.
-	changed := old.DeepCopy()
-	changed.Annotations = map[string]string{"a": "b"}
-	if err := b.c.Update(t.Context(), changed); err != nil {
-		t.Fatal(err)
-	}
-	b.stale = staleReader{b.c, old}
-	res, log, err := b.step()
-	if err != nil || res.RequeueAfter <= 0 {
-		t.Errorf("err = %v, again after %s", err, res.RequeueAfter)
-	}
-	if d := cmp.Diff([]string{"apply", "patch status"}, log); d != "" {
-		t.Error(d)
-	}
-	if b.stored().Status.Phase != "" {
-		t.Error("the status of an old object was written")
+	for name, tc := range map[string]struct {
+		write  func(*v1alpha1.StorageCluster)
+		status bool // the write is one of the status
+		stale  bool
+	}{
+		"others' label and annotation": {write: func(c *v1alpha1.StorageCluster) {
+			c.Labels, c.Annotations = map[string]string{"a": "b"}, map[string]string{"a": "b"}
+		}},
+		"an answer": {write: func(c *v1alpha1.StorageCluster) {
+			c.Annotations = map[string]string{v1alpha1.AnnotationResume: "h-1:retry"}
+		}, stale: true},
+		"a new spec": {write: func(c *v1alpha1.StorageCluster) { c.Generation++ }, stale: true},
+		"a finalizer": {write: func(c *v1alpha1.StorageCluster) {
+			c.Finalizers = append(c.Finalizers, "example.com/keep")
+		}, stale: true},
+		"a status": {write: func(c *v1alpha1.StorageCluster) { c.Status.Message = "m" }, status: true, stale: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, storageCluster(nil), node("n1"))
+			old := b.stored()
+			changed := old.DeepCopy()
+			tc.write(changed)
+			write := func() error { return b.c.Update(t.Context(), changed) }
+			if tc.status {
+				write = func() error { return b.c.Status().Update(t.Context(), changed) }
+			}
+			if err := write(); err != nil {
+				t.Fatal(err)
+			}
+			b.stale = staleReader{b.c, old}
+			res, log, err := b.step()
+			if err != nil || res.RequeueAfter <= 0 {
+				t.Errorf("err = %v, again after %s", err, res.RequeueAfter)
+			}
+			told := slices.ContainsFunc(log, func(l string) bool { return strings.HasPrefix(l, "event ") })
+			stored := b.stored()
+			if told == tc.stale || (stored.Status.Phase == "") != tc.stale || !slices.Contains(log, "patch status") {
+				t.Errorf("phase %q; %v", stored.Status.Phase, log)
+			}
+			if !tc.stale && stored.Labels["a"]+stored.Annotations["a"] != "bb" {
+				t.Errorf("what others wrote is lost: %v, %v", stored.Labels, stored.Annotations)
+			}
+		})
 	}
 }
 

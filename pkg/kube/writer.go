@@ -153,8 +153,9 @@ var single = []string{v1alpha1.ComponentDrainGuard, v1alpha1.ComponentCanary, v1
 	v1alpha1.ComponentComparison, v1alpha1.ComponentRestore}
 
 // DeleteOwnPod deletes the pod that was seen if the operator has made it by itself: a drain guard
-// (pkg/phases/drainguard), one that tries a volume (pkg/phases/canary), takes a backup or compares one with
-// the nodes (pkg/phases/databasebackup), or restores one or moves the data (pkg/phases/migrating). It refuses every
+// (pkg/phases/drainguard), one that tries a volume (pkg/phases/canary), takes a backup or compares one with the nodes
+// (pkg/phases/databasebackup, which also removes those that restore when the cluster is deleted), or restores one or
+// moves the data (pkg/phases/migrating). A linter (forbidigo in .golangci.yaml) names the files. It refuses every
 // other pod.
 func (w *Writer) DeleteOwnPod(ctx context.Context, p *corev1.Pod) error {
 	if !slices.Contains(single, p.Labels[v1alpha1.LabelComponent]) {

@@ -55,6 +55,16 @@ func (v *View) Gone(volume string) bool {
 	return slices.Contains(v.Sought, volume) && !slices.Contains(v.Found, volume)
 }
 
+// Unreached reports whether there is a node that LINSTOR wants to be connected to and is not.
+func (v *View) Unreached() bool {
+	for _, n := range v.Nodes {
+		if n.Type != TypeController && n.Type != TypeAuxiliary && !n.Online() {
+			return true
+		}
+	}
+	return false
+}
+
 // SetResources puts copies of volumes into the view. What an impostor says of the copies that it was sent is not known
 // of the node's own.
 func (v *View) SetResources(rs []Resource) {

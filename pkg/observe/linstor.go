@@ -19,7 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -34,7 +34,7 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	}
 	devices := o.Disks ||
 		f.Target != nil && poolspec.WantsDevices(f.Target.Spec) && (missesPools(f) || o.disks.due(f))
-	copies := snapshot.WantsResources(f, o.last.View) || o.copiesDue(f)
+	copies := judge.WantsResources(f, o.last.View) || o.copiesDue(f)
 	leaving := o.leaving(f)
 	if !o.enough(f, devices, copies) {
 		o.look(ctx, f, devices, copies, leaving)
@@ -47,7 +47,7 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 // look takes a view of LINSTOR.
 func (o *Observer) look(ctx context.Context, f *cluster.Facts, devices, copies bool, leaving []string) {
 	began := o.Clock.Now()
-	view, err := o.Linstor.View(ctx, linstor.ViewOptions{Devices: devices, Resources: copies, Volumes: leaving,
+	view, err := o.view(ctx, linstor.ViewOptions{Devices: devices, Resources: copies, Volumes: leaving,
 		Groups: storageclass.Groups(f)})
 	o.looks = pace.Looks{At: f.Now, Took: o.Clock.Now().Sub(began)}
 	if err != nil && o.last.Err != nil && linstor.IsUnreachable(err) && linstor.IsUnreachable(o.last.Err) {
@@ -55,7 +55,10 @@ func (o *Observer) look(ctx context.Context, f *cluster.Facts, devices, copies b
 		// written anew at each look as long as LINSTOR is away.
 		err = o.last.Err
 	}
-	doubtNoDisks(o.last.View, view)
+	if view != nil {
+		o.doubtNoDisks(f, view)
+		o.before = view
+	}
 	if f.Foreign(view) == nil { // the memory is of our nodes and disks; the snapshot sets such a view aside by itself
 		if view != nil {
 			o.down = cluster.RememberDown(o.down, view, f.Now)
@@ -66,6 +69,23 @@ func (o *Observer) look(ctx context.Context, f *cluster.Facts, devices, copies b
 		o.disks.remember(f, view, devices)
 	}
 	o.last, o.devices = cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down}, devices
+}
+
+// view takes a view of LINSTOR. Where LINSTOR has connected to a node since the look before, what was said of the
+// node's copies is not true any more: then all are looked at in this turn. Until the next one the status would say
+// that volumes are unavailable although the cluster is Ready again.
+func (o *Observer) view(ctx context.Context, want linstor.ViewOptions) (*linstor.View, error) {
+	v, err := o.Linstor.View(ctx, want)
+	if err != nil || want.Resources || v.Volumes == 0 {
+		return v, err
+	}
+	for key := range o.down {
+		if n := v.Nodes[key]; n != nil && n.Online() {
+			want.Resources = true
+			return o.Linstor.View(ctx, want)
+		}
+	}
+	return v, nil
 }
 
 // compareEpochs finds out whether the claim is of a time before LINSTOR's. If that cannot be told, nothing is known of
@@ -101,15 +121,20 @@ func (o *Observer) behind(ctx context.Context, v *linstor.View) (bool, error) {
 	return epoch.Behind(claim.Epoch, v), err
 }
 
-// doubtNoDisks makes unknown whether nodes have empty disks of which LINSTOR has listed none, if they were not ONLINE
-// at the look before: disks are listed before nodes, and LINSTOR leaves out the disks of nodes that are not ONLINE.
-// One that connected in between looked like a node without any disk, and a human was called. The next look decides.
-func doubtNoDisks(before, now *linstor.View) {
-	if before == nil || now == nil {
-		return
-	}
+// doubtNoDisks makes unknown whether nodes have empty disks of which LINSTOR has listed none, unless their satellites
+// have been ready for a while, and the look before listed none either or did not come to list them. LINSTOR leaves out
+// the disks of a satellite that it does not reach at that moment, also while it still calls the node ONLINE, and it is
+// asked for nodes after disks. So a node whose satellite went, or came back in between, looked like one without any
+// disk: a human was called, and an open question about its disks was lost.
+func (o *Observer) doubtNoDisks(f *cluster.Facts, now *linstor.View) {
 	for key, n := range now.Nodes {
-		if was := before.Nodes[key]; len(n.Devices) == 0 && (was == nil || !was.Online()) {
+		var was *linstor.Node
+		if o.before != nil {
+			was = o.before.Nodes[key]
+		}
+		switch satellite := f.Kube.Pods[v1alpha1.ComponentSatellite][key]; {
+		case len(n.Devices) > 0, was != nil && was.DevicesKnown && len(was.Devices) == 0:
+		case !f.Settled(satellite, now), o.before != nil && (was == nil || !was.Online() || len(was.Devices) > 0):
 			n.DevicesKnown = false
 		}
 	}
@@ -136,7 +161,7 @@ func (o *Observer) enough(f *cluster.Facts, devices, copies bool) bool {
 func underWay(f *cluster.Facts) bool {
 	switch f.Phase() {
 	case v1alpha1.PhaseReady, v1alpha1.PhaseDegraded, v1alpha1.PhaseHumanIntervention:
-		return phases.Unfinished(&f.Cluster.Status) || snapshot.Rolling(f)
+		return phases.Unfinished(&f.Cluster.Status) || judge.Rolling(f)
 	default:
 		return true
 	}

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -26,6 +27,7 @@ type withDisks struct {
 	pool  bool
 	away  bool
 	looks int
+	err   error
 }
 
 func (s *withDisks) View(_ context.Context, want linstor.ViewOptions) (*linstor.View, error) {
@@ -42,8 +44,13 @@ func (s *withDisks) View(_ context.Context, want linstor.ViewOptions) (*linstor.
 	if s.pool {
 		n.Pools["hot"] = &linstor.Pool{Name: "hot"}
 	}
-	return &linstor.View{Nodes: map[string]*linstor.Node{"n1": n}}, nil
+	if s.err != nil {
+		return nil, s.err
+	}
+	return &linstor.View{TakenAt: s.clock.Now(), Nodes: map[string]*linstor.Node{"n1": n}}, nil
 }
+
+func satellitePod() *corev1.Pod { return pod("s", v1alpha1.ComponentSatellite, "n1", nil) }
 
 // A cluster at rest, a node of which may be without a pool, looks for disks now and then, and keeps what it found in
 // between.
@@ -52,7 +59,7 @@ func TestDisksThatComeLaterAreFound(t *testing.T) {
 		LVM:     &v1alpha1.LVMPool{VolumeGroup: "vg"},
 		Devices: &v1alpha1.DevicesSpec{Optional: true, Match: []v1alpha1.DeviceMatch{{Serial: "S*"}}}}}}
 	n1 := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}
-	b := newBench(t, spec, interceptor.Funcs{}, controllerPod(), n1)
+	b := newBench(t, spec, interceptor.Funcs{}, controllerPod(), satellitePod(), n1)
 	src := &withDisks{source: b.src}
 	b.Linstor = src
 	after := func(d time.Duration, what string, looks int, pools bool) {
@@ -115,7 +122,8 @@ func TestDisksAreAskedForOnlyWhenAPoolIsMissing(t *testing.T) {
 func TestNoDisksOfANodeThatHasJustConnected(t *testing.T) {
 	spec := v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{Name: "hot",
 		LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}, Devices: &v1alpha1.DevicesSpec{}}}}
-	b := newBench(t, spec, interceptor.Funcs{}, controllerPod(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	b := newBench(t, spec, interceptor.Funcs{}, controllerPod(), satellitePod(),
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	b.c.Status.Phase = v1alpha1.PhaseStoragePools
 	src := &withDisks{source: b.src, away: true}
 	b.Linstor = src
@@ -136,6 +144,69 @@ func TestNoDisksOfANodeThatHasJustConnected(t *testing.T) {
 		if m := b.observe().MemberByName("n1"); m.Linstor.DevicesKnown != look.known {
 			t.Errorf("%s: disks known %t: %v", look.what, m.Linstor.DevicesKnown, m.Linstor.Devices)
 		}
+	}
+}
+
+// An empty list of disks that comes in place of one with disks, or of a satellite that goes or has just come, is not
+// believed: LINSTOR may have asked nobody, although it calls the node ONLINE.
+func TestNoDisksOfASatelliteThatGoes(t *testing.T) {
+	spec := v1alpha1.StorageClusterSpec{StoragePools: []v1alpha1.StoragePoolSpec{{Name: "hot",
+		LVM: &v1alpha1.LVMPool{VolumeGroup: "vg"}, Devices: &v1alpha1.DevicesSpec{}}}}
+	satellite := satellitePod()
+	b := newBench(t, spec, interceptor.Funcs{}, controllerPod(), satellite,
+		&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
+	b.c.Status.Phase = v1alpha1.PhaseStoragePools
+	src := &withDisks{source: b.src}
+	b.Linstor = src
+	some := []linstor.Device{{Path: "/dev/sdb"}}
+	silent := errors.New("refused")
+	const gone, comes = corev1.ConditionFalse, corev1.ConditionTrue
+	for _, look := range []struct {
+		what  string
+		ready corev1.ConditionStatus // that Kubernetes has just changed to; "" if nothing changed
+		disks []linstor.Device
+		err   error
+		known bool
+	}{
+		{what: "disks", disks: some, known: true},
+		{what: "the satellite restarted between two lists"},
+		{what: "no disks twice", known: true},
+		{what: "disks again", disks: some, known: true},
+		{what: "LINSTOR is silent", err: silent},
+		{what: "LINSTOR answers, and has not connected to all satellites"},
+		{what: "disks are back", disks: some, known: true},
+		{what: "the satellite goes", ready: gone},
+		{what: "it is still away, and called ONLINE"},
+		{what: "it has just come", ready: comes},
+		{what: "it has been there for a minute", known: true},
+		{what: "it goes, and had no disks before", ready: gone, known: true},
+	} {
+		b.clock.SetTime(b.clock.Now().Add(time.Minute))
+		if look.ready != "" {
+			satellite.Status.Conditions[0].Status = look.ready
+			satellite.Status.Conditions[0].LastTransitionTime = metav1.NewTime(b.clock.Now())
+			if err := b.Reader.(client.Client).Status().Update(t.Context(), satellite); err != nil {
+				t.Fatal(err)
+			}
+		}
+		src.disks, src.err = look.disks, look.err
+		m := b.observe().MemberByName("n1")
+		if known := m.Linstor != nil && m.Linstor.DevicesKnown; known != look.known {
+			t.Errorf("%s: disks known %t", look.what, known)
+		}
+	}
+	// An operator that has just started has no look before to compare with.
+	b.before = nil
+	for _, ready := range []corev1.ConditionStatus{gone, comes} {
+		satellite.Status.Conditions[0].Status = ready
+		if err := b.Reader.(client.Client).Status().Update(t.Context(), satellite); err != nil {
+			t.Fatal(err)
+		}
+		b.clock.SetTime(b.clock.Now().Add(time.Minute))
+		if m := b.observe().MemberByName("n1"); m.Linstor.DevicesKnown != (ready == comes) {
+			t.Errorf("Ready %s, the first look: disks known %t", ready, m.Linstor.DevicesKnown)
+		}
+		b.before = nil
 	}
 }
 
@@ -203,6 +274,32 @@ func TestCopiesAreAskedForWhenTheyMatter(t *testing.T) {
 				t.Errorf("%d looks, the last with copies: %t", b.src.views, b.src.asked.Resources)
 			}
 		})
+	}
+}
+
+// TestCopiesAreLookedAtWhenANodeReturns: they were unknown as long as LINSTOR was not connected to it.
+func TestCopiesAreLookedAtWhenANodeReturns(t *testing.T) {
+	b := newBench(t, v1alpha1.StorageClusterSpec{}, interceptor.Funcs{}, controllerPod())
+	b.src.view.Volumes = 1
+	n := &linstor.Node{Name: "n1", Status: linstor.StatusOffline}
+	b.src.view.Nodes = map[string]*linstor.Node{"N1": n}
+	soon := cluster.DefaultTiming().Safety / 3 // no time for a look at copies comes
+	for i, look := range []struct {
+		status string
+		views  int
+		copies bool
+	}{
+		{linstor.StatusOffline, 1, true}, {linstor.StatusOffline, 2, false}, {linstor.StatusOnline, 4, true},
+		{linstor.StatusOnline, 5, false},
+	} {
+		n.Status = look.status
+		if i > 0 {
+			b.clock.SetTime(b.clock.Now().Add(soon))
+		}
+		b.Refresh()
+		if b.observe(); b.src.views != look.views || b.src.asked.Resources != look.copies {
+			t.Errorf("at look %d: %d views, the last with copies: %t", i, b.src.views, b.src.asked.Resources)
+		}
 	}
 }
 

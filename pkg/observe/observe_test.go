@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"maps"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ type source struct {
 	linstor.Reader
 	views, probes int
 	asked         linstor.ViewOptions
-	view          linstor.View // what a look finds beside nodes
+	view          linstor.View // what a look finds
 	err           error
 	errs          map[string]error
 	// took is what a view takes.
@@ -50,6 +51,7 @@ func (s *source) View(_ context.Context, want linstor.ViewOptions) (*linstor.Vie
 	}
 	view := s.view
 	view.Nodes, view.ResourcesKnown = map[string]*linstor.Node{}, want.Resources
+	maps.Copy(view.Nodes, s.view.Nodes)
 	return &view, nil
 }
 

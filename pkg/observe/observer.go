@@ -1,5 +1,6 @@
-// Package observe takes the snapshot that a reconcile decides on. It only reads. A source that fails is recorded as
-// failed; nothing is concluded from it here.
+// Package observe reads the facts that a reconcile decides on, has package judge make the snapshot of them, and
+// remembers between reconciles what that needs. It writes nothing. A source that fails is recorded as failed; nothing
+// is concluded from it here.
 package observe
 
 import (
@@ -31,7 +32,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
@@ -89,7 +90,8 @@ type Observer struct {
 	mu       sync.Mutex // guards looks, which writes that end change as well
 	looks    pace.Looks
 	last     cluster.Linstor
-	copiesAt time.Time // when all copies of volumes were looked at last
+	before   *linstor.View // the last view; it stays while LINSTOR is silent
+	copiesAt time.Time     // when all copies of volumes were looked at last
 	down     map[string]cluster.Down
 	tainted  map[cluster.TaintedNode]cluster.TaintSince
 	states   map[string]cluster.StateSince
@@ -178,8 +180,8 @@ func (o *Observer) Observe(ctx context.Context, c *v1alpha1.StorageCluster) (*cl
 		f.TaskStates[key] = o.Tasks.State(key)
 	}
 	s := phases.Judge(*f)
-	o.disks.complete = snapshot.HasOptionalPools(s)
-	o.states = snapshot.RememberStates(o.states, s)
+	o.disks.complete = judge.HasOptionalPools(s)
+	o.states = judge.RememberStates(o.states, s)
 	o.takenPods = address.RememberTaken(o.takenPods, s)
 	return s, nil
 }

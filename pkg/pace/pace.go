@@ -32,6 +32,7 @@
 //	the same, losing races          1m longer             racesEnd            phases: the next look decides anew
 //	last nodes of a phase           2m                    Straggler           they are listed, and the phase goes on
 //	trouble before Degraded         30s                   HealthLost          a restart is no alarm
+//	satellites connected anew       30s                   HealthLost          LINSTOR has just begun to answer
 //	no trouble before Ready         1m                    HealthRegained      what comes and goes is not well
 //	node that has just joined       15m                   Join                it is no trouble yet
 //	controller or database away     15m                   Escalate            then a human is asked
@@ -65,6 +66,7 @@ package pace
 import (
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -117,11 +119,12 @@ type Steps struct {
 
 	// began is when the last step began, rests until when none may follow it, and status when the status was written.
 	began, rests, status time.Time
-	// behind is what the cache may still have: the versions of an object that are older than its last write, and until
-	// when. Deciding on one of them would repeat the last step.
+	// behind is what the cache may still have: the versions of an object that are older than the one that its last write
+	// made, and until when. Deciding on one of them would repeat the last step.
 	behind struct {
 		uid      types.UID
 		versions []string
+		made     string
 		until    time.Time
 	}
 }
@@ -131,7 +134,8 @@ type Steps struct {
 func (s *Steps) Start(c *v1alpha1.StorageCluster) time.Duration {
 	s.began = s.Clock.Now()
 	switch b := s.behind; {
-	case c.UID == b.uid && slices.Contains(b.versions, c.ResourceVersion) && s.began.Before(b.until):
+	case c.UID == b.uid && s.began.Before(b.until) &&
+		(slices.Contains(b.versions, c.ResourceVersion) || older(c.ResourceVersion, b.made)):
 		return cacheRetry
 	case !slices.Contains(c.Finalizers, v1alpha1.Finalizer):
 		return 0
@@ -148,18 +152,34 @@ func (s *Steps) Ended(next time.Duration, err error) {
 	}
 }
 
-// Wrote notes a write of the object: the next step waits until the cache is past this version of it and those between.
-func (s *Steps) Wrote(c *v1alpha1.StorageCluster, between ...string) {
+// Wrote notes a write of the object, with the version that it made: the next step waits until the cache has that one.
+// Others may have written since the object was read, and what they wrote was never seen. Where versions are no numbers
+// it waits until the cache is past the version that was read.
+func (s *Steps) Wrote(c *v1alpha1.StorageCluster, made string) {
 	b := &s.behind
-	b.uid, b.versions, b.until = c.UID, append(between, c.ResourceVersion), s.Clock.Now().Add(cacheLag)
+	b.uid, b.versions, b.made = c.UID, []string{c.ResourceVersion}, made
+	b.until = s.Clock.Now().Add(cacheLag)
+}
+
+// WroteTwice notes that the last write has followed another one in the same step, which began with this object.
+func (s *Steps) WroteTwice(c *v1alpha1.StorageCluster) {
+	s.behind.versions = append(s.behind.versions, c.ResourceVersion)
+}
+
+// older reports whether a version is known to be before another one: that of a custom resource is a number
+// (Kubernetes 1.35, API concepts, "Resource versions").
+func older(version, than string) bool {
+	a, errA := strconv.ParseUint(version, 10, 64)
+	b, errB := strconv.ParseUint(than, 10, 64)
+	return errA == nil && errB == nil && a < b
 }
 
 // Forget ends the wait for the cache, because the object goes.
-func (s *Steps) Forget() { s.behind.versions = nil }
+func (s *Steps) Forget() { s.behind.versions, s.behind.made = nil, "" }
 
 // WroteStatus is Wrote for a write of the status.
-func (s *Steps) WroteStatus(c *v1alpha1.StorageCluster) {
-	s.Wrote(c)
+func (s *Steps) WroteStatus(c *v1alpha1.StorageCluster, made string) {
+	s.Wrote(c, made)
 	s.status = s.Clock.Now()
 }
 

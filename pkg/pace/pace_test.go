@@ -50,8 +50,9 @@ func TestMayAReconcileStartNow(t *testing.T) {
 			b.Ended(next, err)
 		}
 	}
-	wrote := func(b *bench) { b.Wrote(object("a", "7"), "8") }
-	now, old := object("a", "9", v1alpha1.Finalizer), object("a", "7", v1alpha1.Finalizer)
+	wrote := func(b *bench) { b.Wrote(object("a", "8"), "12"); b.WroteTwice(object("a", "7")) }
+	named := func(b *bench) { b.Wrote(object("a", "z"), "a"); b.WroteTwice(object("a", "y")) }
+	now, old := object("a", "12", v1alpha1.Finalizer), object("a", "7", v1alpha1.Finalizer)
 	for _, tc := range []struct {
 		name   string
 		before func(b *bench)
@@ -62,6 +63,10 @@ func TestMayAReconcileStartNow(t *testing.T) {
 		{"at first", func(*bench) {}, 0, now, 0},
 		{"from before the write", wrote, 0, old, 50 * time.Millisecond},
 		{"from between two writes", wrote, 0, object("a", "8", v1alpha1.Finalizer), 50 * time.Millisecond},
+		{"from others between two writes", wrote, 0, object("a", "11", v1alpha1.Finalizer), 50 * time.Millisecond},
+		{"a later one of others", wrote, 0, object("a", "100", v1alpha1.Finalizer), 0},
+		{"versions are no numbers", named, 0, object("a", "y", v1alpha1.Finalizer), 50 * time.Millisecond},
+		{"and the cache has caught up", named, 0, object("a", "a", v1alpha1.Finalizer), 0},
 		{"still from before the write", wrote, 2*time.Second - 1, old, 50 * time.Millisecond},
 		{"the cache does not catch up", wrote, 2 * time.Second, old, 0},
 		{"the cache has caught up", wrote, 0, now, 0},
@@ -98,10 +103,10 @@ func TestMayTalliesWait(t *testing.T) {
 		want   time.Duration
 	}{
 		{"nothing was written", func(*bench) {}, 0, 0},
-		{"the status was written", func(b *bench) { b.WroteStatus(object("a", "7")) }, 0, timing.PollWorking},
-		{"a while ago", func(b *bench) { b.WroteStatus(object("a", "7")) }, time.Second, time.Second},
-		{"long ago", func(b *bench) { b.WroteStatus(object("a", "7")) }, timing.PollWorking, 0},
-		{"something else was written", func(b *bench) { b.Wrote(object("a", "7")) }, 0, 0},
+		{"the status was written", func(b *bench) { b.WroteStatus(object("a", "7"), "8") }, 0, timing.PollWorking},
+		{"a while ago", func(b *bench) { b.WroteStatus(object("a", "7"), "8") }, time.Second, time.Second},
+		{"long ago", func(b *bench) { b.WroteStatus(object("a", "7"), "8") }, timing.PollWorking, 0},
+		{"something else was written", func(b *bench) { b.Wrote(object("a", "7"), "8") }, 0, 0},
 	} {
 		b := newBench()
 		tc.before(b)
@@ -111,7 +116,7 @@ func TestMayTalliesWait(t *testing.T) {
 		}
 	}
 	b := newBench()
-	b.WroteStatus(object("a", "7"))
+	b.WroteStatus(object("a", "7"), "8")
 	if got := b.Start(object("a", "7", v1alpha1.Finalizer)); got == 0 {
 		t.Error("a step starts on an object from before its status was written")
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
@@ -31,7 +32,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -47,7 +47,7 @@ func Links() []step.Link {
 }
 
 // Judge makes the snapshot of facts, with the evidence of all links.
-func Judge(f cluster.Facts) *cluster.Snapshot { return snapshot.With(f, Links()) }
+func Judge(f cluster.Facts) *cluster.Snapshot { return judge.Facts(f, Links()) }
 
 // LinkOf finds the link that a state brings about; ok is false if the state brings about none.
 func LinkOf(state fsm.State) (l step.Link, ok bool) {
@@ -99,7 +99,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 		// What has begun does not come to an end; nobody shall be asked about a spec that is not wanted any more.
 		return step.Move(fsm.SpecChanged, "SpecChanged",
 			fmt.Sprintf("generation %d of the spec is taken up, since with the one before: %s", s.Cluster.Generation,
-				text.OneLine(o.Message)))
+				text.Sentence(o.Message)))
 	}
 	if o.Kind == step.KindHold && o.Event != "" {
 		upgrade.Offer(s, o.Hold)

@@ -2,7 +2,7 @@
 //
 // What facts mean is judged here, each thing in the room of its subject: whether a pool is lost, in pools/lost.go.
 // Package observe only reads, and package linstor only speaks to LINSTOR. A reconcile observes into cluster.Facts, and
-// room snapshot makes a cluster.Snapshot of them. Interrupts and handlers read it here. They act through step.Input
+// room judge makes a cluster.Snapshot of them. Interrupts and handlers read it here. They act through step.Input
 // alone, repeat themselves safely, and never block: writes to LINSTOR run as keyed tasks in the background. What a
 // handler did shows in the next observation; nothing is remembered as done.
 //
@@ -38,7 +38,7 @@
 //	leaving           nodes that leave
 //	upgrade           another version of LINSTOR
 //	migrating         a backup, or another server, that becomes LINSTOR's database
-//	snapshot          makes a cluster.Snapshot of what all these say, in one order
+//	judge             makes a cluster.Snapshot of what all these say, in one order
 //	specchange        changes of the spec, and which are refused
 //	deleting          the end of a cluster
 //

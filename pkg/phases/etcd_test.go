@@ -24,6 +24,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
+	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
 // etcdTrouble is a cluster whose etcd is in that trouble.
@@ -57,7 +58,7 @@ func TestEveryCallOfMembersIsAHold(t *testing.T) {
 	}
 	for _, m := range found {
 		q := phases.QuestionOf(v1alpha1.HoldReason(m[1]))
-		if q.Cleared == nil || q.Keep[v1alpha1.OptionRetry] == nil {
+		if q.Cause == nil || q.Keep[v1alpha1.OptionRetry] == nil {
 			t.Errorf("%s is no question", m[1])
 		}
 	}
@@ -99,6 +100,24 @@ func TestEtcdComesBeforeWhatLacksIt(t *testing.T) {
 	in, _ = w.Input()
 	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait {
 		t.Errorf("nothing is asked yet: %s %s (%s)", o.Kind, o.Event, o.Message)
+	}
+}
+
+// TestEtcdStuckSaysWhy: the hold may have opened before the step reported why it fails. It is for the same members.
+func TestEtcdStuckSaysWhy(t *testing.T) {
+	w := heldWorld(t, v1alpha1.HoldEtcdStuck)
+	etcdTrouble(v1alpha1.HoldEtcdStuck)(w)
+	w.Cluster.Status.Hold.Nodes = []string{"n01", "n02"}
+	w.Tasks = map[string]work.State{etcd.Task: {Err: errors.New("not a directory")}}
+	in, _ := w.Input()
+	o := phases.Decide(t.Context(), in)
+	if o.Kind != step.KindWait || o.Hold == nil || !strings.Contains(o.Hold.Message, "It fails: not a directory") {
+		t.Errorf("%s %s: %+v", o.Kind, o.Event, o.Hold)
+	}
+	w.Cluster.Status.Hold.Nodes = []string{"n01"}
+	in, _ = w.Input()
+	if o := phases.Decide(t.Context(), in); o.Hold != nil {
+		t.Errorf("%+v, which is about others", o.Hold)
 	}
 }
 

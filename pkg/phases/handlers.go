@@ -13,13 +13,13 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/pace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/deleting"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -105,11 +105,15 @@ func assess(ctx context.Context, in *step.Input) step.Outcome {
 	if o, ends := beforeLinks(ctx, in); ends {
 		return o
 	}
-	all := true
+	all, patient := true, s.PhaseAge() < s.Timing.Deadlines[fsm.Assessing]
 	for _, l := range Links() {
 		e := s.Evidence[l.State]
-		if e.State == cluster.Unknown && l.State != fsm.Controller && s.PhaseAge() < s.Timing.Deadlines[fsm.Assessing] {
+		if e.State == cluster.Unknown && l.State != fsm.Controller && patient {
 			return step.Wait(e.Reason, e.Message, s.Timing.PollWorking)
+		}
+		if ms := unconnected(s); len(ms) > 0 && l.State == fsm.NodeRegistration && patient {
+			return step.Wait("Reconnecting", "LINSTOR answers again, and is not connected yet to "+
+				satellites.MemberNames(ms), s.Timing.PollWorking)
 		}
 		if !e.OK() {
 			return step.Move(l.Missing, e.Reason, e.Message)
@@ -119,7 +123,19 @@ func assess(ctx context.Context, in *step.Input) step.Outcome {
 	if all {
 		return step.Move(fsm.Converged, "Converged", convergedMessage(s))
 	}
-	return step.Move(fsm.ConvergedDegraded, "ConvergedDegraded", s.MissingMembers())
+	return step.Move(fsm.ConvergedDegraded, "ConvergedDegraded", judge.MissingMembers(s))
+}
+
+// unconnected are the members that are only to be waited for while a LINSTOR that was started a moment ago connects to
+// its satellites. Judged without them the cluster would have lost them, or those that were restarted a moment before
+// would be excused: a cluster once became Ready with none of its nodes online.
+func unconnected(s *cluster.Snapshot) []*cluster.Member {
+	if !s.Reconnecting() {
+		return nil
+	}
+	return s.Where(func(m *cluster.Member) bool {
+		return m.Counts() && m.WasOnline && m.PodReady && !m.Online && !m.Outdated && registration.InterfacesMatch(s, m)
+	})
 }
 
 // beforeLinks is what Assessing does before it looks at links, and reports whether it ends with that.
@@ -150,8 +166,11 @@ func beforeLinks(ctx context.Context, in *step.Input) (o step.Outcome, ends bool
 
 // convergedMessage says what the nodes have, and what is still changed on them in good order.
 func convergedMessage(s *cluster.Snapshot) string {
-	if s.Complete() < s.Counted() {
-		return s.MissingMembers() + ", whose satellites are being restarted"
+	switch missing := s.Counted() - s.Complete(); {
+	case missing == 1:
+		return judge.MissingMembers(s) + " (its satellite is being restarted)"
+	case missing > 1:
+		return judge.MissingMembers(s) + " (their satellites are being restarted)"
 	}
 	if left := registration.PreferencesMessage(s); left != "" {
 		return fmt.Sprintf("all %d nodes are online and have their pools", s.Counted()) + left
@@ -236,7 +255,7 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 			s.Timing.Escalate)})
 	}
 	health := s.Health
-	due := snapshot.DegradedFor(&s.Facts, health.Degraded)
+	due := judge.DegradedFor(&s.Facts, health.Degraded)
 	switch {
 	case h.event == fsm.HealthLost && health.Degraded && due >= s.Timing.HealthLost,
 		h.event == fsm.HealthRegained && !health.Degraded && due >= s.Timing.HealthRegained:
@@ -258,7 +277,7 @@ func (h steadyHandler) Run(ctx context.Context, in *step.Input) step.Outcome {
 // restarted, preferred interfaces change, or a volume is tried: the next step waits for what LINSTOR says of the last
 // one. A node that is down would keep the operator busy for nothing.
 func PollUnfinished(s *cluster.Snapshot) time.Duration {
-	underWay := s.Linstor.Known() && (snapshot.Rolling(&s.Facts) || s.Preferences.Next != nil || s.Preferences.Settling ||
+	underWay := s.Linstor.Known() && (judge.Rolling(&s.Facts) || s.Preferences.Next != nil || s.Preferences.Settling ||
 		s.Evidence[fsm.Canary].Reason == canary.ReasonRunning ||
 		s.Count(func(m *cluster.Member) bool { return onItsWay(m.State) }) > 0)
 	return pace.Poll(s.Timing, underWay || s.Etcd.UnderWay())

@@ -10,9 +10,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // interrupt looks at the snapshot before the state's handler does. The first one that hits wins.
@@ -111,6 +113,27 @@ func SpecWaits(s *cluster.Snapshot) bool {
 		return false
 	}
 	return !preempted(s) && specchange.Refuse(s) == nil // a refusal is shown at once
+}
+
+// WaitMessage says until when a change of the spec waits. These are the open holds of nodes.
+func WaitMessage(s *cluster.Snapshot, holds []v1alpha1.Hold) string {
+	change := fmt.Sprintf("generation %d of the spec ", s.Cluster.Generation)
+	var open []string
+	for i := range holds {
+		if holds[i].Reason == v1alpha1.HoldDeviceApproval {
+			open = append(open, holds[i].ID)
+		}
+	}
+	if len(open) > 0 && s.Phase() == v1alpha1.PhaseStoragePools && pools.OnlyApprovalLacks(s) {
+		if len(open) == 1 {
+			return fmt.Sprintf("%swaits until hold %s (%s) is answered, or its pool is taken out of the spec", change,
+				open[0], v1alpha1.HoldDeviceApproval)
+		}
+		return fmt.Sprintf("%swaits until the holds %s (%s) are answered, or their pools are taken out of the spec", change,
+			text.ListSome(open), v1alpha1.HoldDeviceApproval)
+	}
+	return fmt.Sprintf("%sis taken up after %s at the latest, since what has begun is finished first", change,
+		v1alpha1.PhaseStoragePools)
 }
 
 // preempted reports whether a change may put right what the phase works on: a field has a part in the phase's own

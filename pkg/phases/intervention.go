@@ -9,6 +9,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -34,7 +35,11 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 		return keep(ctx, in, hold)
 	}
 	kind := holdkind.Of(hold.Reason)
+	now := asksNow(s, hold)
 	message, after := hold.Message, s.Timing.PollSteady
+	if now != nil {
+		message = now.Message
+	}
 	if kind.Maintains {
 		if err := maintain(ctx, in); err != nil {
 			message += text.OneLine("; meanwhile the accepted spec cannot be kept up: " + err.Error())
@@ -49,7 +54,48 @@ func intervene(ctx context.Context, in *step.Input) step.Outcome {
 		message += fmt.Sprintf("; generation %d of the spec waits: answer the hold, or take the change back",
 			s.Cluster.Generation)
 	}
-	return step.Wait(string(hold.Reason), message, after)
+	o := step.Wait(string(hold.Reason), message, after)
+	o.Hold = now
+	return o
+}
+
+// asksNow is what the cluster's hold of nodes is about by now: further nodes may have got into the same trouble since
+// it began, and others may have got out of it. nil leaves it as it is: where an answer does more than look again, it
+// counts for the nodes that somebody has read, and while a node is tried anew it is not known what comes of that.
+func asksNow(s *cluster.Snapshot, h *v1alpha1.Hold) *cluster.HoldRequest {
+	if h.Reason == v1alpha1.HoldEtcdStuck {
+		return etcdAsksNow(s, h)
+	}
+	if len(h.Nodes) == 0 || !holdkind.Follows(h.Reason, holdkind.Answers(h.Options)) {
+		return nil
+	}
+	if h.Reason == v1alpha1.HoldSatellitesFailed && stuckRoll(s) == hold.CauseStays {
+		return nil // the link does not see the roll: it counts a satellite that is not back as one that is through
+	}
+	for _, l := range Links() {
+		e := s.Evidence[l.State]
+		if e.State != cluster.Failed || !l.PerMember() || e.Hold.Reason != h.Reason || e.Hold.Pool != h.Pool {
+			continue
+		}
+		triedAnew := func(name string) bool {
+			m := s.MemberByName(name)
+			return m != nil && m.Counts() && !l.Through(m) && !slices.Contains(e.Hold.Nodes, name)
+		}
+		if !slices.ContainsFunc(h.Nodes, triedAnew) {
+			return e.Hold
+		}
+	}
+	return nil
+}
+
+// etcdAsksNow is what the hold about a step of etcd says by now, if it is about the same members: it may have opened a
+// moment before the step reported why it fails.
+func etcdAsksNow(s *cluster.Snapshot, h *v1alpha1.Hold) *cluster.HoldRequest {
+	now := s.Evidence[fsm.Database].Hold
+	if now == nil || now.Reason != h.Reason || !slices.Equal(slices.Sorted(slices.Values(now.Nodes)), h.Nodes) {
+		return nil
+	}
+	return now
 }
 
 // comesBefore reports whether the question about LINSTOR's data takes the place of the open hold. One about a restore
@@ -99,29 +145,29 @@ func maintain(ctx context.Context, in *step.Input) error {
 
 // cleared reports whether the evidence that a hold was about is back. It takes what was missing to be seen, not the
 // failure to be out of sight for a moment: a crash loop shows a running container between two crashes.
-func cleared(ctx context.Context, in *step.Input, hold *v1alpha1.Hold) bool {
+func cleared(ctx context.Context, in *step.Input, h *v1alpha1.Hold) bool {
 	s := in.Snapshot
 	if s.Target == nil {
 		return false
 	}
-	q := questionOf(hold.Reason)
-	if answered, whole := nobodyAsks(s, hold); whole {
+	q := questionOf(h.Reason)
+	if answered, whole := nobodyAsks(s, h); whole {
 		return answered
 	}
-	if decide := q.Cleared; decide != nil {
-		if cleared, decided := decide(in, hold); decided {
-			return cleared
+	if q.Cause != nil {
+		if cause := q.Cause(in, h); cause != hold.CauseShownByLink {
+			return cause == hold.CauseGone
 		}
 	}
 	for _, l := range Links() {
 		if l.State == fsm.Database && !s.Evidence[l.State].OK() {
 			return false // whose data it is comes before everything that follows
 		}
-		if slices.Contains(l.ClearsOn, hold.Reason) {
-			if !holdkind.Of(hold.Reason).Maintains && l.ByTrying && l.Work(ctx, in) != nil {
+		if slices.Contains(l.ClearsOn, h.Reason) {
+			if !holdkind.Of(h.Reason).Maintains && l.ByTrying && l.Work(ctx, in) != nil {
 				return false
 			}
-			return s.Evidence[l.State].OK() && !stillBlocked(s, hold.Reason)
+			return s.Evidence[l.State].OK() && !stillBlocked(s, h.Reason)
 		}
 	}
 	return s.Linstor.Known()

@@ -170,7 +170,7 @@ func TestANodeWithANewOperatingSystemLosesNothing(t *testing.T) {
 	w = clustertest.NewWorld(t, 3)
 	w.KubeNode("n02").Status.NodeInfo.OSImage = "Ubuntu 26.04 LTS"
 	if e := (module.Link().Judge(w.Snapshot())); !e.Lost ||
-		e.Message != "DaemonSet linstor-module-loader-resolute is missing or was changed" {
+		e.Message != "DaemonSet linstor-module-loader-resolute is not there: it is being made" {
 		t.Errorf("of a node that is through: %+v", e)
 	}
 }

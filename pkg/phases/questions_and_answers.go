@@ -57,8 +57,8 @@ type question struct {
 	// spec is never consent to touch data, so that it does not end such a hold. But nobody shall be asked about what the
 	// spec no longer asks for: an edit that takes the question itself away can only be less consent.
 	Withdrawn func(s *cluster.Snapshot, h *v1alpha1.Hold) bool
-	// Cleared decides whether the cause of the cluster's hold is gone; decided is false where the link's evidence does.
-	Cleared func(in *step.Input, h *v1alpha1.Hold) (cleared, decided bool)
+	// Cause is what is known of the cause of the cluster's hold. Without it, the link's evidence shows it.
+	Cause func(in *step.Input, h *v1alpha1.Hold) hold.Cause
 	// Patient is true if a running cluster is Degraded first, and stops when LINSTOR was away for Timing.Escalate.
 	Patient bool
 }
@@ -100,29 +100,24 @@ func nodeQuestions() []question {
 func clusterQuestions() []question {
 	skipChecks := keepers{v1alpha1.OptionSkipChecks: upgrade.Keep}
 	goBack := keepers{v1alpha1.OptionRollBack: upgrade.RollBack}
-	restoreEnded := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.Ended(in.Snapshot, h), true }
-	moveEnded := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.MoveEnded(in.Snapshot, h), true }
-	upgradeGoesOn := func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) { return upgrade.GoesOn(in), true }
+	restoreEnded := goneIf(migrating.Ended)
+	moveEnded := goneIf(migrating.MoveEnded)
+	upgradeGoesOn := func(in *step.Input, _ *v1alpha1.Hold) hold.Cause { return hold.CauseGoneIf(upgrade.GoesOn(in)) }
 	return []question{
-		{Reason: v1alpha1.HoldSigningKeyUnusable, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
-			return module.SigningKeyTrouble(in.Snapshot) == "", true
-		}},
+		{Reason: v1alpha1.HoldSigningKeyUnusable, Cause: goneIf(func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
+			return module.SigningKeyTrouble(s) == ""
+		})},
 		// Its one answer is to look again, which consents to nothing.
 		{Reason: v1alpha1.HoldSecureBootKeyMissing, Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
 			return !equality.Semantic.DeepEqual(s.Target.Spec.KernelModule, s.Cluster.Spec.KernelModule)
 		}},
 		{Reason: v1alpha1.HoldDatabaseUnreachable, Patient: true, Keep: goBack,
-			Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
-				s := in.Snapshot
-				_, claimed := s.Claim()
-				starting := database.WaitsForEtcd(s.Evidence[fsm.Database].Reason) // it is looked into after that
-				return starting || s.Database.Checked && s.Database.Err == nil, !claimed
-			}},
+			Cause: func(in *step.Input, _ *v1alpha1.Hold) hold.Cause { return unreachable(in.Snapshot) }},
 		{Reason: v1alpha1.HoldControllerFailed, Patient: true, Keep: goBack},
 		{Reason: v1alpha1.HoldPassphraseUnusable, Keep: goBack,
-			Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
-				return controller.PassphraseHold(&in.Snapshot.Facts) == nil && controller.Trouble(&in.Snapshot.Facts) == nil, true
-			}},
+			Cause: goneIf(func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
+				return controller.PassphraseHold(&s.Facts) == nil && controller.Trouble(&s.Facts) == nil
+			})},
 		{Reason: v1alpha1.HoldOperationFailed, Keep: goBack},
 		{Reason: v1alpha1.HoldForeignLinstorFound, Keep: keepers{v1alpha1.OptionAdopt: database.Adopt},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
@@ -132,43 +127,63 @@ func clusterQuestions() []question {
 			}},
 		// It does not end by itself: a LINSTOR that was started again has read what was put back, unseen by anybody.
 		{Reason: v1alpha1.HoldKubernetesRestored, Keep: keepers{v1alpha1.OptionContinue: database.Follow}},
-		{Reason: v1alpha1.HoldSatellitesFailed, Keep: goBack, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
-			r := in.Snapshot.Roll
-			// enough satellites may run, but those that were restarted are not back
-			stuck := len(r.Outdated) > 0 && len(r.Restarting) > 0
-			return !stuck, stuck || in.Snapshot.Upgrade != nil
-		}},
+		{Reason: v1alpha1.HoldSatellitesFailed, Keep: goBack,
+			Cause: func(in *step.Input, _ *v1alpha1.Hold) hold.Cause { return stuckRoll(in.Snapshot) }},
 		{Reason: v1alpha1.HoldVolumesUnknown, Keep: keepers{v1alpha1.OptionContinue: keepRemoveUnverified}},
-		{Reason: v1alpha1.HoldUpgradeBlocked, Cleared: upgradeGoesOn, Keep: skipChecks},
-		{Reason: v1alpha1.HoldUpgradeStuck, Cleared: upgradeGoesOn, Keep: keepers{
+		{Reason: v1alpha1.HoldUpgradeBlocked, Cause: upgradeGoesOn, Keep: skipChecks},
+		{Reason: v1alpha1.HoldUpgradeStuck, Cause: upgradeGoesOn, Keep: keepers{
 			v1alpha1.OptionSkipChecks: upgrade.Keep, v1alpha1.OptionRollBack: upgrade.RollBack}},
 		{Reason: v1alpha1.HoldBackupTooOld, Keep: keepers{v1alpha1.OptionBackupConfirmed: upgrade.Keep},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool { return upgrade.TakesUpgradeBack(s) }},
-		{Reason: v1alpha1.HoldRestoreRequested, EndsWithCause: true, Cleared: restoreEnded, Keep: keepers{
+		{Reason: v1alpha1.HoldRestoreRequested, EndsWithCause: true, Cause: restoreEnded, Keep: keepers{
 			v1alpha1.OptionAbandon: migrating.Abandon, v1alpha1.OptionRestore: migrating.Confirm,
 			v1alpha1.OptionRestoreAnyway: migrating.Confirm}},
-		{Reason: v1alpha1.HoldRestoreFailed, EndsWithCause: true, Cleared: restoreEnded, Keep: keepers{
+		{Reason: v1alpha1.HoldRestoreFailed, EndsWithCause: true, Cause: restoreEnded, Keep: keepers{
 			v1alpha1.OptionAbandon: migrating.Abandon, v1alpha1.OptionRetry: migrating.Retry}},
 		{Reason: v1alpha1.HoldUnsupportedChange, EndsWithCause: true,
-			Keep:    keepers{v1alpha1.OptionMigrate: migrating.ConsentToMove},
-			Cleared: func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return migrating.IsThere(in.Snapshot, h), true }},
-		{Reason: v1alpha1.HoldMigrationFailed, EndsWithCause: true, Cleared: moveEnded, Keep: keepers{
+			Keep: keepers{v1alpha1.OptionMigrate: migrating.ConsentToMove}, Cause: goneIf(migrating.IsThere)},
+		{Reason: v1alpha1.HoldMigrationFailed, EndsWithCause: true, Cause: moveEnded, Keep: keepers{
 			v1alpha1.OptionAbandon: migrating.AbandonMove, v1alpha1.OptionRetry: migrating.Retry}},
 		// The status is where its answers are kept: the write that lets the hold go notes them (canary.Status).
-		{Reason: v1alpha1.HoldCanaryFailed, Cleared: canary.Cleared,
+		{Reason: v1alpha1.HoldCanaryFailed, Cause: canary.Cause,
 			Keep: keepers{v1alpha1.OptionSkip: background(func(*step.Input) bool { return true })}},
-		{Reason: v1alpha1.HoldNoMatchingNodes, Cleared: func(in *step.Input, _ *v1alpha1.Hold) (bool, bool) {
-			return in.Snapshot.Staying() > 0, true
-		}},
+		{Reason: v1alpha1.HoldNoMatchingNodes, Cause: goneIf(func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
+			return s.Staying() > 0
+		})},
+	}
+}
+
+// goneIf is for a cause that is gone when a snapshot says so, and else stays.
+func goneIf(gone func(s *cluster.Snapshot, h *v1alpha1.Hold) bool) func(*step.Input, *v1alpha1.Hold) hold.Cause {
+	return func(in *step.Input, h *v1alpha1.Hold) hold.Cause { return hold.CauseGoneIf(gone(in.Snapshot, h)) }
+}
+
+// unreachable is about a database that did not answer. One that is claimed the link looks into itself.
+func unreachable(s *cluster.Snapshot) hold.Cause {
+	if _, claimed := s.Claim(); claimed {
+		return hold.CauseShownByLink
+	}
+	starting := database.WaitsForEtcd(s.Evidence[fsm.Database].Reason) // it is looked into after that
+	return hold.CauseGoneIf(starting || s.Database.Checked && s.Database.Err == nil)
+}
+
+// stuckRoll is about satellites that failed: enough of them may run while those that were restarted are not back.
+func stuckRoll(s *cluster.Snapshot) hold.Cause {
+	switch {
+	case len(s.Roll.Outdated) > 0 && len(s.Roll.Restarting) > 0:
+		return hold.CauseStays
+	case s.Upgrade != nil:
+		return hold.CauseGone
+	default:
+		return hold.CauseShownByLink
 	}
 }
 
 // etcdQuestions are about members of the etcd that the operator runs. Each answer is kept beside the notes about them.
 func etcdQuestions() []question {
-	ended := func(in *step.Input, h *v1alpha1.Hold) (bool, bool) { return managedetcd.Ended(in.Snapshot, h), true }
 	of := func(reason v1alpha1.HoldReason) question {
-		q := question{Reason: reason, EndsWithCause: holdkind.Of(reason).Class == holdkind.Answer, Cleared: ended,
-			Keep: keepers{}}
+		q := question{Reason: reason, EndsWithCause: holdkind.Of(reason).Class == holdkind.Answer,
+			Cause: goneIf(managedetcd.Ended), Keep: keepers{}}
 		for _, option := range holdkind.Answers(holdkind.Of(reason).Options) {
 			q.Keep[option] = managedetcd.KeepAnswer
 		}
@@ -183,15 +198,14 @@ func etcdQuestions() []question {
 func poolQuestions() []question {
 	skip := onNodes(remembered.PoolSkip)
 	devices := func(prefix string) keeper {
-		return background(func(in *step.Input) bool { return pools.KeepConsent(in, prefix) })
+		return background(func(in *step.Input) bool { return pools.StoreConsent(in, prefix) })
 	}
 	return []question{
 		{Reason: v1alpha1.HoldDeviceMissing, Keep: keepers{v1alpha1.OptionSkip: skip},
-			Cleared: func(in *step.Input, h *v1alpha1.Hold) (bool, bool) {
-				s := in.Snapshot
+			Cause: goneIf(func(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
 				lack := s.Count(func(m *cluster.Member) bool { return m.Counts() && lacksDisks(m, h.Pool) })
-				return s.Linstor.Known() && s.Counted()-lack >= s.MinReady(), true
-			}},
+				return s.Linstor.Known() && s.Counted()-lack >= s.MinReady()
+			})},
 		{Reason: v1alpha1.HoldDeviceNotEmpty, Left: wantedFromThoseDisks, Withdrawn: poolWithdrawn(wantedFromThoseDisks),
 			Keep: keepers{v1alpha1.OptionSkip: skip, v1alpha1.OptionUseExisting: onNodes(remembered.PoolUseExisting)}},
 		{Reason: v1alpha1.HoldDeviceApproval, Keep: keepers{v1alpha1.OptionSkip: skip,

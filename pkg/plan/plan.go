@@ -20,7 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/compare"
-	"github.com/linstor-dev/storagecluster-operator/pkg/plan/members"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plan/etcdmembers"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/result"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
 )
@@ -224,7 +224,7 @@ func (p *planner) touches(ctx context.Context) {
 
 // etcd says what becomes of the members of the etcd that the operator runs.
 func (p *planner) etcd() {
-	c := members.Between(p.base.Etcd, p.after.Etcd)
+	c := etcdmembers.Between(p.base.Etcd, p.after.Etcd)
 	p.out.Members = c.Members
 	p.out.Restarts = append(p.out.Restarts, c.Restarts...)
 	p.out.Notes = append(p.out.Notes, c.Notes...)
@@ -273,6 +273,6 @@ func Accepted(f cluster.Facts) cluster.Facts {
 	f.Certificates = certs
 	// A memory of its own: what the observer knows is of the accepted spec's Secret.
 	f.PassphraseDiffers = new(controller.PassphraseMemory).Differs(&f)
-	f.Etcd = members.After(f, f.Etcd)
+	f.Etcd = etcdmembers.After(f, f.Etcd)
 	return f
 }

@@ -90,6 +90,9 @@ func (p *planner) onNode(m *cluster.Member, mp *cluster.MemberPool) result.Pool 
 	case view.DevicesErr != nil:
 		out.Text = "LINSTOR cannot list the disks: " + text.OneLine(view.DevicesErr.Error())
 		return out
+	case !m.Linstor.DevicesKnown && m.Online:
+		out.Text = "LINSTOR lists no disk of the node, whose satellite may have just started: look again in a few seconds"
+		return out
 	case !m.Linstor.DevicesKnown:
 		out.Text = "LINSTOR lists the disks of no node that is not ONLINE"
 		return out

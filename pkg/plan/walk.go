@@ -84,9 +84,9 @@ func (w *walk) move(next fsm.State) {
 func (w *walk) stays(s *cluster.Snapshot, o *step.Outcome) (goesOn bool) {
 	switch {
 	case w.state == fsm.Assessing:
-		w.out.Unknown = append(w.out.Unknown, "which phases follow: "+text.OneLine(o.Message))
+		w.out.Unknown = append(w.out.Unknown, "which phases follow: "+text.Sentence(o.Message))
 	case w.state == fsm.HumanIntervention:
-		w.out.Notes = append(w.out.Notes, "the cluster stays in HumanIntervention: "+text.OneLine(o.Message))
+		w.out.Notes = append(w.out.Notes, "the cluster stays in HumanIntervention: "+text.Sentence(o.Message))
 	case s.SpecPending() && specchange.Working(&s.Facts) && !w.waited:
 		w.waited = true
 		w.enter(fsm.Assessing, fmt.Sprintf("the edit is taken up once %s has finished, or has failed", w.state))
@@ -94,7 +94,7 @@ func (w *walk) stays(s *cluster.Snapshot, o *step.Outcome) (goesOn bool) {
 		return true
 	case len(w.out.Phases) > 0 || specchange.Working(&s.Facts):
 		if w.state == fsm.Upgrading && o.Message != "" {
-			w.out.Notes = append(w.out.Notes, "first in Upgrading: "+text.OneLine(o.Message))
+			w.out.Notes = append(w.out.Notes, "first in Upgrading: "+text.Sentence(o.Message))
 		}
 		if o.Reason == conditions.ReasonNoMatchingNodes {
 			w.unknown("what follows phase %s, which waits for a node that the spec picks", w.state)
@@ -107,7 +107,7 @@ func (w *walk) stays(s *cluster.Snapshot, o *step.Outcome) (goesOn bool) {
 
 // enter adds a phase.
 func (w *walk) enter(state fsm.State, why string) {
-	w.out.Phases = append(w.out.Phases, result.Phase{Name: string(state), Why: text.OneLine(why)})
+	w.out.Phases = append(w.out.Phases, result.Phase{Name: string(state), Why: text.Sentence(why)})
 }
 
 // rest adds what the table has after a phase with work to do.

@@ -11,8 +11,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -78,7 +78,7 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
 	full := meta.FindStatusCondition(st.Conditions, conditions.PoolsNearlyFull)
 	retained := func(l v1alpha1.LeavingState) bool { return l == v1alpha1.LeavingRetained }
 	moved := leavingNotice(n, func(l v1alpha1.LeavingState) bool { return !retained(l) })
-	rollout := snapshot.RolloutOf(s)
+	rollout := judge.RolloutOf(s)
 	switch {
 	case moved.short != "":
 		return moved
@@ -111,8 +111,7 @@ func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
 	return later
 }
 
-// classNotice is about a StorageClass that nobody gets volumes of. Before the cluster is installed, pools are missing
-// anyway.
+// classNotice is about a StorageClass that nobody gets volumes of. In an installation pools are missing anyway.
 func classNotice(st *v1alpha1.StorageClusterStatus) notice {
 	c := meta.FindStatusCondition(st.Conditions, conditions.StorageClassesReady)
 	if c == nil || c.Status != metav1.ConditionFalse || !steady(st.Phase) {

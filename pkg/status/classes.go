@@ -18,7 +18,7 @@ import (
 const mostClasses = 3
 
 // classesReady is the condition StorageClassesReady. Whether nodes and pools can take volumes is known only while
-// LINSTOR answers; until it does again, what was said last stays.
+// LINSTOR answers and is connected to the nodes; until it is again, what was said last stays.
 func classesReady(s *cluster.Snapshot) verdict {
 	if s.Target == nil {
 		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
@@ -34,11 +34,11 @@ func classesReady(s *cluster.Snapshot) verdict {
 		return no(reason, with(said...))
 	case wanted == 0:
 		return yes("NotWanted", with("spec.volumes.storageClasses is empty"))
-	case !s.Linstor.Known() && before.status != "" && before.reason != storageclass.ReasonMaking &&
+	case (!s.Linstor.Known() || s.Connecting()) && before.status != "" && before.reason != storageclass.ReasonMaking &&
 		before.reason != conditions.ReasonNotChecked:
 		return before
-	case !s.Linstor.Known():
-		return unknown(conditions.ReasonUnknown, "LINSTOR does not answer")
+	case !s.Linstor.Known() || s.Connecting():
+		return unknown(conditions.ReasonUnknown, "LINSTOR does not answer, or is not connected to all satellites yet")
 	default:
 		return yes(conditions.ReasonAsExpected, with(text.Amount(wanted, "StorageClass is there",
 			"StorageClasses are there")+", and today's nodes and pools can take volumes"))
@@ -66,8 +66,7 @@ func sumUpClasses(all []*cluster.StorageClass) (reason string, bad, notes []stri
 	return reason, bad, notes, wanted
 }
 
-// monitoringReady is the condition MonitoringReady. The objects are looked at now and then; between, what was seen
-// last stays.
+// monitoringReady is the condition MonitoringReady. Between looks at the objects, what was seen last stays.
 func monitoringReady(in Input) verdict {
 	return besides(in, conditions.MonitoringReady, func(s *cluster.Snapshot) cluster.Evidence {
 		return monitoring.Judge(&s.Facts)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,6 +63,20 @@ func TestClassesReady(t *testing.T) {
 	t.Run("LINSTOR is silent", func(t *testing.T) {
 		s := judged(t, v1alpha1.PhaseReady, 2)
 		s.Classes, s.Linstor.View = []*cluster.StorageClass{fine}, nil
+		if v := classesReady(s); v.status != metav1.ConditionUnknown {
+			t.Errorf("%+v", v)
+		}
+		meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: conditions.StorageClassesReady,
+			Status: metav1.ConditionFalse, Reason: storageclass.ReasonUnsatisfiable, Message: "as before"})
+		if v := classesReady(s); v.status != metav1.ConditionFalse || v.message != "as before" {
+			t.Errorf("what was said last is gone: %+v", v)
+		}
+	})
+	t.Run("LINSTOR connects to its satellites", func(t *testing.T) {
+		s := judged(t, v1alpha1.PhaseReady, 2)
+		s.Classes = []*cluster.StorageClass{fine}
+		show(s, 0)
+		and(answersFor(time.Second), lose(2))(s)
 		if v := classesReady(s); v.status != metav1.ConditionUnknown {
 			t.Errorf("%+v", v)
 		}

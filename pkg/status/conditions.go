@@ -14,9 +14,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/rollback"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -86,24 +86,24 @@ func written(s *cluster.Snapshot, kind string) verdict {
 // installed, has no members or is not seen serves nobody.
 func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	summary := st.Nodes.Summary + " nodes online, " + st.Pools.Summary + " pools ready"
-	was := written(s, conditions.Ready).status == metav1.ConditionTrue
+	before := written(s, conditions.Ready)
 	switch {
 	case st.Phase == v1alpha1.PhaseDeleting:
 		return no(string(st.Phase), "the cluster is being deleted")
+	case s.Target == nil && st.FirstReady != nil:
+		return no(string(st.Phase), "the accepted spec is missing: see status.message")
 	case s.Target == nil:
 		return no(string(st.Phase), "the spec is not accepted yet")
 	case s.Staying() == 0:
 		return no(conditions.ReasonNoMatchingNodes, selection.NoNodeMessage(&s.Facts))
 	case st.FirstReady == nil:
 		return no(string(st.Phase), "not installed yet: "+summary)
-	case !s.Linstor.Known() && (s.Silent() || !was):
+	case !s.Linstor.Known() && (s.Silent() || before.status != metav1.ConditionTrue):
 		return no(conditions.ReasonControllerUnreachable, "it cannot be told who serves: LINSTOR does not answer")
 	case !s.Linstor.Known():
 		return yes(string(st.Phase), summary+" when LINSTOR answered last")
-	case s.Serving() < s.MinReady() && s.Reconnecting() && was && st.Phase != v1alpha1.PhaseDegraded:
-		return yes(string(st.Phase), summary+": LINSTOR answers again, and connects to its satellites")
 	case s.Serving() < s.MinReady():
-		return no(conditions.ReasonNodesMissing, servingMessage(s))
+		return tooFew(st, s, summary, before)
 	}
 	if capped := s.Capped(); capped != "" {
 		summary += "; " + capped
@@ -111,15 +111,18 @@ func ready(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	return yes(string(st.Phase), summary)
 }
 
-func servingMessage(s *cluster.Snapshot) string {
-	if s.Counted() == 0 {
-		return "no node serves: all are down for maintenance"
+// tooFew is Ready where too few nodes serve. While LINSTOR may be about to connect to them it stays as it was, unless
+// the cluster is Degraded: it has lost them for longer.
+func tooFew(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot, summary string, before verdict) verdict {
+	const connects = ": LINSTOR answers again, and connects to its satellites"
+	switch {
+	case !s.Reconnecting() || st.Phase == v1alpha1.PhaseDegraded:
+	case before.status == metav1.ConditionTrue:
+		return yes(string(st.Phase), summary+connects)
+	case before.reason == conditions.ReasonControllerUnreachable:
+		return no(before.reason, "it cannot be told yet who serves"+connects)
 	}
-	message := fmt.Sprintf("%d of %d nodes serve, and at least %d must", s.Serving(), s.Established(), s.MinReady())
-	if joining := s.Counted() - s.Established(); joining > 0 {
-		message += fmt.Sprintf("; %d more are joining", joining)
-	}
-	return message
+	return no(conditions.ReasonNodesMissing, judge.ServingMessage(s))
 }
 
 func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
@@ -137,14 +140,12 @@ func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 	case st.Phase == v1alpha1.PhaseHumanIntervention:
 		return no(string(st.Phase), "see status.hold")
 	case steady(st.Phase):
-		if r := snapshot.RolloutOf(s); r.Reason != "" {
+		if r := judge.RolloutOf(s); r.Reason != "" {
 			return yes(r.Reason, r.Message)
 		}
 		return no(string(st.Phase), "nothing is being changed")
 	case phases.SpecWaits(s) && in.Transition == nil:
-		return yes(string(st.Phase), fmt.Sprintf("generation %d of the spec is taken up after %s at the latest, since "+
-			"what has begun is finished first; now: %s",
-			s.Cluster.Generation, v1alpha1.PhaseStoragePools, in.Outcome.Message))
+		return yes(string(st.Phase), phases.WaitMessage(s, st.NodeHolds)+"; now: "+in.Outcome.Message)
 	default:
 		return yes(string(st.Phase), in.Outcome.Message)
 	}
@@ -157,9 +158,11 @@ func stalled(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 	case reconciling(st, in).status != metav1.ConditionTrue && takenBack(in.Snapshot) != "":
 		return yes(migrating.ReasonTakenBack, takenBack(in.Snapshot))
 	case in.Outcome.Kind == step.KindFail:
-		return no(conditions.ReasonRetrying, "no hold; the last step failed and is repeated")
+		return no(conditions.ReasonRetrying, "no hold stops the cluster; the last step failed and is repeated")
+	case len(st.NodeHolds) > 0:
+		return no(conditions.ReasonNoHold, "no hold stops the cluster, but nodes are held: see status.nodeHolds")
 	default:
-		return no(conditions.ReasonNoHold, "no hold")
+		return no(conditions.ReasonNoHold, "no hold is open")
 	}
 }
 
@@ -201,6 +204,8 @@ func degraded(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 		return no(conditions.ReasonAsExpected, "nothing is missing that was there")
 	case st.FirstReady == nil:
 		return no(string(st.Phase), "not installed yet")
+	case s.Target == nil:
+		return unknown(conditions.ReasonNotChecked, "it is not known what is missing: the accepted spec is not there")
 	case s.Silent():
 		return yes(conditions.ReasonControllerUnreachable, "LINSTOR does not answer")
 	case s.Linstor.Known() && s.Away() > 0 && !s.Reconnecting():

@@ -22,7 +22,7 @@ func drainGuardReady(in Input) verdict {
 		if before := written(s, conditions.DrainGuardReady); before.status != "" {
 			return before
 		}
-		return unknown(conditions.ReasonNotChecked, "guards are made once the cluster was Ready")
+		return unknown(conditions.ReasonNotChecked, "guards are made once the cluster has been Ready")
 	case len(j.Missing) > 0:
 		return no(drainguard.ReasonMaking, fmt.Sprintf("%d of %s their guard: until then they can be drained at any time",
 			len(j.Missing), text.Amount(len(j.Guarded), "node lacks", "nodes lack")))

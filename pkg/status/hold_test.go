@@ -1,12 +1,15 @@
 package status
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -54,5 +57,23 @@ func TestAHoldOfNodesBecomesTheClusters(t *testing.T) {
 				t.Errorf("holds of nodes: %+v", st.NodeHolds)
 			}
 		})
+	}
+}
+
+// TestAHoldThatIsSeenAgain has the nodes and words of now, and the id that somebody may be about to answer.
+func TestAHoldThatIsSeenAgain(t *testing.T) {
+	s := judged(t, v1alpha1.PhaseHumanIntervention, 3, "ssd")
+	asked := cluster.HoldRequest{Reason: v1alpha1.HoldPoolBackendMissing, Pool: "ssd", Message: "on 2",
+		Nodes: []string{"n2"}}
+	s.Cluster.Status.Hold = hold.New(s, &asked)
+	before := *s.Cluster.Status.Hold
+	s.Now = s.Now.Add(time.Minute)
+	asked.Message, asked.Nodes = "on 3", []string{"n3", "n2"}
+	o := step.Wait(string(asked.Reason), asked.Message, time.Minute)
+	o.Hold = &asked
+	h := Project(Input{Snapshot: s, Outcome: o}).Hold
+	if h.ID != before.ID || !h.Since.Equal(&before.Since) || h.Message != "on 3" || h.Count != 2 ||
+		!slices.Equal(h.Nodes, []string{"n2", "n3"}) {
+		t.Errorf("%+v", h)
 	}
 }

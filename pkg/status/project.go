@@ -19,8 +19,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -72,7 +72,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 		st.FirstReady = &metav1.Time{Time: s.Now} // the status is from before this was noted
 	}
 	projectConditions(st, in)
-	st.Deadline = snapshot.Deadline(s, st)
+	st.Deadline = judge.Deadline(s, st)
 	projectAttention(st, in)
 	fit(st)
 	return st
@@ -106,7 +106,7 @@ func projectPhase(st *v1alpha1.StorageClusterStatus, in Input) {
 func projectHold(st *v1alpha1.StorageClusterStatus, in Input) {
 	switch request := in.Outcome.Hold; {
 	case request != nil && st.Hold != nil && st.Hold.Reason == request.Reason && in.Transition == nil:
-		st.Hold.Message = truncate(request.Message, 1024) // the same hold, seen again
+		hold.SeenAgain(st.Hold, request, truncate(request.Message, 1024))
 	case request != nil:
 		beginHold(st, in)
 	// nothing was judged: a hold stays as it was

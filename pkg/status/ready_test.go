@@ -37,6 +37,12 @@ func wasReady(s *cluster.Snapshot) {
 			LastTransitionTime: metav1.NewTime(s.Now.Add(-time.Hour))})
 }
 
+func wasUnreachable(s *cluster.Snapshot) {
+	meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: conditions.Ready,
+		Status: metav1.ConditionFalse, Reason: conditions.ReasonControllerUnreachable,
+		LastTransitionTime: metav1.NewTime(s.Now.Add(-time.Minute))})
+}
+
 func refused(s *cluster.Snapshot) {
 	s.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldUnsupportedChange,
 		Message: "this operator does not know LINSTOR 1.36.0"}
@@ -56,7 +62,7 @@ func answers(s *cluster.Snapshot) {
 	s.Linstor.Err, s.Linstor.View = nil, &linstor.View{TakenAt: s.Now}
 }
 
-// answersFor is a status in which LINSTOR answers since then.
+// answersFor is a status in which LINSTOR has answered for as long.
 func answersFor(d time.Duration) func(*cluster.Snapshot) {
 	return func(s *cluster.Snapshot) {
 		meta.SetStatusCondition(&s.Cluster.Status.Conditions,
@@ -101,13 +107,17 @@ func TestReady(t *testing.T) {
 		"one node too few": {v1alpha1.PhaseDegraded, and(minReady(3), lose(1)),
 			"False/NodesMissing"},
 		"all nodes are away, none is needed by far": {v1alpha1.PhaseReady, lose(3), "False/NodesMissing"},
-		"LINSTOR answers for the first time since, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
+		"LINSTOR answers for the first time after that, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
 			and(installed, wasReady, silentFor(10*time.Second), answers, lose(3)), "True/NodeRegistration"},
-		"LINSTOR answers since a moment, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
+		"LINSTOR has answered for a moment, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
 			and(installed, wasReady, answersFor(long/2), lose(3)), "True/NodeRegistration"},
-		"LINSTOR answers since a while, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
+		"LINSTOR was silent for long, and has connected to no satellite yet": {v1alpha1.PhaseNodeRegistration,
+			and(installed, wasUnreachable, answersFor(long/2), lose(3)), "False/ControllerUnreachable"},
+		"LINSTOR was silent for long, and has connected to no satellite since": {v1alpha1.PhaseNodeRegistration,
+			and(installed, wasUnreachable, answersFor(long), lose(3)), "False/NodesMissing"},
+		"LINSTOR has answered for a while, and has connected to no satellite": {v1alpha1.PhaseNodeRegistration,
 			and(installed, wasReady, answersFor(long), lose(3)), "False/NodesMissing"},
-		"LINSTOR answers since a moment, and the cluster is Degraded": {v1alpha1.PhaseDegraded,
+		"LINSTOR has answered for a moment, and the cluster is Degraded": {v1alpha1.PhaseDegraded,
 			and(installed, wasReady, answersFor(long/2), lose(3)), "False/NodesMissing"},
 		"it was not Ready before": {v1alpha1.PhaseNodeRegistration, and(installed, answersFor(long/2), lose(3)),
 			"False/NodesMissing"},

@@ -19,8 +19,7 @@ const noSnapshotAPI = "Kubernetes does not serve snapshot.storage.k8s.io/v1: ins
 	"and the snapshot controller of github.com/kubernetes-csi/external-snapshotter, or set spec.volumes.snapshots.mode " +
 	"to None; the operator finds out by itself"
 
-// snapshotsReady is the condition SnapshotsReady. While the API server does not say whether it serves snapshots, what
-// was said last stays.
+// snapshotsReady is the condition SnapshotsReady. It stays while it is not known whether Kubernetes serves snapshots.
 func snapshotsReady(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	if s.Target == nil {
 		return unknown(conditions.ReasonNotChecked, "the spec is not accepted yet")
@@ -59,8 +58,7 @@ func snapshotsReady(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verd
 	}
 }
 
-// sumUpSnapshotClasses says what is wrong with the class that is wanted, "" if nothing is, and lists what else is to
-// be said.
+// sumUpSnapshotClasses says what is wrong with the class that is wanted, "" if nothing is, and lists further notes.
 func sumUpSnapshotClasses(all []*cluster.SnapshotClass) (reason, message string, notes []string) {
 	for _, c := range all {
 		if c.Reason != "" {

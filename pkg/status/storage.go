@@ -190,9 +190,8 @@ func recent(ds []v1alpha1.PoolDevice, n int) []v1alpha1.PoolDevice {
 // mostFull is how many full pools a message names.
 const mostFull = 3
 
-// nearlyFull is the condition PoolsNearlyFull. How full pools are moves all the time, so it changes together with the
-// sizes in the status, no more often than Timing.Capacity says. While LINSTOR does not answer, or does not know of a
-// pool how full it is, an alarm stays.
+// nearlyFull is the condition PoolsNearlyFull. It changes together with the sizes in the status, no more often than
+// Timing.Capacity says. While LINSTOR does not say how full a pool is, an alarm stays.
 func nearlyFull(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	before := written(s, conditions.PoolsNearlyFull)
 	switch {
@@ -235,7 +234,7 @@ func projectVolumes(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) {
 	if view == nil {
 		return
 	}
-	next := volumespec.VolumesStatus{Total: int32(view.Volumes)}
+	var next volumespec.VolumesStatus
 	switch volumes, known := replica.Volumes(&s.Facts); {
 	case known:
 		counts := map[replica.VolumeState]int32{}
@@ -245,23 +244,22 @@ func projectVolumes(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) {
 		next.Healthy, next.Resyncing = counts[replica.VolumeHealthy], counts[replica.VolumeResyncing]
 		next.Degraded, next.Unavailable = counts[replica.VolumeDegraded], counts[replica.VolumeUnavailable]
 	case old != nil:
-		next.Healthy, next.Degraded, next.Resyncing, next.Unavailable = old.Healthy, old.Degraded, old.Resyncing,
-			old.Unavailable
+		next = *old
 	}
-	if old != nil && calm(old, &next) {
-		young := old.Updated != nil && s.Now.Sub(old.Updated.Time) < s.Timing.Capacity
-		if young || old.Total == next.Total && old.Healthy == next.Healthy {
-			return
-		}
+	next.Total, next.Updated = int32(view.Volumes), &metav1.Time{Time: s.Now}
+	young := old != nil && old.Updated != nil && s.Now.Sub(old.Updated.Time) < s.Timing.Capacity
+	if old != nil && calm(old, &next) && (young || old.Total == next.Total && old.Healthy == next.Healthy) {
+		return
 	}
-	next.Updated = &metav1.Time{Time: s.Now}
 	st.Volumes = &next
 }
 
-// calm reports whether nothing changed that somebody waits for: a deletion for the last volume, or an administrator.
+// calm reports whether nothing changed that somebody waits for: a deletion for the last volume, or an administrator,
+// also for the first counts of volumes whose copies nobody had looked at.
 func calm(a, b *volumespec.VolumesStatus) bool {
-	return (a.Total == 0) == (b.Total == 0) && a.Degraded == b.Degraded && a.Resyncing == b.Resyncing &&
-		a.Unavailable == b.Unavailable
+	counted := a.Total == 0 || a.Healthy+a.Degraded+a.Resyncing+a.Unavailable > 0
+	return (a.Total == 0) == (b.Total == 0) && (counted || a.Healthy == b.Healthy) && a.Degraded == b.Degraded &&
+		a.Resyncing == b.Resyncing && a.Unavailable == b.Unavailable
 }
 
 // volumesHealthy is the condition VolumesHealthy. It names the worst, and moves only with a look at all copies.
@@ -276,7 +274,7 @@ func volumesHealthy(s *cluster.Snapshot) verdict {
 	case !known && before.status != "" && before.status != metav1.ConditionUnknown:
 		return before
 	case !known:
-		return unknown(conditions.ReasonUnknown, "the copies were not looked at yet")
+		return unknown(conditions.ReasonUnknown, "it is not known yet how the copies are")
 	case len(volumes) == 0 || volumes[0].State() == replica.VolumeHealthy:
 		return yes(conditions.ReasonAsExpected, "every volume has all its copies")
 	}

@@ -128,12 +128,52 @@ func TestVolumesAreNotWrittenAllTheTime(t *testing.T) {
 		t.Errorf("a look that leaves the copies out changes the status: %s", cmp.Diff(st, again))
 	}
 	look("all are gone", time.Second, true, 0)
-	look("the first", time.Second, true, 1, copyOf("a", n0, "UpToDate"))
+	s = next(s, st, time.Second)
+	s.Linstor.View.Volumes, s.Linstor.View.ResourcesKnown, s.Linstor.View.Resources = 1, false, nil
+	if st = Project(resting(s)); st.Volumes.Total != 1 || st.Volumes.Healthy != 0 {
+		t.Errorf("the first, whose copies nobody has looked at: %+v", st.Volumes)
+	}
+	look("its copies, for the first time", time.Second, true, 1, copyOf("a", n0, "UpToDate"))
+	look("one without a copy", 6*time.Minute, true, 2, copyOf("a", n0, "UpToDate"))
+	look("another one beside that", time.Second, false, 3, copyOf("a", n0, "UpToDate"), copyOf("b", n0, "UpToDate"))
 	s = next(s, st, time.Minute)
 	silentFor(time.Minute)(s)
 	if again := Project(resting(s)); !cmp.Equal(st.Volumes, again.Volumes) ||
 		meta.FindStatusCondition(again.Conditions, conditions.VolumesHealthy).Status != "Unknown" {
 		t.Errorf("while LINSTOR is silent: %+v", again.Volumes)
+	}
+}
+
+// TestVolumesWhileLinstorConnects: a moment after its start LINSTOR knows of no copy that it is well, and all are.
+func TestVolumesWhileLinstorConnects(t *testing.T) {
+	s := judged(t, v1alpha1.PhaseReady, 3)
+	show(s, 1, copyOf("pvc-1", n0, "UpToDate"), copyOf("pvc-1", n1, "UpToDate"))
+	well := Project(resting(s))
+	s = next(s, well, time.Minute)
+	since := func(d time.Duration) {
+		meta.RemoveStatusCondition(&s.Cluster.Status.Conditions, conditions.Available) // it was False in between
+		answersFor(d)(s)
+	}
+	since(time.Second)
+	lose(3)(s)
+	show(s, 1, copyOf("pvc-1", n0, ""), copyOf("pvc-1", n1, ""))
+	c := meta.FindStatusCondition(s.Cluster.Status.Conditions, conditions.VolumesHealthy)
+	for before, want := range map[metav1.ConditionStatus]string{
+		metav1.ConditionTrue:    c.Message,
+		metav1.ConditionUnknown: "it is not known yet how the copies are",
+	} {
+		c.Status = before // Unknown if the operator saw that LINSTOR was away
+		st := Project(resting(s))
+		got := meta.FindStatusCondition(st.Conditions, conditions.VolumesHealthy)
+		if got.Status != before || got.Message != want || !cmp.Equal(st.Volumes, well.Volumes) {
+			t.Errorf("%s %s, %+v", got.Status, got.Message, st.Volumes)
+		}
+	}
+	since(s.Timing.HealthLost)
+	st := Project(resting(s))
+	if c := meta.FindStatusCondition(st.Conditions, conditions.VolumesHealthy); c.Reason != "Unavailable" ||
+		st.Volumes.Unavailable != 1 {
+		t.Errorf("it lasts: %s, %+v", c.Reason, st.Volumes)
 	}
 }
 
@@ -169,7 +209,7 @@ func TestVolumesAfterNothingWasKnown(t *testing.T) {
 		view.ResourcesKnown, view.Resources = false, nil
 		later.Linstor.View = &view
 		c := meta.FindStatusCondition(Project(resting(later)).Conditions, conditions.VolumesHealthy)
-		if c.Status != metav1.ConditionUnknown || c.Message != "the copies were not looked at yet" {
+		if c.Status != metav1.ConditionUnknown || c.Message != "it is not known yet how the copies are" {
 			t.Errorf("%s: %s/%s %s", name, c.Status, c.Reason, c.Message)
 		}
 	}

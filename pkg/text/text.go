@@ -12,17 +12,31 @@ import (
 // StatusLine is how long a message in a status can be, in characters.
 const StatusLine = 256
 
-// OneLine makes a message fit for a status: one line, its end kept because errors come last.
+// OneLine makes a message that ends in an error fit for a status: one line, its end kept because causes come last.
 func OneLine(s string) string { return Tail(s, StatusLine) }
+
+// Sentence makes a message of the operator's own fit for a status: one line. What is too long loses its middle, since
+// it begins with the fact and may end in an error's cause.
+func Sentence(s string) string {
+	const head = StatusLine * 2 / 3
+	s = joined(s)
+	if r := []rune(s); len(r) > StatusLine {
+		return string(r[:head]) + Tail(string(r[head:]), StatusLine-head)
+	}
+	return s
+}
 
 // Tail is the end of a text in one line.
 func Tail(s string, limit int) string {
-	s = strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ")
+	s = joined(s)
 	if r := []rune(s); len(r) > limit {
 		return "…" + string(r[len(r)-limit+1:])
 	}
 	return s
 }
+
+// joined is a text in one line.
+func joined(s string) string { return strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ") }
 
 // Head is the beginning of a text, of so many characters at most.
 func Head(s string, limit int) string {

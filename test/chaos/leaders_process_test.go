@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -269,7 +270,14 @@ func (p *process) end() {
 	}
 }
 
-// String tells where it was stopped.
+// sentLater are the writes that it sent after it went on.
+func (p *process) sentLater() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.after)
+}
+
+// String says where it was stopped.
 func (p *process) String() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -152,7 +152,8 @@ func (r *reign) round(e *harness.Env, step, k int) (more, early bool) {
 		play(next)
 	}
 	if diff := cmp.Diff(r.made, madeSince(e, mark)); diff != "" {
-		e.T.Errorf("what was made by two leaders, and by one (-): %s", diff)
+		e.T.Errorf("what was made by two leaders, and by one (-): %s\nwhen it went on, the first one sent %q", diff,
+			p.sentLater())
 	}
 	for _, v := range e.Violations()[before:] {
 		e.T.Errorf("violation: %s", v)

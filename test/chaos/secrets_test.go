@@ -174,7 +174,7 @@ func (a *aviary) backups() {
 	backup := &corev1.Secret{}
 	backup.Namespace, backup.Name, backup.Type = v1alpha1.WorkloadNamespace, "linstor-backup-for-test",
 		"piraeus.io/linstor-backup"
-	backup.Annotations = map[string]string{"piraeus.io/linstor-version": "1.35.3"}
+	backup.Annotations = map[string]string{"piraeus.io/linstor-version": "LINSTOR Controller 1.35.3"}
 	backup.StringData = map[string]string{"backup.tar.gz": inside}
 	if err := a.Client().Create(a.Ctx, backup); err != nil {
 		a.T.Fatal(err)

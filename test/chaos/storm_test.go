@@ -68,8 +68,7 @@ func TestConflictStorm(t *testing.T) {
 	spec := harness.ThinPool + "  deletionPolicy: Delete\n"
 	e := harness.Start(t, harness.Nodes(3))
 	e.Lease = longLease
-	// Each write of the status is a race with the storm. On a busy machine, where what the storm wrote is seen late, most
-	// are lost.
+	// Each write of the status is a race with the storm, on a busy machine one that is lost several times.
 	e.Patience = 10 * time.Minute
 	e.Run()
 	apply(spec)(e)
@@ -108,8 +107,8 @@ func TestConflictStorm(t *testing.T) {
 	total := len(e.Writes(from))
 	t.Logf("%d writes for the change alone, %d in a storm of %d writes by others, %d in all of the storm", alone, during,
 		touched, total)
-	// A status that lost a race is written again a tenth of a second later.
-	if most := 3*alone + 20 + touched/10; total > most {
+	// A write that lost a race is tried again at once, and each of the storm's may be the reason.
+	if most := 3*alone + 20 + touched/5; total > most {
 		t.Errorf("%d writes in the storm, at most %d are wanted:\n%s", total, most, harness.Tally(e.Writes(from)))
 	}
 

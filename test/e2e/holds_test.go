@@ -106,11 +106,32 @@ var holdID = regexp.MustCompile(`^h-[0-9a-f]{6}$`)
 func (e holdEnv) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
 	e.T.Helper()
 	h := e.WaitHold(r)
-	phase := v1alpha1.PhaseHumanIntervention
+	e.checkHeld(e.Get(), h, contains...)
+	return h
+}
+
+// heldFor is the same where the hold may open before its cause is known, which its message then says.
+func (e holdEnv) heldFor(cause string, r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold {
+	e.T.Helper()
+	e.WaitHold(r)
+	var c *v1alpha1.StorageCluster
+	e.Eventually("a hold for "+cause, func() error {
+		if c = e.Get(); c.Status.Hold == nil || !strings.Contains(c.Status.Hold.Message, cause) {
+			return fmt.Errorf("%s: %s", c.Status.Phase, c.Status.Message)
+		}
+		return nil
+	})
+	e.checkHeld(c, c.Status.Hold, contains...)
+	return c.Status.Hold
+}
+
+// checkHeld checks all that says that the cluster has that hold.
+func (e holdEnv) checkHeld(c *v1alpha1.StorageCluster, h *v1alpha1.Hold, contains ...string) {
+	e.T.Helper()
+	r, phase := h.Reason, v1alpha1.PhaseHumanIntervention
 	if r == v1alpha1.HoldVolumesUnknown {
 		phase = v1alpha1.PhaseDeleting // a hold of a deletion lies over its phase
 	}
-	c := e.Get()
 	if c.Status.Phase != phase {
 		e.T.Errorf("%s: phase is %s, want %s", r, c.Status.Phase, phase)
 	}
@@ -121,7 +142,6 @@ func (e holdEnv) held(r v1alpha1.HoldReason, contains ...string) *v1alpha1.Hold 
 		e.T.Errorf("%s: condition Ready is %s", r, got)
 	}
 	e.checkHold(c, h, contains...)
-	return h
 }
 
 // allOptions are those of a reason, but the ones that not every hold of it has, and the one for a backup that differs

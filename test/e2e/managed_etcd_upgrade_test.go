@@ -96,7 +96,7 @@ func (e etcdEnv) snapshots() (files []string) {
 // TestManagedEtcdUpgrade goes to the next minor release: first a snapshot, without which no member is restarted,
 // whoever dies meanwhile; and then one member after the other.
 func TestManagedEtcdUpgrade(t *testing.T) {
-	e := startEtcd(t, 3, 10*time.Second)
+	e := startEtcd(t, 3, 20*time.Second)
 	e.WrapEtcd = func(a api.API) api.API { return labelledEtcd{a, e} }
 	e.Run()
 	e.Apply(harness.Manifest("  version: 1.33.3\n  database: {managedEtcd: {replicas: 3, version: 3.6.14}}" +
@@ -109,7 +109,7 @@ func TestManagedEtcdUpgrade(t *testing.T) {
 		}
 	}
 	e.wantEtcd("3.7.0")
-	h := e.held(v1alpha1.HoldEtcdStuck, "take a snapshot", "before the upgrade to 3.7", "not a directory",
+	h := e.heldFor("not a directory", v1alpha1.HoldEtcdStuck, "take a snapshot", "before the upgrade to 3.7",
 		"no member is restarted")
 	e.failedOnEach(all)
 	e.StopOperator()

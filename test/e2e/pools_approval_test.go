@@ -8,7 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
@@ -167,6 +171,50 @@ func TestKilledAfterApproval(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// TestApprovalOutlivesSatellites deletes all satellites while disks wait for approval: LINSTOR lists no disks then, also
+// while it still reports the nodes as ONLINE. The approval must stay the same hold, and no DeviceMissing may be raised.
+// That all satellites are gone at once may be a mass failure; that is another hold.
+func TestApprovalOutlivesSatellites(t *testing.T) {
+	e := start(t, harness.Nodes(3))
+	e.Run()
+	e.Apply(harness.Manifest(manualPool))
+	const all = "n1:S4EV1 n2:S4EV2 n3:S4EV3"
+	h := e.waitListed(v1alpha1.HoldDeviceApproval, all)
+	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.SatelliteName}
+	for range 3 {
+		ds := &appsv1.DaemonSet{}
+		if err := errors.Join(e.Client().Get(e.Ctx, key, ds), e.Client().Delete(e.Ctx, ds)); err != nil {
+			t.Fatal(err)
+		}
+		before := ds.UID
+		e.Eventually("new satellites, and the same question", func() error {
+			if err := e.Client().Get(e.Ctx, key, ds); err != nil {
+				return err
+			}
+			c := e.Get()
+			holds := slices.DeleteFunc(c.Status.NodeHolds, func(h v1alpha1.Hold) bool {
+				return h.Reason == v1alpha1.HoldMassFailure
+			})
+			if len(holds) != 1 || holds[0].ID != h.ID || listed(&holds[0]) != all {
+				t.Fatalf("%s became %+v", h.ID, holds)
+			}
+			if n := ds.Status.NumberReady; ds.UID == before || n != 3 || c.Status.Phase != v1alpha1.PhaseStoragePools {
+				return fmt.Errorf("%d satellites ready, phase %s", n, c.Status.Phase)
+			}
+			return nil
+		})
+	}
+	for _, step := range e.Steps(e.Get()) {
+		if step.To == v1alpha1.PhaseHumanIntervention {
+			t.Errorf("a human was called: %s: %s", step.Message, e.HoldText(&step))
+		}
+	}
+	e.untouched("n1", "n2", "n3")
+	e.Resume(h, v1alpha1.OptionApprove)
+	e.noToken()
+	e.ready("3/3", "3/3")
 }
 
 // TestAutoEndsTheApproval: the spec's word for empty disks.

@@ -62,7 +62,7 @@ func TestKubectlGetTellsTheTruth(t *testing.T) {
 			got != "False/"+conditions.ReasonControllerUnreachable {
 			e.T.Fatalf("Ready is %s in phase %s", harness.Condition(c, conditions.Ready), c.Status.Phase)
 		}
-		rolled = rolled || strings.HasPrefix(c.Status.Attention, "restarting satellites ")
+		rolled = rolled || strings.HasPrefix(c.Status.Attention, "restarting satellites")
 		if busy || old > 0 || c.Status.Phase != v1alpha1.PhaseReady {
 			return fmt.Errorf("%d satellites are old, Reconciling is %s", old, harness.Condition(c, conditions.Reconciling))
 		}

@@ -190,6 +190,9 @@ func startWith(t *testing.T, o simcluster.Options) *Env {
 	return startInstalled(t, o, func(context.Context, *simcluster.Cluster) error { return nil })
 }
 
+// firstOnline is sim.Options.FirstOnline: long enough that the operator looks at LINSTOR in between, see Fast.
+const firstOnline = 400 * time.Millisecond
+
 func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	t.Helper()
 	deadline, limited := t.Deadline()
@@ -199,8 +202,9 @@ func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	// so that the processes are stopped
 	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(-time.Minute))
 	t.Cleanup(cancel)
-	// LINSTOR's own reconnect loop takes ten seconds, which most of a roll's or an upgrade's test would be spent with.
-	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second})
+	// LINSTOR's own delays, ten seconds and one and a half, are what most of a roll's or an upgrade's test would be
+	// spent with.
+	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second, FirstOnline: firstOnline})
 	t.Cleanup(world.Close)
 	if os.Getenv("E2E_LOG") != "" {
 		o.Log = os.Stderr
@@ -212,6 +216,9 @@ func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	}
 	t.Cleanup(c.Stop)
 	if err := install(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	if err := simcluster.WaitServed(ctx, c, &v1alpha1.StorageClusterList{}); err != nil {
 		t.Fatal(err)
 	}
 	admin := Administrator{Waiter: Waiter{T: t, Patience: Patience()}, Ctx: ctx, Sim: c}

@@ -99,8 +99,11 @@ func checkSteps(before, after *v1alpha1.StorageClusterStatus, faults *faultList)
 	table := fsm.Cluster()
 	for _, t := range steps {
 		if to, ok := table.Next(fsm.State(t.From), fsm.Event(t.Event)); !ok || to != fsm.State(t.To) {
-			faults.add("%s --%s--> %s is no edge of the machine: see pkg/fsm/cluster.go", t.From, t.Event, t.To)
+			faults.add("%s --%s--> %s is no edge of the machine: see pkg/fsm/transitions.go", t.From, t.Event, t.To)
 		}
+	}
+	if len(steps) > 0 {
+		checkConverged(after, steps[0], faults)
 	}
 	was, is := before.PhaseSince, after.PhaseSince
 	switch {
@@ -112,6 +115,18 @@ func checkSteps(before, after *v1alpha1.StorageClusterStatus, faults *faultList)
 		faults.add("phaseSince changed from %s to %s although the phase did not", was, is)
 	case len(steps) > 0 && !is.Equal(&steps[0].Time):
 		faults.add("phaseSince is %s, the last change of phase was at %s", is, steps[0].Time)
+	}
+}
+
+// checkConverged wants the nodes that are needed to be online when the work on a cluster ends, but for as many as are
+// restarted at a time, a quarter. It once ended with none of them, after somebody had deleted all satellites.
+func checkConverged(st *v1alpha1.StorageClusterStatus, last v1alpha1.Transition, faults *faultList) {
+	if e := fsm.Event(last.Event); e != fsm.Converged && e != fsm.ConvergedDegraded {
+		return
+	}
+	if n := &st.Nodes; n.Online+max(1, n.Total/4) < n.MinReady {
+		faults.add("%s led to %s with %d of %d nodes online, and %d are needed", last.Event, last.To, n.Online, n.Total,
+			n.MinReady)
 	}
 }
 

@@ -100,6 +100,10 @@ func TestStatusFaults(t *testing.T) {
 			c.Status = version(accepted, module, step(3, v1alpha1.PhaseKernelModule, "Advanced",
 				v1alpha1.PhaseController)).Status
 		}, "is no edge"},
+		"an end without nodes": {func(c *v1alpha1.StorageCluster) {
+			*c = *version(accepted, step(1, v1alpha1.PhaseAssessing, "Converged", v1alpha1.PhaseReady))
+			c.UID, c.Status.Nodes = "another", v1alpha1.NodesStatus{Members: 3, Total: 3, MinReady: 2}
+		}, "Converged led to Ready with 0 of 3 nodes online"},
 		"a history that lost its end": {func(c *v1alpha1.StorageCluster) { c.Status.History = c.Status.History[:1] },
 			"rewritten"},
 		"a history that was rewritten": {func(c *v1alpha1.StorageCluster) { c.Status.History[1].Message = "other" },

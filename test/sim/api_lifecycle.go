@@ -31,7 +31,7 @@ func deleteNode(c *call) reply {
 	resources := c.db.resourcesOn(n)
 	var refusals rcs
 	for _, on := range resources {
-		if on.rsc.inUse {
+		if on.usedFor(c.ctl) {
 			refusals = append(refusals, failure(codeInUse, "Resource '%s' is still in use.", on.dfn.name))
 		} else if on.lastDiskWithClients() {
 			refusals = append(refusals, failure(codeInUse,

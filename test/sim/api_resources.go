@@ -101,7 +101,7 @@ func deleteResourceDfn(c *call) reply {
 			"it has snapshots.", d.name)})
 	}
 	for _, r := range d.sortedResources() {
-		if r.inUse {
+		if on := (placed{d, r}); on.usedFor(c.ctl) {
 			return c.list(http.StatusOK,
 				x, rcs{failure(codeInUse, "Resource '%s' on node '%s' is still in use.", d.name, r.nodeName)})
 		}
@@ -180,7 +180,7 @@ func deleteResource(c *call) reply {
 	}
 	on := placed{d, d.resources[key(nodeName)]}
 	switch {
-	case on.rsc.inUse:
+	case on.usedFor(c.ctl):
 		return c.list(http.StatusOK, x, rcs{failure(codeInUse, "Resource '%s' is still in use.", d.name)})
 	case on.lastDiskWithClients():
 		return c.list(http.StatusOK, x, rcs{failure(codeInUse, "Last resource of '%s' with disk still has diskless "+

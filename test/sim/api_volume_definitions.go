@@ -115,7 +115,7 @@ func deleteVolumeDfn(c *call) reply {
 	}
 	what := fmt.Sprintf("Volume definition with number '0' of resource definition '%s'", d.name)
 	for _, r := range d.sortedResources() {
-		if r.inUse {
+		if on := (placed{d, r}); on.usedFor(c.ctl) {
 			return c.list(http.StatusOK, x, rcs{failure(opDelete|objRscDfn|codeInUse,
 				"Resource '%s' on node '%s' is still in use.", d.name, r.nodeName).cause("Resource is mounted/in use.").
 				correction("Un-mount resource '%s' on the node '%s'.", d.name, r.nodeName)})

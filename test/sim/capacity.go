@@ -36,7 +36,8 @@ var granularity = map[string]string{kindLVM: "4096", kindLVMThin: "64", kindZFS:
 	kindFileThin: "1"}
 
 // poolJSON shows a pool. LINSTOR asks satellites only for thin pools, and only in an uncached list: so a thick pool
-// never shows its driver's error, and a cached list never shows any.
+// never shows its driver's error, and a cached list never shows any. Of a node that is CONNECTED and not ONLINE yet it
+// does not say that it is not connected (linstor-server 1.34, CtrlStorPoolListApiCallHandler.assembleList).
 func (c *call) poolJSON(n *node, p *pool) poolJSON {
 	out := poolJSON{
 		StoragePoolName: p.name, NodeName: n.name, ProviderKind: p.kind, Props: p.props, UUID: p.uuid,
@@ -53,7 +54,7 @@ func (c *call) poolJSON(n *node, p *pool) poolJSON {
 			out.StaticTraits["Provisioning"] = "Thin"
 		}
 	}
-	if !c.ctl.isOnline(n) {
+	if !c.ctl.peer(n).online() {
 		out.Reports = []rc{notConnected(n)}
 		out.Reports[0].CreatedAt = c.world.now.Format("2006-01-02T15:04:05.000Z07:00")
 		return out

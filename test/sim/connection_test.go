@@ -1,11 +1,13 @@
 package sim_test
 
 import (
+	"encoding/json"
 	"net"
 	"net/http"
 	"testing"
 	"time"
 
+	linstor "github.com/LINBIT/golinstor"
 	"github.com/LINBIT/golinstor/client"
 
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
@@ -170,8 +172,83 @@ func TestControllerRestart(t *testing.T) {
 	}
 	b.restartController()
 	b.passphrase("locked")
+	b.pass(2 * time.Second)
 	b.status("n1", "ONLINE")
 	b.status("n2", "OFFLINE")
+}
+
+// TestFirstContact: when a started controller answers it is connected to no satellite, and knows of no pool how full
+// it is and of no volume whether it is in use. It connects to all, and they are ONLINE one after the other.
+func TestFirstContact(t *testing.T) {
+	b := newBench(t)
+	b.online(3)
+	b.must(b.world.Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2"))
+	b.restartController()
+	steps := []struct {
+		statuses  [3]string
+		pool      string // of n1, in an uncached list
+		stateOfN1 bool
+	}{
+		{[3]string{"OFFLINE", "OFFLINE", "OFFLINE"}, "not connected", false},
+		{[3]string{"CONNECTED", "CONNECTED", "CONNECTED"}, "", false},
+		{[3]string{"ONLINE", "CONNECTED", "CONNECTED"}, "measured", true},
+		{[3]string{"ONLINE", "ONLINE", "ONLINE"}, "measured", true},
+	}
+	for i, at := range []time.Duration{0, time.Second, 500 * time.Millisecond, 500 * time.Millisecond} {
+		b.pass(at)
+		step := steps[i]
+		for n, want := range step.statuses {
+			b.status(nodeName(n+1), want)
+		}
+		if got := poolOfN1(b); got != step.pool {
+			b.Errorf("step %d: the pool is %q, want %q", i, got, step.pool)
+		}
+		view, err := b.client.Resources.GetResourceView(t.Context())
+		b.must(err)
+		if got := view[0].State != nil; got != step.stateOfN1 {
+			b.Errorf("step %d: the state of %s on %s is known: %v", i, view[0].Name, view[0].NodeName, got)
+		}
+	}
+}
+
+// poolOfN1 is what LINSTOR says about how full it is.
+func poolOfN1(b *bench) (got string) {
+	b.Helper()
+	_, body := b.raw(http.MethodGet, "/v1/nodes/n1/storage-pools/ssd", "")
+	var pool struct {
+		Total   *int64  `json:"total_capacity"`
+		Free    *int64  `json:"free_capacity"`
+		Reports []entry `json:"reports"`
+	}
+	b.must(json.Unmarshal(body, &pool))
+	for _, r := range pool.Reports {
+		if r.Message == "No active connection to satellite 'n1'" {
+			got += "not connected"
+		}
+	}
+	if pool.Total != nil && pool.Free != nil {
+		got += "measured"
+	}
+	return got
+}
+
+// TestInUseIsUnknownWithoutConnection: LINSTOR refuses to delete what is in use only where a satellite has reported
+// the use.
+func TestInUseIsUnknownWithoutConnection(t *testing.T) {
+	for name, wait := range map[string]time.Duration{"at once": 0, "when it is connected": 2 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.online(2)
+			b.must(b.world.Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2"))
+			b.world.Volumes().SetInUse("pvc-1", "n1", true)
+			b.restartController()
+			b.pass(wait)
+			err := b.client.Resources.Delete(t.Context(), "pvc-1", "n1")
+			if refused := client.IsApiCallError(err, linstor.FailInUse); refused != (wait > 0) {
+				t.Errorf("delete: %v", err)
+			}
+		})
+	}
 }
 
 func (b *bench) passphrase(want string) {
@@ -213,6 +290,8 @@ func TestNetInterfaceReconnectRule(t *testing.T) {
 			if status, body := b.raw(http.MethodPut, "/v1/nodes/n1/net-interfaces/default", tt.body); status != 200 {
 				t.Fatalf("status %d: %s", status, body)
 			}
+			b.status("n1", "OFFLINE") // in any case: LINSTOR answers before it has connected
+			b.pass(2 * time.Second)
 			b.status("n1", tt.want)
 		})
 	}

@@ -82,6 +82,7 @@ func TestEvictedNodeCannotBeDeleted(t *testing.T) {
 	b.pass(time.Minute)
 	b.status("n1", "OFFLINE", "DELETE", "EVICTED") // nobody reconnects it
 	b.must(b.client.Nodes.Restore(t.Context(), "n1", client.NodeRestore{}))
+	b.pass(2 * time.Second)
 	b.status("n1", "ONLINE")
 }
 

@@ -252,9 +252,7 @@ func TestHungConnector(t *testing.T) {
 		})
 	}
 	encrypted(b, "map[n1:true]")
-	b.pass(3 * time.Minute)
-	b.async(func() { b.raw("PUT", "/v1/nodes/n1/reconnect", "") })
-	b.pass(time.Minute)
+	b.pass(4 * time.Minute)
 	encrypted(b, "map[]")
 	b.stop()
 	b.controller(sim.ControllerConfig{Files: stores.read})

@@ -15,6 +15,10 @@ type Options struct {
 	ReconnectEvery time.Duration
 	// ConnectTimeout is how long the controller waits for a TCP connection to a satellite. Default 1s, as in LINSTOR.
 	ConnectTimeout time.Duration
+	// FirstOnline is the time from the start of a controller, when its API answers, to the first satellite that is
+	// ONLINE: see dialer.firstContact. It takes as long after an interface of a node was changed. Default 1.5s, as
+	// in LINSTOR.
+	FirstOnline time.Duration
 	// OfflineAfter is the time from the loss of a satellite to the status OFFLINE. Default 1s. (LINSTOR needs 1 to 2 s
 	// after a closed connection and about 6 s after a cut network.)
 	OfflineAfter time.Duration
@@ -40,6 +44,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.ConnectTimeout <= 0 {
 		o.ConnectTimeout = time.Second
+	}
+	if o.FirstOnline <= 0 {
+		o.FirstOnline = 1500 * time.Millisecond
 	}
 	if o.OfflineAfter <= 0 {
 		o.OfflineAfter = time.Second

@@ -1,6 +1,9 @@
 package sim
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Connection states of a node (LINSTOR REST API, connection_status).
 const (
@@ -94,6 +97,14 @@ func (c *controller) machineOf(n *node) *Machine {
 	return sat.machine
 }
 
+// usedFor is LINSTOR's own test before it deletes a copy: whether the satellite has said since it was connected that
+// the copy is in use. Of one on a node that is not ONLINE it knows nothing, and refuses nothing (linstor-server 1.34,
+// CtrlRscDeleteApiHelper.ensureNotInUse).
+func (on placed) usedFor(c *controller) bool {
+	m := c.machineOf(c.db.nodes[on.rsc.node])
+	return m != nil && (on.dfn.storageOnly || m.missingDRBD() == nil) && on.rsc.inUse
+}
+
 func (c *controller) capabilities(n *node) *capabilities {
 	if p := c.peer(n); p != nil {
 		return p.caps
@@ -112,6 +123,14 @@ const (
 
 // connect replaces the peer of a node by a new one and tries to reach its satellite.
 func (c *controller) connect(n *node) connectResult {
+	return dialer{c}.reach(dialer{c}.renew(n), c.world.opts.FullSyncDelay)
+}
+
+// dialer is the part of a controller that connects it to satellites.
+type dialer struct{ *controller }
+
+// renew replaces the peer of a node by one that has yet to be connected: what the satellite said before is void.
+func (c dialer) renew(n *node) *peer {
 	p := &peer{node: n, status: statusOffline, caps: unknownCapabilities(), offlineSince: c.world.now}
 	if old := c.peer(n); old != nil {
 		if old.link == nil {
@@ -120,13 +139,22 @@ func (c *controller) connect(n *node) connectResult {
 		old.hangUp()
 	}
 	c.peers[key(n.name)] = p
+	if active := n.activeNet(); active == nil || !active.usable() {
+		p.status = statusNoConnection
+	}
+	return p
+}
+
+// reach tries to connect a new peer to its satellite. The full sync takes that long.
+func (c dialer) reach(p *peer, fullSync time.Duration) connectResult {
+	n := p.node
 	active := n.activeNet()
 	if active == nil || !active.usable() {
-		p.status = statusNoConnection
 		return unreachable
 	}
 	sat := c.world.satelliteAt(active.address, active.port)
 	if sat == nil || !c.ssl.speaks(active.encryption, sat, c.world.opts.Clock.Now()) {
+		c.loseHung()
 		return unreachable
 	}
 	if status := c.refusal(sat); status != "" {
@@ -135,14 +163,27 @@ func (c *controller) connect(n *node) connectResult {
 	}
 	if c.nameTaken(n, sat) {
 		p.status, p.caps, p.os = statusDuplicateName, sat.machine.capabilities(), sat.machine.osImage
-		if sat.link != nil && sat.link.ctl == c {
+		if sat.link != nil && sat.link.ctl == c.controller {
 			sat.link.peer.status = statusConnected // it has to be synchronised again
 			c.world.after(c.world.opts.ReconnectEvery, func() { c.fullSync(sat.link) })
 		}
 		return refused
 	}
-	c.takeOver(p, sat)
+	c.takeOver(p, sat, fullSync)
 	return authenticated
+}
+
+// loseHung ends all connections with TLS once the thread that serves them hangs: satellites that were ONLINE go
+// OFFLINE five to ten seconds later (run with linstor-server 1.34.0-rc.1).
+func (c dialer) loseHung() {
+	if !c.ssl.hangs() {
+		return
+	}
+	for _, p := range c.peers {
+		if l := p.link; l != nil && l.sat.tls != nil {
+			c.world.after(c.world.opts.OfflineAfter, l.lose)
+		}
+	}
 }
 
 // refusal is the status with which a handshake fails, "" if it succeeds. The protocol changed in LINSTOR 1.32; until
@@ -180,7 +221,7 @@ func (c *controller) nameTaken(n *node, sat *satellite) bool {
 
 // takeOver attaches a satellite to a new peer. Whoever had it before loses it: a controller of another cluster for
 // good, the same controller until it reconnects the other node.
-func (c *controller) takeOver(p *peer, sat *satellite) {
+func (c *controller) takeOver(p *peer, sat *satellite, fullSync time.Duration) {
 	if before := sat.link; before != nil {
 		other, caps, os := before.ctl, before.peer.caps, before.peer.os
 		before.lose()
@@ -195,8 +236,8 @@ func (c *controller) takeOver(p *peer, sat *satellite) {
 	p.os = sat.machine.osImage
 	p.hostName = sat.nodeName
 	p.node.machine = sat.machine.name
-	if c.world.opts.FullSyncDelay > 0 {
-		c.world.after(c.world.opts.FullSyncDelay, func() { c.fullSync(l) })
+	if fullSync > 0 {
+		c.world.after(fullSync, func() { c.fullSync(l) })
 		return
 	}
 	c.fullSync(l)
@@ -243,12 +284,30 @@ func (c *controller) fullSync(l *link) {
 	keeper{c}.catchUp(n)
 }
 
-// firstConnect is the controller's first attempt after its start. A node that it does not reach is OFFLINE at once.
-func (c *controller) firstConnect(n *node) {
-	if !c.wants(n) || c.peer(n) != nil {
-		return
+// firstContact begins to connect to all satellites, as a controller does at its start, before its API answers: a node
+// that it is not connected to is OFFLINE, and nothing is known of its pools (linstor-server 1.34, Controller.start).
+// When the API answered, it had reached no satellite yet. They were all ONLINE 1.5 to 2 s later, one after the other,
+// and CONNECTED before (run with 1.34.0-rc.1).
+func (c dialer) firstContact() {
+	first := c.world.opts.FirstOnline
+	nodes := slices.DeleteFunc(c.db.sortedNodes(), func(n *node) bool { return !c.wants(n) })
+	for i, n := range nodes {
+		for _, p := range n.pools {
+			p.known = false
+		}
+		c.connectLater(n, first/3*time.Duration(i)/time.Duration(len(nodes)))
 	}
-	c.connect(n)
+}
+
+// connectLater replaces the peer of a node, and connects it while nobody waits for that: it is CONNECTED for the last
+// third of Options.FirstOnline, and ONLINE that much later than the first one.
+func (c dialer) connectLater(n *node, later time.Duration) {
+	p, first := c.renew(n), c.world.opts.FirstOnline
+	c.world.after(first-first/3, func() {
+		if c.wants(n) && c.peer(n) == p {
+			c.reach(p, max(first/3+later, c.world.opts.FullSyncDelay))
+		}
+	})
 }
 
 // wants reports whether this controller keeps trying to reach the node.

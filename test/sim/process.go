@@ -92,9 +92,7 @@ func (w *World) StartController(c ControllerConfig) (*Process, error) {
 	}
 	ctl.process = &Process{world: w, done: make(chan struct{}), stop: func() { w.stopController(ctl) }}
 	w.controllers = append(w.controllers, ctl)
-	for _, n := range db.sortedNodes() {
-		w.after(0, func() { ctl.firstConnect(n) })
-	}
+	dialer{ctl}.firstContact()
 	w.after(w.opts.ReconnectEvery, ctl.reconnectLoop)
 	w.after(ctl.spaceInterval(), ctl.spaceLoop)
 	return ctl.process, nil

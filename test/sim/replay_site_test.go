@@ -3,6 +3,7 @@ package sim_test
 import (
 	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
@@ -100,6 +101,19 @@ func nodesIn(text string) []string {
 		}
 	}
 	return names
+}
+
+// needsOnline is a node that LINSTOR was connected to when it was asked, as the names of recorded requests say it.
+var needsOnline = regexp.MustCompile(`(node-\d(?:\.\.\d)?) ONLINE`)
+
+// awaitNeeded lets time pass until LINSTOR is connected again to the nodes that a request needs: it answers a change
+// of an interface before it is.
+func (s *site) awaitNeeded(x exchange) {
+	s.Helper()
+	_, needs, _ := strings.Cut(x.Name, "[needs: ")
+	for _, m := range needsOnline.FindAllStringSubmatch(needs, -1) {
+		s.waitFor("ONLINE", nodesIn(m[1]))
+	}
 }
 
 func (s *site) waitFor(status string, nodes []string) {

@@ -60,6 +60,7 @@ func TestReplay(t *testing.T) {
 
 // replay sends one request and judges the answer.
 func (s *score) replay(at *site, x exchange) {
+	at.awaitNeeded(x)
 	status, answer := at.ask(x)
 	if status == http.StatusNotImplemented {
 		s.differ(x, difference{kind: notServed})

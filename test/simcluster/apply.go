@@ -24,12 +24,15 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 const (
 	fieldManager = "kubectl"
 	// kindTimeout bounds the wait for a kind whose CustomResourceDefinition was applied just before.
 	kindTimeout = 20 * time.Second
+	// pollServed is how often WaitServed looks.
+	pollServed = 50 * time.Millisecond
 )
 
 // ApplyFile does what "kubectl apply --server-side" does: it applies every object of the files, which may have many
@@ -95,6 +98,22 @@ func (c *Cluster) applyObject(ctx context.Context, object *unstructured.Unstruct
 	if _, err := resource.Patch(ctx, object.GetName(), types.ApplyPatchType, body,
 		metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
 		return fmt.Errorf("%s %s: %w", object.GetKind(), name, err)
+	}
+	return nil
+}
+
+// WaitServed returns when the API server serves the kinds of lists. It serves the kind of a CustomResourceDefinition
+// some time after it has taken it, and in between it names the definition's group and answers for none of its kinds.
+func WaitServed(ctx context.Context, c *Cluster, lists ...client.ObjectList) error {
+	for _, list := range lists {
+		var last error
+		err := wait.PollUntilContextTimeout(ctx, pollServed, kindTimeout, true, func(ctx context.Context) (bool, error) {
+			last = c.client.List(ctx, list)
+			return last == nil, nil
+		})
+		if err != nil {
+			return fmt.Errorf("wait until %T is served: %w: %w", list, err, last)
+		}
 	}
 	return nil
 }

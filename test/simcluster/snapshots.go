@@ -7,11 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"time"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
@@ -45,22 +42,9 @@ func InstallSnapshotAPI(ctx context.Context, c *Cluster) error {
 			return err
 		}
 	}
-	for _, list := range []client.ObjectList{&snapshotv1.VolumeSnapshotClassList{},
-		&snapshotv1.VolumeSnapshotContentList{}, &snapshotv1.VolumeSnapshotList{}} {
-		var last error
-		err := wait.PollUntilContextTimeout(ctx, pollServed, kindTimeout, true, func(ctx context.Context) (bool, error) {
-			last = c.client.List(ctx, list)
-			return last == nil, nil
-		})
-		if err != nil {
-			return fmt.Errorf("wait until %T is served: %w: %w", list, err, last)
-		}
-	}
-	return nil
+	return WaitServed(ctx, c, &snapshotv1.VolumeSnapshotClassList{}, &snapshotv1.VolumeSnapshotContentList{},
+		&snapshotv1.VolumeSnapshotList{})
 }
-
-// pollServed is how often it is looked whether a kind is served.
-const pollServed = 50 * time.Millisecond
 
 // RunSnapshotController runs Kubernetes' snapshot controller until the cluster stops, as that administrator does too.
 // The definitions must be there.

@@ -114,7 +114,7 @@ func TaintNote(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	if known {
 		at = "at " + remembered.Stamp(was.Since.Add(s.Timing.TaintLasts))
 	}
-	return &cluster.Problem{Reason: "NodeTainted", Message: text.OneLine(fmt.Sprintf(
+	return &cluster.Problem{Reason: "NodeTainted", Message: text.Sentence(fmt.Sprintf(
 		"spec.nodes.tolerations does not tolerate the taint %s: the node leaves %s unless the taint goes, or is "+
 			"tolerated, before", t.ToString(), at))}
 }

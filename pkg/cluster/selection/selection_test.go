@@ -158,7 +158,7 @@ func TestWhyANodeLeaves(t *testing.T) {
 			retain, func(w *clustertest.World) { w.KubeNode("n01").DeletionTimestamp = clustertest.At(clustertest.Begin) },
 			[]string{"being deleted"}},
 		{"gone", retain, func(w *clustertest.World) { clustertest.Dies(w, "n01") },
-			[]string{"Node object is gone", "never makes its copies anew"}},
+			[]string{"Node object is gone", "not rebuilt on other nodes"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 10)

@@ -159,7 +159,7 @@ func judgeOwn(e Expectation, f Found) Verdict {
 	case e.Mode == Seed && f.Unbegun:
 		// etcd makes its log, then writes to it that it is a member. One that ends between the two, as it does if the port
 		// for its metrics is taken, finds a log at its next start and goes on with it: it is no member, never elects itself
-		// and waits for a leader for ever (seen with etcd 3.7.0). A learner is told by the leader.
+		// and waits for a leader for ever (seen with etcd 3.7.0). A learner gets all that from the leader.
 		return Verdict{Anew: true}
 	case e.Mode != Force:
 		return Verdict{}

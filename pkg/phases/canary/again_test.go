@@ -165,22 +165,22 @@ func TestTheHoldOfATryThatCouldNotBegin(t *testing.T) {
 	b := trying(t, false, fast)
 	b.Phase(v1alpha1.PhaseHumanIntervention, 0)
 	for _, tc := range []struct {
-		name             string
-		change           func()
-		cleared, decided bool
+		name   string
+		change func()
+		want   hold.Cause
 	}{
-		{"nothing hinders", func() {}, true, true},
+		{"nothing hinders", func() {}, hold.CauseGone},
 		{"it has begun", func() {
 			b.Phase(v1alpha1.PhaseCanary, 0)
 			b.step()
 			b.Phase(v1alpha1.PhaseHumanIntervention, 0)
-		}, false, false},
-		{"LINSTOR is silent", func() { b.Silent(errors.New("refused")) }, false, false},
+		}, hold.CauseShownByLink},
+		{"LINSTOR is silent", func() { b.Silent(errors.New("refused")) }, hold.CauseShownByLink},
 	} {
 		tc.change()
 		in, _ := b.Input()
-		if cleared, decided := canary.Cleared(in, nil); cleared != tc.cleared || decided != tc.decided {
-			t.Errorf("%s: cleared %t, decided %t", tc.name, cleared, decided)
+		if got := canary.Cause(in, nil); got != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.want)
 		}
 	}
 }

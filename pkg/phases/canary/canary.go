@@ -223,6 +223,8 @@ func hindrance(s *cluster.Snapshot) string {
 		return "many nodes failed at once"
 	case !s.Linstor.Known():
 		return "LINSTOR does not answer"
+	case s.Connecting(): // whether there are nodes enough is not known
+		return "LINSTOR is connecting to its satellites"
 	case !driver.OK():
 		return "the CSI driver is not ready: " + driver.Message
 	case driverRolls(&s.Facts):

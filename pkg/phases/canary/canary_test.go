@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 )
 
@@ -281,6 +282,10 @@ func TestWhenNoTryBegins(t *testing.T) {
 	}{
 		{"suspended", func(b bench) { b.Cluster.Spec.Suspend = true }, "spec.suspend is set"},
 		{"LINSTOR is silent", func(b bench) { b.Silent(errors.New("refused")) }, "LINSTOR does not answer"},
+		{"LINSTOR connects", func(b bench) {
+			b.Node("n01").Status = linstor.StatusOffline
+			b.Condition(conditions.Available, metav1.ConditionTrue, 2*time.Second)
+		}, "LINSTOR is connecting to its satellites"},
 		{"an upgrade", func(b bench) {
 			b.Upgrading(v1alpha1.UpgradePrechecks)
 			b.Phase(v1alpha1.PhaseReady, 0)

@@ -65,7 +65,7 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	switch hinders := putOff(s); {
 	case len(all) == 0:
 		return cluster.Satisfied.Because(ReasonNoClass,
-			"there is no StorageClass in spec.volumes.storageClasses that volumes can be made of and removed")
+			"spec.volumes.storageClasses has no StorageClass from which a volume can be made and removed")
 	case len(failed) > 0:
 		e.State, e.Reason, e.Message = cluster.Enough, ReasonFailed, failed[0].String()
 		if !s.WasReady() {

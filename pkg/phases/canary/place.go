@@ -58,7 +58,7 @@ func (t *try) lacks() string {
 	if t.class.Message == "" {
 		return ""
 	}
-	return text.OneLine(t.class.Message) + "; "
+	return text.Sentence(t.class.Message) + "; "
 }
 
 // started reports whether the pod's program has begun, for which its volume must be mounted.
@@ -75,7 +75,7 @@ func because(p *corev1.Pod, warnings []cluster.Warning, otherwise string) string
 		return text.OneLine(warnings[0].Reason + ": " + warnings[0].Message)
 	}
 	if trouble := poddiagnosis.Of(p); trouble != nil {
-		return text.OneLine(trouble.String())
+		return text.Sentence(trouble.String())
 	}
 	if c := cluster.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
 		return text.OneLine("the pod has no node: " + c.Message)

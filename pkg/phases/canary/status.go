@@ -92,17 +92,16 @@ func (t *try) noteProgress(now metav1.Time) *volumespec.CanaryClass {
 	return c
 }
 
-// Cleared reports whether the hold ends by itself although no try has begun: what hindered one is over. Otherwise the
-// link's evidence decides.
-func Cleared(in *step.Input, _ *v1alpha1.Hold) (cleared, decided bool) {
+// Cause is gone if no try has begun, and what hindered one is over. Otherwise the link's evidence shows it.
+func Cause(in *step.Input, _ *v1alpha1.Hold) hold.Cause {
 	s := in.Snapshot
 	if notWanted(&s.Facts) != "" || hindrance(s) != "" {
-		return false, false
+		return hold.CauseShownByLink
 	}
 	for _, t := range tries(s) {
 		if t.result != "" && t.result != volumespec.CanaryPassed && t.result != volumespec.CanarySkipped {
-			return false, false
+			return hold.CauseShownByLink
 		}
 	}
-	return true, true
+	return hold.CauseGone
 }

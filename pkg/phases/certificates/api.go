@@ -18,7 +18,7 @@ import (
 )
 
 // api is LINSTOR's REST API.
-var api = connection{kind: &apitls.Kind,
+var api = connection{kind: &apitls.Kind, what: "LINSTOR's REST API",
 	store: func(f *cluster.Facts) *apicerts.Store { return &f.Certificates.API },
 	needs: apiNeeds, profile: apiProfile, consumers: apiConsumers,
 	java:  func(p apitls.Part) bool { return p == apitls.Controller },

@@ -24,6 +24,8 @@ import (
 // connection is a kind of connection with certificates of its own.
 type connection struct {
 	kind *tlssecret.Kind
+	// what names the connections in messages.
+	what string
 	// store is what its Secrets hold.
 	store func(*cluster.Facts) *apicerts.Store
 	// needs reports whether a part is there, or wanted.

@@ -238,41 +238,6 @@ func TestSuccession(t *testing.T) {
 	}
 }
 
-// TestWhoIsWaitedFor: what nobody knows is never taken for done.
-func TestWhoIsWaitedFor(t *testing.T) {
-	for name, tc := range map[string]struct {
-		spoil func(*clustertest.World)
-		waits string
-	}{
-		"LINSTOR does not answer": {func(w *clustertest.World) { w.Seen = apicerts.Seen{} }, "LINSTOR's controller"},
-		"LINSTOR shows another certificate": {func(w *clustertest.World) { w.Seen.Leaf = "other" },
-			"LINSTOR's controller"},
-		"LINSTOR takes others' certificates": {func(w *clustertest.World) {
-			w.Seen.Authorities = append(w.Seen.Authorities, []byte("somebody"))
-		}, "LINSTOR's controller"},
-		"LINSTOR is down": {func(w *clustertest.World) { w.Kube.ControllerPods[0].Status.Conditions = nil },
-			"LINSTOR's controller"},
-		"a driver's pod was made without": {func(w *clustertest.World) {
-			w.Kube.Pods[v1alpha1.ComponentDriverNode]["n01"].Annotations = nil
-		}, "on node n01"},
-		"an older pod hides behind a new one": {func(w *clustertest.World) {
-			p := w.ReadyPod(v1alpha1.ComponentDriver, "n02")
-			p.Name = "older"
-			w.Kube.Hidden = append(w.Kube.Hidden, p)
-		}, "pod older on node n02"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w := made(t)
-			tc.spoil(w)
-			e := certificates.Judge(w.Snapshot())
-			reasons := []string{certificates.ReasonRenewing, certificates.ReasonSwitching}
-			if !slices.Contains(reasons, e.Reason) || !strings.Contains(e.Message, tc.waits) {
-				t.Errorf("%s: %s", e.Reason, e.Message)
-			}
-		})
-	}
-}
-
 func TestMend(t *testing.T) {
 	for name, tc := range map[string]struct {
 		spoil func(*clustertest.World)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
@@ -52,29 +53,27 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 	if !f.WantsTLS() {
 		return notWanted(f)
 	}
-	var unfinished []cluster.Evidence
+	out, says := cluster.Satisfied.Because(conditions.ReasonAsExpected, ""), []string{valid}
 	for _, c := range connections() {
 		e := c.judge(f)
-		if !e.OK() {
+		switch {
+		case !e.OK():
 			return e
+		case e.Reason == conditions.ReasonAsExpected:
+			continue
+		// What is open says more than what is renewed, and that more than what is out of sight.
+		case len(says) == 1, e.Reason == ReasonSwitching, out.Reason == conditions.ReasonControllerUnreachable:
+			out = e
 		}
-		if e.Reason != conditions.ReasonAsExpected {
-			unfinished = append(unfinished, e)
-		}
+		says = append(says, e.Message)
 	}
-	switch len(unfinished) {
-	case 0:
-		return cluster.Satisfied.Because(conditions.ReasonAsExpected, valid+nextRenewal(f))
-	case 1:
-		return unfinished[0]
-	default:
-		e := unfinished[0]
-		if unfinished[1].Reason == ReasonSwitching {
-			e.Reason = ReasonSwitching // what is open says more than what is renewed
-		}
-		e.Message += "; " + strings.TrimPrefix(unfinished[1].Message, valid+"; ")
-		return e
+	out.Message = strings.Join(says, "; ")
+	if len(says) == 1 {
+		out.Message += nextRenewal(f)
+	} else {
+		out.Message += suspended(f) + problems(f)
 	}
+	return out
 }
 
 // valid is what all messages about certificates that are in order begin with.
@@ -115,23 +114,43 @@ func (c *connection) judge(f *cluster.Facts) cluster.Evidence {
 	if why := c.broughtTrouble(f); why != "" {
 		return cluster.Missing.Because(ReasonAuthority, why)
 	}
-	waits := text.Listed(d.WaitsFor[:min(len(d.WaitsFor), mostNamed)], len(d.WaitsFor))
+	behind, silent := apart(d.WaitsFor, facts.Consumers)
 	switch open := withoutAny(facts.Consumers); {
 	case d.Step == rotation.Rest:
-		return cluster.Satisfied.Because(conditions.ReasonAsExpected, valid)
-	case len(d.WaitsFor) > 0 && c.overdue(f):
-		return cluster.Missing.Because(ReasonOverdue, "certificates were renewed weeks ago, and those of before expire "+
-			"soon; not yet restarted with the newest: "+waits+suspended(f))
+		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "")
+	case len(behind) > 0 && c.overdue(f):
+		return cluster.Missing.Because(ReasonOverdue, fmt.Sprintf("certificates for %s were renewed weeks ago, and those "+
+			"of before expire soon; not yet restarted with the newest: %s", c.what, text.QuoteList(behind))+suspended(f))
 	case d.Step == rotation.Wait && len(open) > 0:
-		return cluster.Satisfied.Because(ReasonSwitching, valid+"; not locked yet, since not restarted with one: "+
-			text.Listed(open[:min(len(open), mostNamed)], len(open))+suspended(f))
-	case d.Step == rotation.Wait:
-		return cluster.Satisfied.Because(ReasonRenewing, valid+"; not yet restarted with the newest: "+waits+suspended(f))
+		return cluster.Satisfied.Because(ReasonSwitching, fmt.Sprintf("not locked yet, since not restarted with a "+
+			"certificate for %s: %s", c.what, text.QuoteList(open)))
+	case d.Step == rotation.Wait && len(behind) > 0:
+		return cluster.Satisfied.Because(ReasonRenewing, fmt.Sprintf("not yet restarted with the newest one for %s: %s",
+			c.what, text.QuoteList(behind)))
+	case d.Step == rotation.Wait: // which says nothing of a restart
+		return cluster.Satisfied.Because(conditions.ReasonControllerUnreachable, fmt.Sprintf("%s does not answer: it "+
+			"is not known which certificate for %s it runs with", text.QuoteList(silent), c.what))
 	case store.Missing(c.needed(f)...) == "" && store.Problem == nil:
-		return cluster.Satisfied.Because(ReasonRenewing, valid+", and one is about to be renewed"+suspended(f)+problems(f))
+		return cluster.Satisfied.Because(ReasonRenewing, fmt.Sprintf("one for %s is about to be renewed", c.what))
 	default:
-		return cluster.Missing.Because(ReasonMaking, "certificates are being made"+suspended(f)+problems(f))
+		return cluster.Missing.Because(ReasonMaking, fmt.Sprintf("certificates for %s are being made", c.what)+
+			suspended(f)+problems(f))
 	}
+}
+
+// apart separates those that run with something else from those that do not show what they run with, by their names.
+func apart(waitsFor []string, consumers []rotation.Consumer) (behind, silent []string) {
+	waits := sets.New(waitsFor...)
+	for i := range consumers {
+		switch c := &consumers[i]; {
+		case !waits.Has(c.Name):
+		case c.Known:
+			behind = append(behind, c.Name)
+		default:
+			silent = append(silent, c.Name)
+		}
+	}
+	return behind, silent
 }
 
 // broughtTrouble says what a human has to do about the authority that is brought; "" if nothing.
@@ -191,9 +210,6 @@ func clocks(f *cluster.Facts) cluster.Evidence {
 		"Kubernetes' API server: certificates are neither made nor renewed until both agree; set the clock right of the "+
 		"node on which the operator runs, or of the control plane", int(rotation.MaxClockSkew.Minutes()), which))
 }
-
-// mostNamed bounds the list of programs in a message.
-const mostNamed = 3
 
 // nextRenewal is when the next certificate is made, as the end of a message.
 func nextRenewal(f *cluster.Facts) string {

@@ -13,7 +13,7 @@ import (
 )
 
 // netcom is between LINSTOR's controller and its satellites.
-var netcom = connection{kind: &netcomtls.Kind,
+var netcom = connection{kind: &netcomtls.Kind, what: "the connections between controller and satellites",
 	store:   func(f *cluster.Facts) *apicerts.Store { return &f.Certificates.Netcom },
 	needs:   func(*cluster.Facts, tlssecret.Part) bool { return true },
 	profile: netcomProfile, consumers: netcomConsumers,

@@ -15,7 +15,7 @@ import (
 // applyMissing applies the objects that are not as they shall be, in their order.
 func applyMissing(ctx context.Context, in *step.Input, list []managedObject) (changed bool, err error) {
 	for _, o := range list {
-		if o.ok {
+		if o.undone == "" {
 			continue
 		}
 		if !changed {
@@ -39,7 +39,7 @@ func Configure(ctx context.Context, in *step.Input) error {
 		return err
 	}
 	o := list[0]
-	if o.ok {
+	if o.undone == "" {
 		return nil
 	}
 	if _, err := claimItself(ctx, in); err != nil {

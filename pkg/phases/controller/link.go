@@ -60,8 +60,8 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	foreign := ""
 	for _, o := range list {
 		foreign += o.foreign
-		if !o.ok {
-			e := cluster.Missing.Because("ControllerObjectsMissing", o.name+" is missing or was changed")
+		if o.undone != "" {
+			e := cluster.Missing.Because("ControllerObjectsMissing", o.undone)
 			e.Lost = true
 			return e
 		}
@@ -208,9 +208,15 @@ func oldConfiguration(s *cluster.Facts) client.Object {
 type managedObject struct {
 	name string
 	want client.Object
-	ok   bool
+	// undone says that it is not as wanted; "" if it is.
+	undone string
 	// foreign says what a policy has made of it, as the end of a message.
 	foreign string
+}
+
+func managed[T client.Object](kind string, live, want T) managedObject {
+	name := kind + " " + want.GetName()
+	return managedObject{name, want, step.Undone(name, live, want), step.ForeignNote(kind, live, want)}
 }
 
 // Want are the objects that LINSTOR's controller shall consist of.
@@ -249,20 +255,18 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 	if keepsPod(&s.Facts, deployment) {
 		resources.KeepController(deployment)
 	}
-	var configOK bool
+	configured := managedObject{name: "configuration " + config.GetName(), want: config}
 	switch c := config.(type) {
 	case *corev1.Secret:
-		configOK = step.Matches(s.Kube.Secrets[c.Name], c)
+		configured.undone = step.Undone(configured.name, s.Kube.Secrets[c.Name], c)
 	case *corev1.ConfigMap:
-		configOK = step.Matches(s.Kube.ConfigMaps[c.Name], c)
+		configured.undone = step.Undone(configured.name, s.Kube.ConfigMaps[c.Name], c)
+	default:
+		return nil, fmt.Errorf("%s is of a kind that LINSTOR's configuration never has: %T", configured.name, c)
 	}
-	return []managedObject{
-		{"configuration " + config.GetName(), config, configOK, ""},
-		{"Service " + service.Name, service, step.Matches(s.Kube.Services[service.Name], service),
-			step.ForeignNote("Service", s.Kube.Services[service.Name], service)},
-		{"Deployment " + deployment.Name, deployment, step.Matches(s.Kube.Deployments[deployment.Name], deployment),
-			step.ForeignNote("Deployment", s.Kube.Deployments[deployment.Name], deployment)},
-	}, nil
+	return []managedObject{configured,
+		managed("Service", s.Kube.Services[service.Name], service),
+		managed("Deployment", s.Kube.Deployments[deployment.Name], deployment)}, nil
 }
 
 // Properties are those that LINSTOR's controller shall have: what the spec says, and defaults for the rest. They are

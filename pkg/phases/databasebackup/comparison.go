@@ -259,7 +259,7 @@ func compares(ctx context.Context, in *step.Input) error {
 	if c != nil {
 		name = c.Pod
 	}
-	if err := RemoveBut(ctx, in, s.Kube.Comparisons, name); err != nil {
+	if err := removeBut(ctx, in, s.Kube.Comparisons, name); err != nil {
 		return err
 	}
 	there := s.Kube.Comparisons[name] != nil
@@ -323,7 +323,7 @@ func lister(f *cluster.Facts) *appsv1.DaemonSet {
 
 // RemoveComparison removes what compares a backup with the nodes.
 func RemoveComparison(ctx context.Context, in *step.Input) error {
-	return errors.Join(RemoveBut(ctx, in, in.Snapshot.Kube.Comparisons, ""), removeListings(ctx, in))
+	return errors.Join(RemovePods(ctx, in, in.Snapshot.Kube.Comparisons), removeListings(ctx, in))
 }
 
 // Left reports whether Remove has anything to remove.
@@ -334,6 +334,6 @@ func Left(f *cluster.Facts) bool {
 
 // Remove removes all pods.
 func Remove(ctx context.Context, in *step.Input) error {
-	return errors.Join(RemoveBut(ctx, in, in.Snapshot.Kube.Backups, ""), RemoveComparison(ctx, in),
-		RemoveBut(ctx, in, in.Snapshot.Kube.Restores, ""))
+	return errors.Join(RemovePods(ctx, in, in.Snapshot.Kube.Backups), RemoveComparison(ctx, in),
+		RemovePods(ctx, in, in.Snapshot.Kube.Restores))
 }

@@ -33,13 +33,13 @@ func ensure(ctx context.Context, in *step.Input) error {
 	}
 	c := current(s)
 	if c == nil {
-		return RemoveBut(ctx, in, s.Kube.Backups, "")
+		return RemovePods(ctx, in, s.Kube.Backups)
 	}
 	if c.Attempted == nil {
 		return nil // the pod that failed stays for a look
 	}
 	p := podOf(s, order(s, c))
-	if err := RemoveBut(ctx, in, s.Kube.Backups, p.Name); err != nil {
+	if err := removeBut(ctx, in, s.Kube.Backups, p.Name); err != nil {
 		return err
 	}
 	if s.Kube.Backups[p.Name] != nil || invalid(&s.Facts) != "" || putOff(s) != "" ||
@@ -108,13 +108,18 @@ func podOf(s *cluster.Snapshot, o *databasebackup.Order) *corev1.Pod {
 	return databasebackup.Pod(s.SatelliteParams(), s.Cluster, o)
 }
 
-// RemoveBut removes the pods that are not on their way already, but the one of that name.
-func RemoveBut(ctx context.Context, in *step.Input, pods map[string]*corev1.Pod, name string) error {
+// removeBut removes the pods that are not on their way already, but the one of that name.
+func removeBut(ctx context.Context, in *step.Input, pods map[string]*corev1.Pod, name string) error {
 	var errs []error
 	for _, p := range others(pods, name) {
 		errs = append(errs, in.Writer.DeleteOwnPod(ctx, p))
 	}
 	return errors.Join(errs...)
+}
+
+// RemovePods removes the pods that are not on their way already.
+func RemovePods(ctx context.Context, in *step.Input, pods map[string]*corev1.Pod) error {
+	return removeBut(ctx, in, pods, "")
 }
 
 // others are the pods that are there, not on their way already, and have another name.

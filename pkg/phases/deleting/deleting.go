@@ -20,9 +20,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -139,7 +139,7 @@ func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.Cl
 		if s.Linstor.Foreign == nil {
 			message += ", because LINSTOR does not answer"
 		}
-		message += ": " + text.OneLine(snapshot.WhyUnknown(&s.Facts)) + etcdTrouble(s) + h.keepRunning(ctx, in)
+		message += ": " + text.OneLine(judge.WhyUnknown(&s.Facts)) + etcdTrouble(s) + h.keepRunning(ctx, in)
 		if s.Cluster.Status.Hold == nil && s.PhaseAge() < s.Timing.Escalate {
 			return step.Wait(string(v1alpha1.HoldVolumesUnknown), message, s.Timing.PollWorking), true
 		}

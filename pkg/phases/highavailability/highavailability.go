@@ -98,7 +98,7 @@ func unneeded(s *cluster.Snapshot) (reason, why string) {
 	}
 	classes := storageclass.Parameters(s)
 	if len(classes) == 0 {
-		return ReasonNotNeeded, "no StorageClass is the operator's: without one it does not know of volumes with quorum"
+		return ReasonNotNeeded, "the operator makes no StorageClass, so it is not known which volumes have quorum"
 	}
 	var no []string
 	for _, name := range slices.Sorted(maps.Keys(classes)) {

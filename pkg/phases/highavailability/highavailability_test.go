@@ -118,7 +118,7 @@ func TestHighAvailability(t *testing.T) {
 		"two nodes are left": {nodes: 2, live: there, state: cluster.Missing, reason: highavailability.ReasonRemoving,
 			says: "2 nodes", calls: []string{remove}},
 		"no classes": {nodes: 3, spec: func(w *clustertest.World) { w.Cluster.Spec.Volumes.StorageClasses = nil },
-			state: cluster.Satisfied, reason: notNeeded, says: "no StorageClass is the operator's"},
+			state: cluster.Satisfied, reason: notNeeded, says: "the operator makes no StorageClass"},
 		"one copy": {nodes: 3, spec: one, state: cluster.Satisfied, reason: notNeeded, says: "fast: it has one copy"},
 		"one copy, and another class with two": {nodes: 3, spec: both(one, func(w *clustertest.World) {
 			w.Cluster.Spec.Volumes.StorageClasses = append(w.Cluster.Spec.Volumes.StorageClasses,

@@ -49,9 +49,9 @@ func New(s *cluster.Snapshot, r *cluster.HoldRequest) *v1alpha1.Hold {
 	h := &v1alpha1.Hold{
 		ID: "h-" + hex.EncodeToString(sum[:3]), Reason: r.Reason, Message: r.Message, Since: metav1.NewTime(s.Now),
 		Options: slices.Clone(holdkind.Of(r.Reason).Options), Runbook: runbook(s.OperatorVersion, r.Reason),
-		Pool: r.Pool, Nodes: nodes[:min(len(nodes), MostHeldNodes)], Count: int32(len(nodes)), Devices: r.Devices,
-		Resources: r.Resources, Identities: r.Identities,
+		Pool: r.Pool, Devices: r.Devices, Resources: r.Resources, Identities: r.Identities,
 	}
+	list(h, nodes)
 	h.Options = slices.DeleteFunc(h.Options, func(o v1alpha1.HoldOption) bool {
 		if r.Options == nil {
 			return slices.Contains(holdkind.Of(r.Reason).Special, o.Answer)
@@ -64,6 +64,17 @@ func New(s *cluster.Snapshot, r *cluster.HoldRequest) *v1alpha1.Hold {
 	}
 	Trim(h)
 	return h
+}
+
+// SeenAgain brings an open hold in line with what is asked now, in these words. It keeps its id.
+func SeenAgain(h *v1alpha1.Hold, r *cluster.HoldRequest, message string) {
+	h.Message = message
+	list(h, slices.Sorted(slices.Values(r.Nodes)))
+}
+
+// list has a hold count all nodes, which are sorted, and list as many as it may.
+func list(h *v1alpha1.Hold, nodes []string) {
+	h.Nodes, h.Count = nodes[:min(len(nodes), MostHeldNodes)], int32(len(nodes))
 }
 
 // Trim leaves out the disks and machines of nodes that the hold does not list.
@@ -332,11 +343,11 @@ func ParseAnswer(c *v1alpha1.StorageCluster) (*Answer, error) {
 		open = append(open, fmt.Sprintf("%s (%s)", h.ID, h.Reason))
 	}
 	if a.Hold == nil {
-		which := "no hold is open"
+		which := " (none is open): remove the annotation"
 		if len(open) > 0 {
-			which = "open: " + strings.Join(open, ", ")
+			which = "; open: " + strings.Join(open, ", ")
 		}
-		return nil, fmt.Errorf("%s: %w %s; %s", v1alpha1.AnnotationResume, ErrNoHold, id, which)
+		return nil, fmt.Errorf("%s: %w %s%s", v1alpha1.AnnotationResume, ErrNoHold, id, which)
 	}
 	if err := a.checkOption(); err != nil {
 		return nil, err

@@ -28,5 +28,5 @@ func etcdMessage(c *situation) string {
 	if k.Err == nil && k.Decision.Hold != nil {
 		message += fmt.Sprintf("see the hold %s: ", k.Decision.Hold.Reason)
 	}
-	return text.OneLine(message + k.Message())
+	return text.Sentence(message + k.Message())
 }

@@ -119,7 +119,7 @@ func Judge(s *cluster.Snapshot) {
 	for _, l := range all {
 		addFailure(&s.Facts, l)
 	}
-	if state == v1alpha1.LeavingWaiting && !s.Frozen() {
+	if state == v1alpha1.LeavingWaiting && !s.Frozen() && !s.Connecting() {
 		judgeGone(s, all)
 	}
 }

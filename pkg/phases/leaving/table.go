@@ -147,7 +147,7 @@ var hindrance = decisiontable.Table[*situation]{
 		rule("not-registered", "LINSTOR answers and does not have the node",
 			func(c *situation) bool { return c.known() && c.Node == nil },
 			outcome{state: v1alpha1.LeavingRemoving, step: stepForget,
-				message: because("; LINSTOR does not have it, so that its pods and labels go")}),
+				message: says("it is not in LINSTOR; its pods and labels are being removed")}),
 		rule("given-up-again", "a human gave the data of the node's earlier machine up, `removalPolicy` is `Retain`, and "+
 			"something was begun under another policy",
 			func(c *situation) bool { return c.givenUp() && c.again() }, outcome{step: StepUndo, message: replacedMessage}),
@@ -170,6 +170,10 @@ var hindrance = decisiontable.Table[*situation]{
 			outcome{message: says("it is under maintenance: nothing is done")}),
 		rule("mass-failure", "many nodes failed at the same time", func(c *situation) bool { return c.s.Frozen() },
 			outcome{message: says("many nodes failed at the same time: nothing is done")}),
+		// Copies that are well on other nodes would not count, and for the lack of them a human would be asked.
+		rule("connecting", "LINSTOR has just begun to answer, and connects to its satellites",
+			func(c *situation) bool { return c.s.Connecting() },
+			outcome{message: because("; LINSTOR has just begun to answer, and connects to its satellites")}),
 		rule("evicted-gone", "LINSTOR evicted the node, and its Node object is gone",
 			func(c *situation) bool { return c.evicted() && c.Member == nil }, outcome{message: says(evictedMessage)}),
 		rule("evicted", "LINSTOR evicted the node, and that is not noted yet",
@@ -326,7 +330,7 @@ func (c *situation) consequence(when string) string {
 		return why + "; removalPolicy Remove: it is taken out of LINSTOR as soon as nothing is on it, " + when +
 			" at the earliest"
 	case c.Member == nil:
-		return why + "; removalPolicy Retain keeps it in LINSTOR, which never makes its copies anew elsewhere by itself"
+		return why + "; removalPolicy Retain keeps it in LINSTOR; its copies of volumes are not rebuilt on other nodes"
 	default:
 		return why + "; removalPolicy Retain keeps its satellite and its data"
 	}

@@ -99,7 +99,7 @@ type scenario struct {
 var leavingScenarios = []scenario{
 	{name: "not in LINSTOR", policy: v1alpha1.NodesRemove,
 		spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01") },
-		want:  decided{row: "not-registered", state: removing, step: leaving.StepForget, message: "does not have it"}},
+		want:  decided{row: "not-registered", state: removing, step: leaving.StepForget, message: "it is not in LINSTOR"}},
 	{name: "retained, and never registered", policy: v1alpha1.NodesRetain,
 		spoil: func(w *clustertest.World) { delete(w.Linstor.View.Nodes, "n01") },
 		want:  decided{row: "not-registered", state: removing, step: leaving.StepForget}},

@@ -237,7 +237,7 @@ func undo(in *step.Input, l *cluster.Leaver) {
 				return err
 			}
 			in.Notify(step.Notice{Reason: "NodeKept", Action: name, Note: fmt.Sprintf(
-				"node %s stays: its evacuation was taken back, copies that were moved already stay where they are", name)})
+				"node %s stays: its evacuation was cancelled; copies that were moved already stay where they are", name)})
 		}
 		if keys := having(n, marks...); len(keys) > 0 {
 			return in.API.SetNodeProperties(ctx, name, nil, keys)
@@ -250,7 +250,7 @@ func undo(in *step.Input, l *cluster.Leaver) {
 // and ends by itself only where nothing is left to ask about: the node stays, or holds no copy any more.
 func Hold(reason v1alpha1.HoldReason) func(*cluster.Snapshot, hold.NodeFilter) (*cluster.HoldRequest, bool) {
 	return func(s *cluster.Snapshot, among hold.NodeFilter) (*cluster.HoldRequest, bool) {
-		if !s.Linstor.Known() || s.Frozen() || s.Target == nil {
+		if !s.Linstor.Known() || s.Connecting() || s.Frozen() || s.Target == nil {
 			return nil, false
 		}
 		r := &cluster.HoldRequest{Reason: reason}

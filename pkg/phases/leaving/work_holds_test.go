@@ -79,19 +79,22 @@ func TestQuestionAboutVeryManyNodesIsOne(t *testing.T) {
 	}
 }
 
+// risky is a node that leaves with the last good copy of a volume, and the hold about that.
+func risky(t *testing.T) (*clustertest.World, *v1alpha1.Hold) {
+	t.Helper()
+	w := clustertest.Going(t)
+	w.Spread("a@n01 Outdated", "b@n01 -", "a@n02 Inconsistent")
+	h := held(w, v1alpha1.HoldLastReplicaAtRisk, nil)
+	if h == nil || !cmp.Equal(h.Nodes, []string{"n01"}) || !cmp.Equal(h.Resources, []string{"a", "b"}) {
+		t.Fatalf("%+v", h)
+	}
+	return w, h
+}
+
 // The hold for a last copy stands until it is answered, unless nothing is left to ask about.
 func TestLastReplicaHoldStands(t *testing.T) {
 	const reason = v1alpha1.HoldLastReplicaAtRisk
-	risky := func() (*clustertest.World, *v1alpha1.Hold) {
-		w := clustertest.Going(t)
-		w.Spread("a@n01 Outdated", "b@n01 -", "a@n02 Inconsistent")
-		h := held(w, reason, nil)
-		if h == nil || !cmp.Equal(h.Nodes, []string{"n01"}) || !cmp.Equal(h.Resources, []string{"a", "b"}) {
-			t.Fatalf("%+v", h)
-		}
-		return w, h
-	}
-	w, h := risky()
+	w, h := risky(t)
 	w.Spread("a@n01 UpToDate", "a@n02 UpToDate")
 	if again := held(w, reason, nil); again == nil || again.ID != h.ID || again.Message != h.Message ||
 		!cmp.Equal(again.Resources, h.Resources) {
@@ -112,16 +115,21 @@ func TestLastReplicaHoldStands(t *testing.T) {
 		"it holds nothing":     func(w *clustertest.World) { w.Spread("a@n02 UpToDate") },
 		"the policy is Retain": func(w *clustertest.World) { w.Leaves(v1alpha1.NodesRetain) },
 	} {
-		w, _ := risky()
+		w, _ := risky(t)
 		end(w)
 		if left := held(w, reason, nil); left != nil {
 			t.Errorf("%s: %+v", name, left)
 		}
 	}
 
-	w, h = risky()
-	w.Silent(fmt.Errorf("refused"))
-	if left := held(w, reason, nil); left == nil || left.ID != h.ID {
-		t.Errorf("LINSTOR silent: %+v", left)
+	for name, hide := range map[string]func(*clustertest.World){
+		"LINSTOR silent":           func(w *clustertest.World) { w.Silent(fmt.Errorf("refused")) },
+		"LINSTOR has just started": startsLinstor,
+	} {
+		w, h := risky(t)
+		hide(w)
+		if left := held(w, reason, nil); left == nil || left.ID != h.ID {
+			t.Errorf("%s: %+v", name, left)
+		}
 	}
 }

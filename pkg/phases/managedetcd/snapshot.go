@@ -1,6 +1,7 @@
 package managedetcd
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -41,7 +42,7 @@ func (h hands) Save(ctx context.Context, endpoint string, of seats.Snapshot) err
 		return err
 	}
 	if t := s.Etcd.Facts.Sites[of.Node].Taken; t != nil && t.ID == of.ID && t.Error != "" {
-		return errors.New(missing(&of, t.Error))
+		return errors.New(missing(&of, cmp.Or(of.Failed, t.Error))) // the first of its errors, which stays the same
 	}
 	return nil
 }

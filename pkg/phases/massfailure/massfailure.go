@@ -34,7 +34,7 @@ func Message(m *cluster.MassFailure) string {
 		return "it cannot be told how many nodes are down"
 	default:
 		// The nodes that are down are counted elsewhere: their coming and going is not written twice.
-		return "fewer nodes have failed at about the same time than make a mass failure"
+		return "no mass failure: too few nodes, if any, failed at about the same time"
 	}
 }
 

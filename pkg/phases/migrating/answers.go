@@ -50,7 +50,7 @@ func Retry(ctx context.Context, in *step.Input) (stored bool, err error) {
 	if len(pods) == 0 {
 		in.Tasks.Forget("")
 	}
-	return len(pods) == 0, databasebackup.RemoveBut(ctx, in, pods, "")
+	return len(pods) == 0, databasebackup.RemovePods(ctx, in, pods)
 }
 
 // Forget lets the claim forget which backup was restored last once the annotation is gone, so that the same one can be

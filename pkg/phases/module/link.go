@@ -36,14 +36,15 @@ func judgeModule(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Evidence{State: cluster.Failed, Reason: string(h.Reason), Message: h.Message, Hold: h,
 			Total: len(s.Members)}
 	}
-	e := step.PerMember(s, func(*cluster.Member) bool { return true }, moduleThrough)
+	e := step.JudgeMembers(s, func(*cluster.Member) bool { return true }, moduleThrough)
 	fresh := ""
 	for _, want := range Loaders(s) {
+		undone := step.Undone("DaemonSet "+want.Name, s.Kube.DaemonSets[want.Name], want)
 		if joined := newSystem(s, want); e.OK() && joined != "" {
 			fresh += "; " + joined
-		} else if e.OK() && !step.Matches(s.Kube.DaemonSets[want.Name], want) {
+		} else if e.OK() && undone != "" {
 			e.State, e.Lost = cluster.Missing, true
-			e.Reason, e.Message = "ModuleLoaderMissing", fmt.Sprintf("DaemonSet %s is missing or was changed", want.Name)
+			e.Reason, e.Message = "ModuleLoaderMissing", undone
 			return e
 		}
 	}

@@ -4,14 +4,20 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
@@ -56,6 +62,35 @@ func TestABarredMemberLosesItsLabelsInEveryPhase(t *testing.T) {
 			w.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: kind.Reason, Message: "m", Options: kind.Options}
 			if got := decide(t, w); !slices.Equal(got, []string{unlabelled}) {
 				t.Errorf("calls %v", got)
+			}
+		})
+	}
+}
+
+// TestAServingSatelliteIsNotBarredByAMissedConnection: on the pod network its labels take replication with them.
+func TestAServingSatelliteIsNotBarredByAMissedConnection(t *testing.T) {
+	for name, tc := range map[string]struct {
+		down    time.Duration // since when LINSTOR is not connected to it
+		answers time.Duration // since when LINSTOR answers
+		barred  bool
+	}{
+		"LINSTOR has just started":     {time.Hour, 2 * time.Second, false},
+		"the connection has just gone": {2 * time.Second, time.Hour, false},
+		"it stays away":                {time.Hour, time.Hour, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := clustertest.ReplacedWorld(t)
+			w.PutPod(v1alpha1.ComponentSatellite, "n02", w.ReadyPod(v1alpha1.ComponentSatellite, "n02"))
+			w.Satellite("n02").Spec.HostNetwork = false
+			w.Node("n02").Status = linstor.StatusOffline
+			w.LinkDown("n02", tc.down)
+			w.Condition(conditions.Available, metav1.ConditionTrue, tc.answers)
+			in, r := w.Input()
+			if err := nodelabels.Bar(t.Context(), in); err != nil {
+				t.Fatal(err)
+			}
+			if barred := slices.Contains(r.Calls, unlabelled); barred != tc.barred {
+				t.Errorf("calls %v", r.Calls)
 			}
 		})
 	}

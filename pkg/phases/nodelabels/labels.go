@@ -35,11 +35,19 @@ func Write(ctx context.Context, in *step.Input) error {
 // make other machines' volumes there while somebody is asked about an upgrade, or while the node leaves.
 func Bar(ctx context.Context, in *step.Input) error {
 	return writeLabels(ctx, in, func(m *cluster.Member) map[string]*string {
-		if !m.Barred() {
+		if !m.Barred() || missed(&in.Snapshot.Facts, m) {
 			return nil
 		}
 		return Removal(m)
 	})
+}
+
+// missed reports whether LINSTOR may merely have missed a satellite on the pod network that runs: it calls all OFFLINE
+// a moment after its own start, and one whose connection broke until it is made again. The satellite would take
+// replication with it.
+func missed(f *cluster.Facts, m *cluster.Member) bool {
+	return m.AddressTaken == nil && m.OnPodNetwork() &&
+		(f.Connecting() || f.Now.Sub(f.DownSince(m.Name)) < f.Timing.HealthLost)
 }
 
 // writeLabels begins no further writes once the API server does not answer one. Those that are on their way it lets

@@ -33,8 +33,8 @@ func rivalry(a, b *cluster.MemberPool) string {
 	switch {
 	case strings.EqualFold(a.Name, b.Name):
 		return "both make LINSTOR's pool " + a.Name + " on one node"
-	case space(a) == space(b):
-		return "are both on " + space(a) + ": LINSTOR would count its free space twice"
+	case space(a.Provider, a.Backing) == space(b.Provider, b.Backing):
+		return "are both on " + space(a.Provider, a.Backing) + ": LINSTOR would count its free space twice"
 	case a.Entry.Devices != nil && b.Entry.Devices != nil && disks.Group(a) == disks.Group(b):
 		return "both make " + disks.Group(a) + " from disks: a second one of that name makes both unusable"
 	}
@@ -47,16 +47,16 @@ func rivalry(a, b *cluster.MemberPool) string {
 // space names what a pool takes its free space from. A thin pool is not the volume group that it is in: its blocks
 // were taken from the group when it was made, and LINSTOR counts what is left of each by itself (linstor-server 1.34,
 // LvmProvider and LvmThinProvider). Nor is a dataset the zpool or another dataset, which a quota may keep apart.
-func space(p *cluster.MemberPool) string {
-	switch p.Provider {
+func space(provider, backing string) string {
+	switch provider {
 	case "LVM_THIN":
-		return "thin pool " + p.Backing
+		return "thin pool " + backing
 	case "ZFS", "ZFS_THIN":
-		return "zpool " + p.Backing
+		return "zpool " + backing
 	case "FILE", "FILE_THIN":
-		return "directory " + p.Backing
+		return "directory " + backing
 	default:
-		return "volume group " + p.Backing
+		return "volume group " + backing
 	}
 }
 

@@ -49,9 +49,9 @@ func judgePools(s *cluster.Snapshot) cluster.Evidence {
 		return step.LinstorUnknown(s)
 	}
 	registered := func(m *cluster.Member) bool { return m.ModuleOK && m.SatelliteOK && m.RegisteredOK }
-	e := step.PerMember(s, registered, poolThrough)
-	e = step.Describe(e, "PoolsReady", "CreatingPools", "nodes have their storage pools")
-	if n := s.Count(awaitsApproval); n > 0 && e.Hold == nil {
+	e := step.JudgeMembers(s, registered, poolThrough)
+	e = step.Describe(e, "PoolsReady", "CreatingPools", "nodes have all their storage pools")
+	if n := s.Count(awaitsApproval(s)); n > 0 && e.Hold == nil {
 		e.Message += "; disks wait for approval on " + text.NodesOf(n)
 	}
 	return e
@@ -155,7 +155,7 @@ func judgePool(s *cluster.Snapshot, m *cluster.Member, p *cluster.MemberPool) {
 // cannotUse says that LINSTOR cannot use what the pool is on, in LINSTOR's own words if it has said why: in its answer
 // to the write that it refused, or beside the pool.
 func (c *situation) cannotUse() string {
-	message := fmt.Sprintf("pool %s: LINSTOR cannot use %s", c.Name, space(c.MemberPool))
+	message := fmt.Sprintf("pool %s: LINSTOR cannot use %s", c.Name, space(c.Provider, c.Backing))
 	if why := linstor.Reason(c.task().Err); why != "" {
 		return message + ": " + why
 	}

@@ -91,8 +91,8 @@ func removeOldPool(ctx context.Context, in *step.Input, m *cluster.Member, have 
 		return &poolInUseError{By: "volumes or snapshots"}
 	case err == nil:
 		in.Notify(step.Notice{Reason: "PoolRemoved", Action: step.PoolOn(have.Name, m.Name), Note: fmt.Sprintf(
-			"pool %s is not in the spec any more and was removed from LINSTOR on node %s; %s %s stays as it is",
-			have.Name, m.Name, have.Provider, have.Backing)})
+			"pool %s is not in the spec any more and was removed from LINSTOR on %s; %s was not touched",
+			have.Name, m.Name, space(have.Provider, have.Backing))})
 	}
 	return err
 }

@@ -184,7 +184,8 @@ var absence = decisiontable.Table[*situation]{
 			outcome{reason: reasonDevicesUnknown, message: func(c *situation) string {
 				return text.OneLine("LINSTOR cannot list the disks: " + c.devicesErr().Error())
 			}}),
-		rule("disks-unknown", "the node is not ONLINE, or LINSTOR was not asked for its disks",
+		rule("disks-unknown", "the node is not ONLINE, LINSTOR was not asked for its disks, or a list without "+
+			"any is not believed yet",
 			func(c *situation) bool { return !c.m.Linstor.DevicesKnown }, outcome{}),
 		// The disks seem to have been made ready: only the pool is missing.
 		rule("finish", "making it had begun, and none of its disks is empty any more",

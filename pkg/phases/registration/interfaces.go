@@ -137,7 +137,7 @@ func conflict(m *cluster.Member, f *cluster.MemberInterface,
 	}
 	// The order of a map would change the message.
 	o := slices.MinFunc(others, func(a, b cluster.AddressOwner) int { return strings.Compare(a.Node, b.Node) })
-	return &cluster.Problem{Reason: cluster.ReasonAddressConflict, Message: text.OneLine(fmt.Sprintf(
+	return &cluster.Problem{Reason: cluster.ReasonAddressConflict, Message: text.Sentence(fmt.Sprintf(
 		"interface %s (%s) has the address %s, which node %s has as well (%s)", f.Name, f.Source, f.Address, o.Node,
 		o.What))}
 }

@@ -41,8 +41,8 @@ func judgeRegistration(s *cluster.Snapshot) cluster.Evidence {
 	if !s.Linstor.Known() {
 		return step.LinstorUnknown(s)
 	}
-	e := step.PerMember(s, hasSatellite, registrationThrough)
-	e = step.Describe(e, "NodesOnline", "RegisteringNodes", "nodes are registered and ONLINE")
+	e := step.JudgeMembers(s, hasSatellite, registrationThrough)
+	e = step.Describe(e, "NodesOnline", "RegisteringNodes", "nodes are registered, ONLINE and set up as spec.nodes asks")
 	if pending := PreferencesMessage(s); pending != "" {
 		e.Message += pending
 		if e.State == cluster.Satisfied {
@@ -290,7 +290,7 @@ func Problem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 		return statusProblem(&s.Facts, m)
 	case !m.DrbdSeen():
 		return &cluster.Problem{Reason: string(v1alpha1.HoldKernelModuleFailed), Hold: v1alpha1.HoldKernelModuleFailed,
-			Message: text.OneLine("LINSTOR does not see DRBD on the node: " + strings.Join(n.Unsupported["DRBD"], "; "))}
+			Message: text.OneLine("LINSTOR does not see DRBD on the node: " + strings.Join(whyUnseen(n), "; "))}
 	}
 	// Its interfaces or properties are not as wanted yet. The failure of an earlier write to the node, such as its
 	// registration of which only the answer was lost, is no reason to ask a human.
@@ -300,6 +300,10 @@ func Problem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 	}
 	return p
 }
+
+// whyUnseen are LINSTOR's reasons not to see DRBD, each once: where it cannot run drbdadm it gives the same one for
+// the kernel module and for the tools (linstor-server 1.34, DrbdVersion).
+func whyUnseen(n *linstor.Node) []string { return slices.Compact(slices.Clone(n.Unsupported["DRBD"])) }
 
 func writeProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 	p := step.TaskProblem(&s.Facts, step.NodeKey(m), "", registrationFailed)

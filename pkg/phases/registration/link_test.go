@@ -192,6 +192,21 @@ func TestRegistrationEvidenceWithoutLinstor(t *testing.T) {
 	}
 }
 
+// TestDrbdNotSeen: LINSTOR gives the same reason once for the kernel module and once for the tools.
+func TestDrbdNotSeen(t *testing.T) {
+	const failed = "IOException occurred when checking the 'drbdadm --version'"
+	w := clustertest.NewWorld(t, 1)
+	n := w.Node("n01")
+	n.Layers, n.Unsupported = []string{"STORAGE"}, map[string][]string{"DRBD": {failed, failed}}
+	p := w.Snapshot().MemberByName("n01").Problem
+	if p == nil || p.Message != "LINSTOR does not see DRBD on the node: "+failed {
+		t.Errorf("%+v", p)
+	}
+	if reasons := n.Unsupported["DRBD"]; !slices.Equal(reasons, []string{failed, failed}) {
+		t.Errorf("what LINSTOR said was changed: %q", reasons)
+	}
+}
+
 func TestTaskProblem(t *testing.T) {
 	seen := time.Unix(1000, 0)
 	for _, tc := range []struct {

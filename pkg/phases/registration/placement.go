@@ -134,7 +134,7 @@ func NoteTopology(s *cluster.Snapshot, m *cluster.Member) {
 		}
 	}
 	if len(lacks) > 0 {
-		m.Notes = append(m.Notes, &cluster.Problem{Reason: "TopologyLabelMissing", Message: text.OneLine(
+		m.Notes = append(m.Notes, &cluster.Problem{Reason: "TopologyLabelMissing", Message: text.Sentence(
 			"the Node lacks the label " + strings.Join(lacks, ", ") + " of spec.volumes.topologyKeys: label it, so that " +
 				"LINSTOR and Kubernetes know where it is")})
 	}

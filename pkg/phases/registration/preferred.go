@@ -57,6 +57,10 @@ func JudgePreferences(s *cluster.Snapshot) {
 		}
 		return
 	}
+	if s.Connecting() { // a connection that is down would look like that of a node which is down
+		p.Waiting = "LINSTOR is connecting to its satellites"
+		return
+	}
 	for _, m := range s.Members {
 		if at := preferredSince(m); !at.IsZero() && s.Now.Sub(at) < s.Timing.LinkSettled {
 			p.Waiting, p.Settling = fmt.Sprintf("DRBD on %s connects over its new interface", m.Name), true

@@ -9,15 +9,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -28,7 +31,7 @@ func TestThePreferredInterfaceChangesNodeByNode(t *testing.T) {
 	}
 	w.Prefer(true)
 	w.Linstor.View.ResourcesKnown = false
-	if got := w.Changed(); len(got) > 0 || !snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+	if got := w.Changed(); len(got) > 0 || !judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Errorf("without a look at the connections: %v", got)
 	}
 	w.Linstor.View.ResourcesKnown = true
@@ -43,7 +46,7 @@ func TestThePreferredInterfaceChangesNodeByNode(t *testing.T) {
 		t.Error(d)
 	}
 	if e := registration.Link().Judge(w.Snapshot()); e.State != cluster.Satisfied ||
-		strings.Contains(e.Message, "preferred") || snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+		strings.Contains(e.Message, "preferred") || judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Errorf("in the end: %+v", e)
 	}
 }
@@ -174,12 +177,30 @@ func TestConnectionsOfDeadNodesAreNotAskedFor(t *testing.T) {
 	for _, n := range []string{"n02", "n03"} {
 		w.Node(n).Properties[registration.PropPrefNic] = "storage"
 	}
-	if !snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+	if !judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Error("n01 is to change, and nobody looks at its connections")
 	}
 	w.Node("n01").Status = linstor.StatusOffline
-	if snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+	if judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Error("n01 is dead")
+	}
+}
+
+// TestNoneChangesWhileLinstorConnects: n01 was changed and is cut off. LINSTOR, just started, calls it OFFLINE.
+func TestNoneChangesWhileLinstorConnects(t *testing.T) {
+	w := clustertest.Replicated(t)
+	w.Prefer(true)
+	n := w.Node("n01")
+	n.Properties[registration.PropPrefNic] = "storage"
+	n.Properties[remembered.PreferredSince] = remembered.Stamp(w.Now.Add(-time.Hour))
+	w.Cut("n01", false)
+	n.Status = linstor.StatusOffline
+	w.Condition(conditions.Available, metav1.ConditionTrue, 2*time.Second)
+	if got := w.Changed(); len(got) > 0 {
+		t.Errorf("changed: %v", got)
+	}
+	if got := w.Snapshot().Preferences.Waiting; got != "LINSTOR is connecting to its satellites" {
+		t.Errorf("it waits since %q", got)
 	}
 }
 
@@ -189,7 +210,7 @@ func TestWithoutVolumesAllChangeAtOnce(t *testing.T) {
 	w.Linstor.View.Volumes, w.Linstor.View.Resources, w.Linstor.View.ResourcesKnown = 0, nil, false
 	w.Prefer(true)
 	if got := w.Changed(); !slices.Equal(got, []string{"n01", "n02", "n03"}) ||
-		snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
+		judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View) {
 		t.Errorf("%v", got)
 	}
 }

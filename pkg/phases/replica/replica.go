@@ -253,8 +253,9 @@ func (v *Volume) String() string {
 	return fmt.Sprintf("%s has %d of %d copies", v.Name, v.Good, v.Copies)
 }
 
-// Volumes are all volumes that have a copy, the worst first; known is false where the view does not say. One that is
-// being deleted or has clients alone has no copy that could be well or not.
+// Volumes are all volumes that have a copy, the worst first; known is false where the view does not say, or shows no
+// copy well since LINSTOR has just begun to answer. One that is being deleted or has clients alone has no copy that
+// could be well or not.
 func Volumes(s *cluster.Facts) (volumes []Volume, known bool) {
 	v := s.Linstor.View
 	switch {
@@ -262,7 +263,7 @@ func Volumes(s *cluster.Facts) (volumes []Volume, known bool) {
 		return nil, false
 	case v.Volumes == 0:
 		return nil, true
-	case !v.ResourcesKnown:
+	case !v.ResourcesKnown, s.Connecting():
 		return nil, false
 	}
 	byName := map[string][]*linstor.Resource{}

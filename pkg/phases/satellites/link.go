@@ -1,8 +1,10 @@
 // Package satellites is the link that runs LINSTOR's satellites: one pod for each member, restarted one after the
-// other when it is outdated.
+// other when it is outdated. It also restarts LINSTOR's controller if that reaches none of them any more, since it
+// hangs: only here is seen that they run.
 package satellites
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -36,14 +38,16 @@ func judgeSatellites(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Evidence{State: cluster.Missing, Reason: "CertificatesMissing", Total: s.Counted(),
 			Message: missing + "; the condition CertificatesValid says why"}
 	}
-	config, sets := attemptsSoFar(s).note(s), DaemonSets(s)
+	config, sets := restartsSoFar(s).note(s), DaemonSets(s)
 	for _, ds := range sets {
-		if !step.Matches(s.Kube.ConfigMaps[config.Name], config) || !step.Matches(s.Kube.DaemonSets[ds.Name], ds) {
+		undone := cmp.Or(step.Undone("configuration "+config.Name, s.Kube.ConfigMaps[config.Name], config),
+			step.Undone("DaemonSet "+ds.Name, s.Kube.DaemonSets[ds.Name], ds))
+		if undone != "" {
 			return cluster.Evidence{State: cluster.Missing, Reason: "SatellitesMissing", Total: s.Counted(), Lost: true,
-				Message: "DaemonSet " + ds.Name + " or its configuration is missing or was changed"}
+				Message: undone}
 		}
 	}
-	e := step.PerMember(s, func(m *cluster.Member) bool { return m.ModuleOK }, satelliteThrough)
+	e := step.JudgeMembers(s, func(m *cluster.Member) bool { return m.ModuleOK }, satelliteThrough)
 	if r := s.Roll; len(r.Outdated) > 0 && e.Hold == nil {
 		e.Reason, e.Message = conditions.ReasonRollingSatellites, Message(&r)
 	}
@@ -61,7 +65,7 @@ func workSatellites(ctx context.Context, in *step.Input) error {
 	if applied, err := Apply(ctx, in); applied || err != nil {
 		return err
 	}
-	return errors.Join(restart(ctx, in), wake(ctx, in))
+	return errors.Join(restart(ctx, in), restartHungController(ctx, in))
 }
 
 // Apply makes the satellites' objects as wanted, and says whether a DaemonSet was not as wanted. Pods that run stay
@@ -71,7 +75,7 @@ func Apply(ctx context.Context, in *step.Input) (applied bool, err error) {
 	if netcom.Missing(&s.Facts, netcomtls.Satellite) != "" {
 		return true, nil // nor is one restarted: it would be made as it was, or without a lock
 	}
-	config := attemptsSoFar(s).note(s)
+	config := restartsSoFar(s).note(s)
 	if err := step.ApplyIfDiffers(ctx, in, s.Kube.ConfigMaps[config.Name], config); err != nil {
 		return false, err
 	}

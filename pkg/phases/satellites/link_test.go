@@ -44,7 +44,7 @@ func TestLink(t *testing.T) {
 		}, missing, []string{"apply " + talos}},
 		{"a satellite is outdated", func(w *clustertest.World) { w.Outdate("n02") },
 			cluster.Evidence{State: cluster.Satisfied, Reason: conditions.ReasonRollingSatellites,
-				Message: "rolling 2/3"}, []string{"delete Pod/satellite-n02"}},
+				Message: "restarting satellites: 2 of 3 done"}, []string{"delete Pod/satellite-n02"}},
 		{"a satellite runs with another platform's settings", func(w *clustertest.World) {
 			w.Satellite("n02").Labels[v1alpha1.LabelPlatform] = "other"
 		}, cluster.Evidence{State: cluster.Satisfied, Reason: "SatellitesRunning",

@@ -56,16 +56,16 @@ func writing(in *step.Input, m *cluster.Member) bool {
 	})
 }
 
-// wake restarts the controller if it may hang, and notes that first.
-func wake(ctx context.Context, in *step.Input) error {
+// restartHungController restarts the controller if it may hang, and notes that first.
+func restartHungController(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
-	pod, before := Hung(s), attemptsSoFar(s)
+	pod, before := HungController(s), restartsSoFar(s)
 	noted := pod != nil && before.number > 0 && before.ended == pod.UID
 	switch {
 	case s.Cluster.DeletionTimestamp != nil:
 		return nil
 	case pod == nil && before.number > 0 && helped(s):
-		return in.Writer.Apply(ctx, attempts{}.note(s))
+		return in.Writer.Apply(ctx, controllerRestarts{}.note(s))
 	case pod == nil, !noted && !before.due(s, pod):
 		return nil
 	}
@@ -73,7 +73,7 @@ func wake(ctx context.Context, in *step.Input) error {
 		return step.IgnoreOutdated(err)
 	}
 	if !noted {
-		if err := in.Writer.Apply(ctx, attempts{before.number + 1, pod.UID}.note(s)); err != nil {
+		if err := in.Writer.Apply(ctx, controllerRestarts{before.number + 1, pod.UID}.note(s)); err != nil {
 			return fmt.Errorf("note that LINSTOR's controller is restarted: %w", err)
 		}
 	}

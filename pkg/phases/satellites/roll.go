@@ -24,11 +24,14 @@ import (
 // restartsPerRun bounds how many satellites one reconcile restarts.
 const restartsPerRun = 200
 
-// Message says in a few words how far the roll is.
+// Message says how far the roll is, or which satellites restart although none is outdated.
 func Message(r *cluster.Roll) string {
-	message := fmt.Sprintf("rolling %d/%d", r.Done, r.Total)
+	if n := len(r.Restarting); len(r.Outdated) == 0 && n > 0 {
+		return text.Amount(n, "satellite is", "satellites are") + " being restarted: " + MemberNames(r.Restarting)
+	}
+	message := fmt.Sprintf("restarting satellites: %d of %d done", r.Done, r.Total)
 	if r.Waiting != "" {
-		message += ": " + r.Waiting
+		message += "; " + r.Waiting
 	}
 	return message
 }
@@ -221,7 +224,7 @@ func restarts(s *cluster.Facts, m *cluster.Member) bool {
 func RollStuck(s *cluster.Snapshot) *cluster.HoldRequest {
 	r := s.Roll
 	deadline := s.Timing.Deadlines[fsm.Satellites]
-	if len(r.Outdated) == 0 || len(r.Restarting) == 0 || s.PhaseAge() < deadline {
+	if len(r.Outdated) == 0 || len(r.Restarting) == 0 || s.PhaseAge() < deadline || s.Connecting() {
 		return nil
 	}
 	late := slices.DeleteFunc(slices.Clone(r.Restarting), func(m *cluster.Member) bool {

@@ -41,7 +41,8 @@ func TestRollIsNoTroubleAtFirst(t *testing.T) {
 		}
 	}
 	e := satellites.Link().Judge(s)
-	if e.Reason != conditions.ReasonRollingSatellites || !strings.Contains(e.Message, "rolling 0/4: waiting for n01") {
+	if e.Reason != conditions.ReasonRollingSatellites ||
+		!strings.Contains(e.Message, "restarting satellites: 0 of 4 done; waiting for n01") {
 		t.Errorf("evidence is %+v", e)
 	}
 	w.Satellite("n01").CreationTimestamp = metav1.NewTime(clustertest.Begin.Add(-3 * time.Minute))
@@ -79,6 +80,11 @@ func TestStuckRollIsHeld(t *testing.T) {
 		t.Fatalf("outcome is %+v before the deadline", o)
 	}
 	w.Satellite("n01").CreationTimestamp = metav1.NewTime(clustertest.Begin.Add(-time.Hour))
+	w.Condition(conditions.Available, metav1.ConditionTrue, 2*time.Second)
+	if o := decide(); o.Kind != step.KindWait {
+		t.Fatalf("outcome is %+v while LINSTOR connects", o)
+	}
+	w.Condition(conditions.Available, metav1.ConditionTrue, time.Hour)
 	o := decide()
 	if h := o.Hold; h == nil || h.Reason != v1alpha1.HoldSatellitesFailed || len(h.Nodes) != 1 ||
 		!strings.Contains(h.Message, "3 outdated satellites") {
@@ -307,7 +313,7 @@ func TestHung(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := hungWorld(t)
 			tc.spoil(w)
-			if got := satellites.Hung(w.Snapshot()); (got != nil) != tc.hung {
+			if got := satellites.HungController(w.Snapshot()); (got != nil) != tc.hung {
 				t.Errorf("hung: %t", got != nil)
 			}
 		})

@@ -15,7 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/tlsmode"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -43,8 +43,8 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 	release, known := s.Catalogue.Release(version)
 	kind := connection.Kind(&spec.Database)
 	if !known {
-		return cluster.Request(unsupported, "spec.version: this operator does not know LINSTOR %s; it knows %s",
-			version, strings.Join(s.Catalogue.Versions(), ", "))
+		return cluster.Request(unsupported, "spec.version: this operator does not know LINSTOR %s: %srun an operator that "+
+			"knows it", version, setBack(&s.Facts))
 	}
 	if !slices.Contains(release.Databases, kind) {
 		return cluster.Request(unsupported, "spec.database: LINSTOR %s does not support %s; it supports %s%s",
@@ -125,6 +125,23 @@ func refuseVersion(s *cluster.Facts, to catalogue.Release) string {
 	}
 }
 
+// setBack says which versions the spec may ask for instead; "" if there is none.
+func setBack(s *cluster.Facts) string {
+	kind := connection.Kind(&s.Cluster.Spec.Database)
+	fit := slices.DeleteFunc(s.Catalogue.Versions(), func(v string) bool {
+		release, _ := s.Catalogue.Release(v)
+		return refuseVersion(s, release) != "" || !slices.Contains(release.Databases, kind)
+	})
+	switch len(fit) {
+	case 0:
+		return ""
+	case 1:
+		return "set it to " + fit[0] + ", or "
+	default:
+		return "set it to one of " + strings.Join(fit, ", ") + ", or "
+	}
+}
+
 func kindList(kinds []v1alpha1.DatabaseKind) string {
 	out := make([]string, 0, len(kinds))
 	for _, k := range kinds {
@@ -138,7 +155,7 @@ func refusePools(s *cluster.Snapshot) *cluster.HoldRequest {
 	release, _ := s.Catalogue.Release(s.WantedVersion())
 	f := s.Facts
 	f.Target = NewTarget("", s.WorkingSpec(), release, s.Cluster)
-	members := snapshot.With(f, nil).Members
+	members := judge.Facts(f, nil).Members
 	for _, reason := range []v1alpha1.HoldReason{v1alpha1.HoldPoolConflict, v1alpha1.HoldUnsupportedChange} {
 		h := &cluster.HoldRequest{Reason: reason}
 		for _, m := range members {

@@ -109,6 +109,11 @@ func TestRefuse(t *testing.T) {
 		{name: "unchanged", spoil: func(*clustertest.World) {}},
 		{name: "unknown version", spoil: func(w *clustertest.World) { w.Cluster.Spec.Version = "9.9.9" },
 			hold: v1alpha1.HoldUnsupportedChange, says: []string{"9.9.9", catalogue.Embedded().Newest()}},
+		{name: "unknown version of a new cluster on etcd", spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Version, w.Cluster.Status.Version, w.Bare = "9.9.9", "", true
+			w.Cluster.Spec.Database.ManagedEtcd = &etcdspec.ManagedEtcd{Replicas: 3}
+			delete(w.Kube.ConfigMaps, resources.ClaimName)
+		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"LINSTOR 9.9.9: set it to 1.33.3, or run"}},
 		{name: "downgrade", spoil: func(w *clustertest.World) { w.Cluster.Spec.Version = "1.34.2" },
 			hold: v1alpha1.HoldUnsupportedChange, says: []string{"spec.version", "1.34.2"}},
 		{name: "downgrade of retained data", spoil: func(w *clustertest.World) {

@@ -48,5 +48,6 @@ func refuseEtcd(f *cluster.Facts, e *etcdspec.ManagedEtcd) string {
 	for _, o := range all {
 		known = append(known, o.Version)
 	}
-	return fmt.Sprintf("this operator does not know etcd %s; it knows %s", e.Version, strings.Join(known, ", "))
+	return fmt.Sprintf("this operator does not know etcd %s: set version to one of %s, or run an operator that knows it",
+		e.Version, strings.Join(known, ", "))
 }

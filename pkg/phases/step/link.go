@@ -79,9 +79,9 @@ const restartShare = 4
 // RestartsAtOnce is how many satellites may be down at a time for a restart.
 func RestartsAtOnce(s *cluster.Snapshot) int { return max(1, len(s.Members)/restartShare) }
 
-// PerMember judges a link that is about members: those that earlier links let through, and those that this one lets
+// JudgeMembers judges a link that is about members: those that earlier links let through, and those that this one lets
 // through as well. Members that leave or are under maintenance do not count.
-func PerMember(s *cluster.Snapshot, before, through func(*cluster.Member) bool) cluster.Evidence {
+func JudgeMembers(s *cluster.Snapshot, before, through func(*cluster.Member) bool) cluster.Evidence {
 	e := cluster.Evidence{Total: s.Counted()}
 	e.Done = s.Count(func(m *cluster.Member) bool { return m.Counts() && before(m) && through(m) })
 	e.Waiting = s.Count(func(m *cluster.Member) bool { return m.Counts() && before(m) && !through(m) && !m.Restarting })

@@ -19,6 +19,22 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drift"
 )
 
+// Undone says that an object is not as wanted; "" if it is.
+func Undone[T client.Object](name string, live, want T) string {
+	if Matches(live, want) {
+		return ""
+	}
+	return NotYet(name, present(live))
+}
+
+// NotYet says that an object is not as wanted.
+func NotYet(name string, there bool) string {
+	if there {
+		return name + " is not as the spec wants it: it is being changed"
+	}
+	return name + " is not there: it is being made"
+}
+
 // Matches reports whether a live object is what a builder wants: every field that the builder sets has that value, or
 // what a mutating policy makes of it. Fields that the API server or others fill in do not count.
 func Matches[T client.Object](live, want T) bool {

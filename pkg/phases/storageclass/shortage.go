@@ -21,7 +21,7 @@ func shortage(s *cluster.Snapshot, nodes []*linstor.Node, e *volumespec.StorageC
 	if slices.Contains(layers, "luks") && s.Target.Spec.Controller.PassphraseSecret == "" {
 		return "layerList has luks, for which LINSTOR needs a passphrase: set spec.controller.passphraseSecret"
 	}
-	if !s.Linstor.Known() {
+	if !s.Linstor.Known() || s.Connecting() {
 		return ""
 	}
 	want := int(resources.Replicas(e))

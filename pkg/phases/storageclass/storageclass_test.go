@@ -5,12 +5,15 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
@@ -188,6 +191,10 @@ func TestShortage(t *testing.T) {
 			func(*clustertest.World) {}, []string{"0 nodes can take one", "without a working pool nope: n01, n02, n03"}},
 		{"a node is away", fast, func(w *clustertest.World) { node(w, "n02").Status = linstor.StatusOffline },
 			[]string{"2 nodes can take one (n01, n03)", "not ONLINE: n02"}},
+		{"LINSTOR has just started", fast, func(w *clustertest.World) {
+			node(w, "n02").Status = linstor.StatusOffline
+			w.Condition(conditions.Available, metav1.ConditionTrue, time.Second)
+		}, nil},
 		{"a node leaves", fast, func(w *clustertest.World) { node(w, "n02").Flags = []string{linstor.FlagEvacuate} },
 			[]string{"leaving: n02"}},
 		{"a node is closed", fast, func(w *clustertest.World) {

@@ -33,7 +33,7 @@ func blockers(s *cluster.Snapshot) []string {
 		add("many nodes failed at once")
 	}
 	if r := s.Roll; len(r.Outdated)+len(r.Restarting) > 0 {
-		add("satellites are being restarted (%s)", satellites.Message(&r))
+		add("%s", satellites.Message(&r))
 	}
 	return append(out, unsettled(s)...)
 }

@@ -48,7 +48,7 @@ func precheckScenarios() []scenario {
 		{name: "a copy's state not known", spoil: copies(""), rule: "blocked", says: "volume a on n02"},
 		{name: "volumes without DRBD", spoil: copies("Created"), rule: "fit"},
 		{name: "satellites restart", spoil: func(w *clustertest.World) { w.Outdate("n02") },
-			rule: "blocked", says: "satellites are being restarted"},
+			rule: "blocked", says: "restarting satellites: 3 of 4 done"},
 		{name: "LINSTOR is silent", spoil: silent, rule: "blocked", says: "the controller is not as wanted"},
 		{name: "waived", spoil: all(offline("n02"), waived(waiver)), rule: "fit"},
 		{name: "waived, but LINSTOR is silent", spoil: all(waived(waiver), silent),

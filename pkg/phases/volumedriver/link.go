@@ -3,6 +3,7 @@
 package volumedriver
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,7 +82,7 @@ func judgeDriver(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Evidence{State: cluster.Missing, Reason: "DriverMissing", Total: s.Counted(), Lost: true,
 			Message: undone}
 	}
-	e := step.PerMember(s, func(m *cluster.Member) bool { return m.PoolsOK }, driverThrough)
+	e := step.JudgeMembers(s, func(m *cluster.Member) bool { return m.PoolsOK }, driverThrough)
 	e = step.Describe(e, "DriverRunning", "StartingDriver", "nodes have the CSI driver")
 	if d := f.Kube.Deployments[resources.DriverControllerName]; e.OK() && d.Status.AvailableReplicas == 0 {
 		e.State, e.Reason = cluster.Missing, ReasonControllerDown
@@ -206,28 +207,15 @@ func wanted(s *cluster.Snapshot) parts {
 // undone says which object is not as wanted, the first of them; "" if all are.
 func (p parts) undone(s *cluster.Snapshot) string {
 	k := &s.Kube
-	if d := k.Driver.Object; !step.Matches(d, p.driver) {
-		return notYet("CSIDriver "+p.driver.Name, d != nil)
-	}
+	undone := step.Undone("CSIDriver "+p.driver.Name, k.Driver.Object, p.driver)
 	for _, ds := range p.nodes {
-		if have := k.DaemonSets[ds.Name]; !step.Matches(have, ds) {
-			return notYet("DaemonSet "+ds.Name, have != nil)
-		}
+		undone = cmp.Or(undone, step.Undone("DaemonSet "+ds.Name, k.DaemonSets[ds.Name], ds))
 	}
-	if have := k.Deployments[p.controller.Name]; !step.Matches(have, p.controller) {
-		return notYet("Deployment "+p.controller.Name, have != nil)
+	undone = cmp.Or(undone, step.Undone("Deployment "+p.controller.Name, k.Deployments[p.controller.Name], p.controller))
+	if c := storageclass.Pending(s); undone == "" && c != nil {
+		return step.NotYet("StorageClass "+c.Name, c.Live != nil)
 	}
-	if c := storageclass.Pending(s); c != nil {
-		return notYet("StorageClass "+c.Name, c.Live != nil)
-	}
-	return ""
-}
-
-func notYet(what string, there bool) string {
-	if there {
-		return what + " is not as the spec wants it: it is being changed"
-	}
-	return what + " is not there: it is being made"
+	return undone
 }
 
 // controllerTrouble says why no pod of the driver's controller is available; "" if that is not known.

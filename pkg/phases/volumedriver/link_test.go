@@ -228,7 +228,12 @@ func TestWhyANodeHasNoDriver(t *testing.T) {
 			w.UnreadyPod(v1alpha1.ComponentDriverNode, "n02")
 		}, "DriverNotReady", "csi-node", ""},
 		{"the kubelet looks elsewhere", func(w *clustertest.World) { delete(w.Kube.Driver.Nodes, "n02") },
-			"DriverNotRegistered", "if /var/lib/kubelet is not the kubelet's root directory", ""},
+			"DriverNotRegistered", "its kubelet does not have the CSI driver, whose pod runs", ""},
+		{"the kubelet looks in a long directory", func(w *clustertest.World) {
+			delete(w.Kube.Driver.Nodes, "n02")
+			w.Cluster.Spec.Volumes.Driver.KubeletDirectory = "/" + strings.Repeat("long/", 20) + "kubelet"
+			w.Accept()
+		}, "DriverNotRegistered", "its kubelet does not have the CSI driver, whose pod runs", ""},
 		{"another driver", func(w *clustertest.World) {
 			w.Kube.Driver.Nodes["n02"] = cluster.DriverNode{NodeID: "other", TopologyKeys: []string{resources.DriverTopology}}
 		}, "DriverNotRegistered", "under the node name other", ""},
@@ -240,6 +245,15 @@ func TestWhyANodeHasNoDriver(t *testing.T) {
 			m := s.MemberByName("n02")
 			maps.Copy(m.Linstor.Properties, registration.WantedRegistration(s, m).Props.Set)
 		}, "DriverNotRegistered", "without the topology key zone, because the label came after", ""},
+		{"no zone, whose key is long", func(w *clustertest.World) {
+			key := strings.Repeat("long.", 40) + "example.com/zone"
+			w.Cluster.Spec.Volumes.TopologyKeys = []string{key}
+			w.Accept()
+			w.KubeNode("n02").Labels[key] = "a"
+			s := w.Snapshot()
+			m := s.MemberByName("n02")
+			maps.Copy(m.Linstor.Properties, registration.WantedRegistration(s, m).Props.Set)
+		}, "DriverNotRegistered", "its kubelet has CSI driver " + resources.DriverName + " without the topology key", ""},
 		{"no topology", func(w *clustertest.World) {
 			w.Kube.Driver.Nodes["n02"] = cluster.DriverNode{NodeID: "n02"}
 		}, "DriverNotRegistered", "without the topology key", ""},

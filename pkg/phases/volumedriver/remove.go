@@ -161,18 +161,18 @@ func NotRegistered(f *cluster.Facts, m *cluster.Member) *cluster.Problem {
 		p.Message = fmt.Sprintf("its kubelet has CSI driver %s under the node name %s: another installation of the driver "+
 			"runs there", resources.DriverName, n.NodeID)
 	case ok && n.Located():
-		p.Message = text.OneLine(fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s, because the label "+
-			"came after the driver's pod: kubectl -n %s delete pod %s makes it register anew; what is mounted stays mounted",
+		p.Message = text.Sentence(fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s, because the "+
+			"label came after the driver's pod: kubectl -n %s delete pod %s makes it register anew; what is mounted stays "+
+			"mounted",
 			resources.DriverName, lackingKey(f, m, n), v1alpha1.WorkloadNamespace, m.DriverPod.Name))
 	case ok:
 		p.Message = fmt.Sprintf("its kubelet has CSI driver %s without the topology key %s", resources.DriverName,
 			resources.DriverTopology)
 	default:
 		dir := resources.Params{Spec: f.Target.Spec}.KubeletDirectory(m.Profile)
-		p.Message = text.OneLine(fmt.Sprintf("its CSI driver runs, but its kubelet does not have it: if %s is not the "+
-			"kubelet's root directory, set spec.volumes.driver.kubeletDirectory; else kubectl -n %s logs -l %s=%s -c %s",
-			dir, v1alpha1.WorkloadNamespace, v1alpha1.LabelComponent, v1alpha1.ComponentDriverNode,
-			resources.DriverRegistrarContainer))
+		p.Message = text.Sentence(fmt.Sprintf("its kubelet does not have the CSI driver, whose pod runs: to make it "+
+			"register anew, kubectl -n %s delete pod %s; if %s is not the kubelet's root directory, set "+
+			"spec.volumes.driver.kubeletDirectory", v1alpha1.WorkloadNamespace, m.DriverPod.Name, dir))
 	}
 	return p
 }

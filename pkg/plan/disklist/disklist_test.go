@@ -149,6 +149,11 @@ func TestFates(t *testing.T) {
 			"sdd Unknown : was seen without data when the satellite started, and no entry matches it: for hot its serial " +
 			"number is not S*",
 			unknown: "LINSTOR calls the node OFFLINE, and lists the disks of no node that is not ONLINE", note: "?"},
+		{name: "ONLINE, and the list is not believed yet", spoil: func(w *clustertest.World) {
+			w.Node("n01").DevicesKnown = false
+			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
+		}, want: "sdb Unknown hot: matches hot, and nobody knows whether it is empty",
+			unknown: "LINSTOR lists no disk of the node as empty, and its satellite may have just started", note: "?"},
 		{name: "a full report", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="3" UDEV="1" VGS="" ZPOOLS=""`, clustertest.Lsblk("sdd", "X1", ""))
 		}, want: "sdd NoMatch : is empty, and no entry matches it: for hot its serial number is not S*",

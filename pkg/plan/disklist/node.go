@@ -69,6 +69,9 @@ func (n *node) unknown() []string {
 		out = append(out, "LINSTOR does not have the node yet, so that nobody knows which disks are empty")
 	case view.DevicesErr != nil:
 		out = append(out, "LINSTOR cannot list the node's disks")
+	case !m.Linstor.DevicesKnown && m.Online:
+		out = append(out, "LINSTOR lists no disk of the node as empty, and its satellite may have just started: look again "+
+			"in a few seconds")
 	case !m.Linstor.DevicesKnown:
 		out = append(out, fmt.Sprintf("LINSTOR calls the node %s, and lists the disks of no node that is not ONLINE",
 			m.Linstor.Status))

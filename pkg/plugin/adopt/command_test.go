@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -117,6 +118,8 @@ func TestBlockers(t *testing.T) {
 			"apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: storageclusters.storage.linstor.dev}\n" +
 			"---\napiVersion: storage.linstor.dev/v1alpha1\nkind: StorageCluster\nmetadata: {name: linstor}\n---\n#"}}},
 			"StorageClusterPresent"},
+		"no cluster": {call{piraeus: []change{{"kind: LinstorCluster\nmetadata: {name: linstorcluster}",
+			"kind: Other\nmetadata: {name: linstorcluster}"}}}, "NoLinstorCluster"},
 		"controller outside": {call{piraeus: spec("  externalController: {url: http://linstor.example.com:3370}")},
 			"ExternalController"},
 		"version not said": {call{piraeus: []change{{"status: {version: 1.34.2}", "status: {}"},
@@ -164,7 +167,10 @@ func TestBlockers(t *testing.T) {
 			"kind: CSIDriver\nmetadata: {name: linstor.csi.linbit.com}\n---\napiVersion: v1\nkind: Node\n" +
 				"metadata: {name: node-9}"}}},
 			"NodesWouldJoin"},
-		"some would leave":   {call{piraeus: spec("  nodeSelector: {example.com/disk: nvme}")}, "NodesWouldLeave"},
+		"some would leave": {call{piraeus: spec("  nodeSelector: {example.com/disk: nvme}")}, "NodesWouldLeave"},
+		"too many pools": {call{linstor: []change{{`"storage-pool": [
+  [`, `"storage-pool": [
+  [` + manyPools(65)}}}, "TooManyPools"},
 		"strange pool":       {call{linstor: []change{{`"ZFS"`, `"SPDK"`}}}, "PoolUnsupported"},
 		"nodes not readable": {call{denied: "Node"}, "NodeWithoutLabel NotSeen"},
 		"no volumes seen":    {call{denied: "PersistentVolume"}, "NotSeen"},
@@ -183,6 +189,16 @@ func TestBlockers(t *testing.T) {
 			}
 		})
 	}
+}
+
+// manyPools are the first pools of a list of LINSTOR; no two of them have the same backing.
+func manyPools(n int) string {
+	var out strings.Builder
+	for i := range n {
+		fmt.Fprintf(&out, `{"storage_pool_name": "pool%d", "node_name": "node-1", "provider_kind": "LVM",
+  "props": {"StorDriver/StorPoolName": "vg%d"}}, `, i, i)
+	}
+	return out.String()
 }
 
 // TestManifests: the StorageCluster has no field that the operator does not know. test/crd has the API server judge

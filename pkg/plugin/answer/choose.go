@@ -162,7 +162,7 @@ func orNone(names []string) string {
 // same reports whether a hold still asks what the user has read. One that takes in further nodes under its id asks the
 // same of those that it had: its answers decide about no data.
 func same(read, now *statusview.Hold) bool {
-	if holdkind.Of(read.Reason).Growth == holdkind.GrowsOn {
+	if holdkind.Of(read.Reason).Growth == holdkind.GrowsOn || holdkind.Follows(read.Reason, offered(read)) {
 		return read.Reason == now.Reason
 	}
 	return read.Reason == now.Reason && read.Pool == now.Pool && slices.Equal(read.Nodes, now.Nodes) &&

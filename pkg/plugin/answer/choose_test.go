@@ -73,4 +73,13 @@ func TestSame(t *testing.T) {
 	if !same(of(stuck), of(more)) {
 		t.Error("one node more that is stuck is the same question")
 	}
+	broken := plugintest.Hold("h-1", v1alpha1.HoldPoolBackendMissing, "", "n1", "n2")
+	third := plugintest.Hold("h-1", v1alpha1.HoldPoolBackendMissing, "", "n1", "n2", "n3")
+	if !same(of(broken), of(third)) {
+		t.Error("to look again is the same for one node more")
+	}
+	missing := plugintest.Hold("h-1", v1alpha1.HoldDeviceMissing, "", "n1", "n2")
+	if last := plugintest.Hold("h-1", v1alpha1.HoldDeviceMissing, "", "n1", "n2", "n3"); same(of(missing), of(last)) {
+		t.Error("to skip a pool on one node more is another question")
+	}
 }

@@ -211,7 +211,7 @@ func TestIgnored(t *testing.T) {
 	patch := faults.Patch
 	faults.Patch = func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch,
 		opts ...client.PatchOption) error {
-		if err := c.Create(ctx, event("new", "no open hold has the id h-b2f074; no hold is open")); err != nil {
+		if err := c.Create(ctx, event("new", "no open hold has the id h-b2f074 (none is open)")); err != nil {
 			return err
 		}
 		return patch(ctx, c, o, p, opts...)

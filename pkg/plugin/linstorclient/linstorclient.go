@@ -44,3 +44,10 @@ func Diskless(flags []string) bool {
 		return slices.Contains([]string{"DISKLESS", "DRBD_DISKLESS", "TIE_BREAKER", "NVME_INITIATOR", "EBS_INITIATOR"}, f)
 	})
 }
+
+// Leaves reports whether LINSTOR takes a node or a copy away, or has switched it off, by its flags.
+func Leaves(flags []string) bool {
+	return slices.ContainsFunc(flags, func(f string) bool {
+		return slices.Contains([]string{"DELETE", "DRBD_DELETE", "EVICTED", "EVACUATE", "INACTIVE"}, f)
+	})
+}

@@ -54,13 +54,6 @@ func (r *resource) disks(states ...string) bool {
 	return len(r.Volumes) > 0
 }
 
-// goes reports whether LINSTOR takes a copy or a node away, or has switched it off.
-func goes(flags []string) bool {
-	return slices.ContainsFunc(flags, func(f string) bool {
-		return slices.Contains([]string{"DELETE", "EVICTED", "EVACUATE", "INACTIVE"}, f)
-	})
-}
-
 // parse reads a list of LINSTOR's. What has no name is no entry, but an error.
 func parse[T any](data []byte, what string, entry func(*T) (bool, string)) ([]T, error) {
 	out, err := linstorclient.List[T](data)
@@ -160,7 +153,7 @@ func others(ctx context.Context, linstor Linstor, node string, names []string, l
 	stays := map[string]bool{}
 	for i := range list {
 		n := &list[i]
-		stays[strings.ToLower(n.Name)] = n.Status == "ONLINE" && !goes(n.Flags) &&
+		stays[strings.ToLower(n.Name)] = n.Status == "ONLINE" && !linstorclient.Leaves(n.Flags) &&
 			!slices.ContainsFunc(leaving, func(l v1alpha1.LeavingNode) bool { return same(l.Name, n.Name) })
 	}
 	for some := range slices.Chunk(names, atOnce) {
@@ -175,7 +168,7 @@ func others(ctx context.Context, linstor Linstor, node string, names []string, l
 			}
 			key := strings.ToLower(r.Name)
 			elsewhere[key] = true
-			good[key] = good[key] || r.disks("UpToDate") && !goes(r.Flags) && stays[strings.ToLower(r.Node)]
+			good[key] = good[key] || r.disks("UpToDate") && !linstorclient.Leaves(r.Flags) && stays[strings.ToLower(r.Node)]
 		}
 	}
 	return good, elsewhere, nil

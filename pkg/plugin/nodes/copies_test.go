@@ -21,6 +21,7 @@ func TestGoodCopy(t *testing.T) {
 		"good":            {`"node_name":"node-1",` + good, "Each of them has a good copy elsewhere"},
 		"other case":      {`"node_name":"NODE-1",` + good, "Each of them has a good copy elsewhere"},
 		"being deleted":   {`"node_name":"node-1","flags":["DELETE"],` + good, last},
+		"losing its DRBD": {`"node_name":"node-1","flags":["DRBD_DELETE"],` + good, last},
 		"being evacuated": {`"node_name":"node-1","flags":["EVACUATE"],` + good, last},
 		"evicted":         {`"node_name":"node-1","flags":["EVICTED"],` + good, last},
 		"switched off":    {`"node_name":"node-1","flags":["INACTIVE"],` + good, last},

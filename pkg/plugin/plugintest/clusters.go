@@ -138,7 +138,7 @@ func Held() *v1alpha1.StorageCluster {
 	st.Pools.ByPool[0].Capacity, st.Pools.ByPool[0].Free = nil, nil
 	st.Volumes, st.Backup = nil, nil
 	SetCondition(c, conditions.StoragePoolsReady, metav1.ConditionFalse, "PoolsMissing",
-		"1 of 3 nodes have their storage pools")
+		"1 of 3 nodes have all their storage pools")
 	SetCondition(c, conditions.VolumeDriverReady, metav1.ConditionFalse, "DriverMissing", "the driver was not made yet")
 	SetCondition(c, conditions.CanaryPassed, metav1.ConditionUnknown, "CanaryPutOff", "no StorageClass is there yet")
 	return c

@@ -54,7 +54,8 @@ func BackupSecrets(namespace, pod, version string, result BackupResult) ([]*core
 	}
 	name := "linstor-backup-for-" + pod
 	main := backupSecret(namespace, name, "piraeus.io/linstor-backup")
-	main.Annotations = map[string]string{"piraeus.io/linstor-version": version, "piraeus.io/backup-version": "2"}
+	main.Annotations = map[string]string{"piraeus.io/linstor-version": "LINSTOR Controller " + version,
+		"piraeus.io/backup-version": "2"}
 	if result == BackupWhole {
 		main.Labels = map[string]string{"piraeus.io/backup": name}
 		main.Data = map[string][]byte{"backup.tar.gz": archive}

@@ -39,7 +39,7 @@ const (
 	HoldCanaryFailed HoldReason = "CanaryFailed"
 	// HoldNoMatchingNodes: spec.nodes selects no node.
 	HoldNoMatchingNodes HoldReason = "NoMatchingNodes"
-	// HoldMassFailure: many nodes failed at once, and a deletion waits for a human to look.
+	// HoldMassFailure: many nodes failed at once, and whatever destroys something waits for a human to look.
 	HoldMassFailure HoldReason = "MassFailure"
 	// HoldTooManyNodesLeaving: many nodes leave at once.
 	HoldTooManyNodesLeaving HoldReason = "TooManyNodesLeaving"

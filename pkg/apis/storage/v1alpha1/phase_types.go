@@ -27,7 +27,7 @@ const (
 	PhaseCanary Phase = "Canary"
 	// PhaseUpgrading: moves the cluster to another LINSTOR version; status.upgrade says how far it is.
 	PhaseUpgrading Phase = "Upgrading"
-	// PhaseMigrating: replaces LINSTOR's database by a backup; LINSTOR is stopped meanwhile.
+	// PhaseMigrating: replaces LINSTOR's database by a backup, or moves it into another one; LINSTOR is stopped.
 	PhaseMigrating Phase = "Migrating"
 	// PhaseReady: all that the spec asks for is there.
 	PhaseReady Phase = "Ready"

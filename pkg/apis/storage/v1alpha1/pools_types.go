@@ -108,7 +108,7 @@ type FilePool struct {
 
 // DevicesSpec picks empty disks.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.approval) || self.match.all(m, (has(m.path) && m.path.size() > 0) || (has(m.serial) && !m.serial.matches('^[*]*$')) || (has(m.wwn) && !m.wwn.matches('^[*]*$')) || (has(m.model) && !m.model.matches('^[*]*$')))",message="devices: an entry of match that names no serial, wwn, model or path takes every empty disk of that size or kind, for good: set approval: Manual to see the disks before they are overwritten, or approval: Auto if it shall take them at once",fieldPath=.approval
+// +kubebuilder:validation:XValidation:rule="has(self.approval) || self.match.all(m, (has(m.path) && m.path.size() > 0) || (has(m.serial) && !m.serial.matches('^[*]*$')) || (has(m.wwn) && !m.wwn.matches('^[*]*$')) || (has(m.model) && !m.model.matches('^[*]*$')))",message="devices: an entry of match that names no serial, wwn, model or path other than * takes every empty disk of that size or kind, for good: set approval: Manual to see the disks before they are overwritten, or approval: Auto if it shall take them at once",fieldPath=.approval
 type DevicesSpec struct {
 	// match lists what disks may be used; a disk is used when one of up to 32 entries matches it. Kernel names such as
 	// /dev/sdb change at reboot, so disks are told apart by serial number or WWN. No default.

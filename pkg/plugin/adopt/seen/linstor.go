@@ -69,15 +69,8 @@ type Copy struct {
 
 // Good reports whether all volumes of the copy are known to be whole, and to stay.
 func (v *Copy) Good() bool {
-	return !v.Diskless && !Leaves(v.Flags) && len(v.Disks) > 0 &&
+	return !v.Diskless && !linstorclient.Leaves(v.Flags) && len(v.Disks) > 0 &&
 		!slices.ContainsFunc(v.Disks, func(d string) bool { return d != "UpToDate" })
-}
-
-// Leaves reports whether LINSTOR takes a node or a copy away, or has switched it off.
-func Leaves(flags []string) bool {
-	return slices.ContainsFunc(flags, func(f string) bool {
-		return slices.Contains([]string{"DELETE", "DRBD_DELETE", "EVICTED", "EVACUATE", "INACTIVE"}, f)
-	})
 }
 
 func (s *State) node(name string) *LinstorNode {

@@ -94,7 +94,8 @@ const (
 	ReasonVolumesExist      = "VolumesExist"
 	ReasonNodesFailed       = "NodesFailed"
 	ReasonNodesMissing      = "NodesMissing"
-	// ReasonControllerUnreachable: LINSTOR's API has not answered for longer than a node may be away.
+	// ReasonControllerUnreachable: LINSTOR's API does not answer; of Ready and Degraded, for longer than a node may be
+	// away.
 	ReasonControllerUnreachable = "ControllerUnreachable"
 	// ReasonRetrying: no hold, but the last step failed and is repeated.
 	ReasonRetrying     = "Retrying"

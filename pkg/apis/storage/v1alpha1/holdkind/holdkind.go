@@ -211,7 +211,7 @@ var kinds = []Kind{
 	{Reason: v1alpha1.HoldEtcdOtherCluster, Class: Answer, Options: options{again, adoptNotes}},
 	{Reason: v1alpha1.HoldEtcdNotesLost, Class: Answer, Options: options{again, adoptNotes}},
 	{Reason: v1alpha1.HoldUnsupportedChange, Class: Revert, Maintains: true, Options: options{
-		retry,
+		option(v1alpha1.OptionRetry, "judges the same spec again; a corrected one needs no answer"),
 		option(v1alpha1.OptionMigrate, "moves LINSTOR's data into the database of the spec; LINSTOR is stopped meanwhile"),
 	}, Special: []string{v1alpha1.OptionMigrate}},
 	{Reason: v1alpha1.HoldPoolConflict, Class: Revert, Maintains: true, Options: options{retry}},
@@ -237,4 +237,10 @@ func Answers(options []v1alpha1.HoldOption) []string {
 		out = append(out, o.Answer)
 	}
 	return out
+}
+
+// Follows reports whether a hold of the cluster takes in further nodes under its id, and lets go of those that got out
+// of the trouble: its only answer is to look again, which decides about no node.
+func Follows(r v1alpha1.HoldReason, answers []string) bool {
+	return Of(r).Class == Clearing && slices.Equal(answers, []string{v1alpha1.OptionRetry})
 }

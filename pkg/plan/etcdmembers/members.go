@@ -1,5 +1,6 @@
-// Package members says what becomes of the members of the etcd that the operator runs, if nothing fails on the way.
-package members
+// Package etcdmembers says what becomes of the members of the etcd that the operator runs, if nothing fails on the
+// way.
+package etcdmembers
 
 import (
 	"fmt"

@@ -1,7 +1,7 @@
-// Package snapshot judges: it makes a cluster.Snapshot of cluster.Facts, with each node's state and its worst trouble,
-// the evidence of each link, health, and what has to wait. It runs once for each reconcile, in the order of With, and
-// writes nothing.
-package snapshot
+// Package judge makes a cluster.Snapshot of cluster.Facts, with each node's state and its worst trouble, the evidence
+// of each link, health, and what has to wait. It runs once for each reconcile, in the order of Facts, and writes
+// nothing.
+package judge
 
 import (
 	"cmp"
@@ -39,13 +39,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
-// With finds out what the facts mean, each thing once, so that every judgement uses earlier ones alone: who takes
+// Facts finds out what the facts mean, each thing once, so that every judgement uses earlier ones alone: who takes
 // part; what the disks, addresses, versions and pods of the members say; their pools; the nodes that are gone; the
 // state and trouble of each member; whether too many failed; who leaves; restarts; StorageClasses; the links of the
 // chain; health.
-func With(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
+func Facts(f cluster.Facts, chain []step.Link) *cluster.Snapshot {
 	// What LINSTOR says of another database is unknown: that it has no volumes, for example, says nothing of ours.
 	if why, err := distrusted(&f); err != nil {
 		f.Linstor.Foreign, f.Linstor.Why, f.Linstor.Err, f.Linstor.View = f.Linstor.View, why, err, nil
@@ -284,12 +285,15 @@ func RolloutOf(s *cluster.Snapshot) Rollout {
 	count := func(reason, what string, done, all int) Rollout {
 		return Rollout{reason, fmt.Sprintf("%s %d/%d", what, done, all), fmt.Sprintf("%s: %d of %d done", what, done, all)}
 	}
-	if r := s.Roll; len(r.Outdated) > 0 || s.Restarting() {
+	r, now := s.Roll, s.Where(func(m *cluster.Member) bool { return m.Restarting })
+	if len(r.Outdated) > 0 {
 		out := count(conditions.ReasonRollingSatellites, "restarting satellites", r.Done, r.Total)
-		if r.Waiting != "" {
-			out.Message += "; " + r.Waiting
-		}
+		out.Message = satellites.Message(&r)
 		return out
+	}
+	if len(now) > 0 { // a pod was deleted, or these are the last of a roll
+		return Rollout{conditions.ReasonRollingSatellites, "restarting " + text.Amount(len(now), "satellite", "satellites"),
+			satellites.Message(&cluster.Roll{Restarting: now})}
 	}
 	if old := module.OldLoaders(s); old > 0 {
 		all := s.Count(func(m *cluster.Member) bool {

@@ -1,4 +1,4 @@
-package snapshot_test
+package judge_test
 
 import (
 	"strings"
@@ -9,9 +9,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
@@ -26,7 +26,7 @@ func TestModuleLoadersThatAreExchanged(t *testing.T) {
 	if fresh == "" {
 		t.Fatal("a loader's pod does not show what it was made from")
 	}
-	if r := snapshot.RolloutOf(w.Snapshot()); r.Reason != "" {
+	if r := judge.RolloutOf(w.Snapshot()); r.Reason != "" {
 		t.Fatalf("at rest: %+v", r)
 	}
 	for _, n := range names {
@@ -35,7 +35,7 @@ func TestModuleLoadersThatAreExchanged(t *testing.T) {
 	check := func(when string, state cluster.EvidenceState, message, rollout string) {
 		t.Helper()
 		s := w.Snapshot()
-		e, r := module.Link().Judge(s), snapshot.RolloutOf(s)
+		e, r := module.Link().Judge(s), judge.RolloutOf(s)
 		if e.State != state || e.Message != message || r.Short != rollout {
 			t.Errorf("%s: %s %q, rollout %q; want %s %q and %q", when, e.State, e.Message, r.Short, state, message, rollout)
 		}
@@ -44,7 +44,7 @@ func TestModuleLoadersThatAreExchanged(t *testing.T) {
 		}
 	}
 	check("none is exchanged", cluster.Satisfied, "3 of 3 nodes have DRBD", "exchanging module loaders 0/3")
-	if r := snapshot.RolloutOf(w.Snapshot()); r.Reason != conditions.ReasonRollingLoaders ||
+	if r := judge.RolloutOf(w.Snapshot()); r.Reason != conditions.ReasonRollingLoaders ||
 		r.Message != "exchanging module loaders: 0 of 3 done" {
 		t.Errorf("%+v", r)
 	}
@@ -70,7 +70,7 @@ func TestSatellitesAreNamedBeforeLoaders(t *testing.T) {
 	w := clustertest.NewWorld(t, 3)
 	w.Satellite("n02").Annotations = map[string]string{resources.AnnotationTemplateHash: "old"}
 	w.Kube.Pods[v1alpha1.ComponentModuleLoader]["n02"].Annotations = nil
-	if r := snapshot.RolloutOf(w.Snapshot()); r.Reason != conditions.ReasonRollingSatellites ||
+	if r := judge.RolloutOf(w.Snapshot()); r.Reason != conditions.ReasonRollingSatellites ||
 		r.Short != "restarting satellites 2/3" || !strings.HasPrefix(r.Message, "restarting satellites: 2 of 3 done") {
 		t.Errorf("%+v", r)
 	}
@@ -85,7 +85,7 @@ func TestTheChangeOfThePreferredInterfaceIsTold(t *testing.T) {
 	tell := func(when, why string) {
 		t.Helper()
 		s := w.Snapshot()
-		if r := snapshot.RolloutOf(s); r.Reason != conditions.ReasonChangingInterface ||
+		if r := judge.RolloutOf(s); r.Reason != conditions.ReasonChangingInterface ||
 			r.Short != "changing interfaces, 2 left" || r.Message != left+why {
 			t.Errorf("%s: %+v", when, r)
 		}

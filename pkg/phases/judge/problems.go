@@ -1,4 +1,4 @@
-package snapshot
+package judge
 
 import (
 	"cmp"
@@ -176,7 +176,7 @@ func podProblem(reason, what string, p *corev1.Pod, daemonSet string) *cluster.P
 		why = "it is stopping"
 	}
 	return &cluster.Problem{Reason: reason + "NotReady",
-		Message: text.OneLine(fmt.Sprintf("its %s's pod is not ready (%s): kubectl -n %s describe pods -l %s=%s",
+		Message: text.Sentence(fmt.Sprintf("its %s's pod is not ready (%.100s): kubectl -n %s describe pods -l %s=%s",
 			what, why, v1alpha1.WorkloadNamespace, v1alpha1.LabelComponent, p.Labels[v1alpha1.LabelComponent]))}
 }
 
@@ -215,7 +215,7 @@ func judgeHealth(s *cluster.Snapshot) cluster.Health {
 		return m.Counts() && m.State != v1alpha1.NodeOnline && !m.Joining && (!excused || !m.Restarting)
 	})
 	if bad > 0 {
-		return ill(conditions.ReasonNodesMissing, s.MissingMembers())
+		return ill(conditions.ReasonNodesMissing, MissingMembers(s))
 	}
 	if e := s.Evidence[fsm.Canary]; e.Reason == canary.ReasonFailed && e.OK() {
 		return ill(e.Reason, e.Message)
@@ -238,4 +238,43 @@ func DegradedFor(s *cluster.Facts, degraded bool) time.Duration {
 		want = metav1.ConditionTrue
 	}
 	return s.ConditionAge(conditions.Degraded, want)
+}
+
+// MissingMembers says who is not as the spec wants it, and why: not online, or online and not set up in full.
+func MissingMembers(s *cluster.Snapshot) string {
+	var down, unfinished []string
+	for _, m := range s.Members {
+		if !m.Counts() || m.State == v1alpha1.NodeOnline {
+			continue
+		}
+		name := m.Name
+		if m.Problem != nil && !m.Restarting {
+			name += " (" + m.Problem.Reason + ")"
+		}
+		if m.Connected() {
+			unfinished = append(unfinished, name)
+		} else {
+			down = append(down, name)
+		}
+	}
+	message := s.OnlineMessage()
+	if len(down) > 0 {
+		message += "; missing: " + text.QuoteList(down)
+	}
+	if len(unfinished) > 0 {
+		message += "; not complete: " + text.QuoteList(unfinished)
+	}
+	return message
+}
+
+// ServingMessage says that too few nodes serve.
+func ServingMessage(s *cluster.Snapshot) string {
+	if s.Counted() == 0 {
+		return "no node serves: all are down for maintenance"
+	}
+	message := fmt.Sprintf("%d of %d nodes serve, and at least %d must", s.Serving(), s.Established(), s.MinReady())
+	if joining := s.Counted() - s.Established(); joining > 0 {
+		message += fmt.Sprintf("; %d more are joining", joining)
+	}
+	return message
 }

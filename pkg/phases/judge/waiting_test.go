@@ -1,4 +1,4 @@
-package snapshot_test
+package judge_test
 
 import (
 	"slices"
@@ -12,7 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 )
 
 // Each member that is not Online is named with a cause once it has waited for a while, pods that do not exist
@@ -55,7 +55,7 @@ func TestMembersThatWaitAreNamed(t *testing.T) {
 			w := clustertest.NewWorld(t, 3)
 			tc.spoil(w)
 			first := w.Snapshot()
-			w.States = snapshot.RememberStates(nil, first)
+			w.States = judge.RememberStates(nil, first)
 			w.Now = w.Now.Add(cluster.DefaultTiming().HealthLost)
 			s := w.Snapshot()
 			m := s.MemberByName("n02")
@@ -73,14 +73,14 @@ func TestMembersThatWaitAreNamed(t *testing.T) {
 
 func TestStatesAreRemembered(t *testing.T) {
 	w := clustertest.NewWorld(t, 1)
-	first := snapshot.RememberStates(nil, w.Snapshot())
+	first := judge.RememberStates(nil, w.Snapshot())
 	w.Now = clustertest.Begin.Add(time.Minute)
-	if again := snapshot.RememberStates(first,
+	if again := judge.RememberStates(first,
 		w.Snapshot()); again["n01"] != (cluster.StateSince{State: v1alpha1.NodeOnline, Since: clustertest.Begin}) {
 		t.Errorf("%+v", again)
 	}
 	w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
-	if changed := snapshot.RememberStates(first, w.Snapshot()); !changed["n01"].Since.Equal(w.Now) {
+	if changed := judge.RememberStates(first, w.Snapshot()); !changed["n01"].Since.Equal(w.Now) {
 		t.Errorf("%+v", changed)
 	}
 }

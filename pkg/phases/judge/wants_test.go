@@ -1,4 +1,4 @@
-package snapshot_test
+package judge_test
 
 import (
 	"testing"
@@ -6,7 +6,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 )
 
 func TestCopiesAreListedWhenTheyMatter(t *testing.T) {
@@ -34,7 +34,7 @@ func TestCopiesAreListedWhenTheyMatter(t *testing.T) {
 	} {
 		w := clustertest.NewWorld(t, 3)
 		tc.spoil(w)
-		if got := snapshot.WantsResources(&w.Snapshot().Facts, w.Linstor.View); got != tc.want {
+		if got := judge.WantsResources(&w.Snapshot().Facts, w.Linstor.View); got != tc.want {
 			t.Errorf("%s: %t", tc.name, got)
 		}
 	}

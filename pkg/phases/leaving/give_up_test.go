@@ -99,6 +99,10 @@ func TestNoteGone(t *testing.T) {
 	if d := cmp.Diff([]string{"node n01 set gone-since=2026-03-01T12:00:00Z del "}, note()); d != "" {
 		t.Error(d)
 	}
+	startsLinstor(w)
+	if calls := note(); len(calls) > 0 {
+		t.Errorf("LINSTOR has just started: %v", calls)
+	}
 	props := w.Node("n01").Properties
 	props[remembered.GoneSince], props[remembered.DeclareLost] = clustertest.Ago(time.Hour), "h-1"
 	w.Node("n01").Status = linstor.StatusOnline

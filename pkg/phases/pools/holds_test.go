@@ -96,6 +96,12 @@ func TestStandingApprovalHold(t *testing.T) {
 		{name: "a node is not ONLINE", spoil: func(w *clustertest.World) {
 			w.Node("n01").Status, w.Node("n01").DevicesKnown = linstor.StatusOffline, false
 		}, same: true, want: []string{"n01", "n02"}},
+		{name: "its satellite's pod is gone", spoil: func(w *clustertest.World) {
+			delete(w.Kube.Pods[v1alpha1.ComponentSatellite], "n01")
+		}, same: true, want: []string{"n01", "n02"}},
+		{name: "its satellite has yet to look at the disks", spoil: func(w *clustertest.World) {
+			w.Kube.Pods[v1alpha1.ComponentSatellite]["n01"].Status.InitContainerStatuses = nil
+		}, same: true, want: []string{"n01", "n02"}},
 		{name: "LINSTOR is silent", spoil: func(w *clustertest.World) { w.Silent(fmt.Errorf("x")) }, same: true,
 			want: []string{"n01", "n02"}},
 		{name: "the pool is there", spoil: func(w *clustertest.World) {
@@ -166,6 +172,21 @@ func TestApprovalHasNoDeadline(t *testing.T) {
 	if h := phases.Overdue(w.Snapshot(), "StoragePools", &o); h != nil {
 		t.Errorf("%+v", h)
 	}
+	w.Node("n02").DevicesKnown = false // nobody has been asked about it yet
+	if h := phases.Overdue(w.Snapshot(), "StoragePools", &o); h == nil {
+		t.Error("disks may be unknown for ever")
+	}
+	w.Node("n02").DevicesKnown = true
+	holdsBegin(w)
+	w.Node("n02").DevicesKnown = false // as while its satellite restarts
+	s := w.Snapshot()
+	if h := phases.Overdue(s, "StoragePools", &o); h != nil {
+		t.Errorf("%+v", h)
+	}
+	if e := pools.Link().Judge(s); !strings.Contains(e.Message, "disks wait for approval on 2 nodes") {
+		t.Error(e.Message)
+	}
+	w.Node("n02").DevicesKnown = true
 	w.Node("n02").Devices = nil // its disk is missing: that is no question of approval
 	if h := phases.Overdue(w.Snapshot(), "StoragePools", &o); h == nil {
 		t.Error("a node without disks may take for ever")

@@ -25,11 +25,11 @@ const (
 	restLongest = 2 * time.Hour
 )
 
-// Hung is the controller's pod if the thread that serves its connections with TLS hangs: handshakes that fail for some
-// time can do that, and then it reaches no satellite any more, whatever certificate that has (run with linstor-server
-// 1.34.0-rc.1). It is nil unless all satellites with TLS are OFFLINE for a while, none of them is reached, and one at
-// least is as it is to be.
-func Hung(s *cluster.Snapshot) *corev1.Pod {
+// HungController is the controller's pod if the thread that serves its connections with TLS hangs: handshakes that
+// fail for some time can do that, and then it reaches no satellite any more, whatever certificate that has (run with
+// linstor-server 1.34.0-rc.1). It is nil unless all satellites with TLS are OFFLINE for a while, none of them is
+// reached, and one at least is as it is to be.
+func HungController(s *cluster.Snapshot) *corev1.Pod {
 	pod := settled(s)
 	if pod == nil || !netcom.Locked(pod) {
 		return nil
@@ -38,7 +38,7 @@ func Hung(s *cluster.Snapshot) *corev1.Pod {
 	for _, m := range s.Members {
 		switch {
 		case !overTLS(m), m.Maintenance, !m.NodeReady, !m.PodReady:
-		case !lost(s, m):
+		case !unreached(s, m):
 			return nil
 		default:
 			good = good || !m.Outdated
@@ -50,34 +50,34 @@ func Hung(s *cluster.Snapshot) *corev1.Pod {
 	return pod
 }
 
-// attempts are restarts of LINSTOR's controller, one after the other, that have not helped. That the controller hangs
-// is only guessed from what it does not reach. Satellites that are away for another reason, such as a filter between
-// them and the controller, look the same, and each restart keeps all from making volumes for a while.
+// controllerRestarts are restarts of LINSTOR's controller, one after the other, that have not helped. That the
+// controller hangs is only guessed from what it does not reach. Satellites that are away for another reason, such as a
+// filter between them and the controller, look the same, and each restart keeps all from making volumes for a while.
 //
 // They are noted where the next process of the operator finds them, before each restart, at an object that no pod is
 // made from.
-type attempts struct {
+type controllerRestarts struct {
 	number int
 	// ended is the pod that the last one ended, or is about to.
 	ended types.UID
 }
 
-// attemptsSoFar are those that are noted; none if nobody can read them.
-func attemptsSoFar(s *cluster.Snapshot) attempts {
+// restartsSoFar are those that are noted; none if nobody can read them.
+func restartsSoFar(s *cluster.Snapshot) controllerRestarts {
 	config := s.Kube.ConfigMaps[resources.SatelliteConfigName]
 	if config == nil {
-		return attempts{}
+		return controllerRestarts{}
 	}
 	number, ended, _ := strings.Cut(config.Annotations[netcomtls.AnnotationRestarts], " ")
 	n, err := strconv.Atoi(number)
 	if err != nil || n < 0 || ended == "" {
-		return attempts{}
+		return controllerRestarts{}
 	}
-	return attempts{n, types.UID(ended)}
+	return controllerRestarts{n, types.UID(ended)}
 }
 
 // note is the satellites' configuration with these restarts noted.
-func (a attempts) note(s *cluster.Snapshot) *corev1.ConfigMap {
+func (a controllerRestarts) note(s *cluster.Snapshot) *corev1.ConfigMap {
 	config := resources.SatelliteConfig(s.SatelliteParams())
 	if a.number > 0 {
 		config.Annotations = map[string]string{netcomtls.AnnotationRestarts: fmt.Sprintf("%d %s", a.number, a.ended)}
@@ -89,7 +89,7 @@ func (a attempts) note(s *cluster.Snapshot) *corev1.ConfigMap {
 // satellite's pod came after the controller's, it may well hang: other satellites have failed before, or that one's
 // predecessor has, and no controller was started beside this one. Else a restart was tried in just this situation, and
 // is tried again after longer and longer.
-func (a attempts) due(s *cluster.Snapshot, pod *corev1.Pod) bool {
+func (a controllerRestarts) due(s *cluster.Snapshot, pod *corev1.Pod) bool {
 	rest := min(restBetween*s.Timing.Straggler<<min(a.number, 10), restLongest)
 	return readyFor(s, pod) > rest || slices.ContainsFunc(s.Members, func(m *cluster.Member) bool {
 		return overTLS(m) && !m.Outdated && m.SatellitePod.CreationTimestamp.After(pod.CreationTimestamp.Time)
@@ -119,9 +119,9 @@ func readyFor(s *cluster.Snapshot, pod *corev1.Pod) time.Duration {
 	return s.Now.Sub(cluster.PodCondition(pod, corev1.PodReady).LastTransitionTime.Time)
 }
 
-// lost reports whether LINSTOR has not reached a satellite for a while. A handshake that fails shows as OFFLINE, and
-// as nothing else.
-func lost(s *cluster.Snapshot, m *cluster.Member) bool {
+// unreached reports whether LINSTOR has not reached a satellite for a while. A handshake that fails shows as OFFLINE,
+// and as nothing else.
+func unreached(s *cluster.Snapshot, m *cluster.Member) bool {
 	since := s.DownSince(m.Name)
 	return m.Linstor.Status == linstor.StatusOffline && !since.IsZero() && s.Now.Sub(since) > s.Timing.Straggler
 }

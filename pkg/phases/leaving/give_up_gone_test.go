@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
@@ -27,6 +28,14 @@ func withinADay(w *clustertest.World) { lostAfter(w, day) }
 
 // wordGiven is a human's word that n01 may be given up.
 func wordGiven(w *clustertest.World) { w.Node("n01").Properties[remembered.DeclareLost] = "h-1" }
+
+// startsLinstor is LINSTOR a moment after its start: it is connected to no satellite.
+func startsLinstor(w *clustertest.World) {
+	w.Condition(conditions.Available, metav1.ConditionTrue, time.Second)
+	for _, n := range w.Linstor.View.Nodes {
+		n.Status = linstor.StatusOffline
+	}
+}
 
 // impostor lets LINSTOR be connected to n09 in the name of n01.
 func impostor(w *clustertest.World) {
@@ -54,6 +63,12 @@ var goneScenarios = []struct {
 			}
 		},
 		want: decided{row: "mass-failure", message: "many nodes failed"}},
+	{name: "LINSTOR has just started, and knows no copy", policy: v1alpha1.NodesEvacuate, away: day,
+		spoil: func(w *clustertest.World) { w.Spread("a@n01 -", "a@n02 -"); startsLinstor(w) },
+		want:  decided{row: "connecting", message: "connects to its satellites"}},
+	{name: "LINSTOR has just started, and it may be given up", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); wordGiven(w); startsLinstor(w) },
+		want:  decided{row: "connecting"}},
 	{name: "evicted by LINSTOR, short ago", away: 59 * time.Minute,
 		spoil: func(w *clustertest.World) { w.Node("n01").Flags = []string{linstor.FlagDelete, linstor.FlagEvicted} },
 		want:  decided{row: "evicted-gone", message: "evicted"}},

@@ -1,4 +1,4 @@
-package snapshot_test
+package judge_test
 
 import (
 	"strings"
@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/module"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
@@ -153,5 +154,35 @@ func TestOneLine(t *testing.T) {
 	}
 	if got := text.OneLine("a\xffb"); got != "a?b" {
 		t.Errorf("bytes that are no text: %q", got)
+	}
+}
+
+func TestSentence(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := rapid.String().Draw(t, "text") + strings.Repeat(rapid.StringN(0, 40, -1).Draw(t, "more"), 20)
+		out := text.Sentence(in)
+		if !utf8.ValidString(out) || strings.ContainsAny(out, "\n\r\t") || utf8.RuneCountInString(out) > 256 ||
+			text.Sentence(out) != out {
+			t.Fatalf("sentence(%q) = %q", in, out)
+		}
+	})
+	got := text.Sentence("the fact: " + strings.Repeat("x", 300) + ": the cause")
+	if !strings.HasPrefix(got, "the fact: x") || !strings.HasSuffix(got, "x: the cause") || strings.Count(got, "…") != 1 {
+		t.Errorf("it does not keep its beginning and its end: %q", got)
+	}
+}
+
+// What a scheduler says at length leaves room for the fact and for what to do.
+func TestPodWithoutANode(t *testing.T) {
+	w := clustertest.NewWorld(t, 1)
+	w.UnreadyPod(v1alpha1.ComponentSatellite, "n01")
+	w.States = map[string]cluster.StateSince{"n01": {State: v1alpha1.NodeStartingSatellite}} // for long
+	p := w.Kube.Pods[v1alpha1.ComponentSatellite]["n01"]
+	p.Status.Conditions = append(p.Status.Conditions, corev1.PodCondition{Type: corev1.PodScheduled,
+		Status: corev1.ConditionFalse, Message: "0/1 nodes are available: " + strings.Repeat("no room. ", 40)})
+	got := w.Snapshot().Members[0].Problem
+	if got == nil || !strings.HasPrefix(got.Message, "its satellite's pod is not ready (0/1 nodes are available: no") ||
+		!strings.HasSuffix(got.Message, "=satellite") {
+		t.Errorf("%+v", got)
 	}
 }

@@ -77,9 +77,9 @@ func states() []StateInfo {
 		{VolumeDriver, 15 * time.Minute, "The CSI driver is started on each member, where the operator runs it."},
 		{Canary, 5 * time.Minute, "A volume of each StorageClass is tried, before the cluster is Ready for the first time."},
 		{Upgrading, 30 * time.Minute,
-			"Another LINSTOR version: prechecks, where it waits, and at last asks a human, while one fails (at once about a " +
-				"backup that only a human can make); then the " +
-				"controller with its database, satellites, verification."},
+			"Another LINSTOR version: prechecks, controller with its database, satellites, verification. A precheck that " +
+				"fails is waited for until the deadline, and then a human is asked; about a backup that only a human can " +
+				"make, at once."},
 		{Migrating, time.Hour,
 			"LINSTOR is stopped, and its database replaced by a backup: it is compared with the nodes, a human is asked, " +
 				"it is imported and compared with what the database holds then. Or its data is moved into another database."},

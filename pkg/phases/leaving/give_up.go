@@ -44,20 +44,20 @@ var loss = decisiontable.Table[*situation]{
 		"theirs does. The task that declares a node lost looks again.",
 	Rows: []decisiontable.Row[*situation]{
 		rule("lost-copies-unknown", "the spec or a human lets it be given up, and it is not known which copies are on it",
-			func(c *situation) bool { return c.mayBeLost() && !c.copies() }, outcome{message: says(unknownMessage)}),
+			func(c *situation) bool { return c.mayBeGivenUp() && !c.copies() }, outcome{message: says(unknownMessage)}),
 		rule("lost-last-copy", "it may be given up, and the last copy of a volume may be on it, or that was asked about",
-			func(c *situation) bool { return c.mayBeLost() && (c.held() || len(c.lost()) > 0) },
-			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).lost, message: lostCopyMessage}),
+			func(c *situation) bool { return c.mayBeGivenUp() && (c.held() || len(c.lastCopies()) > 0) },
+			outcome{hold: v1alpha1.HoldLastReplicaAtRisk, volumes: (*situation).lastCopies, message: lostCopyMessage}),
 		rule("lost-connected", "it may be given up, and another node has a DRBD connection to it: its machine runs",
-			func(c *situation) bool { return c.mayBeLost() && c.link() != "" },
+			func(c *situation) bool { return c.mayBeGivenUp() && c.link() != "" },
 			outcome{message: func(c *situation) string {
 				return "it is not declared lost: " + c.link() + " still has a DRBD connection to it, so that its machine runs; " +
 					"switch it off"
 			}}),
 		rule("lost-refused", "it may be given up, and the last try failed",
-			func(c *situation) bool { return c.mayBeLost() && c.err() != nil },
+			func(c *situation) bool { return c.mayBeGivenUp() && c.err() != nil },
 			outcome{state: v1alpha1.LeavingRemoving, step: StepLose, message: errMessage}),
-		rule("lost", "it may be given up", (*situation).mayBeLost,
+		rule("lost", "it may be given up", (*situation).mayBeGivenUp,
 			outcome{state: v1alpha1.LeavingRemoving, step: StepLose,
 				message: says("it does not come back and is declared lost in LINSTOR")}),
 		{Name: "lost-later", When: "`spec.nodes.lostAfter` is set and has not passed", Then: "it waits; an open hold stays",
@@ -75,14 +75,14 @@ var loss = decisiontable.Table[*situation]{
 	},
 }
 
-// mayBeLost reports whether the spec or a human lets the node be given up.
-func (c *situation) mayBeLost() bool {
+// mayBeGivenUp reports whether the spec or a human lets the node be given up.
+func (c *situation) mayBeGivenUp() bool {
 	after := c.s.NodesSpec().LostAfter
 	return c.has(remembered.DeclareLost) || after != nil && c.s.Now.Sub(c.Noted(remembered.GoneSince)) >= after.Duration
 }
 
-// lost are the volumes whose last copy may be on the node.
-func (c *situation) lost() []string { return c.found(c.unmoved()) }
+// lastCopies are the volumes whose last copy may be on the node.
+func (c *situation) lastCopies() []string { return c.found(c.unmoved()) }
 
 // link is a node that has a DRBD connection to this one; "" if none has.
 func (c *situation) link() string {
@@ -96,7 +96,7 @@ func (c *situation) link() string {
 }
 
 func lostCopyMessage(c *situation) string {
-	risk := c.lost()
+	risk := c.lastCopies()
 	message := "it is not declared lost: the last copy of " + text.ListSome(risk) + " may be on it"
 	if slices.ContainsFunc(risk, func(name string) bool { return slices.Contains(c.on().local, name) }) {
 		message += "; volumes without DRBD have no other: bring the machine back, or delete them"
@@ -131,7 +131,7 @@ func NoteGone(in *step.Input) {
 		var set map[string]string
 		var del []string
 		switch {
-		case l.Gone() && l.Noted(remembered.GoneSince).IsZero():
+		case l.Gone() && l.Noted(remembered.GoneSince).IsZero() && !s.Connecting():
 			set = map[string]string{remembered.GoneSince: remembered.Stamp(s.Now)}
 		// A human's word about the node is not for its impostor to take back.
 		case cluster.ConnectedNow(l.Node) && l.Node.Impostor() == "":
@@ -159,7 +159,7 @@ func declareLost(in *step.Input, l *cluster.Leaver) {
 			return err
 		}
 		now := &situation{Leaver: &cluster.Leaver{Node: n}, s: in.Snapshot}
-		if n.UUID != uuid || !now.Gone() || now.Noted(remembered.GoneSince).IsZero() || !now.mayBeLost() {
+		if n.UUID != uuid || !now.Gone() || now.Noted(remembered.GoneSince).IsZero() || !now.mayBeGivenUp() {
 			return nil // it came back, or is another one: the next look decides
 		}
 		word := "spec.nodes.lostAfter has passed"

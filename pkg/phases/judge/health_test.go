@@ -1,4 +1,4 @@
-package snapshot_test
+package judge_test
 
 import (
 	"strings"
