@@ -173,9 +173,9 @@ func TestKilledAfterApproval(t *testing.T) {
 	})
 }
 
-// TestApprovalOutlivesSatellites deletes all satellites while disks wait for approval: LINSTOR lists no disks then, also
-// while it still reports the nodes as ONLINE. The approval must stay the same hold, and no DeviceMissing may be raised.
-// That all satellites are gone at once may be a mass failure; that is another hold.
+// TestApprovalOutlivesSatellites deletes all satellites while disks wait for approval: LINSTOR lists no disks then,
+// also while it still reports the nodes as ONLINE. The approval must stay the same hold, and no DeviceMissing may be
+// raised. That all satellites are gone at once may be a mass failure; that is another hold.
 func TestApprovalOutlivesSatellites(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Run()
