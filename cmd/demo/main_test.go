@@ -14,6 +14,9 @@ import (
 	"time"
 	"unsafe"
 
+	// The demo builds the operator: whatever the operator consists of is an input of the test.
+	_ "github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/test/inputs"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -34,6 +37,7 @@ func TestCtrlC(t *testing.T) {
 		_, err := keyboard.Write([]byte{3})
 		return err
 	}
+	inputs.Declare("../../Makefile", "../../deploy", "../operator")
 	cmd := exec.CommandContext(ctx, "make", "demo", "SCENARIO=install")
 	// Whatever fails, what was started ends: a control plane that runs on would slow all tests after this one.
 	cmd.Cancel, cmd.WaitDelay = ctrlC, time.Minute

@@ -22,6 +22,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/inputs"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -104,6 +105,7 @@ func installCRD(ctx context.Context) error {
 }
 
 func kubectlCommand(ctx context.Context, stdin string, args ...string) (string, error) {
+	inputs.DeclareArguments(args)
 	cmd := exec.CommandContext(ctx, kubectlBin, append([]string{"--kubeconfig", kubeconfig}, args...)...)
 	// kubectl's discovery cache must not survive the server
 	cmd.Env = append(os.Environ(), "HOME="+filepath.Dir(kubeconfig))

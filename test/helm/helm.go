@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/linstor-dev/storagecluster-operator/test/inputs"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/gobin"
 )
 
@@ -41,6 +42,7 @@ func New(ctx context.Context, home, kubeconfig string) (*Helm, error) {
 
 // Run runs Helm and returns what it prints on standard output. Its error has what it prints on standard error.
 func (h *Helm) Run(ctx context.Context, args ...string) (string, error) {
+	inputs.DeclareArguments(args)
 	cmd := exec.CommandContext(ctx, h.binary, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+h.kubeconfig, "HOME="+h.home,
 		"HELM_CACHE_HOME="+filepath.Join(h.home, "cache"), "HELM_CONFIG_HOME="+filepath.Join(h.home, "config"),

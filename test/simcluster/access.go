@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
+	"github.com/linstor-dev/storagecluster-operator/test/inputs"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -48,6 +49,7 @@ func (c *Cluster) ServiceAccountKubeconfig(ctx context.Context, namespace, name 
 // Kubectl runs kubectl as the administrator and returns what it prints on standard output. Its error has what it
 // prints on standard error.
 func (c *Cluster) Kubectl(ctx context.Context, args ...string) (string, error) {
+	inputs.DeclareArguments(args)
 	cmd := exec.CommandContext(ctx, filepath.Join(c.opts.BinDir, kubebin.Kubectl), args...)
 	// Its own home keeps kubectl's discovery cache apart from the user's and from other clusters'.
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig, "HOME="+c.opts.Dir)

@@ -17,6 +17,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates"
 	"github.com/linstor-dev/storagecluster-operator/pkg/certificates/javastore"
+	"github.com/linstor-dev/storagecluster-operator/test/inputs"
 )
 
 // kind is one kind of connection: an authority, and a certificate for either side.
@@ -185,6 +186,7 @@ func run(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
+	inputs.DeclareArguments(args)
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
 	out, err := cmd.CombinedOutput()

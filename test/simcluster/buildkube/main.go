@@ -21,7 +21,6 @@ func main() {
 	csi := flag.Bool("csi", false, "build the CSI programs instead of the control plane")
 	s3 := flag.Bool("s3", false, "build the S3 server instead of the control plane")
 	chart := flag.Bool("helm", false, "build Helm instead of the control plane")
-	dir := flag.String("dir", "", "where to keep the binaries (default: in .cache below the repository's root)")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -34,7 +33,7 @@ func main() {
 	case *chart:
 		ensure = helm.Ensure
 	}
-	got, err := ensure(ctx, gobin.Options{Dir: *dir})
+	got, err := ensure(ctx, gobin.Options{})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "buildkube:", err)
 		os.Exit(1)

@@ -15,9 +15,6 @@ import (
 	"time"
 )
 
-// stampFile records which pinned modules a directory was built from.
-const stampFile = "built-from"
-
 // Set is programs that belong together.
 type Set struct {
 	// What the programs are, as messages call it, such as "the test control plane".
@@ -29,7 +26,7 @@ type Set struct {
 	Built map[string][]string
 	// Env names the environment variable of a directory with ready binaries. It is used when it holds all of them.
 	Env string
-	// Dir is the directory below .cache in which the binaries are kept.
+	// Dir is the first part of the name of the directory that keeps the binaries; see [CacheDir].
 	Dir string
 	// Modules pin the programs as Go tools; directories below the repository's root.
 	Modules []string
@@ -40,18 +37,16 @@ type Set struct {
 	Takes string
 }
 
-// Options says where to build.
+// Options of a build.
 type Options struct {
-	// Dir is where binaries are built and kept. Default: the set's directory in .cache below the repository's root, which
-	// is searched upwards from the working directory.
-	Dir string
-	// Log receives progress of a build. Default: os.Stderr.
+	// Log receives its progress. Default: os.Stderr.
 	Log io.Writer
 }
 
-// Ensure returns a directory that holds all binaries: that of the environment variable when it is complete, else
-// Options.Dir, after building there whatever is absent or was built from other versions. Concurrent calls, in other
-// processes too, build once.
+// Ensure returns a directory that holds all binaries: that of the environment variable when it is complete, else one
+// in [CacheDir] whose name contains a hash of the modules that pin the programs, after building there whatever is
+// missing. All checkouts with the same pins share it. Concurrent calls, in other processes too, build once. The
+// repository's root is searched upwards from the working directory.
 func (s *Set) Ensure(ctx context.Context, o Options) (string, error) {
 	if dir := os.Getenv(s.Env); dir != "" && s.Complete(dir) {
 		return dir, nil
@@ -60,44 +55,35 @@ func (s *Set) Ensure(ctx context.Context, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if o.Dir == "" {
-		o.Dir = filepath.Join(root, ".cache", s.Dir)
+	dir, err := s.keptIn(root)
+	if err != nil || s.Complete(dir) {
+		return dir, err
 	}
 	if o.Log == nil {
 		o.Log = os.Stderr
 	}
-	want, err := s.stamp(root)
-	if err != nil {
-		return "", err
-	}
-	if s.current(o.Dir, want) {
-		return o.Dir, nil
-	}
-	if err := os.MkdirAll(o.Dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return "", fmt.Errorf("create the directory of %s: %w", s.What, err)
 	}
-	unlock, err := lock(filepath.Join(o.Dir, "lock"))
+	unlock, err := lock(filepath.Join(dir, "lock"))
 	if err != nil {
 		return "", err
 	}
 	defer unlock()
-	if s.current(o.Dir, want) { // built by another process while this one waited for the lock
-		return o.Dir, nil
+	if s.Complete(dir) { // built by another process while this one waited for the lock
+		return dir, nil
 	}
 	for _, module := range s.Modules {
-		if err := s.build(ctx, filepath.Join(root, module), o); err != nil {
+		if err := s.build(ctx, filepath.Join(root, module), dir, o.Log); err != nil {
 			return "", err
 		}
 	}
-	if err := os.WriteFile(filepath.Join(o.Dir, stampFile), []byte(want+"\n"), 0o644); err != nil {
-		return "", fmt.Errorf("record what %s was built from: %w", s.What, err)
-	}
-	return o.Dir, nil
+	return dir, nil
 }
 
 // build compiles a module's tools into the directory. Everything is first written beside its files, so that a build
 // that is interrupted leaves no half-written binary under a final name.
-func (s *Set) build(ctx context.Context, module string, o Options) error {
+func (s *Set) build(ctx context.Context, module, dir string, log io.Writer) error {
 	flags, about := []string{"-ldflags", "-s -w"}, filepath.Base(module)
 	if s.Flags != nil {
 		var err error
@@ -105,23 +91,23 @@ func (s *Set) build(ctx context.Context, module string, o Options) error {
 			return err
 		}
 	}
-	stage, err := os.MkdirTemp(o.Dir, "building-")
+	stage, err := os.MkdirTemp(dir, "building-")
 	if err != nil {
 		return fmt.Errorf("create the build's directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(stage) }()
 
-	fmt.Fprintf(o.Log, "Building %s (%s) into %s: %s, once.\n", s.What, about, o.Dir, s.Takes)
+	fmt.Fprintf(log, "Building %s (%s) into %s: %s, once.\n", s.What, about, dir, s.Takes)
 	started := time.Now()
 	c := Compilation{Dir: module, Package: "tool", Out: stage + string(filepath.Separator),
-		Flags: append([]string{"-trimpath"}, flags...), Log: o.Log}
+		Flags: append([]string{"-trimpath"}, flags...), Log: log}
 	if err := c.Run(ctx); err != nil {
 		return fmt.Errorf("build %s in %s: %w", s.What, module, err)
 	}
-	if err := s.install(stage, o.Dir); err != nil {
+	if err := s.install(stage, dir); err != nil {
 		return err
 	}
-	fmt.Fprintf(o.Log, "Built %s (%s) in %s.\n", s.What, about, time.Since(started).Round(time.Second))
+	fmt.Fprintf(log, "Built %s (%s) in %s.\n", s.What, about, time.Since(started).Round(time.Second))
 	return nil
 }
 
@@ -158,9 +144,32 @@ func (s *Set) Complete(dir string) bool {
 	return true
 }
 
-func (s *Set) current(dir, want string) bool {
-	got, err := os.ReadFile(filepath.Join(dir, stampFile))
-	return err == nil && strings.TrimSpace(string(got)) == want && s.Complete(dir)
+// CacheDir is where built programs are kept: $XDG_CACHE_HOME/storagecluster-operator, or ~/.cache in place of that
+// variable. The Makefile keeps its tools there too. It is outside the checkout so that a new clone finds them.
+func CacheDir() (string, error) {
+	base := os.Getenv("XDG_CACHE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", fmt.Errorf("find the cache directory (set XDG_CACHE_HOME): %w", err)
+		}
+		base = filepath.Join(home, ".cache")
+	}
+	return filepath.Join(base, "storagecluster-operator"), nil
+}
+
+// keptIn is where the binaries are kept that the pins below the repository's root stand for.
+func (s *Set) keptIn(root string) (string, error) {
+	base, err := CacheDir()
+	if err != nil {
+		return "", err
+	}
+	key, err := s.stamp(root)
+	if err != nil {
+		return "", err
+	}
+	const enough = 12 // digits
+	return filepath.Join(base, s.Dir+"-"+key[:enough]), nil
 }
 
 // stamp is a hash over the pins; the files' names go in too, so that moving lines between them changes it.

@@ -55,20 +55,23 @@ func TestEnsureUsesACompleteAssetsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, programs.Names...)
 	t.Setenv(programs.Env, dir)
-	if got, err := programs.Ensure(t.Context(), Options{Dir: t.TempDir()}); err != nil || got != dir {
+	if got, err := programs.Ensure(t.Context(), Options{}); err != nil || got != dir {
 		t.Errorf("Ensure = %q, %v, want %q", got, err, dir)
 	}
 }
 
 func TestEnsurePassesOverIncompleteAssets(t *testing.T) {
 	root := pins(t)
-	assets, own := t.TempDir(), filepath.Join(root, ".cache", programs.Dir)
+	assets, cache := t.TempDir(), t.TempDir()
 	fill(t, assets, "etcd", "kubectl")
-	stamp, err := programs.stamp(root)
-	if err != nil {
+	t.Setenv("XDG_CACHE_HOME", cache)
+	own, err := programs.keptIn(root)
+	if err != nil || !strings.HasPrefix(own, filepath.Join(cache, "storagecluster-operator", programs.Dir+"-")) {
+		t.Fatalf("the programs are kept in %s, %v", own, err)
+	}
+	if err := os.MkdirAll(own, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	write(t, filepath.Join(own, stampFile), stamp+"\n")
 	fill(t, own, programs.Names...)
 	t.Setenv(programs.Env, assets)
 	if got, err := programs.Ensure(t.Context(), Options{}); err != nil || got != own {
@@ -76,21 +79,17 @@ func TestEnsurePassesOverIncompleteAssets(t *testing.T) {
 	}
 }
 
-func TestCurrentWantsTheSamePins(t *testing.T) {
+func TestComplete(t *testing.T) {
 	dir := t.TempDir()
 	fill(t, dir, programs.Names...)
-	if programs.current(dir, "pins") {
-		t.Error("binaries of unknown origin count as current")
-	}
-	write(t, filepath.Join(dir, stampFile), "pins\n")
-	if !programs.current(dir, "pins") || programs.current(dir, "other pins") {
-		t.Error("current does not follow the stamp")
+	if !programs.Complete(dir) {
+		t.Error("a directory with all binaries is not complete")
 	}
 	if err := os.Remove(filepath.Join(dir, "kubectl")); err != nil {
 		t.Fatal(err)
 	}
-	if programs.current(dir, "pins") {
-		t.Error("an incomplete directory counts as current")
+	if programs.Complete(dir) {
+		t.Error("a directory without kubectl counts as complete")
 	}
 }
 

@@ -15,7 +15,7 @@ func TestEnsureUsesACompleteAssetsDirectory(t *testing.T) {
 		}
 	}
 	t.Setenv(AssetsEnv, dir)
-	if got, err := Ensure(t.Context(), Options{Dir: t.TempDir()}); err != nil || got != dir {
+	if got, err := Ensure(t.Context(), Options{}); err != nil || got != dir {
 		t.Errorf("Ensure = %q, %v, want %q", got, err, dir)
 	}
 }
