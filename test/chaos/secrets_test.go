@@ -16,7 +16,7 @@ import (
 
 const (
 	// deadline is when a phase that cannot go on asks a human.
-	deadline = 8 * time.Second
+	deadline = 15 * time.Second
 	lease    = time.Minute
 )
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -31,6 +32,7 @@ func oldSatellites(e *env, registry string) (int, error) {
 // node that is gone does not vanish from the count.
 func TestKubectlGetTellsTheTruth(t *testing.T) {
 	e := start(t, harness.Nodes(3))
+	e.Timing.HealthLost = harness.Slow(4 * time.Second) // a restarted LINSTOR tries a satellite every other second
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
