@@ -244,11 +244,11 @@ vuln: $(VULN)/govulncheck ## Look for known vulnerabilities in what the operator
 
 .PHONY: build
 build: ## Build bin/operator.
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/operator ./cmd/operator
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/operator ./cmd/operator
 
 .PHONY: plugin
 plugin: ## Build the kubectl plugin, bin/kubectl-linstor, with its completion. Put bin into PATH: kubectl linstor status
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-linstor ./cmd/kubectl-linstor
+	CGO_ENABLED=0 $(GO) build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/kubectl-linstor ./cmd/kubectl-linstor
 	install -m 755 cmd/kubectl-linstor/kubectl_complete-linstor bin/kubectl_complete-linstor
 
 .PHONY: image
@@ -285,13 +285,13 @@ clean-all: clean ## Remove as well what all checkouts share: tools, control plan
 
 # A pattern rule with two targets runs once for both.
 %/controller-gen %/crd-ref-docs:
-	$(GO) -C hack/tools build -trimpath -ldflags '-s -w' -o $*/ tool
+	$(GO) -C hack/tools build -ldflags '-s -w' -o $*/ tool
 
 %/gotestsum:
-	$(GO) -C hack/testsum build -trimpath -ldflags '-s -w' -o $*/ tool
+	$(GO) -C hack/testsum build -ldflags '-s -w' -o $*/ tool
 
 %/golangci-lint:
-	$(GO) -C hack/lint build -trimpath -ldflags '-s -w' -o $*/ tool
+	$(GO) -C hack/lint build -ldflags '-s -w' -o $*/ tool
 
 %/govulncheck:
-	$(GO) -C hack/vuln build -trimpath -ldflags '-s -w' -o $*/ tool
+	$(GO) -C hack/vuln build -ldflags '-s -w' -o $*/ tool

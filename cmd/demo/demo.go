@@ -153,7 +153,7 @@ func (d *demo) startOperator(ctx context.Context, flags ...string) (func(), erro
 	d.say("Building the operator and starting it, as ServiceAccount %s/storagecluster-operator …",
 		v1alpha1.OperatorNamespace)
 	binary := filepath.Join(d.dir, "operator")
-	// Without -trimpath: most of its packages were compiled for the demo a moment ago.
+	// With the flags of the demo (GOFLAGS): most of its packages were compiled for that a moment ago.
 	build := gobin.Compilation{Package: "./cmd/operator", Out: binary, Log: d.out}
 	if err := build.Run(ctx); err != nil {
 		return nil, fmt.Errorf("build the operator: %w", err)
