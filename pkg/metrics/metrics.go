@@ -44,6 +44,9 @@ var phaseBuckets = []float64{1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 6 *
 // requestBuckets reach from a list on an idle controller to the longest time that the LINSTOR client waits.
 var requestBuckets = []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 120}
 
+// OutcomesName counts the passes of the reconciler over an object.
+const OutcomesName = "storagecluster_outcomes_total"
+
 // New returns the collectors, without any series and not yet registered.
 func New() *Metrics {
 	return &Metrics{
@@ -53,7 +56,7 @@ func New() *Metrics {
 			"Phase transitions that were stored in the status.", "from", "event", "to"),
 		phaseDuration: newHistograms("storagecluster_phase_duration_seconds",
 			"Time that the StorageCluster spent in a phase, observed when it leaves it.", phaseBuckets, "phase"),
-		outcomes: newCounters("storagecluster_outcomes_total",
+		outcomes: newCounters(OutcomesName,
 			"What the steps of the machine ended with, by the phase they began in.", "phase", "outcome"),
 		illegal: newCounters("storagecluster_illegal_transitions_total",
 			"Events that the transition table does not allow in the state. Each is a defect of the operator.", "state",

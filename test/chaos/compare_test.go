@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -28,6 +27,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // endState is all that a run has come to, as text: the StorageCluster, the operator's objects and labels, what LINSTOR
@@ -61,14 +61,14 @@ func endState(e *harness.Env) (string, error) {
 // awaitState waits until a run has come to the end of an undisturbed one.
 func awaitState(e *harness.Env, want string) {
 	e.T.Helper()
-	deadline := time.Now().Add(harness.Patience() / 4)
+	watch := machine.StartStopwatch()
 	e.EventuallyEvery(lookEvery, "the end of the undisturbed run", func() error {
 		state, err := endState(e)
 		if err == nil && state != want {
 			err = fmt.Errorf("end states differ (-want +got):\n%s",
 				cmp.Diff(strings.Split(want, "\n"), strings.Split(state, "\n")))
 		}
-		if err != nil && time.Now().After(deadline) {
+		if err != nil && watch.Elapsed() > e.Patience/4 {
 			e.T.Fatal(err)
 		}
 		return err

@@ -191,20 +191,18 @@ func newCircle(t *testing.T, s *scenario) *circle {
 // through is no longer done at rest.
 func (c *circle) settled(e *harness.Env, s *step) (writes []string, made, events map[string]int) {
 	e.T.Helper()
-	since, n := time.Now(), -1
+	n, quiet, long := -1, e.Silence(1500*time.Millisecond), e.Silence(10*time.Second)
 	e.EventuallyEvery(50*time.Millisecond, "the operator comes to rest", func() error {
 		writes, made, events = c.tap.ledger()
 		if len(writes) != n {
-			n, since = len(writes), time.Now()
+			n = len(writes)
+			quiet.Broken()
+			long.Broken()
 		}
-		quiet, rest := time.Since(since), 1500*time.Millisecond
 		if s.done(e) != nil {
-			rest = 10 * time.Second
+			return long.Lasts()
 		}
-		if quiet < rest {
-			return fmt.Errorf("quiet for %s", quiet)
-		}
-		return nil
+		return quiet.Lasts()
 	})
 	return writes, made, events
 }
@@ -275,7 +273,7 @@ func (c *circle) crash(t *testing.T, i int, ends []end) {
 // waitDeath waits until the write has come; false if the step is through without it.
 func (c *circle) waitDeath(e *harness.Env, s *step) bool {
 	e.T.Helper()
-	dead, through := false, time.Time{}
+	dead, through := false, e.Silence(2*time.Second)
 	e.Eventually("the operator dies", func() error {
 		select {
 		case <-c.tap.died:
@@ -284,16 +282,10 @@ func (c *circle) waitDeath(e *harness.Env, s *step) bool {
 		default:
 		}
 		if err := s.done(e); err != nil {
-			through = time.Time{}
+			through.Broken()
 			return err
 		}
-		if through.IsZero() {
-			through = time.Now()
-		}
-		if time.Since(through) < 2*time.Second {
-			return fmt.Errorf("the step is through")
-		}
-		return nil
+		return through.Lasts()
 	})
 	if !dead && !c.tap.spare() { // it came right now
 		<-c.tap.died

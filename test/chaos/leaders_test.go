@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // TestLeaders stops the operator that leads, as a whole, at one of its writes, until another one has taken over and
@@ -65,16 +66,14 @@ func newReign(t *testing.T, s *scenario) *reign {
 // settledState is the state once it has stayed the same for a while.
 func settledState(e *harness.Env) (state string, err error) {
 	e.T.Helper()
-	since := time.Now()
+	quiet := e.Silence(1500 * time.Millisecond)
 	e.EventuallyEvery(lookEvery, "the world comes to rest", func() error {
 		var now string
 		if now, err = endState(e); now != state {
-			state, since = now, time.Now()
+			state = now
+			quiet.Broken()
 		}
-		if quiet := time.Since(since); quiet < 1500*time.Millisecond {
-			return fmt.Errorf("quiet for %s", quiet)
-		}
-		return nil
+		return quiet.Lasts()
 	})
 	return state, err
 }
@@ -181,7 +180,7 @@ func (s *scenario) passed(e *harness.Env, step int) {
 // Lease where the machine is too busy.
 func (p *process) pausedBefore(done func() error) bool {
 	p.e.T.Helper()
-	late := time.After(harness.Patience())
+	late := machine.After(p.e.Patience)
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	refusals "github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // course is a scenario on a cluster of its own, with what it comes to when nothing is broken.
@@ -92,17 +93,15 @@ const restTime = 4 * time.Second
 func (c *course) settle() picture {
 	c.T.Helper()
 	last := look(c.Env)
-	since := time.Now()
+	quiet := c.Silence(restTime)
 	c.EventuallyEvery(lookEvery, "all is at rest", func() error {
 		now := look(c.Env)
 		if diff := cmp.Diff(last, now); diff != "" {
-			last, since = now, time.Now()
+			last = now
+			quiet.Broken()
 			return errors.New(diff)
 		}
-		if time.Since(since) < restTime {
-			return errors.New("not for long enough")
-		}
-		return nil
+		return quiet.Lasts()
 	})
 	return last
 }
@@ -231,7 +230,7 @@ func (c *course) awaitTold(s *step) {
 			if first.IsZero() {
 				first = time.Now()
 			}
-			if time.Since(first) > harness.Slow(toldWithin) {
+			if time.Since(first) > machine.Slow(toldWithin) {
 				c.T.Errorf("%s: for %s the status does not tell of %s: %s", s.name, toldWithin, harmText(harm),
 					status(c.Env).Message)
 				return nil

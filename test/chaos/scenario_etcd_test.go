@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // etcdScenario: members of the etcd that the operator runs are added and removed, whoever dies meanwhile, also at the
@@ -35,7 +36,7 @@ func etcdScenario() scenario {
 	return scenario{
 		name: "etcd", nodes: 3, etcd: true,
 		// A learner that was at work already is given up after this time, and its node gets none for a day.
-		tune: func(t *cluster.Timing) { t.NodeGone = harness.Slow(time.Minute) },
+		tune: func(t *cluster.Timing) { t.NodeGone = machine.Slow(time.Minute) },
 		begin: func(e *harness.Env) {
 			apply("  version: 1.33.3\n  database: {managedEtcd: {replicas: 1}}" + harness.ThinPool)(e)
 			e.Eventually("one member", func() error { return members(1)(e) })

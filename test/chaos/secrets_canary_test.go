@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -39,7 +40,7 @@ func newAviary(t *testing.T, ns []simcluster.NodeSpec) *aviary {
 	t.Parallel()
 	a := &aviary{Env: harness.StartAlone(t, ns), forms: map[string]string{}, found: map[string]string{}}
 	for k := range a.Timing.Deadlines {
-		a.Timing.Deadlines[k] = harness.Slow(deadline)
+		a.Timing.Deadlines[k] = machine.Slow(deadline)
 	}
 	a.Lease = lease
 	harness.TapLog(t, func(line string) { a.look("the operator's log", line) })

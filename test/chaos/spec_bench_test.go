@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -20,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 var viewAll linstor.ViewOptions
@@ -174,11 +174,11 @@ func (b *bench) becomes(want state) string {
 // inTime looks until nothing is wrong any more, and returns what is wrong if that takes too long.
 func (b *bench) inTime(wrong func() string) string {
 	b.T.Helper()
-	deadline := time.Now().Add(harness.Patience())
+	watch := machine.StartStopwatch()
 	for {
 		begin := time.Now()
 		what := wrong()
-		if what == "" || time.Now().After(deadline) {
+		if what == "" || watch.Elapsed() > b.Patience {
 			return what
 		}
 		<-time.After(harness.Pause(lookEvery, time.Since(begin)))
@@ -189,7 +189,7 @@ func (b *bench) inTime(wrong func() string) string {
 func (b *bench) atRest() state {
 	b.T.Helper()
 	var last state
-	since := time.Now()
+	quiet := b.Silence(time.Second)
 	b.EventuallyEvery(lookEvery, "the cluster is at rest", func() error {
 		s, err := b.look()
 		if err != nil {
@@ -197,12 +197,10 @@ func (b *bench) atRest() state {
 			return err
 		}
 		if last == nil || differences(last, s) != "" {
-			last, since = s, time.Now()
+			last = s
+			quiet.Broken()
 		}
-		if time.Since(since) < time.Second {
-			return errors.New("it changed just now")
-		}
-		return nil
+		return quiet.Lasts()
 	})
 	return last
 }

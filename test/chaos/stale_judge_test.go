@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // judge looks at each destructive write of an operator at the moment when it is sent. What justifies it must be true
@@ -85,7 +86,7 @@ func (j *judge) sentence(deed, fault string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.deeds[deed]++
-	if fault != "" && time.Since(j.changed) > harness.Slow(inFlight) {
+	if fault != "" && time.Since(j.changed) > machine.Slow(inFlight) {
 		j.faults = append(j.faults, deed+": "+fault)
 	}
 }
@@ -93,7 +94,7 @@ func (j *judge) sentence(deed, fault string) {
 func (j *judge) idle(what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	if j.away && time.Since(j.changed) > harness.Slow(inFlight) {
+	if j.away && time.Since(j.changed) > machine.Slow(inFlight) {
 		j.faults = append(j.faults, what+" while there is no StorageCluster")
 	}
 }

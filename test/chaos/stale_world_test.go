@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -69,8 +70,8 @@ func staleNodes() []simcluster.NodeSpec {
 func startStale(t *testing.T, version string, tune ...func(*cluster.Timing)) *staleWorld {
 	t.Helper()
 	e := harness.Start(t, staleNodes())
-	e.Lease = time.Minute            // it is released at the end, and no leader is lost on a busy machine
-	e.Timing.Leave = 2 * time.Second // time for the test to change its mind
+	e.Lease = time.Minute                          // it is released at the end, and no leader is lost on a busy machine
+	e.Timing.Leave = machine.Slow(2 * time.Second) // time for the test to change its mind
 	e.Timing.LinkSettled = linkSettled
 	for _, f := range tune {
 		f(&e.Timing)

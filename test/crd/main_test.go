@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/inputs"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -97,11 +98,12 @@ func installCRD(ctx context.Context) error {
 			return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
 		}
 	}
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true,
-		func(ctx context.Context) (bool, error) {
-			_, err := clusters.List(ctx, metav1.ListOptions{})
-			return err == nil, nil
-		})
+	ctx, cancel := machine.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		_, err := clusters.List(ctx, metav1.ListOptions{})
+		return err == nil, nil
+	})
 }
 
 func kubectlCommand(ctx context.Context, stdin string, args ...string) (string, error) {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -91,12 +92,13 @@ func clientOf(ctx context.Context, s *runtime.Scheme, namespace, account string)
 
 // poll repeats the check until it passes; its last complaint says why it did not.
 func poll(ctx context.Context, check func(context.Context) error) error {
+	ctx, cancel := machine.WithTimeout(ctx, time.Minute)
+	defer cancel()
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true,
-		func(ctx context.Context) (bool, error) {
-			last = check(ctx)
-			return last == nil, nil
-		})
+	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+		last = check(ctx)
+		return last == nil, nil
+	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", err, last)
 	}

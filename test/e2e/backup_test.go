@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -137,8 +138,8 @@ func TestBackup(t *testing.T) {
 // TestBackupBeforeAnUpgrade: the old LINSTOR's database is in the store before the new one migrates it.
 func TestBackupBeforeAnUpgrade(t *testing.T) {
 	e := backupEnv{start(t, harness.Nodes(2))}
-	e.Timing.HealthLost = 10 * time.Second
-	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
+	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(90 * time.Second)
 	e.Run()
 	s3 := harness.BackupStore(&e.Administrator)
 	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool + "  backup:\n" + s3))

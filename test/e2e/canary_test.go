@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	objects "github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -36,7 +37,7 @@ const tried = `
 func startTrying(t *testing.T) claimEnv {
 	t.Helper()
 	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
-	e.Timing.Deadlines[fsm.Canary] = harness.Slow(8 * time.Second)
+	e.Timing.Deadlines[fsm.Canary] = machine.Slow(8 * time.Second)
 	return e
 }
 
@@ -150,8 +151,8 @@ func TestCanary(t *testing.T) {
 // TestCanaryAfterAnUpgrade: another version of LINSTOR is tried as a new cluster is, and a volume of before stays.
 func TestCanaryAfterAnUpgrade(t *testing.T) {
 	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
-	e.Timing.HealthLost = 10 * time.Second
-	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
+	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(90 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  version: " + oldVersion + tried))
 	before := targets(&canarySays(e, v1alpha1.PhaseReady, metav1.ConditionTrue, canary.ReasonPassed).Status)
@@ -311,7 +312,7 @@ func TestCanaryGoesOn(t *testing.T) {
 // is taken of each class's volume, of which nothing is left.
 func TestCanarySnapshot(t *testing.T) {
 	e := claimEnv{startWithDriver(t, harness.Nodes(3))}
-	e.Timing.Deadlines[fsm.Canary] = harness.Slow(40 * time.Second)
+	e.Timing.Deadlines[fsm.Canary] = machine.Slow(40 * time.Second)
 	harness.InstallSnapshotAPI(e.Env)
 	e.Run()
 	e.Apply(harness.Manifest(tried))

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // drifted is an object of the operator's, a change that somebody makes by hand, and how it shows that the change is
@@ -120,7 +121,7 @@ func TestDriftIsPutRight(t *testing.T) {
 
 func TestControllerThatDiesIsDegradedFirst(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Escalate = time.Minute
+	e.Timing.Escalate = machine.Slow(time.Minute)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)

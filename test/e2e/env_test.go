@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -44,6 +45,6 @@ func startWithDriver(t *testing.T, ns []simcluster.NodeSpec) *env {
 // readyOfAll makes Ready mean that all nodes are there, however slow one of them is on a busy machine: a test counts
 // nodes and pools, or puts a volume on any of them. A test about nodes that lag behind sets its own time.
 func readyOfAll(e *env) *env {
-	e.Timing.Straggler = harness.Slow(time.Minute)
+	e.Timing.Straggler = machine.Slow(time.Minute)
 	return e
 }

@@ -11,13 +11,14 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // TestANewNodeTakesNoVolumesAtFirst: the CSI driver does not know a node at once that is registered beside it, and
 // would make volumes on it that every node may use.
 func TestANewNodeTakesNoVolumesAtFirst(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	e.Timing.DriverLearns = 4 * time.Second
+	e.Timing.DriverLearns = machine.Slow(4 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(driven))
 	e.says(conditions.VolumeDriverReady, "True/DriverRunning", "2 of 2 nodes")

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 const removeGone = "  nodes: {removalPolicy: Remove}" + harness.ThinPool
@@ -216,7 +217,7 @@ func TestGoneNodeComesBack(t *testing.T) {
 // Under the policy Retain a gone node is listed, and that is all.
 func TestGoneNodeIsRetained(t *testing.T) {
 	e := start(t, harness.Nodes(4))
-	e.Timing.NodeGone = time.Second
+	e.Timing.NodeGone = machine.Slow(time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")

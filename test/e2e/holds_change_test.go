@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 func holdUnsupportedChange(t *testing.T) {
@@ -50,7 +51,7 @@ func holdUnsupportedChange(t *testing.T) {
 
 func holdOperationFailed(t *testing.T) {
 	e := start(t, harness.Nodes(1))
-	e.Timing.Deadlines[fsm.KernelModule] = time.Second
+	e.Timing.Deadlines[fsm.KernelModule] = machine.Slow(time.Second)
 	granted := e.rules()
 	e.setRules(nil)
 	e.Run()

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
@@ -56,12 +57,13 @@ func holdDatabaseUnreachable(t *testing.T) {
 
 func databaseUnreachableAtFirst(t *testing.T) {
 	e := start(t, harness.Nodes(1))
-	e.Timing.Deadlines[fsm.Database] = time.Second
+	deadline := machine.Slow(time.Second)
+	e.Timing.Deadlines[fsm.Database] = deadline
 	e.Run()
 	address := harness.FreeAddress(t)
 	e.Apply(harness.Manifest(fmt.Sprintf("  version: 1.33.3\n  database: {etcd: {endpoints: [\"http://%s\"]}}", address) +
 		harness.ThinPool))
-	h := e.held(v1alpha1.HoldDatabaseUnreachable, "no progress for 1s", address)
+	h := e.held(v1alpha1.HoldDatabaseUnreachable, "no progress for "+deadline.String(), address)
 	h = e.retriedInVain(h)
 	other := harness.FreeAddress(t)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.Database.Etcd.Endpoints[0] = "http://" + other })
@@ -74,7 +76,7 @@ func databaseUnreachableAtFirst(t *testing.T) {
 // databaseLost: a cluster that runs is Degraded first when its database goes away.
 func databaseLost(t *testing.T) {
 	e := start(t, harness.Nodes(1))
-	e.Timing.Escalate = 10 * time.Second
+	e.Timing.Escalate = machine.Slow(10 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("1/1", "1/1")

@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -94,7 +95,7 @@ func holdEtcdStuck(t *testing.T) {
 // holdEtcdMemberDown: a member does not come back, and another one takes its place.
 func holdEtcdMemberDown(t *testing.T) {
 	e := startEtcd(t, 4, 30*time.Second)
-	e.Timing.NodeGone = harness.Slow(10 * time.Second)
+	e.Timing.NodeGone = machine.Slow(10 * time.Second)
 	e.up(4, 3)
 	all := e.members(3)
 	spare := e.others("n1", "n2", "n3", "n4")

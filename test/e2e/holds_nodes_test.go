@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -66,10 +67,10 @@ func kernelModuleDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.Timing.Deadlines[fsm.KernelModule] = 10 * time.Second // n1 has its module long before
+	e.Timing.Deadlines[fsm.KernelModule] = machine.Slow(10 * time.Second) // n1 has its module long before
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	h := e.held(v1alpha1.HoldKernelModuleFailed, "no progress for 10s", "1 of 3")
+	h := e.held(v1alpha1.HoldKernelModuleFailed, "no progress for ", "1 of 3")
 	if diff := cmp.Diff([]string{"n2", "n3"}, h.Nodes); diff != "" {
 		t.Errorf("nodes of the hold: %s", diff)
 	}
@@ -222,7 +223,7 @@ func (e nodeEnv) satelliteImage(node, image string) {
 
 func holdNoMatchingNodes(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	e.Timing.Deadlines[fsm.KernelModule] = time.Second
+	e.Timing.Deadlines[fsm.KernelModule] = machine.Slow(time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  nodes: {nodeSelector: {example.com/rack: a}}" + harness.ThinPool))
 	h := e.held(v1alpha1.HoldNoMatchingNodes, "no node matches spec.nodes")
@@ -235,7 +236,7 @@ func holdNoMatchingNodes(t *testing.T) {
 // TestHoldNoMatchingNodesSpec corrects the selector.
 func TestHoldNoMatchingNodesSpec(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	e.Timing.Deadlines[fsm.KernelModule] = time.Second
+	e.Timing.Deadlines[fsm.KernelModule] = machine.Slow(time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  nodes: {nodeSelector: {example.com/rack: a}}" + harness.ThinPool))
 	h := e.held(v1alpha1.HoldNoMatchingNodes)

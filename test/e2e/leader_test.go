@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -88,7 +89,7 @@ func TestLeaderThatLosesItsLease(t *testing.T) {
 		if err == nil {
 			t.Error("an operator that lost its Lease ended as if it was told to")
 		}
-	case <-time.After(harness.Patience()):
+	case <-machine.After(e.Patience):
 		t.Fatal("an operator that lost its Lease goes on")
 	}
 	e.Eventually("the other operator leads", func() error {

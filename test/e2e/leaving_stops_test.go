@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
@@ -249,7 +250,7 @@ func TestKilledDuringAnEvacuation(t *testing.T) {
 	e := start(t, harness.Nodes(4))
 	g := harness.NewGate()
 	g.Install(e.Env)
-	e.Timing.Leave = 100 * time.Millisecond
+	e.Timing.Leave = machine.Slow(100 * time.Millisecond)
 	e.Run()
 	e.Apply(harness.Manifest(evacuatePolicy))
 	e.WaitPhase(v1alpha1.PhaseReady)
@@ -288,7 +289,7 @@ func TestKilledDuringAnEvacuation(t *testing.T) {
 func TestLinstorRestartsDuringAnEvacuation(t *testing.T) {
 	e := installed(t, 4, evacuatePolicy)
 	volume(e, "pvc-1", "n1", "n2")
-	e.Sim.World().SetEvacuateDelay(harness.Slow(4 * time.Second))
+	e.Sim.World().SetEvacuateDelay(machine.Slow(4 * time.Second))
 	e.Sim.World().SetFault(func(r *http.Request) *sim.Fault {
 		if r.Method == http.MethodPut && r.URL.Path == "/v1/nodes/n1/evacuate" {
 			return &sim.Fault{DropAfter: true}

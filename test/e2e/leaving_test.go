@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
@@ -225,7 +226,7 @@ func TestOneEvacuationAfterTheOther(t *testing.T) {
 // TestNodeObjectIsDeleted: LINSTOR cannot move anything from a machine that is gone, but makes its copies anew.
 func TestNodeObjectIsDeleted(t *testing.T) {
 	e := start(t, harness.Nodes(5))
-	e.Timing.Leave = 4 * time.Second // LINSTOR must have noticed by then
+	e.Timing.Leave = machine.Slow(4 * time.Second) // LINSTOR must have noticed by then
 	e.Run()
 	e.Apply(harness.Manifest(evacuatePolicy))
 	e.WaitPhase(v1alpha1.PhaseReady)

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -38,7 +39,7 @@ func startEtcd(t *testing.T, nodes int, start time.Duration) etcdEnv {
 	ns := harness.EtcdNodes(t, nodes)
 	e := etcdEnv{env: readyOfAll(newEnv(harness.Start(t, ns)))}
 	e.db = e.UseEtcd(ns)
-	e.Timing.Deadlines[fsm.Database], e.Timing.NodeGone = harness.Slow(start), harness.Slow(time.Minute)
+	e.Timing.Deadlines[fsm.Database], e.Timing.NodeGone = machine.Slow(start), machine.Slow(time.Minute)
 	return e
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // others are the nodes on which LINSTOR's controller does not run.
@@ -164,7 +165,8 @@ func (e *env) massFailureEvents(want int) error {
 // Nodes that fail one after the other are no mass failure, and neither are restarts of satellites.
 func TestNoMassFailure(t *testing.T) {
 	e := start(t, harness.Nodes(5))
-	e.Timing.MassFailureWindow, e.Timing.Straggler = 2*time.Second, 20*time.Second // LINSTOR reconnects every ten seconds
+	e.Timing.MassFailureWindow = machine.Slow(2 * time.Second)
+	e.Timing.Straggler = machine.Slow(20 * time.Second) // LINSTOR reconnects every ten seconds
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("5/5", "5/5")

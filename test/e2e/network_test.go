@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 const storageIP = "example.com/storage-ip"
@@ -309,7 +310,7 @@ func TestPreferredInterfaceChangesNodeByNode(t *testing.T) {
 		specs[i].Annotations = map[string]string{storageIP: fmt.Sprintf("10.1.0.%d", i+1)}
 	}
 	e := start(t, specs)
-	e.Timing.LinkSettled = 10 * time.Second
+	e.Timing.LinkSettled = machine.Slow(10 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(storageNetwork))
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Interfaces[0].Preferred = false })

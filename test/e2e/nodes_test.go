@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -85,7 +86,7 @@ func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
 
 func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.HealthRegained = 3 * time.Second
+	e.Timing.HealthRegained = machine.Slow(3 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)

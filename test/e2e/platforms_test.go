@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/modulespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 const (
@@ -54,7 +55,7 @@ func TestMixedPlatforms(t *testing.T) {
 	ns := harness.Nodes(4)
 	ns[1].OSImage, ns[2].OSImage, ns[3].KubeletVersion = talosImage, openshiftImage, "v1.36.3+k0s"
 	e := start(t, ns)
-	e.Timing.Straggler = time.Second
+	e.Timing.Straggler = machine.Slow(time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  nodes: {minReady: 4}\n" + harness.ThinPool[1:]))
 
@@ -175,7 +176,7 @@ func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
 // boot.
 func TestPreinstalledTakesLoadersAway(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	e.Timing.Straggler = time.Second
+	e.Timing.Straggler = machine.Slow(time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)

@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/root"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/statusview"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -141,7 +142,7 @@ func TestPlugin(t *testing.T) {
 // TestPluginNodeHold answers a hold of nodes for one of them.
 func TestPluginNodeHold(t *testing.T) {
 	e := start(t, harness.Nodes(6))
-	e.Timing.Straggler = harness.Slow(2 * time.Second)
+	e.Timing.Straggler = machine.Slow(2 * time.Second)
 	e.dirty("n2", "n3")
 	e.Run()
 	e.Apply(harness.Manifest("  nodes: {minReady: 4}" + harness.DevicePool))

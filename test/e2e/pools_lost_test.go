@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
@@ -215,7 +216,7 @@ func TestKilledWhileRecreating(t *testing.T) {
 			e := start(t, harness.Nodes(1))
 			c := &cut{left: 1 << 30, done: true, dead: make(chan struct{})}
 			e.Transport = c
-			e.Timing.Escalate = time.Minute // the reboot takes the controller along
+			e.Timing.Escalate = machine.Slow(time.Minute) // the reboot takes the controller along
 			e.Run()
 			e.Apply(harness.Manifest(harness.DevicePool))
 			e.WaitPhase(v1alpha1.PhaseReady)

@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // rollWatch sees every pod of a component that is away, by its node, from the moment in which it is deleted until its
@@ -118,7 +119,7 @@ func (e *env) waitRolled(n int, prefix string) {
 // the cluster stays usable.
 func TestRegistryChangeRollsSatellites(t *testing.T) {
 	e := start(t, harness.Nodes(8))
-	e.Timing.HealthLost = 10 * time.Second
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("8/8", "8/8")
@@ -147,7 +148,7 @@ func TestRegistryChangeRollsSatellites(t *testing.T) {
 // TestRollStopsAtASatelliteThatDoesNotComeBack breaks the node that goes first.
 func TestRollStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 	e := start(t, harness.Nodes(4))
-	e.Timing.Deadlines[fsm.Satellites] = 4 * time.Second
+	e.Timing.Deadlines[fsm.Satellites] = machine.Slow(4 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")
@@ -225,7 +226,7 @@ func TestRollOnPodNetworkWaitsForReplicas(t *testing.T) {
 // TestNetworkModeRolls moves the satellites from the pods' network to the hosts', where they have other addresses.
 func TestNetworkModeRolls(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.HealthLost = 10 * time.Second
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest(onPodNetwork + harness.ThinPool))
 	e.ready("3/3", "3/3")

@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // signingKey makes the Secret with the key of a certificate; without a certificate the Secret lacks that entry.
@@ -73,7 +74,7 @@ func holdSigningKeyUnusable(t *testing.T) {
 // and then changes it while the cluster runs.
 func TestSecureBoot(t *testing.T) {
 	e := start(t, harness.Nodes(2))
-	e.Timing.HealthLost = 10 * time.Second // with another key all loaders restart at once
+	e.Timing.HealthLost = machine.Slow(10 * time.Second) // with another key all loaders restart at once
 	for _, n := range []string{"n1", "n2"} {
 		e.Sim.Faults().SetSecureBoot(n, "ours")
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
@@ -96,7 +97,7 @@ func reconcilingMessage(c *v1alpha1.StorageCluster) string {
 // nodes are being registered.
 func TestSpecChangeWaitsForTheWorkInProgress(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.onRegistration(&sim.Fault{Delay: harness.Slow(8 * time.Second)})
+	e.onRegistration(&sim.Fault{Delay: machine.Slow(8 * time.Second)})
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	target := e.WaitPhase(v1alpha1.PhaseNodeRegistration).Status.Target

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 func taint(e *env, node string, keys ...string) {
@@ -26,7 +27,7 @@ func taint(e *env, node string, keys ...string) {
 func TestTaintsThatPass(t *testing.T) {
 	e := installed(t, 4, evacuatePolicy)
 	e.StopOperator()
-	e.Timing.TaintLasts = time.Minute
+	e.Timing.TaintLasts = machine.Slow(time.Minute)
 	e.Run()
 	volume(e, "pvc-1", "n1", "n2")
 	taint(e, "n1", "node.cilium.io/agent-not-ready", "ToBeDeletedByClusterAutoscaler")
@@ -46,7 +47,7 @@ func TestTaintsThatPass(t *testing.T) {
 	e.WaitStatus("nothing is told any more",
 		func(s *v1alpha1.StorageClusterStatus) bool { return len(s.Nodes.Problems) == 0 })
 	e.StopOperator()
-	e.Timing.TaintLasts = 200 * time.Millisecond
+	e.Timing.TaintLasts = machine.Slow(200 * time.Millisecond)
 	e.Run()
 	taint(e, "n2", "example.com/retired")
 	e.WaitEvent("NodeLeaving", "n2", "example.com/retired:NoSchedule")

@@ -25,6 +25,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
@@ -52,7 +53,7 @@ func (e *env) asks(trust certificates.Bundle, own *certificates.Leaf, path strin
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
 	_, locked := simcluster.LinstorPorts(e.Sim)
-	resp, err := (&http.Client{Transport: transport, Timeout: harness.Slow(10 * time.Second)}).Get(locked + path)
+	resp, err := (&http.Client{Transport: transport, Timeout: machine.Slow(10 * time.Second)}).Get(locked + path)
 	if err != nil {
 		return 0, err
 	}
@@ -276,7 +277,7 @@ func expire(e *env, kind *tlssecret.Kind, authority *certificates.Authority) {
 // anew, so that nobody speaks to anybody, an operator that comes back makes new ones, and brings them to all.
 func TestLockedAway(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.Straggler = time.Second // how long satellites are not reached before they are restarted
+	e.Timing.Straggler = machine.Slow(time.Second) // how long satellites are not reached before they are restarted
 	year := 365 * 24 * time.Hour
 	authorities := map[*tlssecret.Kind]*certificates.Authority{}
 	for _, kind := range []*tlssecret.Kind{&apitls.Kind, &netcomtls.Kind} {

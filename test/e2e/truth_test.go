@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // oldSatellites counts the satellites' pods whose image is not from the registry.
@@ -32,7 +33,7 @@ func oldSatellites(e *env, registry string) (int, error) {
 // node that is gone does not vanish from the count.
 func TestKubectlGetTellsTheTruth(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.HealthLost = harness.Slow(4 * time.Second) // a restarted LINSTOR tries a satellite every other second
+	e.Timing.HealthLost = machine.Slow(4 * time.Second) // a restarted LINSTOR tries a satellite every other second
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)

@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -19,9 +20,9 @@ import (
 func backedUpOld(t *testing.T) backupEnv {
 	t.Helper()
 	e := backupEnv{start(t, harness.Nodes(3))}
-	e.Timing.HealthLost = 10 * time.Second
-	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
-	e.Timing.Deadlines[fsm.Satellites] = 5 * time.Second
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
+	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(90 * time.Second)
+	e.Timing.Deadlines[fsm.Satellites] = machine.Slow(5 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool + "  backup:\n" +
 		harness.BackupStore(&e.Administrator)))
@@ -121,7 +122,7 @@ func TestUpgradeGoesBack(t *testing.T) {
 func TestUpgradeGoesOnAfterAll(t *testing.T) {
 	e := backedUpOld(t)
 	e.StopOperator()
-	e.Timing.Deadlines[fsm.Upgrading] = 12 * time.Second
+	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(12 * time.Second)
 	e.Run()
 	e.Sim.Faults().SetBackup(kubelet.BackupMissing)
 	e.Update(setVersion(newVersion))

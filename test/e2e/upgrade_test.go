@@ -13,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
 
@@ -29,8 +30,8 @@ func setVersion(v string) func(*v1alpha1.StorageCluster) {
 func oldCluster(t *testing.T, n int) *env {
 	t.Helper()
 	e := start(t, harness.Nodes(n))
-	e.Timing.HealthLost = 10 * time.Second
-	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
+	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(90 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  version: " + oldVersion + harness.ThinPool))
 	all := fmt.Sprintf("%d/%d", n, n)
@@ -244,7 +245,7 @@ func holdUpgradeBlocked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := oldCluster(t, 3)
 			e.StopOperator()
-			e.Timing.Deadlines[fsm.Upgrading] = 5 * time.Second
+			e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(5 * time.Second)
 			e.Run()
 			volume(e, "pvc-1", "n1", "n2")
 			e.Sim.World().Volumes().SetDiskState("pvc-1", "n2", "Inconsistent")
@@ -267,7 +268,7 @@ func holdUpgradeStuck(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			e := oldCluster(t, 3)
 			e.StopOperator()
-			e.Timing.Deadlines[fsm.Upgrading] = 12 * time.Second
+			e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(12 * time.Second)
 			e.Run()
 			e.Sim.Faults().SetBackup(result)
 			e.Update(setVersion(newVersion))
@@ -314,7 +315,7 @@ func holdBackupTooOld(t *testing.T) {
 func TestUpgradeStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 	e := oldCluster(t, 4)
 	e.StopOperator()
-	e.Timing.Deadlines[fsm.Satellites] = 5 * time.Second
+	e.Timing.Deadlines[fsm.Satellites] = machine.Slow(5 * time.Second)
 	e.Run()
 	roll := watchRoll(e)
 	e.Update(setVersion(newVersion))
@@ -339,8 +340,8 @@ func TestUpgradeStopsAtASatelliteThatDoesNotComeBack(t *testing.T) {
 // addresses.
 func TestUpgradeOnPodNetwork(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	e.Timing.HealthLost = 10 * time.Second
-	e.Timing.Deadlines[fsm.Upgrading] = 90 * time.Second
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
+	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(90 * time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  version: " + oldVersion + "\n" + onPodNetwork + harness.ThinPool))
 	e.ready("3/3", "3/3")

@@ -27,6 +27,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -76,7 +77,8 @@ func New(t testing.TB, nodes int) *Cluster {
 		t.Fatal(err)
 	}
 	c := &Cluster{t: t, binary: filepath.Join(bin, kubebin.Etcd),
-		API: api.New(nil, api.Deadlines{Answer: time.Second, Change: 5 * time.Second, Long: 30 * time.Second})}
+		API: api.New(nil, api.Deadlines{Answer: machine.Slow(time.Second),
+			Change: machine.Slow(5 * time.Second), Long: machine.Slow(30 * time.Second)})}
 	c.Facts.Limits, c.Facts.Revision = membership.Default, "1"
 	for i := range nodes {
 		c.Nodes = append(c.Nodes, &Node{dir: t.TempDir(), metrics: local(t), Node: seats.Node{
@@ -117,7 +119,7 @@ func (n *Node) Again() { n.off = false }
 func (c *Cluster) Back(n *Node) {
 	n.process = start(c.t, filepath.Join(n.dir, "log"), c.binary,
 		"--config-file="+filepath.Join(n.dir, fmt.Sprint("pod-", n.pods), "etcd.yaml"))
-	err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, time.Minute, true,
+	err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, machine.Slow(time.Minute), true,
 		func(context.Context) (bool, error) {
 			conn, err := net.DialTimeout("tcp", strings.TrimPrefix(n.PeerURL, "http://"), time.Second)
 			if err == nil {
@@ -360,7 +362,7 @@ func (c *Cluster) Step() membership.Decision {
 func (c *Cluster) Until(what string, done func(membership.Decision) bool) membership.Decision {
 	c.t.Helper()
 	var last membership.Decision
-	err := wait.PollUntilContextTimeout(c.t.Context(), 100*time.Millisecond, 2*time.Minute, true,
+	err := wait.PollUntilContextTimeout(c.t.Context(), 100*time.Millisecond, machine.Slow(2*time.Minute), true,
 		func(context.Context) (bool, error) {
 			last = c.Step()
 			return done(last), nil

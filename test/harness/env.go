@@ -27,24 +27,20 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
+	"github.com/linstor-dev/storagecluster-operator/pkg/metrics"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
-// usualStart is what starting and noting a control plane takes on two processors with nothing else to do.
-const usualStart = 7 * time.Second
+// patience is how long a test waits for something that must happen, in machine time. It is long because other tests
+// run as well.
+const patience = 2 * time.Minute
 
-// slowness is how much longer it took when this process began; never below 1.
-var slowness = 1.0
-
-// Slow is a duration as it must be on this machine, if it is that on two processors with nothing else to do. It is for
-// deadlines, which a slow or busy machine shall not make a test miss.
-func Slow(d time.Duration) time.Duration { return time.Duration(float64(d) * slowness) }
-
-// Patience bounds how long a test waits for something that must happen. It is long because other tests run as well.
-func Patience() time.Duration { return Slow(2 * time.Minute) }
+// Patience is how long that is just now, for a program that is given a deadline.
+func Patience() time.Duration { return machine.Slow(patience) }
 
 // planes are the control planes of this process's tests, with the operator's manifests.
 var planes = simcluster.NewPool(simcluster.PoolOptions{AuditLog: true, Log: os.Stderr, Prepare: install})
@@ -55,16 +51,6 @@ func Main(m *testing.M) int {
 	if _, err := kubebin.Ensure(context.Background(), kubebin.Options{Log: os.Stderr}); err != nil {
 		fmt.Fprintln(os.Stderr, "build the control plane:", err)
 		return 1
-	}
-	took, err := planes.Warm(context.Background())
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "start a control plane:", err)
-		return 1
-	}
-	slowness = max(1, took.Seconds()/usualStart.Seconds())
-	if slowness > 1 {
-		fmt.Fprintf(os.Stderr, "harness: a control plane starts in %s: deadlines are %.1f times the usual ones\n",
-			took.Round(time.Millisecond), slowness)
 	}
 	code := m.Run()
 	stopS3()
@@ -91,7 +77,9 @@ func install(ctx context.Context, c *simcluster.Cluster) error {
 	served := func(ctx context.Context) (bool, error) {
 		return c.Client().List(ctx, &metav1.PartialObjectMetadataList{TypeMeta: kind}) == nil, nil
 	}
-	return wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, time.Minute, true, served)
+	ctx, cancel := machine.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, often, true, served)
 }
 
 // Env is a test's cluster.
@@ -130,19 +118,23 @@ type Operator struct {
 	cancel context.CancelFunc
 }
 
-// Fast is a timing for tests: everything that a real cluster waits for in minutes takes a second or two.
+// Fast is a timing for tests: everything that a real cluster waits for in minutes takes a second or two, and longer on
+// a machine that is slow just now: a deadline must not expire because the machine was busy.
 func Fast() cluster.Timing {
 	t := cluster.DefaultTiming()
 	for s := range t.Deadlines {
-		t.Deadlines[s] = Slow(45 * time.Second)
+		t.Deadlines[s] = machine.Slow(45 * time.Second)
 	}
-	t.Straggler, t.HealthLost, t.HealthRegained = 3*time.Second, time.Second, time.Second
-	t.Join, t.Escalate, t.DriverLearns = 10*time.Second, 4*time.Second, 2*time.Second
-	t.TaintLasts, t.Leave, t.EvacuationAnswer, t.EvacuationStuck, t.NodeGone = 200*time.Millisecond, time.Second,
-		3*time.Second, 3*time.Second, 3*time.Second
-	t.PollWorking, t.PollSteady, t.Safety, t.Capacity = 150*time.Millisecond, 400*time.Millisecond, time.Second,
-		time.Second
-	t.Repair = 2 * time.Second
+	for d, usual := range map[*time.Duration]time.Duration{
+		&t.Straggler: 3 * time.Second, &t.HealthLost: time.Second, &t.HealthRegained: time.Second,
+		&t.Join: 10 * time.Second, &t.Escalate: 4 * time.Second, &t.DriverLearns: 2 * time.Second,
+		&t.TaintLasts: 200 * time.Millisecond, &t.Leave: time.Second, &t.EvacuationAnswer: 3 * time.Second,
+		&t.EvacuationStuck: 3 * time.Second, &t.NodeGone: 3 * time.Second,
+		&t.PollWorking: 150 * time.Millisecond, &t.PollSteady: 400 * time.Millisecond,
+		&t.Safety: time.Second, &t.Capacity: time.Second, &t.Repair: 2 * time.Second,
+	} {
+		*d = machine.Slow(usual)
+	}
 	return t
 }
 
@@ -204,7 +196,7 @@ func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	t.Cleanup(cancel)
 	// LINSTOR's own delays, ten seconds and one and a half, are what most of a roll's or an upgrade's test would be
 	// spent with.
-	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second, FirstOnline: firstOnline})
+	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second, FirstOnline: machine.Slow(firstOnline)})
 	t.Cleanup(world.Close)
 	if os.Getenv("E2E_LOG") != "" {
 		o.Log = os.Stderr
@@ -221,8 +213,9 @@ func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	if err := simcluster.WaitServed(ctx, c, &v1alpha1.StorageClusterList{}); err != nil {
 		t.Fatal(err)
 	}
-	admin := Administrator{Waiter: Waiter{T: t, Patience: Patience()}, Ctx: ctx, Sim: c}
+	admin := Administrator{Waiter: Waiter{T: t, Patience: patience}, Ctx: ctx, Sim: c}
 	e := &Env{Administrator: admin, Timing: Fast(), Lease: time.Minute}
+	e.Passes = e.passes
 	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, operatorName); err != nil {
 		t.Fatal(err)
 	}
@@ -247,6 +240,26 @@ func (e *Env) Run() {
 	}
 	e.Operator = op
 	e.T.Cleanup(func() { e.StopOperator() })
+}
+
+// passes are those of the operator that was started last; -1 while none runs. Each ends with one outcome.
+func (e *Env) passes() int {
+	if e.Operator == nil {
+		return -1
+	}
+	families, err := e.Metrics.Gather()
+	if err != nil {
+		return -1
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() == metrics.OutcomesName {
+			for _, m := range f.GetMetric() {
+				sum += m.GetCounter().GetValue()
+			}
+		}
+	}
+	return int(sum)
 }
 
 func (e *Env) launch() (*Operator, error) {
@@ -280,7 +293,7 @@ func (e *Env) StopOperator() {
 		if err != nil {
 			e.T.Errorf("operator: %v", err)
 		}
-	case <-time.After(Patience()):
+	case <-machine.After(e.Patience):
 		e.T.Error("the operator did not stop")
 	}
 	e.Operator = nil

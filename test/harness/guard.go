@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // guard checks in every test, all the time, what must never happen: see package invariants.
@@ -245,7 +246,7 @@ func (e *Env) Violations() []string {
 // finishGuard waits until the last version was seen, and returns all violations.
 func (e *Env) finishGuard() []string {
 	g := e.guard
-	deadline := time.After(Patience())
+	deadline := machine.After(patience)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for caught := false; !caught; {

@@ -11,14 +11,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // Waiter waits for a test, and ends the test when it waited in vain.
 type Waiter struct {
 	// T is the test.
 	T testing.TB
-	// Patience is how long Eventually waits. Usually what the function of that name returns.
+	// Patience is how long Eventually waits, in machine time; see [machine.Slow].
 	Patience time.Duration
+	// Passes returns how many passes the running operator has made; -1 while none runs. nil where that is not known.
+	Passes func() int
 	// Next returns a channel that is closed when the next version of the StorageCluster is seen; nil where nobody
 	// watches it, so that the functions that wait for its status poll.
 	Next func() <-chan struct{}
@@ -62,7 +65,7 @@ func (w *Waiter) EventuallyEvery(every time.Duration, what string, f func() erro
 // version comes.
 func (w *Waiter) eventually(pause func() time.Duration, next func() <-chan struct{}, what string, f func() error) {
 	w.T.Helper()
-	deadline := time.After(w.Patience)
+	watch := machine.StartStopwatch()
 	for {
 		var version <-chan struct{}
 		if next != nil {
@@ -73,9 +76,10 @@ func (w *Waiter) eventually(pause func() time.Duration, next func() <-chan struc
 		if err == nil {
 			return
 		}
-		select {
-		case <-deadline:
+		if watch.Elapsed() > w.Patience {
 			w.T.Fatalf("%s: not within %s: %v", what, w.Patience, err)
+		}
+		select {
 		case <-version:
 		case <-time.After(Pause(pause(), time.Since(begin))):
 		}
@@ -86,39 +90,85 @@ func (w *Waiter) eventually(pause func() time.Duration, next func() <-chan struc
 // longer; they are not to be what keeps it busy.
 func Pause(least, took time.Duration) time.Duration { return max(least, 4*took) }
 
-// Quiet waits until look has found nothing new for d. It takes a look for each tenth of a second as well: a process
-// that stood still has looked at nothing. look says what is new, and begins anew with it; "" if there is nothing.
+// passEvery is how often an operator makes a pass that has nothing to do, in tests with the timing of [Fast].
+const passEvery = 500 * time.Millisecond
+
+// Silence ends once nothing has happened for long enough for the operator to have looked and acted: for a duration,
+// and for as many of its passes as a usual machine makes in that time. On a machine on which they take longer it lasts
+// longer. An operator that makes no passes, because it has nothing to look at, gets machine time alone.
+type Silence struct {
+	w      *Waiter
+	d      time.Duration
+	since  time.Time
+	watch  machine.Stopwatch
+	passes int
+}
+
+// Silence begins one.
+func (w *Waiter) Silence(d time.Duration) *Silence {
+	s := &Silence{w: w, d: d}
+	s.Broken()
+	return s
+}
+
+// Broken starts the wait again: something happened.
+func (s *Silence) Broken() {
+	s.since, s.watch, s.passes = time.Now(), machine.StartStopwatch(), s.made()
+}
+
+func (s *Silence) made() int {
+	if s.w.Passes == nil {
+		return -1
+	}
+	return s.w.Passes()
+}
+
+// Lasts is nil once it was silent for long enough.
+func (s *Silence) Lasts() error {
+	const most = 4 // times the duration
+	quiet, wanted := time.Since(s.since), int(s.d/passEvery)
+	made := s.made()
+	switch {
+	case quiet < s.d:
+		return fmt.Errorf("quiet for %s only", quiet)
+	case made < 0 && s.passes < 0, made-s.passes >= wanted, s.watch.Elapsed() > most*s.d:
+		return nil
+	case made < s.passes: // another operator runs since
+		s.passes = made
+	}
+	return fmt.Errorf("quiet for %s and %d of %d passes of the operator", quiet, made-s.passes, wanted)
+}
+
+// Quiet waits until look has found nothing new for d, and for the passes that the operator makes in that time. look
+// says what is new, which starts the wait again; "" if there is nothing.
 func (w *Waiter) Quiet(d time.Duration, what string, look func() string) {
 	w.T.Helper()
-	since, looks := time.Now(), 0
+	s := w.Silence(d)
 	w.EventuallyEvery(often, what, func() error {
 		if news := look(); news != "" {
-			since, looks = time.Now(), 0
+			s.Broken()
 			return errors.New(news)
 		}
-		looks++
-		if quiet := time.Since(since); quiet < d || looks < int(d/(100*time.Millisecond)) {
-			return fmt.Errorf("quiet for %s and %d looks only", quiet, looks)
-		}
-		return nil
+		return s.Lasts()
 	})
 }
 
-// During checks that a condition holds all the time.
+// During checks that a condition holds all the time: for d, and for the passes that the operator makes in that time.
 func (w *Waiter) During(d time.Duration, what string, f func() error) {
 	w.T.Helper()
-	deadline := time.After(d)
-	tick := time.NewTicker(50 * time.Millisecond)
+	s := w.Silence(d)
+	tick := time.NewTicker(often)
 	defer tick.Stop()
 	for {
+		begin := time.Now()
 		if err := f(); err != nil {
 			w.T.Fatalf("%s: %v", what, err)
 		}
-		select {
-		case <-deadline:
+		if s.Lasts() == nil {
 			return
-		case <-tick.C:
 		}
+		tick.Reset(Pause(often, time.Since(begin)))
+		<-tick.C
 	}
 }
 
@@ -250,7 +300,7 @@ func (a *Administrator) Await(what string, ch <-chan struct{}) {
 	a.T.Helper()
 	select {
 	case <-ch:
-	case <-time.After(Patience()):
-		a.T.Fatalf("%s: not within %s; the cluster is %+v", what, Patience(), a.Get().Status)
+	case <-machine.After(a.Patience):
+		a.T.Fatalf("%s: not within %s; the cluster is %+v", what, a.Patience, a.Get().Status)
 	}
 }

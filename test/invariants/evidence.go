@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // evidenceSpan is how old the look that justifies a destructive call may be. It is made in the same step as the call,
@@ -129,7 +131,7 @@ func (e *Evidence) demand(what string, rule rule, names map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
-	e.looks = slices.DeleteFunc(e.looks, func(l look) bool { return now.Sub(l.at) > evidenceSpan })
+	e.looks = slices.DeleteFunc(e.looks, func(l look) bool { return now.Sub(l.at) > machine.Slow(evidenceSpan) })
 	for i := range e.looks {
 		l := &e.looks[i]
 		if slices.Contains(l.used, what) {

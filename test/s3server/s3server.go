@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/gobin"
 )
@@ -113,7 +114,7 @@ func Main(m interface{ Run() int }, server **Server) int {
 
 // listening waits until the service can be connected to.
 func (s *Server) listening(ctx context.Context, address string) error {
-	ctx, stop := context.WithTimeout(ctx, startTimeout)
+	ctx, stop := machine.WithTimeout(ctx, startTimeout)
 	defer stop()
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

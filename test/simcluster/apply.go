@@ -25,6 +25,8 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 const (
@@ -107,7 +109,7 @@ func (c *Cluster) applyObject(ctx context.Context, object *unstructured.Unstruct
 func WaitServed(ctx context.Context, c *Cluster, lists ...client.ObjectList) error {
 	for _, list := range lists {
 		var last error
-		err := wait.PollUntilContextTimeout(ctx, pollServed, kindTimeout, true, func(ctx context.Context) (bool, error) {
+		err := within(ctx, kindTimeout, pollServed, func(ctx context.Context) (bool, error) {
 			last = c.client.List(ctx, list)
 			return last == nil, nil
 		})
@@ -116,6 +118,13 @@ func WaitServed(ctx context.Context, c *Cluster, lists ...client.ObjectList) err
 		}
 	}
 	return nil
+}
+
+// within polls until a condition holds, for a time that a slow machine makes longer.
+func within(ctx context.Context, d, every time.Duration, condition wait.ConditionWithContextFunc) error {
+	ctx, cancel := machine.WithTimeout(ctx, d)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, every, true, condition)
 }
 
 func manifestFiles(path string) ([]string, error) {
@@ -164,16 +173,15 @@ func newMapper(config *rest.Config) (*mapper, error) {
 func (m *mapper) resource(ctx context.Context, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	var mapping *meta.RESTMapping
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, kindTimeout, true,
-		func(context.Context) (bool, error) {
-			var err error
-			mapping, err = m.discovered.RESTMapping(kind.GroupKind(), kind.Version)
-			if meta.IsNoMatchError(err) {
-				m.discovered.Reset()
-				return false, nil
-			}
-			return err == nil, err
-		})
+	err := within(ctx, kindTimeout, 100*time.Millisecond, func(context.Context) (bool, error) {
+		var err error
+		mapping, err = m.discovered.RESTMapping(kind.GroupKind(), kind.Version)
+		if meta.IsNoMatchError(err) {
+			m.discovered.Reset()
+			return false, nil
+		}
+		return err == nil, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("find the API resource of %s: %w", kind, err)
 	}

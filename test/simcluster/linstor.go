@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubelet"
 )
@@ -32,7 +33,7 @@ type linstorServer struct {
 func serveLinstor(world *sim.World) (*linstorServer, error) {
 	s := &linstorServer{
 		ports:  sim.PortsOf(world),
-		client: &http.Client{Timeout: probeTimeout, Transport: &http.Transport{DisableKeepAlives: true}},
+		client: &http.Client{Timeout: machine.Slow(probeTimeout), Transport: &http.Transport{DisableKeepAlives: true}},
 	}
 	for _, port := range []struct {
 		url    *string

@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/controlplane"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -83,18 +84,6 @@ func (p *Pool) Close() error {
 		errs = append(errs, os.RemoveAll(p.dir))
 	}
 	return errors.Join(errs...)
-}
-
-// Warm starts a plane for the first cluster that wants one, and returns how long that took: a measure of how busy, or
-// slow, the machine is. On two idle processors it is about five seconds.
-func (p *Pool) Warm(ctx context.Context) (time.Duration, error) {
-	began := time.Now()
-	plane, err := p.take(ctx)
-	if err != nil {
-		return 0, err
-	}
-	took := time.Since(began)
-	return took, p.giveBack(plane, false)
 }
 
 // lend gives a cluster its plane, and takes that back when the cluster stops.
@@ -193,7 +182,7 @@ func (p *Pool) prepare(ctx context.Context, plane *controlplane.ControlPlane) (*
 func (p *Pool) giveBack(plane *pooled, broken bool) error {
 	why := "a component of it was killed"
 	if !broken {
-		ctx, cancel := context.WithTimeout(context.Background(), restoreTimeout)
+		ctx, cancel := machine.WithTimeout(context.Background(), restoreTimeout)
 		defer cancel()
 		why = plane.restore(ctx)
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/linstor-dev/storagecluster-operator/test/freeport"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
 
@@ -96,7 +97,7 @@ func (c *ControlPlane) apiServerFlags(port int) []string {
 
 // waitReady asks /readyz until it answers 200, the API server's process ends, or readyTimeout passes.
 func (c *ControlPlane) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	ctx, cancel := machine.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	config, err := c.Config("system:simcluster:starter", "system:masters")
 	if err != nil {

@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 	"k8s.io/klog/v2"
+
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // The environment of LINSTOR's entry point, which waits in an election before it opens the database.
@@ -49,8 +51,9 @@ func (d *Driver) elected(ctx context.Context, t *controllerTask, pod *corev1.Pod
 	ctx, cancel := context.WithCancel(klog.NewContext(ctx, logr.Discard()))
 	defer cancel()
 	result := make(chan exit, 1)
+	lasts := machine.Slow(leaseDuration)
 	elector, err := leaderelection.NewLeaderElector(leaderelection.LeaderElectionConfig{
-		Lock: lock, LeaseDuration: leaseDuration, RenewDeadline: renewDeadline, RetryPeriod: retryPeriod,
+		Lock: lock, LeaseDuration: lasts, RenewDeadline: lasts / 3 * 2, RetryPeriod: retryPeriod,
 		Callbacks: leaderelection.LeaderCallbacks{
 			OnStartedLeading: func(leading context.Context) {
 				result <- program(leading)
@@ -131,7 +134,7 @@ func (l *lease) release(ctx context.Context) error {
 	if l.cut() {
 		return errPowerCut
 	}
-	ctx, cancel := context.WithTimeout(ctx, renewDeadline)
+	ctx, cancel := machine.WithTimeout(ctx, renewDeadline)
 	defer cancel()
 	record, _, err := l.Get(ctx)
 	if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/guard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/snapshot"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/bound"
 )
 
@@ -156,7 +157,7 @@ func (t *etcdTask) state() taskState {
 
 // ready is the readiness probe.
 func (t *etcdTask) ready() bool {
-	client := http.Client{Timeout: time.Second}
+	client := http.Client{Timeout: machine.Slow(time.Second)}
 	resp, err := client.Get(t.metrics + "/readyz")
 	if err != nil {
 		return false

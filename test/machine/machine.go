@@ -1,0 +1,152 @@
+// Package machine tells tests how slow the machine is just now, so that no deadline expires because of that.
+//
+// Tests wait in machine time: a clock that runs like any other on two processors that run this project's tests and
+// nothing else, and n times slower on a machine that is n times slower or busier. A deadline in machine time expires
+// because something does not happen, and not because the machine was busy. A fixed amount of work, done every other
+// second, shows how slow the machine is.
+package machine
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+const (
+	// probeEvery is how often that is looked at, and probeWork the steps of the work: a hundredth of a processor.
+	probeEvery = 2 * time.Second
+	probeWork  = 10_000_000
+	// usualProbe is what the work takes where machine time runs as fast as any other one.
+	usualProbe = 60 * time.Millisecond
+	// slowest bounds what one look can say: a machine that was suspended for an hour is not slow for an hour.
+	slowest = 20
+	// smoothing is how many looks decide.
+	smoothing = 4
+)
+
+// machine is the clock of this process. It runs from its first use on.
+var machine = newClock(time.Now, work)
+
+// clock counts machine time.
+type clock struct {
+	now  func() time.Time
+	work func()
+
+	mu       sync.Mutex
+	slowness float64       // since the last probe, at least 1
+	elapsed  time.Duration // machine time until the last probe
+	probed   time.Time     // when that was
+}
+
+func newClock(now func() time.Time, work func()) *clock {
+	return &clock{now: now, work: work, slowness: 1, probed: now()}
+}
+
+// work is what probeWork says.
+func work() {
+	x := uint64(1)
+	for range probeWork {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+	}
+	if x == 0 { // never: without a use of x there would be no work
+		panic("xorshift is 0")
+	}
+}
+
+// start probes once, and from then on until the process ends.
+func (c *clock) start() {
+	c.probe()
+	go func() {
+		for range time.Tick(probeEvery) {
+			c.probe()
+		}
+	}()
+}
+
+// probe does the work once. One look says little, because the tests themselves come in bursts: how slow the machine is
+// follows the looks with a delay of some.
+func (c *clock) probe() {
+	began := c.now()
+	c.work()
+	ended := c.now()
+	took := min(slowest, max(1, float64(ended.Sub(began))/float64(usualProbe)))
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.slowness += (took - c.slowness) / smoothing
+	c.elapsed += c.since(ended)
+	c.probed = ended
+}
+
+// since is the machine time from the last probe until now. A probe that is overdue means that this process stood
+// still: that time does not count. The mutex is held.
+func (c *clock) since(now time.Time) time.Duration {
+	return time.Duration(float64(min(now.Sub(c.probed), 2*probeEvery)) / c.slowness)
+}
+
+// read is the machine time since the clock was made, and how slow the machine is now: 1 for one that is not.
+func (c *clock) read() (elapsed time.Duration, slowness float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.elapsed + c.since(c.now()), c.slowness
+}
+
+var startOnce = sync.OnceFunc(machine.start)
+
+func read() (elapsed time.Duration, slowness float64) {
+	startOnce()
+	return machine.read()
+}
+
+// Slow is a duration as it must be on this machine just now, if it is that on two processors with nothing else to do.
+// It is for times that the operator or a server is given. What a test itself waits for is in machine time anyway.
+func Slow(d time.Duration) time.Duration {
+	_, slowness := read()
+	return time.Duration(float64(d) * slowness)
+}
+
+// Stopwatch measures machine time.
+type Stopwatch struct{ began time.Duration }
+
+// StartStopwatch starts one.
+func StartStopwatch() Stopwatch {
+	began, _ := read()
+	return Stopwatch{began}
+}
+
+// Elapsed is the machine time since the start.
+func (s Stopwatch) Elapsed() time.Duration {
+	now, _ := read()
+	return now - s.began
+}
+
+// After returns a channel that gets the time once d of machine time has passed.
+func After(d time.Duration) <-chan time.Time {
+	out := make(chan time.Time, 1)
+	go func() {
+		watch := StartStopwatch()
+		for left := d; left > 0; left = d - watch.Elapsed() {
+			<-time.After(min(left, probeEvery))
+		}
+		out <- time.Now()
+	}()
+	return out
+}
+
+// WithTimeout is [context.WithTimeout] in machine time.
+func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		watch := StartStopwatch()
+		for left := d; left > 0; left = d - watch.Elapsed() {
+			select {
+			case <-time.After(min(left, probeEvery)):
+			case <-ctx.Done():
+				return
+			}
+		}
+		cancel(context.DeadlineExceeded)
+	}()
+	return ctx, func() { cancel(context.Canceled) }
+}
