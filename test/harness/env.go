@@ -213,7 +213,7 @@ func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	if err := simcluster.WaitServed(ctx, c, &v1alpha1.StorageClusterList{}); err != nil {
 		t.Fatal(err)
 	}
-	admin := Administrator{Waiter: Waiter{T: t, Patience: patience}, Ctx: ctx, Sim: c}
+	admin := Administrator{Waiter: Waiter{T: t, Patience: patience, Slowness: machine.Slowness()}, Ctx: ctx, Sim: c}
 	e := &Env{Administrator: admin, Timing: Fast(), Lease: time.Minute}
 	e.Passes = e.passes
 	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, operatorName); err != nil {

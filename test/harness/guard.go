@@ -233,7 +233,7 @@ func (g *guard) transport(inner http.RoundTripper) http.RoundTripper {
 	if inner == nil {
 		inner = http.DefaultTransport
 	}
-	return &invariants.Evidence{Next: inner, Violate: g.violate, Now: time.Now}
+	return &invariants.Evidence{Next: inner, Violate: g.violate, Now: machine.Now}
 }
 
 // Violations are what happened so far that must never happen.

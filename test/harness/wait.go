@@ -20,6 +20,9 @@ type Waiter struct {
 	T testing.TB
 	// Patience is how long Eventually waits, in machine time; see [machine.Slow].
 	Patience time.Duration
+	// Slowness is how slow the machine was when durations were given to the operator, see [machine.Slow]: it keeps to
+	// them, and Eventually waits as much longer, even if the machine has become faster since.
+	Slowness float64
 	// Passes returns how many passes the running operator has made; -1 while none runs. nil where that is not known.
 	Passes func() int
 	// Next returns a channel that is closed when the next version of the StorageCluster is seen; nil where nobody
@@ -65,7 +68,7 @@ func (w *Waiter) EventuallyEvery(every time.Duration, what string, f func() erro
 // version comes.
 func (w *Waiter) eventually(pause func() time.Duration, next func() <-chan struct{}, what string, f func() error) {
 	w.T.Helper()
-	watch := machine.StartStopwatch()
+	watch, least := machine.StartStopwatch(), time.Now().Add(time.Duration(float64(w.Patience)*w.Slowness))
 	for {
 		var version <-chan struct{}
 		if next != nil {
@@ -76,7 +79,7 @@ func (w *Waiter) eventually(pause func() time.Duration, next func() <-chan struc
 		if err == nil {
 			return
 		}
-		if watch.Elapsed() > w.Patience {
+		if watch.Elapsed() > w.Patience && time.Now().After(least) {
 			w.T.Fatalf("%s: not within %s: %v", what, w.Patience, err)
 		}
 		select {

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // evidenceSpan is how old the look that justifies a destructive call may be. It is made in the same step as the call,
@@ -63,7 +61,7 @@ type Evidence struct {
 	Next http.RoundTripper
 	// Violate is told what is wrong.
 	Violate func(message string)
-	// Now is the clock.
+	// Now is the clock: the machine's time where real programs run, see test/machine.
 	Now func() time.Time
 
 	mu    sync.Mutex
@@ -131,7 +129,7 @@ func (e *Evidence) demand(what string, rule rule, names map[string]string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	now := e.Now()
-	e.looks = slices.DeleteFunc(e.looks, func(l look) bool { return now.Sub(l.at) > machine.Slow(evidenceSpan) })
+	e.looks = slices.DeleteFunc(e.looks, func(l look) bool { return now.Sub(l.at) > evidenceSpan })
 	for i := range e.looks {
 		l := &e.looks[i]
 		if slices.Contains(l.used, what) {

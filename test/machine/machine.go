@@ -8,6 +8,7 @@ package machine
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -18,10 +19,10 @@ const (
 	probeWork  = 10_000_000
 	// usualProbe is what the work takes where machine time runs as fast as any other one.
 	usualProbe = 60 * time.Millisecond
-	// slowest bounds what one look can say: a machine that was suspended for an hour is not slow for an hour.
-	slowest = 20
-	// smoothing is how many looks decide.
-	smoothing = 4
+	// looks is how many probes decide: their median, because the tests come in bursts and one probe says little.
+	looks = 15
+	// slowest bounds the result: a test that waits in vain must end within the time that all tests have.
+	slowest = 10
 )
 
 // machine is the clock of this process. It runs from its first use on.
@@ -33,9 +34,10 @@ type clock struct {
 	work func()
 
 	mu       sync.Mutex
-	slowness float64       // since the last probe, at least 1
-	elapsed  time.Duration // machine time until the last probe
-	probed   time.Time     // when that was
+	took     []time.Duration // by the last probes, the newest at the end
+	slowness float64         // since the last probe, at least 1
+	elapsed  time.Duration   // machine time until the last probe
+	probed   time.Time       // when that was
 }
 
 func newClock(now func() time.Time, work func()) *clock {
@@ -65,18 +67,18 @@ func (c *clock) start() {
 	}()
 }
 
-// probe does the work once. One look says little, because the tests themselves come in bursts: how slow the machine is
-// follows the looks with a delay of some.
+// probe does the work once.
 func (c *clock) probe() {
 	began := c.now()
 	c.work()
 	ended := c.now()
-	took := min(slowest, max(1, float64(ended.Sub(began))/float64(usualProbe)))
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.slowness += (took - c.slowness) / smoothing
 	c.elapsed += c.since(ended)
 	c.probed = ended
+	c.took = append(c.took[max(0, len(c.took)-looks+1):], ended.Sub(began))
+	median := slices.Sorted(slices.Values(c.took))[len(c.took)/2]
+	c.slowness = min(slowest, max(1, float64(median)/float64(usualProbe)))
 }
 
 // since is the machine time from the last probe until now. A probe that is overdue means that this process stood
@@ -102,8 +104,19 @@ func read() (elapsed time.Duration, slowness float64) {
 // Slow is a duration as it must be on this machine just now, if it is that on two processors with nothing else to do.
 // It is for times that the operator or a server is given. What a test itself waits for is in machine time anyway.
 func Slow(d time.Duration) time.Duration {
+	return time.Duration(float64(d) * Slowness())
+}
+
+// Slowness is by what Slow multiplies just now.
+func Slowness() float64 {
 	_, slowness := read()
-	return time.Duration(float64(d) * slowness)
+	return slowness
+}
+
+// Now is a time that runs as machine time does, for code that takes a clock. It is not the time of day.
+func Now() time.Time {
+	elapsed, _ := read()
+	return time.Unix(0, 0).Add(elapsed)
 }
 
 // Stopwatch measures machine time.
