@@ -13,35 +13,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
-	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tlssecret"
+	"github.com/linstor-dev/storagecluster-operator/test/endstate"
 )
-
-// madeWithCertificates reports whether an object makes pods with certificates. Which ones, and the hashes that follow
-// from that, are left out: each run has others.
-func madeWithCertificates(v any) (found bool) {
-	switch v := v.(type) {
-	case []any:
-		for _, e := range v {
-			found = madeWithCertificates(e) || found
-		}
-	case map[string]any:
-		for _, kind := range []*tlssecret.Kind{&apitls.Kind, &netcomtls.Kind} {
-			if _, made := v[kind.Annotation]; made {
-				v[kind.Annotation] = "…"
-				delete(v, resources.AnnotationTemplateHash)
-				found = true
-			}
-		}
-		if key, _ := v["key"].(string); strings.HasPrefix(key, "made.") { // the entry of the Secret that has them
-			v["key"] = "made.…"
-		}
-		for _, e := range v {
-			found = madeWithCertificates(e) || found
-		}
-	}
-	return found
-}
 
 // entriesOfCertificates leaves the names of a Secret's entries where it holds a certificate or an authority: each run
 // makes others. Those that are empty were there before, and so were most of those that say what it was made with.
@@ -71,9 +45,9 @@ func TestCertificatesDifferFromRunToRun(t *testing.T) {
 		pod := corev1.PodSpec{Volumes: []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{
 			Secret: &corev1.SecretVolumeSource{SecretName: "s", Items: r.Items("tls.crt")}}}}}
 		return of(map[string]any{"kind": "Deployment", "spec": map[string]any{"template": map[string]any{
-			"metadata": plain(&metav1.ObjectMeta{Annotations: apitls.Kind.Annotate(r,
+			"metadata": endstate.Plain(&metav1.ObjectMeta{Annotations: apitls.Kind.Annotate(r,
 				map[string]string{resources.AnnotationTemplateHash: hash})}),
-			"spec": plain(&pod)}}})
+			"spec": endstate.Plain(&pod)}}})
 	}
 	secret := func(kind string, labels map[string]any, data map[string]any) string {
 		return of(map[string]any{"kind": "Secret", "type": kind, "data": data,

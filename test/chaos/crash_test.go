@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
+	"github.com/linstor-dev/storagecluster-operator/test/endstate"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -175,7 +176,7 @@ func newCircle(t *testing.T, s *scenario) *circle {
 		i := c.next
 		c.play(c.e)
 		writes, made, events := c.settled(c.e, &s.steps[i])
-		state, err := endState(c.e)
+		state, err := endstate.Of(c.e.Ctx, c.e.Sim)
 		if err != nil {
 			t.Fatal(err)
 		}

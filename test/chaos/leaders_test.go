@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linstor-dev/storagecluster-operator/test/endstate"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
@@ -69,7 +70,7 @@ func settledState(e *harness.Env) (state string, err error) {
 	quiet := e.Silence(1500 * time.Millisecond)
 	e.EventuallyEvery(lookEvery, "the world comes to rest", func() error {
 		var now string
-		if now, err = endState(e); now != state {
+		if now, err = endstate.Of(e.Ctx, e.Sim); now != state {
 			state = now
 			quiet.Broken()
 		}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/test/endstate"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
@@ -65,7 +66,7 @@ func look(e *harness.Env) picture {
 	}
 	for _, n := range v.Nodes {
 		for k, v := range n.Properties {
-			n.Properties[k] = text(v) // a skipped pool names the hold that was answered
+			n.Properties[k] = endstate.Text(v) // a skipped pool names the hold that was answered
 		}
 		np := nodePicture{Status: n.Status, Flags: n.Flags, Interfaces: n.Interfaces, Properties: n.Properties,
 			Pools: map[string]poolPicture{}}

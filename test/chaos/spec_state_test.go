@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
+	"github.com/linstor-dev/storagecluster-operator/test/endstate"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 )
@@ -153,7 +154,7 @@ func idleSatellites(o *unstructured.Unstructured) bool {
 // maskObject drops what Kubernetes fills in, and what is random.
 func maskObject(o *unstructured.Unstructured) map[string]any {
 	c := runtime.DeepCopyJSON(o.Object)
-	madeWithCertificates(c)
+	endstate.MadeWithCertificates(c)
 	entriesOfCertificates(c)
 	delete(c, "status")
 	meta, _ := c["metadata"].(map[string]any)
@@ -218,7 +219,7 @@ func (b *bench) lookAtPods(s state) error {
 		for k, v := range p.Annotations {
 			made[k] = v
 		}
-		madeWithCertificates(made)
+		endstate.MadeWithCertificates(made)
 		s["pod/"+owner+"/"+p.Labels[v1alpha1.LabelComponent]+"/"+node] += encode(map[string]any{
 			"images": images, "annotations": made, "ready": ready, "pull": p.Spec.ImagePullSecrets,
 		})

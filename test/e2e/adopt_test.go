@@ -55,9 +55,8 @@ func (e *env) objectWrites() []string {
 }
 
 func TestReadoptionAfterRetain(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	before, claim := e.View(), e.claimData()
 	if claim["localID"] == "" || claim["localID"] != before.LocalID {

@@ -91,9 +91,8 @@ func TestAChangedControllerNeedsNoDeadNode(t *testing.T) {
 // TestAnOperatorThatDoesNotKnowTheVersion: an operator of before is started on a cluster of a newer LINSTOR. It tells
 // that instead of leaving the status as it was, changes nothing, and takes the cluster down when told to.
 func TestAnOperatorThatDoesNotKnowTheVersion(t *testing.T) {
-	e := start(t, harness.Nodes(2))
+	e := startReady(t, 2, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.StopOperator()
 	e.Catalogue = &catalogue.Catalogue{}

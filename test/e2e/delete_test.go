@@ -72,9 +72,8 @@ func (e *env) expectNothingLeft(want []string, before map[string]disks) {
 }
 
 func TestDeletionIsRefusedWhileVolumesExist(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", "n1", "n2"); err != nil {
 		t.Fatal(err)
@@ -95,9 +94,8 @@ func TestDeletionIsRefusedWhileVolumesExist(t *testing.T) {
 }
 
 func TestDeletionWhileLinstorIsUnreachable(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	guardsMade(e)
 	before := e.disks("n1", "n2", "n3")

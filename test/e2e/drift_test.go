@@ -120,10 +120,9 @@ func TestDriftIsPutRight(t *testing.T) {
 }
 
 func TestControllerThatDiesIsDegradedFirst(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Timing.Escalate = machine.Slow(time.Minute)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 
 	e.Sim.Faults().SetCrash(resources.ControllerContainer, "", "java.lang.OutOfMemoryError: Java heap space")

@@ -42,6 +42,12 @@ func startWithDriver(t *testing.T, ns []simcluster.NodeSpec) *env {
 	return readyOfAll(newEnv(harness.StartWithDriver(t, ns)))
 }
 
+// startReady is start with a cluster that is Ready already; see [harness.StartReady].
+func startReady(t *testing.T, nodes int, spec string) *env {
+	t.Helper()
+	return readyOfAll(newEnv(harness.StartReady(t, nodes, spec)))
+}
+
 // readyOfAll makes Ready mean that all nodes are there, however slow one of them is on a busy machine: a test counts
 // nodes and pools, or puts a volume on any of them. A test about nodes that lag behind sets its own time.
 func readyOfAll(e *env) *env {

@@ -216,10 +216,9 @@ func TestGoneNodeComesBack(t *testing.T) {
 
 // Under the policy Retain a gone node is listed, and that is all.
 func TestGoneNodeIsRetained(t *testing.T) {
-	e := start(t, harness.Nodes(4))
+	e := startReady(t, 4, harness.ThinPool)
 	e.Timing.NodeGone = machine.Slow(time.Second)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("4/4", "4/4")
 	victim := e.others("n1", "n2", "n3", "n4")[0]
 	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", victim,

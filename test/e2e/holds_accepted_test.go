@@ -17,9 +17,8 @@ import (
 
 // A typo in the spec is asked about; what runs is looked after all the same.
 func TestTheAcceptedSpecIsKeptDuringAHold(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Version = "1.99.0" })
 	h := e.WaitHold(v1alpha1.HoldUnsupportedChange)

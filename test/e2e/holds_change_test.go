@@ -15,9 +15,8 @@ import (
 )
 
 func holdUnsupportedChange(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	for _, x := range []struct {
 		name     string

@@ -75,10 +75,9 @@ func databaseUnreachableAtFirst(t *testing.T) {
 
 // databaseLost: a cluster that runs is Degraded first when its database goes away.
 func databaseLost(t *testing.T) {
-	e := start(t, harness.Nodes(1))
+	e := startReady(t, 1, harness.ThinPool)
 	e.Timing.Escalate = machine.Slow(10 * time.Second)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("1/1", "1/1")
 	e.Sim.Faults().SetCrash(resources.ControllerContainer, "",
 		"org.postgresql.util.PSQLException: Connection to db:5432 refused")

@@ -168,9 +168,8 @@ func registrationFails(t *testing.T) {
 }
 
 func holdSatelliteVersionMismatch(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	for _, n := range []string{"n2", "n3"} {
 		e.satelliteImage(n, "piraeus-server:v1.34.2")

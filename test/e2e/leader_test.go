@@ -110,9 +110,8 @@ func TestLeaderThatLosesItsLease(t *testing.T) {
 }
 
 func TestUnknownPhaseIsLeftAlone(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	comeToRest(e)
 	setPhase := func(p v1alpha1.Phase) {

@@ -164,11 +164,10 @@ func (e *env) massFailureEvents(want int) error {
 
 // Nodes that fail one after the other are no mass failure, and neither are restarts of satellites.
 func TestNoMassFailure(t *testing.T) {
-	e := start(t, harness.Nodes(5))
+	e := startReady(t, 5, harness.ThinPool)
 	e.Timing.MassFailureWindow = machine.Slow(2 * time.Second)
 	e.Timing.Straggler = machine.Slow(20 * time.Second) // LINSTOR reconnects every ten seconds
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("5/5", "5/5")
 	quiet := func(when string, d time.Duration) {
 		t.Helper()

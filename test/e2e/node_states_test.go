@@ -53,9 +53,8 @@ func (e nodeEnv) restartSatellite(node string) {
 
 // Each state that LINSTOR does not leave by itself is named, and left by connecting anew once its cause is gone.
 func TestNodeStates(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	m := e.Sim.World().Machine("n2")
 	for _, tc := range []struct {
@@ -99,9 +98,8 @@ func TestNodeStates(t *testing.T) {
 
 // A cause that stays is not hammered at: the attempts end, and begin anew with another pod.
 func TestReconnectsAreBounded(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	m := e.Sim.World().Machine("n2")
 	m.SetFullSyncError(true)

@@ -85,10 +85,9 @@ func TestNodeJoinsWithoutLeavingReady(t *testing.T) {
 }
 
 func TestNodeThatDiesIsDegradedUntilItReturns(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Timing.HealthRegained = machine.Slow(3 * time.Second)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 
 	dead := e.otherNode()

@@ -18,9 +18,8 @@ import (
 // PodSecurity refuses the satellite's pod: Kubernetes tells so in an Event of the DaemonSet alone, and the status says
 // where to look.
 func TestSatelliteThatIsNotCreated(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	enforce := func(level string) {
 		t.Helper()

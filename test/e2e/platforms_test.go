@@ -99,9 +99,8 @@ func TestMixedPlatforms(t *testing.T) {
 
 // An edit of spec.platform must not stop all satellites at once.
 func TestPlatformChangeMovesOneSatelliteAtATime(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Platform = v1alpha1.PlatformMicroK8s })
 	worst := 0
@@ -175,10 +174,9 @@ func TestLoaderUpgradeTellsOfReboots(t *testing.T) {
 // TestPreinstalledTakesLoadersAway: when the nodes shall bring DRBD themselves, no loader may load its own at the next
 // boot.
 func TestPreinstalledTakesLoadersAway(t *testing.T) {
-	e := start(t, harness.Nodes(2))
+	e := startReady(t, 2, harness.ThinPool)
 	e.Timing.Straggler = machine.Slow(time.Second)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	waitDaemonSets(e, v1alpha1.ComponentModuleLoader, map[string]int32{"linstor-module-loader-noble": 2})
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.KernelModule.Mode = v1alpha1.ModulePreinstalled })

@@ -17,9 +17,8 @@ import (
 
 // TestFullThinPool fills a thin pool of 180 GiB on one node and empties it again.
 func TestFullThinPool(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.waitCondition(conditions.PoolsNearlyFull, "False/AsExpected")
 	if err := e.Sim.World().Volumes().Create("pvc-1", 162<<20, "ssd", "n2"); err != nil {

@@ -177,9 +177,8 @@ func TestRecreateWaitsForTheCopies(t *testing.T) {
 // TestLostVolumeGroup: a pool on a volume group that somebody made by hand. There is nothing to make it from, so only
 // looking again is offered. LINSTOR itself sees that the group is back.
 func TestLostVolumeGroup(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.Sim.World().ResetRequests()
 	e.Sim.World().Machine("n2").LVM().Remove("vg_ssd0")

@@ -66,9 +66,8 @@ func problem(c *v1alpha1.StorageCluster, reason string) *v1alpha1.NodeProblem {
 // TestPoolsComeAndGo adds a pool to a running cluster, removes it, and adds it again: its volume group stays and is
 // used again.
 func TestPoolsComeAndGo(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.Apply(harness.Manifest(twoPools))
 	e.WaitPools("6/6")
@@ -207,9 +206,8 @@ func TestPoolsOfOthersStay(t *testing.T) {
 
 // TestBrokenPoolGoesWithItsEntry: LINSTOR keeps a pool registered whose volume group was never there.
 func TestBrokenPoolGoesWithItsEntry(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.Apply(harness.Manifest(harness.ThinPool + "  - name: wrong\n    lvm: {volumeGroup: vg_typo}\n"))
 	e.WaitHold(v1alpha1.HoldPoolBackendMissing)

@@ -118,9 +118,8 @@ func holdMachineReplaced(t *testing.T) {
 
 // The disks were moved into another machine: it is adopted, with all that is on them.
 func TestAdoptReplacedMachine(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	victim := e.others("n1", "n2", "n3")[0]
 	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", victim); err != nil {
@@ -175,9 +174,8 @@ func TestReplacedMachineWithTheLastCopy(t *testing.T) {
 
 // A node that is deleted and joins anew on the same machine keeps its registration, its pools and its volumes.
 func TestRejoinedNodeIsAdopted(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	name := e.others("n1", "n2", "n3")[0]
 	if err := e.Sim.World().Volumes().Create("pvc-1", 1<<20, "ssd", name); err != nil {

@@ -177,9 +177,8 @@ func filePool() v1alpha1.StoragePoolSpec {
 
 // TestFileDirectoryRolls adds a pool in a directory that the satellites' pods do not have yet.
 func TestFileDirectoryRolls(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.StoragePools = append(c.Spec.StoragePools, filePool())

@@ -17,9 +17,8 @@ import (
 // TestSatelliteResources: no satellite is of the class BestEffort, and what the spec asks for comes to all of them,
 // one after the other.
 func TestSatelliteResources(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.ready("3/3", "3/3")
 	e.satellitesUse("256Mi", "0")
 	roll := watchRoll(e)

@@ -32,10 +32,9 @@ func oldSatellites(e *env, registry string) (int, error) {
 // TestKubectlGetTellsTheTruth: a refused spec is no outage, a rollout has not ended before its last pod runs, and a
 // node that is gone does not vanish from the count.
 func TestKubectlGetTellsTheTruth(t *testing.T) {
-	e := start(t, harness.Nodes(3))
+	e := startReady(t, 3, harness.ThinPool)
 	e.Timing.HealthLost = machine.Slow(4 * time.Second) // a restarted LINSTOR tries a satellite every other second
 	e.Run()
-	e.Apply(harness.Manifest(harness.ThinPool))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	e.prints("linstor", "Ready", "True", "3/3", "3/3")
 

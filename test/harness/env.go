@@ -53,6 +53,7 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	shelf.close()
 	stopS3()
 	if err := planes.Close(); err != nil {
 		fmt.Fprintln(os.Stderr, "stop the control planes:", err)
@@ -187,35 +188,60 @@ const firstOnline = 400 * time.Millisecond
 
 func startInstalled(t *testing.T, o simcluster.Options, install Install) *Env {
 	t.Helper()
+	ctx := testContext(t)
+	c, err := assemble(ctx, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { disassemble(c) })
+	if err := install(ctx, c); err != nil {
+		t.Fatal(err)
+	}
+	return newEnv(ctx, t, c)
+}
+
+// testContext ends a minute before go test's own limit, so that processes are stopped, or with the test.
+func testContext(t *testing.T) context.Context {
 	deadline, limited := t.Deadline()
 	if !limited {
 		deadline = time.Now().Add(24 * time.Hour)
 	}
-	// so that the processes are stopped
 	ctx, cancel := context.WithDeadline(context.Background(), deadline.Add(-time.Minute))
 	t.Cleanup(cancel)
+	return ctx
+}
+
+// assemble starts a cluster with a world of its own.
+func assemble(ctx context.Context, o simcluster.Options) (*simcluster.Cluster, error) {
 	// LINSTOR's own delays, ten seconds and one and a half, are what most of a roll's or an upgrade's test would be
 	// spent with.
-	world := sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second, FirstOnline: machine.Slow(firstOnline)})
-	t.Cleanup(world.Close)
+	o.World = sim.NewWorld(sim.Options{ReconnectEvery: 2 * time.Second, FirstOnline: machine.Slow(firstOnline)})
 	if os.Getenv("E2E_LOG") != "" {
 		o.Log = os.Stderr
 	}
-	o.World, o.CrashBackoffMin, o.CrashBackoffMax = world, 50*time.Millisecond, 400*time.Millisecond
+	o.CrashBackoffMin, o.CrashBackoffMax = 50*time.Millisecond, 400*time.Millisecond
 	c, err := simcluster.Start(ctx, o)
 	if err != nil {
-		t.Fatal(err)
+		o.World.Close()
 	}
-	t.Cleanup(c.Stop)
-	if err := install(ctx, c); err != nil {
-		t.Fatal(err)
-	}
+	return c, err
+}
+
+func disassemble(c *simcluster.Cluster) {
+	c.Stop()
+	c.World().Close()
+}
+
+// newEnv is the cluster for a test, which is checked when the test ends.
+func newEnv(ctx context.Context, t *testing.T, c *simcluster.Cluster) *Env {
+	t.Helper()
 	if err := simcluster.WaitServed(ctx, c, &v1alpha1.StorageClusterList{}); err != nil {
 		t.Fatal(err)
 	}
 	admin := Administrator{Waiter: Waiter{T: t, Patience: patience, Slowness: machine.Slowness()}, Ctx: ctx, Sim: c}
 	e := &Env{Administrator: admin, Timing: Fast(), Lease: time.Minute}
 	e.Passes = e.passes
+	var err error
 	if e.Config, err = c.ServiceAccountConfig(ctx, v1alpha1.OperatorNamespace, operatorName); err != nil {
 		t.Fatal(err)
 	}

@@ -26,6 +26,7 @@ import (
 // guard checks in every test, all the time, what must never happen: see package invariants.
 type guard struct {
 	deletes *invariants.Deletes
+	check   invariants.Status
 
 	mu         sync.Mutex
 	violations []string
@@ -40,7 +41,8 @@ type guard struct {
 	done chan struct{}
 }
 
-// startGuard begins to watch the StorageCluster.
+// startGuard begins to watch the StorageCluster. The version that is there may be the last of an earlier test, which
+// has judged it.
 func (e *Env) startGuard() {
 	e.T.Helper()
 	g := &guard{done: make(chan struct{}), holds: map[string]string{}}
@@ -63,14 +65,30 @@ func (e *Env) startGuard() {
 		e.T.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(e.Ctx)
-	_, w, err := watchClusters(ctx, c)
+	there, w, err := watchClusters(ctx, c)
 	if err != nil {
 		cancel()
 		e.T.Fatal(err)
 	}
+	for i := range there {
+		g.begin(&there[i])
+	}
 	g.stop = cancel
 	go g.follow(ctx, c, w)
 	e.guard, e.Next, e.Last = g, g.change, g.newest
+}
+
+// begin takes the version that is there at first.
+func (g *guard) begin(raw *unstructured.Unstructured) {
+	c, whole, err := readable(raw)
+	if err != nil {
+		return // follow says so of the next version
+	}
+	g.check.Begin(c)
+	g.seen, g.steps = c.ResourceVersion, c.Status.History
+	if whole {
+		g.last = c
+	}
 }
 
 // change returns a channel that is closed when the next version of the StorageCluster comes.
@@ -155,7 +173,6 @@ func (g *guard) violate(message string) {
 // follow looks at every version of the StorageCluster.
 func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interface) {
 	defer close(g.done)
-	check := &invariants.Status{}
 	observe := func(raw *unstructured.Unstructured) {
 		c, whole, err := readable(raw)
 		g.wake(c, whole)
@@ -163,7 +180,7 @@ func (g *guard) follow(ctx context.Context, c client.WithWatch, w watch.Interfac
 			g.violate(err.Error())
 			return
 		}
-		for _, fault := range check.Observe(c) {
+		for _, fault := range g.check.Observe(c) {
 			g.violate(fault)
 		}
 		if err := g.deletes.Look(ctx); err != nil && ctx.Err() == nil && !g.expectsGaps() {

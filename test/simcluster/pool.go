@@ -94,15 +94,7 @@ func (p *Pool) lend(ctx context.Context, c *Cluster) error {
 	}
 	c.onStop(func() error { return p.giveBack(lent, c.killed) })
 	c.plane, c.opts.BinDir, c.opts.AuditLog = lent.ControlPlane, lent.BinDir(), p.opts.AuditLog
-	if !c.opts.AuditLog {
-		return nil
-	}
-	info, err := os.Stat(c.plane.AuditLogPath())
-	if err != nil {
-		return fmt.Errorf("find the end of the audit log: %w", err)
-	}
-	c.auditFrom = info.Size()
-	return nil
+	return StartAudit(c)
 }
 
 // take is a plane that came back, or a new one.

@@ -218,6 +218,31 @@ func stored(ctx context.Context, etcd *clientv3.Client) (stock, error) {
 	return s, nil
 }
 
+// Keys lists the keys of all stored objects, sorted, without those that come and go while nothing changes, or whose
+// names are made up: Events, Leases, endpoints, pods and what revisions of them there were.
+func (c *ControlPlane) Keys(ctx context.Context) ([]string, error) {
+	etcd, err := c.etcd()
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = etcd.Close() }()
+	now, err := stored(ctx, etcd)
+	if err != nil {
+		return nil, err
+	}
+	var keys []string
+	for key := range now.revisions {
+		kind, _, _ := strings.Cut(strings.TrimPrefix(key, registry), "/")
+		switch kind {
+		case "events", "leases", "endpointslices", "services", "pods", "replicasets", "controllerrevisions":
+		default:
+			keys = append(keys, key)
+		}
+	}
+	slices.Sort(keys)
+	return keys, nil
+}
+
 // stillToCome are the keys that kube-controller-manager has yet to make or to change in a new control plane: of each
 // namespace the first service account and the certificates, and the rules of the roles that are put together from
 // others. It starts after the API server, and on a busy machine its work comes when everything has been still for a

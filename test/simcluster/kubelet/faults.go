@@ -40,6 +40,13 @@ func newFaults(retry func(node string)) *Faults {
 // Faults returns what goes wrong with the driver's pods.
 func (d *Driver) Faults() *Faults { return d.faults }
 
+// Any reports whether anything goes wrong.
+func (f *Faults) Any() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return len(f.enrolled)+len(f.loader)+len(f.crashes) > 0 || f.badImage != "" || f.backup != BackupWhole
+}
+
 // SetLoaderResult decides what the module loader does on a node from its next start on; a loader that waits in a crash
 // loop starts at once. A module that is loaded stays loaded: the loader then succeeds whatever the result says, as
 // LINBIT's loader does.
