@@ -30,6 +30,10 @@ func main() {
 
 // run sets the times of what git knows of. Links are left as they are: the go command looks at what they lead to.
 func run(top string) error {
+	top, err := filepath.Abs(top)
+	if err != nil {
+		return err
+	}
 	list := exec.CommandContext(context.Background(), "git", "-C", top, "ls-files", "-z")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
@@ -42,7 +46,7 @@ func run(top string) error {
 		if err := setFile(path); err != nil {
 			return err
 		}
-		for d := filepath.Dir(path); !dirs[d] && d != filepath.Dir(filepath.Clean(top)); d = filepath.Dir(d) {
+		for d := filepath.Dir(path); !dirs[d] && d != filepath.Dir(top); d = filepath.Dir(d) {
 			dirs[d] = true
 		}
 	}

@@ -37,7 +37,8 @@ func write(t *testing.T, path, content string) {
 // times are those of the files and directories after run.
 func times(t *testing.T, dir string) map[string]time.Time {
 	t.Helper()
-	if err := run(dir); err != nil {
+	t.Chdir(dir)
+	if err := run("."); err != nil { // as the Makefile does
 		t.Fatal(err)
 	}
 	out := map[string]time.Time{}
