@@ -1,5 +1,5 @@
-// Command times gives the files of a checkout, and their directories, times of modification that follow from what they
-// contain.
+// Command times, run at the top of a checkout, gives its files and directories times of modification that follow from
+// what they contain.
 //
 // The go command reuses the result of a test if the files that the test opened have the size and the time that they
 // had before; it does not look into them. In a fresh clone, and after generators have written the same again, all
@@ -11,7 +11,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/binary"
-	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -20,9 +19,7 @@ import (
 )
 
 func main() {
-	dir := flag.String("dir", ".", "the top of the checkout")
-	flag.Parse()
-	if err := run(*dir); err != nil {
+	if err := run("."); err != nil {
 		fmt.Fprintln(os.Stderr, "times:", err)
 		os.Exit(1)
 	}
@@ -87,12 +84,11 @@ func setDir(path string) error {
 	return set(path, names)
 }
 
-// begin and span are the times that are given: all of them in the past, because the go command reuses nothing whose
-// inputs are new.
-var begin, span = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC), 20 * 365 * 24 * time.Hour
+// All times are between epoch and epoch+span, which is past: the go command reuses no result whose inputs are new.
+var epoch, span = time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC), 20 * 365 * 24 * time.Hour
 
 func set(path string, content []byte) error {
 	sum := sha256.Sum256(content)
-	at := begin.Add(time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(span)))
+	at := epoch.Add(time.Duration(binary.BigEndian.Uint64(sum[:]) % uint64(span)))
 	return os.Chtimes(path, at, at)
 }

@@ -25,7 +25,7 @@ func (w *staleWorld) play(s *situation, d delay) map[string]int {
 		w.judge.change(func() { s.before(w) })
 	}
 	release := d(w, func(w *staleWorld) { w.judge.change(func() { s.happens(w) }) })
-	w.During(machine.Slow(s.lingers), "while the operator is told late", w.judge.err)
+	w.During(machine.Slow(s.lingers), "while the operator's view is stale", w.judge.err)
 	release()
 	if s.after != nil {
 		s.after(w)

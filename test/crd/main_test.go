@@ -15,7 +15,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/dynamic"
 	restclient "k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
@@ -98,9 +97,7 @@ func installCRD(ctx context.Context) error {
 			return fmt.Errorf("kubectl %v: %w\n%s", args, err, out)
 		}
 	}
-	ctx, cancel := machine.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return wait.PollUntilContextCancel(ctx, 50*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	return machine.Poll(ctx, 50*time.Millisecond, time.Minute, func(ctx context.Context) (bool, error) {
 		_, err := clusters.List(ctx, metav1.ListOptions{})
 		return err == nil, nil
 	})

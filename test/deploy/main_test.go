@@ -14,7 +14,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -92,10 +91,8 @@ func clientOf(ctx context.Context, s *runtime.Scheme, namespace, account string)
 
 // poll repeats the check until it passes; its last complaint says why it did not.
 func poll(ctx context.Context, check func(context.Context) error) error {
-	ctx, cancel := machine.WithTimeout(ctx, time.Minute)
-	defer cancel()
 	var last error
-	err := wait.PollUntilContextCancel(ctx, 100*time.Millisecond, true, func(ctx context.Context) (bool, error) {
+	err := machine.Poll(ctx, 100*time.Millisecond, time.Minute, func(ctx context.Context) (bool, error) {
 		last = check(ctx)
 		return last == nil, nil
 	})

@@ -67,10 +67,11 @@ func kernelModuleDeadline(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.Timing.Deadlines[fsm.KernelModule] = machine.Slow(10 * time.Second) // n1 has its module long before
+	deadline := machine.Slow(10 * time.Second) // n1 has its module long before
+	e.Timing.Deadlines[fsm.KernelModule] = deadline
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
-	h := e.held(v1alpha1.HoldKernelModuleFailed, "no progress for ", "1 of 3")
+	h := e.held(v1alpha1.HoldKernelModuleFailed, "no progress for "+deadline.String(), "1 of 3")
 	if diff := cmp.Diff([]string{"n2", "n3"}, h.Nodes); diff != "" {
 		t.Errorf("nodes of the hold: %s", diff)
 	}

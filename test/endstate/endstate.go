@@ -25,19 +25,22 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
+// fields are what a state consists of, by name.
+type fields = map[string]any
+
 // Of is all that a run has come to, as text: the StorageCluster, the operator's objects and labels, what LINSTOR
 // has, and what is on the disks. What must differ from run to run is left out: identities, times, versions of objects,
 // how it came about (history, Events), and what others report of the operator's objects.
-func Of(ctx context.Context, l *simcluster.Cluster) (string, error) {
+func Of(ctx context.Context, sim *simcluster.Cluster) (string, error) {
 	state := fields{}
 	c := &v1alpha1.StorageCluster{}
-	err := l.Client().Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
+	err := sim.Client().Get(ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, c)
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
 		return "", err
 	default:
-		if err := lookAtEtcd(ctx, l, c, state); err != nil {
+		if err := lookAtEtcd(ctx, sim, c, state); err != nil {
 			return "", err
 		}
 		state["cluster"] = comparableCluster(c)
@@ -46,7 +49,7 @@ func Of(ctx context.Context, l *simcluster.Cluster) (string, error) {
 	for _, see := range []func(context.Context, *simcluster.Cluster, *v1alpha1.StorageCluster, fields) error{
 		lookAtObjects, lookAtNodes, lookAtLinstor,
 	} {
-		if err := see(ctx, l, c, state); err != nil {
+		if err := see(ctx, sim, c, state); err != nil {
 			return "", err
 		}
 	}
@@ -56,7 +59,7 @@ func Of(ctx context.Context, l *simcluster.Cluster) (string, error) {
 
 // lookAtObjects lists the operator's objects. Of the accepted specs only the present one counts: how many old ones are
 // kept depends on how often the spec changed.
-func lookAtObjects(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.StorageCluster, state fields) error {
+func lookAtObjects(ctx context.Context, sim *simcluster.Cluster, c *v1alpha1.StorageCluster, state fields) error {
 	for kind, list := range map[string]client.ObjectList{
 		"CSIDriver": &storagev1.CSIDriverList{}, "StorageClass": &storagev1.StorageClassList{},
 		"DaemonSet": &appsv1.DaemonSetList{}, "Deployment": &appsv1.DeploymentList{}, "Service": &corev1.ServiceList{},
@@ -64,7 +67,7 @@ func lookAtObjects(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.Stora
 		"ControllerRevision": &appsv1.ControllerRevisionList{}, "PersistentVolumeClaim": &corev1.PersistentVolumeClaimList{},
 		"PodDisruptionBudget": &policyv1.PodDisruptionBudgetList{},
 	} {
-		err := l.Client().List(ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace),
+		err := sim.Client().List(ctx, list, client.InNamespace(v1alpha1.WorkloadNamespace),
 			client.HasLabels{v1alpha1.LabelCluster})
 		if err != nil {
 			return err
@@ -98,9 +101,9 @@ func lookAtObjects(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.Stora
 }
 
 // lookAtNodes lists what the operator keeps at Nodes, and what is on their disks.
-func lookAtNodes(ctx context.Context, l *simcluster.Cluster, _ *v1alpha1.StorageCluster, state fields) error {
+func lookAtNodes(ctx context.Context, sim *simcluster.Cluster, _ *v1alpha1.StorageCluster, state fields) error {
 	var list corev1.NodeList
-	if err := l.Client().List(ctx, &list); err != nil {
+	if err := sim.Client().List(ctx, &list); err != nil {
 		return err
 	}
 	for _, n := range list.Items {
@@ -113,7 +116,7 @@ func lookAtNodes(ctx context.Context, l *simcluster.Cluster, _ *v1alpha1.Storage
 			}
 		}
 		state["node "+n.Name] = own
-		if m := l.World().Machine(n.Name); m != nil {
+		if m := sim.World().Machine(n.Name); m != nil {
 			state["machine "+n.Name] = map[string]any{"disks": m.Disks(), "groups": m.LVM().Groups(), "zpools": m.ZFS().Pools()}
 		}
 	}
@@ -121,14 +124,14 @@ func lookAtNodes(ctx context.Context, l *simcluster.Cluster, _ *v1alpha1.Storage
 }
 
 // lookAtLinstor lists all that LINSTOR answers, or what is in its database if no controller runs.
-func lookAtLinstor(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.StorageCluster, state fields) error {
+func lookAtLinstor(ctx context.Context, sim *simcluster.Cluster, c *v1alpha1.StorageCluster, state fields) error {
 	if h := c.Status.Hold; c.Name == "" || h != nil && h.Reason == v1alpha1.HoldRestoreRequested { // it is stopped
-		state["registered"] = l.World().Database("k8s").Nodes()
+		state["registered"] = sim.World().Database("k8s").Nodes()
 		return nil
 	}
 	for _, p := range []string{"/v1/nodes", "/v1/view/storage-pools", "/v1/storage-pool-definitions",
 		"/v1/controller/properties", "/v1/view/resources", "/v1/node-connections"} {
-		req, err := http.NewRequestWithContext(ctx, http.MethodGet, l.LinstorURL()+p, nil)
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, sim.LinstorURL()+p, nil)
 		if err != nil {
 			return err
 		}
@@ -146,7 +149,7 @@ func lookAtLinstor(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.Stora
 			return err
 		}
 		if properties, ok := answer.(map[string]any); ok && properties[linstor.PropEpoch] != nil {
-			if state["one epoch"], err = oneEpoch(ctx, l, properties[linstor.PropEpoch]); err != nil {
+			if state["one epoch"], err = oneEpoch(ctx, sim, properties[linstor.PropEpoch]); err != nil {
 				return err
 			}
 		}
@@ -156,10 +159,10 @@ func lookAtLinstor(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.Stora
 }
 
 // oneEpoch reports whether the claim has LINSTOR's number.
-func oneEpoch(ctx context.Context, l *simcluster.Cluster, number any) (bool, error) {
+func oneEpoch(ctx context.Context, sim *simcluster.Cluster, number any) (bool, error) {
 	claim := &corev1.ConfigMap{}
 	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}
-	if err := l.Client().Get(ctx, key, claim); err != nil {
+	if err := sim.Client().Get(ctx, key, claim); err != nil {
 		return false, err
 	}
 	return fmt.Sprint(epoch.Parse(claim.Data["epoch"]).Number) == number, nil

@@ -18,9 +18,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
-// lookAtEtcd says how many members there are, if all that is kept of them says the same, and takes them out of the
-// cluster's status.
-func lookAtEtcd(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.StorageCluster, state fields) error {
+// lookAtEtcd notes the number of members, and removes them from the cluster's status. It is an error if status,
+// orders, DaemonSets and labels disagree about the nodes.
+func lookAtEtcd(ctx context.Context, sim *simcluster.Cluster, c *v1alpha1.StorageCluster, state fields) error {
 	st := c.Status.Etcd
 	if st == nil {
 		return nil
@@ -30,9 +30,9 @@ func lookAtEtcd(ctx context.Context, l *simcluster.Cluster, c *v1alpha1.StorageC
 	var sets appsv1.DaemonSetList
 	var nodes corev1.NodeList
 	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: etcdmember.Orders}
-	if err := errors.Join(l.Client().Get(ctx, key, &orders),
-		l.Client().List(ctx, &nodes, client.HasLabels{pods.Label}),
-		l.Client().List(ctx, &sets, client.MatchingLabels{v1alpha1.LabelComponent: etcdmember.Component})); err != nil {
+	if err := errors.Join(sim.Client().Get(ctx, key, &orders),
+		sim.Client().List(ctx, &nodes, client.HasLabels{pods.Label}),
+		sim.Client().List(ctx, &sets, client.MatchingLabels{v1alpha1.LabelComponent: etcdmember.Component})); err != nil {
 		return err
 	}
 	placed := map[string][]string{"status": nil, "orders": slices.Sorted(maps.Keys(orders.Data)), "DaemonSets": nil,

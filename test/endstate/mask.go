@@ -82,6 +82,3 @@ func mask(v any) any {
 		return v
 	}
 }
-
-// fields are what a state consists of, by name.
-type fields = map[string]any

@@ -17,8 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/act"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/configfile"
@@ -119,7 +117,7 @@ func (n *Node) Again() { n.off = false }
 func (c *Cluster) Back(n *Node) {
 	n.process = start(c.t, filepath.Join(n.dir, "log"), c.binary,
 		"--config-file="+filepath.Join(n.dir, fmt.Sprint("pod-", n.pods), "etcd.yaml"))
-	err := wait.PollUntilContextTimeout(c.t.Context(), 50*time.Millisecond, machine.Slow(time.Minute), true,
+	err := machine.Poll(c.t.Context(), 50*time.Millisecond, time.Minute,
 		func(context.Context) (bool, error) {
 			conn, err := net.DialTimeout("tcp", strings.TrimPrefix(n.PeerURL, "http://"), time.Second)
 			if err == nil {
@@ -362,7 +360,7 @@ func (c *Cluster) Step() membership.Decision {
 func (c *Cluster) Until(what string, done func(membership.Decision) bool) membership.Decision {
 	c.t.Helper()
 	var last membership.Decision
-	err := wait.PollUntilContextTimeout(c.t.Context(), 100*time.Millisecond, machine.Slow(2*time.Minute), true,
+	err := machine.Poll(c.t.Context(), 100*time.Millisecond, 2*time.Minute,
 		func(context.Context) (bool, error) {
 			last = c.Step()
 			return done(last), nil

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/util/wait"
-
 	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -32,7 +30,7 @@ func Restored(t testing.TB, etcdutl, file string) (endpoint string) {
 	running := start(t, filepath.Join(filepath.Dir(dir), "log"), filepath.Join(bin, kubebin.Etcd), "--name", "x",
 		"--data-dir", dir, "--listen-client-urls", endpoint, "--advertise-client-urls", endpoint, "--listen-peer-urls", peer)
 	t.Cleanup(running.kill)
-	err = wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, machine.Slow(time.Minute), true,
+	err = machine.Poll(t.Context(), 50*time.Millisecond, time.Minute,
 		func(ctx context.Context) (bool, error) {
 			req, err := http.NewRequestWithContext(ctx, http.MethodGet, endpoint+"/readyz", nil)
 			if err != nil {

@@ -18,7 +18,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -75,12 +74,7 @@ func install(ctx context.Context, c *simcluster.Cluster) error {
 		return fmt.Errorf("leave out the operator's pods: %w", err)
 	}
 	kind := metav1.TypeMeta{Kind: "StorageClusterList", APIVersion: v1alpha1.GroupVersion.String()}
-	served := func(ctx context.Context) (bool, error) {
-		return c.Client().List(ctx, &metav1.PartialObjectMetadataList{TypeMeta: kind}) == nil, nil
-	}
-	ctx, cancel := machine.WithTimeout(ctx, time.Minute)
-	defer cancel()
-	return wait.PollUntilContextCancel(ctx, often, true, served)
+	return simcluster.WaitServed(ctx, c, &metav1.PartialObjectMetadataList{TypeMeta: kind})
 }
 
 // Env is a test's cluster.
@@ -273,19 +267,28 @@ func (e *Env) passes() int {
 	if e.Operator == nil {
 		return -1
 	}
-	families, err := e.Metrics.Gather()
+	sum, err := Count(e.Metrics, metrics.OutcomesName)
 	if err != nil {
 		return -1
 	}
+	return int(sum)
+}
+
+// Count adds up all series of a counter. It is 0 if there is none.
+func Count(from prometheus.Gatherer, name string) (float64, error) {
+	families, err := from.Gather()
+	if err != nil {
+		return 0, err
+	}
 	sum := 0.0
 	for _, f := range families {
-		if f.GetName() == metrics.OutcomesName {
+		if f.GetName() == name {
 			for _, m := range f.GetMetric() {
 				sum += m.GetCounter().GetValue()
 			}
 		}
 	}
-	return int(sum)
+	return sum, nil
 }
 
 func (e *Env) launch() (*Operator, error) {

@@ -41,8 +41,8 @@ type guard struct {
 	done chan struct{}
 }
 
-// startGuard begins to watch the StorageCluster. The version that is there may be the last of an earlier test, which
-// has judged it.
+// startGuard watches the StorageCluster from now on. A version that exists already is the last of an earlier test,
+// which has judged it.
 func (e *Env) startGuard() {
 	e.T.Helper()
 	g := &guard{done: make(chan struct{}), holds: map[string]string{}}
@@ -71,20 +71,20 @@ func (e *Env) startGuard() {
 		e.T.Fatal(err)
 	}
 	for i := range there {
-		g.begin(&there[i])
+		g.baseline(&there[i])
 	}
 	g.stop = cancel
 	go g.follow(ctx, c, w)
 	e.guard, e.Next, e.Last = g, g.change, g.newest
 }
 
-// begin takes the version that is there at first.
-func (g *guard) begin(raw *unstructured.Unstructured) {
+// baseline takes the version that exists at the start.
+func (g *guard) baseline(raw *unstructured.Unstructured) {
 	c, whole, err := readable(raw)
 	if err != nil {
 		return // follow says so of the next version
 	}
-	g.check.Begin(c)
+	g.check.Baseline(c)
 	g.seen, g.steps = c.ResourceVersion, c.Status.History
 	if whole {
 		g.last = c

@@ -21,6 +21,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 // Owned lists the objects with the operator's label in the workloads' namespace, as "Kind/name", pods left out.
@@ -144,7 +145,7 @@ func (a *Administrator) WaitReleased() {
 // every 30 seconds only, so the first deletion after the start takes that long.
 func (a *Administrator) WaitCollected() {
 	a.T.Helper()
-	late := time.After(3 * Patience())
+	late := machine.After(3 * a.Patience)
 	for {
 		err := a.Client().Get(a.Ctx, client.ObjectKey{Name: v1alpha1.ClusterName}, &v1alpha1.StorageCluster{})
 		if apierrors.IsNotFound(err) {

@@ -16,46 +16,32 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/endstate"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
+	"github.com/linstor-dev/storagecluster-operator/test/machine"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
-// StartReady is Start for a test that begins with a Ready cluster of so many nodes, which runs no operator: Run starts
-// one, with the test's own timing and faults. The cluster may be one that an earlier test has left as it found it:
-// what that did is in status.history, and nowhere else. To install one costs several seconds of processor.
+// StartReady is Start for a test that needs a Ready cluster of so many nodes. No operator runs in it: Run starts one,
+// with the test's own timing and faults. The cluster may be one that an earlier test has left as it found it: what
+// happened to it then is in status.history, and nowhere else. A new one costs several seconds of processor.
 func StartReady(t *testing.T, nodes int, spec string) *Env {
 	t.Helper()
 	t.Parallel()
 	ctx := testContext(t)
 	kind := fmt.Sprintf("%d nodes, %s", nodes, spec)
 	k := shelf.take(kind)
-	if k != nil {
-		if err := k.forget(ctx); err != nil {
-			disassemble(k.sim)
+	if k == nil {
+		c, err := assemble(ctx, simcluster.Options{Nodes: Nodes(nodes), Pool: planes})
+		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { shelf.put(t, k) })
-		return newEnv(ctx, t, k.sim)
+		k = &kept{kind: kind, sim: c}
 	}
-	c, err := assemble(ctx, simcluster.Options{Nodes: Nodes(nodes), Pool: planes})
-	if err != nil {
-		t.Fatal(err)
-	}
-	k = &kept{kind: kind, sim: c}
 	t.Cleanup(func() { shelf.put(t, k) })
-	e := newEnv(ctx, t, c)
-	e.Run()
-	e.Apply(Manifest(spec))
-	e.WaitPhase(v1alpha1.PhaseReady)
-	rest := e.Silence(time.Second)
-	e.Eventually("the new cluster comes to rest", func() error {
-		now, err := k.look(ctx)
-		if now != k.state {
-			k.state = now
-			rest.Broken()
-		}
-		return errors.Join(err, rest.Lasts())
-	})
-	e.StopOperator()
+	e := newEnv(ctx, t, k.sim)
+	if k.state == "" {
+		k.install(e, spec)
+	}
 	if err := k.forget(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +52,26 @@ func StartReady(t *testing.T, nodes int, spec string) *Env {
 type kept struct {
 	kind  string
 	sim   *simcluster.Cluster
-	state string // what every test must find
+	state string // what every test must find; "" before it is Ready
+}
+
+// install brings a new cluster to Ready, and remembers its state once that is at rest.
+func (k *kept) install(e *Env, spec string) {
+	e.T.Helper()
+	e.Run()
+	e.Apply(Manifest(spec))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	state, rest := "", e.Silence(time.Second)
+	e.Eventually("the new cluster comes to rest", func() error {
+		now, err := k.look(e.Ctx)
+		if now != state {
+			state = now
+			rest.Broken()
+		}
+		return errors.Join(err, rest.Lasts())
+	})
+	e.StopOperator()
+	k.state = state
 }
 
 // look describes all that a test could find changed.
@@ -87,27 +92,15 @@ func (k *kept) look(ctx context.Context) (string, error) {
 	lines := append(strings.Split(state, "\n"), names...)
 	for _, n := range nodes.Items {
 		lines = append(lines, fmt.Sprintf("node %s %v %v %v %v", n.Name, n.Labels, n.Spec.Taints, n.Spec.Unschedulable,
-			statusOf(n.Status.Conditions, corev1.NodeReady)))
+			invariants.NodeReady(&n)))
 	}
 	var running []string
 	for _, p := range pods.Items {
-		ready := slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
-			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-		})
 		running = append(running, fmt.Sprintf("pod %s on %s: %s, ready %v", p.GenerateName, p.Spec.NodeName, p.Status.Phase,
-			ready))
+			invariants.PodReady(&p)))
 	}
 	slices.Sort(running)
 	return strings.Join(append(lines, running...), "\n"), nil
-}
-
-func statusOf(conditions []corev1.NodeCondition, kind corev1.NodeConditionType) corev1.ConditionStatus {
-	for _, c := range conditions {
-		if c.Type == kind {
-			return c.Status
-		}
-	}
-	return corev1.ConditionUnknown
 }
 
 // forget removes the traces of what was: Events, records of requests, faults.
@@ -150,7 +143,7 @@ func (s *kepts) take(kind string) *kept {
 
 // put takes back the cluster of a test that has ended, if it is as it was.
 func (s *kepts) put(t *testing.T, k *kept) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := machine.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	if t.Failed() || simcluster.Changed(k.sim) || k.state == "" {
 		disassemble(k.sim)

@@ -107,7 +107,7 @@ type Silence struct {
 	passes int
 }
 
-// Silence begins one.
+// Silence returns one that starts now.
 func (w *Waiter) Silence(d time.Duration) *Silence {
 	s := &Silence{w: w, d: d}
 	s.Broken()

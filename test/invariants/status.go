@@ -28,8 +28,8 @@ type Status struct {
 	last *v1alpha1.StorageCluster
 }
 
-// Begin takes a version that somebody else has judged: the next one is compared with it.
-func (s *Status) Begin(c *v1alpha1.StorageCluster) { s.last = c }
+// Baseline takes a version that was judged before: the next one is compared with it.
+func (s *Status) Baseline(c *v1alpha1.StorageCluster) { s.last = c }
 
 // Observe takes the next version and returns what is wrong with it.
 func (s *Status) Observe(c *v1alpha1.StorageCluster) []string {

@@ -11,10 +11,12 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/wait"
 )
 
 const (
-	// probeEvery is how often that is looked at, and probeWork the steps of the work: a hundredth of a processor.
+	// probeEvery is how often the work is done, and probeWork how many steps it has: a hundredth of a processor.
 	probeEvery = 2 * time.Second
 	probeWork  = 10_000_000
 	// usualProbe is what the work takes where machine time runs as fast as any other one.
@@ -138,28 +140,39 @@ func (s Stopwatch) Elapsed() time.Duration {
 func After(d time.Duration) <-chan time.Time {
 	out := make(chan time.Time, 1)
 	go func() {
-		watch := StartStopwatch()
-		for left := d; left > 0; left = d - watch.Elapsed() {
-			<-time.After(min(left, probeEvery))
-		}
+		sleep(nil, d)
 		out <- time.Now()
 	}()
 	return out
+}
+
+// sleep returns true after d of machine time, false as soon as done is closed.
+func sleep(done <-chan struct{}, d time.Duration) bool {
+	watch := StartStopwatch()
+	for left := d; left > 0; left = d - watch.Elapsed() {
+		select {
+		case <-time.After(min(left, probeEvery)):
+		case <-done:
+			return false
+		}
+	}
+	return true
 }
 
 // WithTimeout is [context.WithTimeout] in machine time.
 func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		watch := StartStopwatch()
-		for left := d; left > 0; left = d - watch.Elapsed() {
-			select {
-			case <-time.After(min(left, probeEvery)):
-			case <-ctx.Done():
-				return
-			}
+		if sleep(ctx.Done(), d) {
+			cancel(context.DeadlineExceeded)
 		}
-		cancel(context.DeadlineExceeded)
 	}()
 	return ctx, func() { cancel(context.Canceled) }
+}
+
+// Poll looks whether a condition holds, at once and then every so often, for d of machine time at most.
+func Poll(ctx context.Context, every, d time.Duration, condition wait.ConditionWithContextFunc) error {
+	ctx, cancel := WithTimeout(ctx, d)
+	defer cancel()
+	return wait.PollUntilContextCancel(ctx, every, true, condition)
 }

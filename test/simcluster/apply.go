@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -109,7 +108,7 @@ func (c *Cluster) applyObject(ctx context.Context, object *unstructured.Unstruct
 func WaitServed(ctx context.Context, c *Cluster, lists ...client.ObjectList) error {
 	for _, list := range lists {
 		var last error
-		err := within(ctx, kindTimeout, pollServed, func(ctx context.Context) (bool, error) {
+		err := machine.Poll(ctx, pollServed, kindTimeout, func(ctx context.Context) (bool, error) {
 			last = c.client.List(ctx, list)
 			return last == nil, nil
 		})
@@ -118,13 +117,6 @@ func WaitServed(ctx context.Context, c *Cluster, lists ...client.ObjectList) err
 		}
 	}
 	return nil
-}
-
-// within polls until a condition holds, for a time that a slow machine makes longer.
-func within(ctx context.Context, d, every time.Duration, condition wait.ConditionWithContextFunc) error {
-	ctx, cancel := machine.WithTimeout(ctx, d)
-	defer cancel()
-	return wait.PollUntilContextCancel(ctx, every, true, condition)
 }
 
 func manifestFiles(path string) ([]string, error) {
@@ -173,7 +165,7 @@ func newMapper(config *rest.Config) (*mapper, error) {
 func (m *mapper) resource(ctx context.Context, object *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	kind := object.GroupVersionKind()
 	var mapping *meta.RESTMapping
-	err := within(ctx, kindTimeout, 100*time.Millisecond, func(context.Context) (bool, error) {
+	err := machine.Poll(ctx, 100*time.Millisecond, kindTimeout, func(context.Context) (bool, error) {
 		var err error
 		mapping, err = m.discovered.RESTMapping(kind.GroupKind(), kind.Version)
 		if meta.IsNoMatchError(err) {

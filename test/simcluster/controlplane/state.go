@@ -234,9 +234,11 @@ func (c *ControlPlane) Keys(ctx context.Context) ([]string, error) {
 	for key := range now.revisions {
 		kind, _, _ := strings.Cut(strings.TrimPrefix(key, registry), "/")
 		switch kind {
-		case "events", "leases", "endpointslices", "services", "pods", "replicasets", "controllerrevisions":
+		case "events", "leases", "endpointslices", "pods", "replicasets", "controllerrevisions":
 		default:
-			keys = append(keys, key)
+			if !strings.HasPrefix(key, registry+"services/endpoints/") {
+				keys = append(keys, key)
+			}
 		}
 	}
 	slices.Sort(keys)
