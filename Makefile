@@ -33,14 +33,12 @@ TESTSUM := $(CACHE)/testsum-$(call tool_key,testsum)
 SHUFFLE ?= off
 # Tests of the simulated cluster that "make test-e2e" runs: all by default.
 RUN ?=
-# Waiting dominates those tests: more of them at a time than processors pay off.
+# Waiting dominates those tests: more of them at a time than processors pay off. Each costs a control plane, and a
+# cluster at rest uses a tenth of a processor and a gigabyte: with a dozen of them two processors were busy with changing
+# between processes, and tests took five times as long.
 PARALLEL ?= 8
-# How many of each package, where two packages are tested at a time. Each costs a control plane, and one at rest uses
-# three hundredths of a processor and a gigabyte: with a dozen of them two processors were busy with changing between
-# processes, and tests took five times as long.
-PARALLEL_EACH = $(shell expr $(PARALLEL) / 2)
-# Unit tests start none.
-PARALLEL_UNIT = $(shell expr $(PARALLEL) '*' 3 / 4)
+# How many of a package, where two packages are tested at a time.
+PARALLEL_TWO = $(shell expr $(PARALLEL) '*' 3 / 4)
 # What costs each of a hundred test binaries seconds for nothing: "make lint" vets all, and nobody debugs them.
 QUICK := -vet=off -ldflags='-s -w'
 # $(call gotest,STEP) runs go test. What it says is summed up, and kept for hack/steps.
@@ -107,15 +105,15 @@ check: $(LINT)/golangci-lint ## Check what the change since BASE=main can break,
 
 .PHONY: test
 test: $(TESTSUM)/gotestsum ## Run all tests. The first run builds a control plane (some minutes). SHUFFLE=on for a random order.
-	@$(steps) test-unit test-alerts test-bundle test-e2e
+	@$(steps) test-unit test-alerts test-bundle test-chaos test-e2e
 
 .PHONY: ci
 ci: $(TESTSUM)/gotestsum ## Run all that the continuous integration runs, on the work tree.
-	@$(steps) verify $(if $(CI),times) lint site-ci test-unit race-short test-alerts test-bundle test-e2e
+	@$(steps) verify $(if $(CI),times) lint site-ci test-unit race-short test-alerts test-bundle test-chaos test-e2e
 
 .PHONY: test-unit
 test-unit: $(TESTSUM)/gotestsum kube s3 helm ## Run the tests that need no cluster, the seeds of the fuzz functions included.
-	$(call gotest,test-unit) -parallel $(PARALLEL_UNIT) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
+	$(call gotest,test-unit) -parallel $(PARALLEL_TWO) $(TESTFLAGS) $$($(GO) list ./... | grep -Ev '/(cmd|test)(/|$$)') ./test/sim
 
 # A module of its own, because of all that comes with Prometheus; see test/alerts/doc.go.
 .PHONY: test-alerts
@@ -130,11 +128,16 @@ test-bundle: ## Check the bundle for OLM with the operator framework's validator
 	$(GO) -C test/bundle vet .
 	BUNDLE_SUM=$$(cat deploy/olm/bundle/*/* | git hash-object --stdin) $(GO) -C test/bundle test -vet=off $(TESTFLAGS) .
 
-# The two that take longest begin: whatever else there is runs beside the one that is left.
+# It has more tests at a time than processors can use, and nothing runs beside it.
+.PHONY: test-chaos
+test-chaos: $(TESTSUM)/gotestsum kube csi s3 ## Run the part of the fault campaigns that belongs to every test run; "make chaos" runs them whole
+	$(call gotest,test-chaos) -parallel $(PARALLEL) $(TESTFLAGS) ./test/chaos
+
+# The one that takes longest begins, and the others run beside it.
 .PHONY: test-e2e
 test-e2e: $(TESTSUM)/gotestsum kube csi s3 helm ## Run the tests on the simulated cluster. RUN=TestInstall for some
-	$(call gotest,test-e2e) $(if $(RUN),-parallel $(PARALLEL) -run '$(RUN)',-p 2 -parallel $(PARALLEL_EACH)) $(TESTFLAGS) \
-		$(if $(RUN),./test/e2e,./test/e2e ./test/chaos $$($(GO) list ./cmd/... ./test/... | grep -Ev '/test/(sim|e2e|chaos)$$'))
+	$(call gotest,test-e2e) $(if $(RUN),-parallel $(PARALLEL) -run '$(RUN)',-p 2 -parallel $(PARALLEL_TWO)) $(TESTFLAGS) \
+		$(if $(RUN),./test/e2e,./test/e2e $$($(GO) list ./cmd/... ./test/... | grep -Ev '/test/(sim|e2e|chaos)$$'))
 
 .PHONY: chaos
 chaos: kube s3 ## Break things on the simulated cluster and see that nothing is lost. CAMPAIGN=TestCrash PART=1/3 SEED=1 for a part; see docs/chaos.md

@@ -22,7 +22,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
-	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/gobin"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/kubebin"
 )
@@ -36,8 +35,10 @@ type demo struct {
 	dir  string
 
 	cluster *simcluster.Cluster
-	started time.Time
-	printed v1alpha1.Transition
+	// building is nil once the programs beside the CSI driver are there.
+	building *sidecars
+	started  time.Time
+	printed  v1alpha1.Transition
 	// backup is the ID of the backup that was taken.
 	backup string
 }
@@ -57,13 +58,8 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	if d.dir == "" {
 		d.dir = filepath.Join(".cache", "demo")
 	}
-	d.say("Building the control plane's and the CSI sidecars' binaries, unless they are there (ten minutes or more, " +
-		"once) …")
 	bin, err := kubebin.Ensure(ctx, kubebin.Options{Log: d.out})
 	if err != nil {
-		return err
-	}
-	if _, err := csibin.Ensure(ctx, csibin.Options{Log: d.out}); err != nil {
 		return err
 	}
 	if err := d.prepare(); err != nil {
@@ -77,7 +73,7 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 	}
 	d.say("Starting etcd, API server, controller manager, scheduler and %d simulated nodes …", len(nodes))
 	d.cluster, err = simcluster.Start(ctx, simcluster.Options{Dir: d.dir, BinDir: bin, Nodes: nodes,
-		PodStart: 1500 * time.Millisecond, VolumeDriver: true})
+		PodStart: 1500 * time.Millisecond, VolumeDriver: true, SidecarsLater: true})
 	if err != nil {
 		return err
 	}
@@ -97,6 +93,9 @@ func (d *demo) run(ctx context.Context, scenario string) error {
 		return err
 	}
 	defer stop()
+	if d.building, err = buildSidecars(ctx, d.out); err != nil {
+		return err
+	}
 	if err := play.run(ctx, d); err != nil {
 		return d.explain(err)
 	}
@@ -210,7 +209,19 @@ func (d *demo) kubectl(ctx context.Context, args ...string) error {
 	return err
 }
 
-// apply applies the sample.
+// applyWithDriver applies a manifest once the programs beside the CSI driver are there.
+func (d *demo) applyWithDriver(ctx context.Context, path string) error {
+	if d.building != nil {
+		d.say("\nWaiting until the sidecars of the CSI driver are compiled …")
+		if err := d.building.wait(); err != nil {
+			return err
+		}
+		d.building = nil
+	}
+	return d.apply(ctx, path)
+}
+
+// apply applies a manifest of the cluster.
 func (d *demo) apply(ctx context.Context, path string) error {
 	d.started = time.Now()
 	d.printed = v1alpha1.Transition{}

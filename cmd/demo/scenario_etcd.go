@@ -57,7 +57,7 @@ func (d etcdDemo) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := d.apply(ctx, manifest); err != nil {
+	if err := d.applyWithDriver(ctx, manifest); err != nil {
 		return err
 	}
 	if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {

@@ -33,6 +33,12 @@ func empty(int) string { return "" }
 
 // install applies the sample and waits for Ready.
 func (d *demo) install(ctx context.Context) error {
+	if d.building != nil {
+		if err := d.installWithoutDriver(ctx, d.building); err != nil {
+			return err
+		}
+		d.building = nil
+	}
 	if err := d.apply(ctx, sample); err != nil {
 		return err
 	}
@@ -66,7 +72,7 @@ var humanIntervention = scenario{
 		}, false)
 	},
 	run: func(ctx context.Context, d *demo) error {
-		if err := d.apply(ctx, "deploy/samples/lvm-thin-devices.yaml"); err != nil {
+		if err := d.applyWithDriver(ctx, "deploy/samples/lvm-thin-devices.yaml"); err != nil {
 			return err
 		}
 		c, err := d.waitPhase(ctx, v1alpha1.PhaseHumanIntervention)

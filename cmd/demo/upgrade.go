@@ -26,7 +26,7 @@ var upgrade = scenario{
 		if err != nil {
 			return err
 		}
-		if err := d.apply(ctx, manifest); err != nil {
+		if err := d.applyWithDriver(ctx, manifest); err != nil {
 			return err
 		}
 		if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {

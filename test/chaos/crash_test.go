@@ -161,8 +161,17 @@ type outcome struct {
 	made, events map[string]int
 }
 
-// newCircle starts a cluster and goes round twice: the first time finds things that are there afterwards, such as
-// loaded kernel modules. The second time is what all others must be like.
+// rounds is how often a circle goes round undisturbed. In the full campaign the second time is what all others must be
+// like: the first one creates what is there afterwards, such as drain guards. In the bounded part it goes round once,
+// where the rounds differ in nothing else.
+func rounds(s *scenario) int {
+	if full() || s.name == "backup" { // its later rounds delete what the first one has left
+		return 2
+	}
+	return 1
+}
+
+// newCircle starts a cluster and goes round undisturbed.
 func newCircle(t *testing.T, s *scenario) *circle {
 	t.Helper()
 	c := &circle{e: s.start(t), s: s, tap: &tap{}, want: make([]outcome, len(s.steps)),
@@ -172,7 +181,7 @@ func newCircle(t *testing.T, s *scenario) *circle {
 	if s.begin != nil {
 		s.begin(c.e)
 	}
-	for range 2 * len(s.steps) {
+	for range rounds(s) * len(s.steps) {
 		i := c.next
 		c.play(c.e)
 		writes, made, events := c.settled(c.e, &s.steps[i])
@@ -312,7 +321,13 @@ func (c *circle) compare(e *harness.Env, i, killed int) {
 	want := &c.want[i]
 	awaitState(e, want.state)
 	_, made, events := c.tap.ledger()
-	if diff := cmp.Diff(want.made, made); diff != "" {
+	expected := maps.Clone(want.made)
+	if rounds(c.s) == 1 {
+		maps.DeleteFunc(expected, func(what string, _ int) bool { // it is there since the first round
+			return strings.HasPrefix(what, "create ") && made[what] == 0
+		})
+	}
+	if diff := cmp.Diff(expected, made); diff != "" {
 		e.T.Errorf("created and deleted (-want +got):\n%s", diff)
 	}
 	for _, reason := range slices.Sorted(maps.Keys(events)) {

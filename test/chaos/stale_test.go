@@ -9,7 +9,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/test/chaosenv"
-	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
 var newestVersion = catalogue.Embedded().Newest()
@@ -25,7 +24,7 @@ func (w *staleWorld) play(s *situation, d delay) map[string]int {
 		w.judge.change(func() { s.before(w) })
 	}
 	release := d(w, func(w *staleWorld) { w.judge.change(func() { s.happens(w) }) })
-	w.During(machine.Slow(s.lingers), "while the operator's view is stale", w.judge.err)
+	w.During(s.lingers, "while the operator's view is stale", w.judge.err)
 	release()
 	if s.after != nil {
 		s.after(w)

@@ -52,6 +52,7 @@ func Main(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
+	fmt.Fprintf(os.Stderr, "The machine was %.1f times as slow as a usual one, on average.\n", machine.Average())
 	shelf.close()
 	stopS3()
 	if err := planes.Close(); err != nil {

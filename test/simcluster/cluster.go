@@ -75,6 +75,8 @@ type Options struct {
 	// VolumeDriver makes the pods of LINSTOR's CSI driver work, with Kubernetes' own sidecars as processes, and pods with
 	// claims get their volumes; see kubelet.CSI. The sidecars are built first unless they are there.
 	VolumeDriver bool
+	// SidecarsLater leaves it to the caller to build the sidecars before a pod of the driver starts.
+	SidecarsLater bool
 	// Pool lends the control plane, and decides about BinDir, AuditLog and LimitCriticalPods. nil: the cluster starts
 	// and stops one of its own.
 	Pool *Pool
@@ -216,7 +218,7 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 	}
 	var csi *kubelet.CSI
 	if c.opts.VolumeDriver {
-		bin, err := csibin.Ensure(ctx, csibin.Options{Log: os.Stderr})
+		bin, err := sidecars(ctx, &c.opts)
 		if err != nil {
 			return err
 		}
@@ -242,6 +244,15 @@ func (c *Cluster) startKubelets(ctx context.Context) error {
 	c.driver = driver
 	c.onStop(func() error { driver.Stop(); return nil })
 	return nil
+}
+
+// sidecars is the directory of their programs.
+func sidecars(ctx context.Context, o *Options) (string, error) {
+	if o.SidecarsLater {
+		dir, _, err := csibin.Find()
+		return dir, err
+	}
+	return csibin.Ensure(ctx, csibin.Options{Log: os.Stderr})
 }
 
 func (c *Cluster) onStop(f func() error) { c.cleanup = append(c.cleanup, f) }

@@ -37,3 +37,6 @@ var set = gobin.Set{
 
 // Ensure returns a directory that holds all binaries, after building what is absent; see [gobin.Set.Ensure].
 func Ensure(ctx context.Context, o Options) (string, error) { return set.Ensure(ctx, o) }
+
+// Find returns the directory that Ensure returns, and whether all binaries are there already.
+func Find() (dir string, complete bool, err error) { return set.Find() }

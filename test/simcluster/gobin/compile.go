@@ -6,6 +6,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -112,6 +113,14 @@ func (p *progress) report(log io.Writer, done <-chan struct{}) {
 	}
 }
 
+// line says how far the build is, and, once that can be estimated, how long it still takes. That is too much where
+// some of the packages had been compiled before.
 func (p *progress) line(after time.Duration) string {
-	return fmt.Sprintf("  %4.0f s: %d of about %d packages compiled", after.Seconds(), p.packages.Load(), p.total)
+	const few = 20 // a twentieth of the packages tells nothing yet
+	done, estimate := int(p.packages.Load()), ""
+	if left := p.total - done; left > 0 && done > p.total/few {
+		minutes := (after * time.Duration(left) / time.Duration(done)).Minutes()
+		estimate = fmt.Sprintf(", about %.0f min left", math.Ceil(minutes))
+	}
+	return fmt.Sprintf("  %4.0f s: %d of about %d packages compiled%s", after.Seconds(), done, p.total, estimate)
 }

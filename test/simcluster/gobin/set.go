@@ -48,16 +48,13 @@ type Options struct {
 // missing. All checkouts with the same pins share it. Concurrent calls, in other processes too, build once. The
 // repository's root is searched upwards from the working directory.
 func (s *Set) Ensure(ctx context.Context, o Options) (string, error) {
-	if dir := os.Getenv(s.Env); dir != "" && s.Complete(dir) {
-		return dir, nil
+	dir, complete, err := s.Find()
+	if err != nil || complete {
+		return dir, err
 	}
 	root, err := s.root()
 	if err != nil {
 		return "", err
-	}
-	dir, err := s.keptIn(root)
-	if err != nil || s.Complete(dir) {
-		return dir, err
 	}
 	if o.Log == nil {
 		o.Log = os.Stderr
@@ -79,6 +76,19 @@ func (s *Set) Ensure(ctx context.Context, o Options) (string, error) {
 		}
 	}
 	return dir, nil
+}
+
+// Find returns the directory that Ensure returns, and whether it has all binaries already.
+func (s *Set) Find() (dir string, complete bool, err error) {
+	if dir := os.Getenv(s.Env); dir != "" && s.Complete(dir) {
+		return dir, true, nil
+	}
+	root, err := s.root()
+	if err != nil {
+		return "", false, err
+	}
+	dir, err = s.keptIn(root)
+	return dir, s.Complete(dir), err
 }
 
 // build compiles a module's tools into the directory. Everything is first written beside its files, so that a build

@@ -146,6 +146,11 @@ func TestCountPackagesKeepsComplaints(t *testing.T) {
 	if got, want := p.line(75*time.Second), "    75 s: 2 of about 2795 packages compiled"; got != want {
 		t.Errorf("progress is %q, want %q", got, want)
 	}
+	p.packages.Store(559) // of five parts one
+	if got, want := p.line(75*time.Second),
+		"    75 s: 559 of about 2795 packages compiled, about 5 min left"; got != want {
+		t.Errorf("progress is %q, want %q", got, want)
+	}
 }
 
 func TestTotal(t *testing.T) {

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
+)
+
+// sidecars are the programs that run beside LINSTOR's CSI driver. Compiling them takes minutes the first time. It is
+// done in the background, so that a newcomer sees a cluster become Ready before.
+type sidecars struct {
+	log   progress
+	built chan struct{} // closed when err is set
+	err   error
+}
+
+// buildSidecars starts to build the programs; nil if they are there.
+func buildSidecars(ctx context.Context, out io.Writer) (*sidecars, error) {
+	_, complete, err := csibin.Find()
+	if err != nil || complete {
+		return nil, err
+	}
+	s := &sidecars{built: make(chan struct{}), log: progress{out: out}}
+	go func() {
+		defer close(s.built)
+		_, s.err = csibin.Ensure(ctx, csibin.Options{Log: &s.log})
+	}()
+	return s, nil
+}
+
+// wait returns when the programs are there. Until then their progress is shown.
+func (s *sidecars) wait() error {
+	s.log.show()
+	<-s.built
+	return s.err
+}
+
+// progress drops what is written to it until it is shown: lines about the compiler between those about the cluster
+// would confuse.
+type progress struct {
+	mu    sync.Mutex
+	out   io.Writer
+	shown bool
+}
+
+func (p *progress) Write(line []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.shown {
+		return len(line), nil
+	}
+	return p.out.Write(line)
+}
+
+func (p *progress) show() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.shown = true
+}
+
+// withoutDriver writes a copy of a manifest in which the operator runs no CSI driver, and returns its path.
+func (d *demo) withoutDriver(manifest string) (string, error) {
+	content, err := os.ReadFile(manifest)
+	if err != nil {
+		return "", fmt.Errorf("read the sample: %w", err)
+	}
+	const volumes = "\n  volumes:\n"
+	if !bytes.Contains(content, []byte(volumes)) {
+		return "", fmt.Errorf("leave the CSI driver out of %s: it has no spec.volumes", manifest)
+	}
+	content = bytes.Replace(content, []byte(volumes), []byte(volumes+"    driver:\n      mode: None\n"), 1)
+	path := filepath.Join(d.dir, "without-driver.yaml")
+	return path, os.WriteFile(path, content, 0o644)
+}
+
+// installWithoutDriver shows the sample's cluster Ready, without volumes, while the programs beside the CSI driver are
+// being built, and returns when they are there.
+func (d *demo) installWithoutDriver(ctx context.Context, building *sidecars) error {
+	manifest, err := d.withoutDriver(sample)
+	if err != nil {
+		return err
+	}
+	d.say("\nThe sidecars of the CSI driver are still being compiled. Until then the sample, with " +
+		"spec.volumes.driver.mode: None:")
+	if err := d.apply(ctx, manifest); err != nil {
+		return err
+	}
+	if _, err := d.waitPhase(ctx, v1alpha1.PhaseReady); err != nil {
+		return err
+	}
+	if err := d.kubectl(ctx, "get", "storagecluster"); err != nil {
+		return err
+	}
+	d.say("\nReady, but for volumes. As soon as the sidecars are compiled, the sample is applied as it is …")
+	return building.wait()
+}
