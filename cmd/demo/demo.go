@@ -235,6 +235,9 @@ func (d *demo) waitPhase(ctx context.Context, want v1alpha1.Phase) (*v1alpha1.St
 		if h := c.Status.Hold; h != nil && want != v1alpha1.PhaseHumanIntervention {
 			return false, fmt.Errorf("%s: %s", h.Reason, h.Message)
 		}
+		if want == v1alpha1.PhaseReady && c.Status.AcceptedGeneration != c.Generation {
+			return false, nil // it is Ready with the spec of before
+		}
 		return c.Status.Phase == want, nil
 	})
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +8,10 @@ import (
 	"path/filepath"
 	"sync"
 
+	"sigs.k8s.io/yaml"
+
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 )
 
@@ -71,11 +73,19 @@ func (d *demo) withoutDriver(manifest string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("read the sample: %w", err)
 	}
-	const volumes = "\n  volumes:\n"
-	if !bytes.Contains(content, []byte(volumes)) {
-		return "", fmt.Errorf("leave the CSI driver out of %s: it has no spec.volumes", manifest)
+	var object map[string]any
+	if err := yaml.Unmarshal(content, &object); err != nil {
+		return "", fmt.Errorf("read %s: %w", manifest, err)
 	}
-	content = bytes.Replace(content, []byte(volumes), []byte(volumes+"    driver:\n      mode: None\n"), 1)
+	spec, ok := object["spec"].(map[string]any)
+	if !ok {
+		return "", fmt.Errorf("leave the CSI driver out of %s: it has no spec", manifest)
+	}
+	// A StorageClass without the driver would be refused.
+	spec["volumes"] = map[string]any{"driver": map[string]any{"mode": volumespec.DriverNone}}
+	if content, err = yaml.Marshal(object); err != nil {
+		return "", fmt.Errorf("leave the CSI driver out of %s: %w", manifest, err)
+	}
 	path := filepath.Join(d.dir, "without-driver.yaml")
 	return path, os.WriteFile(path, content, 0o644)
 }
@@ -87,8 +97,7 @@ func (d *demo) installWithoutDriver(ctx context.Context, building *sidecars) err
 	if err != nil {
 		return err
 	}
-	d.say("\nThe sidecars of the CSI driver are still being compiled. Until then the sample, with " +
-		"spec.volumes.driver.mode: None:")
+	d.say("\nThe sidecars of the CSI driver are still being compiled. Until then the sample without volumes:")
 	if err := d.apply(ctx, manifest); err != nil {
 		return err
 	}

@@ -163,6 +163,16 @@ func (b *bench) settle() verdict {
 func (b *bench) becomes(want state) string {
 	b.T.Helper()
 	return b.inTime(func() string {
+		// Forty lists are worth it only once the StorageCluster says that all is done.
+		cluster := state{}
+		if err := b.lookAtCluster(cluster); err != nil {
+			return err.Error()
+		}
+		for name, text := range cluster {
+			if want[name] != text {
+				return differences(state{name: want[name]}, state{name: text})
+			}
+		}
 		got, err := b.look()
 		if err != nil {
 			return err.Error()

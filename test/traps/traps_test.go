@@ -1,4 +1,6 @@
-package chaos
+// Package traps lists the behaviours of LINSTOR that a careless client stumbles over, and the tests that show them. It
+// is a package of its own because it reads all tests: Go runs it again whatever changes.
+package traps
 
 import (
 	"go/ast"
