@@ -35,7 +35,7 @@ type demo struct {
 	dir  string
 
 	cluster *simcluster.Cluster
-	// building is nil once the programs beside the CSI driver are there.
+	// building is nil once the sidecars of the CSI driver exist.
 	building *sidecars
 	started  time.Time
 	printed  v1alpha1.Transition
@@ -209,14 +209,13 @@ func (d *demo) kubectl(ctx context.Context, args ...string) error {
 	return err
 }
 
-// applyWithDriver applies a manifest once the programs beside the CSI driver are there.
+// applyWithDriver applies a manifest once the sidecars of the CSI driver exist.
 func (d *demo) applyWithDriver(ctx context.Context, path string) error {
 	if d.building != nil {
 		d.say("\nWaiting until the sidecars of the CSI driver are compiled …")
-		if err := d.building.wait(); err != nil {
+		if err := d.awaitSidecars(); err != nil {
 			return err
 		}
-		d.building = nil
 	}
 	return d.apply(ctx, path)
 }
@@ -224,7 +223,6 @@ func (d *demo) applyWithDriver(ctx context.Context, path string) error {
 // apply applies a manifest of the cluster.
 func (d *demo) apply(ctx context.Context, path string) error {
 	d.started = time.Now()
-	d.printed = v1alpha1.Transition{}
 	return d.kubectl(ctx, "apply", "--server-side", "-f", path)
 }
 
@@ -236,7 +234,7 @@ func (d *demo) waitPhase(ctx context.Context, want v1alpha1.Phase) (*v1alpha1.St
 			return false, fmt.Errorf("%s: %s", h.Reason, h.Message)
 		}
 		if want == v1alpha1.PhaseReady && c.Status.AcceptedGeneration != c.Generation {
-			return false, nil // it is Ready with the spec of before
+			return false, nil // Ready with the previous spec
 		}
 		return c.Status.Phase == want, nil
 	})

@@ -33,17 +33,14 @@ func empty(int) string { return "" }
 
 // install applies the sample and waits for Ready.
 func (d *demo) install(ctx context.Context) error {
-	shown := v1alpha1.Transition{}
 	if d.building != nil {
-		if err := d.installWithoutDriver(ctx, d.building); err != nil {
+		if err := d.installWithoutDriver(ctx); err != nil {
 			return err
 		}
-		d.building, shown = nil, d.printed
 	}
 	if err := d.apply(ctx, sample); err != nil {
 		return err
 	}
-	d.printed = shown
 	_, err := d.waitPhase(ctx, v1alpha1.PhaseReady)
 	return err
 }

@@ -15,15 +15,15 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster/csibin"
 )
 
-// sidecars are the programs that run beside LINSTOR's CSI driver. Compiling them takes minutes the first time. It is
-// done in the background, so that a newcomer sees a cluster become Ready before.
+// sidecars are those of the CSI driver. Compiling them takes minutes the first time, so it happens in the background,
+// and a newcomer sees a cluster become Ready meanwhile.
 type sidecars struct {
 	log   progress
 	built chan struct{} // closed when err is set
 	err   error
 }
 
-// buildSidecars starts to build the programs; nil if they are there.
+// buildSidecars starts to build the sidecars; nil if they exist.
 func buildSidecars(ctx context.Context, out io.Writer) (*sidecars, error) {
 	_, complete, err := csibin.Find()
 	if err != nil || complete {
@@ -37,7 +37,7 @@ func buildSidecars(ctx context.Context, out io.Writer) (*sidecars, error) {
 	return s, nil
 }
 
-// wait returns when the programs are there. Until then their progress is shown.
+// wait shows the progress of the build, and returns at its end.
 func (s *sidecars) wait() error {
 	s.log.show()
 	<-s.built
@@ -67,6 +67,13 @@ func (p *progress) show() {
 	p.shown = true
 }
 
+// awaitSidecars shows the progress of their build, and returns at its end.
+func (d *demo) awaitSidecars() error {
+	err := d.building.wait()
+	d.building = nil
+	return err
+}
+
 // withoutDriver writes a copy of a manifest in which the operator runs no CSI driver, and returns its path.
 func (d *demo) withoutDriver(manifest string) (string, error) {
 	content, err := os.ReadFile(manifest)
@@ -90,9 +97,9 @@ func (d *demo) withoutDriver(manifest string) (string, error) {
 	return path, os.WriteFile(path, content, 0o644)
 }
 
-// installWithoutDriver shows the sample's cluster Ready, without volumes, while the programs beside the CSI driver are
-// being built, and returns when they are there.
-func (d *demo) installWithoutDriver(ctx context.Context, building *sidecars) error {
+// installWithoutDriver shows the sample's cluster Ready, without volumes, while the sidecars are compiled. It returns
+// when they exist.
+func (d *demo) installWithoutDriver(ctx context.Context) error {
 	manifest, err := d.withoutDriver(sample)
 	if err != nil {
 		return err
@@ -108,5 +115,5 @@ func (d *demo) installWithoutDriver(ctx context.Context, building *sidecars) err
 		return err
 	}
 	d.say("\nReady, but for volumes. As soon as the sidecars are compiled, the sample is applied as it is …")
-	return building.wait()
+	return d.awaitSidecars()
 }
