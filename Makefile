@@ -92,11 +92,14 @@ help: ## Show the targets.
 # Ctrl-C ends the demo well, and make with it: bash -m gives it the terminal and a process group of its own, so that make does
 # not get the signal. Without a second command bash would become the program and do neither.
 .PHONY: demo
-demo: ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=… shows more (docs/tutorial.md)
-	@echo 'Compiling the demo (two or three minutes the first time) …'
-	@$(GO) build -o .cache/bin/demo ./cmd/demo
+demo: demo-binary ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=… shows more (docs/tutorial.md)
 	@export DEMO_EXIT='$(DEMO_EXIT)' SCENARIO='$(SCENARIO)'; \
 		if [ -t 0 ]; then exec bash -mc '"$$0"; exit $$?' .cache/bin/demo; else exec .cache/bin/demo; fi
+
+.PHONY: demo-binary
+demo-binary:
+	@echo 'Compiling the demo (two or three minutes the first time) …'
+	@$(GO) build -o .cache/bin/demo ./cmd/demo
 
 .PHONY: check
 check: $(LINT)/golangci-lint ## Check what the change since BASE=main can break, in two minutes or so.
