@@ -65,19 +65,21 @@ func deployment() []exact.Edit {
           limits: {memory: 512Mi}
 `, New: `        resources: {{ toJson .Values.resources }}
 `},
+		{Old: `    # The default node selector of OpenShift, or of the admission plugin PodNodeSelector, would be added to
+    # every pod, those of DaemonSets included: no satellite would run on an infra node then, whatever spec.nodes says.
+    openshift.io/node-selector: ""
+    scheduler.alpha.kubernetes.io/node-selector: ""
+`, New: `    {{- range $name, $value := .Values.storageNamespace.annotations }}
+    {{ $name | quote }}: {{ $value | quote }}
+    {{- end }}
+`},
 		{Old: `kind: Namespace
 metadata:
   name: linstor-storage
-  annotations: {helm.sh/resource-policy: keep}
   labels:
 `, New: `kind: Namespace
 metadata:
   name: linstor-storage
-  annotations:
-    helm.sh/resource-policy: keep
-    {{- range $name, $value := .Values.storageNamespace.annotations }}
-    {{ $name | quote }}: {{ $value | quote }}
-    {{- end }}
   labels:
     {{- range $name, $value := .Values.storageNamespace.labels }}
     {{ $name | quote }}: {{ $value | quote }}

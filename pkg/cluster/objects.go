@@ -48,7 +48,8 @@ type Kube struct {
 	Monitors      []*unstructured.Unstructured
 	MonitorsKnown bool
 	// DrainBudget is the PodDisruptionBudget of the drain guards, whoever's; nil if there is none.
-	DrainBudget *policyv1.PodDisruptionBudget
+	DrainBudget    *policyv1.PodDisruptionBudget
+	UserNamespaces bool // pods that need nothing of their node get a user namespace
 }
 
 // Canary is what is there of volumes that are tried, by name: a claim and its pod have the same.

@@ -81,9 +81,8 @@ type Snapshot struct {
 	Upgrade *Upgrade
 	Restore *restore.Order
 	Move    *move.Order
-	// Classes are the StorageClasses of the spec, and those of ours that it has no more.
-	Classes []*StorageClass
-	// SnapshotClasses are the VolumeSnapshotClass of the spec, and those of ours that it has no more.
+	// Classes and SnapshotClasses are those of the spec, and those of ours that it has no more.
+	Classes         []*StorageClass
 	SnapshotClasses []*SnapshotClass
 	// Wwns are the nodes that have a disk of a WWN, in lower case.
 	Wwns map[string][]string
@@ -124,7 +123,7 @@ func (s *Snapshot) SatelliteParams() resources.Params { return s.paramsOf(s.Sate
 
 func (f *Facts) paramsOf(r catalogue.Release) resources.Params {
 	return resources.Params{Cluster: f.Cluster.Name, Spec: f.Target.Spec, Release: r,
-		API: f.Certificates.Access(&f.Target.Spec.TLS), Netcom: f.Netcom}
+		API: f.Certificates.Access(&f.Target.Spec.TLS), Netcom: f.Netcom, UserNamespaces: f.Kube.UserNamespaces}
 }
 
 // StateSince is the state of a member, and since when it has been seen in it.

@@ -36,6 +36,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/revision"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/usernamespace"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -221,6 +222,7 @@ func (o *Observer) kubernetes(ctx context.Context, f *cluster.Facts) error {
 	k.ConfigMaps = byName(configMaps.Items, func(o *corev1.ConfigMap) string { return o.Name })
 	k.Secrets = byName(secrets.Items, func(o *corev1.Secret) string { return o.Name })
 	k.Revisions = byName(revisions.Items, func(o *appsv1.ControllerRevision) string { return o.Name })
+	k.UserNamespaces = usernamespace.Wanted(k.Nodes, k.Deployments[resources.ControllerName])
 	sortPods(k, podList.Items, f.Cluster.Name)
 	return nil
 }

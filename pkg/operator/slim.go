@@ -1,17 +1,24 @@
 package operator
 
 import (
+	"slices"
 	"unique"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/usernamespace"
 )
+
+// userNamespaces is what all nodes that can start pods with user namespaces say of it, and share.
+var userNamespaces = []corev1.NodeRuntimeHandler{
+	{Features: &corev1.NodeRuntimeHandlerFeatures{UserNamespaces: ptr.To(true)}}}
 
 // slimNode keeps of a Node in the cache what is read: a thousand whole ones are most of the operator's memory.
 func slimNode(o any) (any, error) {
@@ -28,6 +35,9 @@ func slimNode(o any) (any, error) {
 		&slim.Status.NodeInfo.OperatingSystem, &slim.Status.NodeInfo.Architecture,
 	} {
 		share(text)
+	}
+	if i := slices.IndexFunc(n.Status.RuntimeHandlers, usernamespace.Supports); i >= 0 {
+		slim.Status.RuntimeHandlers = userNamespaces
 	}
 	for i := range n.Status.Conditions {
 		if c := &n.Status.Conditions[i]; c.Type == corev1.NodeReady {

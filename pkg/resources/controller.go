@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -22,10 +23,6 @@ import (
 const (
 	// PassphraseKey is the key of the passphrase in its Secret, and the environment variable that LINSTOR reads it from.
 	PassphraseKey = "MASTER_PASSPHRASE"
-
-	// controllerUser and group run the controller: LINSTOR's image is made for the group 1000 (its log directory belongs
-	// to it). That the database migration works without root is not verified; it writes to /run/migration only.
-	controllerUser = 1000
 )
 
 // Controller is the Deployment that runs the LINSTOR controller. configHash changes with the configuration and
@@ -48,13 +45,6 @@ func Controller(p Params, configHash string) *appsv1.Deployment {
 		},
 	}
 	pod := deploymentPod(p, ControllerName)
-	pod.SecurityContext = &corev1.PodSecurityContext{
-		RunAsNonRoot:   ptr.To(true),
-		RunAsUser:      ptr.To(int64(controllerUser)),
-		RunAsGroup:     ptr.To(int64(controllerUser)),
-		FSGroup:        ptr.To(int64(controllerUser)),
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}
 	pod.InitContainers = []corev1.Container{migrationContainer(p)}
 	pod.Containers = []corev1.Container{controllerContainer(p)}
 	pod.Volumes = []corev1.Volume{
@@ -96,26 +86,10 @@ func rolling(surge, unavailable int32) appsv1.DeploymentStrategy {
 	}
 }
 
-// controllerTolerations are those of a controller that moves away soon from a node that does not answer, and that can
-// run where the cluster's nodes are.
-func controllerTolerations(nodes []v1alpha1.Toleration) []corev1.Toleration {
-	var out []corev1.Toleration
-	for _, key := range []string{corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable} {
-		out = append(out, corev1.Toleration{
-			Key: key, Operator: corev1.TolerationOpExists,
-			// Kubernetes' default of five minutes is long for the only controller.
-			Effect: corev1.TaintEffectNoExecute, TolerationSeconds: ptr.To(int64(30)),
-		})
-	}
-	for i := range nodes {
-		out = append(out, corev1.Toleration(*nodes[i].DeepCopy()))
-	}
-	return out
-}
-
 // migrationContainer brings the database's schema to the version of its image, after a backup of it into Secrets.
 func migrationContainer(p Params) corev1.Container {
 	c := DatabaseContainer(p, MigrationContainer, "runMigration")
+	fitMemory(p, &c)
 	c.VolumeMounts = append(c.VolumeMounts, mount("migration", "/run/migration"))
 	return c
 }
@@ -130,12 +104,23 @@ func controllerContainer(p Params) corev1.Container {
 		}})
 	}
 	c.Ports = []corev1.ContainerPort{{Name: "api", ContainerPort: ControllerPort, Protocol: corev1.ProtocolTCP}}
-	c.Resources = requirements(&p.Spec.Controller.Resources)
+	fitMemory(p, &c)
 	// LINSTOR loads its whole database at start, which can take many minutes, and a start that is cut short begins anew.
 	c.StartupProbe = healthProbe(2, 900)
 	c.ReadinessProbe = healthProbe(5, 3)
 	c.LivenessProbe = healthProbe(10, 6)
 	return c
+}
+
+// fitMemory gives a container what the spec says of the controller's resources, and Java a heap that fits it. The
+// migration loads the same database.
+func fitMemory(p Params, c *corev1.Container) {
+	c.Resources = memory.Controller.Requirements(&p.Spec.Controller.Resources)
+	for i := range c.Env {
+		if e := &c.Env[i]; e.Name == "JAVA_OPTS" {
+			e.Value += " " + memory.JavaOptions(c.Resources)
+		}
+	}
 }
 
 // DatabaseContainer is what the two containers that open the database have in common.

@@ -178,15 +178,6 @@ func TestOperatorDeployment(t *testing.T) {
 		t.Errorf("%d replicas, %v may be unavailable", *d.Spec.Replicas, budget.Spec.MaxUnavailable)
 	}
 	find[*corev1.ServiceAccount](t, objects, v1alpha1.OperatorNamespace, template.Spec.ServiceAccountName)
-	for namespace, level := range map[string]string{v1alpha1.OperatorNamespace: "restricted",
-		v1alpha1.WorkloadNamespace: "privileged"} {
-		labels := find[*corev1.Namespace](t, objects, "", namespace).Labels
-		for _, mode := range []string{"enforce", "audit", "warn"} {
-			if got := labels["pod-security.kubernetes.io/"+mode]; got != level {
-				t.Errorf("namespace %s: %s is %q, want %q", namespace, mode, got, level)
-			}
-		}
-	}
 	c := template.Spec.Containers[0]
 	// An image that was loaded into the nodes is used.
 	if c.ImagePullPolicy != corev1.PullIfNotPresent {
@@ -205,6 +196,28 @@ func TestOperatorDeployment(t *testing.T) {
 	}
 	if !slices.Contains(c.Args, "--leader-elect") {
 		t.Error("two replicas without leader election")
+	}
+}
+
+// TestNamespaces: pods are admitted at the level that they need, and run where the spec says, whatever nodes the
+// cluster prefers for all others.
+func TestNamespaces(t *testing.T) {
+	objects := manifest(t)
+	for namespace, level := range map[string]string{v1alpha1.OperatorNamespace: "restricted",
+		v1alpha1.WorkloadNamespace: "privileged"} {
+		o := find[*corev1.Namespace](t, objects, "", namespace)
+		labels := o.Labels
+		// A cluster's default node selector would keep DaemonSets from all other nodes.
+		for _, key := range []string{"openshift.io/node-selector", "scheduler.alpha.kubernetes.io/node-selector"} {
+			if value, there := o.Annotations[key]; !there || value != "" {
+				t.Errorf("namespace %s: the annotation %s is %q, there: %t", namespace, key, value, there)
+			}
+		}
+		for _, mode := range []string{"enforce", "audit", "warn"} {
+			if got := labels["pod-security.kubernetes.io/"+mode]; got != level {
+				t.Errorf("namespace %s: %s is %q, want %q", namespace, mode, got, level)
+			}
+		}
 	}
 }
 

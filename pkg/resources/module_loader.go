@@ -9,6 +9,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/kernelsources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -89,12 +90,6 @@ func loaderContainer(p Params, q platform.Profile, l catalogue.Loader) (corev1.C
 	}
 	volumes := []corev1.Volume{hostPath("lib-modules", "/lib/modules", corev1.HostPathDirectory), emptyDir("tmp")}
 	mounts := []corev1.VolumeMount{mountReadOnly("lib-modules", "/lib/modules"), mount("tmp", "/tmp")}
-	if q.Sources && p.Spec.KernelModule.Mode != v1alpha1.ModulePrebuilt {
-		// Not checked for being there: where it is missing, the loader's own words about missing headers are of more use
-		// than a pod that waits for a mount.
-		volumes = append(volumes, hostPath("usr-src", "/usr/src", corev1.HostPathUnset))
-		mounts = append(mounts, mountReadOnly("usr-src", "/usr/src"))
-	}
 	if Signs(p.Spec, q, l) {
 		secret := &corev1.SecretVolumeSource{
 			SecretName: p.Spec.KernelModule.SigningKeySecret, DefaultMode: ptr.To(int32(0o400)),
@@ -116,7 +111,7 @@ func loaderContainer(p Params, q platform.Profile, l catalogue.Loader) (corev1.C
 	if q.PrivilegedLoader {
 		security = Privileged()
 	}
-	return corev1.Container{
+	c := corev1.Container{
 		Name:            ModuleLoaderContainer,
 		Image:           p.image(l.Image),
 		Env:             env,
@@ -125,7 +120,11 @@ func loaderContainer(p Params, q platform.Profile, l catalogue.Loader) (corev1.C
 		// The loader says on its output why it failed. This brings the last lines into the pod's status, so that the
 		// operator can tell the reasons apart without a right to read logs.
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-	}, volumes
+	}
+	if q.Sources && p.Spec.KernelModule.Mode != v1alpha1.ModulePrebuilt {
+		volumes = append(volumes, kernelsources.Mount(&c)...)
+	}
+	return c, volumes
 }
 
 // loadedContainer keeps the pod running: a DaemonSet's pods must not end.

@@ -30,7 +30,7 @@ func MemberDaemonSet(p Params, component, name string, pod corev1.PodSpec) *apps
 func WorkloadDeployment(p Params, component, name string, running bool, pod corev1.PodSpec,
 	part apitls.Part) *appsv1.Deployment {
 	common := deploymentPod(p, name)
-	common.Containers, common.Volumes, common.SecurityContext = pod.Containers, pod.Volumes, pod.SecurityContext
+	common.Containers, common.Volumes = pod.Containers, pod.Volumes
 	d := &appsv1.Deployment{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"},
 		ObjectMeta: objectMeta(name, p.Cluster, component),

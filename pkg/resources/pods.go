@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
-	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/placement"
 )
 
 // javaOptions makes Java 11 and later answer a peer's close_notify: without it half-closed TLS connections between
@@ -55,16 +55,32 @@ func daemonSet(p Params, component, name, label, value string, update appsv1.Dae
 	}
 }
 
-// deploymentPod is what the pods of all Deployments have in common. They run where the cluster's nodes are, and move
-// away soon from one that does not answer.
+// user and group run LINSTOR's controller and what runs beside it: LINSTOR's image is made for the group 1000 (its log
+// directory belongs to it). That the database migration works without root is not verified; it writes to
+// /run/migration only. The CSI driver's controller and the affinity controller write to no file but a socket.
+const user = 1000
+
+// deploymentPod is what the pods of all Deployments have in common. They run where the cluster's nodes are, move away
+// soon from one that does not answer, and have no more rights on their node than Pod Security's level restricted
+// gives, although their namespace does not ask for that.
 func deploymentPod(p Params, account string) corev1.PodSpec {
+	var hostUsers *bool
+	if p.UserNamespaces {
+		hostUsers = ptr.To(false)
+	}
 	return corev1.PodSpec{
+		HostUsers: hostUsers,
+		SecurityContext: &corev1.PodSecurityContext{
+			RunAsNonRoot: ptr.To(true), RunAsUser: ptr.To[int64](user), RunAsGroup: ptr.To[int64](user),
+			FSGroup:        ptr.To[int64](user),
+			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+		},
 		ServiceAccountName: account,
 		EnableServiceLinks: ptr.To(false),
 		PriorityClassName:  "system-cluster-critical",
 		ImagePullSecrets:   p.pullSecrets(),
 		NodeSelector:       map[string]string{corev1.LabelOSStable: "linux"},
-		Tolerations:        controllerTolerations(p.Spec.Nodes.Tolerations),
+		Tolerations:        placement.Tolerations(p.Spec.Nodes.Tolerations),
 	}
 }
 
@@ -92,14 +108,6 @@ func mountReadOnly(volume, path string) corev1.VolumeMount {
 func EnvFromField(name, path string) corev1.EnvVar {
 	from := &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	return corev1.EnvVar{Name: name, ValueFrom: from}
-}
-
-// requirements are a container's, as the spec gives them.
-func requirements(of *v1alpha1.Resources) corev1.ResourceRequirements {
-	amounts := of.DeepCopy()
-	return corev1.ResourceRequirements{
-		Requests: corev1.ResourceList(amounts.Requests), Limits: corev1.ResourceList(amounts.Limits),
-	}
 }
 
 // Probe runs every period seconds and gives up after that many failures. All of its numbers are set: one that is left

@@ -7,13 +7,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/inventory"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/shutdownguard"
@@ -147,8 +147,9 @@ func waitForModule(p Params) corev1.Container {
 
 // satelliteContainer is the satellite, with the volumes that it mounts.
 func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev1.Volume) {
+	needs := memory.Satellite.Requirements(&p.Spec.Nodes.Satellite.Resources)
 	env := []corev1.EnvVar{
-		{Name: "JAVA_OPTS", Value: javaOptions},
+		{Name: "JAVA_OPTS", Value: javaOptions + " " + memory.JavaOptions(needs)},
 		// drbdadm finds the node's own section of a resource file by the host name, so LINSTOR's image sets it.
 		EnvFromField("LB_FORCE_NODE_NAME", "spec.nodeName"),
 	}
@@ -189,7 +190,7 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 	listens := &corev1.TCPSocketAction{Port: intstr.FromString("linstor")}
 	return corev1.Container{
 		Name:            SatelliteContainer,
-		Resources:       satelliteResources(&p.Spec.Nodes.Satellite.Resources),
+		Resources:       needs,
 		Image:           p.image(p.Release.Satellite),
 		Args:            []string{"startSatellite"},
 		Env:             env,
@@ -201,31 +202,6 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 		TerminationMessagePath:   terminationLog,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}, volumes
-}
-
-// leastForSatellite is what a satellite requests unless the spec says something of it. A pod without any request is
-// the first that the kernel kills, whatever its priority: LINSTOR could not change volumes on the node until it is
-// back.
-var leastForSatellite = corev1.ResourceList{
-	corev1.ResourceCPU:    resource.MustParse("50m"),
-	corev1.ResourceMemory: resource.MustParse("256Mi"),
-}
-
-// satelliteResources are those of the spec, and the least where it says nothing. A limit alone is a request as well,
-// in Kubernetes' eyes, and a request above it would make the pod invalid.
-func satelliteResources(of *v1alpha1.Resources) corev1.ResourceRequirements {
-	out := requirements(of)
-	for name, least := range leastForSatellite {
-		_, requested := out.Requests[name]
-		_, limited := out.Limits[name]
-		if !requested && !limited {
-			if out.Requests == nil {
-				out.Requests = corev1.ResourceList{}
-			}
-			out.Requests[name] = least.DeepCopy()
-		}
-	}
-	return out
 }
 
 func reactorContainer(p Params) corev1.Container {

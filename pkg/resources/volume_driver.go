@@ -70,9 +70,7 @@ func CSIDriver(p Params) *storagev1.CSIDriver {
 func DriverController(p Params, running, snapshots bool) *appsv1.Deployment {
 	election := []string{"--leader-election", "--leader-election-namespace=$(NAMESPACE)"}
 	images := p.Release.Driver
-	pod := corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{
-		SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-	}}
+	var pod corev1.PodSpec
 	pod.Containers = []corev1.Container{
 		driverContainer(p, apitls.Driver, Restricted()),
 		sidecar(p, "csi-provisioner", images.Provisioner, append([]string{driverTimeout, "--worker-threads=10",
@@ -172,7 +170,7 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 	pods := mount("kubelet", kubelet)
 	pods.MountPropagation = ptr.To(corev1.MountPropagationBidirectional)
 	driver.VolumeMounts = append(driver.VolumeMounts, pods, mount("dev", "/dev"), mountReadOnly("sys", "/sys"),
-		mountReadOnly("selinux", "/etc/selinux"), mount("run-mount", "/run/mount"), mount("run-fsck", "/run/fsck"))
+		mount("run-mount", "/run/mount"), mount("run-fsck", "/run/fsck"))
 	registrar := sidecar(p, DriverRegistrarContainer, p.Release.Driver.Registrar,
 		"--kubelet-registration-path="+plugin+"/csi.sock", fmt.Sprintf("--health-port=%d", registrarHealthPort))
 	registrar.VolumeMounts = append(registrar.VolumeMounts, mount("registration", "/registration"))
@@ -184,22 +182,26 @@ func DriverNode(p Params, q platform.Profile) *appsv1.DaemonSet {
 		Env:             append(p.Linstor(apitls.DriverNode), EnvFromField("KUBE_NODE_NAME", "spec.nodeName")),
 		SecurityContext: Restricted(), TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 	}
+	var selinux []corev1.Volume
+	if !q.ReadOnlyEtc { // the directory may be missing, and a pod whose volume cannot be created never starts
+		driver.VolumeMounts = append(driver.VolumeMounts, mountReadOnly("selinux", "/etc/selinux"))
+		selinux = append(selinux, hostPath("selinux", "/etc/selinux", corev1.HostPathDirectoryOrCreate))
+	}
 	pod := corev1.PodSpec{
 		ServiceAccountName: DriverNodeName,
 		NodeSelector:       map[string]string{v1alpha1.LabelMember: p.Cluster},
 		Affinity:           platformAffinity(q),
 		InitContainers:     []corev1.Container{wait},
 		Containers:         []corev1.Container{driver, registrar, livenessSidecar(p)},
-		Volumes: []corev1.Volume{
+		Volumes: append([]corev1.Volume{
 			hostPath("socket", plugin, corev1.HostPathDirectoryOrCreate),
 			hostPath("registration", kubelet+"/plugins_registry", corev1.HostPathDirectoryOrCreate),
 			hostPath("kubelet", kubelet, corev1.HostPathDirectory),
 			hostPath("dev", "/dev", corev1.HostPathDirectory),
 			hostPath("sys", "/sys", corev1.HostPathDirectory),
-			hostPath("selinux", "/etc/selinux", corev1.HostPathDirectoryOrCreate),
 			hostPath("run-mount", "/run/mount", corev1.HostPathDirectoryOrCreate),
 			emptyDir("run-fsck"),
-		},
+		}, selinux...),
 	}
 	// What is mounted stays mounted while the pod is replaced; only new mounts wait.
 	ds := daemonSet(p, v1alpha1.ComponentDriverNode, q.DriverName(), v1alpha1.LabelPlatform, q.Key(), tenthAtATime(), pod)

@@ -254,9 +254,23 @@ var invalidSpecs = []invalid{
 	{"binding mode", classes(`{name: fast, volumeBindingMode: Later}`),
 		"spec.volumes.storageClasses.volumeBindingMode", `"WaitForFirstConsumer", "Immediate"`},
 	{"parameter with a field of its own", classes(`{name: fast, parameters: {placementCount: "3"}}`),
+		"spec.volumes.storageClasses.parameters", "set fields instead: replicas for autoPlace and placementCount"},
+	{"unknown parameter", classes(`{name: fast, parameters: {colour: blue}}`),
 		"spec.volumes.storageClasses.parameters", "have fields of their own"},
-	{"parameter that the driver ignores", classes(`{name: fast, parameters: {encryption: "true"}}`),
-		"spec.volumes.storageClasses.parameters", "the key must be one of"},
+	{"encryption", classes(`{name: fast, parameters: {layerList: drbd luks storage, encryption: "true"}}`),
+		"spec.volumes.storageClasses.parameters", "set layerList: drbd luks storage and " +
+			"spec.controller.passphraseSecret, and remove encryption"},
+	{"parameters with the driver's prefix", classes(`{name: fast, parameters: {` +
+		`linstor.csi.linbit.com/layerList: drbd storage, linstor.csi.linbit.com/autoPlace: "3"}}`),
+		"spec.volumes.storageClasses.parameters", "without the prefix linstor.csi.linbit.com/, such as layerList"},
+	{"a prefixed parameter with a field of its own", classes(`{name: fast, parameters: {` +
+		`linstor.csi.linbit.com/autoPlace: "3"}}`), "spec.volumes.storageClasses.parameters",
+		"replicas for autoPlace"},
+	{"access rules by zone", classes(`{name: fast, parameters: {linstor.csi.linbit.com/allowRemoteVolumeAccess: ` +
+		`"- fromSame: [topology.kubernetes.io/zone]"}}`), "spec.volumes.storageClasses.parameters",
+		"remoteAccess (Anywhere or ReplicasOnly; rules by zone have no field) for allowRemoteVolumeAccess"},
+	{"a property without its prefix", classes(`{name: fast, parameters: {DrbdOptions/Net/protocol: A}}`),
+		"spec.volumes.storageClasses.parameters", "such as property.linstor.csi.linbit.com/DrbdOptions/Net/protocol"},
 	{"parameter without a value", classes(`{name: fast, parameters: {fsOpts: ""}}`),
 		"spec.volumes.storageClasses.parameters", "no value is empty"},
 	{"property of the operator", classes(`{name: fast, parameters: {` +

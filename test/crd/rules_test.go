@@ -131,7 +131,7 @@ var validSpecs = map[string]string{
 	"file":                 pool("file: {directory: /var/lib/linstor-pools/a}"),
 	"fileThin":             pool("fileThin: {directory: /a}"),
 	"devices": devices("{serial: 'S4EV*', wwn: '0x5002*', model: 'Samsung SSD 8*', minSize: " +
-		"400Gi, maxSize: 400Gi, rotational: false, path: /dev/nvme0n1}, {path: /dev/mapper/mpatha}, {model: 'ST4000*', " +
+		"400Gi, maxSize: 400Gi, rotational: false, path: /dev/nvme0n1}, {path: /dev/xvdb}, {model: 'ST4000*', " +
 		"rotational: true}"),
 	"zpool from devices": pool("zfs: {zpool: tank}, devices: {match: [{minSize: '1000000000000'}], optional: " +
 		"true, approval: Auto}"),

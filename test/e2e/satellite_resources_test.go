@@ -20,7 +20,7 @@ func TestSatelliteResources(t *testing.T) {
 	e := startReady(t, 3, harness.ThinPool)
 	e.Run()
 	e.ready("3/3", "3/3")
-	e.satellitesUse("256Mi", "0")
+	e.satellitesUse("256Mi", "3Gi")
 	roll := watchRoll(e)
 	e.Update(func(c *v1alpha1.StorageCluster) {
 		c.Spec.Nodes.Satellite.Resources = v1alpha1.Resources{

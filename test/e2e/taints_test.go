@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
+	"github.com/linstor-dev/storagecluster-operator/test/invariants"
 	"github.com/linstor-dev/storagecluster-operator/test/machine"
 )
 
@@ -53,4 +55,31 @@ func TestTaintsThatPass(t *testing.T) {
 	e.WaitEvent("NodeLeaving", "n2", "example.com/retired:NoSchedule")
 	left(e, "n2")
 	e.WaitStatus("three nodes are left", func(s *v1alpha1.StorageClusterStatus) bool { return s.Nodes.Summary == "3/3" })
+}
+
+// TestQuorumLostOnAllNodes: the high-availability controller marks every node, so that no pod with volumes comes
+// there, and then LINSTOR's controller has to start again. It must: nothing else repairs the volumes.
+func TestQuorumLostOnAllNodes(t *testing.T) {
+	e := startReady(t, 3, harness.ThinPool)
+	e.Run()
+	e.ready("3/3", "3/3")
+	nodes := []string{"n1", "n2", "n3"}
+	for _, n := range nodes {
+		taint(e, n, "drbd.linbit.com/lost-quorum", "drbd.linbit.com/force-io-error")
+	}
+	before := controllerPods(e)
+	for i := range before {
+		if err := e.Client().Delete(e.Ctx, &before[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Eventually("another controller runs", func() error {
+		for _, p := range controllerPods(e) {
+			if p.UID != before[0].UID && invariants.PodReady(&p) {
+				return nil
+			}
+		}
+		return fmt.Errorf("none of %d pods", len(controllerPods(e)))
+	})
+	e.ready("3/3", "3/3")
 }

@@ -35,6 +35,19 @@ func TestLoaderProblem(t *testing.T) {
 		{"- load DRBD with module option 'usermode_helper=disabled'", v1alpha1.HoldKernelModuleFailed, "usermode helper"},
 		{"DRBD module version 8.4.11 is loaded", v1alpha1.HoldKernelModuleFailed, "DRBD 8"},
 		{"Could not find the expexted kernel headers in /usr/src", v1alpha1.HoldKernelModuleFailed, "headers"},
+		{"    KDIR=/lib/modules/6.12.88+deb13-amd64/build\n\nmake -C /lib/modules/6.12.88+deb13-amd64/build ...\n" +
+			"/usr/src/linux-headers-6.12.88+deb13-common/Makefile:366: /usr/src/linux-headers-6.12.88+deb13-common/scripts/" +
+			"Kbuild.include: No such file or directory", v1alpha1.HoldKernelModuleFailed, "package linux-kbuild"},
+		{"SORRY, kernel makefile not found.\nYou need to tell me a correct KDIR,", v1alpha1.HoldKernelModuleFailed,
+			"headers are missing"},
+		{"make: *** /lib/modules/6.1.0-40-amd64/build: No such file or directory.  Stop.", v1alpha1.HoldKernelModuleFailed,
+			"headers are missing"},
+		// The loader names the directory of the headers whenever it compiles: that alone does not say that they are missing.
+		{"    KDIR=/lib/modules/6.19.0/build\nERROR: modpost: \"memcmp\" [drbd.ko] undefined!\n\n" +
+			"Could not find the expexted *.ko, see stderr for more details", v1alpha1.HoldKernelModuleFailed,
+			"does not compile against the node's kernel"},
+		{"make[2]: *** [/usr/src/linux-headers-6.19.0/Makefile:1940: drbd] Error 2", v1alpha1.HoldKernelModuleFailed,
+			"does not compile against the node's kernel"},
 		{"DRBD kernel module version loaded does not satisfy the minimum version requirements ('9')",
 			v1alpha1.HoldKernelModuleFailed, "DRBD 8"},
 		{"Could not find matching rpm package for your kernel", v1alpha1.HoldKernelModuleFailed,

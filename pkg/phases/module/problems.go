@@ -54,9 +54,17 @@ var loaderFailures = []struct {
 		"DRBD is loaded with a usermode helper; LINSTOR needs it off (module option usermode_helper=disabled)"},
 	{regexp.MustCompile(`(?i)drbd.*version.*8\.|loaded.*8\.[0-9]|version loaded does not satisfy the minimum`),
 		v1alpha1.HoldKernelModuleFailed, "an old DRBD is loaded; unload or remove DRBD 8 on the node"},
-	{regexp.MustCompile(`(?i)kernel headers|no such file or directory.*(usr/src|/build)|` +
-		`could not find.*kernel source|kdir`),
+	// Debian has the scripts of the headers in a package of their own, linux-kbuild.
+	{regexp.MustCompile(`(?i)linux-headers-[^ ]*/(scripts|tools)/[^ ]*:\s+no such file or directory`),
+		v1alpha1.HoldKernelModuleFailed,
+		"the kernel's headers on the node are incomplete: install the package linux-kbuild of the same release as well"},
+	{regexp.MustCompile(`(?i)kernel headers|kernel makefile not found|correct kdir|could not find.*kernel source|` +
+		`no such file or directory.*(usr/src|/build)|(usr/src|/build)[^ ]*:\s+no such file or directory`),
 		v1alpha1.HoldKernelModuleFailed, "the kernel's headers are missing on the node"},
+	// After the others: make says so at the end of each attempt that failed.
+	{regexp.MustCompile(`(?i)modpost|implicit declaration|: error: |\*\*\* \[[^\]]*\] error|` +
+		`could not find the exp[a-z]+ \*\.ko`),
+		v1alpha1.HoldKernelModuleFailed, "DRBD does not compile against the node's kernel: another loader image may fit it"},
 	{regexp.MustCompile(`(?i)could not find matching rpm package|expected to find 1 matching package`),
 		v1alpha1.HoldKernelModuleFailed, "the loader's image has no module for the node's kernel"},
 }

@@ -301,7 +301,7 @@ func (s *Seen) around() tree.Item {
 // unseen is what the API server does not know, and how to find it out.
 func unseen() tree.Item {
 	return tree.Item{Name: "Not looked at", State: tree.Note, Text: "what only the nodes know", Items: []tree.Item{
-		{Name: "Kernel headers", State: tree.Note, Text: "ls -d /usr/src/*$(uname -r)* /lib/modules/$(uname -r)/build"},
+		{Name: "Kernel headers", State: tree.Note, Text: "ls /lib/modules/$(uname -r)/build/scripts/Kbuild.include"},
 		{Name: "Secure Boot", State: tree.Note, Text: "mokutil --sb-state; where it is on, the module must be signed"},
 		{Name: "Ports", State: tree.Note, Text: "3366, 3367, 9942 and from 7000 on must be free and open between the nodes"},
 		{Name: "Disks", State: tree.Note, Text: "lsblk -f, vgs, zpool list; multipath and LVM's global_filter must leave " +

@@ -48,8 +48,5 @@ func Deployment(p resources.Params, running bool) *appsv1.Deployment {
 			LivenessProbe:            resources.Probe(health, 10, 5),
 			TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		}},
-		SecurityContext: &corev1.PodSecurityContext{
-			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
-		},
 	}, apitls.Affinity)
 }

@@ -5,6 +5,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/placement"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/tools"
 )
 
@@ -38,6 +39,7 @@ func once(p resources.Params, container, image string, seconds int64, args ...st
 	pod.RestartPolicy = corev1.RestartPolicyNever
 	pod.ActiveDeadlineSeconds = ptr.To(seconds)
 	pod.NodeSelector = map[string]string{corev1.LabelOSStable: "linux"}
+	pod.Tolerations = append(placement.WithoutQuorum(), pod.Tolerations...)
 	pod.Containers[0].Image, pod.Containers[0].Args = image, args
 	return pod
 }

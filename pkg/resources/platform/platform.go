@@ -22,6 +22,8 @@ type Profile struct {
 	LVMDir string
 	// KubeletDir is the kubelet's root directory, unless the spec names another one.
 	KubeletDir string
+	// ReadOnlyEtc reports whether nothing can be created in the host's /etc.
+	ReadOnlyEtc bool
 	// Systemd reports whether the host runs systemd, which Talos does not.
 	Systemd bool
 	// Sources reports whether the host keeps kernel headers in /usr/src. Where it does not, the loader takes what the
@@ -58,7 +60,8 @@ var profiles = []Profile{
 		Hint: hintGeneric},
 	// /etc is read-only, there are no headers, and the kernel refuses modules that its own build did not sign
 	// (docs/how-to/talos.md; talos.dev, System Extensions).
-	{Platform: v1alpha1.PlatformTalos, LVMDir: "/var/etc/lvm", KubeletDir: kubelet, OwnModules: true, Hint: hintTalos},
+	{Platform: v1alpha1.PlatformTalos, LVMDir: "/var/etc/lvm", KubeletDir: kubelet, ReadOnlyEtc: true,
+		OwnModules: true, Hint: hintTalos},
 	// /usr is read-only and has no src (docs/how-to/flatcar.md). LINBIT has a recipe for a loader (LINBIT/drbd,
 	// docker/Dockerfile.flatcar), Piraeus publishes no image of it.
 	{Platform: v1alpha1.PlatformFlatcar, LVMDir: "/etc/lvm", KubeletDir: kubelet, Systemd: true, KnownLoaders: true,

@@ -118,8 +118,8 @@ type ControllerSpec struct {
 	// Default: no passphrase. Example: linstor-passphrase.
 	// +optional
 	PassphraseSecret SecretName `json:"passphraseSecret,omitempty"`
-	// resources are the controller container's resource requests and limits, in Kubernetes quantities. Default: none.
-	// Example: {requests: {cpu: 200m, memory: 1Gi}, limits: {memory: 2Gi}}.
+	// resources are the controller container's requests and limits. Java's heap is 3/4 of the memory limit (1Gi or more).
+	// Default: {requests: {cpu: 100m, memory: 512Mi}, limits: {memory: 11Gi}}. Example: {limits: {memory: 2Gi}}.
 	// +optional
 	Resources Resources `json:"resources,omitempty"`
 }

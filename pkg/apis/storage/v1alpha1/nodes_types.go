@@ -122,15 +122,14 @@ const (
 
 // SatelliteSpec configures the pods of the satellites.
 type SatelliteSpec struct {
-	// resources are the satellite container's resource requests and limits, in Kubernetes quantities. What is neither
-	// requested nor limited gets a request of cpu 50m and memory 256Mi, so that no satellite is the first to go when its
-	// node is short of memory. A change restarts the satellites, a few at a time.
-	// Default: {requests: {cpu: 50m, memory: 256Mi}}. Example: {requests: {memory: 512Mi}, limits: {memory: 1Gi}}.
+	// resources are the satellite container's requests and limits. Java's heap is 3/4 of the memory limit (512Mi or more). A change
+	// restarts the satellites, a few at a time. Default: {requests: {cpu: 50m, memory: 256Mi}, limits: {memory: 3Gi}}.
+	// Example: {requests: {memory: 512Mi}, limits: {memory: 1Gi}}.
 	// +optional
 	Resources Resources `json:"resources,omitempty"`
 }
 
-// IsZero reports whether nothing is given. Limits that are there and empty mean nothing, and must not make another spec.
+// IsZero reports whether nothing is given: empty limits mean nothing, and must not make another spec.
 func (s SatelliteSpec) IsZero() bool { return len(s.Resources.Limits)+len(s.Resources.Requests) == 0 }
 
 // InterfaceSpec is one additional LINSTOR network interface of each node.

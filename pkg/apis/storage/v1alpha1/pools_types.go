@@ -174,12 +174,13 @@ type DeviceMatch struct {
 	// rotational is true for spinning disks only, false for others only. Default: both. Example: false.
 	// +optional
 	Rotational *bool `json:"rotational,omitempty"`
-	// path is an exact device path. It is the only way to use a disk without serial number and WWN, and it may name another
-	// disk after a reboot. Links below /dev/disk cannot be used, because LINSTOR lists disks by their kernel names.
+	// path is an exact device path of a whole disk, by its kernel name, as LINSTOR lists it. It is the only way to use a disk
+	// without serial number and WWN, and it may name another disk after a reboot.
 	// Default: any. Example: /dev/sdb.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	// +kubebuilder:validation:XValidation:rule="self.matches('^/dev/[A-Za-z0-9_+@=:-][A-Za-z0-9_.+@=:/-]*$') && !self.contains('/.') && !self.contains('//')",message="path must be a device path, such as /dev/sdb"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^/dev/([svh]d[a-z]+[0-9]+|(nvme[0-9]+n|mmcblk|nbd|loop)[0-9]+p[0-9]+|mapper/.*|dm-[0-9]+|md[0-9/].*)$')",message="path: LINSTOR lists whole disks only, never a partition, device-mapper or MD device: create the volume group or zpool on it yourself, and leave devices out"
 	// +kubebuilder:validation:XValidation:rule="!self.startsWith('/dev/disk/')",message="path: LINSTOR lists disks by their kernel names, links below /dev/disk never match: use serial or wwn"
 	Path string `json:"path,omitempty"`
 }

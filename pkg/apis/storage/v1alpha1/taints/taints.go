@@ -40,6 +40,12 @@ var all = []Passing{
 	{"ebs.csi.aws.com/agent-not-ready", false, "Amazon's EBS CSI driver: its agent starts"},
 }
 
+// HighAvailability are the taints that LINSTOR's high-availability controller puts on nodes, and takes away only as
+// long as it runs (piraeus-ha-controller 1.3, pkg/metadata). Both have the effect NoSchedule.
+func HighAvailability() []string {
+	return []string{"drbd.linbit.com/lost-quorum", "drbd.linbit.com/force-io-error"}
+}
+
 // All are the taints that others put on nodes for a while.
 func All() []Passing { return slices.Clone(all) }
 
