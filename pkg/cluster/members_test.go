@@ -246,7 +246,7 @@ func TestBlockedIsDeterministic(t *testing.T) {
 	w.Node("n01").Pools, w.Node("n02").Pools = map[string]*linstor.Pool{}, map[string]*linstor.Pool{}
 	w.Node("n02").Pools["aaa"] = &linstor.Pool{Name: "aaa", Node: "n02", Provider: "LVM", Backing: "vg_aaa",
 		TotalKiB:   ptr.To[int64](1 << 20),
-		Properties: linstor.Diff(nil, map[string]string{remembered.Entry: "aaa"}).Set}
+		Properties: linstor.Initial(map[string]string{remembered.Entry: "aaa"})}
 	s := w.Snapshot()
 	first := pools.Link().Judge(s)
 	if first.Hold == nil {

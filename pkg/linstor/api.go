@@ -45,7 +45,8 @@ const (
 // that is not connected gets it later, an evicted node ignores it. The next look decides. Deletions of what does not
 // exist succeed.
 type Writer interface {
-	// SetProperties changes properties of the controller, all or none.
+	// SetProperties changes properties of the controller, all or none. As with the other two methods for properties, a
+	// *NotKeptError says that LINSTOR accepted all and does not have some right afterwards.
 	SetProperties(ctx context.Context, set map[string]string, del []string) error
 	// CreateNode registers a satellite and waits for its full sync if it is reachable. IsExists: the name is taken.
 	CreateNode(ctx context.Context, spec NodeSpec) error

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
+	"strings"
 )
 
 // Return codes of LINSTOR that decide what an error means: the low 15 bits of a ret_code ([Code]). The numbers are
@@ -49,6 +51,35 @@ var (
 	// ErrNoEffect marks a write that LINSTOR accepted and did not carry out.
 	ErrNoEffect = errors.New("LINSTOR accepted the request and did nothing")
 )
+
+// NotKeptError is a write of properties that LINSTOR accepted, and some of which it does not have right afterwards.
+//
+// LINSTOR accepts some properties and stores nothing, or stores them under another key: DrbdOptions/auto-quorum since
+// 1.31 and ExtCmdWaitTimeout since 1.34, both on the controller, with a warning beside the success (linstor-server,
+// CtrlConfApiCallHandler).
+type NotKeptError struct {
+	Op         string            // such as "set properties of node n1"
+	Properties map[string]string // those that it does not have, with the values that were sent
+}
+
+// NotKept compares what was set with what LINSTOR has right afterwards; nil if it has all.
+func NotKept(op string, set, have map[string]string) error {
+	lost := map[string]string{}
+	for k, v := range set {
+		if old, there := have[k]; !there || !SameValue(k, old, v) {
+			lost[k] = v
+		}
+	}
+	if len(lost) == 0 {
+		return nil
+	}
+	return &NotKeptError{Op: op, Properties: lost}
+}
+
+func (e *NotKeptError) Error() string {
+	return fmt.Sprintf("%s: LINSTOR accepted and did not keep %s", e.Op,
+		strings.Join(slices.Sorted(maps.Keys(e.Properties)), ", "))
+}
 
 // Error is a call that failed. It never holds a passphrase, a token or the value of a secret property.
 type Error struct {

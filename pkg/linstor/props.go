@@ -29,12 +29,22 @@ const (
 	// PropKeys lists, as a JSON array, the keys that the operator manages on the object that carries it. A key that
 	// leaves the specification is deleted because it is in this list; a key that is not is somebody else's.
 	PropKeys = AuxPrefix + "keys"
+	// PropAutoQuorum had LINSTOR before 1.31 give volumes quorum. Since then LINSTOR does so by itself and ignores it.
+	PropAutoQuorum = "DrbdOptions/auto-quorum"
+	// PropQuorum says with how many copies a volume has quorum, and PropOnNoQuorum what happens without.
+	PropQuorum     = "DrbdOptions/Resource/quorum"
+	PropOnNoQuorum = "DrbdOptions/Resource/on-no-quorum"
+	// PropUnkept says, as JSON, what LINSTOR of a version accepted for the object that carries it and did not keep.
+	PropUnkept = AuxPrefix + "not-kept"
 )
 
 // Change is what to send to make an object's properties as wanted.
 type Change struct {
 	Set    map[string]string
 	Delete []string
+	// Unkept are wanted properties that are not sent, because this version of LINSTOR accepted them and did not keep
+	// them. They are written again when the value or the version is another one.
+	Unkept map[string]string `json:"-"`
 }
 
 // Empty reports whether there is nothing to send.
@@ -46,42 +56,60 @@ func (c Change) Empty() bool { return len(c.Set) == 0 && len(c.Delete) == 0 }
 //
 // Values that LINSTOR normalises count as equal: it stores "yes" or "True" as "true" or "yes", by the kind of the
 // property. Keys whose values LINSTOR's answers are stripped of here (passwords) would be set again each time and must
-// not be wanted.
-func Diff(have, want map[string]string) Change {
+// not be wanted. What LINSTOR of this version has not kept is not set again, see [Change.Send].
+func Diff(have, want map[string]string, version string) Change {
 	var change Change
-	set := func(k, v string) {
-		if old, present := have[k]; present && SameValue(k, old, v) {
-			return // most calls find nothing to change, and there are some for each node in each reconcile
-		}
-		if change.Set == nil {
-			change.Set = map[string]string{}
-		}
-		change.Set[k] = v
-	}
+	unkept := Unkept(have, version)
 	keys := make([]string, 0, len(want))
 	for k, v := range want {
 		if k != PropKeys {
 			keys = append(keys, k)
-			set(k, v)
+			change.want(have, unkept, k, v)
 		}
 	}
-	if slices.Sort(keys); len(keys) > 0 {
-		list, _ := json.Marshal(keys) // strings always encode
-		if set(PropKeys, string(list)); have[PropKeys] == string(list) {
-			return change // what was set before is what is wanted
-		}
+	slices.Sort(keys)
+	list, _ := json.Marshal(keys) // strings always encode
+	if len(keys) > 0 {
+		change.want(have, unkept, PropKeys, string(list))
 	}
-	for _, k := range ownedKeys(have) {
-		_, present := have[k]
-		if _, wanted := want[k]; present && !wanted && k != PropKeys {
-			change.Delete = append(change.Delete, k)
-		}
-	}
-	if _, listed := have[PropKeys]; listed && len(keys) == 0 {
-		change.Delete = append(change.Delete, PropKeys)
+	change.dropNote(have)
+	if have[PropKeys] != string(list) { // else what was set before is what is wanted
+		change.forget(have, want)
 	}
 	return change
 }
+
+// want sets a property, unless it is as wanted or was not kept.
+func (c *Change) want(have, unkept map[string]string, k, v string) {
+	if old, present := have[k]; present && SameValue(k, old, v) {
+		return // most calls find nothing to change, and there are some for each node in each reconcile
+	}
+	to := &c.Set
+	if tried, ok := unkept[k]; ok && tried == v {
+		to = &c.Unkept
+	}
+	if *to == nil {
+		*to = map[string]string{}
+	}
+	(*to)[k] = v
+}
+
+// forget deletes what was set before and is not wanted any more, and the list itself with the last key.
+func (c *Change) forget(have, want map[string]string) {
+	for _, k := range ownedKeys(have) {
+		_, present := have[k]
+		if _, wanted := want[k]; present && !wanted && k != PropKeys && k != PropUnkept {
+			c.Delete = append(c.Delete, k)
+		}
+	}
+	_, sets := c.Set[PropKeys]
+	if _, listed := have[PropKeys]; listed && !sets {
+		c.Delete = append(c.Delete, PropKeys)
+	}
+}
+
+// Initial are the properties that an object is made with.
+func Initial(want map[string]string) map[string]string { return Diff(nil, want, "").Set }
 
 // ownedKeys reads the list of keys that were set before, sorted and without repetition. A list that cannot be read
 // owns nothing: to leave a property behind is better than to delete a stranger's.

@@ -9,7 +9,7 @@ import (
 )
 
 func TestDiff(t *testing.T) {
-	const list = PropKeys
+	const list, unkept, noted = PropKeys, PropUnkept, `{"version":"1.35.3","properties":{"b":"2"}}`
 	for _, tc := range []struct {
 		name       string
 		have, want map[string]string
@@ -80,9 +80,32 @@ func TestDiff(t *testing.T) {
 			want:   map[string]string{list: "x"},
 			change: Change{Delete: []string{list}},
 		},
+		{
+			name: "not kept before", have: map[string]string{list: `["b","c"]`, unkept: noted},
+			want: map[string]string{"b": "2", "c": "3"}, change: Change{Set: map[string]string{"c": "3"},
+				Unkept: map[string]string{"b": "2"}},
+		},
+		{
+			name: "another value than the one that was not kept", have: map[string]string{list: `["b"]`, unkept: noted},
+			want: map[string]string{"b": "4"}, change: Change{Set: map[string]string{"b": "4"}, Delete: []string{unkept}},
+		},
+		{
+			name: "not kept by another version", want: map[string]string{"b": "2"},
+			have:   map[string]string{list: `["b"]`, unkept: `{"version":"1.34.2","properties":{"b":"2"}}`},
+			change: Change{Set: map[string]string{"b": "2"}, Delete: []string{unkept}},
+		},
+		{
+			name: "what was not kept is not wanted any more", have: map[string]string{list: `["b"]`, unkept: noted},
+			change: Change{Delete: []string{unkept, list}},
+		},
+		{
+			name: "a note that cannot be read", have: map[string]string{list: `["b"]`, unkept: "b"},
+			want:   map[string]string{"b": "2"},
+			change: Change{Set: map[string]string{"b": "2"}, Delete: []string{unkept}},
+		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			got := Diff(tc.have, tc.want)
+			got := Diff(tc.have, tc.want, "1.35.3")
 			if diff := cmp.Diff(tc.change, got); diff != "" {
 				t.Errorf("change (-want +got):\n%s", diff)
 			}
@@ -114,8 +137,8 @@ func TestDiffConverges(t *testing.T) {
 		have := rapid.MapOf(rapid.SampledFrom([]string{"s1", "s2", "Aux/s3"}), value).Draw(t, "strangers")
 		strangers := maps.Clone(have)
 		for _, want := range rapid.SliceOfN(rapid.MapOf(key, value), 1, 4).Draw(t, "wishes") {
-			have = Diff(have, want).applied(have)
-			if again := Diff(have, want); !again.Empty() {
+			have = Diff(have, want, "1.35.3").applied(have)
+			if again := Diff(have, want, "1.35.3"); !again.Empty() {
 				t.Fatalf("after the change, another is due: %+v", again)
 			}
 			managed := 0

@@ -11,6 +11,7 @@
 //	poddiagnosis      why a pod does not run
 //	hold              what is asked of a human, and an answer to it
 //	step              what links and handlers are given, and how a handler ends
+//	advice            what of a spec is accepted and has no effect
 //	disks             which disks of a node are empty, and may become a pool
 //	address           nodes whose address answers for another machine
 //	massfailure       whether so many nodes fail together that nothing should be repaired

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/advice"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/compare"
@@ -109,6 +110,7 @@ func Make(ctx context.Context, in Input) (*result.Plan, error) {
 		}
 		return out, nil
 	}
+	out.Notes = append(out.Notes, advice.Of(&s.Cluster.Spec)...)
 	if s.Cluster.Spec.Suspend {
 		out.Notes = append(out.Notes, phases.SuspendMessage(s)+"; this is what it would do once suspend is false again")
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/http"
@@ -151,12 +152,13 @@ func postControllerProps(c *call) reply {
 	if bad != nil {
 		return c.list(http.StatusCreated, x, rcs{*bad})
 	}
-	var list rcs
+	list := deprecate(props, change.OverrideProps, c.ctl.version)
 	if value, set := change.OverrideProps["TcpPortAutoRange"]; set {
 		list = append(list, success(opModify|codeModified, "The TCP port range was successfully updated to: %s", value))
 	}
 	for _, k := range slices.Sorted(maps.Keys(change.OverrideProps)) {
-		list = append(list, success(codeCreated, "Successfully set property '%s' to value '%s'", k, props[k]))
+		list = append(list, success(codeCreated, "Successfully set property '%s' to value '%s'", k,
+			cmp.Or(props[k], change.OverrideProps[k])))
 	}
 	list = append(list, deletedProps(change.DeleteProps)...)
 	if satellitesCare(c.db.props, props) {

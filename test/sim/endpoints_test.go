@@ -153,8 +153,8 @@ func TestExportAndRoot(t *testing.T) {
 	_, body = b.raw(http.MethodGet, "/v1/controller/properties/info", "")
 	var infos map[string]struct{ Info string }
 	b.must(json.Unmarshal(body, &infos))
-	if _, known := infos["DrbdOptions/auto-quorum"]; known || len(infos) < 20 {
-		t.Errorf("%d property descriptions; auto-quorum is gone since 1.31", len(infos))
+	if len(infos) < 20 {
+		t.Errorf("%d property descriptions", len(infos))
 	}
 }
 

@@ -3,8 +3,10 @@ package sim_test
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -233,7 +235,7 @@ func TestProperties(t *testing.T) {
 	}
 	b.must(b.client.Controller.DeleteProp(t.Context(), "Aux/first"))
 	for _, bad := range [][2]string{{"Foo", "1"}, {"DrbdOptions/Resource/on-no-quorum", "panic"},
-		{"DrbdOptions/auto-quorum", "io-error"}, {"PrefNic", "data"}} {
+		{"DrbdOptions/auto-quorum", "majority"}, {"PrefNic", "data"}} {
 		if err := set(bad[0], bad[1]); !client.IsApiCallError(err, linstor.FailInvldProp) {
 			t.Errorf("set %s=%s: %v", bad[0], bad[1], err)
 		}
@@ -246,6 +248,35 @@ func TestProperties(t *testing.T) {
 		{"DrbdOptions/Resource/on-suspended-primary-outdated", "force-secondary"},
 		{"DrbdOptions/Resource/quorum", "majority"}, {"DrbdOptions/Resource/on-no-quorum", "suspend-io"}} {
 		b.must(set(good[0], good[1]))
+	}
+}
+
+// TestDeprecatedProperties: LINSTOR answers with success and a warning, and keeps nothing under the name.
+func TestDeprecatedProperties(t *testing.T) {
+	for _, tc := range []struct {
+		version, key, value string
+		kept, moved         string
+		warns               bool
+	}{
+		{"1.30.4", "DrbdOptions/auto-quorum", "io-error", "io-error", "", false},
+		{"1.33.3", "DrbdOptions/auto-quorum", "io-error", "", "", true},
+		{"1.33.3", "ExtCmdWaitTimeout", "60000", "60000", "", false},
+		{"1.35.3", "ExtCmdWaitTimeout", "60000", "", "60000", true},
+	} {
+		t.Run(tc.version+" "+tc.key, func(t *testing.T) {
+			b := newBench(t)
+			b.controller(sim.ControllerConfig{Version: tc.version})
+			status, body := b.raw(http.MethodPost, "/v1/controller/properties",
+				fmt.Sprintf(`{"override_props":{%q:%q}}`, tc.key, tc.value))
+			warned := strings.Contains(string(body), tc.key+" is deprecated, please use ")
+			if status != http.StatusCreated || warned != tc.warns {
+				t.Errorf("status %d, answer %s", status, body)
+			}
+			props, err := b.client.Controller.GetProps(t.Context())
+			if err != nil || props[tc.key] != tc.kept || props["ExtCmd/WaitTimeout"] != tc.moved {
+				t.Errorf("properties %v, error %v", props, err)
+			}
+		})
 	}
 }
 

@@ -55,6 +55,7 @@ const (
 	codeInvalidNetPort    = 211
 	codeInvalidNetType    = 212
 	codeInvalidProp       = 213
+	codeDeprecated        = 4000
 	codeInvalidEncType    = 217
 	codeInvalidSnapName   = 218
 	codeInvalidPlaceCount = 219

@@ -16,8 +16,8 @@ type propRule struct {
 	check func(value string) bool
 	// normal writes an accepted value as LINSTOR stores it; nil keeps it.
 	normal func(value string) string
-	// since and before bound the LINSTOR minor versions 1.x that know the key; zero: no bound.
-	since, before int
+	// since is the first LINSTOR minor version 1.x that knows the key; zero: all.
+	since int
 }
 
 func oneOf(values ...string) func(string) bool {
@@ -75,17 +75,17 @@ func quorumValue(v string) bool { return oneOf("off", "majority", "all")(v) || n
 
 // whitelist holds the keys that LINSTOR knows, as far as a cluster is set up with them.
 var whitelist = map[string]propRule{
-	propAllowEviction:                        boolTrueFalse(onController | onNode),
-	propEvictAfter:                           numeric(onController|onNode, 0, 1<<31-1),
-	propEvictMax:                             numeric(onController, 0, 100),
-	"DrbdOptions/AutoEvictMinReplicaCount":   numeric(onController|onNode, 1, 32),
-	"DrbdOptions/auto-add-quorum-tiebreaker": boolTrueFalse(onController),
-	"DrbdOptions/auto-diskful-allow-cleanup": boolTrueFalse(onController | onNode),
-	"DrbdOptions/auto-diskful":               numeric(onController|onNode, 0, 1<<31-1),
-	"DrbdOptions/auto-verify-algo-disable":   boolTrueFalse(onController | onConnection),
-	"DrbdOptions/auto-resync-after-disable":  boolTrueFalse(onController),
-	"DrbdOptions/auto-quorum": {on: onController,
-		check: oneOf("disabled", "suspend-io", "io-error"), before: 31},
+	propAllowEviction:                                    boolTrueFalse(onController | onNode),
+	propEvictAfter:                                       numeric(onController|onNode, 0, 1<<31-1),
+	propEvictMax:                                         numeric(onController, 0, 100),
+	"DrbdOptions/AutoEvictMinReplicaCount":               numeric(onController|onNode, 1, 32),
+	"DrbdOptions/auto-add-quorum-tiebreaker":             boolTrueFalse(onController),
+	"DrbdOptions/auto-diskful-allow-cleanup":             boolTrueFalse(onController | onNode),
+	"DrbdOptions/auto-diskful":                           numeric(onController|onNode, 0, 1<<31-1),
+	"DrbdOptions/auto-verify-algo-disable":               boolTrueFalse(onController | onConnection),
+	"DrbdOptions/auto-resync-after-disable":              boolTrueFalse(onController),
+	propAutoQuorum:                                       choice(onController, "disabled", "suspend-io", "io-error"),
+	propExtCmdWait:                                       numeric(onController, 0, 1<<31-1),
 	"DrbdOptions/Resource/quorum":                        {on: onController, check: quorumValue},
 	"DrbdOptions/Resource/on-no-quorum":                  choice(onController, "suspend-io", "io-error"),
 	"DrbdOptions/Resource/on-no-data-accessible":         choice(onController, "suspend-io", "io-error"),
@@ -188,7 +188,7 @@ func rule(key string, on propObject, v version) (propRule, bool) {
 	}
 	r, known := whitelist[key]
 	if !known || r.on&on == 0 ||
-		r.since > 0 && !v.atLeast(1, r.since) || r.before > 0 && v.atLeast(1, r.before) {
+		r.since > 0 && !v.atLeast(1, r.since) {
 		return propRule{}, false
 	}
 	return r, true

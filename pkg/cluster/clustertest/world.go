@@ -87,8 +87,8 @@ func NewWorld(t testing.TB, n int) *World {
 		},
 		Linstor: cluster.Linstor{Asked: true, View: &linstor.View{
 			TakenAt: Begin, Version: catalogue.Embedded().Newest(), LocalID: "local-id", Nodes: map[string]*linstor.Node{},
-			Properties: linstor.Diff(nil, controller.Properties(&cluster.Facts{Target: &cluster.Target{
-				Spec: &v1alpha1.StorageClusterSpec{}}})).Set,
+			Properties: linstor.Initial(controller.Properties(&cluster.Facts{Target: &cluster.Target{
+				Spec: &v1alpha1.StorageClusterSpec{}}})),
 		}},
 	}
 	w.Kube.Optional = optional.APIs{optional.Monitoring: nil}
@@ -209,7 +209,7 @@ func (w *World) Register() {
 		n := &linstor.Node{Name: m.Name, Type: linstor.TypeSatellite, Status: linstor.StatusOnline,
 			Layers:     []string{"DRBD", "STORAGE"},
 			Interfaces: registration.WantedInterfaces(m), Pools: map[string]*linstor.Pool{}, DevicesKnown: true}
-		n.Properties = linstor.Diff(nil, registration.NodeProperties(s, m, nil, n.Interfaces)).Set
+		n.Properties = linstor.Initial(registration.NodeProperties(s, m, nil, n.Interfaces))
 		n.Properties[linstor.PropUname] = m.Name
 		for i := range s.Target.Spec.StoragePools {
 			e := &s.Target.Spec.StoragePools[i]
@@ -217,7 +217,7 @@ func (w *World) Register() {
 			marks := map[string]string{remembered.Entry: e.Name, remembered.Worked: "true"}
 			n.Pools[strings.ToLower(poolspec.LinstorName(e))] = &linstor.Pool{
 				Name: poolspec.LinstorName(e), Node: m.Name, Provider: kind, Backing: backing,
-				Properties: linstor.Diff(nil, marks).Set,
+				Properties: linstor.Initial(marks),
 				TotalKiB:   ptr.To[int64](100 << 20), FreeKiB: ptr.To[int64](60 << 20)}
 		}
 		w.Linstor.View.Nodes[strings.ToLower(m.Name)] = n

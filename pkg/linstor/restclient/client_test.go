@@ -80,7 +80,7 @@ func TestWritesAreComplete(t *testing.T) {
 // TestRequests checks what every write sends, byte by byte: LINSTOR refuses fields that it does not know.
 func TestRequests(t *testing.T) {
 	want := map[string]string{
-		"SetProperties": `POST /v1/controller/properties {"override_props":{"a":"b"}}`,
+		"SetProperties": `POST /v1/controller/properties {"override_props":{"a":"b"}}GET /v1/controller/properties `,
 		"CreateNode": `POST /v1/nodes {"name":"n1","type":"SATELLITE","net_interfaces":[{` +
 			`"name":"default","address":"10.0.0.1","satellite_port":3366,"satellite_encryption_type":"PLAIN"}]}`,
 		"SetNodeProperties": `PUT /v1/nodes/n1 {"delete_props":["a"]}`,
@@ -95,8 +95,9 @@ func TestRequests(t *testing.T) {
 		"DeleteNode":        `DELETE /v1/nodes/n1 `,
 		"CreatePool": `POST /v1/nodes/n1/storage-pools ` +
 			`{"storage_pool_name":"ssd","provider_kind":"LVM_THIN","props":{"StorDriver/StorPoolName":"vg/thin"}}`,
-		"SetPoolProperties": `PUT /v1/nodes/n1/storage-pools/ssd {"override_props":{"Aux/a":"b"}}`,
-		"DeletePool":        `DELETE /v1/nodes/n1/storage-pools/ssd `,
+		"SetPoolProperties": `PUT /v1/nodes/n1/storage-pools/ssd {"override_props":{"Aux/a":"b"}}` +
+			`GET /v1/nodes/n1/storage-pools/ssd?cached=true `,
+		"DeletePool": `DELETE /v1/nodes/n1/storage-pools/ssd `,
 		"CreateDevices": `POST /v1/physical-storage/n1 {"provider_kind":"LVM_THIN","pool_name":"vg/thin",` +
 			`"device_paths":["/dev/sdb"]}`,
 	}
@@ -105,6 +106,15 @@ func TestRequests(t *testing.T) {
 		c := serve(t, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			got[name] += r.Method + " " + r.URL.RequestURI() + " " + string(body)
+			switch {
+			case r.Method != http.MethodGet:
+			case strings.HasSuffix(r.URL.Path, "/properties"):
+				answer(200, `{"a":"b"}`)(w, r)
+				return
+			default:
+				answer(200, `{"storage_pool_name":"ssd","node_name":"n1","props":{"Aux/a":"b"}}`)(w, r)
+				return
+			}
 			answer(200, `[{"ret_code":1,"message":"ok"}]`)(w, r)
 		})
 		if err := do(t.Context(), c); err != nil {

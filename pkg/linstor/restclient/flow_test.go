@@ -73,12 +73,12 @@ func TestPropertiesConverge(t *testing.T) {
 	} {
 		for i, want := range []map[string]string{{o.keys[0]: "False", o.keys[1]: "Yes"}, {o.keys[0]: "no"}, {}} {
 			before := o.have()
-			change := linstor.Diff(before, want)
+			change := linstor.Diff(before, want, "1.35.3")
 			if change.Empty() {
 				t.Fatalf("%s, step %d: nothing to change", o.name, i)
 			}
 			s.must(o.send(change))
-			if again := linstor.Diff(o.have(), want); !again.Empty() {
+			if again := linstor.Diff(o.have(), want, "1.35.3"); !again.Empty() {
 				t.Errorf("%s, step %d: after the change, another is due: %+v", o.name, i, again)
 			}
 		}
@@ -87,6 +87,31 @@ func TestPropertiesConverge(t *testing.T) {
 	s.wantCode(err, linstor.CodeInvalidProperty)
 	if linstor.IsTransient(err) {
 		t.Errorf("%v passes for an error that ends by itself", err)
+	}
+}
+
+// TestPropertiesThatAreNotKept: LINSTOR answers with success to a property that it then does not have. It is written
+// once, and named.
+func TestPropertiesThatAreNotKept(t *testing.T) {
+	s := newStage(t)
+	s.online()
+	want := map[string]string{"DrbdOptions/auto-quorum": "suspend-io", "ExtCmdWaitTimeout": "60000",
+		"DrbdOptions/Resource/on-no-quorum": "suspend-io"}
+	err := s.SetProperties(t.Context(), want, nil)
+	var lost *linstor.NotKeptError
+	if !errors.As(err, &lost) || linstor.IsTransient(err) {
+		t.Fatalf("SetProperties: %v", err)
+	}
+	if diff := cmp.Diff(map[string]string{"DrbdOptions/auto-quorum": "suspend-io", "ExtCmdWaitTimeout": "60000"},
+		lost.Properties); diff != "" {
+		t.Errorf("not kept (-want +got):\n%s", diff)
+	}
+	change := linstor.Diff(s.view().Properties, want, version)
+	s.must(change.Send(version, func(set map[string]string, del []string) error {
+		return s.SetProperties(t.Context(), set, del)
+	}))
+	if again := linstor.Diff(s.view().Properties, want, version); !again.Empty() || len(again.Unkept) != 2 {
+		t.Errorf("afterwards another change is due: %+v", again)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
 )
 
 // always answers every request alike.
@@ -154,7 +155,7 @@ func checkNode(t *testing.T, n *linstor.Node) {
 		t.Error("a node without a name")
 	}
 	for key, value := range n.Properties {
-		if isSecret(key) {
+		if secret.Is(key) {
 			t.Errorf("secret property %s=%s is kept", key, value)
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"sync"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
 )
 
 const (
@@ -44,8 +45,13 @@ func (c *client) Node(ctx context.Context, name string) (*linstor.Node, error) {
 }
 
 func (c *client) Pool(ctx context.Context, node, pool string) (*linstor.Pool, error) {
+	return c.pool(ctx, node, pool, false)
+}
+
+// pool is cached without the capacity as the satellite knows it now.
+func (c *client) pool(ctx context.Context, node, pool string, cached bool) (*linstor.Pool, error) {
 	o := read("pool_get", "read storage pool %s on node %s", pool, node)
-	o.query = url.Values{"cached": {"false"}}
+	o.query = url.Values{"cached": {strconv.FormatBool(cached)}}
 	return get(ctx, c, o, path("nodes", node, "storage-pools", pool), func(w *wirePool) (*linstor.Pool, error) {
 		return w.pool(), named("a storage pool without a name", w.Name)
 	})
@@ -227,7 +233,7 @@ func believePools(v *linstor.View) {
 func (c *client) properties(ctx context.Context) (map[string]string, error) {
 	o := read("controller_properties", "read the controller's properties")
 	return get(ctx, c, o, path("controller", "properties"), func(props *map[string]string) (map[string]string, error) {
-		return withoutSecrets(*props), nil
+		return secret.Without(*props), nil
 	})
 }
 
@@ -290,7 +296,7 @@ func (c *client) groups(ctx context.Context, names []string) (map[string]*linsto
 		Name  string            `json:"name"`
 		Props map[string]string `json:"props"`
 	}) (*linstor.ResourceGroup, error) {
-		return &linstor.ResourceGroup{Name: w.Name, Properties: withoutSecrets(w.Props)},
+		return &linstor.ResourceGroup{Name: w.Name, Properties: secret.Without(w.Props)},
 			named("a resource group without a name", w.Name)
 	})
 	out := make(map[string]*linstor.ResourceGroup, len(names))

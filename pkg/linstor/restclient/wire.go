@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
 )
 
 // The types here are the parts of LINSTOR's lists that the operator reads. golinstor's own types are not used for
@@ -37,7 +38,7 @@ func (w *wireNode) node() (*linstor.Node, error) {
 		Name: w.Name, UUID: w.UUID,
 		Type: strings.ToUpper(w.Type), Status: strings.ToUpper(w.Status), Flags: w.Flags,
 		Interfaces: make([]linstor.Interface, 0, len(w.Interfaces)),
-		Properties: withoutSecrets(w.Props),
+		Properties: secret.Without(w.Props),
 		Layers:     w.Layers,
 	}
 	for _, i := range w.Interfaces {
@@ -70,7 +71,7 @@ type wirePool struct {
 func (w *wirePool) pool() *linstor.Pool {
 	p := &linstor.Pool{
 		Name: w.Name, Node: w.Node, Provider: strings.ToUpper(w.Provider),
-		Backing: w.Props[backingProperty], Properties: withoutSecrets(w.Props),
+		Backing: w.Props[backingProperty], Properties: secret.Without(w.Props),
 		SupportsSnapshots: w.Snaps,
 	}
 	// A satellite that could not query its storage reports zeros.
@@ -183,31 +184,4 @@ func (w *wireResource) resource() linstor.Resource {
 		r.States, r.Pools = append(r.States, state), append(r.Pools, v.Pool)
 	}
 	return r
-}
-
-// withoutSecrets returns properties without those that hold keys and passphrases, so that they cannot get into a log
-// or a status. LINSTOR returns them to everybody who asks.
-func withoutSecrets(props map[string]string) map[string]string {
-	kept := make(map[string]string, len(props))
-	maps.Copy(kept, props)
-	maps.DeleteFunc(kept, func(key, _ string) bool { return isSecret(key) })
-	return kept
-}
-
-// isSecret reports whether a property is the master key (encrypted/*) or a password of a key store (NetCom/*/KeyPasswd
-// and the like).
-func isSecret(key string) bool {
-	key = strings.ToLower(strings.TrimPrefix(key, "/"))
-	return strings.HasPrefix(key, "encrypted/") || strings.Contains(key, "passwd") || strings.Contains(key, "passphrase")
-}
-
-// secretValues returns the values in props that must not be repeated in an error.
-func secretValues(props map[string]string) []string {
-	var secrets []string
-	for k, v := range props {
-		if isSecret(k) {
-			secrets = append(secrets, v)
-		}
-	}
-	return secrets
 }

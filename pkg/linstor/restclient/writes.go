@@ -12,12 +12,14 @@ import (
 	lapi "github.com/LINBIT/golinstor/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
 )
 
 func (c *client) SetProperties(ctx context.Context, set map[string]string, del []string) error {
 	o := write("controller_modify", "set the controller's properties")
-	o.secrets = secretValues(set)
-	return c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Controller.Modify(ctx, change(set, del)) })
+	o.secrets = secret.Values(set)
+	err := c.call(ctx, o, func(ctx context.Context) error { return c.now().lin.Controller.Modify(ctx, change(set, del)) })
+	return kept(err, o, set, func() (map[string]string, error) { return c.properties(ctx) })
 }
 
 func (c *client) CreateNode(ctx context.Context, spec linstor.NodeSpec) error {
@@ -43,10 +45,28 @@ func (c *client) CreateNode(ctx context.Context, spec linstor.NodeSpec) error {
 
 func (c *client) SetNodeProperties(ctx context.Context, node string, set map[string]string, del []string) error {
 	o := write("node_modify", "set properties of node %s", node)
-	o.secrets = secretValues(set)
-	return c.call(ctx, o, func(ctx context.Context) error {
+	o.secrets = secret.Values(set)
+	err := c.call(ctx, o, func(ctx context.Context) error {
 		return c.now().lin.Nodes.Modify(ctx, escape(node), lapi.NodeModify{GenericPropsModify: change(set, del)})
 	})
+	return kept(err, o, set, func() (map[string]string, error) {
+		n, err := c.Node(ctx, node)
+		if err != nil {
+			return nil, err
+		}
+		return n.Properties, nil
+	})
+}
+
+// kept looks whether LINSTOR has the properties that it accepted; see [linstor.NotKeptError].
+func kept(err error, o operation, set map[string]string, read func() (map[string]string, error)) error {
+	if err == nil && len(set) > 0 {
+		var have map[string]string
+		if have, err = read(); err == nil {
+			err = linstor.NotKept(o.text, secret.Without(set), have)
+		}
+	}
+	return err
 }
 
 func change(set map[string]string, del []string) lapi.GenericPropsModify {
@@ -147,7 +167,7 @@ func (c *client) CreatePool(ctx context.Context, spec linstor.PoolSpec) error {
 	props := map[string]string{}
 	maps.Copy(props, spec.Properties)
 	props[backingProperty] = spec.Backing
-	o.secrets = secretValues(props)
+	o.secrets = secret.Values(props)
 	return c.call(ctx, o, func(ctx context.Context) error {
 		return c.now().lin.Nodes.CreateStoragePool(ctx, escape(spec.Node), lapi.StoragePool{
 			StoragePoolName: spec.Name, ProviderKind: lapi.ProviderKind(spec.Provider), Props: props,
@@ -161,9 +181,16 @@ func (c *client) SetPoolProperties(ctx context.Context, node, pool string, set m
 	if _, ok := set[backingProperty]; ok || slices.Contains(del, backingProperty) {
 		return invalid(o, "%s cannot change", backingProperty)
 	}
-	o.secrets = secretValues(set)
-	return c.call(ctx, o, func(ctx context.Context) error {
+	o.secrets = secret.Values(set)
+	err := c.call(ctx, o, func(ctx context.Context) error {
 		return c.now().lin.Nodes.ModifyStoragePool(ctx, escape(node), escape(pool), change(set, del))
+	})
+	return kept(err, o, set, func() (map[string]string, error) {
+		p, err := c.pool(ctx, node, pool, true)
+		if err != nil {
+			return nil, err
+		}
+		return p.Properties, nil
 	})
 }
 

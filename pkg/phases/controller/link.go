@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,23 +16,21 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
-	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/apitls"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
-	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
-// propertiesKey is the task that sets the controller's properties, epochKey the one that sets the claim's number, and
-// listenerKey the one that keeps LINSTOR from opening a listener that nobody needs.
+// epochKey is the task that sets the claim's number, and listenerKey the one that keeps LINSTOR from opening a
+// listener that nobody needs.
 const (
-	propertiesKey = "controller/properties"
-	epochKey      = "controller/epoch"
-	listenerKey   = "controller/debug-listener"
+	epochKey    = "controller/epoch"
+	listenerKey = "controller/debug-listener"
 )
 
 // Link starts the LINSTOR controller and sets its properties.
@@ -84,12 +81,14 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Missing.Because(reasonReplacingController, replacingMessage(&s.Facts))
 	case oldConfiguration(&s.Facts) != nil:
 		return cluster.Missing.Because(reasonTidyingUp, "the controller's configuration of before is being removed")
-	case !linstor.Diff(v.Properties, Properties(&s.Facts)).Empty():
-		return settingProperties(s)
-	default:
-		return cluster.Satisfied.Because("ControllerRunning",
-			"LINSTOR "+v.Version+" answers"+endingPods(&s.Facts)+foreign)
 	}
+	change := PropertyChange(&s.Facts)
+	if !change.Empty() {
+		return settingProperties(s)
+	}
+	return cluster.Satisfied.Because("ControllerRunning", "LINSTOR "+s.Linstor.View.Version+" answers"+
+		endingPods(&s.Facts)+foreign+step.UnkeptNote(propertyField, s.Linstor.View.Version, change.Unkept)+
+		step.Note(memory.Controller.Problem(&s.Target.Spec.Controller.Resources)))
 }
 
 // lacks is the evidence for what the controller cannot be built without.
@@ -122,19 +121,6 @@ func stopped(s *cluster.Snapshot) string {
 	return ""
 }
 
-func settingProperties(s *cluster.Snapshot) cluster.Evidence {
-	err := s.TaskStates[propertiesKey].Err
-	why := step.RefusedProperty(s, err, "spec.controller.properties", s.Target.Spec.Controller.Properties)
-	if why != "" {
-		return cluster.Missing.Because(step.ReasonPropertyRefused, why)
-	}
-	message := "LINSTOR's controller properties are being set"
-	if err != nil {
-		message += ": " + text.OneLine(err.Error())
-	}
-	return cluster.Missing.Because(reasonSettingProperties, message)
-}
-
 func act(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	// A rollout with another passphrase would lock the controller out of encrypted volumes.
@@ -161,11 +147,7 @@ func act(ctx context.Context, in *step.Input) error {
 				return fmt.Errorf("remove the configuration of before: %w", err)
 			}
 		}
-		if change := linstor.Diff(v.Properties, Properties(&s.Facts)); !change.Empty() {
-			in.Ensure(work.Task{Key: propertiesKey, Input: text.Digest(change), Do: func(ctx context.Context) error {
-				return in.API.SetProperties(ctx, change.Set, change.Delete)
-			}})
-		}
+		setProperties(in)
 		setEpoch(in)
 	}
 	return nil
@@ -267,30 +249,6 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 	return []managedObject{configured,
 		managed("Service", s.Kube.Services[service.Name], service),
 		managed("Deployment", s.Kube.Deployments[deployment.Name], deployment)}, nil
-}
-
-// Properties are those that LINSTOR's controller shall have: what the spec says, and defaults for the rest. They are
-// set before the first node is registered, so that none is ever without them.
-//
-//   - AutoEvictAllowEviction: a fresh LINSTOR evicts nodes that are offline for long (CtrlNodeApi, "True" in a new
-//     database), which would rebuild a whole node's data during a long maintenance. Nodes leave when a human says so.
-//   - rr-conflict: after both sides of a connection were primary, DRBD tries again instead of staying disconnected.
-//   - on-no-quorum, on-no-data-accessible: I/O waits for the data to come back. The alternative, I/O errors, turns a
-//     short loss of the network into read-only file systems that a human must repair.
-//   - on-suspended-primary-outdated: a primary that waited in vain gives way, so that the workload can start
-//     elsewhere.
-//
-// LINSTOR's own quorum and tie-breaker stay on.
-func Properties(s *cluster.Facts) map[string]string {
-	want := map[string]string{
-		"DrbdOptions/AutoEvictAllowEviction":                 "false",
-		"DrbdOptions/Net/rr-conflict":                        "retry-connect",
-		"DrbdOptions/Resource/on-no-quorum":                  "suspend-io",
-		"DrbdOptions/Resource/on-no-data-accessible":         "suspend-io",
-		"DrbdOptions/Resource/on-suspended-primary-outdated": "force-secondary",
-	}
-	maps.Copy(want, s.Target.Spec.Controller.Properties)
-	return want
 }
 
 // Answers reports whether LINSTOR should be asked at all: without a ready pod every call would only time out.

@@ -17,8 +17,10 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/taints"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/storageclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -69,16 +71,13 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 		"the high-availability controller runs on all members")
 }
 
-// taints are those that the controller puts on nodes, and takes away only as long as it runs
-// (piraeus-ha-controller 1.3, pkg/metadata).
-var taints = []string{"drbd.linbit.com/lost-quorum", "drbd.linbit.com/force-io-error"}
-
 // taintsLeft says which nodes still have its taints although it does not run: no new pods come there, and the operator
 // has no right to take them away. It is "" or the end of a message.
 func taintsLeft(s *cluster.Snapshot) string {
 	var nodes []string
+	its := taints.HighAvailability()
 	for _, n := range s.Kube.Nodes {
-		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(taints, t.Key) }) {
+		if slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool { return slices.Contains(its, t.Key) }) {
 			nodes = append(nodes, n.Name)
 		}
 	}
@@ -87,7 +86,7 @@ func taintsLeft(s *cluster.Snapshot) string {
 	}
 	slices.Sort(nodes)
 	return fmt.Sprintf("; its taints are still on %s: unless another one runs, remove them with \"kubectl taint node "+
-		"NODE %s- %s-\"", text.QuoteList(nodes), taints[0], taints[1])
+		"NODE %s- %s-\"", text.QuoteList(nodes), its[0], its[1])
 }
 
 // unneeded says why the high-availability controller is not to run; the reason is "" if it is. Nodes that are down are
@@ -124,14 +123,14 @@ func unneeded(s *cluster.Snapshot) (reason, why string) {
 // withoutQuorum says why volumes of a StorageClass have no quorum; "" if they have. A property of the class counts
 // before the cluster's. LINSTOR gives a volume quorum by itself once it has three copies, or two and a tie-breaker;
 // the high-availability controller looks only at volumes with the option quorum at majority (piraeus-ha-controller
-// 1.3, pkg/agent/reconcile_failover.go).
+// 1.3, pkg/agent/reconcile_failover.go). DrbdOptions/auto-quorum does not count: LINSTOR has ignored it since 1.31.
 func withoutQuorum(class map[string]string, properties map[string]string) string {
 	of := func(key string) string {
 		return strings.ToLower(cmp.Or(class[resources.PropertyParameter+key], properties[key]))
 	}
 	replicas, _ := strconv.Atoi(class[resources.DriverName+"/placementCount"])
 	layers, given := class[resources.DriverName+"/layerList"]
-	const quorum, auto = "DrbdOptions/Resource/quorum", "DrbdOptions/auto-quorum"
+	const quorum = linstor.PropQuorum
 	const tieBreaker = "DrbdOptions/auto-add-quorum-tiebreaker"
 	switch {
 	case given && !strings.Contains(layers, "drbd"):
@@ -140,8 +139,6 @@ func withoutQuorum(class map[string]string, properties map[string]string) string
 		return "it has one copy"
 	case of(quorum) != "" && of(quorum) != "majority":
 		return fmt.Sprintf("%s is %s", quorum, of(quorum))
-	case of(quorum) == "" && of(auto) == "disabled":
-		return auto + " is disabled"
 	case of(tieBreaker) == "false" && replicas == 2:
 		return tieBreaker + " is false, and it has two copies"
 	default:

@@ -151,8 +151,11 @@ func TestHighAvailability(t *testing.T) {
 			state: cluster.Missing, reason: starting, calls: []string{apply}},
 		"another quorum than majority": {nodes: 3, spec: property(quorum, "all"), state: cluster.Satisfied,
 			reason: notNeeded, says: "all"},
-		"auto-quorum disabled": {nodes: 3, spec: clusterProperty(auto, "disabled"), state: cluster.Satisfied,
-			reason: notNeeded, says: auto},
+		// LINSTOR has ignored it since 1.31, and the volumes have quorum.
+		"auto-quorum disabled": {nodes: 3, spec: clusterProperty(auto, "disabled"), state: cluster.Missing, reason: starting,
+			calls: []string{apply}},
+		"auto-quorum disabled in the class": {nodes: 3, spec: property(auto, "disabled"), state: cluster.Missing,
+			reason: starting, calls: []string{apply}},
 		"auto-quorum suspends": {nodes: 3, spec: property(auto, "suspend-io"), state: cluster.Missing, reason: starting,
 			calls: []string{apply}},
 		"no tie-breaker": {nodes: 3, spec: clusterProperty(tieBreaker, "False"), state: cluster.Satisfied,

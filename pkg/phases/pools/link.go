@@ -6,6 +6,7 @@ package pools
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -53,6 +54,9 @@ func judgePools(s *cluster.Snapshot) cluster.Evidence {
 	e = step.Describe(e, "PoolsReady", "CreatingPools", "nodes have all their storage pools")
 	if n := s.Count(awaitsApproval(s)); n > 0 && e.Hold == nil {
 		e.Message += "; disks wait for approval on " + text.NodesOf(n)
+	}
+	if e.State == cluster.Satisfied {
+		e.Message += unkeptNote(s)
 	}
 	return e
 }
@@ -177,4 +181,28 @@ func mountsPool(m *cluster.Member, p *cluster.MemberPool) bool {
 	return slices.ContainsFunc(m.SatellitePod.Spec.Containers, func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.VolumeMounts, func(v corev1.VolumeMount) bool { return v.MountPath == p.Backing })
 	})
+}
+
+// unkeptNote says, as the end of a message, which properties of pools LINSTOR accepts and does not keep.
+func unkeptNote(s *cluster.Snapshot) string {
+	version, unkept := s.Linstor.View.Version, map[string]map[string]string{}
+	for _, m := range s.Members {
+		for i := range m.Pools {
+			p := m.Pools[i]
+			if p.Have == nil {
+				continue
+			}
+			for key, value := range linstor.Unkept(p.Have.Properties, version) {
+				if unkept[p.Entry.Name] == nil {
+					unkept[p.Entry.Name] = map[string]string{}
+				}
+				unkept[p.Entry.Name][key] = value
+			}
+		}
+	}
+	out := ""
+	for _, name := range slices.Sorted(maps.Keys(unkept)) {
+		out += step.UnkeptNote(fmt.Sprintf("spec.storagePools[%s].properties", name), version, unkept[name])
+	}
+	return out
 }

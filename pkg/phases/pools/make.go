@@ -43,7 +43,7 @@ func makePool(in *step.Input, m *cluster.Member, p *cluster.MemberPool) {
 			return in.API.SetNodeProperties(ctx, m.Name, nil, consents(m, p.Entry.Name))
 		},
 		stepModify: func(ctx context.Context) error {
-			return in.API.SetPoolProperties(ctx, m.Name, p.Name, p.Change.Set, p.Change.Delete)
+			return modifyPool(ctx, in, m, p)
 		},
 	}[p.Step]
 	if do == nil {
@@ -53,6 +53,12 @@ func makePool(in *step.Input, m *cluster.Member, p *cluster.MemberPool) {
 	if p.Step != stepRepair || step.RefusalOver(&s.Facts, s.TaskStates[task.Key], task.Input) {
 		in.Ensure(task)
 	}
+}
+
+func modifyPool(ctx context.Context, in *step.Input, m *cluster.Member, p *cluster.MemberPool) error {
+	return p.Change.Send(in.Snapshot.Linstor.View.Version, func(set map[string]string, del []string) error {
+		return in.API.SetPoolProperties(ctx, m.Name, p.Name, set, del)
+	})
 }
 
 // taskInput names what the task does: with another one it starts at once, and its failures are counted from the
@@ -71,7 +77,7 @@ func taskInput(p *cluster.MemberPool, m *cluster.Member) string {
 
 func registerPool(ctx context.Context, in *step.Input, m *cluster.Member, p *cluster.MemberPool) error {
 	want := properties(p)
-	props := linstor.Diff(nil, want).Set
+	props := linstor.Initial(want)
 	err := in.API.CreatePool(ctx, linstor.PoolSpec{
 		Node: m.Name, Name: p.Name, Provider: p.Provider, Backing: p.Backing, Properties: props})
 	if linstor.IsExists(err) {
@@ -79,7 +85,7 @@ func registerPool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 	}
 	if err != nil && want[remembered.Worked] != "" {
 		delete(want, remembered.Worked)
-		change := linstor.Diff(props, want)
+		change := linstor.Diff(props, want, "")
 		// Whatever the trouble was, LINSTOR may have registered the pool before. It stores the change and answers with the
 		// pool's old trouble. If it was not stored, a human is asked about a pool that never worked, which is the safe side.
 		_ = in.API.SetPoolProperties(ctx, m.Name, p.Name, change.Set, change.Delete)

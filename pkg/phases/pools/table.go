@@ -58,7 +58,7 @@ func (c *situation) ours() bool {
 }
 
 func (c *situation) change() linstor.Change {
-	return linstor.Diff(c.Have.Properties, properties(c.MemberPool))
+	return linstor.Diff(c.Have.Properties, properties(c.MemberPool), c.s.Linstor.View.Version)
 }
 
 // intended counts the disks that LINSTOR lists as empty and that the operator had begun to make the pool from.

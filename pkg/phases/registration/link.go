@@ -49,6 +49,15 @@ func judgeRegistration(s *cluster.Snapshot) cluster.Evidence {
 			e.Reason = conditions.ReasonChangingInterface
 		}
 	}
+	if e.State == cluster.Satisfied {
+		unkept := map[string]string{}
+		for _, m := range s.Members {
+			if m.Linstor != nil {
+				maps.Copy(unkept, linstor.Unkept(m.Linstor.Properties, s.Linstor.View.Version))
+			}
+		}
+		e.Message += step.UnkeptNote("spec.nodes.properties", s.Linstor.View.Version, unkept)
+	}
 	return e
 }
 
@@ -152,7 +161,7 @@ func (r *Registration) write(ctx context.Context, in *step.Input, m *cluster.Mem
 		}
 	}
 	if !r.Props.Empty() {
-		if err := in.API.SetNodeProperties(ctx, name, r.Props.Set, r.Props.Delete); err != nil {
+		if err := r.sendProperties(ctx, in, name); err != nil {
 			return err
 		}
 		if rejoined {
@@ -165,6 +174,12 @@ func (r *Registration) write(ctx context.Context, in *step.Input, m *cluster.Mem
 		return nil
 	}
 	return removeInterfaces(ctx, in, m.Linstor, r.Remove)
+}
+
+func (r *Registration) sendProperties(ctx context.Context, in *step.Input, name string) error {
+	return r.Props.Send(in.Snapshot.Linstor.View.Version, func(set map[string]string, del []string) error {
+		return in.API.SetNodeProperties(ctx, name, set, del)
+	})
 }
 
 // removeInterfaces takes interfaces that the operator made from a node, as seen in a view. It looks at the node right
@@ -204,7 +219,7 @@ func registrationWith(s *cluster.Snapshot, m, next *cluster.Member) Registration
 	if m.Linstor == nil {
 		// PrefNic names an interface, which must exist before: it follows in a second write.
 		delete(props, PropPrefNic)
-		set := linstor.Diff(nil, props).Set
+		set := linstor.Initial(props)
 		maps.Copy(set, untilDriverKnows(s, props))
 		return Registration{Create: &linstor.NodeSpec{Name: m.Name, Interfaces: want, Properties: set}}
 	}
@@ -228,7 +243,7 @@ func registrationWith(s *cluster.Snapshot, m, next *cluster.Member) Registration
 		r.Modify = append(slices.DeleteFunc(r.Modify, func(i linstor.Interface) bool { return i.Name == defaultInterface }),
 			want[0])
 	}
-	r.Props = linstor.Diff(m.Linstor.Properties, props)
+	r.Props = linstor.Diff(m.Linstor.Properties, props, s.Linstor.View.Version)
 	return r
 }
 

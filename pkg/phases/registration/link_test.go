@@ -277,7 +277,7 @@ func TestTopology(t *testing.T) {
 			if tc.have != "" {
 				n := w.Linstor.View.Nodes["n02"]
 				change := linstor.Diff(n.Properties, registration.NodeProperties(w.Snapshot(), w.Snapshot().MemberByName("n02"),
-					nil, registration.WantedInterfaces(w.Snapshot().MemberByName("n02"))))
+					nil, registration.WantedInterfaces(w.Snapshot().MemberByName("n02"))), "")
 				maps.Copy(n.Properties, change.Set)
 				n.Properties[linstor.TopologyPrefix+key] = tc.have
 				n.Properties[linstor.PropKeys] = strings.Replace(n.Properties[linstor.PropKeys], "[", `["`+linstor.TopologyPrefix+

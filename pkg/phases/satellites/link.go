@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/memory"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/netcomtls"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/platform"
 )
@@ -58,6 +59,7 @@ func judgeSatellites(s *cluster.Snapshot) cluster.Evidence {
 	for _, ds := range sets {
 		e.Message += step.ForeignNote("DaemonSet", s.Kube.DaemonSets[ds.Name], ds)
 	}
+	e.Message += step.Note(memory.Satellite.Problem(&s.Target.Spec.Nodes.Satellite.Resources))
 	return e
 }
 

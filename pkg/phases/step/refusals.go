@@ -3,6 +3,8 @@ package step
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
@@ -54,6 +56,25 @@ func PoolKey(m *cluster.Member, p *cluster.MemberPool) string { return "pool/" +
 
 // NodeKey is the task that writes to a member's LINSTOR node.
 func NodeKey(m *cluster.Member) string { return "node/" + m.Name }
+
+// Note is what a message ends with; "" for none.
+func Note(says string) string {
+	if says == "" {
+		return ""
+	}
+	return "; " + says
+}
+
+// UnkeptNote says, as the end of a message, which properties of a field LINSTOR accepts and does not keep, and what to
+// write instead; "" for none.
+func UnkeptNote(field, version string, unkept map[string]string) string {
+	var out string
+	for _, key := range slices.Sorted(maps.Keys(unkept)) {
+		out += Note(fmt.Sprintf("%s: LINSTOR %s accepts %s and does not keep it: remove it%s", field, version, key,
+			Note(linstor.Replacement(key))))
+	}
+	return out
+}
 
 // ReasonPropertyRefused is the reason of a problem with a property of the spec; the node may long be registered.
 const ReasonPropertyRefused = "PropertyRefused"

@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/advice"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -50,6 +51,8 @@ func Judge(s *cluster.Snapshot) []*cluster.StorageClass {
 		judgeEntry(s, c)
 		if e.Default && other != "" && c.Reason != ReasonForeign {
 			c.Note = defaultNote(c, other)
+		} else if says := advice.OfClass(e); says != "" {
+			c.Note = "StorageClass " + e.Name + ": " + says
 		}
 		if c.Reason == "" || c.Reason == ReasonMaking {
 			if why := shortage(s, nodes, e); why != "" {

@@ -1,0 +1,54 @@
+package advice_test
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/advice"
+)
+
+func TestOf(t *testing.T) {
+	const property = "property.linstor.csi.linbit.com/"
+	class := func(key, value string) v1alpha1.StorageClusterSpec {
+		parameters := map[string]volumespec.ParameterValue{key: volumespec.ParameterValue(value)}
+		return v1alpha1.StorageClusterSpec{Volumes: volumespec.VolumesSpec{StorageClasses: []volumespec.StorageClassSpec{
+			{Name: "plain"}, {Name: "replicated", Parameters: parameters}}}}
+	}
+	controller := func(key, value string) v1alpha1.StorageClusterSpec {
+		return v1alpha1.StorageClusterSpec{Controller: v1alpha1.ControllerSpec{Properties: map[string]string{key: value}}}
+	}
+	small := v1alpha1.Resources{Limits: v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("256Mi")}}
+	for name, tc := range map[string]struct {
+		spec v1alpha1.StorageClusterSpec
+		want []string // how each begins and what it ends with
+	}{
+		"nothing": {},
+		"a class without quorum": {class(property+"DrbdOptions/auto-quorum", "disabled"), []string{
+			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31, so " +
+				"volumes keep their quorum: remove it, or set " + property + `DrbdOptions/Resource/quorum to "off"`}},
+		"a class that suspends": {class(property+"DrbdOptions/auto-quorum", "suspend-io"), []string{
+			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31: " +
+				"set " + property + "DrbdOptions/Resource/on-no-quorum to suspend-io instead"}},
+		"another property of a class": {spec: class(property+"DrbdOptions/Resource/quorum", "off")},
+		"the cluster": {controller("DrbdOptions/auto-quorum", "io-error"), []string{"spec.controller.properties: LINSTOR " +
+			"ignores DrbdOptions/auto-quorum since 1.31: set DrbdOptions/Resource/on-no-quorum to io-error instead"}},
+		"another property of the cluster": {spec: controller("DrbdOptions/Resource/on-no-quorum", "io-error")},
+		"too little memory": {v1alpha1.StorageClusterSpec{Controller: v1alpha1.ControllerSpec{Resources: small},
+			Nodes: v1alpha1.NodesSpec{Satellite: v1alpha1.SatelliteSpec{Resources: small}}}, []string{
+			"spec.controller.resources.limits.memory is 256Mi: LINSTOR's controller may run out of memory below 1Gi; raise " +
+				"the limit, or remove it for the default of 11Gi",
+			"spec.nodes.satellite.resources.limits.memory is 256Mi: a satellite may run out of memory below 512Mi; raise " +
+				"the limit, or remove it for the default of 3Gi"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := advice.Of(&tc.spec); strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
+				t.Errorf("the advice is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
+			}
+		})
+	}
+}
