@@ -49,7 +49,7 @@ type Kube struct {
 	MonitorsKnown bool
 	// DrainBudget is the PodDisruptionBudget of the drain guards, whoever's; nil if there is none.
 	DrainBudget    *policyv1.PodDisruptionBudget
-	UserNamespaces bool // pods that need nothing of their node get a user namespace
+	UserNamespaces bool // the nodes can start pods with user namespaces
 }
 
 // Canary is what is there of volumes that are tried, by name: a claim and its pod have the same.

@@ -313,6 +313,7 @@ func nodeChanges() predicate.Predicate {
 		}
 		return !reflect.DeepEqual(a.Labels, b.Labels) || !reflect.DeepEqual(a.Annotations, b.Annotations) ||
 			!reflect.DeepEqual(a.Spec, b.Spec) || !reflect.DeepEqual(a.Status.Addresses, b.Status.Addresses) ||
+			!reflect.DeepEqual(a.Status.RuntimeHandlers, b.Status.RuntimeHandlers) || // what slimNode leaves of them
 			a.Status.NodeInfo != b.Status.NodeInfo || readyStatus(a) != readyStatus(b) ||
 			(a.DeletionTimestamp == nil) != (b.DeletionTimestamp == nil)
 	}}

@@ -59,7 +59,7 @@ func (c Change) Empty() bool { return len(c.Set) == 0 && len(c.Delete) == 0 }
 // not be wanted. What LINSTOR of this version has not kept is not set again, see [Change.Send].
 func Diff(have, want map[string]string, version string) Change {
 	var change Change
-	unkept := Unkept(have, version)
+	unkept := Unkept(have, want, version)
 	keys := make([]string, 0, len(want))
 	for k, v := range want {
 		if k != PropKeys {
@@ -85,7 +85,7 @@ func (c *Change) want(have, unkept map[string]string, k, v string) {
 		return // most calls find nothing to change, and there are some for each node in each reconcile
 	}
 	to := &c.Set
-	if tried, ok := unkept[k]; ok && tried == v {
+	if _, tried := unkept[k]; tried {
 		to = &c.Unkept
 	}
 	if *to == nil {

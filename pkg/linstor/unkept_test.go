@@ -2,6 +2,7 @@ package linstor
 
 import (
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,7 +58,7 @@ func TestSend(t *testing.T) {
 	if diff := cmp.Diff(map[string]string{"gone": "a", "old": "b"}, change.Unkept); diff != "" || !change.Empty() {
 		t.Errorf("what is not kept (-want +got):\n%s, left to be written: %+v", diff, change)
 	}
-	if f.writes != 2 || f.props["stays"] != "c" || f.props["new"] != "b" {
+	if f.writes != 3 || f.props["stays"] != "c" || f.props["new"] != "b" {
 		t.Errorf("%d writes, properties %v", f.writes, f.props)
 	}
 	// Somebody deletes one that is kept: it is written again, and not taken for one that is not kept.
@@ -67,15 +68,15 @@ func TestSend(t *testing.T) {
 			t.Fatalf("properties %v", f.props)
 		}
 	}
-	if f.writes != 4 {
+	if f.writes != 5 {
 		t.Errorf("%d writes", f.writes)
 	}
 	want["gone"] = "z"
-	if change := f.reconcile(t, 3, "1.34.2", want); f.writes != 6 || change.Unkept["gone"] != "z" {
+	if change := f.reconcile(t, 3, "1.34.2", want); f.writes != 8 || change.Unkept["gone"] != "z" {
 		t.Errorf("another value: %d writes, not kept %v", f.writes, change.Unkept)
 	}
 	f.ignores, f.moves = nil, nil
-	if change := f.reconcile(t, 3, "1.36.0", want); f.writes != 7 || len(change.Unkept) > 0 || f.props["gone"] != "z" ||
+	if change := f.reconcile(t, 3, "1.36.0", want); f.writes != 9 || len(change.Unkept) > 0 || f.props["gone"] != "z" ||
 		f.props[PropUnkept] != "" {
 		t.Errorf("a version that keeps them: %d writes, not kept %v, properties %v", f.writes, change.Unkept, f.props)
 	}
@@ -88,5 +89,43 @@ func TestSendFails(t *testing.T) {
 	if err := change.Send("1.34.2", func(map[string]string, []string) error { calls++; return failed }); calls != 1 ||
 		!errors.Is(err, failed) {
 		t.Errorf("%d calls, error %v", calls, err)
+	}
+}
+
+// TestSendRace: somebody else writes the property between the operator's write and its look at it. That is not LINSTOR
+// that does not keep it.
+func TestSendRace(t *testing.T) {
+	f, raced := &fake{props: map[string]string{}}, false
+	change := Diff(f.props, map[string]string{"a": "b"}, "1.34.2")
+	if err := change.Send("1.34.2", func(set map[string]string, del []string) error {
+		err := f.write(set, del)
+		if !raced {
+			raced = true
+			f.props["a"] = "x"
+			return &NotKeptError{Op: "set", Properties: map[string]string{"a": "b"}}
+		}
+		return err
+	}); err != nil || f.props["a"] != "b" || f.props[PropUnkept] != "" {
+		t.Errorf("error %v, properties %v", err, f.props)
+	}
+}
+
+// TestSendOwnNotes: a note of the operator's own that LINSTOR loses is a failure, however often it is written.
+func TestSendOwnNotes(t *testing.T) {
+	f := &fake{props: map[string]string{}, ignores: map[string]bool{PropKeys: true}}
+	change := Diff(f.props, map[string]string{"a": "b"}, "1.34.2")
+	var lost *NotKeptError
+	if err := change.Send("1.34.2", f.write); !errors.As(err, &lost) || f.props[PropUnkept] != "" {
+		t.Errorf("error %v, properties %v", err, f.props)
+	}
+}
+
+// TestLongValuesAreNoted: LINSTOR stores no value of more than 4096 characters, the note included.
+func TestLongValuesAreNoted(t *testing.T) {
+	long := strings.Repeat("x", 4096)
+	f := &fake{props: map[string]string{}, ignores: map[string]bool{"a": true}}
+	if change := f.reconcile(t, 3, "1.34.2", map[string]string{"a": long}); change.Unkept["a"] != long ||
+		len(f.props[PropUnkept]) > 200 {
+		t.Errorf("not kept %v, properties %v", change.Unkept, f.props)
 	}
 }

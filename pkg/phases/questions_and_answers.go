@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -300,7 +300,7 @@ func stillWanted(s *cluster.Snapshot, h *v1alpha1.Hold) []string {
 	}
 	return slices.DeleteFunc(slices.Clone(h.Nodes), func(name string) bool {
 		m := s.MemberByName(name)
-		return m != nil && was != nil && !labels.SelectorFromSet(is.NodeSelector).Matches(labels.Set(m.Node.Labels))
+		return m != nil && was != nil && !nodespec.Picks(is.NodeSelector, is.NodeAffinity, m.Node.Labels)
 	})
 }
 

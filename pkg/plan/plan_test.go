@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan"
@@ -78,7 +79,7 @@ func TestWhatAnEditDoes(t *testing.T) {
 		{"a property", func(s *spec) { s.Controller.Properties = map[string]string{"k": "v"} }, result.Changes,
 			"controller.properties AtNextAssess",
 			"Assessing Controller Satellites NodeRegistration StoragePools Assessing Ready", ""},
-		{"the network's mode", func(s *spec) { s.Nodes.Network.Mode = v1alpha1.NetworkPod }, result.Refused,
+		{"the network's mode", func(s *spec) { s.Nodes.Network.Mode = nodespec.NetworkPod }, result.Refused,
 			"nodes.network.mode Rolling", "", "going from Host to Pod"},
 		{"an unknown version", func(s *spec) { s.Version = "9.9.9" }, result.Refused, "version Rolling", "",
 			"does not know LINSTOR 9.9.9"},
@@ -89,7 +90,7 @@ func TestWhatAnEditDoes(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 5)
-			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost
+			w.Cluster.Spec.Nodes.Network.Mode = nodespec.NetworkHost
 			w.Accept()
 			for _, n := range []string{"n01", "n02", "n03", "n04", "n05"} {
 				w.Node(n).Devices = []linstor.Device{clustertest.SsdDisk("/dev/sdb", "S"+n)}

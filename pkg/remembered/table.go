@@ -93,6 +93,8 @@ func nodeItems() []Item {
 		{SystemUUID, "the machine that was registered", "registration; `adopt` for MachineReplaced", node},
 		{linstor.PropKeys, "the properties that the operator manages there; on pools and the controller too",
 			"registration, pools, controller", "with the last of them"},
+		{linstor.PropUnkept, "what LINSTOR accepted and did not keep; on pools and the controller too",
+			"registration, pools, controller", "when none of them is wanted any more"},
 		{Interfaces, "the interfaces that the operator made", "registration", "with the last of them"},
 		{PreferredSince, "when the interface that DRBD replicates over changed", "registration", node},
 		{Before, "what a property was before the operator set it to false", "registration", "when the property is put back"},

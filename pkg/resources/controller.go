@@ -3,6 +3,7 @@ package resources
 import (
 	"bytes"
 	"fmt"
+	"strings"
 
 	"github.com/BurntSushi/toml"
 	appsv1 "k8s.io/api/apps/v1"
@@ -118,7 +119,7 @@ func fitMemory(p Params, c *corev1.Container) {
 	c.Resources = memory.Controller.Requirements(&p.Spec.Controller.Resources)
 	for i := range c.Env {
 		if e := &c.Env[i]; e.Name == "JAVA_OPTS" {
-			e.Value += " " + memory.JavaOptions(c.Resources)
+			e.Value = strings.TrimSpace(e.Value + " " + memory.JavaOptions(c.Resources))
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
@@ -79,7 +80,7 @@ func fullSpec() v1alpha1.StorageClusterSpec {
 		Volumes: volumespec.VolumesSpec{Driver: volumespec.VolumeDriverSpec{
 			Mode: volumespec.DriverManaged, KubeletDirectory: "/data/kubelet"}},
 		Nodes: v1alpha1.NodesSpec{
-			Network:     v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
+			Network:     nodespec.NetworkSpec{Mode: nodespec.NetworkPod},
 			Tolerations: []v1alpha1.Toleration{{Key: "storage", Operator: corev1.TolerationOpExists}},
 			Satellite: v1alpha1.SatelliteSpec{Resources: v1alpha1.Resources{
 				Limits: v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("1Gi")},

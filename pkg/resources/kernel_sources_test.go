@@ -23,20 +23,22 @@ func TestKernelSources(t *testing.T) {
 	file(t, filepath.Join(usr, "lib", scripts, "scripts", "Kbuild.include"), "found\n")
 	link(t, "../../lib/"+scripts+"/scripts", filepath.Join(usr, "src", headers, "scripts"))
 	link(t, "../lib/"+scripts, filepath.Join(usr, "src", scripts))
+	link(t, "/usr/lib/"+scripts, filepath.Join(usr, "src", "absolute"))
 	link(t, "../lib/of-a-package-that-was-removed", filepath.Join(usr, "src", "broken"))
 	entry := filepath.Join(t.TempDir(), "entry.sh")
-	file(t, entry, "#!/bin/sh\ncat "+filepath.Join(src, headers, "scripts", "Kbuild.include")+"\n")
+	file(t, entry, "#!/bin/sh\ncat "+filepath.Join(src, headers, "scripts", "Kbuild.include")+" "+
+		filepath.Join(src, "absolute", "scripts", "Kbuild.include")+"\n")
 	if err := os.Chmod(entry, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	command := loader(t, v1alpha1.ModuleCompile).Command
 	replace := strings.NewReplacer("/host/usr/src", filepath.Join(usr, "src"), "/usr/src", src, "/entry.sh", entry)
-	for i := range command[3:] {
-		command[3+i] = replace.Replace(command[3+i])
+	for i := range command[4:] { // what the script is given
+		command[4+i] = replace.Replace(command[4+i])
 	}
 	for _, attempt := range []string{"first", "after a restart of the container"} {
 		out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput()
-		if err != nil || string(out) != "found\n" {
+		if err != nil || string(out) != strings.Repeat("found\n", 2) {
 			t.Errorf("%s: %v, output %q", attempt, err, out)
 		}
 	}

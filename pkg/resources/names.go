@@ -108,7 +108,7 @@ type Params struct {
 	Release catalogue.Release
 	// SigningKeyVersion is SigningKeyVersion of the Secret that spec.kernelModule.signingKeySecret names.
 	SigningKeyVersion string
-	// UserNamespaces is true if pods that need nothing of their node get a user namespace of their own.
+	// UserNamespaces is true if the nodes can start pods with user namespaces, see package usernamespace.
 	UserNamespaces bool
 	// API is what each part is given to take part in LINSTOR's locked REST API; nil while that is plain.
 	API map[apitls.Part]apitls.Access

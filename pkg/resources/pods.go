@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/placement"
 )
 
@@ -65,7 +66,7 @@ const user = 1000
 // gives, although their namespace does not ask for that.
 func deploymentPod(p Params, account string) corev1.PodSpec {
 	var hostUsers *bool
-	if p.UserNamespaces {
+	if p.UserNamespaces && p.Spec.UserNamespaces == nodespec.UserNamespacesAuto {
 		hostUsers = ptr.To(false)
 	}
 	return corev1.PodSpec{

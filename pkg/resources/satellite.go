@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/inventory"
@@ -123,7 +124,7 @@ func TemplateHash(ds *appsv1.DaemonSet) string {
 	return ds.Spec.Template.Annotations[AnnotationTemplateHash]
 }
 
-func (p Params) hostNetwork() bool { return p.Spec.Nodes.Network.Mode != v1alpha1.NetworkPod }
+func (p Params) hostNetwork() bool { return p.Spec.Nodes.Network.Mode != nodespec.NetworkPod }
 
 // nodePort is a port of a satellite's pod. On the host's network it is a port of the node, which some versions of
 // Kubernetes fill in and some do not, so it is said here.
@@ -149,7 +150,7 @@ func waitForModule(p Params) corev1.Container {
 func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev1.Volume) {
 	needs := memory.Satellite.Requirements(&p.Spec.Nodes.Satellite.Resources)
 	env := []corev1.EnvVar{
-		{Name: "JAVA_OPTS", Value: javaOptions + " " + memory.JavaOptions(needs)},
+		{Name: "JAVA_OPTS", Value: strings.TrimSpace(javaOptions + " " + memory.JavaOptions(needs))},
 		// drbdadm finds the node's own section of a resource file by the host name, so LINSTOR's image sets it.
 		EnvFromField("LB_FORCE_NODE_NAME", "spec.nodeName"),
 	}

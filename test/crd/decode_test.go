@@ -43,10 +43,12 @@ backup:
   verify: RestoreTest
   s3: {endpoint: "https://s3.example.com", region: eu-west-1, bucket: backups, prefix: a/b, credentialsSecret: s3}
 platform: Generic
+userNamespaces: Auto
 deletionPolicy: Retain
 kernelModule: {mode: Auto, signingKeySecret: key}
 nodes:
   nodeSelector: {a: b}
+  nodeAffinity: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]}
   tolerations: [{key: a, operator: Equal, value: b, effect: NoExecute, tolerationSeconds: 5}]
   network: {mode: Host}
   interfaces:
@@ -65,6 +67,7 @@ storagePools:
   pool: thin1
   lvmThin: {volumeGroup: vg, thinPool: thin}
   nodeSelector: {a: b}
+  nodeAffinity: {nodeSelectorTerms: [{matchExpressions: [{key: a, operator: In, values: [b]}]}]}
   properties: {Aux/a: b}
   warnUsedPercent: 80
   devices: {match: [{serial: a, wwn: b, model: c, minSize: 1Gi, maxSize: 2Gi, ` +

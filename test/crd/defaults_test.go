@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
 
@@ -140,7 +141,7 @@ func TestGoTypes(t *testing.T) {
 	}
 	want := v1alpha1.StorageClusterSpec{
 		Images: v1alpha1.ImagesSpec{Registry: "quay.io/piraeusdatastore"},
-		Nodes: v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkHost},
+		Nodes: v1alpha1.NodesSpec{Network: nodespec.NetworkSpec{Mode: nodespec.NetworkHost},
 			RemovalPolicy: v1alpha1.NodesRetain, MaxConcurrentEvacuations: 1},
 		Platform:     v1alpha1.PlatformAuto,
 		KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModuleAuto},

@@ -65,6 +65,12 @@ var invalidPools = []invalid{
 		"count its free space twice"},
 	{"65 pools", `storagePools: [` + numbered("{name: ssd%d, lvm: {volumeGroup: vg}}", 65) + `]`, "spec.storagePools",
 		"at most 64"},
+	{"pool by an expression without values", poolAffinity("{key: a, operator: NotIn}"), poolAffinityValues,
+		"need at least one value"},
+	{"pool by an expression with values of no use", poolAffinity("{key: a, operator: DoesNotExist, values: [b]}"),
+		poolAffinityValues, "take no values"},
+	{"pool by an expression that compares words", poolAffinity("{key: a, operator: Lt, values: [b]}"), poolAffinityValues,
+		"a whole number"},
 	{"pool selector with a long value", pool("lvm: {volumeGroup: vg}, nodeSelector: {disk: " + long(64) + "}"),
 		"spec.storagePools.nodeSelector", "value at most 63"},
 

@@ -21,6 +21,18 @@ func backupTo(field string) string {
 	return out
 }
 
+const affinityValues = "spec.nodes.nodeAffinity.nodeSelectorTerms.matchExpressions.values"
+
+const poolAffinityValues = "spec.storagePools.nodeAffinity.nodeSelectorTerms.matchExpressions.values"
+
+func poolAffinity(expressions string) string {
+	return pool("lvm: {volumeGroup: vg}, nodeAffinity: {nodeSelectorTerms: [{matchExpressions: [" + expressions + "]}]}")
+}
+
+func affinity(expressions string) string {
+	return "nodes: {nodeAffinity: {nodeSelectorTerms: [{matchExpressions: [" + expressions + "]}]}}"
+}
+
 var invalidSpecs = []invalid{
 	{"version without patch", `version: "1.35"`, "spec.version", "three numbers"},
 	{"version with v", `version: v1.35.3`, "spec.version", "three numbers"},
@@ -40,6 +52,21 @@ var invalidSpecs = []invalid{
 	{"selector with a long value", `nodes: {nodeSelector: {disk: ` + long(64) + `}}`, "spec.nodes.nodeSelector",
 		"value at most 63"},
 	{"selector with an empty key", `nodes: {nodeSelector: {"": ssd}}`, "spec.nodes.nodeSelector", "1 to 317"},
+	{"expression without values", affinity("{key: a, operator: In}"), affinityValues, "need at least one value"},
+	{"expression with values of no use", affinity("{key: a, operator: Exists, values: [b]}"), affinityValues,
+		"take no values"},
+	{"expression that compares words", affinity("{key: a, operator: Gt, values: [b]}"), affinityValues, "a whole number"},
+	{"expression that compares two numbers", affinity(`{key: a, operator: Lt, values: ["1", "2"]}`), affinityValues,
+		"exactly one value"},
+	{"expression with another operator", affinity("{key: a, operator: Like, values: [b]}"),
+		"spec.nodes.nodeAffinity.nodeSelectorTerms.matchExpressions.operator", "supported values"},
+	{"expression on a key that no label has", affinity("{key: a b, operator: Exists}"),
+		"spec.nodes.nodeAffinity.nodeSelectorTerms.matchExpressions.key", "should match"},
+	{"term without an expression", affinity(""), "spec.nodes.nodeAffinity.nodeSelectorTerms.matchExpressions",
+		"at least 1 items"},
+	{"affinity without a term", "nodes: {nodeAffinity: {nodeSelectorTerms: []}}",
+		"spec.nodes.nodeAffinity.nodeSelectorTerms", "at least 1 items"},
+	{"user namespaces by another word", "userNamespaces: Always", "spec.userNamespaces", "supported values"},
 	{"selector of 21 labels", `nodes: {nodeSelector: {` + numbered("l%d: x", 21) + `}}`, "spec.nodes.nodeSelector",
 		"at most 20"},
 	{"removal policy unknown", `nodes: {removalPolicy: Delete}`, "spec.nodes.removalPolicy",

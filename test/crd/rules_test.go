@@ -125,6 +125,11 @@ var validSpecs = map[string]string{
 	"mariadb": mariadb,
 	"mariadb in full": "database: {mariadb: {host: 10.0.0.1, port: 1, database: LINSTOR, " +
 		"credentialsSecret: db.a, sslMode: REQUIRED}}",
+	"node affinity": `{userNamespaces: Auto, nodes: {nodeAffinity: {nodeSelectorTerms: [{matchExpressions: [` +
+		`{key: example.com/no-storage, operator: DoesNotExist}, {key: slots, operator: Gt, values: ["-7"]}]}, ` +
+		`{matchExpressions: [{key: zone, operator: NotIn, values: [a, ""]}, {key: disk, operator: Exists}]}]}}}`,
+	"a pool by node affinity": pool("lvm: {volumeGroup: vg}, nodeAffinity: {nodeSelectorTerms: [{matchExpressions: " +
+		"[{key: disk, operator: In, values: [ssd, nvme]}]}]}"),
 	"lvm":                  pool("lvm: {volumeGroup: vg_hdd}"),
 	"zfs":                  pool("zfs: {zpool: tank}"),
 	"zfsThin on a dataset": pool("zfsThin: {zpool: tank/linstor/a}"),

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
@@ -33,7 +34,7 @@ func specs() map[string]v1alpha1.StorageClusterSpec {
 		"default": {},
 		"pod network, sql": {
 			Images: v1alpha1.ImagesSpec{Registry: "registry.example.com/x", PullSecrets: []string{"pull"}},
-			Nodes: v1alpha1.NodesSpec{Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkPod},
+			Nodes: v1alpha1.NodesSpec{Network: nodespec.NetworkSpec{Mode: nodespec.NetworkPod},
 				Tolerations: []v1alpha1.Toleration{{Operator: "Exists"}}},
 			KernelModule: v1alpha1.KernelModuleSpec{Mode: v1alpha1.ModulePrebuilt},
 			Database:     v1alpha1.DatabaseSpec{PostgreSQL: sql},

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/machine"
@@ -187,7 +188,7 @@ func storagePreferred(e *env, nodes ...string) error {
 // TestSatelliteAddressChanges counts the writes when satellites get other addresses: one for each change.
 func TestSatelliteAddressChanges(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []v1alpha1.NetworkMode{v1alpha1.NetworkHost, v1alpha1.NetworkPod} {
+	for _, mode := range []nodespec.NetworkMode{nodespec.NetworkHost, nodespec.NetworkPod} {
 		t.Run(string(mode), func(t *testing.T) {
 			e := start(t, harness.Nodes(2))
 			e.Run()
@@ -195,7 +196,7 @@ func TestSatelliteAddressChanges(t *testing.T) {
 			e.WaitPhase(v1alpha1.PhaseReady)
 			before := e.netInterface("n1", "default")
 			at := len(e.Sim.World().Writes())
-			if mode == v1alpha1.NetworkHost {
+			if mode == nodespec.NetworkHost {
 				if err := e.Sim.SetNodeAddress("n1", "192.168.77.7"); err != nil {
 					t.Fatal(err)
 				}
@@ -233,7 +234,7 @@ func (e *env) deletePods(opts ...client.ListOption) {
 
 func TestIPv6(t *testing.T) {
 	t.Parallel()
-	for _, mode := range []v1alpha1.NetworkMode{v1alpha1.NetworkHost, v1alpha1.NetworkPod} {
+	for _, mode := range []nodespec.NetworkMode{nodespec.NetworkHost, nodespec.NetworkPod} {
 		t.Run(string(mode), func(t *testing.T) {
 			specs := harness.Nodes(2)
 			for i := range specs {
@@ -250,7 +251,7 @@ func TestIPv6(t *testing.T) {
 					t.Errorf("%s: storage has %s", name, got)
 				}
 				if own := e.netInterface(name,
-					"default"); (own == n.Status.Addresses[0].Address) != (mode == v1alpha1.NetworkHost) ||
+					"default"); (own == n.Status.Addresses[0].Address) != (mode == nodespec.NetworkHost) ||
 					!strings.Contains(own, ":") {
 					t.Errorf("%s: default has %s", name, own)
 				}

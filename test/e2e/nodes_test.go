@@ -187,6 +187,51 @@ func TestMembership(t *testing.T) {
 	})
 }
 
+// TestNodeAffinity: expressions on labels say which nodes take part, and which of them have a pool.
+func TestNodeAffinity(t *testing.T) {
+	e := start(t, harness.Nodes(2))
+	for i, label := range []string{"example.com/no-storage", "example.com/other"} {
+		e.AddNode(nodeSpec(i+3, func(n *simcluster.NodeSpec) { n.Labels[label] = "" }))
+	}
+	e.Run()
+	e.Apply(harness.Manifest(`
+  nodes:
+    nodeAffinity:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: example.com/no-storage, operator: DoesNotExist}]
+  storagePools:
+  - name: ssd
+    lvmThin: {volumeGroup: vg_ssd0, thinPool: thin}
+    nodeAffinity:
+      nodeSelectorTerms:
+      - matchExpressions: [{key: kubernetes.io/hostname, operator: In, values: [n1, n2, n3]}]
+`))
+	c := e.WaitPhase(v1alpha1.PhaseReady)
+	pools := func(node string) int {
+		t.Helper()
+		n, err := e.LinstorNode(node)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(n.Pools)
+	}
+	if _, err := e.LinstorNode("n3"); err == nil || c.Status.Nodes.Summary != "3/3" {
+		t.Errorf("%s nodes, and LINSTOR knows n3: %v", c.Status.Nodes.Summary, err)
+	}
+	if pools("n1") != 1 || pools("n2") != 1 || pools("n4") != 0 {
+		t.Errorf("%d, %d and %d pools", pools("n1"), pools("n2"), pools("n4"))
+	}
+	patchNode(e, "n3", func(n *corev1.Node) { delete(n.Labels, "example.com/no-storage") })
+	e.ready("4/4", "3/3")
+	if pools("n3") != 1 {
+		t.Errorf("%d pools on n3", pools("n3"))
+	}
+	patchNode(e, "n4", func(n *corev1.Node) { n.Labels["example.com/no-storage"] = "" })
+	e.WaitStatus("n4 is leaving", func(s *v1alpha1.StorageClusterStatus) bool {
+		return s.Nodes.LeavingCount == 1 && s.Nodes.Leaving[0].Name == "n4"
+	})
+}
+
 func TestMinReady(t *testing.T) {
 	e := start(t, harness.Nodes(3))
 	e.Sim.Faults().SetLoaderResult("n3", simcluster.LoaderResult{ExitCode: 1,

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -231,7 +232,7 @@ func TestNetworkModeRolls(t *testing.T) {
 	e.ready("3/3", "3/3")
 	volume(e, "pvc-1", "n1", "n2")
 	roll := watchRoll(e)
-	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost })
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Nodes.Network.Mode = nodespec.NetworkHost })
 	e.Eventually("all satellites are on the hosts' network", func() error {
 		for _, n := range []string{"n1", "n2", "n3"} {
 			ln, err := e.LinstorNode(n)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/machine"
@@ -257,7 +258,7 @@ func TestSpecChangesWhileReady(t *testing.T) {
 	}
 
 	generation := e.deploymentGeneration()
-	e.spec(func(s *v1alpha1.StorageClusterSpec) { s.Nodes.Network.Mode = v1alpha1.NetworkPod })
+	e.spec(func(s *v1alpha1.StorageClusterSpec) { s.Nodes.Network.Mode = nodespec.NetworkPod })
 	e.WaitHold(v1alpha1.HoldUnsupportedChange)
 	e.spec(func(s *v1alpha1.StorageClusterSpec) { *s = *good.DeepCopy() })
 	c = e.waitAccepted(v1alpha1.PhaseReady)

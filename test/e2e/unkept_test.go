@@ -16,8 +16,8 @@ import (
 )
 
 // TestPropertyThatLinstorDoesNotKeep: LINSTOR answers with success to a property that it has ignored since 1.31. The
-// cluster becomes Ready and says so; the property is not written again, by another operator neither, until the spec
-// changes.
+// cluster becomes Ready and says so; the property is not written again, not even by another operator, until the
+// spec changes.
 func TestPropertyThatLinstorDoesNotKeep(t *testing.T) {
 	e := start(t, harness.Nodes(2))
 	var writes atomic.Int32

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 )
 
 // Deletes judges what operators delete in Kubernetes, at the moment when they do.
@@ -113,7 +114,7 @@ func (d *Deletes) restart(ctx context.Context, pod *corev1.Pod, pods []corev1.Po
 		return Restart{}, fmt.Errorf("judge the deletion of a pod: %w", err)
 	}
 	r := Restart{Node: pod.Spec.NodeName, Zones: map[string]string{},
-		PodNetwork: c.Spec.Nodes.Network.Mode == v1alpha1.NetworkPod}
+		PodNetwork: c.Spec.Nodes.Network.Mode == nodespec.NetworkPod}
 	var nodes corev1.NodeList
 	if err := d.Reader.List(ctx, &nodes); err != nil {
 		return Restart{}, fmt.Errorf("judge the deletion of a pod: %w", err)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -46,7 +47,7 @@ func (u *user) create(n int) {
 		StoragePools: []v1alpha1.StoragePoolSpec{pools[n%len(pools)]},
 	}
 	c.Spec.Nodes = v1alpha1.NodesSpec{
-		Network: v1alpha1.NetworkSpec{Mode: v1alpha1.NetworkHost}, RemovalPolicy: removalPolicies[n>>2%3],
+		Network: nodespec.NetworkSpec{Mode: nodespec.NetworkHost}, RemovalPolicy: removalPolicies[n>>2%3],
 		MaxConcurrentEvacuations: 1,
 	}
 	if n%7 != 3 {
@@ -62,7 +63,7 @@ func (u *user) create(n int) {
 		c.Spec.DeletionPolicy = v1alpha1.DeletionDelete
 	}
 	if bit(7) && bit(8) {
-		c.Spec.Nodes.Network.Mode = v1alpha1.NetworkPod
+		c.Spec.Nodes.Network.Mode = nodespec.NetworkPod
 	}
 	if bit(9) {
 		c.Spec.Version = catalogue.Embedded().Versions()[n>>10%3]
@@ -147,9 +148,9 @@ func (u *user) change(n int) {
 				v1alpha1.DeletionRetain: v1alpha1.DeletionDelete,
 				v1alpha1.DeletionDelete: v1alpha1.DeletionRetain}[c.Spec.DeletionPolicy]
 		case 4:
-			mode := v1alpha1.NetworkPod
-			if c.Spec.Nodes.Network.Mode == v1alpha1.NetworkPod {
-				mode = v1alpha1.NetworkHost
+			mode := nodespec.NetworkPod
+			if c.Spec.Nodes.Network.Mode == nodespec.NetworkPod {
+				mode = nodespec.NetworkHost
 			}
 			c.Spec.Nodes.Network.Mode = mode
 		}

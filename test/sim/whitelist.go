@@ -127,7 +127,6 @@ var whitelist = map[string]propRule{
 	"defaultDebugSslConnector":   text(onController),
 	"REST/AutoHTTPS":             {on: onController, check: isBool, normal: trueFalse, since: 34},
 	"REST/disable-http-metrics":  boolTrueFalse(onController),
-	"AutoDbExport/Enabled":       {on: onController, check: isBool, normal: trueFalse, since: 35},
 	"AutoDbExport/Cron":          {on: onController, check: anyText, since: 35},
 	"AutoDbExport/Keep":          {on: onController, check: number(0, 1<<31-1), since: 35},
 	"AutoDbExport/Path":          {on: onController, check: anyText, since: 35},

@@ -2,6 +2,7 @@
 package selection
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/taints"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
@@ -69,7 +71,7 @@ func Remember(before map[cluster.TaintedNode]cluster.TaintSince,
 func fits(spec *v1alpha1.NodesSpec, n *corev1.Node) bool {
 	return n.DeletionTimestamp == nil && n.Status.NodeInfo.OperatingSystem != "windows" &&
 		n.Labels[corev1.LabelOSStable] != "windows" &&
-		labels.SelectorFromSet(spec.NodeSelector).Matches(labels.Set(n.Labels))
+		nodespec.Picks(spec.NodeSelector, spec.NodeAffinity, n.Labels)
 }
 
 // Selects reports whether the spec picks a node that is no member yet: it fits, and its taints are tolerated.
@@ -131,6 +133,8 @@ func Cause(s *cluster.Facts, l *cluster.Leaver) string {
 		return "its Node object is being deleted"
 	case !selector.Matches(labels.Set(n.Labels)):
 		return fmt.Sprintf("it does not have the labels in spec.nodes.nodeSelector (%s)", selector)
+	case !nodespec.Picks(nil, spec.NodeAffinity, n.Labels):
+		return "its labels do not match spec.nodes.nodeAffinity"
 	case t != nil:
 		return fmt.Sprintf("spec.nodes.tolerations does not tolerate its taint %s", t.ToString())
 	case KeepsFromJoining(spec, n) != nil:
@@ -147,7 +151,7 @@ func NoNodeMessage(s *cluster.Facts) string {
 	selector := labels.SelectorFromSet(spec.NodeSelector)
 	labelled, example := 0, ""
 	for _, n := range s.Kube.Nodes {
-		if !selector.Matches(labels.Set(n.Labels)) {
+		if !nodespec.Picks(spec.NodeSelector, spec.NodeAffinity, n.Labels) {
 			continue
 		}
 		labelled++
@@ -158,12 +162,15 @@ func NoNodeMessage(s *cluster.Facts) string {
 	switch {
 	case len(s.Kube.Nodes) == 0:
 		return none + ": there are no nodes"
+	case labelled == 0 && spec.NodeAffinity != nil:
+		return fmt.Sprintf("%s: the labels of none of %d nodes match both spec.nodes.nodeSelector (%s) and "+
+			"spec.nodes.nodeAffinity", none, len(s.Kube.Nodes), cmp.Or(selector.String(), "empty"))
 	case labelled == 0:
 		return fmt.Sprintf("%s: none of %d nodes has the labels in spec.nodes.nodeSelector (%s)", none, len(s.Kube.Nodes),
 			selector)
 	case example != "":
 		return fmt.Sprintf("%s: spec.nodes.tolerations does not tolerate the taint %s", none, example)
 	default:
-		return none + ": those with the labels in spec.nodes.nodeSelector are being deleted or run Windows"
+		return none + ": those whose labels match are being deleted or run Windows"
 	}
 }

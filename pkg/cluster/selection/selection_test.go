@@ -9,11 +9,19 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
+
+// without picks all nodes but one.
+func without(name string) *nodespec.NodeAffinity {
+	return &nodespec.NodeAffinity{NodeSelectorTerms: []nodespec.NodeSelectorTerm{{
+		MatchExpressions: []nodespec.NodeSelectorRequirement{
+			{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn, Values: []string{name}}}}}}
+}
 
 func TestTaintsOfMembers(t *testing.T) {
 	const retired = "example.com/retired"
@@ -58,6 +66,15 @@ func TestTaintsOfMembers(t *testing.T) {
 		{name: "it was retained for another cause", key: retired, since: time.Second, stays: true, noted: true,
 			spoil: func(w *clustertest.World) {
 				w.Cluster.Status.Nodes.Leaving = []v1alpha1.LeavingNode{{Name: "n01", State: v1alpha1.LeavingRetained}}
+			}},
+		{name: "an expression picks it no more", key: retired, since: time.Second, spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.Nodes.NodeAffinity = without("n01")
+			w.Accept()
+		}},
+		{name: "an expression picks it still", key: retired, since: time.Second, stays: true, noted: true,
+			spoil: func(w *clustertest.World) {
+				w.Cluster.Spec.Nodes.NodeAffinity = without("n02")
+				w.Accept()
 			}},
 		{name: "its label is gone as well", key: retired, since: time.Second, spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Nodes.NodeSelector = map[string]string{"disk": "yes"}

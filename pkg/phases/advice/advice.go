@@ -47,7 +47,7 @@ func OfClass(e *volumespec.StorageClassSpec) string {
 func ignoredQuorum(prefix, value string) string {
 	quorum, without := prefix+linstor.PropQuorum, prefix+linstor.PropOnNoQuorum
 	if value == "disabled" {
-		return fmt.Sprintf("LINSTOR ignores %s since 1.31, so volumes keep their quorum: remove it, or set %s to \"off\"",
+		return fmt.Sprintf("LINSTOR ignores %s since 1.31: remove it, or set %s to \"off\" for volumes without quorum",
 			prefix+linstor.PropAutoQuorum, quorum)
 	}
 	return fmt.Sprintf("LINSTOR ignores %s since 1.31: set %s to %s instead", prefix+linstor.PropAutoQuorum, without,

@@ -29,8 +29,8 @@ func TestOf(t *testing.T) {
 	}{
 		"nothing": {},
 		"a class without quorum": {class(property+"DrbdOptions/auto-quorum", "disabled"), []string{
-			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31, so " +
-				"volumes keep their quorum: remove it, or set " + property + `DrbdOptions/Resource/quorum to "off"`}},
+			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31: " +
+				"remove it, or set " + property + `DrbdOptions/Resource/quorum to "off" for volumes without quorum`}},
 		"a class that suspends": {class(property+"DrbdOptions/auto-quorum", "suspend-io"), []string{
 			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31: " +
 				"set " + property + "DrbdOptions/Resource/on-no-quorum to suspend-io instead"}},

@@ -37,7 +37,11 @@ func TestLoaderProblem(t *testing.T) {
 		{"Could not find the expexted kernel headers in /usr/src", v1alpha1.HoldKernelModuleFailed, "headers"},
 		{"    KDIR=/lib/modules/6.12.88+deb13-amd64/build\n\nmake -C /lib/modules/6.12.88+deb13-amd64/build ...\n" +
 			"/usr/src/linux-headers-6.12.88+deb13-common/Makefile:366: /usr/src/linux-headers-6.12.88+deb13-common/scripts/" +
-			"Kbuild.include: No such file or directory", v1alpha1.HoldKernelModuleFailed, "package linux-kbuild"},
+			"Kbuild.include: No such file or directory", v1alpha1.HoldKernelModuleFailed, "linux-kbuild of the same release"},
+		{"/tmp/pkg/drbd-9.3.3/drbd/drbd_int.h:42:10: fatal error: linux/lru_cache.h: No such file or directory",
+			v1alpha1.HoldKernelModuleFailed, "does not compile against the node's kernel"},
+		{"insmod: ERROR: could not insert module ./drbd.ko: Invalid module format", v1alpha1.HoldKernelModuleFailed,
+			"does not fit the node's kernel"},
 		{"SORRY, kernel makefile not found.\nYou need to tell me a correct KDIR,", v1alpha1.HoldKernelModuleFailed,
 			"headers are missing"},
 		{"make: *** /lib/modules/6.1.0-40-amd64/build: No such file or directory.  Stop.", v1alpha1.HoldKernelModuleFailed,

@@ -57,12 +57,15 @@ var loaderFailures = []struct {
 	// Debian has the scripts of the headers in a package of their own, linux-kbuild.
 	{regexp.MustCompile(`(?i)linux-headers-[^ ]*/(scripts|tools)/[^ ]*:\s+no such file or directory`),
 		v1alpha1.HoldKernelModuleFailed,
-		"the kernel's headers on the node are incomplete: install the package linux-kbuild of the same release as well"},
+		"the kernel's headers on the node are incomplete: install linux-headers-$(uname -r) again, with all that it " +
+			"depends on (on Debian, linux-kbuild of the same release)"},
 	{regexp.MustCompile(`(?i)kernel headers|kernel makefile not found|correct kdir|could not find.*kernel source|` +
 		`no such file or directory.*(usr/src|/build)|(usr/src|/build)[^ ]*:\s+no such file or directory`),
 		v1alpha1.HoldKernelModuleFailed, "the kernel's headers are missing on the node"},
 	// After the others: make says so at the end of each attempt that failed.
-	{regexp.MustCompile(`(?i)modpost|implicit declaration|: error: |\*\*\* \[[^\]]*\] error|` +
+	{regexp.MustCompile(`(?i)invalid module format|unknown symbol`), v1alpha1.HoldKernelModuleFailed,
+		"the module does not fit the node's kernel: another loader image may"},
+	{regexp.MustCompile(`(?i)modpost|\.[ch]:\d+(:\d+)?: (fatal )?error: |\*\*\* \[[^\]]*\] error|` +
 		`could not find the exp[a-z]+ \*\.ko`),
 		v1alpha1.HoldKernelModuleFailed, "DRBD does not compile against the node's kernel: another loader image may fit it"},
 	{regexp.MustCompile(`(?i)could not find matching rpm package|expected to find 1 matching package`),

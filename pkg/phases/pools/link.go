@@ -11,10 +11,10 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -129,7 +129,7 @@ func Judge(s *cluster.Snapshot) {
 	for _, m := range s.Members {
 		for i := range s.Target.Spec.StoragePools {
 			e := &s.Target.Spec.StoragePools[i]
-			if !labels.SelectorFromSet(e.NodeSelector).Matches(labels.Set(m.Node.Labels)) {
+			if !nodespec.Picks(e.NodeSelector, e.NodeAffinity, m.Node.Labels) {
 				continue
 			}
 			p := &cluster.MemberPool{Entry: e, Name: poolspec.LinstorName(e)}
@@ -192,7 +192,7 @@ func unkeptNote(s *cluster.Snapshot) string {
 			if p.Have == nil {
 				continue
 			}
-			for key, value := range linstor.Unkept(p.Have.Properties, version) {
+			for key, value := range linstor.Unkept(p.Have.Properties, p.Entry.Properties, version) {
 				if unkept[p.Entry.Name] == nil {
 					unkept[p.Entry.Name] = map[string]string{}
 				}

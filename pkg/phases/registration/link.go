@@ -53,7 +53,7 @@ func judgeRegistration(s *cluster.Snapshot) cluster.Evidence {
 		unkept := map[string]string{}
 		for _, m := range s.Members {
 			if m.Linstor != nil {
-				maps.Copy(unkept, linstor.Unkept(m.Linstor.Properties, s.Linstor.View.Version))
+				maps.Copy(unkept, linstor.Unkept(m.Linstor.Properties, s.Target.Spec.Nodes.Properties, s.Linstor.View.Version))
 			}
 		}
 		e.Message += step.UnkeptNote("spec.nodes.properties", s.Linstor.View.Version, unkept)

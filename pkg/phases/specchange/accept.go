@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -56,8 +57,8 @@ func Refuse(s *cluster.Snapshot) *cluster.HoldRequest {
 	if why := refuseEtcd(&s.Facts, spec.Database.ManagedEtcd); why != "" {
 		return cluster.Request(unsupported, "spec.database.managedEtcd: %s", why)
 	}
-	if t := s.Target; t != nil && t.Spec.Nodes.Network.Mode == v1alpha1.NetworkHost &&
-		spec.Nodes.Network.Mode == v1alpha1.NetworkPod {
+	if t := s.Target; t != nil && t.Spec.Nodes.Network.Mode == nodespec.NetworkHost &&
+		spec.Nodes.Network.Mode == nodespec.NetworkPod {
 		return cluster.Request(unsupported, "spec.nodes.network.mode: going from Host to Pod would strand the DRBD "+
 			"connections in the hosts' network until every node is rebooted: set it back to Host")
 	}

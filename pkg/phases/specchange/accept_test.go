@@ -13,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/etcdspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -148,14 +149,14 @@ func TestRefuse(t *testing.T) {
 			twice(named("aaa", "fast", nil), named("bbb", "FAST", nil))(w)
 		}, hold: v1alpha1.HoldPoolConflict, says: []string{"[aaa]"}},
 		{name: "from host to pod network", spoil: func(w *clustertest.World) {
-			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost
+			w.Cluster.Spec.Nodes.Network.Mode = nodespec.NetworkHost
 			w.Accept()
-			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkPod
+			w.Cluster.Spec.Nodes.Network.Mode = nodespec.NetworkPod
 		}, hold: v1alpha1.HoldUnsupportedChange, says: []string{"spec.nodes.network.mode"}},
 		{name: "from pod to host network", spoil: func(w *clustertest.World) {
-			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkPod
+			w.Cluster.Spec.Nodes.Network.Mode = nodespec.NetworkPod
 			w.Accept()
-			w.Cluster.Spec.Nodes.Network.Mode = v1alpha1.NetworkHost
+			w.Cluster.Spec.Nodes.Network.Mode = nodespec.NetworkHost
 		}},
 		{name: "one pool twice on a node", spoil: twice(named("aaa", "fast", nil), named("bbb", "FAST", nil)),
 			hold: v1alpha1.HoldPoolConflict, says: []string{"[aaa]", "[bbb]", "fast", "n01"}},

@@ -87,6 +87,7 @@ func Fields() []Field {
 		{"images.pullSecrets[]", rolling, images, "pods are restarted with these Secrets"},
 		{"suspend", atOnce, nil, "every change stops, or goes on where it stopped"},
 		{"nodes.nodeSelector", next, members, "nodes join, or leave as removalPolicy says"},
+		{"nodes.nodeAffinity.nodeSelectorTerms[]", next, members, "nodes join, or leave as removalPolicy says"},
 		{"nodes.tolerations[]", rolling, append(slices.Clone(members), fsm.Controller),
 			"nodes join, or leave as removalPolicy says; the controller is restarted"},
 		{"nodes.network.mode", rolling, states(fsm.Satellites, fsm.NodeRegistration),
@@ -102,6 +103,8 @@ func Fields() []Field {
 		{"nodes.removalPolicy", atOnce, nil, "nodes that leave are treated in the new way"},
 		{"nodes.maxConcurrentEvacuations", atOnce, nil, "more or fewer evacuations are begun; what has begun goes on"},
 		{"nodes.lostAfter", atOnce, nil, "deleted nodes are declared lost sooner, later or never"},
+		{"userNamespaces", rolling, states(fsm.Controller, fsm.VolumeDriver),
+			"the controller, the CSI driver's controller and the affinity controller are restarted"},
 		{"platform", rolling, states(fsm.KernelModule, fsm.Satellites),
 			"module loaders and satellites are made for the platform"},
 		{"kernelModule.mode", rolling, module,
@@ -112,22 +115,10 @@ func Fields() []Field {
 		{"controller.passphraseSecret", rolling, controller, "the controller is restarted; another passphrase is a hold"},
 		{"controller.resources.limits", rolling, controller, "the controller is restarted"},
 		{"controller.resources.requests", rolling, controller, "the controller is restarted"},
-		{"storagePools[].name", next, pools, "an entry more is a new pool; the pool of an entry less is removed from " +
-			"LINSTOR once it is empty"},
-		{"storagePools[].pool", refused, nil, "CEL refuses it: LINSTOR cannot rename a pool"},
-		{"storagePools[].nodeSelector", next, pools,
-			"nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"},
-		{"storagePools[].devices.match[]", next, pools,
-			"nodes without the pool are searched for other disks; a pool that is there stays as it is"},
-		{"storagePools[].devices.optional", next, pools, "nodes without such a disk are fine, or not any more"},
-		{"storagePools[].devices.approval", next, pools,
-			"Manual asks before disks are used from now on; Auto ends such a question"},
-		{"storagePools[].warnUsedPercent", atOnce, nil, "PoolsNearlyFull is evaluated again"},
-		{"storagePools[].properties", next, pools, "properties of the pool are set or removed in LINSTOR"},
 		{"deletionPolicy", atOnce, nil, "a deletion goes by it, also one that has begun"},
 	}
 	fields = slices.Concat(fields, databaseFields(database), monitoringFields(), backupFields(), volumeFields(),
-		tlsFields())
+		tlsFields(), poolFields(pools))
 	for _, kind := range []string{"postgresql", "mariadb"} {
 		at := "database." + kind + "."
 		fields = append(fields,
@@ -144,6 +135,27 @@ func Fields() []Field {
 			"CEL refuses it, because volumes live there: add an entry with another name"})
 	}
 	return fields
+}
+
+// poolFields are those about storage pools, but for what they are made of.
+func poolFields(pools []fsm.State) []Field {
+	const atOnce, next, refused = ClassImmediate, ClassAtNextAssess, ClassRefused
+	return []Field{
+		{"storagePools[].name", next, pools, "an entry more is a new pool; the pool of an entry less is removed from " +
+			"LINSTOR once it is empty"},
+		{"storagePools[].pool", refused, nil, "CEL refuses it: LINSTOR cannot rename a pool"},
+		{"storagePools[].nodeSelector", next, pools,
+			"nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"},
+		{"storagePools[].nodeAffinity.nodeSelectorTerms[]", next, pools,
+			"nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"},
+		{"storagePools[].devices.match[]", next, pools,
+			"nodes without the pool are searched for other disks; a pool that is there stays as it is"},
+		{"storagePools[].devices.optional", next, pools, "nodes without such a disk are fine, or not any more"},
+		{"storagePools[].devices.approval", next, pools,
+			"Manual asks before disks are used from now on; Auto ends such a question"},
+		{"storagePools[].warnUsedPercent", atOnce, nil, "PoolsNearlyFull is evaluated again"},
+		{"storagePools[].properties", next, pools, "properties of the pool are set or removed in LINSTOR"},
+	}
 }
 
 // databaseFields are those about Kubernetes and etcd as LINSTOR's database, on which these phases work.

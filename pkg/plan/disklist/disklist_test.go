@@ -202,7 +202,7 @@ func TestRulesOfAnEdit(t *testing.T) {
 		s.StoragePools[0].NodeSelector = map[string]string{"other": "node"}
 	})
 	if got := said(&d.Nodes[0]); !strings.HasPrefix(got, "sdb NoMatch : is empty, and no entry matches it: hot leaves "+
-		"the node out (nodeSelector)") {
+		"the node out (nodeSelector, nodeAffinity)") {
 		t.Error(got)
 	}
 	d = disksOf(t, w, func(s *v1alpha1.StorageClusterSpec) { s.StoragePools[0].Devices = nil })

@@ -337,7 +337,7 @@ func (n *node) mismatches(d *disks.Seen) (why []string) {
 		switch {
 		case e.Devices == nil:
 		case n.m.Pool(e.Name) == nil && disks.Matches(e.Devices, &d.Device):
-			why = append(why, e.Name+" leaves the node out (nodeSelector)")
+			why = append(why, e.Name+" leaves the node out (nodeSelector, nodeAffinity)")
 		default:
 			why = append(why, fmt.Sprintf("for %s %s", e.Name, disks.Mismatch(e.Devices, &d.Device)))
 		}

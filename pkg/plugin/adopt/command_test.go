@@ -167,6 +167,15 @@ func TestBlockers(t *testing.T) {
 			"kind: CSIDriver\nmetadata: {name: linstor.csi.linbit.com}\n---\napiVersion: v1\nkind: Node\n" +
 				"metadata: {name: node-9}"}}},
 			"NodesWouldJoin"},
+		"some would leave by their labels": {call{piraeus: spec("  nodeAffinity: {nodeSelectorTerms: [{matchExpressions: " +
+			"[{key: example.com/disk, operator: In, values: [nvme]}]}]}")}, "NodesWouldLeave"},
+		"an affinity that keeps others out": {call{piraeus: append(spec("  linstorPassphraseSecret: linstor-passphrase\n"+
+			"  nodeAffinity: {nodeSelectorTerms: [{matchExpressions: [{key: example.com/no-storage, operator: "+
+			"DoesNotExist}]}]}"), change{"kind: CSIDriver\nmetadata: {name: linstor.csi.linbit.com}",
+			"kind: CSIDriver\nmetadata: {name: linstor.csi.linbit.com}\n---\napiVersion: v1\nkind: Node\n" +
+				"metadata: {name: node-9, labels: {example.com/no-storage: \"\"}}"})}, ""},
+		"an affinity by names": {call{piraeus: spec("  nodeAffinity: {nodeSelectorTerms: [{matchFields: [{key: " +
+			"metadata.name, operator: In, values: [node-1, node-2, node-3]}]}]}")}, "NodeAffinityUnsupported"},
 		"some would leave": {call{piraeus: spec("  nodeSelector: {example.com/disk: nvme}")}, "NodesWouldLeave"},
 		"too many pools": {call{linstor: []change{{`"storage-pool": [
   [`, `"storage-pool": [
@@ -212,9 +221,20 @@ func TestManifests(t *testing.T) {
 		{"spec: {}\nstatus:", "spec: {taints: [{key: b, effect: NoExecute}]}\nstatus:"},
 		{"connection_url = \"k8s\"", "connection_url = \"jdbc:postgresql://db.example.com:5433/linstor\""},
 	}
+	const disk = "  - {name: ssd, lvmThinPool: {volumeGroup: vg_ssd, thinPool: thin}, " +
+		"source: {hostDevices: [/dev/sdb]}}\n"
+	affinity := []change{
+		{"  linstorPassphraseSecret: linstor-passphrase\n", "  linstorPassphraseSecret: linstor-passphrase\n" +
+			"  nodeAffinity: {nodeSelectorTerms: [{matchExpressions: [{key: example.com/no-storage, operator: " +
+			"DoesNotExist}]}]}\n  properties: [{name: DrbdOptions/auto-quorum, value: suspend-io}, {name: Aux/a, value: b}]\n" +
+			"  controller: {podTemplate: {spec: {containers: [{name: linstor-controller, resources: {limits: {memory: 4Gi, " +
+			"hugepages-2Mi: 1Gi}}}]}}}\n"},
+		{disk, strings.Replace(disk, "source:", "properties: [{name: StorDriver/LvcreateOptions, value: -Wy}], source:", 1)},
+	}
 	for file, c := range map[string]call{
-		"storagecluster-usual.yaml": {},
-		"storagecluster-rich.yaml":  {piraeus: rich},
+		"storagecluster-usual.yaml":    {},
+		"storagecluster-affinity.yaml": {piraeus: affinity},
+		"storagecluster-rich.yaml":     {piraeus: rich},
 		"storagecluster-pools.yaml": {linstor: []change{{`"StorDriver/StorPoolName": "hdd"`,
 			`"StorDriver/StorPoolName": "tank/b"`},
 			{`"hdd"`, `"ssd"`}}},

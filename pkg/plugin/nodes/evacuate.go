@@ -3,6 +3,7 @@ package nodes
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/taints"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/access"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/exit"
@@ -27,8 +29,8 @@ const evacuateLong = `Lets a node leave the StorageCluster, and LINSTOR rebuild 
 docs/how-to/remove-a-node.md says. Drain the node first.
 
 It sets spec.nodes.removalPolicy to Evacuate, if that is something else, and taints the node, which then leaves when
-the taint has lasted for ten minutes; or with --remove-label takes away a label that spec.nodes.nodeSelector asks for,
-which counts at once. The operator never gives up the last good copy of a volume.
+the taint has lasted for ten minutes; or with --remove-label takes away a label that spec.nodes.nodeSelector or
+nodeAffinity asks for, which counts at once. The operator never gives up the last good copy of a volume.
 
 Which volumes have their last good copy there, and what else is about to happen, is shown first.`
 
@@ -48,7 +50,7 @@ func Evacuate(env *access.Env, linstor Linstor) *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&c.taint, "taint", defaultTaint, "the taint that makes the node leave")
-	f.StringVar(&c.label, "remove-label", "", "take this label of spec.nodes.nodeSelector away in place of a taint")
+	f.StringVar(&c.label, "remove-label", "", "take away this label, which spec.nodes asks for, in place of a taint")
 	f.BoolVar(&c.undrained, "undrained", false, "go on although the node is not cordoned; what is in use does not move")
 	f.BoolVarP(&c.yes, "yes", "y", false, "do not ask first")
 	f.DurationVar(&c.timeout, "timeout", time.Minute, "how long to try to write; 0 tries for ever")
@@ -192,9 +194,11 @@ func (c *command) possible(sc *v1alpha1.StorageCluster, n *corev1.Node, taint *c
 		return nil // nothing is written to it
 	}
 	if c.label != "" {
-		if _, asked := spec.NodeSelector[c.label]; !asked {
-			return fmt.Errorf("spec.nodes.nodeSelector does not ask for the label %q, so that the node would stay; it asks "+
-				"for %s", c.label, selectorOf(spec))
+		without := maps.Clone(n.Labels)
+		delete(without, c.label)
+		if nodespec.Picks(spec.NodeSelector, spec.NodeAffinity, without) {
+			return fmt.Errorf("neither spec.nodes.nodeSelector nor spec.nodes.nodeAffinity asks for the label %q, so that the "+
+				"node would stay; they look at %s", c.label, labelsOf(spec))
 		}
 		return nil
 	}
@@ -209,16 +213,21 @@ func (c *command) possible(sc *v1alpha1.StorageCluster, n *corev1.Node, taint *c
 	return nil
 }
 
-func selectorOf(spec *v1alpha1.NodesSpec) string {
-	if len(spec.NodeSelector) == 0 {
-		return "none"
+// labelsOf are the labels by which the spec picks nodes.
+func labelsOf(spec *v1alpha1.NodesSpec) string {
+	keys := slices.Collect(maps.Keys(spec.NodeSelector))
+	if spec.NodeAffinity != nil {
+		for _, t := range spec.NodeAffinity.NodeSelectorTerms {
+			for _, e := range t.MatchExpressions {
+				keys = append(keys, e.Key)
+			}
+		}
 	}
-	var keys []string
-	for key := range spec.NodeSelector {
-		keys = append(keys, key)
+	if len(keys) == 0 {
+		return "no label"
 	}
 	slices.Sort(keys)
-	return strings.Join(keys, ", ")
+	return strings.Join(slices.Compact(keys), ", ")
 }
 
 // plan says what is about to happen.

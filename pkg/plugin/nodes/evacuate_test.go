@@ -89,7 +89,7 @@ func TestEvacuateRefused(t *testing.T) {
 		}},
 		"passing": {"node-2 --taint medik8s.io/drain=evacuate:NoSchedule", "lets no node leave because of the " +
 			"taint medik8s.io/drain=evacuate:NoSchedule", nil},
-		"not asked for": {"node-2 --remove-label x", "it asks for none", nil},
+		"not asked for": {"node-2 --remove-label x", "they look at no label", nil},
 		"no taint":      {"node-2 --taint a=b:PreferNoSchedule", "is not of the form", nil},
 	} {
 		var changes []change

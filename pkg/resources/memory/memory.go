@@ -7,7 +7,6 @@
 package memory
 
 import (
-	"cmp"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -74,25 +73,30 @@ func (p Program) Requirements(of *v1alpha1.Resources) corev1.ResourceRequirement
 	return out
 }
 
-// JavaOptions are the options for a heap of three quarters of the container's memory limit: the rest is for Java
-// itself and for the programs that LINSTOR runs.
+// JavaOptions are the options for a heap that leaves a quarter of the container's memory limit, 384 MiB or more, for
+// Java itself and for the programs that LINSTOR runs: cryptsetup takes 256 MiB for a key (linstor-server,
+// CryptSetupCommands). Of a small limit it is half. A limit of 0 is none in Kubernetes' eyes, and needs no options.
 func JavaOptions(r corev1.ResourceRequirements) string {
 	limit := r.Limits[corev1.ResourceMemory]
+	if limit.IsZero() {
+		return ""
+	}
 	const mebibyte = 1 << 20
-	heap := max(limit.Value()/4*3/mebibyte, 1)
+	all := limit.Value() / mebibyte
+	heap := max(all-max(all/4, min(384, all/2)), smallestHeap)
 	// Java does not start with an initial heap, which LINSTOR's scripts set, above the largest one.
-	return fmt.Sprintf("-Xms%dm -Xmx%dm", min(heap, smallestHeap), heap)
+	return fmt.Sprintf("-Xms%dm -Xmx%dm", smallestHeap, heap)
 }
 
-// smallestHeap is the initial heap of LINSTOR's satellites, in MiB.
+// smallestHeap is the initial heap of LINSTOR's satellites, in MiB. Java does not start with much less.
 const smallestHeap = 32
 
 // Problem says that the spec's memory limit is too small for the program; "" if it is not.
 func (p Program) Problem(of *v1alpha1.Resources) string {
 	limit, ok := of.Limits[corev1.ResourceMemory]
-	if !ok || limit.Cmp(p.least) >= 0 {
+	if !ok || limit.IsZero() || limit.Cmp(p.least) >= 0 {
 		return ""
 	}
 	return fmt.Sprintf("%s is %s: %s may run out of memory below %s; raise the limit, or remove it for the default of %s",
-		p.field, cmp.Or(limit.String(), "0"), p.name, p.least.String(), p.limit.String())
+		p.field, limit.String(), p.name, p.least.String(), p.limit.String())
 }

@@ -47,18 +47,20 @@ func TestRequirements(t *testing.T) {
 			java: "-Xms32m -Xmx2304m"},
 		"the limit in the API reference": {program: memory.Satellite, requests: amounts("memory", "512Mi"),
 			limits: amounts("memory", "1Gi"), wantedRequests: amounts("cpu", "50m", "memory", "512Mi"),
-			wantedLimits: amounts("memory", "1Gi"), java: "-Xms32m -Xmx768m"},
+			wantedLimits: amounts("memory", "1Gi"), java: "-Xms32m -Xmx640m"},
 		"the controller's in the API reference": {program: memory.Controller, limits: amounts("memory", "2Gi"),
 			wantedRequests: amounts("cpu", "100m"), wantedLimits: amounts("memory", "2Gi"), java: "-Xms32m -Xmx1536m"},
 		"a limit is a request, and may be lower than ours": {program: memory.Satellite, limits: amounts("memory", "128Mi"),
-			wantedRequests: amounts("cpu", "50m"), wantedLimits: amounts("memory", "128Mi"), java: "-Xms32m -Xmx96m",
+			wantedRequests: amounts("cpu", "50m"), wantedLimits: amounts("memory", "128Mi"), java: "-Xms32m -Xmx64m",
 			problem: "spec.nodes.satellite.resources.limits.memory is 128Mi: a satellite may run out of memory below 512Mi"},
 		"less than the smallest heap": {program: memory.Satellite, limits: amounts("memory", "32Mi"),
-			wantedRequests: amounts("cpu", "50m"), wantedLimits: amounts("memory", "32Mi"), java: "-Xms24m -Xmx24m",
+			wantedRequests: amounts("cpu", "50m"), wantedLimits: amounts("memory", "32Mi"), java: "-Xms32m -Xmx32m",
 			problem: "below 512Mi"},
 		"too little for the controller": {program: memory.Controller, limits: amounts("memory", "800M"),
-			wantedRequests: amounts("cpu", "100m"), wantedLimits: amounts("memory", "800M"), java: "-Xms32m -Xmx572m",
+			wantedRequests: amounts("cpu", "100m"), wantedLimits: amounts("memory", "800M"), java: "-Xms32m -Xmx381m",
 			problem: "spec.controller.resources.limits.memory is 800M: LINSTOR's controller may run out of memory below 1Gi"},
+		"no limit": {program: memory.Satellite, limits: amounts("memory", "0"), wantedRequests: amounts("cpu", "50m"),
+			wantedLimits: amounts("memory", "0")},
 		"limits for all": {program: memory.Satellite, limits: amounts("cpu", "2", "memory", "2Gi"),
 			wantedLimits: amounts("cpu", "2", "memory", "2Gi"), java: "-Xms32m -Xmx1536m"},
 	} {
@@ -101,8 +103,8 @@ func TestJava(t *testing.T) {
 	}
 	for _, line := range strings.Split(string(out), "\n") {
 		if f := strings.Fields(line); len(f) > 3 && f[1] == "MaxHeapSize" {
-			if f[3] != "157286400" {
-				t.Errorf("the heap is %s bytes, want 150 MiB", f[3])
+			if f[3] != "104857600" {
+				t.Errorf("the heap is %s bytes, want 100 MiB", f[3])
 			}
 			return
 		}

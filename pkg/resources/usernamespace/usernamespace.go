@@ -2,7 +2,8 @@
 // not the node's root.
 //
 // It must not be asked for where a node cannot do it: the kubelet never starts such a pod. So it depends on all nodes,
-// and what is running changes only if it has to.
+// and what is running changes only if it has to. Hosts with user.max_user_namespaces=0 report that they can and cannot
+// (Talos' default), which nothing shows beforehand: so the spec has to want it.
 package usernamespace
 
 import (
@@ -22,7 +23,7 @@ var (
 	oldestKernel  = version.MustParseGeneric("6.3")
 )
 
-// Wanted reports whether pods shall have user namespaces, given LINSTOR's controller as it is; nil if there is none.
+// Wanted reports whether pods may have user namespaces, given LINSTOR's controller as it is; nil if there is none.
 // Nodes come and go, and say nothing of it before they are ready; each change restarts the controller. So pods get
 // user namespaces once every node is known to support them, and lose them only if a node that is ready does not.
 func Wanted(nodes []*corev1.Node, controller *appsv1.Deployment) bool {

@@ -5,6 +5,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 )
 
 // NodesSpec says which nodes take part and how.
@@ -16,6 +18,10 @@ type NodesSpec struct {
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() > 0 && k.size() <= 317 && self[k].size() <= 63)",message="nodeSelector: a label's key has 1 to 317 characters, its value at most 63"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// nodeAffinity picks them by expressions on their labels as well, as Kubernetes' node affinity does: one of its terms must
+	// be true. Default: all nodes. Example: {nodeSelectorTerms: [{matchExpressions: [{key: no-storage, operator: DoesNotExist}]}]}.
+	// +optional
+	NodeAffinity *nodespec.NodeAffinity `json:"nodeAffinity,omitempty"`
 	// tolerations let nodes with taints take part. They decide who becomes a member; once a member, a node keeps its
 	// satellite whatever taints it gets, because its data is still there. Up to 32. Default: none.
 	// Example: [{key: node-role.kubernetes.io/storage, operator: Exists, effect: NoSchedule}].
@@ -26,7 +32,7 @@ type NodesSpec struct {
 	// network is the network that satellites and DRBD use. Default: {mode: Host}.
 	// +optional
 	// +kubebuilder:default={}
-	Network NetworkSpec `json:"network,omitempty"`
+	Network nodespec.NetworkSpec `json:"network,omitempty"`
 	// interfaces are additional LINSTOR network interfaces of each node, up to eight. The interface "default" always exists.
 	// Default: none. Example: [{name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}].
 	// +optional
@@ -56,7 +62,7 @@ type NodesSpec struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? self >= 1 && self <= 100000 : string(self).matches('^([1-9][0-9]?|100)%$')",message="minReady must be a number from 1 to 100000 or a percentage from 1% to 100%, such as 3 or 90%"
 	MinReady *intstr.IntOrString `json:"minReady,omitempty"`
-	// removalPolicy says what happens to the data of a node that leaves: one that nodeSelector or tolerations no longer pick, or
+	// removalPolicy says what happens to the data of a node that leaves: one that nodeSelector, nodeAffinity or tolerations no longer pick, or
 	// whose Node object is deleted. Retain keeps its satellite, its registration in LINSTOR and its data. Evacuate lets LINSTOR
 	// rebuild its data on other nodes and then removes the node from LINSTOR. Remove takes a node out of LINSTOR that holds no
 	// data, and waits for the others to be emptied. Neither ever removes the last up-to-date copy of a volume.
@@ -97,27 +103,6 @@ const (
 	NodesEvacuate NodeRemovalPolicy = "Evacuate"
 	// NodesRemove: removes a node from LINSTOR that holds no data, and waits for the others to be emptied.
 	NodesRemove NodeRemovalPolicy = "Remove"
-)
-
-// NetworkSpec is the network that satellites and DRBD use.
-type NetworkSpec struct {
-	// mode is Host (satellites use the node's network, so that replication survives a restart of the satellite) or Pod
-	// (satellites use the pod network; a restarted satellite cuts replication until it is back). Default: Host. Example: Pod.
-	// +optional
-	// +kubebuilder:default=Host
-	Mode NetworkMode `json:"mode,omitempty"`
-}
-
-// NetworkMode is the network that satellites and DRBD use.
-// +kubebuilder:validation:Enum=Host;Pod
-type NetworkMode string
-
-// Network modes.
-const (
-	// NetworkHost: satellites use the node's network; replication survives their restart.
-	NetworkHost NetworkMode = "Host"
-	// NetworkPod: satellites use the pod network; their restart interrupts replication.
-	NetworkPod NetworkMode = "Pod"
 )
 
 // SatelliteSpec configures the pods of the satellites.
@@ -205,10 +190,10 @@ type Toleration struct {
 // Resources are what a container asks for and may use.
 // +kubebuilder:validation:XValidation:rule="!has(self.requests) || !has(self.limits) || ['cpu', 'memory', 'ephemeral-storage'].all(k, !(k in self.requests) || !(k in self.limits) || [string(self.requests[k]), string(self.limits[k])].exists(q, q.size() > 24 || q.contains('e') || q.contains('E') || !isQuantity(q)) || quantity(string(self.requests[k])).compareTo(quantity(string(self.limits[k]))) <= 0)",message="resources: requests must not be larger than limits, or no pod can be made: raise the limit or lower the request"
 type Resources struct {
-	// limits are what the container may use at most. Default: none. Example: {memory: 2Gi}.
+	// limits are what the container may use at most; 0 is no limit. Default: see the field. Example: {memory: 2Gi}.
 	// +optional
 	Limits ResourceAmounts `json:"limits,omitempty"`
-	// requests are what a node must have left for the container. Default: the limits. Example: {cpu: 200m, memory: 1Gi}.
+	// requests are what a node must have left for the container. Default: see the field. Example: {cpu: 200m, memory: 1Gi}.
 	// +optional
 	Requests ResourceAmounts `json:"requests,omitempty"`
 }

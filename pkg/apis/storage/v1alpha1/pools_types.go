@@ -1,6 +1,10 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
+)
 
 // StoragePoolSpec is a LINSTOR storage pool on each node that matches. Exactly one of lvm, lvmThin, zfs, zfsThin, file and
 // fileThin names what the pool is made of; it cannot be changed, because volumes live in it.
@@ -25,6 +29,10 @@ type StoragePoolSpec struct {
 	// +kubebuilder:validation:MaxProperties=20
 	// +kubebuilder:validation:XValidation:rule="self.all(k, k.size() > 0 && k.size() <= 317 && self[k].size() <= 63)",message="nodeSelector: a label's key has 1 to 317 characters, its value at most 63"
 	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+	// nodeAffinity picks them by expressions on their labels as well: one of its terms must be true. Default: all members.
+	// Example: {nodeSelectorTerms: [{matchExpressions: [{key: disk, operator: In, values: [ssd, nvme]}]}]}.
+	// +optional
+	NodeAffinity *nodespec.NodeAffinity `json:"nodeAffinity,omitempty"`
 	// lvm keeps thick logical volumes in a volume group. LINSTOR takes snapshots of them from 1.35 on only. Default: not used.
 	// Example: {volumeGroup: vg_hdd}.
 	// +optional

@@ -5,6 +5,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 )
@@ -92,6 +93,11 @@ type StorageClusterSpec struct {
 	// Example: {passphraseSecret: linstor-passphrase}.
 	// +optional
 	Controller ControllerSpec `json:"controller,omitempty"`
+	// userNamespaces gives pods that need nothing of their node a user namespace of their own (hostUsers: false): LINSTOR's
+	// controller, the CSI driver's and the affinity controller. Auto: once every node reports that it can; Never. Not for hosts
+	// with user.max_user_namespaces=0, such as Talos: these report it, and cannot. Default: Never. Example: Auto.
+	// +optional
+	UserNamespaces nodespec.UserNamespaces `json:"userNamespaces,omitempty"`
 	// tls says who may speak to LINSTOR. Default: a new cluster is locked, and any other stays as it is.
 	// Example: {mode: Managed}.
 	// +optional

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"regexp"
@@ -14,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/convert"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/seen"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -99,11 +100,17 @@ var (
 
 func (g *generated) controllerSpec() {
 	c, out := &g.cluster().Spec, map[string]any{}
-	if props := g.properties("LinstorCluster spec.properties", c.Properties, ownControllerKeys); len(props) > 0 {
+	const where = "LinstorCluster spec.properties"
+	if props := g.properties(where, g.ignoredQuorum(where, c.Properties), ownControllerKeys); len(props) > 0 {
 		out["properties"] = props
 	}
 	if c.PassphraseSecret != "" {
 		out["passphraseSecret"] = c.PassphraseSecret
+	}
+	if c.Controller != nil {
+		if r := convert.Resources(c.Controller.PodTemplate, "linstor-controller"); r != nil {
+			out["resources"] = r
+		}
 	}
 	if len(out) > 0 {
 		g.spec["controller"] = out
@@ -132,25 +139,25 @@ func (g *generated) properties(where string, all []seen.Property, own *regexp.Re
 func (g *generated) nodesSpec() {
 	c := &g.cluster().Spec
 	out := map[string]any{"network": map[string]any{"mode": "Host"}}
-	selector := c.NodeSelector
-	if c.NodeAffinity != nil {
-		g.without("LinstorCluster spec.nodeAffinity", "spec.nodes.nodeSelector is of labels with values alone")
-	}
+	selector, affinity := c.NodeSelector, g.nodeAffinity()
 	if len(selector) > 0 {
-		out["nodeSelector"] = stringMap(selector)
+		out["nodeSelector"] = convert.StringMap(selector)
+	}
+	if affinity != nil {
+		out["nodeAffinity"] = convert.Plain(affinity)
 	}
 	tolerations := g.tolerations()
 	if len(tolerations) > 0 {
-		var list []any
-		data, _ := json.Marshal(tolerations) // tolerations always have a JSON
-		_ = json.Unmarshal(data, &list)
-		out["tolerations"] = list
+		out["tolerations"] = convert.Plain(tolerations)
 	}
 	props := map[string]any{}
 	for i := range g.Configurations {
 		if k := &g.Configurations[i]; k.Everywhere() {
 			where := "LinstorSatelliteConfiguration/" + k.Name + " spec.properties"
-			maps.Copy(props, g.properties(where, k.Spec.Properties, ownNodeKeys))
+			maps.Copy(props, g.properties(where, g.ignoredQuorum(where, k.Spec.Properties), ownNodeKeys))
+			if r := convert.Resources(k.Spec.PodTemplate, "linstor-satellite"); r != nil {
+				out["satellite"] = map[string]any{"resources": r}
+			}
 		} else if len(k.Spec.Properties) > 0 {
 			g.without("LinstorSatelliteConfiguration/"+k.Name+" spec.properties", "spec.nodes.properties are of all nodes; "+
 				"these are of some, and stay in LINSTOR as they are")
@@ -165,15 +172,7 @@ func (g *generated) nodesSpec() {
 		g.without("LinstorCluster spec.maxConcurrentEvacuations", "spec.nodes.maxConcurrentEvacuations is from 1 to 64")
 	}
 	g.spec["nodes"] = out
-	g.checkMembers(selector, tolerations)
-}
-
-func stringMap(m map[string]string) map[string]any {
-	out := map[string]any{}
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
+	g.checkMembers(func(n *corev1.Node) bool { return nodespec.Picks(selector, affinity, n.Labels) }, tolerations)
 }
 
 // tolerations are Piraeus', and one for each taint of a node that LINSTOR has: Piraeus before 2.9 tolerated those of
@@ -209,7 +208,7 @@ func tolerates(all []corev1.Toleration, t *corev1.Taint) bool {
 
 // checkMembers compares the nodes that the spec would take with those that LINSTOR has. One too many would get a
 // satellite that nobody asked for, and one too few would count as leaving.
-func (g *generated) checkMembers(selector map[string]string, tolerations []corev1.Toleration) {
+func (g *generated) checkMembers(picks func(*corev1.Node) bool, tolerations []corev1.Toleration) {
 	if g.Linstor.From == "" || g.Unread["nodes"] != "" {
 		return // that is a blocker of its own
 	}
@@ -217,7 +216,7 @@ func (g *generated) checkMembers(selector map[string]string, tolerations []corev
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		member := g.Linstor.Nodes[strings.ToLower(n.Name)] != nil
-		fits := seen.Selects(selector, n) && cmp.Or(n.Labels[corev1.LabelOSStable], "linux") == "linux"
+		fits := picks(n) && cmp.Or(n.Labels[corev1.LabelOSStable], "linux") == "linux"
 		tainted := slices.ContainsFunc(n.Spec.Taints, func(t corev1.Taint) bool {
 			return lasting(&t) && !tolerates(tolerations, &t)
 		})

@@ -9,6 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/convert"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/seen"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -91,10 +93,11 @@ func (g *generated) pools() {
 	}
 }
 
-// part is nodes that one entry is for, and the labels by which it picks them.
+// part is nodes that one entry is for, and the labels and expressions by which it picks them.
 type part struct {
 	nodes    []string
 	selector map[string]string
+	affinity *nodespec.NodeAffinity
 }
 
 // parts are the entries that a pool takes: one, if a label picks its nodes and no others, or one for each node.
@@ -103,8 +106,8 @@ func (g *generated) parts(p seen.Pool, nodes []string) []part {
 		return []part{{nodes: nodes}}
 	}
 	if len(nodes) > 1 {
-		if label := g.labelOf(nodes); label != nil {
-			return []part{{nodes, label}}
+		if of, ok := g.picking(nodes); ok {
+			return []part{of}
 		}
 	}
 	var out []part
@@ -118,35 +121,39 @@ func (g *generated) parts(p seen.Pool, nodes []string) []part {
 				"label the Node kubernetes.io/hostname, as its kubelet does")
 			continue
 		}
-		out = append(out, part{[]string{name}, map[string]string{corev1.LabelHostname: host}})
+		out = append(out, part{nodes: []string{name}, selector: map[string]string{corev1.LabelHostname: host}})
 	}
 	return out
 }
 
-// labelOf is a label that these nodes have, and no other node that LINSTOR has. Labels by which Piraeus picked nodes
-// come first: somebody chose them for that.
-func (g *generated) labelOf(nodes []string) map[string]string {
+// picking is what picks these nodes, and no other node that LINSTOR has. What Piraeus picked nodes by comes first:
+// somebody chose it for that.
+func (g *generated) picking(nodes []string) (part, bool) {
 	for i := range g.Configurations {
-		if s := g.Configurations[i].Spec.NodeSelector; len(s) > 0 && g.picks(s, nodes) {
-			return s
+		spec := &g.Configurations[i].Spec
+		a, ok := convert.Affinity(spec.NodeAffinity)
+		if of := (part{nodes, spec.NodeSelector, a}); ok && !g.Configurations[i].Everywhere() && g.picksAll(of) {
+			return of, true
 		}
 	}
 	first := g.kubernetesNode(nodes[0])
 	if first == nil {
-		return nil
+		return part{}, false
 	}
 	for _, key := range slices.Sorted(maps.Keys(first.Labels)) {
-		if s := map[string]string{key: first.Labels[key]}; g.picks(s, nodes) && !strings.HasPrefix(key, "linbit.com/") {
-			return s
+		of := part{nodes: nodes, selector: map[string]string{key: first.Labels[key]}}
+		if g.picksAll(of) && !strings.HasPrefix(key, "linbit.com/") {
+			return of, true
 		}
 	}
-	return nil
+	return part{}, false
 }
 
-func (g *generated) picks(selector map[string]string, nodes []string) bool {
+// picksAll reports whether the part picks its nodes and no other node that LINSTOR has.
+func (g *generated) picksAll(of part) bool {
 	for key := range g.Linstor.Nodes {
 		k := g.kubernetesNode(key)
-		if k != nil && seen.Selects(selector, k) != slices.Contains(nodes, key) {
+		if k != nil && nodespec.Picks(of.selector, of.affinity, k.Labels) != slices.Contains(of.nodes, key) {
 			return false
 		}
 	}
@@ -170,7 +177,13 @@ func (g *generated) entry(p seen.Pool, of part, used map[string]bool) map[string
 		out["pool"] = p.Name
 	}
 	if len(of.selector) > 0 {
-		out["nodeSelector"] = stringMap(of.selector)
+		out["nodeSelector"] = convert.StringMap(of.selector)
+	}
+	if of.affinity != nil {
+		out["nodeAffinity"] = convert.Plain(of.affinity)
+	}
+	if props := g.poolProperties(p.Name, of.nodes); len(props) > 0 {
+		out["properties"] = props
 	}
 	return out
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/convert"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/seen"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
@@ -32,7 +33,8 @@ func (s *facts) settings() []Setting {
 			continue
 		}
 		where := cluster + "spec." + part.name
-		add(set(part.PodTemplate), where+".podTemplate", "pods of this operator cannot be changed")
+		add(set(part.PodTemplate), where+".podTemplate", map[bool]string{false: "pods of this operator cannot be changed",
+			true: "pods of this operator cannot be changed, but for spec.controller.resources"}[part.name == "controller"])
 		add(part.Replicas != nil, where+".replicas", "the number of pods is the operator's")
 	}
 	add(c.Controller.Off(), cluster+"spec.controller.enabled", "LINSTOR's controller is always there")
@@ -81,10 +83,9 @@ func settingsOf(k *seen.SatelliteConfiguration) []Setting {
 	for i := range spec.StoragePools {
 		p := &spec.StoragePools[i]
 		field := "spec.storagePools[" + p.Name + "]"
-		add(p.Source != nil, field+".source", "the pool is taken as it is. For nodes that join, say by devices.match of "+
-			"its entry which disks to use: by serial number or model, since names such as /dev/sdb change")
-		add(len(p.Properties) > 0, field+".properties", "they stay in LINSTOR as they are; nothing keeps them, and new "+
-			"nodes get none")
+		if p.Source != nil {
+			add(true, field+".source", convert.Source(p.Source.HostDevices))
+		}
 		add(p.LVM != nil && (set(p.LVM.SharedSpace) || set(p.LVM.ExternalLocked)), field+".lvmPool", "the operator knows "+
 			"no volume groups that nodes share")
 	}

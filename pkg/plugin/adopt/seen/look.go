@@ -315,3 +315,19 @@ func (s *Seen) Named() []string {
 	}
 	return out
 }
+
+// PoolProperties are what Piraeus' object of a node says of a pool.
+func (s *Seen) PoolProperties(pool, node string) []Property {
+	for i := range s.Satellites {
+		of := &s.Satellites[i]
+		if !strings.EqualFold(of.Name, node) {
+			continue
+		}
+		for j := range of.Spec.StoragePools {
+			if p := &of.Spec.StoragePools[j]; strings.EqualFold(p.Name, pool) {
+				return p.Properties
+			}
+		}
+	}
+	return nil
+}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 )
 
 // LinstorCluster is what is read of one. Piraeus' definitions (piraeus-operator 2.11, api/v1) are not ours: fields
@@ -176,11 +175,6 @@ func (p *PiraeusPool) InLinstor() Pool {
 		out.Kind, out.Place = KindFileThin, cmp.Or(p.FileThin.Directory, path.Join("/var/lib/linstor-pools", p.Name))
 	}
 	return out
-}
-
-// Selects reports whether labels of a Node are those of a selector.
-func Selects(selector map[string]string, n *corev1.Node) bool {
-	return labels.SelectorFromSet(selector).Matches(labels.Set(n.Labels))
 }
 
 // VersionPattern is what versions of LINSTOR and of Piraeus look like.

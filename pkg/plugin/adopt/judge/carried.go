@@ -1,0 +1,62 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/convert"
+	"github.com/linstor-dev/storagecluster-operator/pkg/plugin/adopt/seen"
+)
+
+// nodeAffinity is the one of all satellites. Where the StorageCluster has no such one, satellites would come to nodes
+// that are kept free of them.
+func (g *generated) nodeAffinity() *nodespec.NodeAffinity {
+	a, ok := convert.Affinity(g.cluster().Spec.NodeAffinity)
+	if !ok {
+		g.block("NodeAffinityUnsupported", fmt.Sprintf("LinstorCluster spec.nodeAffinity has terms with matchFields, or "+
+			"more than spec.nodes.nodeAffinity takes (%d terms of %d expressions of %d values)", convert.MostTerms,
+			convert.MostExpressions, convert.MostValues), "say by labels of the nodes which ones take part")
+		return nil
+	}
+	return a
+}
+
+// ignoredQuorum takes a property out that LINSTOR ignores: kept here, it would look as if it had an effect.
+func (g *generated) ignoredQuorum(where string, all []seen.Property) []seen.Property {
+	return slices.DeleteFunc(slices.Clone(all), func(p seen.Property) bool {
+		if p.Name != "DrbdOptions/auto-quorum" {
+			return false
+		}
+		g.without(where, "LINSTOR ignores "+p.Name+" since 1.31, so it is left out: DrbdOptions/Resource/quorum says when "+
+			"volumes have quorum, and DrbdOptions/Resource/on-no-quorum what happens without it")
+		return true
+	})
+}
+
+// ownPoolKeys are properties of pools that follow from what the pool is made of, or that are LINSTOR's or ours.
+var ownPoolKeys = regexp.MustCompile(`^(Aux/storage\.linstor\.dev/|StorDriver/internal/|` +
+	`StorDriver/(StorPoolName|LvmVg|ThinPool|ZPool|ZPoolThin|FileDir)$)`)
+
+// poolProperties are those that Piraeus keeps on a pool of some nodes. They must be the same on all of them: an entry
+// has them for all of its nodes.
+func (g *generated) poolProperties(pool string, nodes []string) map[string]any {
+	var first map[string]string
+	for i, node := range nodes {
+		of := map[string]string{}
+		for _, p := range g.PoolProperties(pool, node) {
+			of[p.Name] = p.Value
+		}
+		switch {
+		case i == 0:
+			first = of
+		case !maps.Equal(first, of):
+			g.without("pool "+pool, "its properties differ from node to node, and stay in LINSTOR as they are")
+			return nil
+		}
+	}
+	where := "pool " + pool
+	return g.properties(where, g.ignoredQuorum(where, g.PoolProperties(pool, nodes[0])), ownPoolKeys)
+}
