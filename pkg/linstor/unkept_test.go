@@ -92,8 +92,8 @@ func TestSendFails(t *testing.T) {
 	}
 }
 
-// TestSendRace: somebody else writes the property between the operator's write and its look at it. That is not LINSTOR
-// that does not keep it.
+// TestSendRace: another client writes the property between the operator's write and its look at it. LINSTOR has kept
+// what it was sent.
 func TestSendRace(t *testing.T) {
 	f, raced := &fake{props: map[string]string{}}, false
 	change := Diff(f.props, map[string]string{"a": "b"}, "1.34.2")

@@ -90,7 +90,7 @@ func rolling(surge, unavailable int32) appsv1.DeploymentStrategy {
 // migrationContainer brings the database's schema to the version of its image, after a backup of it into Secrets.
 func migrationContainer(p Params) corev1.Container {
 	c := DatabaseContainer(p, MigrationContainer, "runMigration")
-	fitMemory(p, &c)
+	fitMemory(&c, memory.Controller, &p.Spec.Controller.Resources) // it loads the same database
 	c.VolumeMounts = append(c.VolumeMounts, mount("migration", "/run/migration"))
 	return c
 }
@@ -105,7 +105,7 @@ func controllerContainer(p Params) corev1.Container {
 		}})
 	}
 	c.Ports = []corev1.ContainerPort{{Name: "api", ContainerPort: ControllerPort, Protocol: corev1.ProtocolTCP}}
-	fitMemory(p, &c)
+	fitMemory(&c, memory.Controller, &p.Spec.Controller.Resources)
 	// LINSTOR loads its whole database at start, which can take many minutes, and a start that is cut short begins anew.
 	c.StartupProbe = healthProbe(2, 900)
 	c.ReadinessProbe = healthProbe(5, 3)
@@ -113,10 +113,9 @@ func controllerContainer(p Params) corev1.Container {
 	return c
 }
 
-// fitMemory gives a container what the spec says of the controller's resources, and Java a heap that fits it. The
-// migration loads the same database.
-func fitMemory(p Params, c *corev1.Container) {
-	c.Resources = memory.Controller.Requirements(&p.Spec.Controller.Resources)
+// fitMemory gives a container of one of LINSTOR's programs the resources of the spec, and Java a heap that fits them.
+func fitMemory(c *corev1.Container, program memory.Program, of *v1alpha1.Resources) {
+	c.Resources = program.Requirements(of)
 	for i := range c.Env {
 		if e := &c.Env[i]; e.Name == "JAVA_OPTS" {
 			e.Value = strings.TrimSpace(e.Value + " " + memory.JavaOptions(c.Resources))

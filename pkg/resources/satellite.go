@@ -148,9 +148,8 @@ func waitForModule(p Params) corev1.Container {
 
 // satelliteContainer is the satellite, with the volumes that it mounts.
 func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev1.Volume) {
-	needs := memory.Satellite.Requirements(&p.Spec.Nodes.Satellite.Resources)
 	env := []corev1.EnvVar{
-		{Name: "JAVA_OPTS", Value: strings.TrimSpace(javaOptions + " " + memory.JavaOptions(needs))},
+		{Name: "JAVA_OPTS", Value: javaOptions},
 		// drbdadm finds the node's own section of a resource file by the host name, so LINSTOR's image sets it.
 		EnvFromField("LB_FORCE_NODE_NAME", "spec.nodeName"),
 	}
@@ -189,9 +188,8 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 		}
 	}
 	listens := &corev1.TCPSocketAction{Port: intstr.FromString("linstor")}
-	return corev1.Container{
+	c := corev1.Container{
 		Name:            SatelliteContainer,
-		Resources:       needs,
 		Image:           p.image(p.Release.Satellite),
 		Args:            []string{"startSatellite"},
 		Env:             env,
@@ -202,7 +200,9 @@ func satelliteContainer(p Params, q platform.Profile) (corev1.Container, []corev
 		// A satellite that exits says why on its output.
 		TerminationMessagePath:   terminationLog,
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
-	}, volumes
+	}
+	fitMemory(&c, memory.Satellite, &p.Spec.Nodes.Satellite.Resources)
+	return c, volumes
 }
 
 func reactorContainer(p Params) corev1.Container {

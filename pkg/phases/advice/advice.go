@@ -12,7 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/memory"
 )
 
-// Of is the advice on a spec: sentences that begin with a field.
+// Of is the advice on a spec: sentences, each about the field that it names first.
 func Of(spec *v1alpha1.StorageClusterSpec) []string {
 	var out []string
 	add := func(says string) {
@@ -43,7 +43,7 @@ func OfClass(e *volumespec.StorageClassSpec) string {
 	return ignoredQuorum(resources.PropertyParameter, string(value))
 }
 
-// ignoredQuorum says what to write instead of DrbdOptions/auto-quorum, in a field whose keys begin with the prefix.
+// ignoredQuorum says what to write instead of DrbdOptions/auto-quorum, in a field whose keys have the prefix.
 func ignoredQuorum(prefix, value string) string {
 	quorum, without := prefix+linstor.PropQuorum, prefix+linstor.PropOnNoQuorum
 	if value == "disabled" {

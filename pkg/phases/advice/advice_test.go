@@ -25,7 +25,7 @@ func TestOf(t *testing.T) {
 	small := v1alpha1.Resources{Limits: v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("256Mi")}}
 	for name, tc := range map[string]struct {
 		spec v1alpha1.StorageClusterSpec
-		want []string // how each begins and what it ends with
+		want []string
 	}{
 		"nothing": {},
 		"a class without quorum": {class(property+"DrbdOptions/auto-quorum", "disabled"), []string{

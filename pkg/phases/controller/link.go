@@ -27,7 +27,7 @@ import (
 )
 
 // epochKey is the task that sets the claim's number, and listenerKey the one that keeps LINSTOR from opening a
-// listener that nobody needs.
+// listener without a use.
 const (
 	epochKey    = "controller/epoch"
 	listenerKey = "controller/debug-listener"

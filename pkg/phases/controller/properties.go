@@ -17,14 +17,15 @@ const propertiesKey = "controller/properties"
 // propertyField is where the spec has the controller's properties.
 const propertyField = "spec.controller.properties"
 
-// Properties are those that LINSTOR's controller shall have: what the spec says, and defaults for the rest. They are
-// set before the first node is registered, so that none is ever without them.
+// Properties are the ones that LINSTOR's controller should have: what the spec says, and defaults for the rest. They
+// are set before the first node is registered, so that none is ever without them.
 //
 //   - AutoEvictAllowEviction: a fresh LINSTOR evicts nodes that are offline for long (CtrlNodeApi, "True" in a new
-//     database), which would rebuild a whole node's data during a long maintenance. Nodes leave when a human says so.
+//     database), which would rebuild a whole node's data during a long maintenance. Nodes leave when an administrator
+//     says so.
 //   - rr-conflict: after both sides of a connection were primary, DRBD tries again instead of staying disconnected.
 //   - on-no-quorum, on-no-data-accessible: I/O waits for the data to come back. The alternative, I/O errors, turns a
-//     short loss of the network into read-only file systems that a human must repair.
+//     short loss of the network into read-only file systems that an administrator must repair.
 //   - on-suspended-primary-outdated: a primary that waited in vain gives way, so that the workload can start
 //     elsewhere.
 //

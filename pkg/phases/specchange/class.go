@@ -140,14 +140,13 @@ func Fields() []Field {
 // poolFields are those about storage pools, but for what they are made of.
 func poolFields(pools []fsm.State) []Field {
 	const atOnce, next, refused = ClassImmediate, ClassAtNextAssess, ClassRefused
+	const moves = "nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"
 	return []Field{
 		{"storagePools[].name", next, pools, "an entry more is a new pool; the pool of an entry less is removed from " +
 			"LINSTOR once it is empty"},
 		{"storagePools[].pool", refused, nil, "CEL refuses it: LINSTOR cannot rename a pool"},
-		{"storagePools[].nodeSelector", next, pools,
-			"nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"},
-		{"storagePools[].nodeAffinity.nodeSelectorTerms[]", next, pools,
-			"nodes get the pool; where it is not wanted any more it is removed from LINSTOR once it is empty"},
+		{"storagePools[].nodeSelector", next, pools, moves},
+		{"storagePools[].nodeAffinity.nodeSelectorTerms[]", next, pools, moves},
 		{"storagePools[].devices.match[]", next, pools,
 			"nodes without the pool are searched for other disks; a pool that is there stays as it is"},
 		{"storagePools[].devices.optional", next, pools, "nodes without such a disk are fine, or not any more"},

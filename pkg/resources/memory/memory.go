@@ -2,8 +2,8 @@
 //
 // LINSTOR's start scripts pass -Xmx8G to the controller and -Xmx2G to a satellite (linstor-server since 1.31,
 // build.gradle), whatever the container's limit is: with a smaller one the kernel kills the program while Java still
-// takes the memory for free. -XX:MaxRAMPercentage would not help, since Java ignores it beside -Xmx. The last -Xmx
-// wins, and JAVA_OPTS come after the script's own options.
+// takes the memory for free. -XX:MaxRAMPercentage would not help, since Java ignores it where -Xmx is given. The last
+// -Xmx wins, and JAVA_OPTS come after the script's own options.
 package memory
 
 import (
@@ -91,7 +91,7 @@ func JavaOptions(r corev1.ResourceRequirements) string {
 // smallestHeap is the initial heap of LINSTOR's satellites, in MiB. Java does not start with much less.
 const smallestHeap = 32
 
-// Problem says that the spec's memory limit is too small for the program; "" if it is not.
+// Problem explains a memory limit of the spec that is too small for the program; "" if it is large enough.
 func (p Program) Problem(of *v1alpha1.Resources) string {
 	limit, ok := of.Limits[corev1.ResourceMemory]
 	if !ok || limit.IsZero() || limit.Cmp(p.least) >= 0 {

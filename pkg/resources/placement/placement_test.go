@@ -16,7 +16,7 @@ func TestTolerations(t *testing.T) {
 	for _, tc := range []struct {
 		taint     corev1.Taint
 		tolerated bool
-		seconds   int64 // 0: for ever
+		seconds   int64 // 0: without a limit
 	}{
 		{corev1.Taint{Key: "drbd.linbit.com/lost-quorum", Effect: corev1.TaintEffectNoSchedule}, true, 0},
 		{corev1.Taint{Key: "drbd.linbit.com/force-io-error", Effect: corev1.TaintEffectNoSchedule}, true, 0},

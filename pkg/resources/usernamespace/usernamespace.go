@@ -1,14 +1,13 @@
-// Package usernamespace says whether pods can have a user namespace of their own (hostUsers: false), in which root is
-// not the node's root.
+// Package usernamespace finds out whether pods can have a user namespace of their own (hostUsers: false), in which root
+// is not the node's root.
 //
-// It must not be asked for where a node cannot do it: the kubelet never starts such a pod. So it depends on all nodes,
+// A pod must not have one where a node cannot do it: the kubelet never starts such a pod. So it depends on all nodes,
 // and what is running changes only if it has to. Hosts with user.max_user_namespaces=0 report that they can and cannot
 // (Talos' default), which nothing shows beforehand: so the spec has to want it.
 package usernamespace
 
 import (
 	"slices"
-	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,13 +52,8 @@ func Supports(h corev1.NodeRuntimeHandler) bool {
 	return h.Name == "" && h.Features != nil && h.Features.UserNamespaces != nil && *h.Features.UserNamespaces
 }
 
-// atLeast compares the numbers that a version such as v1.36.3+k3s1 or 6.12.88+deb13-amd64 begins with.
+// atLeast compares a version with what may follow it, such as v1.36.3+k3s1 or 6.12.88+deb13-amd64.
 func atLeast(have string, want *version.Version) bool {
-	end := strings.IndexFunc(strings.TrimPrefix(have, "v"), func(r rune) bool { return r != '.' && (r < '0' || r > '9') })
-	have = strings.TrimPrefix(have, "v")
-	if end >= 0 {
-		have = have[:end]
-	}
-	v, err := version.ParseGeneric(strings.TrimRight(have, "."))
+	v, err := version.ParseGeneric(have)
 	return err == nil && v.AtLeast(want)
 }

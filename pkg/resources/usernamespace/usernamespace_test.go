@@ -43,16 +43,16 @@ func TestWanted(t *testing.T) {
 		nodes       []machine
 		fresh, kept bool // without user namespaces now, and with them
 	}{
-		"none":                 {nil, false, true},
-		"all":                  {[]machine{good, good}, true, true},
-		"k3s":                  {[]machine{with(func(m *machine) { m.kubelet = "v1.33.0+k3s1" })}, true, true},
-		"an old kernel":        {[]machine{good, with(func(m *machine) { m.kernel = "6.1.0-40-amd64" })}, false, false},
-		"Red Hat's kernel":     {[]machine{with(func(m *machine) { m.kernel = "5.14.0-427.el9.x86_64" })}, false, false},
-		"an old kubelet":       {[]machine{with(func(m *machine) { m.kubelet = "v1.32.9" })}, false, false},
-		"an old runtime":       {[]machine{with(func(m *machine) { m.supports = false })}, false, false},
-		"another handler only": {[]machine{with(func(m *machine) { m.handler = "kata" })}, false, false},
-		"no versions":          {[]machine{with(func(m *machine) { m.kernel, m.kubelet = "", "" })}, false, false},
-		"Windows beside":       {[]machine{good, {os: "windows", ready: true}}, true, true},
+		"none":                   {nil, false, true},
+		"all":                    {[]machine{good, good}, true, true},
+		"k3s":                    {[]machine{with(func(m *machine) { m.kubelet = "v1.33.0+k3s1" })}, true, true},
+		"an old kernel":          {[]machine{good, with(func(m *machine) { m.kernel = "6.1.0-40-amd64" })}, false, false},
+		"Red Hat's kernel":       {[]machine{with(func(m *machine) { m.kernel = "5.14.0-427.el9.x86_64" })}, false, false},
+		"an old kubelet":         {[]machine{with(func(m *machine) { m.kubelet = "v1.32.9" })}, false, false},
+		"an old runtime":         {[]machine{with(func(m *machine) { m.supports = false })}, false, false},
+		"another handler only":   {[]machine{with(func(m *machine) { m.handler = "kata" })}, false, false},
+		"no versions":            {[]machine{with(func(m *machine) { m.kernel, m.kubelet = "", "" })}, false, false},
+		"a Windows node as well": {[]machine{good, {os: "windows", ready: true}}, true, true},
 		// It says nothing yet, and no pod comes there yet.
 		"one that joins": {[]machine{good, {os: "linux", kubelet: "v1.36.3", kernel: "6.12"}}, false, true},
 		// Were it forgotten while it reboots, LINSTOR's controller would be restarted twice.

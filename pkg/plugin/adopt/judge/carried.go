@@ -43,20 +43,17 @@ var ownPoolKeys = regexp.MustCompile(`^(Aux/storage\.linstor\.dev/|StorDriver/in
 // poolProperties are those that Piraeus keeps on a pool of some nodes. They must be the same on all of them: an entry
 // has them for all of its nodes.
 func (g *generated) poolProperties(pool string, nodes []string) map[string]any {
-	var first map[string]string
-	for i, node := range nodes {
+	values := func(node string) map[string]string {
 		of := map[string]string{}
 		for _, p := range g.PoolProperties(pool, node) {
 			of[p.Name] = p.Value
 		}
-		switch {
-		case i == 0:
-			first = of
-		case !maps.Equal(first, of):
-			g.without("pool "+pool, "its properties differ from node to node, and stay in LINSTOR as they are")
-			return nil
-		}
+		return of
 	}
-	where := "pool " + pool
+	where, first := "pool "+pool, values(nodes[0])
+	if slices.ContainsFunc(nodes[1:], func(node string) bool { return !maps.Equal(first, values(node)) }) {
+		g.without(where, "its properties differ from node to node, and stay in LINSTOR as they are")
+		return nil
+	}
 	return g.properties(where, g.ignoredQuorum(where, g.PoolProperties(pool, nodes[0])), ownPoolKeys)
 }

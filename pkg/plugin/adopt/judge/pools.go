@@ -127,7 +127,7 @@ func (g *generated) parts(p seen.Pool, nodes []string) []part {
 }
 
 // picking is what picks these nodes, and no other node that LINSTOR has. What Piraeus picked nodes by comes first:
-// somebody chose it for that.
+// an administrator chose it for that.
 func (g *generated) picking(nodes []string) (part, bool) {
 	for i := range g.Configurations {
 		spec := &g.Configurations[i].Spec

@@ -33,8 +33,11 @@ func (s *facts) settings() []Setting {
 			continue
 		}
 		where := cluster + "spec." + part.name
-		add(set(part.PodTemplate), where+".podTemplate", map[bool]string{false: "pods of this operator cannot be changed",
-			true: "pods of this operator cannot be changed, but for spec.controller.resources"}[part.name == "controller"])
+		fixed := "pods of this operator cannot be changed"
+		if part.name == "controller" {
+			fixed += ", but for spec.controller.resources"
+		}
+		add(set(part.PodTemplate), where+".podTemplate", fixed)
 		add(part.Replicas != nil, where+".replicas", "the number of pods is the operator's")
 	}
 	add(c.Controller.Off(), cluster+"spec.controller.enabled", "LINSTOR's controller is always there")
