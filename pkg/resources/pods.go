@@ -58,7 +58,8 @@ func daemonSet(p Params, component, name, label, value string, update appsv1.Dae
 
 // user is the user and group of LINSTOR's controller, the CSI driver's and the affinity controller: LINSTOR's image is
 // made for the group 1000 (its log directory belongs to it). That the database migration works without root is not
-// verified; it writes to /run/migration only. The CSI driver's controller and the affinity controller write to no file but a socket.
+// verified; it writes to /run/migration only. The CSI driver's controller and the affinity controller write to no file
+// but a socket.
 const user = 1000
 
 // deploymentPod is what the pods of all Deployments have in common. They run where the cluster's nodes are, move away

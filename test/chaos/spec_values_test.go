@@ -122,6 +122,10 @@ images: {registry: registry.example.com/mirror, pullSecrets: [mirror-pull]}
 nodes:
   network: {mode: Host}
   nodeSelector: {example.com/storage: "true"}
+  nodeAffinity:
+    nodeSelectorTerms:
+    - matchExpressions: [{key: example.com/storage, operator: In, values: ["true"]}]
+    - matchExpressions: [{key: kubernetes.io/os, operator: In, values: [linux]}]
   tolerations: [{key: example.com/storage, operator: Equal, value: "true", effect: NoSchedule}]
   interfaces:
   - {name: storage, addressFrom: {nodeAnnotation: example.com/storage-ip}, preferred: true}
@@ -151,6 +155,10 @@ storagePools:
 - name: thin
   lvmThin: {volumeGroup: vg_ssd0, thinPool: thin}
   nodeSelector: {example.com/disk: nvme}
+  nodeAffinity:
+    nodeSelectorTerms:
+    - matchExpressions: [{key: example.com/disk, operator: In, values: [nvme]}]
+    - matchExpressions: [{key: kubernetes.io/os, operator: In, values: [linux]}]
   warnUsedPercent: 80
   properties: {Aux/example.com/tier: fast}
 - {name: thick, pool: thick, lvm: {volumeGroup: vg_hdd}}
@@ -220,6 +228,17 @@ var goodValues = map[string][]any{
 	"images.pullSecrets[]": {"other-pull"},
 	"nodes.nodeSelector":   {tree(`{example.com/zone: a}`)},
 	"nodes.nodeSelector{}": {"maybe"},
+
+	"nodes.nodeAffinity.nodeSelectorTerms": {
+		tree(`[{matchExpressions: [{key: example.com/storage, operator: Exists}]}]`)},
+
+	"nodes.nodeAffinity.nodeSelectorTerms[].matchExpressions": {
+		tree(`[{key: example.com/storage, operator: Exists}]`)},
+
+	"nodes.nodeAffinity.nodeSelectorTerms[].matchExpressions[].key":      {"example.com/other"},
+	"nodes.nodeAffinity.nodeSelectorTerms[].matchExpressions[].values":   {tree(`["yes", "no"]`)},
+	"nodes.nodeAffinity.nodeSelectorTerms[].matchExpressions[].values[]": {"yes"},
+
 	"nodes.tolerations": {tree(`[{operator: Exists}]`),
 		tree(`[{key: example.com/other, operator: Exists}, {key: example.com/storage, operator: Exists}]`)},
 	"nodes.tolerations[]":                   {tree(`{key: example.com/storage, operator: Exists}`)},
@@ -256,19 +275,30 @@ var goodValues = map[string][]any{
 	"storagePools[].pool":                           nil,
 	"storagePools[].nodeSelector":                   {tree(`{example.com/zone: b}`)},
 	"storagePools[].nodeSelector{}":                 {"tape"},
-	"storagePools[].properties":                     {tree(`{Aux/example.com/tier: slow, Aux/example.com/more: "1"}`)},
-	"storagePools[].properties{}":                   {"slow"},
-	"storagePools[].devices.match":                  {tree(`[{serial: "S4EV*"}, {wwn: "0x7000*"}]`)},
-	"storagePools[].devices.match[]":                {tree(`{serial: "S4EV*"}`)},
-	"storagePools[].devices.match[].serial":         {"S4*"},
-	"storagePools[].devices.match[].wwn":            {"0x6*"},
-	"storagePools[].devices.match[].model":          {"INTEL SSD*"},
-	"storagePools[].devices.match[].minSize":        {"300Gi"},
-	"storagePools[].devices.match[].maxSize":        {"700Gi"},
-	"storagePools[].devices.match[].path":           {"/dev/sdb"},
-	"database.etcd.endpoints":                       nil,
-	"database.etcd.endpoints[]":                     nil,
-	"volumes.canary":                                nil,
+
+	"storagePools[].nodeAffinity.nodeSelectorTerms": {
+		tree(`[{matchExpressions: [{key: example.com/disk, operator: Exists}]}]`)},
+
+	"storagePools[].nodeAffinity.nodeSelectorTerms[].matchExpressions": {
+		tree(`[{key: example.com/disk, operator: Exists}]`)},
+
+	"storagePools[].nodeAffinity.nodeSelectorTerms[].matchExpressions[].key":      {"example.com/other"},
+	"storagePools[].nodeAffinity.nodeSelectorTerms[].matchExpressions[].values":   {tree(`["yes", "no"]`)},
+	"storagePools[].nodeAffinity.nodeSelectorTerms[].matchExpressions[].values[]": {"yes"},
+
+	"storagePools[].properties":              {tree(`{Aux/example.com/tier: slow, Aux/example.com/more: "1"}`)},
+	"storagePools[].properties{}":            {"slow"},
+	"storagePools[].devices.match":           {tree(`[{serial: "S4EV*"}, {wwn: "0x7000*"}]`)},
+	"storagePools[].devices.match[]":         {tree(`{serial: "S4EV*"}`)},
+	"storagePools[].devices.match[].serial":  {"S4*"},
+	"storagePools[].devices.match[].wwn":     {"0x6*"},
+	"storagePools[].devices.match[].model":   {"INTEL SSD*"},
+	"storagePools[].devices.match[].minSize": {"300Gi"},
+	"storagePools[].devices.match[].maxSize": {"700Gi"},
+	"storagePools[].devices.match[].path":    {"/dev/sdb"},
+	"database.etcd.endpoints":                nil,
+	"database.etcd.endpoints[]":              nil,
+	"volumes.canary":                         nil,
 	"volumes.topologyKeys": {list("example.com/rack"),
 		list("example.com/zone", "example.com/rack")},
 	"volumes.topologyKeys[]":                  {"example.com/rack"},

@@ -1,5 +1,5 @@
-// Package usernamespace finds out whether pods can have a user namespace of their own (hostUsers: false), in which root
-// is not the node's root.
+// Package usernamespace finds out whether pods can have a user namespace of their own (hostUsers: false), in which
+// root is not the node's root.
 //
 // A pod must not have one where a node cannot do it: the kubelet never starts such a pod. So it depends on all nodes,
 // and what is running changes only if it has to. Hosts with user.max_user_namespaces=0 report that they can and cannot
