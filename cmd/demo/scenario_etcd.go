@@ -14,10 +14,10 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/test/simcluster"
 )
 
-// Versions of LINSTOR of the play about etcd: the last line that can use it, and the first one that cannot.
+// Versions of LINSTOR of the play about etcd: the last line that can use it, and a newer one that cannot.
 const (
 	withEtcd    = "1.33.3"
-	withoutEtcd = "1.34.2"
+	withoutEtcd = "1.35.3"
 )
 
 // etcdDemo is a demo about members of etcd.

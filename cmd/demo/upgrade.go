@@ -14,7 +14,7 @@ import (
 
 // Versions of the upgrade that the demo shows.
 const (
-	demoFrom = "1.34.2"
+	demoFrom = "1.33.3"
 	demoTo   = "1.35.3"
 )
 

@@ -40,6 +40,9 @@ type Release struct {
 	Databases []v1alpha1.DatabaseKind `json:"databases"`
 	// UpgradeFrom are the release lines, such as 1.34, from which LINSTOR's migrations lead here.
 	UpgradeFrom []string `json:"upgradeFrom"`
+	// Withdrawn says, as a clause, what is wrong with a release that no cluster shall be moved to and none gets by
+	// default. Clusters that run it keep it. Default: nothing is known.
+	Withdrawn string `json:"withdrawn,omitempty"`
 	// Controller, Satellite and Reactor are image names with a tag or digest and without a registry. Reactor, which
 	// exports DRBD's metrics, may be empty: then satellites run without it.
 	Controller string `json:"controller"`
@@ -149,12 +152,13 @@ var Embedded = sync.OnceValue(func() *Catalogue {
 	return c
 })
 
-// Newest is the newest version in the catalogue; "" if it has none.
+// Newest is the newest version in the catalogue that is not withdrawn; "" if it has none.
 func (c *Catalogue) Newest() string {
-	if len(c.releases) == 0 {
+	i := slices.IndexFunc(c.releases, func(r Release) bool { return r.Withdrawn == "" })
+	if i < 0 {
 		return ""
 	}
-	return c.releases[0].Version
+	return c.releases[i].Version
 }
 
 // Release is the release with exactly that version.
@@ -193,6 +197,9 @@ const maxText = 256 << 10
 
 // maxFault bounds what is said of a text that is refused, in characters: a parser may repeat all of it.
 const maxFault = 4000
+
+// maxWithdrawn bounds what is said of a withdrawn release, in bytes: it becomes a part of messages.
+const maxWithdrawn = 500
 
 // maxEntries bounds the releases and the loaders of one text. Each loader becomes a DaemonSet where nodes match it.
 const maxEntries = 100
@@ -307,7 +314,9 @@ func (r Release) check() error {
 	for _, l := range r.UpgradeFrom {
 		errs = append(errs, faultIf(!linePattern.MatchString(l), "upgradeFrom: %q is not of the form 1.34", l))
 	}
-	errs = append(errs, checkImage("controller", r.Controller), checkImage("satellite", r.Satellite))
+	errs = append(errs, faultIf(len(r.Withdrawn) > maxWithdrawn || strings.Contains(r.Withdrawn, "\n"),
+		"withdrawn is not one line of at most %d bytes", maxWithdrawn),
+		checkImage("controller", r.Controller), checkImage("satellite", r.Satellite))
 	if r.Reactor != "" {
 		errs = append(errs, checkImage("reactor", r.Reactor))
 	}

@@ -169,6 +169,21 @@ defaultLoader: other:v3
 	}
 }
 
+// TestWithdrawn: a withdrawn release stays for the clusters that run it, and is none that a cluster gets by default.
+func TestWithdrawn(t *testing.T) {
+	if r, ok := Embedded().Release("1.34.2"); !ok || !strings.Contains(r.Withdrawn, "fixed in 1.35.3") {
+		t.Errorf("1.34.2 is known: %t, withdrawn: %q", ok, r.Withdrawn)
+	}
+	c, err := Embedded().Extend([]byte(`releases: [{version: 1.36.0, databases: [kubernetes], withdrawn: wrong,` +
+		` controller: "c:v1", satellite: "s:v1"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Newest(); got != "1.35.3" {
+		t.Errorf("the newest release that is not withdrawn is %q, want 1.35.3", got)
+	}
+}
+
 func TestExtendRefuses(t *testing.T) {
 	release := func(fields string) string { return "releases: [{" + fields + "}]" }
 	const images = `controller: "c:v1", satellite: "s:v1"`
@@ -182,6 +197,10 @@ func TestExtendRefuses(t *testing.T) {
 		"unknown database": {release(`version: 1.2.3, databases: [h2], ` + images), `"h2" is none of`},
 		"bad line": {release(`version: 1.2.3, databases: [kubernetes], upgradeFrom: ["1.2.2"], ` + images),
 			"form 1.34"},
+		"withdrawn at length": {release(`version: 1.2.3, databases: [kubernetes], withdrawn: ` + strings.Repeat("x", 501) +
+			`, ` + images), "one line of at most 500"},
+		"withdrawn on two lines": {release(`version: 1.2.3, databases: [kubernetes], withdrawn: "a\nb", ` + images),
+			"one line of at most 500"},
 		"no image": {release(`version: 1.2.3, databases: [kubernetes], controller: "c:v1"`), "satellite"},
 		"no tag": {release(`version: 1.2.3, databases: [kubernetes], controller: c, satellite: "s:v1"`),
 			"controller"},

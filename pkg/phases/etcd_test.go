@@ -35,7 +35,7 @@ func etcdTrouble(reason v1alpha1.HoldReason) func(*clustertest.World) {
 		w.Accept()
 		w.Claim(func(c *resources.ClaimData) { c.Backend, c.Version = "managed-etcd", w.Cluster.Spec.Version })
 		if w.Linstor.View != nil {
-			w.Linstor.View.Version = w.Cluster.Spec.Version
+			clustertest.Runs(w, w.Cluster.Spec.Version)
 		}
 		w.Etcd = &etcd.Known{}
 		w.Etcd.Facts.Notes = seats.Notes{ClusterID: 7, Seats: []seats.Seat{{Name: "n01-1", Node: "n01"},

@@ -116,7 +116,8 @@ func TestSpecEditsEndInTheLastSpec(t *testing.T) {
 			for _, n := range w.Kube.Nodes { // the loaders' DaemonSets roll by themselves
 				w.PutPod(v1alpha1.ComponentModuleLoader, n.Name, w.ReadyPod(v1alpha1.ComponentModuleLoader, n.Name))
 			}
-			w.Linstor.View.Properties = linstor.Initial(controller.Properties(&w.Snapshot().Facts))
+			w.Linstor.View.Properties = linstor.Initial(controller.Properties(&w.Snapshot().Facts,
+				w.Linstor.View.Version))
 		}
 		fresh := clustertest.NewWorld(t, 2)
 		fresh.Cluster.Spec = *w.Cluster.Spec.DeepCopy()

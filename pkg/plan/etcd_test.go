@@ -35,7 +35,7 @@ func etcdWorld(t *testing.T, nodes, members int) *clustertest.World {
 	w.Cluster.Spec.Database.ManagedEtcd = &etcdspec.ManagedEtcd{Replicas: int32(members)}
 	w.Accept()
 	w.Claim(func(c *resources.ClaimData) { c.Backend, c.Version = "managed-etcd", w.Cluster.Spec.Version })
-	w.Linstor.View.Version = w.Cluster.Spec.Version
+	clustertest.Runs(w, w.Cluster.Spec.Version)
 	var agreed []view.Member
 	notes := seats.Notes{Token: "t", ClusterID: 7, Serial: members}
 	for i := range members {

@@ -110,7 +110,8 @@ func Make(ctx context.Context, in Input) (*result.Plan, error) {
 		}
 		return out, nil
 	}
-	out.Notes = append(out.Notes, advice.Of(&s.Cluster.Spec)...)
+	release, _ := s.Catalogue.Release(s.WantedVersion())
+	out.Notes = append(out.Notes, advice.Of(&s.Cluster.Spec, release)...)
 	if s.Cluster.Spec.Suspend {
 		out.Notes = append(out.Notes, phases.SuspendMessage(s)+"; this is what it would do once suspend is false again")
 	}

@@ -190,11 +190,11 @@ func TestOffManagedEtcd(t *testing.T) {
 	e := newEtcd(t, 3, 3, time.Minute)
 	id := e.db.LocalID()
 	e.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.Database, c.Spec.Version = v1alpha1.DatabaseSpec{Kubernetes: &v1alpha1.KubernetesDatabase{}}, "1.34.2"
+		c.Spec.Database, c.Spec.Version = v1alpha1.DatabaseSpec{Kubernetes: &v1alpha1.KubernetesDatabase{}}, "1.35.3"
 	})
 	e.Resume(e.WaitHold(v1alpha1.HoldUnsupportedChange), v1alpha1.OptionMigrate)
-	e.Eventually("Ready with LINSTOR 1.34.2", func() error {
-		if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Version != "1.34.2" || c.Status.Upgrade != nil {
+	e.Eventually("Ready with LINSTOR 1.35.3", func() error {
+		if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Version != "1.35.3" || c.Status.Upgrade != nil {
 			return fmt.Errorf("%s, LINSTOR %s: %s", c.Status.Phase, c.Status.Version, c.Status.Message)
 		}
 		return nil

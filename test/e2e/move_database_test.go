@@ -221,17 +221,17 @@ func TestOffEtcd(t *testing.T) {
 	}
 	id := e.Sim.World().Database("etcd://" + address).LocalID()
 	e.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.Database, c.Spec.Version = v1alpha1.DatabaseSpec{Kubernetes: &v1alpha1.KubernetesDatabase{}}, "1.34.2"
+		c.Spec.Database, c.Spec.Version = v1alpha1.DatabaseSpec{Kubernetes: &v1alpha1.KubernetesDatabase{}}, "1.35.3"
 	})
 	e.Resume(e.WaitHold(v1alpha1.HoldUnsupportedChange), v1alpha1.OptionMigrate)
 	e.WaitEvent(migrating.ReasonMoved, "LINSTOR's data is in k8s now")
-	e.Eventually("Ready with LINSTOR 1.34.2", func() error {
-		if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Version != "1.34.2" || c.Status.Upgrade != nil {
+	e.Eventually("Ready with LINSTOR 1.35.3", func() error {
+		if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Version != "1.35.3" || c.Status.Upgrade != nil {
 			return fmt.Errorf("%s, LINSTOR %s: %s", c.Status.Phase, c.Status.Version, c.Status.Message)
 		}
 		return nil
 	})
-	if db := e.Sim.World().Database(kubernetesDatabase); db.LocalID() != id || db.SchemaVersion() != "1.34.2" {
+	if db := e.Sim.World().Database(kubernetesDatabase); db.LocalID() != id || db.SchemaVersion() != "1.35.3" {
 		t.Errorf("the LocalID is %s, and was %s; schema %s", db.LocalID(), id, db.SchemaVersion())
 	}
 	if got := e.volumes(); !slices.Equal(got, []string{"pvc-a@n1", "pvc-a@n2"}) {

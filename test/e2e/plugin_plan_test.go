@@ -67,7 +67,7 @@ func inProcess[T any](judge func(context.Context, *v1alpha1.StorageCluster) (*T,
 func TestPluginPlan(t *testing.T) {
 	e := start(t, harness.Nodes(4))
 	e.Run()
-	current := harness.Manifest("  version: 1.34.2\n  nodes: {network: {mode: Host}, properties: {Aux/site: a}}" +
+	current := harness.Manifest("  version: 1.33.3\n  nodes: {network: {mode: Host}, properties: {Aux/site: a}}" +
 		harness.ThinPool)
 	e.Apply(current)
 	e.ready("4/4", "4/4")
@@ -90,9 +90,11 @@ func TestPluginPlan(t *testing.T) {
 	}{
 		{"nothing", current, exit.Done, []string{"nothing would change"}},
 		{"the stored object", "", exit.Done, []string{"nothing would change"}},
-		{"an upgrade", edit("1.34.2", "1.35.3"), exit.Done, []string{"version 1.34.2 → 1.35.3", "Upgrading",
-			"LINSTOR 1.34.2 is to become 1.35.3"}},
-		{"an unknown version", edit("1.34.2", "9.9.9"), exit.WouldBeRefused, []string{"Refused by operator",
+		{"an upgrade", edit("1.33.3", "1.35.3"), exit.Done, []string{"version 1.33.3 → 1.35.3", "Upgrading",
+			"LINSTOR 1.33.3 is to become 1.35.3"}},
+		{"a withdrawn version", edit("1.33.3", "1.34.2"), exit.WouldBeRefused, []string{"LINSTOR 1.34.2 is withdrawn",
+			"fixed in 1.35.3", "back to 1.33.3"}},
+		{"an unknown version", edit("1.33.3", "9.9.9"), exit.WouldBeRefused, []string{"Refused by operator",
 			"UnsupportedChange", "does not know LINSTOR 9.9.9", "answer retry"}},
 		{"the network's mode", edit("mode: Host", "mode: Pod"), exit.WouldBeRefused, []string{
 			"going from Host to Pod would strand"}},

@@ -94,6 +94,12 @@ func (e *env) passedPhases(c *v1alpha1.StorageCluster) []v1alpha1.Phase {
 
 func TestUpgrade(t *testing.T) {
 	e := oldCluster(t, 5)
+	says := func() string {
+		return meta.FindStatusCondition(e.Get().Status.Conditions, conditions.ControllerReady).Message
+	}
+	if m := says(); !strings.Contains(m, "LINSTOR "+oldVersion+" is withdrawn") {
+		t.Errorf("ControllerReady does not say that LINSTOR is withdrawn: %s", m)
+	}
 	roll := watchRoll(e)
 	e.Sim.Faults().SetBackup(kubelet.BackupParts)
 	e.Update(setVersion(newVersion))
@@ -111,6 +117,12 @@ func TestUpgrade(t *testing.T) {
 		return nil
 	})
 	e.upgraded(5)
+	if m := says(); strings.Contains(m, "withdrawn") {
+		t.Errorf("ControllerReady: %s", m)
+	}
+	if cron := e.View().Properties["AutoDbExport/Cron"]; cron != "off" {
+		t.Errorf("LINSTOR exports its database into its pod: %q", cron)
+	}
 	want := []v1alpha1.Phase{v1alpha1.PhaseAssessing, v1alpha1.PhaseUpgrading, v1alpha1.PhaseAssessing,
 		v1alpha1.PhaseReady}
 	if got := e.passedPhases(e.Get()); !slices.Equal(got, want) {

@@ -89,7 +89,7 @@ func (w *World) Upgrading(step v1alpha1.UpgradeStep) {
 	w.T.Helper()
 	held := w.Cluster.Status.Phase == v1alpha1.PhaseHumanIntervention
 	w.Cluster.Spec.Version, w.Cluster.Status.Version = FromVersion, FromVersion
-	w.Linstor.View.Version = FromVersion
+	Runs(w, FromVersion)
 	w.Settle()
 	w.Copies()
 	w.Cluster.Spec.Version = ToVersion
@@ -102,7 +102,7 @@ func (w *World) Upgrading(step v1alpha1.UpgradeStep) {
 	}
 	w.Claim(func(c *resources.ClaimData) { c.UpgradeTo, c.UpgradeSince = ToVersion, Begin.Format(time.RFC3339) })
 	deployController(w)
-	w.Linstor.View.Version = ToVersion
+	Runs(w, ToVersion)
 	for _, n := range w.Linstor.View.Nodes {
 		n.Status = linstor.StatusVersionMismatch
 	}

@@ -86,17 +86,23 @@ func NewWorld(t testing.TB, n int) *World {
 				Database: v1alpha1.DatabaseKubernetes},
 		},
 		Linstor: cluster.Linstor{Asked: true, View: &linstor.View{
-			TakenAt: Begin, Version: catalogue.Embedded().Newest(), LocalID: "local-id", Nodes: map[string]*linstor.Node{},
-			Properties: linstor.Initial(controller.Properties(&cluster.Facts{Target: &cluster.Target{
-				Spec: &v1alpha1.StorageClusterSpec{}}})),
+			TakenAt: Begin, LocalID: "local-id", Nodes: map[string]*linstor.Node{},
 		}},
 	}
+	Runs(w, catalogue.Embedded().Newest())
 	w.Kube.Optional = optional.APIs{optional.Monitoring: nil}
 	for i := 1; i <= n; i++ {
 		w.Kube.Nodes = append(w.Kube.Nodes, NewNode(fmt.Sprintf("n%02d", i)))
 	}
 	w.Settle()
 	return w
+}
+
+// Runs lets a LINSTOR of the version answer, with the properties that it gets if the spec has none.
+func Runs(w *World, version string) {
+	w.Linstor.View.Version = version
+	w.Linstor.View.Properties = linstor.Initial(controller.Properties(&cluster.Facts{Target: &cluster.Target{
+		Spec: &v1alpha1.StorageClusterSpec{}}}, version))
 }
 
 // Ssd is the pool that each node of a new world has.

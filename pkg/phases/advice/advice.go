@@ -7,19 +7,21 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/memory"
 )
 
-// Of is the advice on a spec: sentences, each about the field that it names first.
-func Of(spec *v1alpha1.StorageClusterSpec) []string {
+// Of is the advice on a spec and the LINSTOR that it leads to: sentences, each about the field that it names first.
+func Of(spec *v1alpha1.StorageClusterSpec, release catalogue.Release) []string {
 	var out []string
 	add := func(says string) {
 		if says != "" {
 			out = append(out, says)
 		}
 	}
+	add(OfRelease(release))
 	add(memory.Controller.Problem(&spec.Controller.Resources))
 	add(memory.Satellite.Problem(&spec.Nodes.Satellite.Resources))
 	if _, given := spec.Controller.Properties[linstor.PropAutoQuorum]; given {
@@ -32,6 +34,14 @@ func Of(spec *v1alpha1.StorageClusterSpec) []string {
 		}
 	}
 	return out
+}
+
+// OfRelease is the advice on the LINSTOR that a cluster runs; "" for none.
+func OfRelease(r catalogue.Release) string {
+	if r.Withdrawn == "" {
+		return ""
+	}
+	return fmt.Sprintf("spec.version: LINSTOR %s is withdrawn: %s", r.Version, r.Withdrawn)
 }
 
 // OfClass is the advice on an entry of spec.volumes.storageClasses; "" for none.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/advice"
 )
 
@@ -22,31 +23,36 @@ func TestOf(t *testing.T) {
 	controller := func(key, value string) v1alpha1.StorageClusterSpec {
 		return v1alpha1.StorageClusterSpec{Controller: v1alpha1.ControllerSpec{Properties: map[string]string{key: value}}}
 	}
+	withdrawn := catalogue.Release{Version: "1.2.3", Withdrawn: "it loses letters; 1.2.4 does not"}
 	small := v1alpha1.Resources{Limits: v1alpha1.ResourceAmounts{corev1.ResourceMemory: resource.MustParse("256Mi")}}
 	for name, tc := range map[string]struct {
-		spec v1alpha1.StorageClusterSpec
-		want []string
+		spec    v1alpha1.StorageClusterSpec
+		want    []string
+		release catalogue.Release
 	}{
 		"nothing": {},
-		"a class without quorum": {class(property+"DrbdOptions/auto-quorum", "disabled"), []string{
+		"a withdrawn release": {release: withdrawn,
+			want: []string{"spec.version: LINSTOR 1.2.3 is withdrawn: it loses letters; 1.2.4 does not"}},
+		"a class without quorum": {spec: class(property+"DrbdOptions/auto-quorum", "disabled"), want: []string{
 			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31: " +
 				"remove it, or set " + property + `DrbdOptions/Resource/quorum to "off" for volumes without quorum`}},
-		"a class that suspends": {class(property+"DrbdOptions/auto-quorum", "suspend-io"), []string{
+		"a class that suspends": {spec: class(property+"DrbdOptions/auto-quorum", "suspend-io"), want: []string{
 			"spec.volumes.storageClasses[replicated]: LINSTOR ignores " + property + "DrbdOptions/auto-quorum since 1.31: " +
 				"set " + property + "DrbdOptions/Resource/on-no-quorum to suspend-io instead"}},
 		"another property of a class": {spec: class(property+"DrbdOptions/Resource/quorum", "off")},
-		"the cluster": {controller("DrbdOptions/auto-quorum", "io-error"), []string{"spec.controller.properties: LINSTOR " +
-			"ignores DrbdOptions/auto-quorum since 1.31: set DrbdOptions/Resource/on-no-quorum to io-error instead"}},
+		"the cluster": {spec: controller("DrbdOptions/auto-quorum", "io-error"), want: []string{
+			"spec.controller.properties: LINSTOR ignores DrbdOptions/auto-quorum since 1.31: set " +
+				"DrbdOptions/Resource/on-no-quorum to io-error instead"}},
 		"another property of the cluster": {spec: controller("DrbdOptions/Resource/on-no-quorum", "io-error")},
-		"too little memory": {v1alpha1.StorageClusterSpec{Controller: v1alpha1.ControllerSpec{Resources: small},
-			Nodes: v1alpha1.NodesSpec{Satellite: v1alpha1.SatelliteSpec{Resources: small}}}, []string{
+		"too little memory": {spec: v1alpha1.StorageClusterSpec{Controller: v1alpha1.ControllerSpec{Resources: small},
+			Nodes: v1alpha1.NodesSpec{Satellite: v1alpha1.SatelliteSpec{Resources: small}}}, want: []string{
 			"spec.controller.resources.limits.memory is 256Mi: LINSTOR's controller may run out of memory below 1Gi; raise " +
 				"the limit, or remove it for the default of 11Gi",
 			"spec.nodes.satellite.resources.limits.memory is 256Mi: a satellite may run out of memory below 512Mi; raise " +
 				"the limit, or remove it for the default of 3Gi"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := advice.Of(&tc.spec); strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
+			if got := advice.Of(&tc.spec, tc.release); strings.Join(got, "\n") != strings.Join(tc.want, "\n") {
 				t.Errorf("the advice is\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tc.want, "\n"))
 			}
 		})

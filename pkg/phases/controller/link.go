@@ -16,6 +16,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/advice"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/poddiagnosis"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -88,6 +89,7 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 	}
 	return cluster.Satisfied.Because("ControllerRunning", "LINSTOR "+s.Linstor.View.Version+" answers"+
 		endingPods(&s.Facts)+foreign+step.UnkeptNote(propertyField, s.Linstor.View.Version, change.Unkept)+
+		step.Note(advice.OfRelease(s.ControllerRelease()))+
 		step.Note(memory.Controller.Problem(&s.Target.Spec.Controller.Resources)))
 }
 

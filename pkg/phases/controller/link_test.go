@@ -138,8 +138,19 @@ func TestControllerNeverLosesItsSafeDefaults(t *testing.T) {
 		"DrbdOptions/Resource/on-no-quorum":                  "suspend-io",
 		"DrbdOptions/Resource/on-suspended-primary-outdated": "force-secondary",
 	}
-	if d := gocmp.Diff(want, controller.Properties(&clustertest.NewWorld(t, 1).Snapshot().Facts)); d != "" {
+	facts := &clustertest.NewWorld(t, 1).Snapshot().Facts
+	if d := gocmp.Diff(want, controller.Properties(facts, "1.34.2")); d != "" {
 		t.Error(d)
+	}
+	want["AutoDbExport/Cron"] = "off" // an older LINSTOR refuses it
+	for _, version := range []string{"1.35.1", "1.35.3"} {
+		if d := gocmp.Diff(want, controller.Properties(facts, version)); d != "" {
+			t.Errorf("LINSTOR %s: %s", version, d)
+		}
+	}
+	facts.Target.Spec.Controller.Properties = map[string]string{"AutoDbExport/Cron": "0 3 * * *"}
+	if got := controller.Properties(facts, "1.35.3")["AutoDbExport/Cron"]; got != "0 3 * * *" {
+		t.Errorf("the spec's export is %q", got)
 	}
 }
 

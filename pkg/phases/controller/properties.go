@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -17,8 +18,11 @@ const propertiesKey = "controller/properties"
 // propertyField is where the spec has the controller's properties.
 const propertyField = "spec.controller.properties"
 
-// Properties are the ones that LINSTOR's controller should have: what the spec says, and defaults for the rest. They
-// are set before the first node is registered, so that none is ever without them.
+// firstExporting is the first LINSTOR that exports its database by itself. An older one refuses the properties of it.
+const firstExporting = "1.35.1"
+
+// Properties are the ones that a LINSTOR controller of the version should have: what the spec says, and defaults for
+// the rest. They are set before the first node is registered, so that none is ever without them.
 //
 //   - AutoEvictAllowEviction: a fresh LINSTOR evicts nodes that are offline for long (CtrlNodeApi, "True" in a new
 //     database), which would rebuild a whole node's data during a long maintenance. Nodes leave when an administrator
@@ -28,9 +32,11 @@ const propertyField = "spec.controller.properties"
 //     short loss of the network into read-only file systems that an administrator must repair.
 //   - on-suspended-primary-outdated: a primary that waited in vain gives way, so that the workload can start
 //     elsewhere.
+//   - AutoDbExport/Cron: from 1.35.1 LINSTOR exports its database once a day into a directory of its own (release
+//     notes), which in a pod is lost with the pod. Backups are what spec.backup is for.
 //
 // LINSTOR's own quorum and tie-breaker stay on.
-func Properties(s *cluster.Facts) map[string]string {
+func Properties(s *cluster.Facts, version string) map[string]string {
 	want := map[string]string{
 		"DrbdOptions/AutoEvictAllowEviction":                 "false",
 		"DrbdOptions/Net/rr-conflict":                        "retry-connect",
@@ -38,13 +44,16 @@ func Properties(s *cluster.Facts) map[string]string {
 		"DrbdOptions/Resource/on-no-data-accessible":         "suspend-io",
 		"DrbdOptions/Resource/on-suspended-primary-outdated": "force-secondary",
 	}
+	if !catalogue.Newer(firstExporting, version) {
+		want["AutoDbExport/Cron"] = "off"
+	}
 	maps.Copy(want, s.Target.Spec.Controller.Properties)
 	return want
 }
 
 // PropertyChange is what is to be written to make the controller's properties as wanted. LINSTOR must have answered.
 func PropertyChange(s *cluster.Facts) linstor.Change {
-	return linstor.Diff(s.Linstor.View.Properties, Properties(s), s.Linstor.View.Version)
+	return linstor.Diff(s.Linstor.View.Properties, Properties(s, s.Linstor.View.Version), s.Linstor.View.Version)
 }
 
 // setProperties writes the properties that differ.

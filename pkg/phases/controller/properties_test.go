@@ -15,7 +15,7 @@ func TestUnkeptProperty(t *testing.T) {
 	w := clustertest.NewWorld(t, 1)
 	w.Cluster.Spec.Controller.Properties = map[string]string{linstor.PropAutoQuorum: "suspend-io"}
 	w.Accept()
-	have := linstor.Initial(controller.Properties(&w.Snapshot().Facts))
+	have := linstor.Initial(controller.Properties(&w.Snapshot().Facts, w.Linstor.View.Version))
 	delete(have, linstor.PropAutoQuorum)
 	w.Linstor.View.Properties = have
 	if e := controller.Link().Judge(w.Snapshot()); e.State != cluster.Missing {

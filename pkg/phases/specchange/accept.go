@@ -116,8 +116,13 @@ func refuseVersion(s *cluster.Facts, to catalogue.Release) string {
 	case claim.UpgradeTo != "" && claim.UpgradeTo != to.Version:
 		return fmt.Sprintf("the database was already moved to LINSTOR %s, and the upgrade from %s is not finished; there "+
 			"is no way back, and no other way before it is: set spec.version to %s", claim.UpgradeTo, from, claim.UpgradeTo)
-	case from == "" || from == to.Version || claim.UpgradeTo != "" || to.CanUpgradeFrom(from):
+	case from == "" || from == to.Version || claim.UpgradeTo != "":
 		return ""
+	case to.CanUpgradeFrom(from) && to.Withdrawn == "":
+		return ""
+	case to.CanUpgradeFrom(from):
+		return fmt.Sprintf("LINSTOR %s is withdrawn: %s: set spec.version to another version, or back to %s", to.Version,
+			to.Withdrawn, from)
 	case slices.Contains(all[:max(0, slices.Index(all, to.Version))], from):
 		return fmt.Sprintf("%s, and the database cannot go back to %s: set spec.version to %s", has, to.Version, from)
 	default:
