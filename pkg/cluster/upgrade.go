@@ -39,11 +39,11 @@ type Upgrade struct {
 	Step     v1alpha1.UpgradeStep
 	// Done and Total count the members whose satellite runs the new version, and all.
 	Done, Total int
-	// Skipped is true if a human has waived the checks of the step, and RollsBack if it is taken back by a restore of
-	// the database.
-	Skipped, RollsBack bool
-	Before             catalogue.Release
-	Claim              resources.ClaimData
+	// Skipped is what somebody has agreed to go on in spite of in the step. RollsBack: a restore takes the upgrade back.
+	Skipped   []string
+	RollsBack bool
+	Before    catalogue.Release
+	Claim     resources.ClaimData
 }
 
 // PastEdge reports whether only a restore leads back.

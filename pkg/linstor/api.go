@@ -98,7 +98,7 @@ type Writer interface {
 type ViewOptions struct {
 	// Devices fetches the empty devices of all satellites. It takes as long as the slowest satellite.
 	Devices bool
-	// Resources lists all copies of all volumes. The answer grows with the number of volumes.
+	// Resources lists all copies of all volumes, and their place counts. The answers grow with the number of volumes.
 	Resources bool
 	// Volumes are names of volumes that are looked for, a few at most.
 	Volumes []string

@@ -1,6 +1,7 @@
 package linstor
 
 import (
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -29,6 +30,9 @@ type View struct {
 	// Resources are all copies of volumes, if ResourcesKnown.
 	Resources      []Resource
 	ResourcesKnown bool
+	// PlaceCounts are how many copies the resource group of a volume asks for, by the volume's name in lower case, if
+	// ResourcesKnown. Volumes whose group names no number are left out.
+	PlaceCounts map[string]int
 	// DevicesErr is set when the devices were wanted and could not be read; no node's devices are known then.
 	DevicesErr error
 }
@@ -74,6 +78,18 @@ func (v *View) SetResources(rs []Resource) {
 		}
 	}
 	v.Resources, v.ResourcesKnown = rs, true
+}
+
+// BelievePools makes nodes OFFLINE that LINSTOR called ONLINE, and to whose satellites it had no connection when it
+// was asked for their pools a moment later. A satellite that was restarted between the two answers looked like one
+// that is ONLINE and whose pool's storage is gone, and the cluster became Degraded.
+func (v *View) BelievePools() {
+	for _, n := range v.Nodes {
+		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), (*Pool).Unseen) {
+			n.Status = StatusOffline
+			n.Devices, n.DevicesKnown = nil, false // LINSTOR leaves out those of nodes that are not ONLINE
+		}
+	}
 }
 
 // Connection states of a node (LINSTOR REST API, Node.connection_status). While it

@@ -38,17 +38,17 @@ func TestKeepAnswer(t *testing.T) {
 		{name: "use what is there", option: v1alpha1.OptionUseExisting, keys: []string{"answer/n01/hot", "answer/n02/hot"}},
 		{name: "kept on one already", option: v1alpha1.OptionSkip,
 			spoil: func(w *clustertest.World, h *v1alpha1.Hold) {
-				w.Node("n01").Properties[remembered.PoolSkip+"hot"] = h.ID
+				clustertest.Answer(w, remembered.PoolSkip, "hot", "n01", h.ID)
 			},
 			keys: []string{"answer/n02/hot"}},
 		{name: "kept for an earlier hold", option: v1alpha1.OptionSkip, spoil: func(w *clustertest.World, _ *v1alpha1.Hold) {
-			w.Node("n01").Properties[remembered.PoolSkip+"hot"] = "h-old"
+			clustertest.Answer(w, remembered.PoolSkip, "hot", "n01", "h-old")
 		},
 			keys: []string{"answer/n01/hot", "answer/n02/hot"}},
 		{name: "kept on all", option: v1alpha1.OptionSkip, stored: true,
 			spoil: func(w *clustertest.World, h *v1alpha1.Hold) {
-				w.Node("n01").Properties[remembered.PoolSkip+"hot"] = h.ID
-				w.Node("n02").Properties[remembered.PoolSkip+"hot"] = h.ID
+				clustertest.Answer(w, remembered.PoolSkip, "hot", "n01", h.ID)
+				clustertest.Answer(w, remembered.PoolSkip, "hot", "n02", h.ID)
 			}},
 		{name: "LINSTOR silent", option: v1alpha1.OptionSkip,
 			spoil: func(w *clustertest.World, _ *v1alpha1.Hold) { w.Silent(fmt.Errorf("refused")) }},
@@ -126,7 +126,8 @@ func TestAnAnswerThatCannotBeKeptIsTold(t *testing.T) {
 	}
 }
 
-func TestAnAnswerIsWrittenWithTheHoldsID(t *testing.T) {
+// TestAnAnswerIsWrittenWithWhatItIsAbout: the hold, the entry and the disks that match it.
+func TestAnAnswerIsWrittenWithWhatItIsAbout(t *testing.T) {
 	w := clustertest.Occupied(t, 1)
 	w.Cluster.Status.NodeHolds = phases.NodeHolds(w.Snapshot(), true, nil)
 	in, r := w.Input()
@@ -137,8 +138,13 @@ func TestAnAnswerIsWrittenWithTheHoldsID(t *testing.T) {
 	if err := r.Run(t, "answer/n01/hot"); err != nil {
 		t.Fatal(err)
 	}
-	if d := cmp.Diff([]string{"node n01 set use-existing.hot=" + in.Answer.Hold.ID + " del "}, r.Calls); d != "" {
+	clustertest.Answer(w, remembered.PoolUseExisting, "hot", "n01", in.Answer.Hold.ID)
+	kept := w.Node("n01").Properties[remembered.PoolUseExisting+"hot"]
+	if d := cmp.Diff([]string{"node n01 set use-existing.hot=" + kept + " del "}, r.Calls); d != "" {
 		t.Error(d)
+	}
+	if parts := strings.SplitN(kept, " ", 3); len(parts) != 3 || parts[0] != in.Answer.Hold.ID || parts[2] == "" {
+		t.Errorf("kept is %q, want the hold, a digest and a disk", kept)
 	}
 }
 
@@ -256,12 +262,12 @@ func TestContinueWithoutAClaimKeepsTheVersion(t *testing.T) {
 
 func TestSkippedPoolsAreNotWanted(t *testing.T) {
 	w := clustertest.Occupied(t, 1)
-	w.Node("n01").Properties[remembered.PoolSkip+"hot"] = "h-1"
+	clustertest.Answer(w, remembered.PoolSkip, "hot", "n01", "h-1")
 	if m := w.Snapshot().Members[0]; m.State != v1alpha1.NodeOnline || !m.Pools[0].NotWanted || m.Problem != nil {
 		t.Errorf("%s %+v %+v", m.State, m.Pools[0], m.Problem)
 	}
 	w = clustertest.Occupied(t, 1)
-	w.Node("n01").Properties[remembered.PoolUseExisting+"hot"] = "h-1"
+	clustertest.Answer(w, remembered.PoolUseExisting, "hot", "n01", "h-1")
 	in, r := w.Input()
 	if err := pools.Link().Work(t.Context(), in); err != nil {
 		t.Fatal(err)

@@ -168,7 +168,7 @@ func Overdue(s *cluster.Snapshot, state fsm.State, o *step.Outcome) *cluster.Hol
 		h.Reason = link.Hold
 	}
 	if state == fsm.Upgrading {
-		h.Reason = upgrade.Hold(s)
+		upgrade.Late(s, h)
 	}
 	if o.Reason == conditions.ReasonNoMatchingNodes {
 		h.Reason = v1alpha1.HoldNoMatchingNodes

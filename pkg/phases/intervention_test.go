@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/canarytest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -108,11 +109,11 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 		clear(w.Kube.Driver.Object.Labels)
 	},
 	v1alpha1.HoldCanaryFailed: func(w *clustertest.World) {
-		clustertest.RunClasses(w, volumespec.StorageClassSpec{Name: "fast"})
+		canarytest.RunClasses(w, volumespec.StorageClassSpec{Name: "fast"})
 		w.Phase(v1alpha1.PhaseCanary, 0)
 		w.Cluster.Status.Canary = canary.Status(w.Snapshot(), nil)
 		w.Phase(v1alpha1.PhaseHumanIntervention, 0)
-		_, pod := clustertest.PutCanary(w, "fast", "pvc-1", corev1.PodFailed)
+		_, pod := canarytest.PutCanary(w, "fast", "pvc-1", corev1.PodFailed)
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{
 			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1}}}}
 	},
@@ -288,7 +289,7 @@ func TestAnAnswerForPoolsWaitsUntilItIsStored(t *testing.T) {
 	if d := cmp.Diff([]string{"answer/n01/ssd"}, r.Keys()); d != "" {
 		t.Error(d)
 	}
-	w.Node("n01").Properties[remembered.PoolSkip+"ssd"] = "h-1"
+	clustertest.Answer(w, remembered.PoolSkip, "ssd", "n01", "h-1")
 	answer := in.Answer
 	in, _ = w.Input()
 	in.Answer = answer

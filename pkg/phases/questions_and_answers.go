@@ -228,15 +228,17 @@ func tryAnew(in *step.Input) bool {
 	return true
 }
 
-// onNodes keeps the hold's id on the LINSTOR nodes that the answer is for.
+// onNodes keeps the answer on the LINSTOR nodes that it is for, with what it is about there.
 func onNodes(prefix string) keeper {
 	return background(func(in *step.Input) bool {
 		pool, id := in.Answer.Hold.Pool, in.Answer.Hold.ID
 		return in.KeepOnNodes(pool, func(m *cluster.Member) (set map[string]string, del []string) {
-			if m.Property(prefix+pool) == id {
-				return nil, nil
+			for _, p := range m.Pools {
+				if value := pools.Answer(m, p, id); p.Entry.Name == pool && m.Property(prefix+pool) != value {
+					return map[string]string{prefix + pool: value}, nil
+				}
 			}
-			return map[string]string{prefix + pool: id}, nil
+			return nil, nil
 		})
 	})
 }

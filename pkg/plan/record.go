@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -130,8 +131,13 @@ func (l live) Node(_ context.Context, name string) (*corev1.Node, error) {
 	return nil, nil
 }
 
-// Pod is a pod that restores LINSTOR's database, as it was observed: nobody looks for others.
+// Pod is a drain guard, or a pod that restores LINSTOR's database, as it was observed.
 func (l live) Pod(_ context.Context, name string) (*corev1.Pod, error) {
+	for node, p := range l.facts.Kube.Pods[v1alpha1.ComponentDrainGuard] {
+		if drainguard.PodName(node) == name {
+			return p, nil
+		}
+	}
 	return l.facts.Kube.Restores[name], nil
 }
 

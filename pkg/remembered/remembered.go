@@ -59,7 +59,7 @@ const (
 	// PoolDisks keeps what a pool was made from as a person would look for it: when, and the path, serial number and size
 	// of each disk. For many disks it lists the first ones.
 	PoolDisks = linstor.AuxPrefix + "disks."
-	// PoolSkip and PoolUseExisting keep a human's answer; their value is the hold's id.
+	// PoolSkip and PoolUseExisting keep an answer: the hold's id, what the entry asks for, and the disks that match it.
 	PoolSkip        = linstor.AuxPrefix + "skip."
 	PoolUseExisting = linstor.AuxPrefix + "use-existing."
 	// PoolApprove and PoolRecreate are consent to use exactly the disks that the hold listed for the node: to make a

@@ -39,13 +39,13 @@ type ClaimData struct {
 	// BackupRead names the backup of the upgrade that was read back, or says why there is none. Until it is there,
 	// satellites stay as they are.
 	BackupRead string
-	// BackupConfirmed is the upgrade, as from>to, before which a human has seen to a backup.
+	// BackupConfirmed is the upgrade before which somebody has made a backup, and when that was said: from>to@RFC 3339.
 	BackupConfirmed string
 	// UpgradeBackup is the backup of the operator's own that was taken before the database was moved to UpgradeTo.
 	UpgradeBackup string
 	// RolledBack is the upgrade, as from>to, that a human has said shall be taken back; afterwards, that it was.
 	RolledBack string
-	// SkippedChecks is the step of an upgrade, as from>to:step, whose checks a human has waived.
+	// SkippedChecks is what somebody goes on in spite of in a step of an upgrade: from>to:step:what,what.
 	SkippedChecks string
 	// Adopted reports whether a human said that data which was there already may be taken over.
 	Adopted bool

@@ -182,7 +182,7 @@ func projectUpgrade(st *v1alpha1.StorageClusterStatus, in Input) {
 	if before != nil && before.Step == u.Step && before.To == u.To {
 		st.Upgrade.Since, st.Upgrade.Message, st.Upgrade.SkippedChecks = before.Since, before.Message, before.SkippedChecks
 	}
-	st.Upgrade.SkippedChecks = st.Upgrade.SkippedChecks || u.Skipped
+	st.Upgrade.SkippedChecks = st.Upgrade.SkippedChecks || len(u.Skipped) > 0
 	if in.Transition == nil && st.Phase == v1alpha1.PhaseUpgrading && in.Outcome.Kind == step.KindWait {
 		st.Upgrade.Message = truncate(in.Outcome.Message, 512)
 	}

@@ -39,7 +39,7 @@ func TestUpgradeIsShown(t *testing.T) {
 	}
 	to := s.Target.Release.Version
 	skipped := upgrading(t, next(s, st, time.Minute),
-		resources.ClaimData{UpgradeTo: to, SkippedChecks: "1.34.2>" + to + ":Controller"})
+		resources.ClaimData{UpgradeTo: to, SkippedChecks: "1.34.2>" + to + ":Controller:backup-unread"})
 	later := Project(waits(skipped, "reading the backup"))
 	if l := later.Upgrade; l.Step != v1alpha1.UpgradeController || l.Since.Equal(&u.Since) || !l.SkippedChecks ||
 		later.ProgressSince.Equal(st.ProgressSince) {

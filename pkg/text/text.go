@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"unicode"
 )
 
 // StatusLine is how long a message in a status can be, in characters.
@@ -31,6 +32,20 @@ func Tail(s string, limit int) string {
 	s = joined(s)
 	if r := []rune(s); len(r) > limit {
 		return "…" + string(r[len(r)-limit+1:])
+	}
+	return s
+}
+
+// Beginning is the beginning of a foreign text, in one line without control characters.
+func Beginning(s string, limit int) string {
+	s = joined(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(s, "?")))
+	if r := []rune(s); len(r) > limit {
+		return string(r[:limit]) + "…"
 	}
 	return s
 }

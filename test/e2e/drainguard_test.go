@@ -145,6 +145,38 @@ func TestLastCopiesKeepTheirNode(t *testing.T) {
 	drainNode(e, "n1")
 }
 
+// TestNodeIsDrainedWhileItsObjectIsDeleted: Karpenter deletes the Node, which its finalizer keeps, and then drains it.
+func TestNodeIsDrainedWhileItsObjectIsDeleted(t *testing.T) {
+	e := installed(t, 3, guardedPool)
+	waitGuards(e, "n1", "n2", "n3")
+	volume(e, "pvc-two", "n1", "n2")
+	volumes := e.Sim.World().Volumes()
+	volumes.SetDiskState("pvc-two", "n2", "Outdated")
+	const finalizer = "karpenter.sh/termination"
+	patchNode(e, "n1", func(n *corev1.Node) { n.Finalizers = append(n.Finalizers, finalizer) })
+	if err := e.Client().Delete(e.Ctx, e.Node("n1")); err != nil {
+		t.Fatal(err)
+	}
+	waitDrains(e, "n1: the node is about to be removed, and has the last healthy copy of 1 volume: pvc-two")
+	refused(e, "n1")
+	waitGuards(e, "n1", "n2", "n3")
+	volumes.SetDiskState("pvc-two", "n2", "UpToDate")
+	drainNode(e, "n1")
+	patchNode(e, "n1", func(n *corev1.Node) { n.Finalizers = nil })
+}
+
+// TestDrainGuardWithoutPoolsInTheSpec: what LINSTOR has counts.
+func TestDrainGuardWithoutPoolsInTheSpec(t *testing.T) {
+	e := installed(t, 3, guardedPool)
+	waitGuards(e, "n1", "n2", "n3")
+	volume(e, "pvc-one", "n1")
+	e.Sim.World().Volumes().SetInUse("pvc-one", "n1", true)
+	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.StoragePools = nil })
+	e.Cordon("n1", true)
+	waitDrains(e, "n1: it has the last healthy copy of 1 volume: pvc-one")
+	refused(e, "n1")
+}
+
 // TestTwoDrainsAtOnce: of two that begin in the same moment one goes on, and the other waits.
 func TestTwoDrainsAtOnce(t *testing.T) {
 	e := installed(t, 3, guardedPool)

@@ -121,6 +121,13 @@ func (w *World) Upgrading(step v1alpha1.UpgradeStep) {
 	}
 }
 
+// Runs lets a LINSTOR of the version answer, with the properties that it gets if the spec has none.
+func Runs(w *World, version string) {
+	w.Linstor.View.Version = version
+	w.Linstor.View.Properties = linstor.Initial(controller.Properties(&cluster.Facts{Target: &cluster.Target{
+		Spec: &v1alpha1.StorageClusterSpec{}}}, version))
+}
+
 // deployController makes the controller's Deployment as it is wanted now, and its pod.
 func deployController(w *World) {
 	s := w.Snapshot()

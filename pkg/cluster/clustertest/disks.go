@@ -10,6 +10,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
@@ -122,4 +123,15 @@ func CopiesOf(texts ...string) []linstor.Resource {
 		out = append(out, copyOf(t))
 	}
 	return out
+}
+
+// Answer keeps an answer to a hold about an entry on a node as it is now. The prefix is remembered.PoolSkip or
+// remembered.PoolUseExisting.
+func Answer(w *World, prefix, entry, node, holdID string) {
+	m := w.Snapshot().MemberByName(node)
+	for _, p := range m.Pools {
+		if p.Entry.Name == entry {
+			w.Node(node).Properties[prefix+entry] = pools.Answer(m, p, holdID)
+		}
+	}
 }

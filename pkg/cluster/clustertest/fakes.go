@@ -19,6 +19,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
+	guards "github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
 )
 
@@ -141,6 +142,8 @@ type fakeLive struct {
 	NewVolumes map[string]string
 	// NewContents are such VolumeSnapshotContents, with their VolumeSnapshotClasses.
 	NewContents map[string]string
+	// Evicted are nodes whose drain guards are gone and that the cache still shows.
+	Evicted []string
 }
 
 func (f *fakeLive) Cluster(context.Context, string) (*v1alpha1.StorageCluster, error) {
@@ -157,6 +160,11 @@ func (f *fakeLive) Node(_ context.Context, name string) (*corev1.Node, error) {
 }
 
 func (f *fakeLive) Pod(_ context.Context, name string) (*corev1.Pod, error) {
+	for node, p := range f.Kube.Pods[v1alpha1.ComponentDrainGuard] {
+		if guards.PodName(node) == name && !slices.Contains(f.Evicted, node) {
+			return p, nil
+		}
+	}
 	return f.Kube.Restores[name], nil
 }
 

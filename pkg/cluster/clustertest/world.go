@@ -98,13 +98,6 @@ func NewWorld(t testing.TB, n int) *World {
 	return w
 }
 
-// Runs lets a LINSTOR of the version answer, with the properties that it gets if the spec has none.
-func Runs(w *World, version string) {
-	w.Linstor.View.Version = version
-	w.Linstor.View.Properties = linstor.Initial(controller.Properties(&cluster.Facts{Target: &cluster.Target{
-		Spec: &v1alpha1.StorageClusterSpec{}}}, version))
-}
-
 // Ssd is the pool that each node of a new world has.
 func Ssd() v1alpha1.StoragePoolSpec {
 	return v1alpha1.StoragePoolSpec{Name: "ssd", LVMThin: &v1alpha1.LVMThinPool{VolumeGroup: "vg", ThinPool: "thin"}}

@@ -32,6 +32,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
 )
 
 // Options configures a client.
@@ -261,7 +262,7 @@ func (ex *exchange) verdict(o operation, err error) error {
 	}
 	var list messages
 	if json.Unmarshal(ex.body, &list) != nil || list == nil {
-		fail.Message, fail.Err = plainText(redact(string(ex.body), o.secrets)), linstor.ErrNotLINSTOR
+		fail.Message, fail.Err = plainText(secret.Redact(string(ex.body), o.secrets)), linstor.ErrNotLINSTOR
 		return fail
 	}
 	explain(fail, list, o.secrets)

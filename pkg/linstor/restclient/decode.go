@@ -11,9 +11,10 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // get reads one JSON object. convert returns an error if the object lacks what LINSTOR always gives.
@@ -202,11 +203,11 @@ func explain(e *linstor.Error, list messages, secrets []string) {
 			continue
 		}
 		if len(e.Codes) == 0 {
-			e.Message = clean(redact(en.Message, secrets))
-			e.Cause = clean(redact(en.Cause, secrets))
+			e.Message = clean(secret.Redact(en.Message, secrets))
+			e.Cause = clean(secret.Redact(en.Cause, secrets))
 		}
 		if e.Why == "" && !en.names(wrapper) {
-			e.Why = clean(redact(en.reason(), secrets))
+			e.Why = clean(secret.Redact(en.reason(), secrets))
 		}
 		e.Codes = append(e.Codes, en.RetCode.code())
 		if en.RetCode.code() == linstor.CodeUnknown {
@@ -231,21 +232,11 @@ func (en *entry) reason() string {
 	return why
 }
 
-// redact removes secrets that LINSTOR repeats in its messages.
-func redact(text string, secrets []string) string {
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "***")
-		}
-	}
-	return text
-}
-
 // plainText returns a body that is plain text, as a proxy answers; nothing for markup, and nothing for JSON that is
 // not what LINSTOR answers errors with: properties may be in it, keys and passphrases among them.
 func plainText(body string) string {
-	if text := strings.TrimSpace(body); text != "" && !strings.ContainsAny(text[:1], "<{[") {
-		return clean(text)
+	if said := strings.TrimSpace(body); said != "" && !strings.ContainsAny(said[:1], "<{[") {
+		return clean(said)
 	}
 	return ""
 }
@@ -254,16 +245,4 @@ func plainText(body string) string {
 const maxText = 400
 
 // clean makes one short line of a text from the network.
-func clean(s string) string {
-	s = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(s, "?"))
-	s = strings.Join(strings.Fields(s), " ")
-	if runes := []rune(s); len(runes) > maxText {
-		return string(runes[:maxText]) + "…"
-	}
-	return s
-}
+func clean(s string) string { return text.Beginning(s, maxText) }

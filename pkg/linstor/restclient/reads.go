@@ -129,7 +129,7 @@ func (c *client) View(ctx context.Context, want linstor.ViewOptions) (*linstor.V
 		required = append(required, func() (err error) {
 			v.Resources, err = c.Resources(ctx, linstor.ResourceQuery{})
 			return
-		})
+		}, func() (err error) { v.PlaceCounts, err = c.placeCounts(ctx); return })
 	}
 	if v.Sought = want.Volumes; len(v.Sought) > 0 {
 		required = append(required, func() (err error) { v.Found, err = c.definitions(ctx, v.Sought); return })
@@ -157,7 +157,7 @@ func (c *client) View(ctx context.Context, want linstor.ViewOptions) (*linstor.V
 		v.SetResources(v.Resources)
 	}
 	c.askAboutPools(ctx, v)
-	believePools(v)
+	v.BelievePools()
 	return v, nil
 }
 
@@ -214,18 +214,6 @@ func (c *client) askAboutPools(ctx context.Context, v *linstor.View) {
 	for _, p := range pools {
 		if old := v.Pool(p.Node, p.Name); old != nil {
 			*old = *p
-		}
-	}
-}
-
-// believePools makes nodes OFFLINE that LINSTOR called ONLINE, and to whose satellites it had no connection when it
-// was asked for their pools a moment later. A satellite that was restarted between the two answers looked like one
-// that is ONLINE and whose pool's storage is gone, and the cluster became Degraded.
-func believePools(v *linstor.View) {
-	for _, n := range v.Nodes {
-		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), (*linstor.Pool).Unseen) {
-			n.Status = linstor.StatusOffline
-			n.Devices, n.DevicesKnown = nil, false // LINSTOR leaves out those of nodes that are not ONLINE
 		}
 	}
 }
@@ -308,9 +296,38 @@ func (c *client) groups(ctx context.Context, names []string) (map[string]*linsto
 	return out, err
 }
 
+// placeCounts are what the resource groups of all volumes say, but for LINSTOR's default group: its number is no wish
+// of somebody who made a volume in it by hand.
+func (c *client) placeCounts(ctx context.Context) (map[string]int, error) {
+	groups, counts := map[string]int{}, map[string]int{}
+	_, err := list(ctx, c, read("resource_group_list", "list resource groups"), path("resource-groups"), func(w *struct {
+		Name   string `json:"name"`
+		Select struct {
+			Count int `json:"place_count"`
+		} `json:"select_filter"`
+	}) (string, error) {
+		if !strings.EqualFold(w.Name, "DfltRscGrp") {
+			groups[strings.ToLower(w.Name)] = w.Select.Count
+		}
+		return w.Name, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	_, err = list(ctx, c, read("volume_list", "list volumes"), path("resource-definitions"),
+		func(w *wireDefinition) (string, error) {
+			if n := groups[strings.ToLower(w.Group)]; n > 0 {
+				counts[strings.ToLower(w.Name)] = n
+			}
+			return w.Name, nil
+		})
+	return counts, err
+}
+
 // wireDefinition is what is read of a resource definition.
 type wireDefinition struct {
-	Name string `json:"name"`
+	Name  string `json:"name"`
+	Group string `json:"resource_group_name"`
 }
 
 func definitionName(w *wireDefinition) (string, error) { return w.Name, nil }

@@ -347,3 +347,20 @@ func TestGroupsAreSought(t *testing.T) {
 		t.Error(diff)
 	}
 }
+
+// TestPlaceCounts: they are what the group of a volume asks for, and LINSTOR's default group asks for nothing.
+func TestPlaceCounts(t *testing.T) {
+	server := threeNodes()
+	server.answers["/v1/view/resources"] = "[]"
+	server.answers["/v1/resource-groups"] = `[{"name":"DfltRscGrp","select_filter":{"place_count":2}},{"name":"none"},` +
+		`{"name":"Gold","select_filter":{"place_count":3}}]`
+	server.answers["/v1/resource-definitions"] = `[{"name":"PVC-1","resource_group_name":"gold"},` +
+		`{"name":"pvc-2","resource_group_name":"DfltRscGrp"},{"name":"pvc-3","resource_group_name":"none"}]`
+	v, err := serve(t, server.ServeHTTP).View(t.Context(), linstor.ViewOptions{Resources: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(map[string]int{"pvc-1": 3}, v.PlaceCounts); d != "" {
+		t.Errorf("place counts (-want +got):\n%s", d)
+	}
+}

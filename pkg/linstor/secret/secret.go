@@ -32,3 +32,13 @@ func Values(props map[string]string) []string {
 	}
 	return secrets
 }
+
+// Redact removes secrets from a text, such as LINSTOR's messages, which repeat them.
+func Redact(text string, secrets []string) string {
+	for _, s := range secrets {
+		if s != "" {
+			text = strings.ReplaceAll(text, s, "***")
+		}
+	}
+	return text
+}

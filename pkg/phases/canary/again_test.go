@@ -12,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/canarytest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
@@ -84,11 +85,11 @@ func TestAgain(t *testing.T) {
 		{"claims may not grow", func(b bench) {
 			no := false
 			b.Cluster.Spec.Volumes.StorageClasses[0].AllowVolumeExpansion = &no
-			clustertest.RunClasses(b.World, b.Cluster.Spec.Volumes.StorageClasses...)
+			canarytest.RunClasses(b.World, b.Cluster.Spec.Volumes.StorageClasses...)
 		}, false},
 		{"other mount options", func(b bench) {
 			b.Cluster.Spec.Volumes.StorageClasses[0].MountOptions = []string{"noatime"}
-			clustertest.RunClasses(b.World, b.Cluster.Spec.Volumes.StorageClasses...)
+			canarytest.RunClasses(b.World, b.Cluster.Spec.Volumes.StorageClasses...)
 		}, true},
 		{"it cannot be satisfied for a while", func(b bench) {
 			b.Node("n01").Status, b.Node("n02").Status = "OFFLINE", "OFFLINE"

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/canarytest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
 )
@@ -39,7 +40,7 @@ type bench struct {
 func trying(t *testing.T, ready bool, entries ...volumespec.StorageClassSpec) bench {
 	t.Helper()
 	w := clustertest.NewWorld(t, 3)
-	clustertest.RunClasses(w, entries...)
+	canarytest.RunClasses(w, entries...)
 	if !ready {
 		w.Phase(v1alpha1.PhaseCanary, 0)
 		w.Cluster.Status.FirstReady = nil
@@ -77,7 +78,7 @@ func begun(t *testing.T, ready bool, volume string, phase corev1.PodPhase) (benc
 	t.Helper()
 	b := trying(t, ready, fast)
 	b.step()
-	_, p := clustertest.PutCanary(b.World, "fast", volume, phase)
+	_, p := canarytest.PutCanary(b.World, "fast", volume, phase)
 	return b, p
 }
 
@@ -99,9 +100,9 @@ func TestLife(t *testing.T) {
 	}
 	look("nothing is made before the status has it", nil, cluster.Missing, volumespec.CanaryProvision)
 	look("it begins", []string{"apply " + claim, "apply " + pod}, cluster.Missing, volumespec.CanaryProvision)
-	_, p := clustertest.PutCanary(b.World, "fast", "", corev1.PodPending)
+	_, p := canarytest.PutCanary(b.World, "fast", "", corev1.PodPending)
 	look("no volume yet", nil, cluster.Missing, volumespec.CanaryProvision)
-	clustertest.PutCanary(b.World, "fast", "pvc-1", corev1.PodSucceeded)
+	canarytest.PutCanary(b.World, "fast", "pvc-1", corev1.PodSucceeded)
 	look("nothing goes before the status has it", nil, cluster.Missing, volumespec.CanaryCleanUp)
 	if got := b.last("fast").Volume; got != "pvc-1" {
 		t.Errorf("volume %q", got)

@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/canarytest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -58,7 +59,7 @@ func TestSnapshot(t *testing.T) {
 	b := written(t)
 	b.wants("nothing is made before the status has it", volumespec.CanarySnapshot)
 	b.wants("it is taken", volumespec.CanarySnapshot, "apply "+snapshot)
-	v := clustertest.PutCanarySnapshot(b.World, "fast")
+	v := canarytest.PutCanarySnapshot(b.World, "fast")
 	b.wants("nobody has taken it up", volumespec.CanarySnapshot)
 	v.Status = &snapshotv1.VolumeSnapshotStatus{BoundVolumeSnapshotContentName: ptr.To("c"), ReadyToUse: ptr.To(false)}
 	b.wants("it is on its way", volumespec.CanarySnapshot)
@@ -107,7 +108,7 @@ func TestASnapshotThatFails(t *testing.T) {
 			b := written(t)
 			b.step()
 			if tc.change != nil {
-				tc.change(clustertest.PutCanarySnapshot(b.World, "fast"))
+				tc.change(canarytest.PutCanarySnapshot(b.World, "fast"))
 			}
 			b.step()
 			if got := b.last("fast"); got.Step != volumespec.CanarySnapshot || !strings.Contains(got.Message, tc.words) {
@@ -187,11 +188,11 @@ func TestOtherPoolsDoNotMatter(t *testing.T) {
 		for _, p := range b.Node("n01").Pools {
 			e.StoragePools = []string{strings.ToUpper(p.Name)}
 		}
-		clustertest.RunClasses(b.World, e)
+		canarytest.RunClasses(b.World, e)
 		clustertest.AddSnapshotter(b.World)
 		b.Node("n01").Pools["thick"] = &linstor.Pool{Name: "thick"}
 		b.step()
-		clustertest.PutCanary(b.World, "fast", "pvc-1", corev1.PodSucceeded)
+		canarytest.PutCanary(b.World, "fast", "pvc-1", corev1.PodSucceeded)
 	})
 	b.wants("it is taken", volumespec.CanarySnapshot)
 }
@@ -219,7 +220,7 @@ func TestASnapshotThatCanBeTakenNow(t *testing.T) {
 func TestTheSnapshotOfAnEarlierClaim(t *testing.T) {
 	b := written(t)
 	b.step()
-	v := clustertest.PutCanarySnapshot(b.World, "fast")
+	v := canarytest.PutCanarySnapshot(b.World, "fast")
 	v.Status = &snapshotv1.VolumeSnapshotStatus{ReadyToUse: ptr.To(true)}
 	v.CreationTimestamp = *clustertest.At(b.Now.Add(-time.Hour))
 	b.Kube.Canary.Claims[name].CreationTimestamp = *clustertest.At(b.Now)

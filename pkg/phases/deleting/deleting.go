@@ -82,6 +82,21 @@ func (h Handler) Run(ctx context.Context, in *step.Input) step.Outcome {
 	return takeDown(ctx, in)
 }
 
+// revoke takes back that the workloads may go although it is not known whether volumes exist, once LINSTOR answers and
+// has some. What was said is no consent to remove these: with LINSTOR silent once more, all would go unasked.
+func revoke(ctx context.Context, in *step.Input, claim resources.ClaimData) (o step.Outcome, ends bool) {
+	s := in.Snapshot
+	if !claim.RemoveUnverified || !s.Linstor.Known() || s.Linstor.View.Volumes == 0 {
+		return step.Outcome{}, false
+	}
+	claim.RemoveUnverified = false
+	if err := in.ApplyClaim(ctx, claim); err != nil {
+		return step.Fail(err), true
+	}
+	return step.Wait(conditions.ReasonVolumesExist,
+		"LINSTOR answers and has volumes: the answer continue counts no longer", s.Timing.PollWorking), true
+}
+
 // emptyLinstor removes from LINSTOR, under the policy Delete, the pools and nodes that the operator made; ends is true
 // as long as any such node is left. The message says what fails with the first of them. Nodes that somebody else
 // registered stay.
@@ -122,6 +137,9 @@ func volumesPossible(s *cluster.Snapshot, claim resources.ClaimData) bool {
 
 // volumes keeps the cluster running while volumes exist; ends is false if none do.
 func (h Handler) volumes(ctx context.Context, in *step.Input, claim resources.ClaimData) (o step.Outcome, ends bool) {
+	if o, ends := revoke(ctx, in, claim); ends {
+		return o, true
+	}
 	s := in.Snapshot
 	switch v := s.Linstor.View; {
 	case v != nil && v.Volumes == 0, v == nil && claim.RemoveUnverified:
@@ -166,7 +184,7 @@ func etcdTrouble(s *cluster.Snapshot) string {
 // them.
 func (h Handler) driven(ctx context.Context, in *step.Input, claim resources.ClaimData,
 	tried string) (o step.Outcome, ends bool) {
-	if claim.RemoveUnverified {
+	if claim.RemoveUnverified && !in.Snapshot.Linstor.Known() {
 		return step.Outcome{}, false
 	}
 	needs, err := volumedriver.Needs(ctx, in)

@@ -200,6 +200,29 @@ func TestADeletionInAnEmptyNamespace(t *testing.T) {
 	}
 }
 
+// TestContinueEndsWithTheAnswerOfLinstor: volumes that LINSTOR has shown since are no longer unknown. When it is
+// silent once more, the question is open again.
+func TestContinueEndsWithTheAnswerOfLinstor(t *testing.T) {
+	w := clustertest.DeletedWorld(t, 2)
+	w.Phase(v1alpha1.PhaseDeleting, time.Hour)
+	w.Claim(func(c *resources.ClaimData) { c.RemoveUnverified = true })
+	w.Linstor.View.Volumes = 3
+	in, r := w.Input()
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != "VolumesExist" {
+		t.Fatalf("%s %s: %s", o.Kind, o.Reason, o.Message)
+	}
+	if c := clustertest.AppliedClaim(t, r); c == nil || c.RemoveUnverified || len(r.Calls) != 1 {
+		t.Fatalf("the answer is kept: %v, %+v", r.Calls, c)
+	}
+	remove(w, r)
+	w.Silent(errors.New("x"))
+	in, r = w.Input()
+	if o := phases.Decide(t.Context(), in); o.Kind != step.KindHold || o.Reason != "VolumesUnknown" ||
+		slices.ContainsFunc(r.Calls, func(c string) bool { return strings.HasPrefix(c, "delete ") }) {
+		t.Errorf("%s %s: %s, %v", o.Kind, o.Reason, o.Message, r.Calls)
+	}
+}
+
 // A human let the deletion go on while LINSTOR did not answer and had volumes before: it goes on to its end, although
 // the workloads that could be asked again are gone.
 func TestAContinuedDeletionEnds(t *testing.T) {

@@ -1,6 +1,7 @@
 package deleting_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/canarytest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -63,18 +65,25 @@ func TestTheDriverGoesFirst(t *testing.T) {
 		volumes map[string]string // that came since the view
 		taken   map[string]string // snapshots that did
 		waived  bool
+		silent  bool
 		why     string
 		calls   []string
 	}{
-		{"the controller", nil, nil, false, "RemovingWorkloads", []string{first}},
-		{"a volume made just now", map[string]string{"pv-1": "fast"}, nil, false, "VolumesExist", nil},
-		{"a snapshot taken just now", nil, map[string]string{"s-1": "fast"}, false, "VolumesExist", nil},
-		{"a human said continue", map[string]string{"pv-1": "fast"}, nil, true, "RemovingWorkloads", []string{first}},
+		{"the controller", nil, nil, false, false, "RemovingWorkloads", []string{first}},
+		{"a volume made just now", map[string]string{"pv-1": "fast"}, nil, false, false, "VolumesExist", nil},
+		{"a snapshot taken just now", nil, map[string]string{"s-1": "fast"}, false, false, "VolumesExist", nil},
+		{"LINSTOR is silent, and a human said continue", map[string]string{"pv-1": "fast"}, nil, true, true,
+			"RemovingWorkloads", []string{first}},
+		{"a human said continue, and LINSTOR answers", map[string]string{"pv-1": "fast"}, nil, true, false, "VolumesExist",
+			nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.DeletedWorld(t, 2)
 			clustertest.RunDriver(w)
 			w.Claim(func(c *resources.ClaimData) { c.RemoveUnverified = tc.waived })
+			if tc.silent {
+				w.Silent(errors.New("x"))
+			}
 			in, r := w.Input()
 			r.Live.NewVolumes, r.Live.NewContents = tc.volumes, tc.taken
 			if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != tc.why {
@@ -91,9 +100,12 @@ func TestTheDriverGoesFirst(t *testing.T) {
 func TestWhatTriedAVolumeGoesFirst(t *testing.T) {
 	for waived, why := range map[bool]string{false: "VolumesExist", true: "RemovingWorkloads"} {
 		w := clustertest.DeletedWorld(t, 2)
-		clustertest.RunClasses(w, volumespec.StorageClassSpec{Name: "fast"})
-		clustertest.PutCanary(w, "fast", "", corev1.PodPending)
+		canarytest.RunClasses(w, volumespec.StorageClassSpec{Name: "fast"})
+		canarytest.PutCanary(w, "fast", "", corev1.PodPending)
 		w.Claim(func(c *resources.ClaimData) { c.RemoveUnverified = waived })
+		if waived {
+			w.Silent(errors.New("x"))
+		}
 		in, r := w.Input()
 		if o := phases.Decide(t.Context(), in); o.Kind != step.KindWait || o.Reason != why {
 			t.Errorf("waived %t: %s %s (%s)", waived, o.Kind, o.Reason, o.Message)

@@ -1,7 +1,6 @@
 package drainguard_test
 
 import (
-	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -18,7 +17,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
-	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/api"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/membership"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/seats"
@@ -26,7 +24,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
-	guards "github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 )
 
 const (
@@ -61,6 +58,21 @@ func drained(node string) func(*clustertest.World) {
 
 func free(nodes ...string) func(*clustertest.World) {
 	return func(w *clustertest.World) { clustertest.FreeGuards(w, nodes...) }
+}
+
+// deleted gives a node's Node object a deletion timestamp, as Karpenter does before it drains the node.
+func deleted(node string) func(*clustertest.World) {
+	return func(w *clustertest.World) { w.KubeNode(node).DeletionTimestamp = clustertest.At(clustertest.Begin) }
+}
+
+func tainted(node, key string) func(*clustertest.World) {
+	return func(w *clustertest.World) {
+		w.KubeNode(node).Spec.Taints = []corev1.Taint{{Key: key, Effect: corev1.TaintEffectNoSchedule}}
+	}
+}
+
+func placeCount(volume string, n int) func(*clustertest.World) {
+	return func(w *clustertest.World) { w.Linstor.View.PlaceCounts = map[string]int{volume: n} }
 }
 
 func inUse(volume, node string, used *bool) func(*clustertest.World) {
@@ -149,6 +161,32 @@ func TestDrains(t *testing.T) {
 			"n01: it has the last healthy copy"},
 		{"one copy by design, idle", []string{"a@n01 UpToDate"},
 			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(false))}, []string{"n01"}, ""},
+		{"one copy by design, as its group says", []string{"a@n01 UpToDate"},
+			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(false)), placeCount("a", 1)},
+			[]string{"n01"}, ""},
+		{"one copy of two is left, idle", []string{"a@n01 UpToDate"},
+			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(false)), placeCount("a", 2)}, nil,
+			"n01: it has the last healthy copy of 1 volume: a"},
+		{"the Node is being deleted", two, []func(*clustertest.World){deleted("n01")}, []string{"n01"}, ""},
+		{"the Node is being deleted, and has a last copy", []string{"a@n01 UpToDate", "a@n02 Outdated"},
+			[]func(*clustertest.World){deleted("n01")}, nil,
+			"n01: the node is about to be removed, and has the last healthy copy of 1 volume: a; move the data"},
+		{"the Node is being deleted, and has an idle volume", []string{"a@n01 UpToDate"},
+			[]func(*clustertest.World){deleted("n01"), inUse("a", "n01", ptr.To(false))}, nil,
+			"n01: the node is about to be removed, and has the last healthy copy of 1 volume: a"},
+		{"the Node is being deleted, and its machine is off", two,
+			[]func(*clustertest.World){deleted("n01"), offline("n01"), notReady("n01")}, []string{"n01"}, ""},
+		{"another Node is being deleted", two, []func(*clustertest.World){cordon("n03"), deleted("n02"), drained("n02")},
+			nil, "n03: node n02 is being deleted: wait until"},
+		{"the cluster autoscaler removes it", two,
+			[]func(*clustertest.World){tainted("n01", "ToBeDeletedByClusterAutoscaler")}, []string{"n01"}, ""},
+		{"Karpenter removes another one", two, []func(*clustertest.World){cordon("n03"), drained("n02"),
+			tainted("n02", "karpenter.sh/disrupted")}, nil, "n03: node n02 is about to be removed: wait until"},
+		{"another taint", two, []func(*clustertest.World){tainted("n01", "example.com/dedicated")}, nil, ""},
+		{"a copy is on a node that Kubernetes has no more", []string{"a@n01 UpToDate", "a@n02 UpToDate", "a@n09 Unknown"},
+			[]func(*clustertest.World){cordon("n01")}, nil, "n01: n01 holds a copy of volume a, whose copy on n09 is not " +
+				"UpToDate: node n09 has no Node object, and spec.nodes.removalPolicy is Retain, so that its copies stay: " +
+				"bring the node back, or set the policy to Evacuate"},
 		{"one copy by design, used over the network", []string{"a@n01 UpToDate", "a@n02 Diskless"},
 			[]func(*clustertest.World){cordon("n01"), inUse("a", "n01", ptr.To(false)), inUse("a", "n02", ptr.To(true)),
 				func(w *clustertest.World) { w.Linstor.View.Resources[1].Diskful = false }}, nil,
@@ -198,6 +236,7 @@ func TestWork(t *testing.T) {
 		delete(w.Kube.Pods, v1alpha1.ComponentDrainGuard)
 	}
 	off := func(w *clustertest.World) { w.Cluster.Spec.Volumes.DrainGuard = volumespec.DrainGuardNone }
+	noPools := func(w *clustertest.World) { w.Cluster.Spec.StoragePools = nil; w.Accept() }
 	gone := []string{"delete " + budget, "delete Pod/drain-guard-n01", "delete Pod/drain-guard-n02",
 		"delete Pod/drain-guard-n03"}
 	for _, c := range []struct {
@@ -219,10 +258,18 @@ func TestWork(t *testing.T) {
 		{"a node is cordoned", []func(*clustertest.World){cordon("n01")}, []string{"apply " + budget}},
 		{"it may be drained already", []func(*clustertest.World){cordon("n01"), free("n01")}, nil},
 		{"it is drained", []func(*clustertest.World){cordon("n01"), drained("n01")}, nil},
+		{"its Node is being deleted, and it has a last copy", []func(*clustertest.World){deleted("n01"),
+			func(w *clustertest.World) { w.Spread("a@n01 UpToDate", "a@n02 Outdated") }}, []string{"apply " + budget}},
 		{"it is back", []func(*clustertest.World){drained("n01"), free("n01")}, []string{"apply " + budget}},
 		{"somebody makes it weaker", []func(*clustertest.World){func(w *clustertest.World) {
 			w.Kube.DrainBudget.Spec.MinAvailable.IntVal = 0
 		}}, []string{"apply " + budget}},
+		{"the spec has no pools, and LINSTOR has", []func(*clustertest.World){noPools}, nil},
+		{"the spec and LINSTOR have no pools", []func(*clustertest.World){noPools, func(w *clustertest.World) {
+			for _, n := range w.Linstor.View.Nodes {
+				n.Pools = nil
+			}
+		}}, gone},
 		{"turned off", []func(*clustertest.World){off}, gone},
 		{"LINSTOR is silent while a node is drained", []func(*clustertest.World){cordon("n01"), drained("n01"),
 			func(w *clustertest.World) { w.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no answer")} }}, nil},
@@ -247,77 +294,6 @@ func TestWork(t *testing.T) {
 				t.Error(why)
 			}
 		})
-	}
-}
-
-// TestTheWordIsGivenOnAFreshLook: what LINSTOR says now counts, not the view.
-func TestTheWordIsGivenOnAFreshLook(t *testing.T) {
-	w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
-	clustertest.Cordon(w, "n01")
-	in, r := w.Input()
-	now := *w.Linstor.View
-	now.Resources = clustertest.CopiesOf("a@n01 UpToDate", "a@n02 Outdated")
-	r.Now = &now
-	var told []string
-	in.Announce = func(n step.Notice) { told = append(told, n.Reason+" "+n.Action) }
-	drainguard.Work(t.Context(), in)
-	if len(r.Applied) != 1 {
-		t.Fatalf("writes: %v", r.Calls)
-	}
-	b := r.Applied[0]
-	if why := b.GetAnnotations()[guards.AnnotationRefused]; !strings.Contains(why, "last healthy copy") {
-		t.Errorf("refused: %q", why)
-	}
-	if d := cmp.Diff([]string{"DrainRefused n01"}, told); d != "" {
-		t.Errorf("Events (-want +got):\n%s", d)
-	}
-}
-
-// members are those of etcd that answer now.
-type members struct {
-	api.API
-	answer []string
-}
-
-func (m members) Look(_ context.Context, endpoint string) view.Answer {
-	a, _ := etcdAnswers(m.answer).At(endpoint)
-	if a.Endpoint == "" {
-		return view.Answer{Endpoint: endpoint, Err: errors.New("refused")}
-	}
-	return a
-}
-
-func (members) Alarms(context.Context, string) ([]view.Alarm, error) { return nil, nil }
-
-// TestMembersOfEtcdAreAskedAnew: one that was well a moment ago may not be now.
-func TestMembersOfEtcdAreAskedAnew(t *testing.T) {
-	w := world(t)
-	cordon("n01")(w)
-	etcdMembers("n01", "n02")(w)
-	if j := drainguard.Judge(w.Snapshot()); !slices.Equal(j.Free, []string{"n01"}) {
-		t.Fatalf("%+v", j)
-	}
-	in, r := w.Input()
-	r.Now, in.Etcd = w.Linstor.View, members{answer: []string{"n01"}}
-	drainguard.Work(t.Context(), in)
-	if len(r.Applied) != 1 {
-		t.Fatalf("writes: %v", r.Calls)
-	}
-	if why := r.Applied[0].GetAnnotations()[guards.AnnotationRefused]; !strings.Contains(why, "n02-2 on node n02") {
-		t.Errorf("refused: %q", why)
-	}
-}
-
-// TestALookThatFailsGivesNoWord: then nothing is written, and the condition says why.
-func TestALookThatFailsGivesNoWord(t *testing.T) {
-	w := world(t, "a@n01 UpToDate", "a@n02 UpToDate")
-	clustertest.Cordon(w, "n01")
-	in, r := w.Input()
-	in.Failures = &step.Failures{}
-	r.Fail["view"] = errors.New("no answer")
-	drainguard.Work(t.Context(), in)
-	if why := in.Failures.Aside(conditions.DrainGuardReady); len(r.Calls) > 0 || !strings.Contains(why, "no answer") {
-		t.Errorf("writes %v, told %q", r.Calls, why)
 	}
 }
 

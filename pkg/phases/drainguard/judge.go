@@ -40,9 +40,9 @@ type Judgement struct {
 	Guarded []string
 	// Missing are those of them that have none and shall get one.
 	Missing []string
-	// Free are the nodes whose guards may be evicted now. Drained are those that are cordoned and whose guards are gone.
+	// Free are the nodes whose guards may be evicted now. Drained are those that are drained and whose guards are gone.
 	Free, Drained []string
-	// Refused are the nodes that are cordoned and may not be drained now, with the reason.
+	// Refused are the nodes that somebody drains and that may not be drained now, with the reason.
 	Refused []Refusal
 }
 
@@ -62,27 +62,38 @@ func stands(p *corev1.Pod) bool {
 		p.Status.Phase != corev1.PodFailed
 }
 
-// Watched reports whether a node is cordoned whose guard is still there: whether it may go depends on the copies of
-// volumes, which are looked at as long as that lasts.
+// Watched reports whether a node is being drained whose guard is still there: whether it may go depends on the copies
+// of volumes, which are looked at as long as that lasts.
 func Watched(f *cluster.Facts) bool {
 	if Guards(f) == nil {
 		return false
 	}
 	return slices.ContainsFunc(f.Kube.Nodes, func(n *corev1.Node) bool {
-		return n.Spec.Unschedulable && stands(Guards(f)[n.Name])
+		return isDraining(n) && stands(Guards(f)[n.Name])
 	})
 }
 
-// off says why there are to be no guards; "" if there are to be.
+// off says why there are to be no guards; "" if there are to be. What LINSTOR has counts, and not the spec alone: the
+// pools of a cluster that was taken over, or whose entries were removed while they are in use, have copies of volumes.
 func off(s *cluster.Snapshot) string {
+	v := s.Linstor.View
 	switch {
 	case s.Cluster.Spec.Volumes.DrainGuard == volumespec.DrainGuardNone:
 		return "spec.volumes.drainGuard is None"
-	case s.Target != nil && len(s.Target.Spec.StoragePools) == 0:
-		return "spec.storagePools is empty, so that no node has copies of volumes"
+	case s.Target != nil && len(s.Target.Spec.StoragePools) == 0 && v != nil && !hasPools(v) && s.Etcd == nil:
+		return "there are no storage pools, so that no node has copies of volumes"
 	default:
 		return ""
 	}
+}
+
+func hasPools(v *linstor.View) bool {
+	for _, n := range v.Nodes {
+		if len(n.Pools) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Judge judges all members. It is pure.
@@ -105,19 +116,15 @@ func Judge(s *cluster.Snapshot) Judgement {
 	return j
 }
 
-// guarded are the members that have a guard or shall have one: those that are registered. One that leaves keeps its
-// guard until it is no longer, and gets no new one.
+// guarded are the members that have a guard or shall have one: those that are registered. One that leaves, as one does
+// whose Node object is being deleted, keeps its guard until it is no longer, and gets no new one.
 func guarded(s *cluster.Snapshot) []*cluster.Member {
 	return s.Where(func(m *cluster.Member) bool {
 		has := Guards(&s.Facts)[m.Name] != nil
-		switch {
-		case m.Node.DeletionTimestamp != nil:
-			return false
-		case s.Linstor.View == nil:
+		if s.Linstor.View == nil {
 			return has
-		default:
-			return m.Linstor != nil && (m.Selected || has)
 		}
+		return m.Linstor != nil && (m.Selected || has || isDraining(m.Node))
 	})
 }
 
@@ -127,9 +134,9 @@ func judgeDrains(s *cluster.Snapshot, v *linstor.View, members []*cluster.Member
 		j.Guarded = append(j.Guarded, m.Name)
 		there := stands(Guards(&s.Facts)[m.Name])
 		switch {
-		case m.Node.Spec.Unschedulable && there:
+		case isDraining(m.Node) && there:
 			waiting = append(waiting, m)
-		case m.Node.Spec.Unschedulable:
+		case isDraining(m.Node):
 			// One that goes with the drain is as good as gone.
 			j.Drained = append(j.Drained, m.Name)
 		case !there && m.Selected && v != nil:
@@ -177,7 +184,7 @@ func refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []stri
 	}
 	for _, other := range busy {
 		if other != m.Name {
-			return fmt.Sprintf("node %s is being drained or is cordoned: uncordon it first", other)
+			return busyWith(s.MemberByName(other))
 		}
 	}
 	if s.Upgrade != nil {
@@ -194,17 +201,40 @@ func refuse(s *cluster.Snapshot, v *linstor.View, m *cluster.Member, busy []stri
 	if why := s.Etcd.Keeps(m.Name, m.Node.Labels[pods.Label]); why != "" {
 		return why
 	}
+	return needs(s, v, m)
+}
+
+// needs says which volumes cannot do without a node; "" if all can.
+func needs(s *cluster.Snapshot, v *linstor.View, m *cluster.Member) string {
 	if v.Volumes == 0 {
 		return ""
 	}
 	if !v.ResourcesKnown {
 		return "the copies of volumes are being looked at"
 	}
+	if isRemoved(m.Node) {
+		if last := replica.LastOn(s, v, m.Name); len(last) > 0 {
+			return fmt.Sprintf("the node is about to be removed, and has the last healthy copy of %s: %s; move the data to "+
+				"another node, or delete the volume", text.Amount(len(last), "volume", "volumes"), text.QuoteList(last))
+		}
+	}
 	if last := replica.Stranded(s, v, m.Name); len(last) > 0 {
 		return fmt.Sprintf("it has the last healthy copy of %s: %s", text.Amount(len(last), "volume", "volumes"),
 			text.QuoteList(last))
 	}
 	return replica.ReplicationNeeds(s, m, nil, v.Resources)
+}
+
+// busyWith says which other node is away or about to be, and what ends that.
+func busyWith(other *cluster.Member) string {
+	switch {
+	case other.Node.DeletionTimestamp != nil:
+		return fmt.Sprintf("node %s is being deleted: wait until its Node object is gone", other.Name)
+	case isRemoved(other.Node):
+		return fmt.Sprintf("node %s is about to be removed: wait until its Node object is gone", other.Name)
+	default:
+		return fmt.Sprintf("node %s is being drained or is cordoned: uncordon it first", other.Name)
+	}
 }
 
 // mostRefused is how many nodes that may not be drained are explained; the others are counted.

@@ -88,7 +88,9 @@ func makeGuards(ctx context.Context, in *step.Input, nodes []string) error {
 }
 
 // ensureBudget makes the PodDisruptionBudget as judged. Before it lets a node go that it did not before, LINSTOR is
-// looked at once more.
+// looked at once more. It never lets one node go in the write that keeps another one: that one's guard may be gone
+// already without the cache showing it, and both would be drained. So the first write keeps the one, and a later pass,
+// which reads its guard from the API server, lets the other one go.
 func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
 	s := in.Snapshot
 	live := s.Kube.DrainBudget
@@ -100,7 +102,12 @@ func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
 	if drainguard.Fits(live, want) {
 		return nil
 	}
-	if granted := newlyFree(live, j); len(granted) > 0 {
+	switch granted := newlyFree(live, j); {
+	case len(granted) == 0:
+	case len(drainguard.Free(live)) > len(j.Free)-len(granted):
+		j.Free = slices.DeleteFunc(j.Free, func(node string) bool { return slices.Contains(granted, node) })
+		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
+	default:
 		if err := confirm(ctx, in, j, granted); err != nil {
 			return err
 		}
@@ -123,8 +130,8 @@ func newlyFree(live *policyv1.PodDisruptionBudget, j *Judgement) []string {
 	})
 }
 
-// confirm takes back the word that LINSTOR and the members of etcd, asked now, would not let be given: the view may be
-// a quarter of a minute old, and a copy that was good then may be lost.
+// confirm takes back the word that LINSTOR, the members of etcd and the guards of other nodes, looked at now, would
+// not let be given: the view may be a quarter of a minute old, and a copy that was good then may be lost.
 func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string) error {
 	s := in.Snapshot
 	v, err := in.LookNow(ctx)
@@ -136,16 +143,21 @@ func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string
 		return fmt.Errorf("look at the copies of volumes before a node may be drained: %w", err)
 	}
 	v.SetResources(copies)
+	v.PlaceCounts = s.Linstor.View.PlaceCounts
 	now := *s
 	if k := s.Etcd; k != nil && k.Err == nil && in.Etcd != nil {
 		now.Etcd = k.Again(api.LookAll(ctx, in.Etcd, k.Facts.Ask()...))
+	}
+	busy, err := evicted(ctx, in, j, granted)
+	if err != nil {
+		return err
 	}
 	for _, node := range granted {
 		m := s.MemberByName(node)
 		if m == nil || down(v, m) {
 			continue
 		}
-		if why := refuse(&now, v, m, j.Drained); why != "" {
+		if why := refuse(&now, v, m, busy); why != "" {
 			j.Free = slices.DeleteFunc(j.Free, func(n string) bool { return n == node })
 			j.Refused = append(j.Refused, Refusal{node, why})
 		}
@@ -153,7 +165,28 @@ func confirm(ctx context.Context, in *step.Input, j *Judgement, granted []string
 	return nil
 }
 
-// announce makes Events of what has changed for nodes that are cordoned. What the PodDisruptionBudget says is what was
+// evicted are the nodes that are being drained and have no guard any more, by what the API server says now.
+func evicted(ctx context.Context, in *step.Input, j *Judgement, granted []string) ([]string, error) {
+	gone, waiting := slices.Clone(j.Drained), slices.Clone(j.Free)
+	for _, r := range j.Refused {
+		waiting = append(waiting, r.Node)
+	}
+	for _, node := range waiting {
+		if slices.Contains(granted, node) {
+			continue
+		}
+		guard, err := in.Live.Pod(ctx, drainguard.PodName(node))
+		if err != nil {
+			return nil, fmt.Errorf("look at the guard of node %s before another one may be drained: %w", node, err)
+		}
+		if !stands(guard) {
+			gone = append(gone, node)
+		}
+	}
+	return gone, nil
+}
+
+// announce makes Events of what has changed for nodes that are drained. What the PodDisruptionBudget says is what was
 // announced last, so that nobody is told twice.
 func announce(in *step.Input, live *policyv1.PodDisruptionBudget, j *Judgement) {
 	for _, node := range newlyFree(live, j) {

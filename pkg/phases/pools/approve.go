@@ -9,7 +9,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
-	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -24,12 +23,15 @@ func consentTo(ds []linstor.Device) string {
 	})
 }
 
-// consents are the member's properties that keep consents for an entry.
+// consents are the member's properties that keep answers about an entry.
 func consents(m *cluster.Member, entry string) []string {
-	keys := []string{remembered.PoolApprove + entry, remembered.PoolRecreate + entry}
-	return slices.DeleteFunc(keys, func(key string) bool {
-		return m.Linstor == nil || m.Linstor.Properties[key] == ""
-	})
+	var keys []string
+	for _, prefix := range answerPrefixes {
+		if m.Linstor != nil && m.Linstor.Properties[prefix+entry] != "" {
+			keys = append(keys, prefix+entry)
+		}
+	}
+	return keys
 }
 
 // consented reports whether a human agreed to make the entry's pool from exactly these disks.

@@ -91,6 +91,11 @@ func remember(key, value string) func(*clustertest.World) {
 	return func(w *clustertest.World) { w.Node("n01").Properties[key] = value }
 }
 
+// answer keeps an answer about the entry hot on n01.
+func answer(prefix string) func(*clustertest.World) {
+	return func(w *clustertest.World) { clustertest.Answer(w, prefix, "hot", "n01", "h-1") }
+}
+
 // presentScenarios are about pools that LINSTOR has and that are not lost.
 func presentScenarios() []scenario {
 	broken := func(w *clustertest.World) { w.Node("n01").Pools["ssd"].Errors = []string{"no such VG"} }
@@ -170,10 +175,27 @@ func missingScenarios() []scenario {
 			w.Tasks["pool/n01/ssd"] = work.State{Err: clustertest.Refused(linstor.CodePoolConfiguration)}
 		}, want: verdict{Row: "register", Step: pools.StepRegister, Reason: "PoolBackendMissing"},
 			says: "pool ssd: LINSTOR cannot use thin pool vg/thin"},
-		{name: "the volume group is to be used", world: hot(s1), spoil: remember(remembered.PoolUseExisting+"hot", "h-1"),
+		{name: "the volume group is to be used", world: hot(s1), spoil: answer(remembered.PoolUseExisting),
 			want: verdict{Row: "register", Step: pools.StepRegister}},
-		{name: "done without", world: hot(s1), spoil: remember(remembered.PoolSkip+"hot", "h-1"),
+		{name: "the volume group was to be used, and is another one", world: hot(s1), want: fromS1,
+			spoil: func(w *clustertest.World) {
+				answer(remembered.PoolUseExisting)(w)
+				w.Cluster.Spec.StoragePools[0].LVM.VolumeGroup = "other"
+				w.Accept()
+			}},
+		{name: "done without", world: hot(s1), spoil: answer(remembered.PoolSkip),
 			want: verdict{Row: "skipped", NotWanted: true}},
+		{name: "done without, and the disk is gone", world: hot(s1), spoil: func(w *clustertest.World) {
+			answer(remembered.PoolSkip)(w)
+			w.Node("n01").Devices = nil
+		}, want: verdict{Row: "skipped", NotWanted: true}},
+		{name: "done without another disk", world: hot(s1), spoil: func(w *clustertest.World) {
+			w.Node("n01").Devices = nil
+			answer(remembered.PoolSkip)(w)
+			w.Node("n01").Devices = []linstor.Device{s1}
+		}, want: fromS1},
+		{name: "done without, as an older operator kept it", world: hot(s1),
+			spoil: remember(remembered.PoolSkip+"hot", "h-1"), want: fromS1},
 		{name: "a directory that the satellite does not see yet", world: plain, spoil: func(w *clustertest.World) {
 			files := v1alpha1.StoragePoolSpec{Name: "files", FileThin: &v1alpha1.FilePool{Directory: "/srv/files"}}
 			w.Cluster.Spec.StoragePools = []v1alpha1.StoragePoolSpec{files}

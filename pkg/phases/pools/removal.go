@@ -49,14 +49,16 @@ func oldPoolKey(m *cluster.Member, have *linstor.Pool) string {
 	return "oldpool/" + m.Name + "/" + have.Name
 }
 
-// removeOldPools deregisters the pools that the spec no longer has on a member. Only a healthy member is touched:
-// while it leaves, is under maintenance or many nodes fail, its pools may be the only record of where data is.
+// removeOldPools deregisters the pools that the spec no longer has on a member, and forgets the answers about them.
+// Only a healthy member is touched: while it leaves, is under maintenance or many nodes fail, its pools may be the
+// only record of where data is.
 func removeOldPools(in *step.Input, m *cluster.Member) {
 	s := in.Snapshot
 	if s.Phase() == v1alpha1.PhaseHumanIntervention || s.Frozen() || m.Maintenance ||
 		m.Linstor.HasFlag(linstor.FlagEvacuate) || m.Linstor.HasFlag(linstor.FlagDelete) {
 		return
 	}
+	forgetAnswers(in, m)
 	for _, have := range m.OldPools {
 		input := text.Digest([]any{have.Backing, have.Properties[remembered.Entry]})
 		in.Ensure(work.Task{Key: oldPoolKey(m, have), Input: input, Do: func(ctx context.Context) error {

@@ -35,6 +35,9 @@ func TestOldPools(t *testing.T) {
 			w.Cluster.Spec.StoragePools = append(w.Cluster.Spec.StoragePools, e)
 			w.Accept()
 		}, want: []string{"pool/n01/HOT", "pool/n02/HOT"}}, // the mark follows
+		{name: "it had answers", spoil: func(w *clustertest.World) {
+			w.Node("n01").Properties[remembered.PoolSkip+"hot"] = "h-1"
+		}, want: []string{"forget/n01", "oldpool/n01/hot", "oldpool/n02/hot"}},
 		{name: "the entry leaves a node out", spoil: func(w *clustertest.World) {
 			e := clustertest.OnDevices("hot", "S*")
 			e.NodeSelector = map[string]string{corev1.LabelHostname: "n02"}
@@ -180,5 +183,26 @@ func TestAPoolInUseIsTold(t *testing.T) {
 	}
 	if m.State != v1alpha1.NodeOnline || m.Problem != nil {
 		t.Errorf("the node is %s: %v", m.State, m.Problem)
+	}
+}
+
+// TestAnswersGoWithTheirEntry: the same name added later is another question.
+func TestAnswersGoWithTheirEntry(t *testing.T) {
+	w := clustertest.WithoutEntry(t, 1)
+	for _, prefix := range []string{remembered.PoolSkip, remembered.PoolUseExisting, remembered.PoolApprove,
+		remembered.PoolRecreate} {
+		w.Node("n01").Properties[prefix+"hot"] = "kept"
+	}
+	in, r := w.Input()
+	if err := pools.Link().Work(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Run(t, "forget/n01"); err != nil {
+		t.Fatal(err)
+	}
+	want := "node n01 set  del " + strings.Join([]string{remembered.PoolApprove + "hot", remembered.PoolRecreate + "hot",
+		remembered.PoolSkip + "hot", remembered.PoolUseExisting + "hot"}, ",")
+	if d := cmp.Diff([]string{want}, r.Calls); d != "" {
+		t.Error(d)
 	}
 }

@@ -159,7 +159,7 @@ var presence = decisiontable.Table[*situation]{
 			outcome{step: stepModify, also: func(c *situation) { c.Change = c.change() }, problem: (*situation).taskProblem}),
 		rule("offline", "its node is not ONLINE, and LINSTOR says nothing of its size",
 			func(c *situation) bool { return brokenPool(c.Have) }, outcome{}),
-		rule("consents-left", "it works, and consents to make it are left",
+		rule("consents-left", "it works, and answers about it are left",
 			func(c *situation) bool { return len(consents(c.m, c.entry())) > 0 }, outcome{ready: true, step: stepForget}),
 		rule("ready", "it works", nil, outcome{ready: true}),
 	}),
@@ -169,15 +169,18 @@ var absence = decisiontable.Table[*situation]{
 	Title: "LINSTOR does not have the pool",
 	Intro: "For each pool of a registered member that LINSTOR does not have.",
 	Rows: []row{
-		rule("skipped", "a human answered `skip`", func(c *situation) bool { return c.prop(remembered.PoolSkip) != "" },
+		rule("skipped", "somebody answered `skip`, for this entry and these disks",
+			func(c *situation) bool { return answered(c.m, c.MemberPool, remembered.PoolSkip) },
 			outcome{notWanted: true, also: func(c *situation) { c.Skipped = true }}),
 		rule("not-mounted", "the satellite's pod does not have the pool's directory",
 			func(c *situation) bool { return !mountsPool(c.m, c.MemberPool) },
 			outcome{reason: "SatelliteOutdated", message: func(c *situation) string {
 				return c.says("the satellite does not see the directory %s before its restart", c.Backing)
 			}}),
-		rule("register", "its group is there by itself, or a human answered `use-existing`",
-			func(c *situation) bool { return c.Entry.Devices == nil || c.prop(remembered.PoolUseExisting) != "" },
+		rule("register", "its group is there by itself, or somebody answered `use-existing`",
+			func(c *situation) bool {
+				return c.Entry.Devices == nil || answered(c.m, c.MemberPool, remembered.PoolUseExisting)
+			},
 			outcome{step: stepRegister, problem: registerProblem}),
 		rule("disks-unlisted", "LINSTOR cannot list the node's disks",
 			func(c *situation) bool { return c.devicesErr() != nil },

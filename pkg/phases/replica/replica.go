@@ -9,6 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -27,13 +30,13 @@ func (e *LastReplicaError) Error() string {
 		e.Node, text.Amount(len(e.Resources), "volume", "volumes"), text.ListSome(e.Resources))
 }
 
-// lastReplicas names the volumes that might have no good copy any more if the node went, sorted. The view has the
+// LastOn names the volumes that might have no good copy any more if the node went, sorted. The view has the
 // copies of all volumes that the node has a copy of.
 //
 // What is not known counts against the change: a copy elsewhere is good only if its satellite reports it UpToDate now,
 // and the copy on the node counts as possibly the good one unless it is known to be none. Somebody who has one copy
 // only, in whatever state, may still recover data from it.
-func lastReplicas(s *cluster.Snapshot, v *linstor.View, node string) []string {
+func LastOn(s *cluster.Snapshot, v *linstor.View, node string) []string {
 	good, elsewhere := map[string]bool{}, map[string]bool{} // volumes with a good copy, or any, on another node
 	var here []*linstor.Resource
 	for i := range v.Resources {
@@ -83,12 +86,13 @@ func LastReplicasOn(s *cluster.Snapshot, node string) []string {
 	if v == nil || !v.ResourcesKnown {
 		return nil
 	}
-	return lastReplicas(s, v, node)
+	return LastOn(s, v, node)
 }
 
 // Stranded names the volumes that a node may not go down for, even for a while: their last good copy is on it. One
 // with a single copy by design counts only while it is in use, or might be: it can do nothing without the node anyway.
-// Of a volume without DRBD nobody knows whether it is used: only pods on the node can, and those go with it.
+// A volume that has lost its other copies is none of these: the node that has what remains may not come back. Of a
+// volume without DRBD it is not known whether it is used: only pods on the node can, and those go with it.
 func Stranded(s *cluster.Snapshot, v *linstor.View, node string) []string {
 	copies, idle := map[string]int{}, map[string]bool{}
 	for i := range v.Resources {
@@ -102,9 +106,9 @@ func Stranded(s *cluster.Snapshot, v *linstor.View, node string) []string {
 			idle[key] = unused
 		}
 	}
-	return slices.DeleteFunc(lastReplicas(s, v, node), func(name string) bool {
+	return slices.DeleteFunc(LastOn(s, v, node), func(name string) bool {
 		key := strings.ToLower(name)
-		return copies[key] == 1 && idle[key]
+		return copies[key] == 1 && idle[key] && v.PlaceCounts[key] <= 1
 	})
 }
 
@@ -115,7 +119,7 @@ func CheckLastReplicas(ctx context.Context, in *step.Input, node string) error {
 	if err != nil || v == nil {
 		return err
 	}
-	if names := lastReplicas(in.Snapshot, v, node); len(names) > 0 {
+	if names := LastOn(in.Snapshot, v, node); len(names) > 0 {
 		return &LastReplicaError{Node: node, Resources: names}
 	}
 	return nil
@@ -183,10 +187,23 @@ func ReplicationNeeds(
 			}
 		}
 		if !c.UpToDate() && !hiddenCopy(s, c, copies) {
-			return fmt.Sprintf("%s holds a copy of volume %s, whose copy on %s is not UpToDate", m.Name, c.Name, c.Node)
+			return fmt.Sprintf("%s holds a copy of volume %s, whose copy on %s is not UpToDate%s", m.Name, c.Name, c.Node,
+				withoutNode(s, c.Node))
 		}
 	}
 	return ""
+}
+
+// withoutNode says what to do about a node that Kubernetes does not have any more, and that the operator leaves in
+// LINSTOR: its copies stay as they are until somebody decides. "" for another node.
+func withoutNode(s *cluster.Snapshot, node string) string {
+	if s.RemovalPolicy() != v1alpha1.NodesRetain || slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool {
+		return strings.EqualFold(n.Name, node)
+	}) {
+		return ""
+	}
+	return fmt.Sprintf(": node %s has no Node object, and spec.nodes.removalPolicy is Retain, so that its copies stay: "+
+		"bring the node back, or set the policy to Evacuate", node)
 }
 
 // hiddenCopy reports whether LINSTOR lacks the state of a copy only because the satellite waits for its upgrade.

@@ -44,7 +44,7 @@ func readBackup(in *step.Input) {
 // is not in Kubernetes was backed up by a human before; and where the two versions are of one line there may have been
 // nothing to migrate, and then the image makes none.
 func backupAwaited(s *cluster.Snapshot) bool {
-	return connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes && !s.Upgrade.Skipped
+	return connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes && !waives(s.Upgrade, backupUnread)
 }
 
 func began(u *cluster.Upgrade) (time.Time, error) {
@@ -69,7 +69,7 @@ func recordBackup(ctx context.Context, in *step.Input) error {
 	switch {
 	case connection.Kind(&s.Target.Spec.Database) != v1alpha1.DatabaseKubernetes:
 		claim.BackupRead = "confirmed"
-	case s.Upgrade.Skipped:
+	case waives(s.Upgrade, backupUnread):
 		claim.BackupRead = "skipped"
 	default:
 		claim.BackupRead = "read"

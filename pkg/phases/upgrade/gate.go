@@ -3,7 +3,6 @@ package upgrade
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
@@ -30,16 +29,13 @@ var gate = decisiontable.Table[*situation]{
 			func(c *situation) (string, string) {
 				return string(v1alpha1.HoldUpgradeBlocked), rollback.Message(c.u.Claim, c.u.To)
 			}),
-		waiting("blocked", "`Prechecks`: something speaks against an upgrade now, and nobody has waived the checks",
-			func(c *situation) bool {
-				return c.at(v1alpha1.UpgradePrechecks) && len(c.blockers()) > 0 &&
-					(!c.u.Skipped || !c.s.Linstor.Known())
-			},
+		waiting("blocked", "`Prechecks`: something speaks against an upgrade now, and nobody has waived just that",
+			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && len(c.blockers()) > 0 },
 			func(c *situation) (string, string) {
-				return string(v1alpha1.HoldUpgradeBlocked), "waiting: " + strings.Join(c.blockers(), "; ")
+				return string(v1alpha1.HoldUpgradeBlocked), "waiting: " + sentences(c.blockers())
 			}),
 		waiting("taking-backup", "`Prechecks`: the backup that `spec.backup` asks for is not in the store, and nobody has "+
-			"waived the checks or confirmed another one",
+			"waived it or confirmed another one",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && c.awaited() != "" },
 			func(c *situation) (string, string) { return "TakingBackup", c.awaited() }),
 		{Name: "no-backup", Then: "hold [BackupTooOld](../runbooks/BackupTooOld.md)",
@@ -87,7 +83,7 @@ var gate = decisiontable.Table[*situation]{
 		waiting("silent", "`Verify`: LINSTOR does not answer", func(c *situation) bool { return !c.s.Linstor.Known() },
 			func(*situation) (string, string) { return "ControllerUnreachable", "LINSTOR does not answer" }),
 		waiting("not-verified", "`Verify`: a node is not ONLINE with the new version, and nobody has waived that",
-			func(c *situation) bool { return len(c.unverified()) > 0 && !c.u.Skipped },
+			func(c *situation) bool { return len(c.unverified()) > 0 },
 			func(c *situation) (string, string) {
 				names := satellites.MemberNames(c.unverified())
 				return "NodesMissing", fmt.Sprintf("%s: not ONLINE with LINSTOR %s yet", names, c.u.To)

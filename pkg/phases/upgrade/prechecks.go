@@ -16,38 +16,43 @@ import (
 
 // blockers say why an upgrade must not begin now; none if it may. While there are any the cluster stays in Upgrading
 // (row "blocked" of the gate), and goes to HumanIntervention when that state's deadline passes (Hold).
-func blockers(s *cluster.Snapshot) []string {
-	var out []string
-	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+func blockers(s *cluster.Snapshot) []objection {
+	var out []objection
+	add := func(says string, about ...string) { out = append(out, objection{about: about, says: says}) }
 	if e := s.Evidence[fsm.Controller]; e.State != cluster.Satisfied {
-		add("the controller is not as wanted: %s", e.Message)
+		add("the controller is not as wanted: "+e.Message, noController)
 		return out // nothing else can be known
 	}
 	offline := s.Where(func(m *cluster.Member) bool {
 		return !m.Online && m.State != v1alpha1.NodeHeld && !m.Maintenance
 	})
 	if len(offline) > 0 {
-		add("%s: not ONLINE in LINSTOR", satellites.MemberNames(offline))
+		add(satellites.MemberNames(offline)+": not ONLINE in LINSTOR", nodes(offline)...)
 	}
 	if s.Frozen() {
-		add("many nodes failed at once")
+		add("many nodes failed at once", massFailure)
 	}
 	if r := s.Roll; len(r.Outdated)+len(r.Restarting) > 0 {
-		add("%s", satellites.Message(&r))
+		about := nodes(r.Restarting)
+		if len(r.Outdated) > 0 {
+			about = append(about, outdated)
+		}
+		add(satellites.Message(&r), about...)
 	}
 	return append(out, unsettled(s)...)
 }
 
-func unsettled(s *cluster.Snapshot) []string {
-	var out []string
+func unsettled(s *cluster.Snapshot) []objection {
+	var out []objection
 	v := s.Linstor.View
 	for _, m := range s.Members {
 		if n := m.Linstor; n != nil && (n.HasFlag(linstor.FlagEvacuate) || n.HasFlag(linstor.FlagDelete)) {
-			out = append(out, fmt.Sprintf("node %s is being evacuated or removed", m.Name))
+			out = append(out, objection{[]string{leavingNode + m.Name},
+				fmt.Sprintf("node %s is being evacuated or removed", m.Name)})
 		}
 	}
 	if !v.ResourcesKnown {
-		return append(out, "it is not known yet which copies of volumes are UpToDate")
+		return append(out, objection{[]string{copiesUnknown}, "it is not known yet which copies of volumes are UpToDate"})
 	}
 	for i := range v.Resources {
 		c := &v.Resources[i]
@@ -55,11 +60,9 @@ func unsettled(s *cluster.Snapshot) []string {
 			continue
 		}
 		if c.Diskful && !settled(c) {
-			out = append(out, fmt.Sprintf("the copy of volume %s on %s is %s", c.Name, c.Node, text.QuoteList(c.States)))
+			out = append(out, objection{[]string{copiesNotWell},
+				fmt.Sprintf("the copy of volume %s on %s is %s", c.Name, c.Node, text.QuoteList(c.States))})
 		}
-	}
-	if more := len(out) - 3; more > 0 {
-		out = append(out[:3], fmt.Sprintf("and %d more", more))
 	}
 	return out
 }
@@ -70,22 +73,13 @@ func settled(c *linstor.Resource) bool {
 	return !busy && !c.HasFlag(linstor.FlagDelete) && !c.HasFlag(linstor.FlagEvacuate)
 }
 
-// awaitedBackup is what the operator's own backup of the database waits for; "" if it is in the store or is not
-// awaited.
-func awaitedBackup(s *cluster.Snapshot) string {
-	if u := s.Upgrade; u.Skipped || u.Claim.BackupConfirmed == pair(u) {
-		return ""
-	}
-	_, lacks := databasebackup.ForUpgrade(s)
-	return lacks
-}
-
 // WantsBackup reports whether an upgrade waits for the operator's own backup of the database, and for nothing else.
 func WantsBackup(s *cluster.Snapshot) bool {
 	h := s.Cluster.Status.Hold
 	held := s.Phase() == v1alpha1.PhaseHumanIntervention && h != nil && h.Reason == v1alpha1.HoldUpgradeBlocked
 	return s.Upgrade != nil && s.Upgrade.Step == v1alpha1.UpgradePrechecks &&
-		(held || s.Phase() == v1alpha1.PhaseUpgrading) && len(blockers(s)) == 0 && awaitedBackup(s) != ""
+		(held || s.Phase() == v1alpha1.PhaseUpgrading) && len(unwaived(s, blockers(s))) == 0 &&
+		awaitedBackup(s) != ""
 }
 
 // backupNeeded is the hold for a database that LINSTOR's image does not back up; nil if it does, or the operator or a
@@ -95,7 +89,7 @@ func backupNeeded(s *cluster.Snapshot) *cluster.HoldRequest {
 	u := s.Upgrade
 	kind := connection.Kind(&s.Target.Spec.Database)
 	taken, _ := databasebackup.ForUpgrade(s)
-	if kind == v1alpha1.DatabaseKubernetes || u.Claim.BackupConfirmed == pair(u) || taken {
+	if kind == v1alpha1.DatabaseKubernetes || confirmed(s) || taken {
 		return nil
 	}
 	return cluster.Request(v1alpha1.HoldBackupTooOld, "LINSTOR %s migrates the database (%s) with no way back, and "+

@@ -22,9 +22,12 @@ import (
 
 // precheckScenarios are about the step before the edge.
 func precheckScenarios() []scenario {
-	const waiver = "1.34.2>1.35.3:Prechecks"
-	confirmed := func(w *clustertest.World) {
-		w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.34.2>1.35.3" })
+	const waiver = "1.34.2>1.35.3:Prechecks:"
+	confirmed := func(hours int) func(*clustertest.World) {
+		at := clustertest.Begin.Add(-time.Duration(hours) * time.Hour).Format(time.RFC3339)
+		return func(w *clustertest.World) {
+			w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.34.2>1.35.3@" + at })
+		}
 	}
 	silent := func(w *clustertest.World) { w.Silent(errors.New("refused")) }
 	copies := func(state string) func(*clustertest.World) {
@@ -50,16 +53,31 @@ func precheckScenarios() []scenario {
 		{name: "satellites restart", spoil: func(w *clustertest.World) { w.Outdate("n02") },
 			rule: "blocked", says: "restarting satellites: 3 of 4 done"},
 		{name: "LINSTOR is silent", spoil: silent, rule: "blocked", says: "the controller is not as wanted"},
-		{name: "waived", spoil: all(offline("n02"), waived(waiver)), rule: "fit"},
-		{name: "waived, but LINSTOR is silent", spoil: all(waived(waiver), silent),
+		{name: "waived", spoil: all(offline("n02"), waived(waiver+"node/n02")), rule: "fit"},
+		{name: "two are waived, and one is back", spoil: all(offline("n02"), waived(waiver+"node/n01,node/n02")),
+			rule: "fit"},
+		{name: "waived, and another node is offline", spoil: all(offline("n02", "n03"), waived(waiver+"node/n02")),
+			rule: "blocked", says: "n02, n03: not ONLINE"},
+		{name: "waived, and most nodes fail at once", spoil: all(failed("n02", "n03", "n04"),
+			waived(waiver+"node/n02,node/n03,node/n04")), rule: "blocked", says: "waiting: many nodes failed at once"},
+		{name: "waived, and a node is being evacuated", rule: "blocked", says: "n02 is being evacuated",
+			spoil: all(waived(waiver+"node/n02"), func(w *clustertest.World) {
+				w.Node("n02").Flags = []string{linstor.FlagEvacuate}
+			})},
+		{name: "copies are waived", spoil: all(copies("Outdated"), waived(waiver+"copies-not-up-to-date")), rule: "fit"},
+		{name: "waived by an operator that did not say what", rule: "blocked", says: "n02: not ONLINE",
+			spoil: all(offline("n02"), waived("1.34.2>1.35.3:Prechecks"))},
+		{name: "waived, but LINSTOR is silent", spoil: all(waived(waiver+"controller"), silent),
 			rule: "blocked", says: "the controller is not as wanted"},
-		{name: "waived for another upgrade", spoil: all(offline("n02"), waived("1.33.3>1.35.3:Prechecks")),
+		{name: "waived for another upgrade", spoil: all(offline("n02"), waived("1.33.3>1.35.3:Prechecks:node/n02")),
 			rule: "blocked", says: "n02: not ONLINE"},
 		{name: "an external database", before: external, rule: "no-backup", hold: v1alpha1.HoldBackupTooOld,
 			says: "makes no backup"},
 		{name: "an external database, and a node is offline", before: external, spoil: offline("n02"),
 			rule: "blocked", says: "n02: not ONLINE"},
-		{name: "an external database with a backup", before: external, spoil: confirmed, rule: "fit"},
+		{name: "an external database with a backup", before: external, spoil: confirmed(23), rule: "fit"},
+		{name: "an external database with a backup of two days ago", before: external, spoil: confirmed(48),
+			rule: "no-backup", hold: v1alpha1.HoldBackupTooOld, says: "makes no backup"},
 	}
 	out = append(out, backupScenarios()...)
 	for i := range out {
@@ -106,11 +124,13 @@ func backupScenarios() []scenario {
 				Message: "no bucket"}})},
 		{name: "a backup has no credentials", before: wanted, rule: "taking-backup", says: "there is no Secret",
 			spoil: func(w *clustertest.World) { delete(w.Kube.Secrets, "s3") }},
-		{name: "a backup is waived", before: wanted, spoil: waived("1.34.2>1.35.3:Prechecks"), rule: "fit"},
+		{name: "a backup is waived", before: wanted, spoil: waived("1.34.2>1.35.3:Prechecks:backup"), rule: "fit"},
+		{name: "a node is waived, and no backup", before: wanted, rule: "taking-backup", says: "backed up first",
+			spoil: all(offline("n02"), waived("1.34.2>1.35.3:Prechecks:node/n02"))},
 		{name: "a backup of an external database is waived", before: all(external, wanted),
-			spoil: waived("1.34.2>1.35.3:Prechecks"), rule: "no-backup", hold: v1alpha1.HoldBackupTooOld},
+			spoil: waived("1.34.2>1.35.3:Prechecks:backup"), rule: "no-backup", hold: v1alpha1.HoldBackupTooOld},
 		{name: "another backup is confirmed", before: wanted, rule: "fit", spoil: func(w *clustertest.World) {
-			w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.34.2>1.35.3" })
+			w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.34.2>1.35.3@" + began })
 		}},
 	}
 }
@@ -144,7 +164,7 @@ func TestExternalDatabaseNeedsABackup(t *testing.T) {
 		t.Errorf("the hold was let go before the answer was stored: %+v", o)
 	}
 	claim := clustertest.AppliedClaim(t, r)
-	if claim == nil || claim.BackupConfirmed != "1.34.2>1.35.3" {
+	if claim == nil || claim.BackupConfirmed != "1.34.2>1.35.3@"+began {
 		t.Fatalf("claim %+v", claim)
 	}
 	w.Claim(func(c *resources.ClaimData) { *c = *claim })

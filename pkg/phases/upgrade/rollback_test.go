@@ -44,7 +44,7 @@ func TestTheBackupOfBefore(t *testing.T) {
 	} {
 		w := backedUpUpgrade(t, v1alpha1.UpgradePrechecks)
 		w.Claim(func(c *resources.ClaimData) {
-			c.UpgradeBackup, c.RolledBack, c.SkippedChecks = "of before", "1.33.3>1.34.2", "1.34.2>1.35.3:Prechecks"
+			c.UpgradeBackup, c.RolledBack, c.SkippedChecks = "of before", "1.33.3>1.34.2", "1.34.2>1.35.3:Prechecks:backup"
 		})
 		w.Cluster.Status.Backup = &backupspec.BackupStatus{Upgrade: tc.backup}
 		in, r := w.Input()

@@ -91,8 +91,12 @@ func (tc *scenario) check(t *testing.T) {
 func (tc *scenario) checkOverdue(t *testing.T, w *clustertest.World) {
 	w.Phase(v1alpha1.PhaseUpgrading, 2*time.Hour)
 	in, _ := w.Input()
-	if o := phases.Decide(t.Context(), in); o.Hold == nil || o.Hold.Reason != tc.overdue {
-		t.Errorf("after the deadline: %+v, want the hold %s", o, tc.overdue)
+	o := phases.Decide(t.Context(), in)
+	if o.Hold == nil || o.Hold.Reason != tc.overdue {
+		t.Fatalf("after the deadline: %+v, want the hold %s", o, tc.overdue)
+	}
+	if len(o.Hold.Identities) == 0 && w.Linstor.View != nil {
+		t.Error("the hold does not list what an answer is for")
 	}
 }
 
@@ -100,6 +104,15 @@ func offline(nodes ...string) func(*clustertest.World) {
 	return func(w *clustertest.World) {
 		for _, n := range nodes {
 			w.Node(n).Status = linstor.StatusOffline
+		}
+	}
+}
+
+// failed is a world whose nodes failed a minute ago.
+func failed(nodes ...string) func(*clustertest.World) {
+	return func(w *clustertest.World) {
+		for _, n := range nodes {
+			w.NodeDown(n, time.Minute)
 		}
 	}
 }

@@ -22,7 +22,7 @@ type situation struct {
 	passed          bool
 	reason, message string
 	// What rows are decided on and what they then say is found out once.
-	blockers      func() []string
+	blockers      func() []objection // those that nobody has waived
 	awaited       func() string
 	backup, stuck func() *cluster.HoldRequest
 	unverified    func() []*cluster.Member
@@ -34,7 +34,7 @@ type situation struct {
 func situationOf(in *step.Input) *situation {
 	s := in.Snapshot
 	return &situation{in: in, s: s, u: s.Upgrade,
-		blockers:   sync.OnceValue(func() []string { return blockers(s) }),
+		blockers:   sync.OnceValue(func() []objection { return unwaived(s, blockers(s)) }),
 		awaited:    sync.OnceValue(func() string { return awaitedBackup(s) }),
 		backup:     sync.OnceValue(func() *cluster.HoldRequest { return backupNeeded(s) }),
 		stuck:      sync.OnceValue(func() *cluster.HoldRequest { return satellites.RollStuck(s) }),

@@ -36,14 +36,18 @@ func Judge(s *cluster.Snapshot) *cluster.Upgrade {
 	}
 	u := &cluster.Upgrade{From: claim.Version, To: to.Version, Before: before, Claim: claim, Total: len(s.Members),
 		Done: s.Count(func(m *cluster.Member) bool { return m.Runs(to.Satellite) })}
-	behind := s.Count(func(m *cluster.Member) bool {
-		return m.SatellitePod != nil && !m.Runs(to.Satellite) && !m.Maintenance && m.NodeReady
-	})
-	progress.Decide(&progressOf{u: u, behind: behind})
+	u.Skipped = waivers(u, v1alpha1.UpgradeSatellites) // the step is not known yet
+	progress.Decide(&progressOf{u: u, behind: !waives(u, nodes(behind(s))...)})
+	u.Skipped = waivers(u, u.Step)
 	u.RollsBack = s.Restore != nil && s.Restore.BackTo != ""
-	// Who lets satellites stay behind has answered: nobody is asked about them again.
-	u.Skipped = claim.SkippedChecks == skipToken(u) || u.Step == v1alpha1.UpgradeVerify && behind > 0
 	return u
+}
+
+// behind are the members whose satellite runs the old version and could be restarted.
+func behind(s *cluster.Snapshot) []*cluster.Member {
+	return s.Where(func(m *cluster.Member) bool {
+		return m.SatellitePod != nil && !m.Runs(s.Target.Release.Satellite) && !m.Maintenance && m.NodeReady
+	})
 }
 
 // TakesUpgradeBack reports whether the spec asks for the version again that the database has.
@@ -54,8 +58,6 @@ func TakesUpgradeBack(s *cluster.Snapshot) bool {
 
 func pair(u *cluster.Upgrade) string { return rollback.Upgrade(u.From, u.To) }
 
-func skipToken(u *cluster.Upgrade) string { return pair(u) + ":" + string(u.Step) }
-
 // Unavailable says what the cluster cannot do in a step of an upgrade; "" if it can do everything.
 func Unavailable(u *cluster.Upgrade) string {
 	if u == nil || !u.PastEdge() {
@@ -63,32 +65,6 @@ func Unavailable(u *cluster.Upgrade) string {
 	}
 	return "volumes keep working, but until all satellites run LINSTOR " + u.To +
 		" none can be created, changed or moved on the nodes that are left"
-}
-
-// Hold is the reason of the hold when the deadline of the upgrade's step passes.
-func Hold(s *cluster.Snapshot) v1alpha1.HoldReason {
-	if u := s.Upgrade; u != nil && !u.PastEdge() {
-		return v1alpha1.HoldUpgradeBlocked
-	}
-	return v1alpha1.HoldUpgradeStuck
-}
-
-// Keep keeps an answer about the upgrade in the claim. It is for this upgrade, or its step.
-func Keep(ctx context.Context, in *step.Input) (bool, error) {
-	u := in.Snapshot.Upgrade
-	if u == nil {
-		return true, nil // there is nothing to waive any more
-	}
-	claim := u.Claim
-	if in.Answer.Option == v1alpha1.OptionBackupConfirmed {
-		claim.BackupConfirmed = pair(u)
-	} else {
-		claim.SkippedChecks = skipToken(u)
-	}
-	if claim == u.Claim {
-		return true, nil
-	}
-	return false, in.ApplyClaim(ctx, claim)
 }
 
 // crossEdge makes the upgrade irreversible but by a restore, before the new controller is started. Which backup that
@@ -191,11 +167,13 @@ func GoesOn(in *step.Input) bool {
 	return c.passed
 }
 
-// notVerified are the members that do not run the new version, or are not ONLINE, without those that are excused.
+// notVerified are the members that do not run the new version, or are not ONLINE, without those that are excused or
+// that somebody goes on without.
 func notVerified(s *cluster.Snapshot) []*cluster.Member {
 	return s.Where(func(m *cluster.Member) bool {
 		excused := m.State == v1alpha1.NodeHeld || m.Maintenance || m.Joining
-		return !excused && (!m.Online || !m.Runs(s.Target.Release.Satellite) || !s.Back(m))
+		return !excused && !waives(s.Upgrade, onNode+m.Name) &&
+			(!m.Online || !m.Runs(s.Target.Release.Satellite) || !s.Back(m))
 	})
 }
 

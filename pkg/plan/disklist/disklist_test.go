@@ -95,7 +95,7 @@ func TestFates(t *testing.T) {
 		}, want: "sdb NotUsed hot: matches hot, but volume group vg_hot is there already, on disks or partitions that do " +
 			"not match; the operator does not make a second one of that name from /dev/sdb (serial S1)"},
 		{name: "skipped", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
-			w.Node("n01").Properties[remembered.PoolSkip+"hot"] = "true"
+			clustertest.Answer(w, remembered.PoolSkip, "hot", "n01", "true")
 		}, want: "sdb NotUsed hot: matches hot, which the node does without, as a human answered (skip)"},
 		{name: "the pool is there", empty: []linstor.Device{s2}, spoil: func(w *clustertest.World) {
 			w.Settle()

@@ -76,7 +76,8 @@ func TestResume(t *testing.T) {
 		says   []string
 	}{
 		"yes on the terminal": {"h-b2f074 skip", typed("y\n"), ends, exit.Done, "h-b2f074:skip", []string{
-			"skip goes on without this pool on the listed nodes, for good.", "Answer the hold with skip? [y/N]",
+			"skip goes on without this pool on the listed nodes, for this entry and the disks that match it now.",
+			"Answer the hold with skip? [y/N]",
 			"Hold h-b2f074 was answered with skip.", "The phase is StoragePools: 1 of 3 nodes have their pools",
 			"Open: h-0a11ce (DeviceApproval)"}},
 		"no on the terminal":    {"h-b2f074 skip", typed("n\n"), ends, exit.Refused, "", []string{"nothing was changed"}},

@@ -154,8 +154,9 @@ type Hold struct {
 	// +optional
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`
-	// identities are what the hold asks about where a name is not enough: machines as node=systemUUID, a database by LINSTOR's LocalID or
-	// by a digest of the nodes in it. An answer is for these.
+	// identities are what the hold asks about where a name is not enough: machines as node=systemUUID, a database by
+	// LINSTOR's LocalID or by a digest of the nodes in it, or what speaks against an upgrade (node/<name>, mass-failure,
+	// copies-not-up-to-date, backup). An answer is for these.
 	// +optional
 	// +listType=atomic
 	Identities []string `json:"identities,omitempty"`

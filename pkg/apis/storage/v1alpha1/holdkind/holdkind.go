@@ -84,7 +84,8 @@ var (
 		"gives up the member on the named node; another one comes in its place, and the data stays there")
 	adoptNotes = option(v1alpha1.OptionAdopt,
 		"makes the notes about members anew, of what nodes and etcd itself have")
-	skip = option(v1alpha1.OptionSkip, "goes on without this pool on the listed nodes, for good")
+	skip = option(v1alpha1.OptionSkip,
+		"goes on without this pool on the listed nodes, for this entry and the disks that match it now")
 )
 
 func option(answer, does string) v1alpha1.HoldOption {
@@ -127,17 +128,17 @@ var kinds = []Kind{
 	}},
 	{Reason: v1alpha1.HoldUpgradeBlocked, Class: Clearing, Options: options{
 		option(v1alpha1.OptionRetry, "waits once more for the cluster to become fit"),
-		option(v1alpha1.OptionSkipChecks, "upgrades although the checks fail"),
+		option(v1alpha1.OptionSkipChecks, "upgrades in spite of what the hold lists (identities), and of nothing else"),
 	}},
 	{Reason: v1alpha1.HoldUpgradeStuck, Class: Clearing, Options: options{
 		option(v1alpha1.OptionRetry, "waits once more for the step to go on"),
 		option(v1alpha1.OptionSkipChecks,
-			"goes on with the next step: without a readable backup, or without the nodes that are left"),
+			"goes on with the next step without what the hold lists (identities): a readable backup, or nodes"),
 		goBack,
 	}, Special: []string{v1alpha1.OptionRollBack}},
 	{Reason: v1alpha1.HoldBackupTooOld, Class: Answer, Options: options{
 		option(v1alpha1.OptionRetry, "asks again"),
-		option(v1alpha1.OptionBackupConfirmed, "upgrades: there is a backup of the database that you made"),
+		option(v1alpha1.OptionBackupConfirmed, "upgrades: you have made a backup of the database; counts for a day"),
 	}},
 	{Reason: v1alpha1.HoldRestoreRequested, Class: Answer, Options: options{
 		abandon,

@@ -1,4 +1,5 @@
-package clustertest
+// Package canarytest puts StorageClasses, and volumes that are tried, into a world of package clustertest.
+package canarytest
 
 import (
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
@@ -7,14 +8,15 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/canary"
 )
 
 // RunClasses makes the accepted spec one with the CSI driver and these StorageClasses, which are all there.
-func RunClasses(w *World, entries ...volumespec.StorageClassSpec) {
+func RunClasses(w *clustertest.World, entries ...volumespec.StorageClassSpec) {
 	w.T.Helper()
-	RunDriver(w)
+	clustertest.RunDriver(w)
 	w.Cluster.Spec.Volumes.StorageClasses = entries
 	w.Accept()
 	w.Kube.Driver.Volumes.ByClass, w.Kube.Driver.Classes = map[string]int{}, map[string]*storagev1.StorageClass{}
@@ -28,7 +30,8 @@ func RunClasses(w *World, entries ...volumespec.StorageClassSpec) {
 }
 
 // PutCanary makes the claim and the pod of a try. With a volume the claim is Bound to it.
-func PutCanary(w *World, class, volume string, phase corev1.PodPhase) (*corev1.PersistentVolumeClaim, *corev1.Pod) {
+func PutCanary(w *clustertest.World, class, volume string, phase corev1.PodPhase) (*corev1.PersistentVolumeClaim,
+	*corev1.Pod) {
 	w.T.Helper()
 	p := w.Snapshot().SatelliteParams()
 	claim, pod := canary.Claim(p, w.Kube.Driver.Classes[class]), canary.Pod(p, w.Cluster, class)
@@ -42,7 +45,7 @@ func PutCanary(w *World, class, volume string, phase corev1.PodPhase) (*corev1.P
 }
 
 // PutCanarySnapshot makes the snapshot of a try, which nobody has taken up yet.
-func PutCanarySnapshot(w *World, class string) *snapshotv1.VolumeSnapshot {
+func PutCanarySnapshot(w *clustertest.World, class string) *snapshotv1.VolumeSnapshot {
 	w.T.Helper()
 	v := canary.Snapshot(w.Snapshot().SatelliteParams(), class, volumespec.DefaultSnapshotClass)
 	w.Kube.Canary.Snapshots[v.Name] = v
