@@ -94,7 +94,7 @@ func revoke(ctx context.Context, in *step.Input, claim resources.ClaimData) (o s
 		return step.Fail(err), true
 	}
 	return step.Wait(conditions.ReasonVolumesExist,
-		"LINSTOR answers and has volumes: the answer continue counts no longer", s.Timing.PollWorking), true
+		"LINSTOR answers and has volumes: the answer continue no longer counts", s.Timing.PollWorking), true
 }
 
 // emptyLinstor removes from LINSTOR, under the policy Delete, the pools and nodes that the operator made; ends is true

@@ -184,7 +184,10 @@ func TestDrains(t *testing.T) {
 			tainted("n02", "karpenter.sh/disrupted")}, nil, "n03: node n02 is about to be removed: wait until"},
 		{"another taint", two, []func(*clustertest.World){tainted("n01", "example.com/dedicated")}, nil, ""},
 		{"a copy is on a node that Kubernetes has no more", []string{"a@n01 UpToDate", "a@n02 UpToDate", "a@n09 Unknown"},
-			[]func(*clustertest.World){cordon("n01")}, nil, "n01: n01 holds a copy of volume a, whose copy on n09 is not " +
+			[]func(*clustertest.World){cordon("n01"), func(w *clustertest.World) {
+				w.Linstor.View.Nodes["n09"] = &linstor.Node{Name: "n09",
+					Properties: map[string]string{linstor.PropNodeUID: "uid-n09"}}
+			}}, nil, "n01: n01 holds a copy of volume a, whose copy on n09 is not " +
 				"UpToDate: node n09 has no Node object, and spec.nodes.removalPolicy is Retain, so that its copies stay: " +
 				"bring the node back, or set the policy to Evacuate"},
 		{"one copy by design, used over the network", []string{"a@n01 UpToDate", "a@n02 Diskless"},

@@ -113,6 +113,9 @@ func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
 		}
 		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
 	}
+	if drainguard.Fits(live, want) {
+		return nil
+	}
 	if live != nil {
 		want.ResourceVersion = live.ResourceVersion
 	}

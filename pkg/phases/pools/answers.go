@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
@@ -33,17 +34,25 @@ func answered(m *cluster.Member, p *cluster.MemberPool, prefix string) bool {
 	return !slices.ContainsFunc(matching(m, p), func(id string) bool { return !slices.Contains(known, id) })
 }
 
+// asked is a digest of what the pool is to be made of. How disks are approved, or that a node may do without, is no
+// part of it: who allows the operator more has not taken back what was said of these disks.
 func asked(p *cluster.MemberPool) string {
-	return text.Digest([]any{p.Provider, p.Backing, p.Entry.Devices})
+	var match []v1alpha1.DeviceMatch
+	if d := p.Entry.Devices; d != nil {
+		match = d.Match
+	}
+	return text.Digest([]any{p.Provider, p.Backing, match})
 }
 
-// matching identifies the member's disks that match the entry, empty or not.
+// matching are digests of the member's disks that match the entry, empty or not: LINSTOR keeps 4096 characters.
 func matching(m *cluster.Member, p *cluster.MemberPool) []string {
 	if p.Entry.Devices == nil {
 		return nil
 	}
 	all := slices.DeleteFunc(disks.Listed(m), func(d linstor.Device) bool { return !disks.Matches(p.Entry.Devices, &d) })
-	return slices.Compact(slices.Sorted(slices.Values(disks.Map(all, disks.Identity))))
+	return slices.Compact(slices.Sorted(slices.Values(disks.Map(all, func(d *linstor.Device) string {
+		return text.Digest(disks.Identity(d))
+	}))))
 }
 
 // answerPrefixes begin the properties that keep answers about an entry.

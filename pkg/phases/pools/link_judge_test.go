@@ -185,6 +185,13 @@ func missingScenarios() []scenario {
 			}},
 		{name: "done without", world: hot(s1), spoil: answer(remembered.PoolSkip),
 			want: verdict{Row: "skipped", NotWanted: true}},
+		{name: "done without, and others need no approval", world: hot(s1), spoil: func(w *clustertest.World) {
+			w.Cluster.Spec.StoragePools[0].Devices.Approval = v1alpha1.ApprovalManual
+			w.Accept()
+			answer(remembered.PoolSkip)(w)
+			w.Cluster.Spec.StoragePools[0].Devices.Approval = v1alpha1.ApprovalAuto
+			w.Accept()
+		}, want: verdict{Row: "skipped", NotWanted: true}},
 		{name: "done without, and the disk is gone", world: hot(s1), spoil: func(w *clustertest.World) {
 			answer(remembered.PoolSkip)(w)
 			w.Node("n01").Devices = nil

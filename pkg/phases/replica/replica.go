@@ -194,12 +194,15 @@ func ReplicationNeeds(
 	return ""
 }
 
-// withoutNode says what to do about a node that Kubernetes does not have any more, and that the operator leaves in
-// LINSTOR: its copies stay as they are until somebody decides. "" for another node.
+// withoutNode says what to do about a node that Kubernetes does not have any more, and that the operator has
+// registered and leaves in LINSTOR: its copies stay as they are until somebody decides. "" for another node.
 func withoutNode(s *cluster.Snapshot, node string) string {
-	if s.RemovalPolicy() != v1alpha1.NodesRetain || slices.ContainsFunc(s.Kube.Nodes, func(n *corev1.Node) bool {
-		return strings.EqualFold(n.Name, node)
-	}) {
+	if !s.Linstor.Known() {
+		return ""
+	}
+	n := s.Linstor.View.Node(node)
+	there := slices.ContainsFunc(s.Kube.Nodes, func(k *corev1.Node) bool { return strings.EqualFold(k.Name, node) })
+	if n == nil || there || n.Properties[linstor.PropNodeUID] == "" || s.RemovalPolicy() != v1alpha1.NodesRetain {
 		return ""
 	}
 	return fmt.Sprintf(": node %s has no Node object, and spec.nodes.removalPolicy is Retain, so that its copies stay: "+

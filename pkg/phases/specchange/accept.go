@@ -136,7 +136,8 @@ func setBack(s *cluster.Facts) string {
 	kind := connection.Kind(&s.Cluster.Spec.Database)
 	fit := slices.DeleteFunc(s.Catalogue.Versions(), func(v string) bool {
 		release, _ := s.Catalogue.Release(v)
-		return refuseVersion(s, release) != "" || !slices.Contains(release.Databases, kind)
+		unasked := release.Withdrawn != "" && v != s.AcceptedVersion()
+		return unasked || refuseVersion(s, release) != "" || !slices.Contains(release.Databases, kind)
 	})
 	switch len(fit) {
 	case 0:

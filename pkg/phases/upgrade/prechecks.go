@@ -21,7 +21,13 @@ func blockers(s *cluster.Snapshot) []objection {
 	add := func(says string, about ...string) { out = append(out, objection{about: about, says: says}) }
 	if e := s.Evidence[fsm.Controller]; e.State != cluster.Satisfied {
 		add("the controller is not as wanted: "+e.Message, noController)
-		return out // nothing else can be known
+		if !s.Linstor.Known() {
+			return out // nothing else can be known
+		}
+	}
+	if to := s.Target.Release; to.Withdrawn != "" { // since this spec was accepted
+		add(fmt.Sprintf("LINSTOR %s is withdrawn: %s: set spec.version to another version", to.Version, to.Withdrawn),
+			withdrawn)
 	}
 	offline := s.Where(func(m *cluster.Member) bool {
 		return !m.Online && m.State != v1alpha1.NodeHeld && !m.Maintenance

@@ -64,6 +64,10 @@ func precheckScenarios() []scenario {
 			spoil: all(waived(waiver+"node/n02"), func(w *clustertest.World) {
 				w.Node("n02").Flags = []string{linstor.FlagEvacuate}
 			})},
+		{name: "the controller is waived, and a node is offline", rule: "blocked", says: "waiting: n02: not ONLINE",
+			spoil: all(offline("n02"), waived(waiver+"controller"), func(w *clustertest.World) {
+				delete(w.Linstor.View.Properties, "DrbdOptions/AutoEvictAllowEviction")
+			})},
 		{name: "copies are waived", spoil: all(copies("Outdated"), waived(waiver+"copies-not-up-to-date")), rule: "fit"},
 		{name: "waived by an operator that did not say what", rule: "blocked", says: "n02: not ONLINE",
 			spoil: all(offline("n02"), waived("1.34.2>1.35.3:Prechecks"))},

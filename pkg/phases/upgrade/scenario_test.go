@@ -95,8 +95,9 @@ func (tc *scenario) checkOverdue(t *testing.T, w *clustertest.World) {
 	if o.Hold == nil || o.Hold.Reason != tc.overdue {
 		t.Fatalf("after the deadline: %+v, want the hold %s", o, tc.overdue)
 	}
-	if len(o.Hold.Identities) == 0 && w.Linstor.View != nil {
-		t.Error("the hold does not list what an answer is for")
+	if offered := o.Hold.Options == nil || slices.Contains(o.Hold.Options, v1alpha1.OptionSkipChecks); offered !=
+		(len(o.Hold.Identities) > 0) {
+		t.Errorf("skip-checks is offered: %t, for %v", offered, o.Hold.Identities)
 	}
 }
 

@@ -21,6 +21,7 @@ import (
 // has not agreed to go on while half of the nodes are down.
 const (
 	noController  = "controller"
+	withdrawn     = "version-withdrawn"
 	massFailure   = "mass-failure"
 	outdated      = "satellites-outdated"
 	copiesUnknown = "copies-unknown"
@@ -76,21 +77,27 @@ func nodes(members []*cluster.Member) []string {
 	return out
 }
 
-// waivers are what was waived for a step of the upgrade, as the claim keeps it: "from>to:step:what,what". Whoever goes
-// on without satellites that are behind does so when the result is verified, too.
+// waivers are what was waived for a step of the upgrade, as the claim keeps it: "from>to:step:what,what". For the last
+// two steps they are the same: who goes on without nodes does so when the result is verified, too, and what was
+// answered then counts if the step goes back because a satellite comes back with the old version.
 func waivers(u *cluster.Upgrade, at v1alpha1.UpgradeStep) []string {
 	was, ok := strings.CutPrefix(u.Claim.SkippedChecks, pair(u)+":")
 	of, list, listed := strings.Cut(was, ":")
-	last := v1alpha1.UpgradeStep(of) == v1alpha1.UpgradeSatellites && at == v1alpha1.UpgradeVerify
-	if !ok || !listed || v1alpha1.UpgradeStep(of) != at && !last {
+	last := []v1alpha1.UpgradeStep{v1alpha1.UpgradeSatellites, v1alpha1.UpgradeVerify}
+	both := slices.Contains(last, v1alpha1.UpgradeStep(of)) && slices.Contains(last, at)
+	if !ok || !listed || v1alpha1.UpgradeStep(of) != at && !both {
 		return nil
 	}
 	return strings.Split(list, ",")
 }
 
-// against is what holds the step back now and was not waived.
+// against is what holds the step back now, can be waived and was not. While LINSTOR does not answer nothing can: what
+// else speaks against the step is not known.
 func (c *situation) against() []string {
 	var all []string
+	if !c.s.Linstor.Known() {
+		return nil
+	}
 	switch c.u.Step {
 	case v1alpha1.UpgradePrechecks:
 		for _, o := range c.blockers() {
@@ -100,9 +107,8 @@ func (c *situation) against() []string {
 			all = append(all, noBackup)
 		}
 	case v1alpha1.UpgradeController:
-		all = append(all, backupUnread)
-		if c.s.Evidence[fsm.Controller].State != cluster.Satisfied {
-			all = []string{noController}
+		if c.s.Evidence[fsm.Controller].State == cluster.Satisfied && backupAwaited(c.s) {
+			all = append(all, backupUnread)
 		}
 	case v1alpha1.UpgradeSatellites:
 		all = nodes(behind(c.s))
@@ -125,6 +131,13 @@ func Late(s *cluster.Snapshot, h *cluster.HoldRequest) {
 	}
 	against := situationOf(&step.Input{Snapshot: s}).against()
 	h.Identities = against[:min(len(against), hold.MostHeldNodes)]
+	switch more := len(against) - len(h.Identities); {
+	case len(against) == 0:
+		h.Options = []string{v1alpha1.OptionRetry}
+	case more > 0:
+		h.Message += fmt.Sprintf("; an answer %s is for %d of %d that are in the way, and the others follow after it",
+			v1alpha1.OptionSkipChecks, len(h.Identities), len(against))
+	}
 }
 
 // Keep keeps an answer about the upgrade in the claim. It is for this upgrade; skip-checks is for its step and for

@@ -155,8 +155,8 @@ type Hold struct {
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`
 	// identities are what the hold asks about where a name is not enough: machines as node=systemUUID, a database by
-	// LINSTOR's LocalID or by a digest of the nodes in it, or what speaks against an upgrade (node/<name>, mass-failure,
-	// copies-not-up-to-date, backup). An answer is for these.
+	// LINSTOR's LocalID or a digest of its nodes, or what speaks against an upgrade (node/<name>, leaving/<name>,
+	// mass-failure, copies-not-up-to-date, backup, and others). An answer is for these.
 	// +optional
 	// +listType=atomic
 	Identities []string `json:"identities,omitempty"`
