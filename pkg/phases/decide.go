@@ -31,6 +31,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/nodelabels"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/restored"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/satellites"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/snapshotclass"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
@@ -76,7 +77,7 @@ func Decide(ctx context.Context, in *step.Input) step.Outcome {
 		managedetcd.Work(ctx, in)
 	}
 	failed := errors.Join(nodelabels.Bar(ctx, in), volumedriver.StopOnForeignData(ctx, in),
-		affinity.StopOnForeignData(ctx, in), migrating.KeepStopped(ctx, in))
+		affinity.StopOnForeignData(ctx, in), migrating.KeepStopped(ctx, in), restored.Stop(ctx, in))
 	o := h(ctx, in)
 	keepAside(ctx, in, state)
 	if state == fsm.Deleting {

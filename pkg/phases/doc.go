@@ -16,6 +16,7 @@
 //	address           nodes whose address answers for another machine
 //	massfailure       whether so many nodes fail together that nothing should be repaired
 //	replica           copies of volumes: which one is the last
+//	restored          a LINSTOR whose state in Kubernetes was restored
 //	nodelabels        the labels that bring a node its pods
 //	noderemoval       how LINSTOR forgets a node that is gone or was replaced
 //	storageclass      the StorageClasses, and what they ask for

@@ -5,12 +5,20 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/restored"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
@@ -38,6 +46,26 @@ func laterLinstor(e *env, number int) {
 	e.T.Helper()
 	e.LinstorWrite(http.MethodPost, "/v1/controller/properties",
 		fmt.Sprintf(`{"override_props": {%q: %q}}`, linstor.PropEpoch, strconv.Itoa(number)))
+}
+
+// linstorStopped waits until LINSTOR's controller is gone, and its lists are kept.
+func linstorStopped(e *env, volume string) {
+	e.T.Helper()
+	e.Eventually("LINSTOR is stopped, and its lists are kept", func() error {
+		var lists corev1.ConfigMap
+		key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: restored.ListsName}
+		if err := e.Client().Get(e.Ctx, key, &lists); err != nil {
+			return err
+		}
+		if !strings.Contains(lists.Data["copies"], volume+" n1 diskful") || !strings.HasPrefix(lists.Data["nodes"], "n1 ") {
+			return fmt.Errorf("the lists are %v", lists.Data)
+		}
+		key.Name = resources.ControllerName
+		if err := e.Client().Get(e.Ctx, key, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the controller's Deployment is there: %v", err)
+		}
+		return nil
+	})
 }
 
 // restoredWithLinstor: LINSTOR's state is in Kubernetes and was put back with it; LINSTOR goes on with what it has in
@@ -68,11 +96,15 @@ func restoredWithLinstor(t *testing.T) {
 		t.Errorf("options %+v", h.Options)
 	}
 	waitDriverReplicas(e, 0)
+	linstorStopped(e, "pvc-1")
 	e.ignored(h.ID + ":" + v1alpha1.OptionContinue)
 	e.staysAfterSpecChange(h)
 	h = e.retriedInVain(h)
-	laterLinstor(e, n)
-	e.stays(h, "LINSTOR was started again")
+	linstorStopped(e, "pvc-1")
+	e.Sim.World().Database(kubernetesDatabase).EditProperties(func(props map[string]string) {
+		props[linstor.PropEpoch] = strconv.Itoa(n)
+	})
+	e.stays(h, "LINSTOR is stopped")
 	e.answered(h, v1alpha1.OptionRetry)
 	e.ready("1/1", "1/1")
 	waitDriverReplicas(e, 1)

@@ -17,21 +17,23 @@ import (
 
 // behind makes the hold about a LINSTOR of a later time than Kubernetes. Where its state is in Kubernetes, nobody can
 // let it go on as it is: it would write what it has in memory over the resources that were put back, bit by bit, and
-// would not come up at its next start (linstor-server 1.34).
+// would not come up at its next start (linstor-server 1.34). Package restored stops it.
 func behind(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
 	number, was := strconv.Itoa(epoch.In(s.Linstor.Foreign)), epoch.Parse(claim.Epoch)
 	h := cluster.HoldRequest{Reason: v1alpha1.HoldKubernetesRestored, Identities: []string{number},
 		Message: fmt.Sprintf("Kubernetes, or the claim, seems to have been restored from a backup: LINSTOR's property %s "+
-			"is %s, and ConfigMap %s/%s says %d, of %s. Volumes in use go on; the CSI driver's controller is stopped, "+
-			"and the operator changes nothing. ", linstor.PropEpoch, number, v1alpha1.WorkloadNamespace,
+			"is %s, and ConfigMap %s/%s says %d, of %s. Volumes in use keep working; the CSI driver's controller is "+
+			"stopped. ", linstor.PropEpoch, number, v1alpha1.WorkloadNamespace,
 			resources.ClaimName, was.Number, was.Since.UTC().Format(time.RFC3339))}
 	if connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes {
-		h.Message += "If etcd was restored, LINSTOR has what happened since in its memory alone: save that before you " +
-			"restart its pod"
+		h.Message += fmt.Sprintf("If etcd was restored, LINSTOR has what happened since in its memory alone, and damages "+
+			"its restored state with each write: the operator keeps its lists in ConfigMap %s/linstor-before-restore, then "+
+			"stops it. Compare the lists with the disks, then answer %s to start LINSTOR on what was restored",
+			v1alpha1.WorkloadNamespace, v1alpha1.OptionRetry)
 		h.Options = []string{v1alpha1.OptionRetry}
 	} else {
-		h.Message += "If LINSTOR's data was moved into another database since, go back to that. Else set the spec as it " +
-			"was, and answer " + v1alpha1.OptionContinue
+		h.Message += "The operator changes nothing. If LINSTOR's data was moved into another database since, go back to " +
+			"that. Else set the spec as it was, and answer " + v1alpha1.OptionContinue
 		h.Options = []string{v1alpha1.OptionRetry, v1alpha1.OptionContinue}
 	}
 	return cluster.Asks("Kubernetes is of a time before LINSTOR's", h)
