@@ -78,7 +78,7 @@ IDLE ?= 3m
 
 # What "make generate" writes.
 GENERATED := pkg/apis deploy/crds deploy/monitoring deploy/olm charts docs/state-diagrams \
-	docs/remembered.md docs/api-reference.md
+	docs/remembered.md docs/approvals.md docs/api-reference.md
 GO_DIRS := cmd docs hack pkg test
 
 ##@ Everyday

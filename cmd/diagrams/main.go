@@ -54,6 +54,7 @@ func pages() (map[string]string, error) {
 		"docs/state-diagrams/restore.md":         migrating.Markdown(),
 		"docs/state-diagrams/upgrade.md":         upgrade.Markdown(),
 		"docs/remembered.md":                     remembered.Markdown(),
+		"docs/approvals.md":                      remembered.ApprovalsMarkdown(),
 
 		"deploy/monitoring/rules.yaml":     monitoring.RulesFile(),
 		"deploy/monitoring/dashboard.yaml": monitoring.DashboardConfigMap(),
