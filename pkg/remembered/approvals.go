@@ -127,9 +127,9 @@ func ApprovalsMarkdown() string {
 	var b strings.Builder
 	b.WriteString("# What an answer counts for, and what ends it\n\n" +
 		"This page is made from the tables of holds (pkg/apis/storage/v1alpha1/holdkind) and of what is remembered\n" +
-		"(pkg/remembered). An answer is consent to what its hold said when it was read. It does not cover what comes\n" +
-		"later: where something that was observed since contradicts it, it ends, and the question is asked once more.\n" +
-		"Answers that only have the operator look or try again are left out; they allow nothing.\n")
+		"(pkg/remembered). An answer is consent to what its hold said when it was read, and not to what comes later.\n" +
+		"Each entry says what ends it. The answer `retry` is left out: nothing is kept of it, and the runbooks say what\n" +
+		"it leads to.\n")
 	var reason v1alpha1.HoldReason
 	for _, a := range Approvals() {
 		kind := holdkind.Of(a.Reason)

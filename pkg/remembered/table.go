@@ -70,6 +70,10 @@ func Places() []Place {
 			{pods.Label, "which member of etcd runs on the node", "managedetcd", "when the member has been removed"},
 			{pods.Used, "which member of etcd has run on the node last: its data may be there", "managedetcd", "never"},
 		}},
+		{"The ConfigMap `linstor-before-restore`", "What only LINSTOR knew when its state in Kubernetes was restored.", []Item{
+			{"takenAt", "what LINSTOR had in its memory, and when it was looked at; LINSTOR is stopped after that", "restored",
+				"with the next such restore, or with the policy Delete"},
+		}},
 		{"The ConfigMaps about members of etcd", "They outlive the StorageCluster, as the members' data does.", []Item{
 			{etcdmember.Notes + " " + etcdmember.KeyNotes, "the members that are planned, what was begun for them, and the " +
 				"last snapshot", "managedetcd, before each step", "never"},

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/restored"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -177,7 +178,8 @@ func unreleased(s *cluster.Snapshot, o *metav1.PartialObjectMetadata) bool {
 // members, whose data stays, the accepted specs with the policy Retain, and what others control.
 func stays(s *cluster.Snapshot, kind string, o client.Object) bool {
 	retain := s.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete
-	return kind == "ConfigMap" && (o.GetName() == resources.ClaimName || managedetcd.Stays(o)) ||
+	return kind == "ConfigMap" && (o.GetName() == resources.ClaimName || managedetcd.Stays(o) ||
+		retain && o.GetName() == restored.ListsName) ||
 		kind == "ControllerRevision" && (retain || o.GetLabels()[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision)
 }
 

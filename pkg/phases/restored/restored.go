@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -46,15 +47,24 @@ func Stop(ctx context.Context, in *step.Input) error {
 	s := in.Snapshot
 	h := s.Cluster.Status.Hold
 	if s.Target == nil || s.Cluster.Spec.Suspend || h == nil || h.Reason != v1alpha1.HoldKubernetesRestored ||
-		in.Answer != nil || connection.Kind(&s.Target.Spec.Database) != v1alpha1.DatabaseKubernetes ||
+		in.Answer != nil && in.Answer.Cluster || connection.Kind(&s.Target.Spec.Database) != v1alpha1.DatabaseKubernetes ||
 		!controller.Runs(&s.Facts) {
 		return nil
 	}
-	if kept := s.Kube.ConfigMaps[ListsName]; kept == nil || !slices.Contains(h.Identities, kept.Data[epochKey]) {
+	if !keptSince(s.Kube.ConfigMaps[ListsName], h.Since.Time) {
 		return keep(ctx, in)
 	}
 	_, err := controller.Stop(ctx, in)
 	return err
+}
+
+// keptSince reports whether lists are those of the LINSTOR that the hold is about, and not of an earlier restore.
+func keptSince(lists *corev1.ConfigMap, since time.Time) bool {
+	if lists == nil {
+		return false
+	}
+	at, err := time.Parse(time.RFC3339, lists.Data[takenAtKey])
+	return err == nil && !at.Before(since.Truncate(time.Second))
 }
 
 // keep writes LINSTOR's lists down. Without an answer nothing is stopped: then nothing could be written either.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -26,16 +27,18 @@ func world(t *testing.T) *clustertest.World {
 	t.Helper()
 	w := clustertest.NewWorld(t, 2)
 	w.Phase(v1alpha1.PhaseHumanIntervention, 0)
-	w.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldKubernetesRestored, Identities: []string{"7"}}
+	w.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldKubernetesRestored, Identities: []string{"7"},
+		Since: *clustertest.At(clustertest.Begin)}
 	w.Linstor.View.Properties[linstor.PropEpoch] = "7"
 	w.Linstor.Behind = true
 	return w
 }
 
-// kept has the lists of the LINSTOR with a number in the cache.
-func kept(number string) func(*clustertest.World) {
+// kept has lists in the cache that were taken so long after the hold began.
+func kept(after time.Duration) func(*clustertest.World) {
 	return func(w *clustertest.World) {
-		w.Kube.ConfigMaps[restored.ListsName] = &corev1.ConfigMap{Data: map[string]string{"epoch": number}}
+		w.Kube.ConfigMaps[restored.ListsName] = &corev1.ConfigMap{Data: map[string]string{
+			"takenAt": clustertest.Begin.Add(after).Format(time.RFC3339)}}
 	}
 }
 
@@ -46,10 +49,10 @@ func TestStop(t *testing.T) {
 		calls  []string
 	}{
 		"the lists are kept first": {calls: []string{keep}},
-		"then LINSTOR is stopped":  {spoil: kept("7"), calls: []string{stop}},
-		"lists of an earlier time": {spoil: kept("5"), calls: []string{keep}},
+		"then LINSTOR is stopped":  {spoil: kept(0), calls: []string{stop}},
+		"lists of an earlier time": {spoil: kept(-time.Hour), calls: []string{keep}},
 		"it is stopped": {spoil: func(w *clustertest.World) {
-			kept("7")(w)
+			kept(0)(w)
 			delete(w.Kube.Deployments, "linstor-controller")
 			w.Kube.ControllerPods = nil
 		}},
@@ -59,9 +62,10 @@ func TestStop(t *testing.T) {
 		"another hold": {spoil: func(w *clustertest.World) {
 			w.Cluster.Status.Hold.Reason = v1alpha1.HoldForeignLinstorFound
 		}},
-		"no hold yet": {spoil: func(w *clustertest.World) { w.Cluster.Status.Hold = nil }},
-		"suspended":   {spoil: func(w *clustertest.World) { w.Cluster.Spec.Suspend = true }},
-		"answered":    {answer: &hold.Answer{}, spoil: kept("7")},
+		"no hold yet":              {spoil: func(w *clustertest.World) { w.Cluster.Status.Hold = nil }},
+		"suspended":                {spoil: func(w *clustertest.World) { w.Cluster.Spec.Suspend = true }},
+		"answered":                 {answer: &hold.Answer{Cluster: true}, spoil: kept(0)},
+		"another hold is answered": {answer: &hold.Answer{}, spoil: kept(0), calls: []string{stop}},
 		"a database of SQL": {spoil: func(w *clustertest.World) {
 			w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "db"}
 			w.Accept()
