@@ -14,116 +14,105 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/judge"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/status/notice"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // mostAttention is how long the column may be, in characters: a terminal of 120 columns holds the line.
 const mostAttention = 60
 
-type notice struct {
-	// short is for the column, long for the message. No notice has no short.
-	short, long string
-}
-
 // projectAttention names the most urgent thing in the column of kubectl get. Where the operator's own message is about
 // something less urgent, it begins with it as well.
 func projectAttention(st *v1alpha1.StorageClusterStatus, in Input) {
 	n := cmp.Or(urgentNotice(st, in), laterNotice(st, in))
-	st.Attention = truncate(n.short, mostAttention)
-	if n.long != "" && saysLess(st, in) && !strings.Contains(st.Message, n.long) {
-		st.Message = truncate(n.long+"; "+st.Message, 256)
+	st.Attention = truncate(n.Short, mostAttention)
+	if n.Long != "" && saysLess(st, in) && !strings.Contains(st.Message, n.Long) {
+		st.Message = truncate(n.Long+"; "+st.Message, 256)
 	}
 }
 
 // saysLess reports whether the operator's message is not what holds it up: it watches only, or is suspended.
 func saysLess(st *v1alpha1.StorageClusterStatus, in Input) bool {
 	return in.Transition == nil && in.Outcome.Kind == step.KindWait &&
-		(steady(st.Phase) || in.Outcome.Reason == conditions.ReasonSuspended)
+		(notice.Steady(st.Phase) || in.Outcome.Reason == conditions.ReasonSuspended)
 }
 
 // urgentNotice is the first of what nobody wanted, and of what keeps the operator from going on.
-func urgentNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
+func urgentNotice(st *v1alpha1.StorageClusterStatus, in Input) notice.Notice {
 	s := in.Snapshot
 	switch {
 	case st.Hold != nil:
-		return notice{string(st.Hold.Reason) + " " + st.Hold.ID, st.Hold.Message}
+		return notice.Notice{Short: string(st.Hold.Reason) + " " + st.Hold.ID, Long: st.Hold.Message}
 	case len(st.NodeHolds) > 0:
 		h := &st.NodeHolds[0]
 		short := fmt.Sprintf("%s %s, %s", h.Reason, h.ID, text.NodesOf(int(h.Count)))
-		return notice{short + others(len(st.NodeHolds)), h.Message}
+		return notice.Notice{Short: short + others(len(st.NodeHolds)), Long: h.Message}
 	case s.Frozen():
-		return notice{fmt.Sprintf("MassFailure: %d nodes", len(s.MassFailure.Nodes)), massfailure.Message(&s.MassFailure)}
+		return notice.Notice{Short: fmt.Sprintf("MassFailure: %d nodes", len(s.MassFailure.Nodes)),
+			Long: massfailure.Message(&s.MassFailure)}
 	case st.FirstReady != nil && s.Silent():
-		return notice{"LINSTOR does not answer", "LINSTOR does not answer"}
+		return notice.Notice{Short: "LINSTOR does not answer", Long: "LINSTOR does not answer"}
 	// before what may be its cause: somebody waits for these volumes
 	case st.Volumes != nil && st.Volumes.Unavailable > 0:
-		return notice{short: volumeCount(int(st.Volumes.Unavailable)) + " unavailable"}
+		return notice.Notice{Short: volumeCount(int(st.Volumes.Unavailable)) + " unavailable"}
 	// nothing goes on until the spec picks a node
 	case st.Phase != v1alpha1.PhaseDeleting && s.Target != nil && s.Staying() == 0:
-		return notice{conditions.ReasonNoMatchingNodes, selection.NoNodeMessage(&s.Facts)}
+		return notice.Notice{Short: conditions.ReasonNoMatchingNodes, Long: selection.NoNodeMessage(&s.Facts)}
 	case in.Outcome.Kind == step.KindFail: // which is the message already
-		return notice{short: "step fails: see MESSAGE"}
+		return notice.Notice{Short: "step fails: see MESSAGE"}
 	case in.Outcome.Reason != conditions.ReasonVolumesExist:
-		return notice{}
+		return notice.Notice{}
 	case s.Linstor.Known() && s.Linstor.View.Volumes > 0: // a deletion waits until somebody has deleted them
-		return notice{short: volumeCount(s.Linstor.View.Volumes) + " left"}
+		return notice.Notice{Short: volumeCount(s.Linstor.View.Volumes) + " left"}
 	default:
-		return notice{short: "volumes left"} // made since the view
+		return notice.Notice{Short: "volumes left"} // made since the view
 	}
 }
 
 // laterNotice is the first of what a human began, and of what passes or can be mended. What may last comes last.
-func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice {
+func laterNotice(st *v1alpha1.StorageClusterStatus, in Input) notice.Notice {
 	s, n := in.Snapshot, &st.Nodes
 	full := meta.FindStatusCondition(st.Conditions, conditions.PoolsNearlyFull)
 	retained := func(l v1alpha1.LeavingState) bool { return l == v1alpha1.LeavingRetained }
 	moved := leavingNotice(n, func(l v1alpha1.LeavingState) bool { return !retained(l) })
 	rollout := judge.RolloutOf(s)
 	switch {
-	case moved.short != "":
+	case moved.Short != "":
 		return moved
 	case n.MaintenanceCount > 0:
 		short := "maintenance: " + text.Listed(first(n.Maintenance, 2), int(n.MaintenanceCount))
-		return notice{short, short}
+		return notice.Notice{Short: short, Long: short}
 	case len(n.Problems) > 0: // the message names the nodes that are not as they shall be
 		p := &n.Problems[0]
 		where := text.NodesOf(int(p.Count))
 		if p.Count == 1 && len(p.Nodes) == 1 {
 			where = p.Nodes[0]
 		}
-		return notice{short: p.Reason + ": " + where + others(len(n.Problems))}
+		return notice.Notice{Short: p.Reason + ": " + where + others(len(n.Problems))}
 	case st.Volumes != nil && st.Volumes.Degraded > 0:
-		return notice{short: volumeCount(int(st.Volumes.Degraded)) + " degraded"}
+		return notice.Notice{Short: volumeCount(int(st.Volumes.Degraded)) + " degraded"}
 	// its message changes no more often than the sizes in the status
 	case full != nil && full.Status == metav1.ConditionTrue:
-		return notice{short: full.Message}
+		return notice.Notice{Short: full.Message}
 	}
-	later := cmp.Or(canaryNotice(st), classNotice(st), leavingNotice(n, retained), notice{rollout.Short, rollout.Message})
-	if why := takenBack(s); later.short == "" && why != "" {
-		later = notice{"taken back from LINSTOR " + s.Cluster.Spec.Version, why}
+	later := cmp.Or(canaryNotice(st), notice.Class(st), notice.Backup(st),
+		notice.Notice{Short: rollout.Short, Long: rollout.Message}, notice.Lasting(st, s.Now, s.Timing.HealthLost),
+		leavingNotice(n, retained))
+	if why := takenBack(s); later.Short == "" && why != "" {
+		later = notice.Notice{Short: "taken back from LINSTOR " + s.Cluster.Spec.Version, Long: why}
 	}
-	if later.short == "" && s.Cluster.Spec.Suspend {
-		later.short = "suspended"
+	if later.Short == "" && s.Cluster.Spec.Suspend {
+		later.Short = "suspended"
 		if s.SpecPending() {
-			later.short += fmt.Sprintf("; generation %d waits", s.Cluster.Generation)
+			later.Short += fmt.Sprintf("; generation %d waits", s.Cluster.Generation)
 		}
 	}
 	return later
 }
 
-// classNotice is about a StorageClass that nobody gets volumes of. In an installation pools are missing anyway.
-func classNotice(st *v1alpha1.StorageClusterStatus) notice {
-	c := meta.FindStatusCondition(st.Conditions, conditions.StorageClassesReady)
-	if c == nil || c.Status != metav1.ConditionFalse || !steady(st.Phase) {
-		return notice{}
-	}
-	name, _, _ := strings.Cut(c.Message, ":")
-	return notice{short: "StorageClass " + name + ": " + c.Reason}
-}
-
 // leavingNotice is about the nodes that leave and are in a state of that kind. The list may lack some of them: those
 // count as what the last one is, since the list is in the order of the states.
-func leavingNotice(n *v1alpha1.NodesStatus, kind func(v1alpha1.LeavingState) bool) notice {
+func leavingNotice(n *v1alpha1.NodesStatus, kind func(v1alpha1.LeavingState) bool) notice.Notice {
 	var names []string
 	for _, l := range n.Leaving {
 		if kind(l.State) {
@@ -131,14 +120,14 @@ func leavingNotice(n *v1alpha1.NodesStatus, kind func(v1alpha1.LeavingState) boo
 		}
 	}
 	if len(names) == 0 {
-		return notice{}
+		return notice.Notice{}
 	}
 	count := len(names)
 	if kind(n.Leaving[len(n.Leaving)-1].State) {
 		count += int(n.LeavingCount) - len(n.Leaving)
 	}
 	short := fmt.Sprintf("%d leaving: %s", count, text.Listed(first(names, 2), count))
-	return notice{short, short}
+	return notice.Notice{Short: short, Long: short}
 }
 
 func volumeCount(n int) string { return text.Amount(n, "volume", "volumes") }

@@ -8,11 +8,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 )
 
@@ -39,6 +43,20 @@ func TestAttention(t *testing.T) {
 		return func(s *cluster.Snapshot) { show(s, 1, copyOf("pvc-1", n0, state), copyOf("pvc-1", n1, "UpToDate")) }
 	}
 	unavailable := func(s *cluster.Snapshot) { show(s, 1, copyOf("pvc-1", n0, "")) }
+	backsUp := func(s *cluster.Snapshot) {
+		s.Cluster.Spec.Backup = &backupspec.BackupSpec{S3: &backupspec.S3Spec{CredentialsSecret: "s3"}}
+		s.OperatorImage = "operator"
+	}
+	// changed lets conditions have been False for as long.
+	changed := func(age time.Duration, kinds ...string) func(*cluster.Snapshot) {
+		return func(s *cluster.Snapshot) {
+			s.Evidence[fsm.Controller] = cluster.Missing.Because("PropertyRefused", "LINSTOR refuses it")
+			for _, kind := range kinds {
+				meta.SetStatusCondition(&s.Cluster.Status.Conditions, metav1.Condition{Type: kind, Status: metav1.ConditionFalse,
+					Reason: "X", LastTransitionTime: metav1.NewTime(s.Now.Add(-age))})
+			}
+		}
+	}
 	for name, tc := range map[string]struct {
 		spoil           func(*cluster.Snapshot)
 		want, inMessage string
@@ -72,6 +90,16 @@ func TestAttention(t *testing.T) {
 			unavailable), "1 volume unavailable", ""},
 		"a problem and volumes that lack copies": {and(problem, copies("Outdated")),
 			"NodeOffline: node-0002", ""},
+		"a backup that cannot be taken": {and(suspended, retained, backsUp),
+			"BackupReady: BackupInvalid", "there is no Secret linstor-storage/s3; all is well"},
+		"a backup that cannot be taken, and a problem": {and(suspended, problem, backsUp), "NodeOffline: node-0002", ""},
+		"a condition that has just become False":       {changed(0, conditions.ControllerReady), "", ""},
+		"one that has been False for a while": {changed(time.Minute, conditions.ControllerReady),
+			"ControllerReady: PropertyRefused", "LINSTOR refuses it; all is well"},
+		"one that nothing depends on": {changed(time.Minute, conditions.DrainGuardReady),
+			"DrainGuardReady: MakingDrainGuards", "nodes lack their guard: until then"},
+		"it and a node that was retained": {and(retained, changed(time.Minute, conditions.ControllerReady)),
+			"ControllerReady: PropertyRefused", ""},
 		"no node is picked": {func(s *cluster.Snapshot) {
 			for i := range s.Members {
 				leaves(i, v1alpha1.LeavingEvacuating)(s)

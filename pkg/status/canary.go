@@ -7,6 +7,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/status/notice"
 )
 
 // canaryPassed is the condition CanaryPassed. The link lets a cluster that was Ready go on although its volumes are
@@ -30,14 +31,14 @@ func canaryPassed(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdic
 }
 
 // canaryNotice is about volumes that could not be used.
-func canaryNotice(st *v1alpha1.StorageClusterStatus) notice {
-	if st.Canary == nil || !steady(st.Phase) {
-		return notice{}
+func canaryNotice(st *v1alpha1.StorageClusterStatus) notice.Notice {
+	if st.Canary == nil || !notice.Steady(st.Phase) {
+		return notice.Notice{}
 	}
 	for i := range st.Canary.Classes {
 		if c := &st.Canary.Classes[i]; c.Result == volumespec.CanaryFailed {
-			return notice{short: "CanaryFailed: StorageClass " + c.Name + ", " + string(c.Step)}
+			return notice.Notice{Short: "CanaryFailed: StorageClass " + c.Name + ", " + string(c.Step)}
 		}
 	}
-	return notice{}
+	return notice.Notice{}
 }

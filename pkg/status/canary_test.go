@@ -10,6 +10,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/canary"
+	"github.com/linstor-dev/storagecluster-operator/pkg/status/notice"
 )
 
 // TestCanaryPassed: what nobody has seen is unknown, although the link lets a cluster that was Ready go on.
@@ -46,11 +47,11 @@ func TestCanaryNotice(t *testing.T) {
 	st := &v1alpha1.StorageClusterStatus{Phase: v1alpha1.PhaseDegraded, Canary: &volumespec.CanaryStatus{
 		Classes: []volumespec.CanaryClass{{Name: "fast", Result: volumespec.CanaryPassed},
 			{Name: "slow", Result: volumespec.CanaryFailed, Step: volumespec.CanaryMount}}}}
-	if got, want := canaryNotice(st).short, "CanaryFailed: StorageClass slow, Mount"; got != want {
+	if got, want := canaryNotice(st).Short, "CanaryFailed: StorageClass slow, Mount"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 	st.Canary.Classes[1].Result = volumespec.CanaryRunning
-	if got := canaryNotice(st); got != (notice{}) {
+	if got := canaryNotice(st); got != (notice.Notice{}) {
 		t.Errorf("%+v", got)
 	}
 }

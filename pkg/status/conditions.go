@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/massfailure"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/migrating"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
+	"github.com/linstor-dev/storagecluster-operator/pkg/status/notice"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -139,7 +140,7 @@ func reconciling(st *v1alpha1.StorageClusterStatus, in Input) verdict {
 		return no(conditions.ReasonSuspended, "spec.suspend is set")
 	case st.Phase == v1alpha1.PhaseHumanIntervention:
 		return no(string(st.Phase), "see status.hold")
-	case steady(st.Phase):
+	case notice.Steady(st.Phase):
 		if r := judge.RolloutOf(s); r.Reason != "" {
 			return yes(r.Reason, r.Message)
 		}
@@ -192,15 +193,12 @@ func available(s *cluster.Snapshot) verdict {
 	}
 }
 
-// steady reports whether a cluster in the phase has all that the spec asks for, or had it.
-func steady(p v1alpha1.Phase) bool { return p == v1alpha1.PhaseReady || p == v1alpha1.PhaseDegraded }
-
 // degraded is about a cluster that was installed once: before that, missing nodes are work, not trouble.
 func degraded(st *v1alpha1.StorageClusterStatus, s *cluster.Snapshot) verdict {
 	switch {
-	case steady(st.Phase) && s.Health.Degraded:
+	case notice.Steady(st.Phase) && s.Health.Degraded:
 		return yes(s.Health.Reason, s.Health.Message)
-	case steady(st.Phase):
+	case notice.Steady(st.Phase):
 		return no(conditions.ReasonAsExpected, "nothing is missing that was there")
 	case st.FirstReady == nil:
 		return no(string(st.Phase), "not installed yet")

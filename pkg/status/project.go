@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
+	"github.com/linstor-dev/storagecluster-operator/pkg/status/notice"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -51,7 +52,7 @@ func Project(in Input) *v1alpha1.StorageClusterStatus {
 	st.Message = truncate(in.Outcome.Message, 256)
 	if !s.Cluster.Spec.Suspend || in.Released != nil {
 		begin := in.Transition == nil && in.Released == nil &&
-			(st.Phase == v1alpha1.PhaseStoragePools || steady(st.Phase))
+			(st.Phase == v1alpha1.PhaseStoragePools || notice.Steady(st.Phase))
 		st.NodeHolds = phases.NodeHolds(s, begin, in.Released)
 	}
 	if in.Outcome.Acceptance != nil {
@@ -89,7 +90,7 @@ func projectPhase(st *v1alpha1.StorageClusterStatus, in Input) {
 	}
 	st.Phase, st.PhaseSince = v1alpha1.Phase(t.To), &now
 	st.Progress, st.ProgressSince = 0, nil
-	if steady(st.Phase) && st.FirstReady == nil {
+	if notice.Steady(st.Phase) && st.FirstReady == nil {
 		st.FirstReady = &now
 	}
 	message := truncate(in.Outcome.Message, 256)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -234,6 +235,7 @@ func TestQuantisedMovesInSteps(t *testing.T) {
 func TestBusyPoolsAreNotWrittenAllTheTime(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
+		s.Cluster.Spec.Volumes.DrainGuard = volumespec.DrainGuardNone
 		st := Project(resting(s))
 		writes := 0
 		for range 60 { // ten seconds apart

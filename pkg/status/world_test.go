@@ -14,6 +14,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/specchange"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -44,6 +45,10 @@ func judged(t testing.TB, phase v1alpha1.Phase, n int, pools ...string) *cluster
 			Nodes: map[string]*linstor.Node{}}},
 	}}
 	s.Target = specchange.NewTarget("linstor-1", s.WorkingSpec(), release, c)
+	s.Evidence = map[fsm.State]cluster.Evidence{}
+	for _, state := range fsm.Chain() {
+		s.Evidence[state] = cluster.Satisfied.Because(conditions.ReasonAsExpected, "as judged")
+	}
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.ObservedGeneration = s.Target.Name, 3, 3
 	for i := range n {
 		s.Members = append(s.Members, member(s, fmt.Sprintf("node-%04d", i)))
