@@ -62,6 +62,14 @@ type Release struct {
 	ShutdownGuard string `json:"shutdownGuard,omitempty"`
 }
 
+// Withdrawal says that the release is withdrawn, and why; "" if it is not.
+func (r Release) Withdrawal() string {
+	if r.Withdrawn == "" {
+		return ""
+	}
+	return fmt.Sprintf("LINSTOR %s is withdrawn: %s", r.Version, r.Withdrawn)
+}
+
 // DriverImages are the images of the CSI driver and of the programs of Kubernetes' storage project that run beside it:
 // names with a tag or digest and without a registry.
 type DriverImages struct {

@@ -133,10 +133,8 @@ func (l live) Node(_ context.Context, name string) (*corev1.Node, error) {
 
 // Pod is a drain guard, or a pod that restores LINSTOR's database, as it was observed.
 func (l live) Pod(_ context.Context, name string) (*corev1.Pod, error) {
-	for node, p := range l.facts.Kube.Pods[v1alpha1.ComponentDrainGuard] {
-		if drainguard.PodName(node) == name {
-			return p, nil
-		}
+	if guard := drainguard.Named(l.facts.Kube.Pods[v1alpha1.ComponentDrainGuard], name); guard != nil {
+		return guard, nil
 	}
 	return l.facts.Kube.Restores[name], nil
 }

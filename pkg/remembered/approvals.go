@@ -8,6 +8,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/holdkind"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/etcdmember"
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // Approval is an answer to a hold that allows what the operator would not do by itself, or waives it. Answers that
@@ -24,7 +25,7 @@ type Approval struct {
 func Approvals() []Approval {
 	const (
 		rolledBack = "rolledBack"
-		theUpgrade = "the upgrade from one version to the other, with the backup of before it"
+		theUpgrade = "the upgrade from one version to the other, with the backup that was taken first"
 		theEtcd    = "the members as the hold's message has them; an answer about others is not followed"
 		answers    = etcdmember.Notes + " " + etcdmember.KeyAnswers
 	)
@@ -49,12 +50,12 @@ func Approvals() []Approval {
 		a(v1alpha1.HoldUpgradeStuck, v1alpha1.OptionRollBack, theUpgrade, rolledBack, ""),
 		a(v1alpha1.HoldBackupTooOld, v1alpha1.OptionBackupConfirmed, "the upgrade from one version to the other",
 			"backupConfirmed", ""),
-		a(v1alpha1.HoldRestoreRequested, v1alpha1.OptionAbandon, "the backup that was asked for", "restored", ""),
+		a(v1alpha1.HoldRestoreRequested, v1alpha1.OptionAbandon, "the requested backup", "restored", ""),
 		a(v1alpha1.HoldRestoreRequested, v1alpha1.OptionRestore, "the backup, if it does not differ from the nodes",
 			"restoreConfirmed", "when the nodes differ from the backup in another way"),
 		a(v1alpha1.HoldRestoreRequested, v1alpha1.OptionRestoreAnyway, "the backup, with the differences that were shown",
 			"restoreConfirmed", "when the nodes differ from the backup in another way"),
-		a(v1alpha1.HoldRestoreFailed, v1alpha1.OptionAbandon, "the backup that was asked for", "restored", ""),
+		a(v1alpha1.HoldRestoreFailed, v1alpha1.OptionAbandon, "the requested backup", "restored", ""),
 		a(v1alpha1.HoldMigrationFailed, v1alpha1.OptionAbandon, "the move to that database", "moveTo", ""),
 		a(v1alpha1.HoldForeignLinstorFound, v1alpha1.OptionAdopt,
 			"the database that the hold names by LINSTOR's `Cluster/LocalID`, or by a digest of its nodes", "adopted",
@@ -145,29 +146,11 @@ func ApprovalsMarkdown() string {
 		}
 		covers := strings.Join(nonEmpty(countsFor(kind), a.Covers), "; ")
 		ends := strings.Join(nonEmpty(a.Ends, endOf(a.Kept)), "; or ")
-		b.WriteString("\n" + wrapped(fmt.Sprintf("- **`%s`** %s. Counts for: %s. Kept as `%s`. Ends: %s.", a.Option, does,
-			covers, strings.TrimSuffix(strings.TrimPrefix(a.Kept, linstor.AuxPrefix), "."), ends)))
+		entry := fmt.Sprintf("- **`%s`** %s. Counts for: %s. Kept as `%s`. Ends: %s.", a.Option, does, covers,
+			strings.TrimSuffix(strings.TrimPrefix(a.Kept, linstor.AuxPrefix), "."), ends)
+		b.WriteString("\n" + strings.Join(text.Fill(entry, 118, 116), "\n  ") + "\n")
 	}
 	return b.String()
-}
-
-// wrapped is an entry of a list, in lines that end before column 120.
-func wrapped(entry string) string {
-	var b strings.Builder
-	column := 0
-	for i, word := range strings.Fields(entry) {
-		switch {
-		case i > 0 && column+1+len(word) > 118:
-			b.WriteString("\n  ")
-			column = 2
-		case i > 0:
-			b.WriteString(" ")
-			column++
-		}
-		b.WriteString(word)
-		column += len(word)
-	}
-	return b.String() + "\n"
 }
 
 func nonEmpty(texts ...string) []string {

@@ -70,7 +70,7 @@ func Places() []Place {
 			{pods.Label, "which member of etcd runs on the node", "managedetcd", "when the member has been removed"},
 			{pods.Used, "which member of etcd has run on the node last: its data may be there", "managedetcd", "never"},
 		}},
-		{"The ConfigMap `linstor-before-restore`", "What only LINSTOR knew when its state in Kubernetes was restored.", []Item{
+		{"The ConfigMap `" + resources.ListsName + "`", "What only LINSTOR knew when its state was put back.", []Item{
 			{"takenAt", "what LINSTOR had in its memory, and when it was looked at; LINSTOR is stopped after that", "restored",
 				"with the next such restore, or with the policy Delete"},
 		}},
@@ -153,7 +153,7 @@ func claimItems() []Item {
 			"`skip-checks`", "with the step"},
 		{"restoreConfirmed", "which backup may be restored, at which differences from the nodes",
 			"`restore`, `restore-with-differences`",
-			"when the import begins, or nobody asks for it"},
+			"when the import starts, or is no longer requested"},
 		{"restoring", "the backup that is being imported: no controller may be started", "restore, before the import",
 			"when the database holds what the backup does"},
 		{"restored", "the last backup that was restored, or abandoned",

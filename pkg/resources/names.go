@@ -46,6 +46,8 @@ const (
 	ControllerHost = ControllerName + "." + v1alpha1.WorkloadNamespace + ".svc"
 	// ClaimName is the ConfigMap that says whose database this is.
 	ClaimName = "linstor-claim"
+	// ListsName is the ConfigMap with what LINSTOR had in its memory when its state in Kubernetes was restored.
+	ListsName = "linstor-before-restore"
 )
 
 // Names of containers, by which their state is told apart.

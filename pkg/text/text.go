@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // StatusLine is how long a message in a status can be, in characters.
@@ -52,6 +53,27 @@ func Beginning(s string, limit int) string {
 
 // joined is a text in one line.
 func joined(s string) string { return strings.Join(strings.Fields(strings.ToValidUTF8(s, "?")), " ") }
+
+// Fill breaks a text between words into lines of so many characters at most. The first line has its own room, and a
+// longer word a line of its own.
+func Fill(s string, first, rest int) []string {
+	var out []string
+	line, room := "", first
+	for _, word := range strings.Fields(s) {
+		switch {
+		case line == "":
+			line = word
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= room:
+			line += " " + word
+		default:
+			out, line, room = append(out, line), word, rest
+		}
+	}
+	if line != "" {
+		out = append(out, line)
+	}
+	return out
+}
 
 // Head is the beginning of a text, of so many characters at most.
 func Head(s string, limit int) string {

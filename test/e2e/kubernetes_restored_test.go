@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,7 +18,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/restored"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
@@ -53,7 +53,7 @@ func linstorStopped(e *env, volume string) {
 	e.T.Helper()
 	e.Eventually("LINSTOR is stopped, and its lists are kept", func() error {
 		var lists corev1.ConfigMap
-		key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: restored.ListsName}
+		key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ListsName}
 		if err := e.Client().Get(e.Ctx, key, &lists); err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func linstorStopped(e *env, volume string) {
 		}
 		key.Name = resources.ControllerName
 		if err := e.Client().Get(e.Ctx, key, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
-			return fmt.Errorf("the controller's Deployment is there: %v", err)
+			return errors.Join(errors.New("the controller's Deployment is there"), err)
 		}
 		return nil
 	})

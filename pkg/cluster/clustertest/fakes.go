@@ -160,10 +160,9 @@ func (f *fakeLive) Node(_ context.Context, name string) (*corev1.Node, error) {
 }
 
 func (f *fakeLive) Pod(_ context.Context, name string) (*corev1.Pod, error) {
-	for node, p := range f.Kube.Pods[v1alpha1.ComponentDrainGuard] {
-		if guards.PodName(node) == name && !slices.Contains(f.Evicted, node) {
-			return p, nil
-		}
+	guard := guards.Named(f.Kube.Pods[v1alpha1.ComponentDrainGuard], name)
+	if guard != nil && !slices.Contains(f.Evicted, guard.Spec.NodeName) {
+		return guard, nil
 	}
 	return f.Kube.Restores[name], nil
 }

@@ -41,7 +41,7 @@ func OfRelease(r catalogue.Release) string {
 	if r.Withdrawn == "" {
 		return ""
 	}
-	return fmt.Sprintf("spec.version: LINSTOR %s is withdrawn: %s", r.Version, r.Withdrawn)
+	return "spec.version: " + r.Withdrawal()
 }
 
 // OfClass is the advice on an entry of spec.volumes.storageClasses; "" for none.

@@ -27,9 +27,9 @@ func behind(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
 			resources.ClaimName, was.Number, was.Since.UTC().Format(time.RFC3339))}
 	if connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes {
 		h.Message += fmt.Sprintf("If etcd was restored, LINSTOR has what happened since in its memory alone, and damages "+
-			"its restored state with each write: the operator keeps its lists in ConfigMap %s/linstor-before-restore, then "+
-			"stops it. Compare the lists with the disks, then answer %s to start LINSTOR on what was restored",
-			v1alpha1.WorkloadNamespace, v1alpha1.OptionRetry)
+			"its restored state with each write: the operator keeps its lists in ConfigMap %s/%s, then stops it. "+
+			"Compare the lists with the disks, then answer %s to start LINSTOR on what was restored",
+			v1alpha1.WorkloadNamespace, resources.ListsName, v1alpha1.OptionRetry)
 		h.Options = []string{v1alpha1.OptionRetry}
 	} else {
 		h.Message += "The operator changes nothing. If LINSTOR's data was moved into another database since, go back to " +

@@ -17,7 +17,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/managedetcd"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/monitoring"
-	"github.com/linstor-dev/storagecluster-operator/pkg/phases/restored"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -179,7 +178,7 @@ func unreleased(s *cluster.Snapshot, o *metav1.PartialObjectMetadata) bool {
 func stays(s *cluster.Snapshot, kind string, o client.Object) bool {
 	retain := s.Cluster.Spec.DeletionPolicy != v1alpha1.DeletionDelete
 	return kind == "ConfigMap" && (o.GetName() == resources.ClaimName || managedetcd.Stays(o) ||
-		retain && o.GetName() == restored.ListsName) ||
+		retain && o.GetName() == resources.ListsName) ||
 		kind == "ControllerRevision" && (retain || o.GetLabels()[v1alpha1.LabelComponent] != v1alpha1.ComponentRevision)
 }
 

@@ -98,21 +98,16 @@ func ensureBudget(ctx context.Context, in *step.Input, j *Judgement) error {
 	if s.Linstor.View == nil && live != nil && live.Spec.MinAvailable != nil {
 		guards = max(guards, live.Spec.MinAvailable.IntValue()) // who is drained has no guard, and is not known meanwhile
 	}
-	want := drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
-	if drainguard.Fits(live, want) {
-		return nil
-	}
 	switch granted := newlyFree(live, j); {
 	case len(granted) == 0:
 	case len(drainguard.Free(live)) > len(j.Free)-len(granted):
 		j.Free = slices.DeleteFunc(j.Free, func(node string) bool { return slices.Contains(granted, node) })
-		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
 	default:
 		if err := confirm(ctx, in, j, granted); err != nil {
 			return err
 		}
-		want = drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
 	}
+	want := drainguard.Budget(s.SatelliteParams(), guards, j.Free, j.Refusals())
 	if drainguard.Fits(live, want) {
 		return nil
 	}

@@ -26,9 +26,6 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// ListsName is the ConfigMap with what LINSTOR had in its memory.
-const ListsName = "linstor-before-restore"
-
 // Keys of the ConfigMap: which LINSTOR it was, when it was looked at, its nodes, and the copies of its volumes.
 const (
 	epochKey   = "epoch"
@@ -51,7 +48,7 @@ func Stop(ctx context.Context, in *step.Input) error {
 		!controller.Runs(&s.Facts) {
 		return nil
 	}
-	if !keptSince(s.Kube.ConfigMaps[ListsName], h.Since.Time) {
+	if !keptSince(s.Kube.ConfigMaps[resources.ListsName], h.Since.Time) {
 		return keep(ctx, in)
 	}
 	_, err := controller.Stop(ctx, in)
@@ -112,7 +109,8 @@ func lists(s *cluster.Snapshot, v *linstor.View, copies []linstor.Resource) (*co
 	}
 	slices.Sort(nodes)
 	slices.Sort(volumes)
-	cm := &corev1.ConfigMap{ObjectMeta: resources.ObjectMeta(s.Params(), ListsName, v1alpha1.ComponentController)}
+	meta := resources.ObjectMeta(s.Params(), resources.ListsName, v1alpha1.ComponentController)
+	cm := &corev1.ConfigMap{ObjectMeta: meta}
 	cm.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	cm.Data = map[string]string{epochKey: strconv.Itoa(epoch.In(v)), takenAtKey: remembered.Stamp(s.Now)}
 	texts := map[string]string{nodesKey: strings.Join(nodes, "\n"), copiesKey: strings.Join(volumes, "\n")}

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/restored"
+	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
 const (
@@ -37,7 +38,7 @@ func world(t *testing.T) *clustertest.World {
 // kept has lists in the cache that were taken so long after the hold began.
 func kept(after time.Duration) func(*clustertest.World) {
 	return func(w *clustertest.World) {
-		w.Kube.ConfigMaps[restored.ListsName] = &corev1.ConfigMap{Data: map[string]string{
+		w.Kube.ConfigMaps[resources.ListsName] = &corev1.ConfigMap{Data: map[string]string{
 			"takenAt": clustertest.Begin.Add(after).Format(time.RFC3339)}}
 	}
 }

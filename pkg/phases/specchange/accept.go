@@ -121,8 +121,7 @@ func refuseVersion(s *cluster.Facts, to catalogue.Release) string {
 	case to.CanUpgradeFrom(from) && to.Withdrawn == "":
 		return ""
 	case to.CanUpgradeFrom(from):
-		return fmt.Sprintf("LINSTOR %s is withdrawn: %s: set spec.version to another version, or back to %s", to.Version,
-			to.Withdrawn, from)
+		return fmt.Sprintf("%s: set spec.version to another version, or back to %s", to.Withdrawal(), from)
 	case slices.Contains(all[:max(0, slices.Index(all, to.Version))], from):
 		return fmt.Sprintf("%s, and the database cannot go back to %s: set spec.version to %s", has, to.Version, from)
 	default:

@@ -25,9 +25,8 @@ func blockers(s *cluster.Snapshot) []objection {
 			return out // nothing else can be known
 		}
 	}
-	if to := s.Target.Release; to.Withdrawn != "" { // since this spec was accepted
-		add(fmt.Sprintf("LINSTOR %s is withdrawn: %s: set spec.version to another version", to.Version, to.Withdrawn),
-			withdrawn)
+	if why := s.Target.Release.Withdrawal(); why != "" { // since this spec was accepted
+		add(why+": set spec.version to another version", withdrawn)
 	}
 	offline := s.Where(func(m *cluster.Member) bool {
 		return !m.Online && m.State != v1alpha1.NodeHeld && !m.Maintenance

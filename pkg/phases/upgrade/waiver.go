@@ -121,11 +121,10 @@ func (c *situation) against() []string {
 
 // Late makes the hold of an upgrade whose step took too long: it lists what an answer skip-checks is for.
 func Late(s *cluster.Snapshot, h *cluster.HoldRequest) {
+	h.Reason = v1alpha1.HoldUpgradeStuck
 	if s.Upgrade == nil {
-		h.Reason = v1alpha1.HoldUpgradeStuck
 		return
 	}
-	h.Reason = v1alpha1.HoldUpgradeStuck
 	if !s.Upgrade.PastEdge() {
 		h.Reason = v1alpha1.HoldUpgradeBlocked
 	}

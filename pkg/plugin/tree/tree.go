@@ -7,6 +7,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
 // State says how an item is.
@@ -129,7 +131,7 @@ func (s Style) item(it *Item, column int, first, rest string) []string {
 	}
 	indent := rest + strings.Repeat(" ", column+2)
 	head := utf8.RuneCountInString(first) + 2 + utf8.RuneCountInString(name+pad) + 2
-	texts := fill(Clean(it.Text), s.Width-head, s.Width-utf8.RuneCountInString(indent))
+	texts := text.Fill(Clean(it.Text), s.Width-head, s.Width-utf8.RuneCountInString(indent))
 	painted := first + s.Paint(it.State, look[it.State].mark) + " "
 	if it.State.WorseThan(Unknown) {
 		painted += s.Paint(it.State, name)
@@ -147,10 +149,10 @@ func (s Style) item(it *Item, column int, first, rest string) []string {
 }
 
 // Wrap breaks a text into lines that fit, each of which begins with the indent.
-func (s Style) Wrap(text, indent string) []string {
+func (s Style) Wrap(says, indent string) []string {
 	room := s.Width - utf8.RuneCountInString(indent)
 	var out []string
-	for _, line := range fill(Clean(text), room, room) {
+	for _, line := range text.Fill(Clean(says), room, room) {
 		out = append(out, indent+line)
 	}
 	return out
@@ -162,7 +164,7 @@ func (s Style) Command(command, indent string) []string {
 	room := s.Width - utf8.RuneCountInString(indent) - len(more)
 	lines := []string{Clean(command)}
 	if utf8.RuneCountInString(command)+utf8.RuneCountInString(indent) > s.Width {
-		lines = fill(Clean(command), room, room-len(deeper))
+		lines = text.Fill(Clean(command), room, room-len(deeper))
 	}
 	out := make([]string, 0, len(lines))
 	for i, line := range lines {
@@ -173,26 +175,6 @@ func (s Style) Command(command, indent string) []string {
 			line += more
 		}
 		out = append(out, indent+line)
-	}
-	return out
-}
-
-// fill breaks a text between words: the first line has its own room.
-func fill(text string, first, rest int) []string {
-	var out []string
-	line, room := "", first
-	for _, word := range strings.Fields(text) {
-		switch {
-		case line == "":
-			line = word
-		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) <= room:
-			line += " " + word
-		default:
-			out, line, room = append(out, line), word, rest
-		}
-	}
-	if line != "" {
-		out = append(out, line)
 	}
 	return out
 }

@@ -49,6 +49,16 @@ func NodeKey(node string) string {
 // PodName is the name of a node's pod.
 func PodName(node string) string { return Name + "-" + NodeKey(node) }
 
+// Named is the guard of that name among pods by node; nil if there is none.
+func Named(pods map[string]*corev1.Pod, name string) *corev1.Pod {
+	for node, p := range pods {
+		if PodName(node) == name {
+			return p
+		}
+	}
+	return nil
+}
+
 // Pod is the guard of a node.
 //
 // It is bound to the node here, past the scheduler, so that it needs to tolerate those taints only that evict. A pod
