@@ -18,10 +18,14 @@ import (
 )
 
 // compareExport compares an export of LINSTOR's database with listings of what lies on the nodes: the files of a
-// directory, each with the name of a LINSTOR node. It prints what differs, and fails if anything does.
-func compareExport(out io.Writer, path, listings string) error {
+// directory, each with the name of a LINSTOR node; and its addresses with those of machines. It prints what differs,
+// and fails if anything does.
+func compareExport(out io.Writer, path, listings string, machines compare.Machines) error {
 	if listings == "" {
 		return errors.New("--listings: name the directory with the listings of the nodes")
+	}
+	if len(machines) == 0 {
+		return errors.New("--compare-address: give the addresses of all nodes of Kubernetes, and of satellites' pods")
 	}
 	layout, err := readExport(path, export.ReadLayout)
 	if err != nil {
@@ -31,7 +35,7 @@ func compareExport(out io.Writer, path, listings string) error {
 	if err != nil {
 		return err
 	}
-	differences := difference.Compare(layout, nodes)
+	differences := difference.Compare(layout, nodes, difference.TakenAddresses(layout, machines))
 	err = compare.Print(out, differences, len(layout.Stored), len(layout.Nodes))
 	if err != nil || len(differences) == 0 {
 		return err
@@ -58,11 +62,12 @@ func sameRows(path, other string) error {
 
 // compareBackup compares a backup in its store with what nodes list, and prints what differs. In a pod it leaves a
 // note for the operator as well. A difference is no failure: whoever runs this reads what it found.
-func compareBackup(config string, nodes []string) error {
+func compareBackup(config string, nodes []string, machines compare.Machines) error {
 	c, err := compare.ParseConfig(config)
 	if err != nil {
 		return fmt.Errorf("--compare-backup: %w", err)
 	}
+	c.Machines = machines
 	for _, node := range nodes {
 		if err := c.SetNode(node); err != nil {
 			return fmt.Errorf("--compare-node: %w", err)

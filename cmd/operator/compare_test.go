@@ -2,15 +2,19 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/compare"
 )
 
 // exported is an export with a volume in the volume group vg of the node n1.
 const exported = `{"linstor_version":"1.34.2","export_timestamp_ms":1763971200000,"exported_from":"k8s","tables":[
 {"name":"NODES","column_description":[],"data":[{"node_name":"N1","node_dsp_name":"n1"}]},
+{"name":"NODE_NET_INTERFACES","column_description":[],"data":[{"node_name":"N1","inet_address":"10.0.0.1"}]},
 {"name":"RESOURCE_DEFINITIONS","column_description":[],"data":[{"resource_name":"R","snapshot_name":"",
 	"resource_dsp_name":"r","resource_flags":0}]},
 {"name":"VOLUME_DEFINITIONS","column_description":[],"data":[{"resource_name":"R","snapshot_name":"","vlm_nr":0,
@@ -36,6 +40,7 @@ func TestCompareExport(t *testing.T) {
 		prints    string
 		fails     string
 		noListing bool
+		machine   string
 	}{
 		"no difference": {export: exported, listings: map[string]string{"n1": lies},
 			prints: "no difference: the 1 volumes and snapshots of the export lie on 1 nodes as it says\n"},
@@ -47,6 +52,10 @@ func TestCompareExport(t *testing.T) {
 			prints: "nobody has looked at the node", fails: "differ in 2 ways"},
 		"a listing that is not whole": {export: exported, listings: map[string]string{"n1": lies[:20]}, fails: "n1: line 2"},
 		"no directory":                {export: exported, noListing: true, fails: "--listings: name the directory"},
+		"no addresses": {export: exported, listings: map[string]string{"n1": lies}, machine: "-",
+			fails: "--compare-address: give the addresses"},
+		"another machine has the address": {export: exported, listings: map[string]string{"n1": lies}, machine: "n7",
+			prints: "AddressTaken   n7             10.0.0.1   the backup has it for node n1", fails: "differ in 1 ways"},
 		"an export that is not whole": {export: exported[:900], listings: map[string]string{"n1": lies},
 			fails: "the export ends too early"},
 	} {
@@ -65,7 +74,11 @@ func TestCompareExport(t *testing.T) {
 				listings = ""
 			}
 			var out bytes.Buffer
-			err := compareExport(&out, file, listings)
+			machines := compare.Machines{cmp.Or(tc.machine, "n1"): {"10.0.0.1"}}
+			if tc.machine == "-" {
+				machines = nil
+			}
+			err := compareExport(&out, file, listings, machines)
 			if !strings.Contains(out.String(), tc.prints) || (err != nil) != (tc.fails != "") ||
 				err != nil && !strings.Contains(err.Error(), tc.fails) {
 				t.Errorf("%v, and printed\n%s", err, &out)

@@ -24,6 +24,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/etcd/pods"
 	"github.com/linstor-dev/storagecluster-operator/pkg/operator"
+	"github.com/linstor-dev/storagecluster-operator/pkg/restore/compare"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
 )
 
@@ -44,6 +45,7 @@ type settings struct {
 	// listing of this node, served for token.
 	comparison, listing, token string
 	nodes                      []string
+	machines                   compare.Machines
 	// fetched and checked say which backup is brought to LINSTOR's own program, and compared afterwards.
 	fetched, checked string
 	// moved says what LINSTOR's own program has moved from one database into another.
@@ -127,9 +129,9 @@ func (s *settings) command() (ran bool, err error) {
 	case s.export != "":
 		err = verifyExport(s.export, s.same)
 	case s.compared != "":
-		err = compareExport(os.Stdout, s.compared, s.listings)
+		err = compareExport(os.Stdout, s.compared, s.listings, s.machines)
 	case s.comparison != "":
-		err = compareBackup(s.comparison, s.nodes)
+		err = compareBackup(s.comparison, s.nodes, s.machines)
 	case s.listing != "":
 		err = serveListing(s.listing, s.token)
 	case s.fetched != "":
@@ -255,15 +257,8 @@ func bindEndpoints(fs *flag.FlagSet, o *operator.Options) {
 		"URL of LINSTOR's API where it is locked")
 }
 
-// bindFlags makes all flags. docs/installation.md describes them, and a test compares.
-func bindFlags(fs *flag.FlagSet, s *settings) {
-	o := &s.options
-	wait := func(d *time.Duration, name, usage string) { fs.DurationVar(d, name, *d, usage) }
-	bindQuestions(fs, s)
-	fs.StringVar(&s.export, "verify-export", "",
-		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
-	fs.StringVar(&s.same, "same-rows-as", "",
-		"another export, which must hold the same rows, in whatever order, for --verify-export; say so, and end")
+// bindComparisons binds the flags that compare a backup with what lies on the nodes.
+func bindComparisons(fs *flag.FlagSet, s *settings) {
 	fs.StringVar(&s.compared, "compare-export", "",
 		"export of LINSTOR's database to compare with what lies on the nodes, - for the standard input; print what "+
 			"differs, and end")
@@ -273,9 +268,24 @@ func bindFlags(fs *flag.FlagSet, s *settings) {
 		"JSON that names a backup and its store; compare it with what nodes list, print what differs, and end")
 	fs.Func("compare-node", "node=host:port of where a node serves its listing, for --compare-backup; once for each node",
 		func(node string) error { s.nodes = append(s.nodes, node); return nil })
+	s.machines = compare.Machines{}
+	fs.Func("compare-address", "node=address,address of a node in Kubernetes, or of its satellite's pod, for "+
+		"--compare-backup and --compare-export; once for each", s.machines.Set)
 	fs.StringVar(&s.listing, "serve-listing", "", fmt.Sprintf(
 		"file with the listing of this node to serve on port %d, for --compare-backup", listing.Port))
 	fs.StringVar(&s.token, "listing-token", "", "what the listing is served for")
+}
+
+// bindFlags makes all flags. docs/installation.md describes them, and a test compares.
+func bindFlags(fs *flag.FlagSet, s *settings) {
+	o := &s.options
+	wait := func(d *time.Duration, name, usage string) { fs.DurationVar(d, name, *d, usage) }
+	bindQuestions(fs, s)
+	fs.StringVar(&s.export, "verify-export", "",
+		"export of LINSTOR's database to read to its end, - for the standard input; print what is in it, and end")
+	fs.StringVar(&s.same, "same-rows-as", "",
+		"another export, which must hold the same rows, in whatever order, for --verify-export; say so, and end")
+	bindComparisons(fs, s)
 	fs.StringVar(&s.backup, "take-backup", "",
 		"YAML that says where LINSTOR is and where a backup of its database goes; take it, print what it was, and end")
 	fs.StringVar(&s.download, "download-export", "",

@@ -154,6 +154,16 @@ func (l Live) Pod(ctx context.Context, name string) (*corev1.Pod, error) {
 	return one(ctx, l.Client, &list, &list.Items, name, client.InNamespace(v1alpha1.WorkloadNamespace))
 }
 
+// Satellites are the satellites' pods as they are now.
+func (l Live) Satellites(ctx context.Context) ([]corev1.Pod, error) {
+	var list corev1.PodList
+	if err := l.Client.List(ctx, &list, client.InNamespace(v1alpha1.WorkloadNamespace),
+		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentSatellite}); err != nil {
+		return nil, fmt.Errorf("look for satellites past the cache: %w", err)
+	}
+	return list.Items, nil
+}
+
 // one lists the object of that name: the operator may list what it caches, and needs no further right for this.
 func one[T any](ctx context.Context, c client.Reader, list client.ObjectList, items *[]T, name string,
 	among ...client.ListOption) (*T, error) {

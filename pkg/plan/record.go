@@ -139,6 +139,9 @@ func (l live) Pod(_ context.Context, name string) (*corev1.Pod, error) {
 	return l.facts.Kube.Restores[name], nil
 }
 
+// Satellites serves restores, which are not planned that far.
+func (l live) Satellites(context.Context) ([]corev1.Pod, error) { return nil, errNotAsked }
+
 // ConfigMap is one as it was observed. The claim is as the facts have it, who may be of a later time.
 func (l live) ConfigMap(_ context.Context, name string) (*corev1.ConfigMap, error) {
 	found := l.facts.Kube.ConfigMaps[name]

@@ -30,7 +30,7 @@ func (e backupEnv) differences(nodes ...string) []string {
 		}
 	}
 	out := []string{}
-	for _, d := range difference.Compare(layout, listings) {
+	for _, d := range difference.Compare(layout, listings, nil) {
 		out = append(out, strings.Join([]string{string(d.Kind), d.Node, d.Place, d.Name}, " "))
 	}
 	return out

@@ -72,8 +72,9 @@ type exportedRow map[string]any
 // needed to compare two databases. from is their kind, and by the LINSTOR that exports it.
 func exportOf(c *content, from string, at time.Time, by version) exportedDatabase {
 	e := &exporter{tables: map[string]*exportedTable{}}
-	for _, name := range []string{"NODES", "NODE_STOR_POOL", "RESOURCE_DEFINITIONS", "VOLUME_DEFINITIONS", "RESOURCES",
-		"VOLUMES", "LAYER_RESOURCE_IDS", "LAYER_DRBD_RESOURCES", "LAYER_STORAGE_VOLUMES", "PROPS_CONTAINERS"} {
+	for _, name := range []string{"NODES", "NODE_NET_INTERFACES", "NODE_STOR_POOL", "RESOURCE_DEFINITIONS",
+		"VOLUME_DEFINITIONS", "RESOURCES", "VOLUMES", "LAYER_RESOURCE_IDS", "LAYER_DRBD_RESOURCES",
+		"LAYER_STORAGE_VOLUMES", "PROPS_CONTAINERS"} {
 		e.tables[name] = &exportedTable{Name: name, Columns: []exportedColumn{}, Data: []exportedRow{}}
 	}
 	e.props("/CTRL", c.props)
@@ -117,8 +118,16 @@ func (e *exporter) props(instance string, props map[string]string) {
 	}
 }
 
+// nodeTypes are as the database has them (linstor-server 1.34: Node.Type).
+var nodeTypes = map[string]int{typeController: 1, typeSatellite: 2, typeCombined: 3, typeAuxiliary: 4}
+
 func (e *exporter) node(n *node) {
-	e.add("NODES", "uuid", n.uuid, "node_name", key(n.name), "node_dsp_name", n.name)
+	e.add("NODES", "uuid", n.uuid, "node_name", key(n.name), "node_dsp_name", n.name, "node_type", nodeTypes[n.nodeType])
+	for _, i := range inOrder(n.nets) {
+		e.add("NODE_NET_INTERFACES", "uuid", i.uuid, "node_name", key(n.name), "node_net_name", key(i.name),
+			"node_net_dsp_name", i.name, "inet_address", i.address, "stlt_conn_port", i.port, "stlt_conn_encr_type",
+			i.encryption)
+	}
 	e.props("/NODES/"+key(n.name), n.props)
 	e.add("NODE_STOR_POOL", "uuid", n.uuid, "node_name", key(n.name), "pool_name", "DFLTDISKLESSSTORPOOL",
 		"driver_name", kindDiskless)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -15,11 +14,16 @@ type Layout struct {
 	Summary *Summary
 	// Nodes are LINSTOR's nodes, sorted.
 	Nodes []string
+	// Addresses are those at which LINSTOR may look for satellites, sorted by node and address.
+	Addresses []Address
 	// Stored are sorted by node, place and name.
 	Stored []Stored
 	// Placed are the nodes that have a resource, with storage of their own or without, and keep it.
 	Placed map[Placed]bool
 }
+
+// Address is an address of a node, as LINSTOR has it.
+type Address struct{ Node, Address string }
 
 // Placed is a resource on a node. Both names are in upper case, as LINSTOR tells objects apart.
 type Placed struct{ Node, Resource string }
@@ -96,8 +100,14 @@ func ReadLayout(r io.Reader) (*Layout, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &Layout{Summary: summary, Nodes: slices.Sorted(maps.Values(rows.nodes)),
-		Placed: map[Placed]bool{}}
+	l := &Layout{Summary: summary, Placed: map[Placed]bool{}}
+	for _, n := range rows.nodes {
+		l.Nodes = append(l.Nodes, n.name)
+	}
+	slices.Sort(l.Nodes)
+	if l.Addresses, err = rows.reached(); err != nil {
+		return nil, err
+	}
 	for r, flags := range rows.resources {
 		goes := flags&resourceGone != 0 || rows.definitions[r.snapshotKey].flags&definitionDelete != 0
 		if r.snapshot == "" && !goes {

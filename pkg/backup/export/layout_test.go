@@ -28,6 +28,9 @@ func laidOut() []values {
 		return values{"resource_name": "PVC-1", "snapshot_name": snapshot, "resource_dsp_name": shown,
 			"snapshot_dsp_name": strings.ToLower(snapshot), "resource_flags": flags}
 	}
+	address := func(node, address string) values {
+		return values{"node_name": node, "node_net_name": "DEFAULT", "inet_address": address, "stlt_conn_port": nil}
+	}
 	return []values{
 		of("LAYER_STORAGE_VOLUMES", stored(2, "N1", "LVM_THIN", "SSD"), stored(4, "N2", "DISKLESS", "DFLTDISKLESSSTORPOOL"),
 			stored(6, "N1", "LVM_THIN", "SSD")),
@@ -43,7 +46,11 @@ func laidOut() []values {
 			values{"resource_name": "PVC-1", "snapshot_name": "S1", "vlm_nr": 0, "vlm_size": 1 << 19, "vlm_flags": 0}),
 		of("RESOURCE_DEFINITIONS", dfn("", "pvc-1", 0), dfn("S1", nil, 1)),
 		of("NODE_STOR_POOL", values{"node_name": "N1", "pool_name": "SSD", "driver_name": "LVM_THIN"}),
-		of("NODES", values{"node_name": "N1", "node_dsp_name": "n1"}, values{"node_name": "N2", "node_dsp_name": "n2"}),
+		of("NODE_NET_INTERFACES", address("N2", "10.1.0.2"), address("N2", "10.0.0.2"), address("N1", "FD00::1"),
+			address("C1", "10.0.0.3")),
+		of("NODES", values{"node_name": "N1", "node_dsp_name": "n1", "node_type": 2},
+			values{"node_name": "N2", "node_dsp_name": "n2", "node_type": 3},
+			values{"node_name": "C1", "node_dsp_name": "c1", "node_type": 1}),
 		of("PROPS_CONTAINERS",
 			values{"props_instance": "/STOR_POOLS/N1/SSD", "prop_key": "StorDriver/StorPoolName", "prop_value": "vg/thin"},
 			values{"props_instance": "/CTRL", "prop_key": "Cluster/LocalID", "prop_value": "1b1e-id"}),
@@ -83,8 +90,11 @@ func TestReadLayout(t *testing.T) {
 	if d := cmp.Diff(want, got.Stored); d != "" {
 		t.Errorf("stored (-want +got):\n%s", d)
 	}
-	if d := cmp.Diff([]string{"n1", "n2"}, got.Nodes); d != "" {
+	if d := cmp.Diff([]string{"c1", "n1", "n2"}, got.Nodes); d != "" {
 		t.Errorf("nodes (-want +got):\n%s", d)
+	}
+	if d := cmp.Diff([]Address{{"n1", "FD00::1"}, {"n2", "10.0.0.2"}, {"n2", "10.1.0.2"}}, got.Addresses); d != "" {
+		t.Errorf("addresses (-want +got):\n%s", d)
 	}
 	placed := map[Placed]bool{{"N1", "PVC-1"}: true, {"N2", "PVC-1"}: true}
 	if d := cmp.Diff(placed, got.Placed); d != "" {

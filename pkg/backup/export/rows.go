@@ -1,8 +1,10 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -52,7 +54,18 @@ const (
 	volumeRemoved            = 1<<1 | 1<<7 // DELETE, DRBD_DELETE
 )
 
+// Kinds of nodes to which LINSTOR never connects (linstor-server 1.34: Node.Type).
+const (
+	typeController = 1
+	typeAuxiliary  = 4
+)
+
 type (
+	// node is one of LINSTOR's, by its name as LINSTOR shows it.
+	node struct {
+		name string
+		kind int
+	}
 	definition struct {
 		resource, snapshot string
 		flags              int64
@@ -70,8 +83,9 @@ type (
 
 // rows are those of an export that say what lies on nodes. They name each other, in no order of tables.
 type rows struct {
-	// nodes are names as LINSTOR shows them.
-	nodes             map[string]string
+	nodes map[string]node
+	// addresses are where LINSTOR has a node.
+	addresses         []Address
 	definitions       map[snapshotKey]definition
 	volumeDefinitions map[volumeKey]volumeDefinition
 	// resources and volumes are flags.
@@ -86,7 +100,7 @@ type rows struct {
 }
 
 func newRows() *rows {
-	return &rows{nodes: map[string]string{}, definitions: map[snapshotKey]definition{},
+	return &rows{nodes: map[string]node{}, definitions: map[snapshotKey]definition{},
 		volumeDefinitions: map[volumeKey]volumeDefinition{}, resources: map[resourceKey]int64{},
 		volumes: map[copyKey]int64{}, layers: map[int]layer{}, kinds: map[kindKey]int{}, drbd: map[int]drbd{},
 		stored: map[layerKey]storage{}, props: map[propKey]string{}}
@@ -96,6 +110,8 @@ func newRows() *rows {
 type columns struct {
 	Node            string `json:"node_name"`
 	NodeShown       string `json:"node_dsp_name"`
+	NodeType        int    `json:"node_type"`
+	Address         string `json:"inet_address"`
 	Resource        string `json:"resource_name"`
 	ResourceShown   string `json:"resource_dsp_name"`
 	Snapshot        string `json:"snapshot_name"`
@@ -124,7 +140,10 @@ func (c *columns) resource() resourceKey { return resourceKey{c.definition(), c.
 // keep is what is kept of each table.
 func (r *rows) keep() map[string]keeper {
 	tables := map[string]func(c *columns){
-		"NODES": func(c *columns) { r.nodes[c.Node] = c.NodeShown },
+		"NODES": func(c *columns) { r.nodes[c.Node] = node{c.NodeShown, c.NodeType} },
+		"NODE_NET_INTERFACES": func(c *columns) {
+			r.addresses = append(r.addresses, Address{Node: c.Node, Address: c.Address})
+		},
 		"RESOURCE_DEFINITIONS": func(c *columns) {
 			r.definitions[c.definition()] = definition{c.ResourceShown, c.SnapshotShown, c.ResourceFlags}
 		},
@@ -162,6 +181,24 @@ func (r *rows) keep() map[string]keeper {
 		}
 	}
 	return keep
+}
+
+// reached are the addresses at which LINSTOR may look for satellites.
+func (r *rows) reached() (all []Address, err error) {
+	for _, a := range r.addresses {
+		n, ok := r.nodes[a.Node]
+		switch {
+		case !ok:
+			return nil, fmt.Errorf("the export does not belong together: NODE_NET_INTERFACES names node %s, which NODES lacks",
+				a.Node)
+		case n.kind != typeController && n.kind != typeAuxiliary:
+			all = append(all, Address{Node: n.name, Address: a.Address})
+		}
+	}
+	slices.SortFunc(all, func(a, b Address) int {
+		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Address, b.Address))
+	})
+	return all, nil
 }
 
 // Properties of pools, volume definitions, resources and snapshots.
@@ -209,7 +246,7 @@ func (r *rows) join(at layerKey, kind storage) (*Stored, error) {
 	case !isVolumeDefinition:
 		return nil, lacks("VOLUME_DEFINITIONS")
 	}
-	s := &Stored{Node: n, Resource: of.resource, Snapshot: dfn.snapshot, Suffix: on.suffix, Volume: at.volume,
+	s := &Stored{Node: n.name, Resource: of.resource, Snapshot: dfn.snapshot, Suffix: on.suffix, Volume: at.volume,
 		Provider: kind.provider, Place: place(kind.provider, r.props[propKey{kind.pool, keyPlace}])}
 	flags := flags{resource: resourceFlags, volume: volumeFlags, definition: dfn.flags, volumeDefinition: volumeDfn.flags}
 	if on.snapshot == "" {

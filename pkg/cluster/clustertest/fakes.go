@@ -167,6 +167,9 @@ func (f *fakeLive) Pod(_ context.Context, name string) (*corev1.Pod, error) {
 	return f.Kube.Restores[name], nil
 }
 
+// Satellites are none: a test that needs one has an API server of its own.
+func (f *fakeLive) Satellites(context.Context) ([]corev1.Pod, error) { return nil, nil }
+
 func (f *fakeLive) ConfigMap(_ context.Context, name string) (*corev1.ConfigMap, error) {
 	return f.Kube.ConfigMaps[name], nil
 }

@@ -113,18 +113,44 @@ func recordedAddresses(s *cluster.Snapshot) map[string]cluster.AddressOwner {
 // ownAddresses are the addresses at which a satellite on the member would be reached, as far as they are known before
 // there is one: the Node's internal ones, and those that the spec gives it.
 func ownAddresses(m *cluster.Member) []string {
-	var out []string
-	for _, a := range m.Node.Status.Addresses {
-		if a.Type == corev1.NodeInternalIP {
-			out = append(out, a.Address)
-		}
-	}
+	out := internalAddresses(m.Node)
 	for i := range m.Interfaces {
 		if i := &m.Interfaces[i]; !i.Unknown && (i.Trouble == nil || i.Trouble.Reason == cluster.ReasonAddressConflict) {
 			out = append(out, i.Address)
 		}
 	}
 	return out
+}
+
+func internalAddresses(n *corev1.Node) (out []string) {
+	for _, a := range n.Status.Addresses {
+		if a.Type == corev1.NodeInternalIP {
+			out = append(out, a.Address)
+		}
+	}
+	return out
+}
+
+// Machines are the addresses of every Node, and those at which satellites are reached or would be, by the Node's name.
+// One that is no member may become one.
+func Machines(s *cluster.Snapshot) map[string][]string {
+	all := map[string][]string{}
+	for _, n := range s.Kube.Nodes {
+		all[n.Name] = internalAddresses(n)
+	}
+	for _, m := range s.Members {
+		all[m.Name] = ownAddresses(m)
+	}
+	for name, p := range s.Kube.Pods[v1alpha1.ComponentSatellite] {
+		if p.Status.PodIP != "" {
+			all[name] = append(all[name], p.Status.PodIP)
+		}
+	}
+	for name, addresses := range all {
+		slices.Sort(addresses)
+		all[name] = slices.Compact(addresses)
+	}
+	return all
 }
 
 // noteOnOwner shows the trouble on the node as well that LINSTOR has the address for.

@@ -317,3 +317,23 @@ func TestReplacedMachineHasNoSatellite(t *testing.T) {
 		}
 	}
 }
+
+// TestMachines: a backup is compared with the addresses of every Node, of spec.nodes.interfaces, and of satellites'
+// pods. A Node that is no member may become one.
+func TestMachines(t *testing.T) {
+	w := clustertest.NewWorld(t, 3)
+	w.Cluster.Spec.Nodes.NodeSelector = map[string]string{"storage": "yes"}
+	w.Cluster.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "storage",
+		AddressFrom: v1alpha1.AddressSource{NodeAnnotation: "example.com/storage"}}}
+	w.Accept()
+	w.KubeNode("n01").Annotations = map[string]string{"example.com/storage": "10.1.0.1"}
+	pod := w.Satellite("n02")
+	pod.Spec.HostNetwork, pod.Status.PodIP = false, "10.244.0.9"
+	joins(w, "n09", "09").Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "n09"},
+		{Type: corev1.NodeInternalIP, Address: "fd00::9"}, {Type: corev1.NodeInternalIP, Address: "10.0.0.9"}}
+	want := map[string][]string{"n01": {"10.0.0.01", "10.1.0.1"}, "n02": {"10.0.0.02", "10.244.0.9"},
+		"n03": {"10.0.0.03"}, "n09": {"10.0.0.9", "fd00::9"}}
+	if d := cmp.Diff(want, address.Machines(w.Snapshot())); d != "" {
+		t.Errorf("(-want +got):\n%s", d)
+	}
+}

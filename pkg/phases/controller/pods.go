@@ -176,12 +176,17 @@ func Stop(ctx context.Context, in *step.Input) (message string, err error) {
 		}
 		return "the controller is being stopped", in.Writer.Delete(ctx, d)
 	}
-	message = "the controller's pod is ending"
-	for _, h := range hanging(&s.Facts) {
-		message += fmt.Sprintf("; %s: LINSTOR may run there. Once that machine is off: kubectl -n %s delete pod %s --force",
-			h.says, v1alpha1.WorkloadNamespace, h.pod)
+	return "the controller's pod is ending" + Hanging(&s.Facts, s.Kube.ControllerPods, "LINSTOR"), nil
+}
+
+// Hanging names those of the pods that do not come to their end, as the end of a message with what to do about them;
+// "" if there is none. what may run there.
+func Hanging(s *cluster.Facts, pods []*corev1.Pod, what string) (message string) {
+	for _, h := range hanging(s, pods) {
+		message += fmt.Sprintf("; %s: %s may run there. Once that machine is off: kubectl -n %s delete pod %s --force",
+			h.says, what, v1alpha1.WorkloadNamespace, h.pod)
 	}
-	return message, nil
+	return message
 }
 
 // endGrace is how long after its time a pod that ends counts as ending still.
@@ -191,8 +196,8 @@ const endGrace = time.Minute
 type hung struct{ pod, says string }
 
 // hanging are the pods that do not come to their end, with the nodes that would have to say so.
-func hanging(s *cluster.Facts) (out []hung) {
-	for _, p := range s.Kube.ControllerPods {
+func hanging(s *cluster.Facts, pods []*corev1.Pod) (out []hung) {
+	for _, p := range pods {
 		if p.DeletionTimestamp == nil {
 			continue
 		}
@@ -213,7 +218,7 @@ func hanging(s *cluster.Facts) (out []hung) {
 // the old controller finds it here.
 func endingPods(s *cluster.Facts) string {
 	var out []string
-	for _, h := range hanging(s) {
+	for _, h := range hanging(s, s.Kube.ControllerPods) {
 		out = append(out, h.says)
 	}
 	if len(out) == 0 {

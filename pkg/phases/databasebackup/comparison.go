@@ -20,6 +20,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/address"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/databasebackup"
@@ -189,6 +190,10 @@ func notCompared(s *cluster.Snapshot, c *backupspec.Comparison, why string) *bac
 func noteFound(c *backupspec.Comparison, r *compare.Result, at metav1.Time) {
 	c.Ended, c.Taken, c.Nodes = &at, &metav1.Time{Time: r.Taken}, int32(r.Nodes)
 	c.Linstor, c.SHA256, c.Digest = r.Linstor, r.SHA256, r.Digest
+	c.Addresses = nil
+	for _, a := range r.Addresses {
+		c.Addresses = append(c.Addresses, backupspec.TakenAddress(a))
+	}
 	c.Message = fmt.Sprintf("no difference: the %s of the backup lie on %s as it says",
 		text.Amount(r.Stored, "volume or snapshot", "volumes and snapshots"), text.Amount(r.Nodes, "node", "nodes"))
 	if len(r.Found) == 0 {
@@ -296,11 +301,11 @@ func makeComparison(ctx context.Context, in *step.Input, c *backupspec.Compariso
 func comparator(s *cluster.Snapshot, c *backupspec.Comparison, nodes map[string]string) *corev1.Pod {
 	claim, _ := s.Claim()
 	config := compare.Config{Cluster: claim.LocalID, ID: store.ID(c.Backup), Nodes: nodes,
-		Token: databasebackup.Token(c.Pod)}
+		Token: databasebackup.Token(c.Pod), Machines: address.Machines(s)}
 	o := &databasebackup.Comparison{Image: s.OperatorImage, Pod: c.Pod}
 	config.Store, config.Credentials, o.Place = PlaceOf(s.Cluster.Spec.Backup)
 	told, _ := json.Marshal(config) //nolint:errchkjson // texts
-	o.Config, o.Nodes = string(told), config.NodeTexts()
+	o.Config, o.Nodes, o.Machines = string(told), config.NodeTexts(), config.Machines.Texts()
 	return databasebackup.Comparator(s.SatelliteParams(), s.Cluster, o)
 }
 

@@ -130,7 +130,8 @@ func TestComparison(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []string{"--compare-node", "n01=10.0.0.01:9421", "--compare-node", "n02=10.0.0.02:9421", "--compare-node",
+	want := []string{"--compare-address", "n01=10.0.0.01", "--compare-address", "n02=10.0.0.02", "--compare-address",
+		"n03=10.0.0.03", "--compare-node", "n01=10.0.0.01:9421", "--compare-node", "n02=10.0.0.02:9421", "--compare-node",
 		"n03=10.0.0.03:9421"}
 	if d := cmp.Diff(want, args[2:]); d != "" {
 		t.Error(d)
@@ -140,7 +141,8 @@ func TestComparison(t *testing.T) {
 		t.Errorf("%+v; listings are served for %s", config, token)
 	}
 	note, err := (&compare.Result{ID: "manual-a", Taken: r.Now, Stored: 7, Nodes: 3, Found: map[difference.Kind]int{
-		difference.Unknown: 2, difference.Absent: 1}, Worst: []string{"Absent: …"}}).Note()
+		difference.Unknown: 2, difference.Absent: 1}, Worst: []string{"Absent: …"},
+		Addresses: []difference.TakenAddress{{Address: "10.0.0.9", Node: "n09", Machine: "n02"}}}).Note()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,6 +153,10 @@ func TestComparison(t *testing.T) {
 	d := cmp.Diff(map[string]int32{"Absent": 1, "Unknown": 2}, c.Differences)
 	if d != "" || c.Nodes != 3 || !c.Ended.Time.Equal(r.Now.Add(-time.Hour)) {
 		t.Errorf("%s%+v", d, c)
+	}
+	if want := []backupspec.TakenAddress{{Address: "10.0.0.9", Node: "n09", Machine: "n02"}}; !slices.Equal(
+		c.Addresses, want) {
+		t.Errorf("addresses %+v", c.Addresses)
 	}
 	r.look("the listings go", []string{"delete DaemonSet"}, "1 Absent")
 	r.look("the pod stays with its log", nil, "1 Absent")

@@ -68,7 +68,7 @@ func ForgetLeft(ctx context.Context, in *step.Input) error {
 
 // forget takes the member's labels off a Node, so that the DaemonSets remove its pods.
 func forget(ctx context.Context, in *step.Input, m *cluster.Member) error {
-	labels := nodelabels.Removal(m)
+	labels := nodelabels.Removal(m.Node)
 	if len(labels) == 0 {
 		return nil
 	}

@@ -35,7 +35,7 @@ func consent(c *backupspec.Comparison) restore.Consent {
 func mark(c *situation) {
 	c.waits("Importing", "it is about to be imported")
 	c.next = func(ctx context.Context) error {
-		if err := stillAsked(ctx, c.in); err != nil {
+		if err := errors.Join(stillAsked(ctx, c.in), noImpostors(ctx, c.in)); err != nil {
 			return step.IgnoreOutdated(err)
 		}
 		claim, _ := c.s.Claim()

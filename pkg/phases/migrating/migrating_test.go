@@ -62,6 +62,26 @@ func (r rig) compared(change func(*backupspec.Comparison)) {
 	r.Cluster.Status.Backup = &backupspec.BackupStatus{Comparison: c}
 }
 
+// atTaken is the answer to the question about a backup with an address that another machine has.
+var atTaken = restore.Consent{Backup: restore.Backup{ID: "manual-a", SHA256: "5ac3"}, Digest: "d1"}
+
+// taken puts such a comparison into the status, and what was answered.
+func (r rig) taken(answer restore.Consent) {
+	if answer.ID != "" {
+		r.Claim(func(c *resources.ClaimData) { c.RestoreConfirmed = answer.String() })
+	}
+	r.compared(func(c *backupspec.Comparison) {
+		c.Differences, c.Digest, c.Message = map[string]int32{"AddressTaken": 1}, "d1", "the nodes differ: 1 AddressTaken"
+		c.Addresses = []backupspec.TakenAddress{{Address: "10.0.0.9", Node: "n09", Machine: "n02"}}
+	})
+}
+
+// unlabelled is a node whose labels were taken off, and with them its satellite.
+func (r rig) unlabelled(node string) {
+	r.KubeNode(node).Labels = nil
+	clustertest.RemovePods(r.World, node)
+}
+
 // importing puts the pod that imports the backup.
 func (r rig) importing(phase corev1.PodPhase, message string) *corev1.Pod {
 	p := r.ReadyPod(v1alpha1.ComponentRestore, "n01")
@@ -174,6 +194,33 @@ var scenarios = map[string]scenario{
 		r.mark()
 		r.Cluster.Spec.Backup = nil
 	}, row: "no-store", says: "spec.backup is not set"},
+	"another machine has a node's address": {spoil: func(r rig) { r.taken(restore.Consent{}) }, row: "asks",
+		hold: v1alpha1.HoldRestoreRequested, options: []string{"abandon", "restore-with-differences"},
+		says: "node n02 has the address 10.0.0.9, which the backup has for node n09: LINSTOR would take one for the " +
+			"other, so that the satellites there are stopped before the restore"},
+	"its satellite is to be stopped": {spoil: func(r rig) { r.taken(atTaken) }, row: "satellites",
+		says:  "node n02 has the address 10.0.0.9, which the backup has for node n09: the satellites there are stopped",
+		calls: []string{"label n02 member=- os=- platform=-"}},
+	"its satellite does not end, since its node is dead": {spoil: func(r rig) {
+		r.taken(atTaken)
+		r.KubeNode("n02").Labels, r.Satellite("n02").DeletionTimestamp = nil, clustertest.At(r.Now)
+		r.KubeNode("n02").Status.Conditions[0].Status = corev1.ConditionFalse
+	}, row: "satellites", says: "hangs Terminating on node n02, which is not ready: a satellite may run there. Once " +
+		"that machine is off: kubectl -n linstor-storage delete pod "},
+	"its satellite has no pod, and would get one": {spoil: func(r rig) {
+		r.taken(atTaken)
+		delete(r.Kube.Pods[v1alpha1.ComponentSatellite], "n02")
+	}, row: "satellites", calls: []string{"label n02 member=- os=- platform=-"}},
+	"its satellite is stopped": {spoil: func(r rig) {
+		r.taken(atTaken)
+		r.unlabelled("n02")
+	}, row: "confirmed", calls: []string{"apply ConfigMap/linstor-claim"},
+		claim: []string{"", restore.Backup{ID: "manual-a", SHA256: "5ac3"}.Mark(clustertest.Begin), ""}},
+	"its satellite was started again during the import": {spoil: func(r rig) {
+		r.taken(atTaken)
+		r.mark()
+		r.importing(corev1.PodSucceeded, note)
+	}, row: "satellites", calls: []string{"label n02 member=- os=- platform=-"}},
 	"its pod runs": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodRunning, "")

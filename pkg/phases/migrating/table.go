@@ -89,6 +89,13 @@ var table = decisiontable.Table[*situation]{
 			}},
 		{Name: "runs", When: "LINSTOR's controller runs, or may", Then: "its Deployment is removed; it waits for the pods",
 			Holds: func(c *situation) bool { return !c.s.Restore.Stopped }, Decide: stop},
+		{Name: "satellites", Then: "its labels are taken off; it waits for the satellite's pod",
+			When: "the restore has consent, and a satellite runs on a node whose address the backup has for another one",
+			Holds: func(c *situation) bool {
+				found := impostorsOf(c.s)
+				return len(found.labelled)+len(found.pods) > 0
+			},
+			Decide: stopImpostors},
 		{Name: "imported", When: "the pod has imported the backup that the claim names, and found it in the database",
 			Then: "the claim says that nothing is being imported any more",
 			Holds: func(c *situation) bool {
@@ -183,6 +190,10 @@ func anotherVersion(c *situation) string {
 func ask(cmp *backupspec.Comparison, to string) *cluster.HoldRequest {
 	h := cluster.Request(v1alpha1.HoldRestoreRequested, "LINSTOR is stopped, and volumes that are in use stay in use. "+
 		"Backup %s was taken at %s; %s", cmp.Backup, databasebackup.At(cmp.Taken.Time), cmp.Message)
+	if len(cmp.Addresses) > 0 {
+		h.Message += "; " + takenBy(cmp.Addresses) + ": LINSTOR would take one for the other, so that the satellites " +
+			"there are stopped before the restore, and started again once LINSTOR has the addresses for no other node"
+	}
 	if to != "" {
 		h.Message += fmt.Sprintf("; LINSTOR %s is started on it, and after %s the newer one again, so that the upgrade "+
 			"goes on", to, v1alpha1.OptionAbandon)

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
@@ -38,7 +39,7 @@ func Bar(ctx context.Context, in *step.Input) error {
 		if !m.Barred() || missed(&in.Snapshot.Facts, m) {
 			return nil
 		}
-		return Removal(m)
+		return Removal(m.Node)
 	})
 }
 
@@ -105,11 +106,11 @@ func stranded(m *cluster.Member) bool {
 		m.Node.Labels[v1alpha1.LabelMember] == ""
 }
 
-// Removal takes the labels away that the member has, and its pods with them.
-func Removal(m *cluster.Member) map[string]*string {
+// Removal takes the labels away that the node has, and its pods with them.
+func Removal(n *corev1.Node) map[string]*string {
 	labels := map[string]*string{}
 	for _, key := range []string{v1alpha1.LabelMember, v1alpha1.LabelOS, v1alpha1.LabelPlatform} {
-		if _, ok := m.Node.Labels[key]; ok {
+		if _, ok := n.Labels[key]; ok {
 			labels[key] = nil
 		}
 	}

@@ -25,6 +25,8 @@ type Live interface {
 	Pod(ctx context.Context, name string) (*corev1.Pod, error)
 	ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, name string) (*corev1.Secret, error)
+	// Satellites are the satellites' pods.
+	Satellites(ctx context.Context) ([]corev1.Pod, error)
 	// Labelled are the cluster's objects, without pods, and the Nodes that are its members.
 	Labelled(ctx context.Context, cluster string) ([]metav1.PartialObjectMetadata, error)
 	// Volumes are the PersistentVolumes of a CSI driver, by name, with the StorageClass of each.

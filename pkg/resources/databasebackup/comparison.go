@@ -89,10 +89,10 @@ type Comparison struct {
 	Image string
 	// Pod is what ComparisonPod has made.
 	Pod string
-	// Config is what the operator's program is told, and Nodes where it finds the listings of the nodes, each for itself:
-	// one argument of a program holds 128 KiB.
-	Config string
-	Nodes  []string
+	// Config is what the operator's program is told, Nodes where it finds the listings of the nodes, and Machines the
+	// addresses of machines, each for itself: one argument of a program holds 128 KiB.
+	Config          string
+	Nodes, Machines []string
 	Place
 }
 
@@ -107,6 +107,9 @@ func Token(pod string) string { return text.Digest(pod) }
 // Comparator is the pod that makes the comparison, once. It needs nobody's rights.
 func Comparator(p resources.Params, by *v1alpha1.StorageCluster, c *Comparison) *corev1.Pod {
 	args := []string{"--compare-backup", c.Config}
+	for _, machine := range c.Machines {
+		args = append(args, "--compare-address", machine)
+	}
 	for _, node := range c.Nodes {
 		args = append(args, "--compare-node", node)
 	}

@@ -38,7 +38,29 @@ type Config struct {
 	Token string `json:"token"`
 	// Nodes are the addresses at which listings are served, host and port, by the nodes' names in LINSTOR; "" for a node
 	// that has none.
-	Nodes map[string]string `json:"-"`
+	Nodes    map[string]string `json:"-"`
+	Machines Machines          `json:"-"`
+}
+
+// Machines are the addresses that machines have now, by their names in Kubernetes.
+type Machines map[string][]string
+
+// Set notes addresses of a machine, from "node=address,address".
+func (m Machines) Set(text string) error {
+	machine, addresses, ok := strings.Cut(text, "=")
+	if !ok || machine == "" {
+		return fmt.Errorf("%q is no node and its addresses: give node=address,address", text)
+	}
+	m[machine] = append(m[machine], strings.Split(addresses, ",")...)
+	return nil
+}
+
+// Texts are the machines as Set takes them, sorted.
+func (m Machines) Texts() (texts []string) {
+	for _, machine := range slices.Sorted(maps.Keys(m)) {
+		texts = append(texts, machine+"="+strings.Join(m[machine], ","))
+	}
+	return texts
 }
 
 // SetNode notes where the listing of a node is served, from "node=address".
@@ -91,6 +113,9 @@ type Result struct {
 	Nodes  int `json:"nodes"`
 	// Digest is another one for other differences; "" for none.
 	Digest string `json:"digest,omitempty"`
+	// Addresses are those that the backup has for one node and another machine has. All of them, or LINSTOR would be
+	// started while a satellite answers at one.
+	Addresses []difference.TakenAddress `json:"addresses,omitempty"`
 	// Found counts the differences of each kind, and Worst are a few of them, in words.
 	Found map[difference.Kind]int `json:"found,omitempty"`
 	Worst []string                `json:"worst,omitempty"`
@@ -110,6 +135,9 @@ const (
 // Run compares the backup with the listings. One that cannot be got, or is broken, counts as none: the node is named
 // among the differences, and errors says why.
 func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
+	if len(c.Machines) == 0 {
+		return nil, errors.New("no machine's addresses were given, with which those of the backup are compared")
+	}
 	from, err := store.Connect(c.Store, c.Cluster, c.Credentials)
 	if err != nil {
 		return nil, err
@@ -129,8 +157,9 @@ func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
 	if err := ctx.Err(); err != nil { // else what was not got would look like nodes without a listing
 		return nil, err
 	}
+	taken := difference.TakenAddresses(layout, c.Machines)
 	r := &Result{ID: backup.ID, SHA256: backup.SHA256, Taken: backup.Export.Taken, Linstor: backup.Export.Linstor,
-		Stored: len(layout.Stored), all: difference.Compare(layout, nodes)}
+		Stored: len(layout.Stored), Addresses: taken, all: difference.Compare(layout, nodes, taken)}
 	if len(r.all) > 0 {
 		r.Digest = text.Digest(r.all)
 	}
@@ -193,15 +222,19 @@ func gather(ctx context.Context, c *Config, errs io.Writer) map[string]*listing.
 }
 
 // Note is the result in a few words of JSON, for the termination log of a container. It leaves words out that have no
-// room there: a kubelet cuts what is too long, and nobody could read the rest.
+// room there: a kubelet cuts what is too long, and nobody could read the rest. Addresses are never left out.
 func (r *Result) Note() ([]byte, error) {
 	short := *r
 	for {
 		var note bytes.Buffer
 		e := json.NewEncoder(&note)
 		e.SetEscapeHTML(false)
-		if err := e.Encode(&short); err != nil || note.Len() <= mostBytes || len(short.Worst) == 0 {
+		if err := e.Encode(&short); err != nil || note.Len() <= mostBytes {
 			return note.Bytes(), err
+		}
+		if len(short.Worst) == 0 {
+			return nil, fmt.Errorf("%d addresses of nodes in the backup belong to other machines now, too many to stop the "+
+				"satellites there: give the nodes their old addresses back, or take a newer backup", len(r.Addresses))
 		}
 		short.Worst = short.Worst[:len(short.Worst)-1]
 	}

@@ -29,13 +29,15 @@ func backedUp(t *testing.T, nodes ...string) store.Location {
 		t.Fatal(err)
 	}
 	for minute, rows := range [][]string{{"older"}, nodes} {
-		var names []string
+		var names, addresses []string
 		for _, n := range rows {
 			names = append(names, fmt.Sprintf(`{"node_name":%q,"node_dsp_name":%q}`, strings.ToUpper(n), n))
+			addresses = append(addresses, fmt.Sprintf(`{"node_name":%q,"inet_address":"10.0.0.%s"}`, strings.ToUpper(n), n[1:]))
 		}
 		tables := []string{`{"name":"PROPS_CONTAINERS","column_description":[],"data":[{"props_instance":"/CTRL",` +
 			`"prop_key":"Cluster/LocalID","prop_value":"` + localID + `"}]}`,
-			`{"name":"NODES","column_description":[],"data":[` + strings.Join(names, ",") + `]}`}
+			`{"name":"NODES","column_description":[],"data":[` + strings.Join(names, ",") + `]}`,
+			`{"name":"NODE_NET_INTERFACES","column_description":[],"data":[` + strings.Join(addresses, ",") + `]}`}
 		for _, name := range []string{"RESOURCE_DEFINITIONS", "RESOURCES", "NODE_STOR_POOL", "VOLUMES", "VOLUME_DEFINITIONS",
 			"LAYER_RESOURCE_IDS", "LAYER_STORAGE_VOLUMES", "LAYER_DRBD_RESOURCES"} {
 			tables = append(tables, fmt.Sprintf(`{"name":%q,"column_description":[],"data":[]}`, name))
@@ -85,6 +87,9 @@ func servesFile(t *testing.T, file string) string {
 	return l.Addr().String()
 }
 
+// machines have the addresses that the backup has for them.
+var machines = Machines{"n1": {"10.0.0.1"}, "n2": {"10.0.0.2"}}
+
 const (
 	empty = "VG\tvg\t4194304\nEND\n"
 	more  = "VG\tvg\t4194304\nLV\tvg\tpvc-1_00000\t1048576\nEND\n"
@@ -116,7 +121,7 @@ func TestRun(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1", "n2"), Nodes: tc.listings,
-				Token: tc.token}
+				Token: tc.token, Machines: machines}
 			var errs, table strings.Builder
 			r, err := Run(t.Context(), c, &errs)
 			if err != nil {
@@ -159,7 +164,7 @@ func TestStopped(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	address := serves(t, empty)
 	c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1"), Token: "right",
-		Nodes: map[string]string{"n1": address, "n2": "127.0.0.1:1"}}
+		Nodes: map[string]string{"n1": address, "n2": "127.0.0.1:1"}, Machines: machines}
 	if r, err := Run(ctx, c, stopper(cancel)); err == nil {
 		t.Errorf("%+v", r)
 	}
@@ -180,7 +185,7 @@ func TestNote(t *testing.T) {
 		fmt.Fprintf(&all, "LV\tvg\t%s%d_00000\t1048576\n", strings.Repeat("ü<&>", 60), i)
 	}
 	c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1"), Token: "right",
-		Nodes: map[string]string{"n1": serves(t, "VG\tvg\t1024\n"+all.String()+"END\n")}}
+		Nodes: map[string]string{"n1": serves(t, "VG\tvg\t1024\n"+all.String()+"END\n")}, Machines: machines}
 	r, err := Run(t.Context(), c, t.Output())
 	if err != nil {
 		t.Fatal(err)
@@ -207,7 +212,7 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("note %q is %+v", text, r)
 		}
 	}
-	c := &Config{Cluster: localID, ID: "manual-b", Store: backedUp(t)}
+	c := &Config{Cluster: localID, ID: "manual-b", Store: backedUp(t), Machines: machines}
 	r, err := Run(t.Context(), c, t.Output())
 	if err == nil || !strings.Contains(err.Error(), "the store has no backup manual-b") {
 		t.Errorf("%+v, %v", r, err)

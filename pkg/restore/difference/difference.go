@@ -22,6 +22,9 @@ type Kind string
 
 // Kinds of differences, the worst ones first.
 const (
+	// AddressTaken is an address that the backup has for a node, and that another machine has now: LINSTOR takes that
+	// machine for the node.
+	AddressTaken Kind = "AddressTaken"
 	// Doomed lies there, and LINSTOR was about to remove it, or to put it back to a snapshot, when the backup was
 	// taken: it goes on with that, whatever lies there now.
 	Doomed Kind = "Doomed"
@@ -49,7 +52,7 @@ const (
 
 // Kinds are all kinds, the worst ones first.
 func Kinds() []Kind {
-	return []Kind{Doomed, Absent, Stray, InUse, Larger, Smaller, SnapshotAbsent, Unseen, Unknown}
+	return []Kind{AddressTaken, Doomed, Absent, Stray, InUse, Larger, Smaller, SnapshotAbsent, Unseen, Unknown}
 }
 
 // Difference is one of them.
@@ -57,7 +60,7 @@ type Difference struct {
 	Kind Kind
 	Node string
 	// Place is where it lies or should, and Name how it is called there; they are "" where all of a node, or of a
-	// place, is meant.
+	// place, is meant. Of an address that is taken Node is the machine that has it, and Name the address.
 	Place, Name string
 	// Resource is LINSTOR's name of what it belongs to; "" for what the backup does not know, and for whole places.
 	Resource string
@@ -82,9 +85,10 @@ var placeKinds = map[string]listing.Kind{
 }
 
 // Compare compares a backup with what lies on nodes, by LINSTOR's names of them; nil for a node that nobody has looked
-// at. Differences are sorted by kind, node, place and name. None means that LINSTOR can run on the backup, as far as
-// the volumes on these nodes go; of a node that neither the backup nor the listings have, nothing is known.
-func Compare(l *export.Layout, nodes map[string]*listing.Listing) []Difference {
+// at. taken is what TakenAddresses has found. Differences are sorted by kind, node, place and name. None means that
+// LINSTOR can run on the backup, as far as the volumes on these nodes go; of a node that neither the backup nor the
+// listings have, nothing is known.
+func Compare(l *export.Layout, nodes map[string]*listing.Listing, taken []TakenAddress) []Difference {
 	c := comparison{nodes: map[string]*listing.Listing{}, known: map[where]bool{}, volumes: map[string]bool{},
 		unseen: map[where]int{}, unknown: map[string][]string{}}
 	for _, node := range l.Nodes {
@@ -97,6 +101,9 @@ func Compare(l *export.Layout, nodes map[string]*listing.Listing) []Difference {
 		if s.Snapshot == "" {
 			c.volumes[bare(s.Name())] = true
 		}
+	}
+	for i := range taken {
+		c.found = append(c.found, taken[i].difference())
 	}
 	c.look()
 	c.lookForUse(l.Placed)

@@ -119,7 +119,7 @@ func TestCompare(t *testing.T) {
 			nodes := map[string]*listing.Listing{"n1": parsed(t, strings.Replace(lines, tc.old, tc.new, 1))}
 			var got []string
 			for _, d := range Compare(&export.Layout{Nodes: []string{"n1"}, Stored: stored,
-				Placed: map[export.Placed]bool{{Node: "N1", Resource: "PVC-KNOWN"}: true}}, nodes) {
+				Placed: map[export.Placed]bool{{Node: "N1", Resource: "PVC-KNOWN"}: true}}, nodes, nil) {
 				got = append(got, string(d.Kind)+" "+d.Place+" "+d.Name)
 				nobodys := slices.Contains([]Kind{Unknown, Unseen, InUse, Stray}, d.Kind)
 				if d.Node != "n1" || d.Says == "" || (d.Resource == "") != nobodys {
@@ -164,8 +164,11 @@ func TestNodes(t *testing.T) {
 	l := &export.Layout{Nodes: []string{"n1", "n2", "n3", "n4"}, Stored: append(on("n1"), on("n3")...)}
 	gone := strings.Replace(lines, "LV\tvg\tpvc-lvm_thin_00000\t1073741824\n", "", 1)
 	got := Compare(l, map[string]*listing.Listing{"n1": parsed(t, gone),
-		"n2": parsed(t, "VG\tvg\t4194304\nLV\tvg\tpvc-lvm_thin_00000\t1073741824\n"), "n5": parsed(t, "")})
+		"n2": parsed(t, "VG\tvg\t4194304\nLV\tvg\tpvc-lvm_thin_00000\t1073741824\n"), "n5": parsed(t, "")},
+		[]TakenAddress{{Address: "10.0.0.3", Node: "n3", Machine: "n5"}})
 	want := []Difference{
+		{Kind: AddressTaken, Node: "n5", Name: "10.0.0.3", Says: "the backup has it for node n3: LINSTOR takes a " +
+			"satellite on n5 for that node's, and makes and removes its volumes there"},
 		{Kind: Absent, Node: "n1", Place: "vg", Name: "pvc-lvm_thin_00000", Resource: "pvc-lvm_thin",
 			Says: "it is not there, and lies on n2 instead: LINSTOR makes it anew, empty"},
 		{Kind: Stray, Node: "n2", Place: "vg", Name: "pvc-lvm_thin_00000",

@@ -62,8 +62,11 @@ func beginCompare(ctx context.Context, d *Driver, run *podRun, pod *corev1.Pod, 
 	if err != nil {
 		return endedTask{failed(err)}, nil
 	}
-	for i := 3; i < len(c.Args); i += 2 { // --compare-backup <config> [--compare-node <node>]…
-		if err := config.SetNode(c.Args[i]); err != nil {
+	config.Machines = compare.Machines{}
+	for i := 3; i < len(c.Args); i += 2 { // --compare-backup <config> [--compare-node|--compare-address <node>]…
+		set := map[string]func(string) error{"--compare-node": config.SetNode,
+			"--compare-address": config.Machines.Set}[c.Args[i-1]]
+		if err := set(c.Args[i]); err != nil {
 			return endedTask{failed(err)}, nil
 		}
 	}

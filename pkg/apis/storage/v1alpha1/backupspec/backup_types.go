@@ -167,7 +167,13 @@ type Comparison struct {
 	// nodes is how many nodes were looked into.
 	// +optional
 	Nodes int32 `json:"nodes,omitempty"`
-	// differences counts what was found, by kind: Doomed, Absent, Stray, InUse, Larger, Smaller, SnapshotAbsent, Unseen and Unknown.
+	// addresses are those that the backup has for one node, and another machine has now. No satellite runs on such a machine when LINSTOR
+	// is started on the backup: LINSTOR would take it for the node.
+	// +optional
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=atomic
+	Addresses []TakenAddress `json:"addresses,omitempty"`
+	// differences counts what was found, by kind: AddressTaken, Doomed, Absent, Stray, InUse, Larger, Smaller, SnapshotAbsent, Unseen and Unknown.
 	// +optional
 	Differences map[string]int32 `json:"differences,omitempty"`
 	// worst are the first ten differences.
@@ -178,6 +184,16 @@ type Comparison struct {
 	// message says what came of it.
 	// +optional
 	Message string `json:"message,omitempty"`
+}
+
+// TakenAddress is an address that a backup has for one node, and another machine has now.
+type TakenAddress struct {
+	// address is the address.
+	Address string `json:"address"`
+	// node is the LINSTOR node that the backup has it for.
+	Node string `json:"node"`
+	// machine is the Node that has it now.
+	Machine string `json:"machine"`
 }
 
 // Backup is a backup that was taken, and read back from the store.
