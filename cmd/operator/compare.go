@@ -116,13 +116,13 @@ func readListings(dir string) (map[string]*listing.Listing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("--listings: %w", err)
 	}
-	nodes := map[string]*listing.Listing{}
+	nodes, room := map[string]*listing.Listing{}, listing.Room()
 	for _, e := range entries {
 		file, err := os.Open(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, err
 		}
-		nodes[e.Name()], err = listing.Parse(file)
+		nodes[e.Name()], err = listing.Parse(file, room)
 		if err := errors.Join(err, file.Close()); err != nil {
 			return nil, fmt.Errorf("%s: %w", file.Name(), err)
 		}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
@@ -128,5 +129,30 @@ func TestRead(t *testing.T) {
 				t.Errorf("backup %q, error %v; want %q", got, err, tc.want)
 			}
 		})
+	}
+}
+
+// TestReadIsBounded: parts are joined in memory, and no more of them than a large cluster has.
+func TestReadIsBounded(t *testing.T) {
+	pages := 0
+	c := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{List: func(_ context.Context,
+		_ client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+		parts, ok := list.(*corev1.SecretList)
+		var o client.ListOptions
+		o.ApplyOptions(opts)
+		if !ok || o.LabelSelector == nil {
+			return nil
+		}
+		pages++
+		for i := range o.Limit {
+			parts.Items = append(parts.Items, *part("b", pages*100+int(i), make([]byte, 512<<10)))
+		}
+		parts.Continue = "more"
+		return nil
+	}})
+	_, err := Reader{Client: c}.archive(t.Context(), "b")
+	if err == nil || !strings.Contains(err.Error(), "the backup is larger than 96 MiB, which is the limit") ||
+		pages != 13 {
+		t.Errorf("%d pages, %v", pages, err)
 	}
 }

@@ -93,13 +93,13 @@ func (s *Snapshot) Troubles(f func(node string, p *Problem)) {
 	}
 }
 
-// MemberByName finds a member.
+// MemberByName finds a member, by its name in Kubernetes or in LINSTOR, which may show it with capitals.
 func (s *Snapshot) MemberByName(name string) *Member {
-	i, ok := slices.BinarySearchFunc(s.Members, name, func(m *Member, n string) int { return cmp.Compare(m.Name, n) })
-	if !ok {
-		return nil
+	order := func(m *Member, n string) int { return cmp.Compare(m.Name, n) }
+	if i, ok := slices.BinarySearchFunc(s.Members, strings.ToLower(name), order); ok {
+		return s.Members[i]
 	}
-	return s.Members[i]
+	return nil
 }
 
 // Where are the members for which f is true.

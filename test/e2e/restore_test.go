@@ -1,7 +1,11 @@
 package e2e
 
 import (
+	"bytes"
+	"compress/gzip"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -25,7 +29,7 @@ func (e backupEnv) differences(nodes ...string) []string {
 	listings := map[string]*listing.Listing{}
 	for _, node := range nodes {
 		text := e.Sim.World().Machine(node).Listing()
-		if listings[node], err = listing.Parse(strings.NewReader(text)); err != nil {
+		if listings[node], err = listing.Parse(strings.NewReader(text), listing.Room()); err != nil {
 			e.T.Fatal(err)
 		}
 	}
@@ -133,6 +137,32 @@ func TestCompareBackup(t *testing.T) {
 		t.Errorf("one that is not there: %+v", c)
 	}
 	e.WaitEvent(databasebackup.ReasonNotCompared, "the store has no backup manual-2")
+
+	e.bomb("manual-1")
+	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-1")
+	const says = "one value of the export is larger than 8 MiB, which is the limit"
+	if c := e.compared("manual-1"); c.Taken != nil || !strings.Contains(c.Message, says) {
+		t.Errorf("one that is a bomb: %+v", c)
+	}
+}
+
+// bomb puts a few bytes in the place of a backup that are very many once they are decompressed.
+func (e backupEnv) bomb(id string) {
+	e.T.Helper()
+	server, err := harness.S3(e.Ctx)
+	if err != nil {
+		e.T.Fatal(err)
+	}
+	files, err := filepath.Glob(server.Path(e.Get().Spec.Backup.S3.Bucket, "tests/*/*-"+id+".json.gz"))
+	if err != nil || len(files) != 1 {
+		e.T.Fatalf("%s is in the files %v, %v", id, files, err)
+	}
+	var content bytes.Buffer
+	zip := gzip.NewWriter(&content)
+	_, err = zip.Write([]byte(`{"linstor_version":"` + strings.Repeat("1", 64<<20)))
+	if err := errors.Join(err, zip.Close(), os.WriteFile(files[0], content.Bytes(), 0o600)); err != nil {
+		e.T.Fatal(err)
+	}
 }
 
 // compared waits until a backup was compared, or could not be.

@@ -15,6 +15,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 // Summary is what an export holds.
@@ -63,7 +65,10 @@ type keeper func(row json.RawMessage) error
 
 // read reads an export that must have these tables. keep says who gets the rows of a table; nil: nobody gets any.
 func read[T any](r io.Reader, tables map[string]T, keep func(table string) keeper) (*Summary, error) {
-	d := &reader{Decoder: json.NewDecoder(r), seen: map[string]bool{}, keep: keep}
+	b := &bounded{Reader: r}
+	d := &reader{Decoder: json.NewDecoder(b), seen: map[string]bool{}, keep: keep, unnamed: limit.New(
+		"what comes before the name of its table in the export", mostValue)}
+	b.decoded = d.InputOffset
 	if err := d.object(d.field); err != nil {
 		return nil, err
 	}
@@ -80,7 +85,8 @@ func read[T any](r io.Reader, tables map[string]T, keep func(table string) keepe
 			return nil, fmt.Errorf("the export lacks the table %s", table)
 		}
 	}
-	return &d.Summary, nil
+	summary := d.Summary // a part of the reader would keep all of it in memory, and what was kept of the rows
+	return &summary, nil
 }
 
 // reader walks through an export.
@@ -90,6 +96,8 @@ type reader struct {
 	// seen are the fields, and the tables as "table NAME".
 	seen map[string]bool
 	keep func(table string) keeper
+	// unnamed is how much may come before the names of tables.
+	unnamed *limit.Budget
 }
 
 // field reads a field of the export.

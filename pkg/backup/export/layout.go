@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 // Layout is what lies on the storage of nodes, by what an export says.
@@ -92,10 +94,14 @@ func (s *Stored) Name() string {
 
 // ReadLayout reads an export to its end as Read does, and finds out what lies on which node. It refuses exports whose
 // rows do not belong together, as after a crash in the middle of a write. It needs LINSTOR 1.30 or newer, and
-// memory for a few hundred bytes for each copy.
+// memory for some thousand bytes for each copy.
 func ReadLayout(r io.Reader) (*Layout, error) {
+	return readLayout(r, limit.New("what is kept of the export to compare it", mostKept))
+}
+
+func readLayout(r io.Reader, room *limit.Budget) (*Layout, error) {
 	rows := newRows()
-	tables := rows.keep()
+	tables := rows.keep(room)
 	summary, err := read(r, tables, func(table string) keeper { return tables[table] })
 	if err != nil {
 		return nil, err

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 // Keys of rows. Names in them are in upper case, as LINSTOR tells objects apart.
@@ -77,12 +79,14 @@ type (
 		kind, suffix string
 	}
 	drbd struct{ peers, stripes, stripeKiB int64 }
-	// storage is a volume of the lowest layer, and pool the path of its pool's properties.
-	storage struct{ provider, pool string }
+	// storage is a volume of the lowest layer, in a pool of a node.
+	storage struct{ provider, node, pool string }
 )
 
 // rows are those of an export that say what lies on nodes. They name each other, in no order of tables.
 type rows struct {
+	// texts are those of all rows, each once: a name is in seven rows of each copy, and would be in memory as often.
+	texts map[string]string
 	nodes map[string]node
 	// addresses are where LINSTOR has a node.
 	addresses         []Address
@@ -100,7 +104,7 @@ type rows struct {
 }
 
 func newRows() *rows {
-	return &rows{nodes: map[string]node{}, definitions: map[snapshotKey]definition{},
+	return &rows{texts: map[string]string{}, nodes: map[string]node{}, definitions: map[snapshotKey]definition{},
 		volumeDefinitions: map[volumeKey]volumeDefinition{}, resources: map[resourceKey]int64{},
 		volumes: map[copyKey]int64{}, layers: map[int]layer{}, kinds: map[kindKey]int{}, drbd: map[int]drbd{},
 		stored: map[layerKey]storage{}, props: map[propKey]string{}}
@@ -137,8 +141,8 @@ func (c *columns) definition() snapshotKey { return snapshotKey{c.Resource, c.Sn
 
 func (c *columns) resource() resourceKey { return resourceKey{c.definition(), c.Node} }
 
-// keep is what is kept of each table.
-func (r *rows) keep() map[string]keeper {
+// keep is what is kept of each table, as far as there is room.
+func (r *rows) keep(room *limit.Budget) map[string]keeper {
 	tables := map[string]func(c *columns){
 		"NODES": func(c *columns) { r.nodes[c.Node] = node{c.NodeShown, c.NodeType} },
 		"NODE_NET_INTERFACES": func(c *columns) {
@@ -160,7 +164,7 @@ func (r *rows) keep() map[string]keeper {
 			r.drbd[c.Layer] = drbd{c.PeerSlots, c.ActivityStripes, c.ActivityStripe}
 		},
 		"LAYER_STORAGE_VOLUMES": func(c *columns) {
-			r.stored[layerKey{c.Layer, c.Volume}] = storage{c.Provider, "/STOR_POOLS/" + c.Node + "/" + c.Pool}
+			r.stored[layerKey{c.Layer, c.Volume}] = storage{c.Provider, c.Node, c.Pool}
 		},
 		"PROPS_CONTAINERS": func(c *columns) {
 			switch c.Key {
@@ -176,8 +180,10 @@ func (r *rows) keep() map[string]keeper {
 			if err := json.Unmarshal(text, &c); err != nil {
 				return err
 			}
+			r.share(&c.Node, &c.Resource, &c.ResourceShown, &c.Snapshot, &c.SnapshotShown, &c.LayerKind, &c.LayerSuffix,
+				&c.Provider, &c.Pool)
 			f(&c)
-			return nil
+			return room.Take(len(text) + overhead)
 		}
 	}
 	return keep
@@ -199,6 +205,17 @@ func (r *rows) reached() (all []Address, err error) {
 		return cmp.Or(cmp.Compare(a.Node, b.Node), cmp.Compare(a.Address, b.Address))
 	})
 	return all, nil
+}
+
+// share replaces texts by those of earlier rows.
+func (r *rows) share(texts ...*string) {
+	for _, t := range texts {
+		if known, ok := r.texts[*t]; ok {
+			*t = known
+		} else {
+			r.texts[*t] = *t
+		}
+	}
 }
 
 // Properties of pools, volume definitions, resources and snapshots.
@@ -247,7 +264,7 @@ func (r *rows) join(at layerKey, kind storage) (*Stored, error) {
 		return nil, lacks("VOLUME_DEFINITIONS")
 	}
 	s := &Stored{Node: n.name, Resource: of.resource, Snapshot: dfn.snapshot, Suffix: on.suffix, Volume: at.volume,
-		Provider: kind.provider, Place: place(kind.provider, r.props[propKey{kind.pool, keyPlace}])}
+		Provider: kind.provider, Place: place(kind.provider, r.props[propKey{kind.path(), keyPlace}])}
 	flags := flags{resource: resourceFlags, volume: volumeFlags, definition: dfn.flags, volumeDefinition: volumeDfn.flags}
 	if on.snapshot == "" {
 		s.BeingMade, s.BeingRemoved = flags.ofVolume()
@@ -281,6 +298,9 @@ func (f flags) ofSnapshot() (made, removed bool) {
 		f.definition&snapshotDefinitionDelete != 0 || f.volumeDefinition&volumeDefinitionDelete != 0
 }
 
+// path is where the properties of the pool are.
+func (s storage) path() string { return "/STOR_POOLS/" + s.node + "/" + s.pool }
+
 // pathOf is where the properties of a volume definition are.
 func pathOf(resource string, volume int) string {
 	return "/VLM_DFNS/" + resource + "/" + strconv.Itoa(volume)
@@ -298,7 +318,7 @@ func (r *rows) sizes(of copyKey, dfn volumeDefinition, kind storage) (from, to i
 		}
 	}
 	rounding := roundingKiB[kind.provider]
-	for _, path := range []string{kind.pool, pathOf(of.resource, of.volume)} {
+	for _, path := range []string{kind.path(), pathOf(of.resource, of.volume)} {
 		if n, err := strconv.ParseInt(r.props[propKey{path, keyGranularity}], 10, 64); err == nil {
 			rounding = max(rounding, n)
 		}

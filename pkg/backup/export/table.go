@@ -89,7 +89,7 @@ func (t *table) kept(row json.RawMessage) error {
 		return nil
 	case t.name == "":
 		t.unnamed = append(t.unnamed, row)
-		return nil
+		return t.reader.unnamed.Take(len(row) + overhead)
 	}
 	if keep := t.keep(t.name); keep != nil {
 		return keep(row)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"path"
 	"regexp"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 // bucket is the directory of one cluster in a bucket of an S3 service.
@@ -54,13 +57,28 @@ func connect(l Location, cluster, credentialsDir string) (*bucket, error) {
 	}
 	client, err := minio.New(endpoint.Host, &minio.Options{
 		Creds:  credentials.NewStaticV4(id, key, token),
-		Secure: secure, Transport: transport, Region: cmp.Or(l.Region, DefaultRegion),
+		Secure: secure, Transport: bounded{transport}, Region: cmp.Or(l.Region, DefaultRegion),
 		MaxRetries: 3, // whoever puts backups tries again, and says meanwhile what is wrong
 	})
 	if err != nil {
 		return nil, fmt.Errorf("the S3 service %s: %w", l.Endpoint, err)
 	}
 	return &bucket{client: client, Location: l, cluster: cluster}, nil
+}
+
+// mostListed is how large a list of a thousand objects may be, in bytes; a name has at most 1024.
+const mostListed = 16 << 20
+
+// bounded bounds lists of objects. The client bounds what else it reads as a whole.
+type bounded struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && r.URL.Query().Has("list-type") {
+		limit.Answer(answer, "the list that the S3 service sends", mostListed)
+	}
+	return answer, err
 }
 
 // create makes an object in one request, so that the service decides at once whether the name is free.
@@ -92,6 +110,9 @@ func (b *bucket) list(ctx context.Context) (out []entry, err error) {
 		if info.Err != nil {
 			return nil, b.explain(info.Err, "ListBucket", "")
 		}
+		if len(out) == mostObjects {
+			return nil, errCrowded(b.path(""))
+		}
 		out = append(out, entry{name: path.Base(info.Key), modified: info.LastModified})
 	}
 	return out, nil
@@ -111,6 +132,9 @@ func (b *bucket) explain(err error, action, name string) error {
 		return nil
 	}
 	what := action + " of " + b.path(name)
+	if errors.As(err, new(*limit.Error)) {
+		return fmt.Errorf("%s: %w", what, err)
+	}
 	answer, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok {
 		return fmt.Errorf("%s did not reach %s: %w", what, b.Endpoint, err)

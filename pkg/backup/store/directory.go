@@ -110,12 +110,20 @@ func (d *directory) unread(name string, err error) error {
 }
 
 func (d *directory) list(context.Context) ([]entry, error) {
-	files, err := os.ReadDir(d.root)
+	dir, err := os.Open(d.root)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
+	}
+	defer func() { _ = dir.Close() }()
+	files, err := dir.ReadDir(mostObjects + 1)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF): // of an empty directory
+		return nil, err
+	case len(files) > mostObjects:
+		return nil, errCrowded(d.root)
 	}
 	var out []entry
 	for _, f := range files {

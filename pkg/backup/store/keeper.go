@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 const (
@@ -26,13 +27,24 @@ const (
 	abandonedAfter = 24 * time.Hour
 	// removeWithin bounds the removal of what could not be finished.
 	removeWithin = 20 * time.Second
+	// mostObjects is how many objects there may be in a cluster's directory: two of each hour of five years. A list of
+	// them takes some 50 MB.
+	mostObjects = 100_000
 )
+
+// errCrowded is the error about a directory with more objects than that.
+func errCrowded(path string) error {
+	return fmt.Errorf("there are more than %d files in %s, which is the limit: move what is not needed away", mostObjects,
+		path)
+}
 
 // Store keeps the backups of one cluster.
 type Store struct {
 	objects objects
 	// cluster is LINSTOR's Cluster/LocalID, which names the cluster's directory.
 	cluster string
+	// most is how many bytes a backup may have, decompressed.
+	most int64
 }
 
 // objects are those in the directory of one cluster. Errors say what was refused, and where, and repeat no
@@ -43,6 +55,7 @@ type objects interface {
 	// open returns an object's content. An error of reading it on is explained by unread.
 	open(ctx context.Context, name string) (io.ReadCloser, error)
 	unread(name string, err error) error
+	// list lists all objects; more than mostObjects are an error.
 	list(ctx context.Context) ([]entry, error)
 	remove(ctx context.Context, name string) error
 	// path is where an object of that name lies.
@@ -156,10 +169,12 @@ func (s *Store) open(ctx context.Context, backup *Backup) (*checked, error) {
 		return nil, err
 	}
 	c := &checked{from: s.objects, backup: backup, object: object, sum: &counted{Hash: sha256.New()}}
-	if c.zip, err = gzip.NewReader(io.TeeReader(object, c.sum)); err != nil {
+	zip, err := gzip.NewReader(io.TeeReader(object, c.sum))
+	if err != nil {
 		_ = object.Close()
 		return nil, c.explain(err)
 	}
+	c.text = limit.Reader(zip, limit.New("the backup, decompressed,", s.most))
 	return c, nil
 }
 
@@ -168,17 +183,20 @@ type checked struct {
 	from   objects
 	backup *Backup
 	object io.ReadCloser
-	zip    *gzip.Reader
-	sum    *counted
+	// text is what is in it, decompressed.
+	text io.Reader
+	sum  *counted
 	// failed is why it could not be read to its end.
 	failed error
 }
 
 func (c *checked) Read(p []byte) (int, error) {
-	n, err := c.zip.Read(p)
+	n, err := c.text.Read(p)
 	switch {
 	case err == nil:
 		return n, nil
+	case errors.As(err, new(*limit.Error)): // which is no trouble of the store's
+		c.failed = err
 	case !errors.Is(err, io.EOF):
 		c.failed = c.explain(err)
 	case c.sum.bytes != c.backup.Bytes || c.sum.String() != c.backup.SHA256:

@@ -7,6 +7,8 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
 )
 
 // Keys of the Secret with the credentials, which are the names of its files.
@@ -43,13 +45,13 @@ func Connect(l Location, cluster, credentialsDir string) (*Store, error) {
 	}
 	l.Prefix = strings.Trim(l.Prefix, "/")
 	if l.Directory != "" {
-		return &Store{objects: &directory{path.Join(l.Directory, l.Prefix, cluster)}, cluster: cluster}, nil
+		return &Store{&directory{path.Join(l.Directory, l.Prefix, cluster)}, cluster, export.Most}, nil
 	}
 	b, err := connect(l, cluster, credentialsDir)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{objects: b, cluster: cluster}, nil
+	return &Store{b, cluster, export.Most}, nil
 }
 
 // secretFiles is a directory with the files of a Secret.

@@ -18,6 +18,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 const (
@@ -90,7 +93,8 @@ func extract(report io.Reader, w io.Writer) error {
 		return fmt.Errorf("the report is not compressed: %w", err)
 	}
 	found := false
-	files := tar.NewReader(zip)
+	text := limit.Reader(zip, limit.New("LINSTOR's report, decompressed,", export.Most))
+	files := tar.NewReader(text)
 	for {
 		header, err := files.Next()
 		if errors.Is(err, io.EOF) {
@@ -105,13 +109,13 @@ func extract(report io.Reader, w io.Writer) error {
 		case name == exportFile && found:
 			return errors.New("the report holds two exports")
 		case name == exportFile:
-			if _, err := io.Copy(w, files); err != nil { //nolint:gosec // as large as the database, onto a disk
+			if _, err := io.Copy(w, files); err != nil { //nolint:gosec // the report is bounded
 				return fmt.Errorf("read the report: %w", err)
 			}
 			found = true
 		}
 	}
-	if _, err := io.Copy(io.Discard, zip); err != nil { //nolint:gosec // it goes nowhere; the end holds the checksum
+	if _, err := io.Copy(io.Discard, text); err != nil { // the end holds the checksum
 		return fmt.Errorf("read the report to its end: %w", err)
 	}
 	if !found {

@@ -31,6 +31,7 @@ import (
 
 	"k8s.io/utils/clock"
 
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/secret"
 )
@@ -204,9 +205,9 @@ func path(parts ...string) string {
 // escape makes one segment of a path from a name; golinstor does not.
 func escape(name string) string { return url.PathEscape(name) }
 
-// maxAnswer bounds how much of an answer to a write, or of an error, is kept, in bytes. LINSTOR's longest such answers
-// have one short entry for each satellite or resource.
-const maxAnswer = 4 << 20
+// How much of an answer is read, in bytes: to a write or with an error, of which LINSTOR's longest have a short entry
+// for each satellite or resource, and to a read, where 10,000 resources with three copies are some 100 MB.
+const maxAnswer, maxRead = 4 << 20, 256 << 20
 
 // exchange is what one call saw on the wire. golinstor gives away neither the status nor the body of most answers (a
 // 404 loses its body, a 2xx is not read at all), so the round tripper notes them here, and the verdict is passed on
@@ -235,13 +236,14 @@ func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	ex.status = resp.StatusCode
 	if req.Method == http.MethodGet && isSuccess(resp.StatusCode) {
+		limit.Answer(resp, "LINSTOR's answer", maxRead)
 		return resp, nil
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if isRedirect(resp.StatusCode) {
 		return nil, linstor.ErrRedirected
 	}
-	if ex.body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer)); err != nil {
+	if ex.body, err = io.ReadAll(limit.Reader(resp.Body, limit.New("it", maxAnswer))); err != nil {
 		ex.cut = true
 		return nil, fmt.Errorf("read the answer: %w", err)
 	}
@@ -249,8 +251,7 @@ func (n noting) RoundTrip(req *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
-func isSuccess(status int) bool { return status >= 200 && status < 300 }
-
+func isSuccess(status int) bool  { return status >= 200 && status < 300 }
 func isRedirect(status int) bool { return status >= 300 && status < 400 }
 
 // verdict turns what happened into the call's result. err is what the call itself returned.

@@ -156,7 +156,7 @@ func Machines(s *cluster.Snapshot) map[string][]string {
 // noteOnOwner shows the trouble on the node as well that LINSTOR has the address for.
 func noteOnOwner(s *cluster.Snapshot, name string, p *cluster.Problem) {
 	note := &cluster.Problem{Reason: p.Reason, Message: p.Message}
-	if m := s.MemberByName(strings.ToLower(name)); m != nil {
+	if m := s.MemberByName(name); m != nil {
 		m.Notes = append(m.Notes, note)
 	}
 	for _, g := range s.Gone {
@@ -194,7 +194,7 @@ func ReportImpostors(s *cluster.Snapshot) {
 			continue
 		}
 		p.Hold = ""
-		if m := s.MemberByName(strings.ToLower(n.Impostor())); m != nil {
+		if m := s.MemberByName(n.Impostor()); m != nil {
 			m.Notes = append(m.Notes, p)
 		}
 		for _, g := range s.Gone {

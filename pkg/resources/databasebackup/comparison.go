@@ -114,7 +114,9 @@ func Comparator(p resources.Params, by *v1alpha1.StorageCluster, c *Comparison) 
 		args = append(args, "--compare-node", node)
 	}
 	pod := once(p, compares, c.Image, longestComparison, args...)
-	pod.Containers[0].Resources = sized("64Mi", "1Gi") // it has all volumes of the backup in memory
+	// It has all volumes of the backup, and what all nodes list, in memory: as much as export and listing let it.
+	pod.Containers[0].Resources = sized("64Mi", "2Gi")
+	pod.Containers[0].Env = append(pod.Containers[0].Env, corev1.EnvVar{Name: "GOMEMLIMIT", Value: "1800MiB"})
 	c.mount(&pod, true)
 	return owner.Pod(by, resources.ObjectMeta(p, c.Pod, v1alpha1.ComponentComparison), pod)
 }

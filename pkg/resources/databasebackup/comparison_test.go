@@ -42,7 +42,7 @@ func TestListings(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	l, err := listing.Parse(file)
+	l, err := listing.Parse(file, listing.Room())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ package compare
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/store"
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/difference"
 	"github.com/linstor-dev/storagecluster-operator/pkg/restore/listing"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -153,8 +155,9 @@ func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read backup %s: %w", c.ID, err)
 	}
-	nodes := gather(ctx, c, errs)
-	if err := ctx.Err(); err != nil { // else what was not got would look like nodes without a listing
+	room := listing.Room()
+	nodes := gather(ctx, c, room, errs)
+	if err := cmp.Or(ctx.Err(), room.Take(0)); err != nil { // else what was not got would look as if it was not there
 		return nil, err
 	}
 	taken := difference.TakenAddresses(layout, c.Machines)
@@ -190,8 +193,8 @@ func layoutOf(ctx context.Context, from *store.Store, backup *store.Backup) (*ex
 	return layout, errors.Join(err, r.Close())
 }
 
-// gather gets the listings, of each node one or nil.
-func gather(ctx context.Context, c *Config, errs io.Writer) map[string]*listing.Listing {
+// gather gets the listings, of each node one or nil, as far as there is room.
+func gather(ctx context.Context, c *Config, room *limit.Budget, errs io.Writer) map[string]*listing.Listing {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var mu sync.Mutex
@@ -206,7 +209,7 @@ func gather(ctx context.Context, c *Config, errs io.Writer) map[string]*listing.
 			continue
 		}
 		g.Go(func() error {
-			l, err := listing.Get(ctx, address, c.Token)
+			l, err := listing.Get(ctx, address, c.Token, room)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
@@ -265,8 +268,11 @@ func Print(out io.Writer, all []difference.Difference, stored, nodes int) error 
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
 	_, _ = fmt.Fprintln(table, "DIFFERENCE\tNODE\tPLACE\tNAME\tDETAILS") // what is written to is asked at the end
-	for _, d := range all {
+	for i, d := range all {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", d.Kind, d.Node, d.Place, d.Name, d.Says)
+		if i%1000 == 999 { // it keeps what is not flushed in memory
+			_ = table.Flush()
+		}
 	}
 	return table.Flush()
 }

@@ -143,6 +143,21 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestTooMuch: where nodes list more than there is room for, nothing is said of the others either.
+func TestTooMuch(t *testing.T) {
+	line := "LV\tvg\t" + strings.Repeat("r", 1000) + "_00000\t1024\n"
+	address := serves(t, strings.Repeat(line, 25_000)+"END\n")
+	c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1"), Token: "right", Nodes: map[string]string{},
+		Machines: machines}
+	for i := range 6 {
+		c.Nodes[fmt.Sprint("n", i)] = address
+	}
+	r, err := Run(t.Context(), c, t.Output())
+	if err == nil || !strings.Contains(err.Error(), "what all nodes list together is larger than 128 MiB") {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // TestOldListing: nothing that came since would be found.
 func TestOldListing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "listing")
@@ -153,7 +168,7 @@ func TestOldListing(t *testing.T) {
 	if err := os.Chtimes(file, old, old); err != nil {
 		t.Fatal(err)
 	}
-	l, err := listing.Get(t.Context(), servesFile(t, file), "right")
+	l, err := listing.Get(t.Context(), servesFile(t, file), "right", listing.Room())
 	if err == nil || !strings.Contains(err.Error(), "410") {
 		t.Errorf("%+v, %v", l, err)
 	}

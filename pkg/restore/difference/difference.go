@@ -85,16 +85,20 @@ var placeKinds = map[string]listing.Kind{
 }
 
 // Compare compares a backup with what lies on nodes, by LINSTOR's names of them; nil for a node that nobody has looked
-// at. taken is what TakenAddresses has found. Differences are sorted by kind, node, place and name. None means that
-// LINSTOR can run on the backup, as far as the volumes on these nodes go; of a node that neither the backup nor the
-// listings have, nothing is known.
+// at. taken is what TakenAddresses has found. LINSTOR tells nodes and resources apart without regard to case, and shows
+// them in that in which they were made: "Node-1" in the backup is Kubernetes' "node-1". What lies on storage it finds by
+// the exact name. Differences are sorted by kind, node, place and name. None means that LINSTOR can run on the backup,
+// as far as the volumes on these nodes go; of a node that neither the backup nor the listings have, nothing is known.
 func Compare(l *export.Layout, nodes map[string]*listing.Listing, taken []TakenAddress) []Difference {
 	c := comparison{nodes: map[string]*listing.Listing{}, known: map[where]bool{}, volumes: map[string]bool{},
 		unseen: map[where]int{}, unknown: map[string][]string{}}
+	shown := map[string]string{}
 	for _, node := range l.Nodes {
-		c.nodes[node] = nil
+		c.nodes[node], shown[strings.ToUpper(node)] = nil, node
 	}
-	maps.Copy(c.nodes, nodes)
+	for node, l := range nodes {
+		c.nodes[cmp.Or(shown[strings.ToUpper(node)], node)] = l
+	}
 	for i := range l.Stored {
 		s := &l.Stored[i]
 		c.known[where{s.Node, placeOf(s), s.Name()}] = true
@@ -110,14 +114,14 @@ func Compare(l *export.Layout, nodes map[string]*listing.Listing, taken []TakenA
 	for i := range l.Stored {
 		c.compare(&l.Stored[i])
 	}
-	for node := range c.nodes {
-		if nodes[node] == nil {
+	for node, l := range c.nodes {
+		if l == nil {
 			c.found = append(c.found, Difference{Kind: Unseen, Node: node, Says: fmt.Sprintf(
 				"nobody has looked at the node, on which the backup has %d volumes and snapshots", c.unseen[where{node: node}])})
 		}
 	}
 	for at, count := range c.unseen {
-		if nodes[at.node] != nil {
+		if c.nodes[at.node] != nil {
 			c.found = append(c.found, Difference{Kind: Unseen, Node: at.node, Place: at.place.Name, Says: fmt.Sprintf(
 				"%s, where the backup has %d volumes and snapshots", at.why(), count)})
 		}

@@ -28,7 +28,7 @@ const lines = "VG\tvg\t4194304\nLV\tvg\tpvc-lvm_thin_00000\t1073741824\nZPOOL\tt
 
 func parsed(t *testing.T, text string) *listing.Listing {
 	t.Helper()
-	l, err := listing.Parse(strings.NewReader(text + "END\n"))
+	l, err := listing.Parse(strings.NewReader(text+"END\n"), listing.Room())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,5 +179,34 @@ func TestNodes(t *testing.T) {
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)
+	}
+}
+
+// TestCapitals: LINSTOR and Kubernetes may write the names of nodes, and DRBD those of resources, in other letters;
+// what lies on storage has exactly one name.
+func TestCapitals(t *testing.T) {
+	l := &export.Layout{Nodes: []string{"Node-1", "NODE-2"}, Stored: on("Node-1"),
+		Placed: map[export.Placed]bool{{Node: "NODE-1", Resource: "PVC-KNOWN"}: true}}
+	got := Compare(l, map[string]*listing.Listing{"node-1": parsed(t, lines+"PRIMARY\tPvc-Known\n"),
+		"node-2": parsed(t, "")})
+	if len(got) > 0 {
+		t.Errorf("%+v", got)
+	}
+	got = Compare(l, map[string]*listing.Listing{"node-2": parsed(t, ""),
+		"node-1": parsed(t, strings.Replace(lines, "pvc-lvm_thin_00000", "PVC-lvm_thin_00000", 1))})
+	var kinds []string
+	for _, d := range got {
+		kinds = append(kinds, string(d.Kind)+" "+d.Node)
+	}
+	if want := []string{"Absent Node-1", "Unknown Node-1"}; !slices.Equal(kinds, want) {
+		t.Errorf("%v, want %v", kinds, want)
+	}
+	got = Compare(l, map[string]*listing.Listing{"node-1": parsed(t, lines), "node-3": nil})
+	kinds = nil
+	for _, d := range got {
+		kinds = append(kinds, string(d.Kind)+" "+d.Node)
+	}
+	if want := []string{"Unseen NODE-2", "Unseen node-3"}; !slices.Equal(kinds, want) {
+		t.Errorf("%v, want %v", kinds, want)
 	}
 }

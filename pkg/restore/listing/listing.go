@@ -6,6 +6,7 @@ package listing
 
 import (
 	"bufio"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 // Script prints a listing. It is for a POSIX shell with the tools of LVM and ZFS, as in the container of a satellite;
@@ -57,6 +60,20 @@ type Listing struct {
 	primaries []string
 }
 
+// How large listings may be, in memory: each line, with overhead for what the maps of volumes take, 300 bytes of a
+// volume or snapshot.
+const (
+	// mostOfOne is how much one may take: a node with a copy of each of 10,000 resources, and eight snapshots of each.
+	mostOfOne = 32 << 20
+	// mostOfAll is how much those of all nodes may take: 10,000 resources with three copies and eight snapshots of each
+	// copy are 80 MiB.
+	mostOfAll = 128 << 20
+	overhead  = 160
+)
+
+// Room is room in memory for the listings of all nodes of a cluster.
+func Room() *limit.Budget { return limit.New("what all nodes list together", mostOfAll) }
+
 // InUse are the resources of DRBD that are in use on the node, if Failed does not have DRBD. Volumes without DRBD are
 // not among them.
 func (l *Listing) InUse() []string { return l.primaries }
@@ -86,13 +103,18 @@ func (l *Listing) At(p Place) *Contents {
 // All are the places that were looked into, in no order.
 func (l *Listing) All() iter.Seq2[Place, *Contents] { return maps.All(l.contents) }
 
-// Parse reads a listing. One that is cut short, or that has lines that are none, is an error that says where.
-func Parse(r io.Reader) (*Listing, error) {
+// Parse reads a listing, as far as there is room. One that is cut short, or that has lines that are none, is an error
+// that says where.
+func Parse(r io.Reader, room *limit.Budget) (*Listing, error) {
 	l := &Listing{contents: map[Place]*Contents{}, failed: map[string]bool{}}
-	lines, ended := bufio.NewScanner(r), false
+	lines, ended, own := bufio.NewScanner(r), false, limit.New("the listing", mostOfOne)
 	for n := 1; lines.Scan(); n++ {
 		if ended {
 			return nil, fmt.Errorf("line %d follows the end of the listing", n)
+		}
+		takes := len(lines.Bytes()) + overhead
+		if err := cmp.Or(own.Take(takes), room.Take(takes)); err != nil {
+			return nil, err
 		}
 		if ended = lines.Text() == "END"; ended {
 			continue

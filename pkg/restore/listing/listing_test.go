@@ -1,6 +1,7 @@
 package listing
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,7 +14,7 @@ import (
 
 func parse(t *testing.T, text string) *Listing {
 	t.Helper()
-	l, err := Parse(strings.NewReader(text))
+	l, err := Parse(strings.NewReader(text), Room())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +85,7 @@ func TestNoListing(t *testing.T) {
 		"negative":         {"FILE\t/a/b\t-2\nEND\n", "line 1"},
 		"no extent":        {"VG\tvg\t?\nEND\n", "line 1"},
 	} {
-		if _, err := Parse(strings.NewReader(tc.text)); err == nil || !strings.Contains(err.Error(), tc.says) {
+		if _, err := Parse(strings.NewReader(tc.text), Room()); err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: error is %v, want ...%s...", name, err, tc.says)
 		}
 	}
@@ -124,7 +125,8 @@ var tools = map[string]string{
 
 func TestScript(t *testing.T) {
 	a, b, c := t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "absent")
-	for name, size := range map[string]int64{"r4_00000.img": 3000, "r 5_00000.img": 0, "other": 1} {
+	for name, size := range map[string]int64{"r4_00000.img": 3000, "r 5_00000.img": 0, "other": 1, ".r6_00000.img": 1,
+		"a\ttab_00000.img": 1, "two\nlines_00000.img": 1, "100%s_00000.img": 1024} {
 		if err := os.WriteFile(filepath.Join(a, name), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +139,7 @@ func TestScript(t *testing.T) {
 	for p, want := range map[Place]*Contents{
 		{VolumeGroup, "vg"}: {ExtentKiB: 4096, Volumes: map[string]int64{"r1_00000": 2, "thin": 1}},
 		{ZPool, "tank"}:     {Volumes: map[string]int64{"r2_00000": 2, "r2_00000@s": -1}},
-		{Directory, a}:      {Volumes: map[string]int64{"r4_00000.img": 3, "r 5_00000.img": 0}},
+		{Directory, a}:      {Volumes: map[string]int64{"r4_00000.img": 3, "r 5_00000.img": 0, "100%s_00000.img": 1}},
 		{Directory, b}:      {Volumes: map[string]int64{}},
 		{Directory, c}:      nil,
 	} {
@@ -214,5 +216,44 @@ func TestScriptFails(t *testing.T) {
 	l := parse(t, run(t, map[string]string{"vgs": "", "lvs": "", "zpool": "", "zfs": ""}))
 	for p := range l.All() {
 		t.Errorf("%v is there", p)
+	}
+}
+
+// TestManyFiles: a directory with more files than a program takes as arguments is looked into all the same.
+func TestManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	long := strings.Repeat("r", 200) // two MiB of names are too long for one program
+	for i := range 12_000 {
+		if err := os.Symlink("/", filepath.Join(dir, fmt.Sprintf("%s%d_00000.img", long, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	got := parse(t, run(t, tools, dir)).At(Place{Directory, dir})
+	if got == nil || len(got.Volumes) != 12_000 {
+		t.Errorf("%v", got)
+	}
+}
+
+// TestBounds: what one node lists, and what all list together, is not read for ever.
+func TestBounds(t *testing.T) {
+	lines := func(n int) string {
+		return strings.Repeat("LV\tvg\t"+strings.Repeat("r", 1000)+"_00000\t1024\n", n) + "END\n"
+	}
+	room := Room()
+	for _, tc := range []struct {
+		what  string
+		lines int
+		says  string
+	}{
+		{"one", 20_000, ""}, {"one that is too large", 40_000, "the listing is larger than 32 MiB, which is the limit"},
+		{"another one", 20_000, ""}, {"a third one", 20_000, ""}, {"a fourth one", 20_000, ""},
+		{"one for which there is no room", 20_000,
+			"what all nodes list together is larger than 128 MiB, which is the limit"},
+		{"nothing", 0, "what all nodes list together"},
+	} {
+		if _, err := Parse(strings.NewReader(lines(tc.lines)), room); tc.says == "" && err != nil ||
+			tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {
+			t.Errorf("%s: %v", tc.what, err)
+		}
 	}
 }

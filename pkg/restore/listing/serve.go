@@ -10,6 +10,8 @@ import (
 	"os"
 	"strings"
 	"time"
+
+	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
 )
 
 // Port is where the listing of a node is served.
@@ -54,8 +56,8 @@ func handler(file, token string) http.Handler {
 	})
 }
 
-// Get gets the listing that is served at an address.
-func Get(ctx context.Context, address, token string) (*Listing, error) {
+// Get gets the listing that is served at an address, as far as there is room.
+func Get(ctx context.Context, address, token string, room *limit.Budget) (*Listing, error) {
 	ctx, cancel := context.WithTimeout(ctx, slowest)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
@@ -73,5 +75,5 @@ func Get(ctx context.Context, address, token string) (*Listing, error) {
 	if response.StatusCode != http.StatusOK {
 		return nil, fmt.Errorf("%s answered %s", address, response.Status)
 	}
-	return Parse(response.Body)
+	return Parse(response.Body, room)
 }

@@ -35,11 +35,11 @@ if [ -d /sys/module/drbd ]; then # drbdsetup would load the module
   esac
 fi
 
+# A pattern of the shell would hand all names to one program, which takes some ten thousand at most. A name with a tab or the end of a
+# line is none of LINSTOR's, and would be read as another line.
 for dir; do
-  (
-    cd "$dir" && printf 'DIR\t%s\n' "$dir" || exit 1
-    set -- *.img
-    [ "$1" = '*.img' ] && [ ! -e "$1" ] || stat --printf="FILE\t${dir%/}/%n\t%s\n" -- "$@"
-  ) || printf 'FAILED\t%s\n' "$dir"
+  [ -d "$dir" ] && printf 'DIR\t%s\n' "$dir" &&
+    LC_ALL=C find "${dir%/}/." -maxdepth 1 -name '[!.]*.img' ! -name '*[[:cntrl:]]*' -printf 'FILE\t%p\t%s\n' ||
+    printf 'FAILED\t%s\n' "$dir"
 done
 echo END
