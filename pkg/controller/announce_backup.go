@@ -9,8 +9,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 )
 
-// announceBackup makes an Event of a backup that was taken, and of the first attempt at one that failed: the condition
-// BackupReady says what comes of the others. Another one is about a comparison that has ended.
+// announceBackup makes an Event of a backup that was taken, of the first attempt at one that failed, and of a request
+// that has ended: the condition BackupReady says what comes of the others. Another one is about a comparison that has
+// ended.
 func (r *Reconciler) announceBackup(before, after *v1alpha1.StorageCluster) {
 	was, is := backupsOf(before), backupsOf(after)
 	if l := is.Last; l != nil && (was.Last == nil || was.Last.ID != l.ID || !was.Last.Taken.Equal(&l.Taken)) {
@@ -19,6 +20,9 @@ func (r *Reconciler) announceBackup(before, after *v1alpha1.StorageCluster) {
 	if c := is.Current; c != nil && c.Attempts > 0 && (was.Current == nil || was.Current.ID != c.ID ||
 		was.Current.Attempts == 0) {
 		r.event(after, warning, databasebackup.ReasonFailed, c.ID, "backup "+c.ID+" could not be taken: "+c.Message)
+	}
+	if why := databasebackup.Refused(is); why != "" && why != databasebackup.Refused(was) {
+		r.event(after, warning, databasebackup.ReasonRequestEnded, is.Request.Name, why)
 	}
 	r.announceComparison(after, was.Comparison, is.Comparison)
 }

@@ -88,6 +88,11 @@ var cause = map[v1alpha1.HoldReason]func(*clustertest.World){
 		w.Upgrading(v1alpha1.UpgradeSatellites)
 		w.Restarted("n01")
 	},
+	v1alpha1.HoldBackupTooOld: func(w *clustertest.World) {
+		w.Cluster.Spec.Database.PostgreSQL = &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "db"}
+		w.Secret("db", map[string]string{"username": "u", "password": "p"})
+		w.Upgrading(v1alpha1.UpgradePrechecks)
+	},
 	v1alpha1.HoldMassFailure: func(w *clustertest.World) {
 		w.NodeDown("n01", 0)
 		w.NodeDown("n02", 0)

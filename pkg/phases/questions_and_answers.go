@@ -133,7 +133,8 @@ func clusterQuestions() []question {
 		{Reason: v1alpha1.HoldUpgradeBlocked, Cause: upgradeGoesOn, Keep: skipChecks},
 		{Reason: v1alpha1.HoldUpgradeStuck, Cause: upgradeGoesOn, Keep: keepers{
 			v1alpha1.OptionSkipChecks: upgrade.Keep, v1alpha1.OptionRollBack: upgrade.RollBack}},
-		{Reason: v1alpha1.HoldBackupTooOld, Keep: keepers{v1alpha1.OptionBackupConfirmed: upgrade.Keep},
+		{Reason: v1alpha1.HoldBackupTooOld, EndsWithCause: true, Cause: goneIf(upgrade.NeedsNoBackup),
+			Keep:      keepers{v1alpha1.OptionBackupConfirmed: upgrade.Keep},
 			Withdrawn: func(s *cluster.Snapshot, _ *v1alpha1.Hold) bool { return upgrade.TakesUpgradeBack(s) }},
 		{Reason: v1alpha1.HoldRestoreRequested, EndsWithCause: true, Cause: restoreEnded, Keep: keepers{
 			v1alpha1.OptionAbandon: migrating.Abandon, v1alpha1.OptionRestore: migrating.Confirm,

@@ -245,7 +245,7 @@ func statusItems() []Item {
 		{"volumes", "that LINSTOR may have volumes, although it does not answer", whole, "never"},
 		{"canary", "which volumes were tried, and how far a try is: it is noted before its claim is made, and before that " +
 			"goes", whole, "with the StorageClass, or with spec.volumes.canary: None"},
-		{"backup", "which backup is being taken: it is noted before its pod is made; when the schedule's last one was begun",
+		{"backup", "which backup is being taken, before its pod is made; when the schedule's last one was begun; a request",
 			whole, "with spec.backup"},
 		{"etcd", "the members of etcd, as long as they cannot be looked at", whole, "with spec.database.managedEtcd"},
 		{"upgrade", "how far an upgrade was", whole, "with the upgrade"},

@@ -148,6 +148,7 @@ func TestBackupBeforeAnUpgrade(t *testing.T) {
 		setVersion(newVersion)(c)
 		c.Spec.Backup.S3.CredentialsSecret = "none"
 	})
+	e.Annotate(v1alpha1.AnnotationBackup, "asked")
 	e.WaitStatus("the upgrade waits", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Upgrade != nil && s.Upgrade.Step == v1alpha1.UpgradePrechecks &&
 			strings.Contains(s.Upgrade.Message, "there is no Secret linstor-storage/none")
@@ -155,11 +156,54 @@ func TestBackupBeforeAnUpgrade(t *testing.T) {
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup.S3.CredentialsSecret = harness.BackupSecret })
 	e.upgraded(2)
 	prefix := store.UpgradePrefix(oldVersion, newVersion)
-	if got := e.stored(); len(got) != 1 || !strings.HasPrefix(got[0], prefix) {
-		t.Errorf("in the store: %v", got)
+	all, err := harness.Backups(&e.Administrator)
+	if err != nil || len(all) != 2 || e.Get().Status.Backup.Requested != "asked" {
+		t.Errorf("in the store: %v, %v", all, err)
 	}
-	if l := e.Get().Status.Backup.Last; l == nil || !strings.HasPrefix(l.ID, prefix) || l.Linstor != oldVersion {
+	for _, b := range all {
+		if b.Export.Linstor != oldVersion || b.ID != "manual-asked" && !strings.HasPrefix(string(b.ID), prefix) {
+			t.Errorf("in the store: %+v", b)
+		}
+	}
+}
+
+// TestBackupBeforeAnUpgradeThatCannotBeTaken: LINSTOR before 1.34 is not upgraded without a word about its backup, and
+// what was asked for then is never a backup of the newer LINSTOR.
+func TestBackupBeforeAnUpgradeThatCannotBeTaken(t *testing.T) {
+	e := backupEnv{start(t, harness.Nodes(2))}
+	e.Timing.HealthLost = machine.Slow(10 * time.Second)
+	e.Timing.Deadlines[fsm.Upgrading] = machine.Slow(90 * time.Second)
+	e.Run()
+	s3 := harness.BackupStore(&e.Administrator)
+	e.Apply(harness.Manifest("  version: 1.33.3" + harness.ThinPool + "  backup:\n" + s3))
+	e.WaitPhase(v1alpha1.PhaseReady)
+	e.backupIs("False", databasebackup.ReasonInvalid)
+	if got := e.Get().Status.Attention; got != "BackupReady: BackupInvalid" {
+		t.Errorf("ATTENTION is %q", got)
+	}
+	e.Annotate(v1alpha1.AnnotationBackup, "before")
+	e.WaitEvent(databasebackup.ReasonRequestEnded, "backup manual-before is not taken")
+
+	e.Update(setVersion(newVersion))
+	h := e.held(v1alpha1.HoldBackupTooOld, "spec.backup asks for a backup", "this is 1.33.3")
+	if claim := e.claimData(); claim["upgradeTo"] != "" {
+		t.Errorf("the upgrade went on without a backup: %v", claim)
+	}
+	e.Resume(h, v1alpha1.OptionBackupConfirmed)
+	e.upgraded(2)
+	st := e.backupIs("False", databasebackup.ReasonRequestEnded)
+	if r := st.Request; r == nil || r.Name != "before" || r.Linstor != "1.33.3" {
+		t.Errorf("request %+v", r)
+	}
+	if got := e.Get().Status.Attention; got != "BackupReady: BackupRequestEnded" {
+		t.Errorf("ATTENTION is %q", got)
+	}
+	e.Annotate(v1alpha1.AnnotationBackup, "after")
+	if l := e.backupIs("True", databasebackup.ReasonTaken).Last; l.ID != "manual-after" || l.Linstor != newVersion {
 		t.Errorf("the last backup is %+v", l)
+	}
+	if got := e.stored(); !slices.Equal(got, []string{"manual-after"}) {
+		t.Errorf("in the store: %v", got)
 	}
 }
 

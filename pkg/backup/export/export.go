@@ -14,6 +14,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/limit"
@@ -40,6 +41,11 @@ type Summary struct {
 	Resources           int `json:"resources"`
 	Volumes             int `json:"volumes"`
 	Snapshots           int `json:"snapshots"`
+}
+
+// SameVersion reports whether an export by that LINSTOR is of that version: a build may have more behind it.
+func SameVersion(linstor, version string) bool {
+	return linstor == version || strings.HasPrefix(linstor, version+"-")
 }
 
 // Equal reports whether two exports, by what was found in them, can be the same.

@@ -30,6 +30,9 @@ type Config struct {
 	Certificates string `json:"certificates,omitempty"`
 	// Cluster is the Cluster/LocalID that the database must have. "": whichever it has.
 	Cluster string `json:"cluster,omitempty"`
+	// Version is that of the LINSTOR whose database it must be: another one may have been started since the backup was
+	// asked for. "": whichever it is.
+	Version string `json:"version,omitempty"`
 	// ID names the backup. "": scheduled- and the time.
 	ID store.ID `json:"id,omitempty"`
 	// Begun is when the backup was begun. One of this ID that was begun then is not taken again.
@@ -137,6 +140,9 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	backup, err := store.Pack(c.ID, exported, packed)
 	if err != nil {
 		return nil, fmt.Errorf("check LINSTOR's export of its database: %w", err)
+	}
+	if v := backup.Export.Linstor; c.Version != "" && !export.SameVersion(v, c.Version) {
+		return nil, fmt.Errorf("a backup of LINSTOR %s is wanted, and this one would be of %s: it is not kept", c.Version, v)
 	}
 	backup.Begun, backup.Restored = c.Begun, c.Restored != ""
 	to, err := store.Connect(c.Store, cmp.Or(c.Cluster, backup.Export.LocalID), c.Credentials)

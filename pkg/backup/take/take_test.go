@@ -97,6 +97,27 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// TestAnotherVersion: LINSTOR may have been upgraded since the backup was asked for.
+func TestAnotherVersion(t *testing.T) {
+	w, url := linstor(t, "1.34.2")
+	c := config(t, url)
+	c.Cluster = w.Database(database).LocalID()
+	for _, version := range []string{"1.33.3", "1.34"} {
+		c.Version = version
+		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(),
+			"a backup of LINSTOR "+version+" is wanted, and this one would be of 1.34.2") {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	if left, err := os.ReadDir(server.Path(c.Store.Bucket, c.Cluster)); err == nil && len(left) > 0 {
+		t.Errorf("in the store: %v", left)
+	}
+	c.Version = "1.34.2"
+	if _, err := Run(t.Context(), c); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestRunAgain: what the store has under the same name is the result.
 func TestRunAgain(t *testing.T) {
 	_, url := linstor(t, "1.34.2")

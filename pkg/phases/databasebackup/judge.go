@@ -34,6 +34,8 @@ const (
 	ReasonInvalid = "BackupInvalid"
 	// ReasonRequestInvalid: the annotation does not name a backup.
 	ReasonRequestInvalid = "BackupRequestInvalid"
+	// ReasonRequestEnded: the annotation asks for one that is not taken any more.
+	ReasonRequestEnded = "BackupRequestEnded"
 	// ReasonNone: none was asked for yet.
 	ReasonNone = "NoBackup"
 	// ReasonPutOff: the first one waits for something else.
@@ -67,14 +69,17 @@ func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
 	if why := restore.Obstacle(s.Cluster, claim); why != "" {
 		return cluster.Failed.Because(ReasonRequestInvalid, why)
 	}
+	if st == nil {
+		st = &backupspec.BackupStatus{}
+	}
 	if why := invalid(&s.Facts); why != "" {
+		if ended := Refused(st); ended != "" {
+			why += "; " + ended
+		}
 		return cluster.Failed.Because(ReasonInvalid, why)
 	}
 	if _, err := request(&s.Facts); err != nil {
 		return cluster.Failed.Because(ReasonRequestInvalid, err.Error())
-	}
-	if st == nil {
-		st = &backupspec.BackupStatus{}
 	}
 	off, c := putOff(s), st.Current
 	if id := due(&s.Facts, st); c == nil && off != "" && id != "" { // it is noted, and named, once nothing hinders
@@ -98,6 +103,8 @@ func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.Curre
 			message += "; " + underWay(s, c)
 		}
 		return cluster.Failed.Because(ReasonStale, message)
+	case Refused(st) != "":
+		return cluster.Failed.Because(ReasonRequestEnded, Refused(st))
 	case st.Last != nil:
 		message := Describe(st) + notRestored(s)
 		if c != nil {
@@ -149,7 +156,7 @@ func invalid(f *cluster.Facts) string {
 		return err.Error()
 	}
 	if version := f.AcceptedVersion(); catalogue.Newer(since, version) {
-		return fmt.Sprintf("spec.backup: LINSTOR exports its database while it runs from 1.34 on, and this is %s", version)
+		return "spec.backup: " + tooOld(version)
 	}
 	if f.OperatorImage == "" {
 		return noImage
@@ -223,10 +230,18 @@ func request(f *cluster.Facts) (store.ID, error) {
 	return id, nil
 }
 
+// requested is the backup that the annotation asks for, if it is still to be taken.
+func requested(f *cluster.Facts, st *backupspec.BackupStatus) store.ID {
+	id, err := request(f)
+	if err != nil || Refused(st) != "" || f.Cluster.Annotations[v1alpha1.AnnotationBackup] == st.Requested {
+		return ""
+	}
+	return id
+}
+
 // due is the backup that is to be taken now; "" if none is. A request comes first.
 func due(f *cluster.Facts, st *backupspec.BackupStatus) store.ID {
-	id, err := request(f)
-	if err == nil && id != "" && f.Cluster.Annotations[v1alpha1.AnnotationBackup] != st.Requested {
+	if id := requested(f, st); id != "" {
 		return id
 	}
 	if next, _, ok := slots(f, st); ok && !f.Now.Before(next) {

@@ -33,15 +33,19 @@ const (
 func Status(s *cluster.Snapshot, upgrade bool) *backupspec.BackupStatus {
 	was, spec := s.Cluster.Status.Backup, s.Cluster.Spec.Backup
 	id, _ := asked(s)
-	switch {
-	case s.Target == nil || s.Cluster.Spec.Suspend && (spec == nil || id == ""):
+	if s.Target == nil || s.Cluster.Spec.Suspend && (spec == nil || id == "") {
 		return was.DeepCopy()
-	case spec == nil:
-		return nil
 	}
 	out := was.DeepCopy()
 	if out == nil {
 		out = &backupspec.BackupStatus{}
+	}
+	out.Request = noted(&s.Facts, out)
+	switch {
+	case spec == nil && out.Request == nil:
+		return nil
+	case spec == nil: // a place for backups may be named after LINSTOR's version has changed
+		return &backupspec.BackupStatus{Request: out.Request}
 	}
 	if s.Cluster.Spec.Suspend {
 		out.Comparison = compared(s, out)
@@ -113,7 +117,7 @@ func urgency(id store.ID) int {
 // noteCurrent notes what came of the backup that is being taken, if anything did.
 func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 	c := st.Current
-	if !wanted(s, c) {
+	if !wanted(s, st) {
 		st.Current = nil
 		return
 	}
@@ -136,14 +140,15 @@ func noteCurrent(s *cluster.Snapshot, st *backupspec.BackupStatus) {
 // begunOf is what tells the backup from another one of its name. It is as the status keeps it, in whole seconds.
 func begunOf(c *backupspec.CurrentBackup) time.Time { return c.Since.UTC().Truncate(time.Second) }
 
-// wanted reports whether anybody still asks for the backup.
-func wanted(s *cluster.Snapshot, c *backupspec.CurrentBackup) bool {
+// wanted reports whether anybody still asks for the backup that is being taken.
+func wanted(s *cluster.Snapshot, st *backupspec.BackupStatus) bool {
+	c := st.Current
 	switch store.ID(c.ID).Trigger() {
 	case store.Upgrade: // one that was begun too long ago to be relied on makes room for another
 		return isForUpgrade(s, c.ID) && (c.Attempted != nil || isFresh(s, c.ID))
 	case store.Manual:
 		id, err := request(&s.Facts)
-		return err == nil && string(id) == c.ID
+		return err == nil && string(id) == c.ID && Refused(st) == ""
 	default:
 		return s.Cluster.Spec.Backup.Schedule != ""
 	}
@@ -166,7 +171,9 @@ func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 			st.Scheduled = &c.Since
 		}
 	case store.Manual:
-		st.Requested = f.Cluster.Annotations[v1alpha1.AnnotationBackup]
+		if fulfills(st, c.ID, r.Export.Linstor) {
+			st.Requested, st.Request = f.Cluster.Annotations[v1alpha1.AnnotationBackup], nil
+		}
 	case store.Upgrade:
 		st.Upgrade = c.ID
 	}

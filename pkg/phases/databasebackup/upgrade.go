@@ -1,6 +1,7 @@
 package databasebackup
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -31,6 +32,28 @@ func ForUpgrade(s *cluster.Snapshot) (taken bool, lacks string) {
 		return false, "the database is backed up first: " + underWay(s, st.Current)
 	default:
 		return false, "the database is backed up first"
+	}
+}
+
+// Unable reports whether spec.backup asks for a backup before the pending upgrade that cannot be taken.
+func Unable(s *cluster.Snapshot) bool {
+	return s.Cluster.Spec.Backup != nil && catalogue.Newer(since, s.Upgrade.From)
+}
+
+// Asked says which backup was asked for and is to be taken before LINSTOR's version changes; "" for none.
+func Asked(s *cluster.Snapshot) string {
+	st := s.Cluster.Status.Backup
+	if st == nil {
+		st = &backupspec.BackupStatus{}
+	}
+	id := requested(&s.Facts, st)
+	switch {
+	case s.Cluster.Spec.Backup == nil || id == "" || Unable(s):
+		return ""
+	case st.Current != nil && st.Current.ID == string(id):
+		return "first, as the annotation asks: " + underWay(s, st.Current)
+	default:
+		return fmt.Sprintf("first, as the annotation asks: backup %s is taken", id)
 	}
 }
 

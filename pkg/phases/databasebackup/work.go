@@ -55,7 +55,7 @@ func ensure(ctx context.Context, in *step.Input) error {
 // current is the backup that is being taken; nil if none is, or nobody wants it any more.
 func current(s *cluster.Snapshot) *backupspec.CurrentBackup {
 	st := s.Cluster.Status.Backup
-	if s.Cluster.Spec.Backup == nil || st == nil || st.Current == nil || !wanted(s, st.Current) {
+	if s.Cluster.Spec.Backup == nil || st == nil || st.Current == nil || !wanted(s, st) {
 		return nil
 	}
 	return st.Current
@@ -78,7 +78,12 @@ func order(s *cluster.Snapshot, c *backupspec.CurrentBackup) *databasebackup.Ord
 	if o.Restore = spec.Verify == backupspec.VerifyRestoreTest && restores(&s.Facts); o.Restore {
 		config.Export, config.Restored = databasebackup.Export, databasebackup.Restored
 	}
-	if config.ID.Trigger() != store.Manual {
+	switch config.ID.Trigger() {
+	case store.Manual:
+		config.Version = s.AcceptedVersion()
+	case store.Upgrade:
+		config.Version, config.Keep = s.AcceptedVersion(), int(spec.Keep)
+	default: // whatever LINSTOR it is of
 		config.Keep = int(spec.Keep)
 	}
 	told, _ := json.Marshal(config) //nolint:errchkjson // texts and numbers

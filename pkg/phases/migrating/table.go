@@ -3,13 +3,13 @@ package migrating
 import (
 	"context"
 	"fmt"
-	"strings"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/backup/export"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
@@ -178,7 +178,7 @@ func comparing(c *situation) {
 func anotherVersion(c *situation) string {
 	claim, _ := c.s.Claim()
 	cmp := c.comparison()
-	if cmp.Linstor == claim.Version || strings.HasPrefix(cmp.Linstor, claim.Version+"-") {
+	if export.SameVersion(cmp.Linstor, claim.Version) {
 		return ""
 	}
 	return fmt.Sprintf("it was taken of LINSTOR %s, and the database is one of LINSTOR %s: name a backup of that version",

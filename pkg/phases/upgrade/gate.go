@@ -34,13 +34,13 @@ var gate = decisiontable.Table[*situation]{
 			func(c *situation) (string, string) {
 				return string(v1alpha1.HoldUpgradeBlocked), "waiting: " + sentences(c.blockers())
 			}),
-		waiting("taking-backup", "`Prechecks`: the backup that `spec.backup` asks for is not in the store, and nobody has "+
-			"waived it or confirmed another one",
+		waiting("taking-backup", "`Prechecks`: the backup that `spec.backup` asks for, or one that was requested, is not "+
+			"in the store, and nobody has waived it or confirmed another one",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && c.awaited() != "" },
 			func(c *situation) (string, string) { return "TakingBackup", c.awaited() }),
 		{Name: "no-backup", Then: "hold [BackupTooOld](../runbooks/BackupTooOld.md)",
-			When: "`Prechecks`: LINSTOR's image makes no backup of the database, the operator has taken none, and nobody " +
-				"has confirmed one",
+			When: "`Prechecks`: LINSTOR's image makes no backup of the database, or `spec.backup` asks for one and LINSTOR " +
+				"is older than 1.34; the operator has taken none, and nobody has confirmed one",
 			Holds:  func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && c.backup() != nil },
 			Decide: func(c *situation) { c.passed, c.hold = true, c.backup() }},
 		passing("fit", "`Prechecks`: nothing speaks against it",

@@ -87,14 +87,27 @@ func WantsBackup(s *cluster.Snapshot) bool {
 		awaitedBackup(s) != ""
 }
 
-// backupNeeded is the hold for a database that LINSTOR's image does not back up; nil if it does, or the operator or a
-// human has. Other prechecks wait until the phase's time is over; this one asks at once, as nobody makes a backup
-// while the operator waits.
+// NeedsNoBackup reports whether what a hold was about is gone: spec.backup asks for no backup any more, say.
+func NeedsNoBackup(s *cluster.Snapshot, _ *v1alpha1.Hold) bool {
+	return s.Upgrade == nil || backupNeeded(s) == nil
+}
+
+// backupNeeded is the hold for a database that LINSTOR's image does not back up, or that spec.backup asks to be backed
+// up and the operator cannot; nil if the operator or the user has. Other prechecks wait until the phase's time is
+// over; this one asks at once, as no backup comes while the operator waits.
 func backupNeeded(s *cluster.Snapshot) *cluster.HoldRequest {
 	u := s.Upgrade
 	kind := connection.Kind(&s.Target.Spec.Database)
 	taken, _ := databasebackup.ForUpgrade(s)
-	if kind == v1alpha1.DatabaseKubernetes || confirmed(s) || taken {
+	switch {
+	case confirmed(s) || taken:
+		return nil
+	case kind == v1alpha1.DatabaseKubernetes && databasebackup.Unable(s):
+		return cluster.Request(v1alpha1.HoldBackupTooOld, "spec.backup asks for a backup before LINSTOR %s migrates the "+
+			"database (%s) with no way back, and the operator can take none: LINSTOR exports its database while it runs from "+
+			"1.34 on, and this is %s. Make one now, and answer backup-confirmed; or set spec.version back to %s", u.To, kind,
+			u.From, u.From)
+	case kind == v1alpha1.DatabaseKubernetes:
 		return nil
 	}
 	return cluster.Request(v1alpha1.HoldBackupTooOld, "LINSTOR %s migrates the database (%s) with no way back, and "+

@@ -88,7 +88,9 @@ func precheckScenarios() []scenario {
 		out[i].step = v1alpha1.UpgradePrechecks
 		switch out[i].rule {
 		case "fit":
-			out[i].claim = crossed
+			if out[i].claim == nil {
+				out[i].claim = crossed
+			}
 		case "blocked", "taking-backup":
 			out[i].overdue = v1alpha1.HoldUpgradeBlocked
 		}
@@ -104,6 +106,18 @@ func backupScenarios() []scenario {
 	}
 	noted := func(st backupspec.BackupStatus) func(*clustertest.World) {
 		return func(w *clustertest.World) { w.Cluster.Status.Backup = &st }
+	}
+	asks := func(w *clustertest.World) {
+		w.Cluster.Annotations = map[string]string{v1alpha1.AnnotationBackup: "a"}
+	}
+	// old makes the upgrade one of a LINSTOR that cannot export its database.
+	old := func(w *clustertest.World) {
+		w.Cluster.Spec.Version, w.Cluster.Status.Version = "1.33.3", "1.33.3"
+		clustertest.Runs(w, "1.33.3")
+		w.Settle()
+		w.Copies()
+		w.Cluster.Spec.Version = clustertest.ToVersion
+		w.Accept()
 	}
 	id := string(store.UpgradeAt(clustertest.FromVersion, clustertest.ToVersion, clustertest.Begin))
 	taken := noted(backupspec.BackupStatus{Upgrade: id})
@@ -133,6 +147,31 @@ func backupScenarios() []scenario {
 			spoil: all(offline("n02"), waived("1.34.2>1.35.3:Prechecks:node/n02"))},
 		{name: "a backup of an external database is waived", before: all(external, wanted),
 			spoil: waived("1.34.2>1.35.3:Prechecks:backup"), rule: "no-backup", hold: v1alpha1.HoldBackupTooOld},
+		{name: "a backup is wanted that LINSTOR cannot make", before: wanted, spoil: old, rule: "no-backup",
+			hold: v1alpha1.HoldBackupTooOld, says: "the operator can take none: LINSTOR exports its database while it runs " +
+				"from 1.34 on, and this is 1.33.3"},
+		{name: "such a backup, and a node is offline", before: wanted, spoil: all(old, offline("n02")), rule: "blocked",
+			says: "n02: not ONLINE"},
+		{name: "such a backup, and the checks are waived", before: wanted, rule: "no-backup",
+			spoil: all(old, waived("1.33.3>1.35.3:Prechecks:backup")), hold: v1alpha1.HoldBackupTooOld},
+		{name: "such a backup, and a request, which has ended", before: all(wanted, asks), spoil: old, rule: "no-backup",
+			hold: v1alpha1.HoldBackupTooOld},
+		{name: "such a backup, and another one is confirmed", before: wanted, rule: "fit",
+			claim: []string{"1.33.3", clustertest.ToVersion, began, ""}, spoil: all(old, func(w *clustertest.World) {
+				w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.33.3>1.35.3@" + began })
+			})},
+		{name: "no backup is wanted of a LINSTOR that cannot make one", spoil: old, rule: "fit",
+			claim: []string{"1.33.3", clustertest.ToVersion, began, ""}},
+		{name: "a backup was requested", before: all(wanted, asks), spoil: taken, rule: "taking-backup",
+			says: "first, as the annotation asks: backup manual-a is taken"},
+		{name: "the one that was requested is being taken", before: all(wanted, asks), rule: "taking-backup",
+			says:  "first, as the annotation asks: backup manual-a is being taken",
+			spoil: noted(backupspec.BackupStatus{Upgrade: id, Current: &backupspec.CurrentBackup{ID: "manual-a"}})},
+		{name: "the one that was requested was taken", before: all(wanted, asks), rule: "fit",
+			spoil: noted(backupspec.BackupStatus{Upgrade: id, Requested: "a"})},
+		{name: "the request has ended", before: all(wanted, asks), rule: "fit", spoil: noted(backupspec.BackupStatus{
+			Upgrade: id, Request: &backupspec.Request{Name: "a", Refused: "no"}})},
+		{name: "a backup was requested, and there is no place for it", before: asks, rule: "fit"},
 		{name: "another backup is confirmed", before: wanted, rule: "fit", spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.BackupConfirmed = "1.34.2>1.35.3@" + began })
 		}},
@@ -142,6 +181,24 @@ func backupScenarios() []scenario {
 func TestPrechecks(t *testing.T) {
 	for _, tc := range precheckScenarios() {
 		t.Run(tc.name, tc.check)
+	}
+}
+
+// TestBackupThatIsNotWantedAnyMore: without spec.backup there is nothing to answer.
+func TestBackupThatIsNotWantedAnyMore(t *testing.T) {
+	w := clustertest.NewWorld(t, 3)
+	w.Cluster.Spec.Backup = &backupspec.BackupSpec{S3: &backupspec.S3Spec{CredentialsSecret: "s3"}}
+	w.Secret("s3", nil)
+	w.Upgrading(v1alpha1.UpgradePrechecks)
+	w.Claim(func(c *resources.ClaimData) { c.Version = "1.33.3" })
+	w.Phase(v1alpha1.PhaseHumanIntervention, 0)
+	w.Cluster.Status.Hold = &v1alpha1.Hold{ID: "h-1", Reason: v1alpha1.HoldBackupTooOld, Message: "m"}
+	for _, want := range []fsm.Event{"", fsm.Cleared} {
+		in, _ := w.Input()
+		if o := phases.Decide(t.Context(), in); o.Event != want {
+			t.Errorf("%+v, want event %q", o, want)
+		}
+		w.Cluster.Spec.Backup = nil
 	}
 }
 

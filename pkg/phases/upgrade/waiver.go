@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -169,12 +170,12 @@ func confirmed(s *cluster.Snapshot) bool {
 	return ok && err == nil && s.Now.Sub(at) < confirmedFor
 }
 
-// awaitedBackup is what the operator's own backup of the database waits for; "" if it is in the store or is not
-// awaited.
+// awaitedBackup is what the operator's own backup of the database waits for, or one that the user has asked for; "" if
+// they are in the store or are not awaited.
 func awaitedBackup(s *cluster.Snapshot) string {
 	if waives(s.Upgrade, noBackup) || confirmed(s) {
 		return ""
 	}
 	_, lacks := databasebackup.ForUpgrade(s)
-	return lacks
+	return cmp.Or(lacks, databasebackup.Asked(s))
 }

@@ -130,12 +130,23 @@ func refused(sc *v1alpha1.StorageCluster, name string) error {
 	if st.Requested == name || st.Last != nil && st.Last.ID == manual(name) {
 		return fmt.Errorf("the backup %s was taken already: give another name", manual(name))
 	}
+	if why := ended(st, name); why != "" {
+		return errors.New(why)
+	}
 	asked := sc.Annotations[v1alpha1.AnnotationBackup]
-	if asked != "" && asked != name && asked != st.Requested {
+	if asked != "" && asked != name && asked != st.Requested && ended(st, asked) == "" {
 		return fmt.Errorf("the backup %s was asked for and is not taken yet; look with \"kubectl linstor backup list\"",
 			manual(asked))
 	}
 	return nil
+}
+
+// ended is why the operator does not take the backup of that name any more; "" if it does.
+func ended(st *backupspec.BackupStatus, name string) string {
+	if r := st.Request; r != nil && r.Name == name {
+		return r.Refused
+	}
+	return ""
 }
 
 // manual is the ID of a backup on request.
@@ -148,7 +159,7 @@ func (c *command) await(ctx context.Context, name string) error {
 	why := ""
 	err := c.cluster.Await(ctx, c.Every, func(_ context.Context, sc *v1alpha1.StorageCluster) (bool, error) {
 		last = sc
-		if st := sc.Status.Backup; st != nil && st.Requested == name {
+		if st := sc.Status.Backup; st != nil && (st.Requested == name || ended(st, name) != "") {
 			return true, nil
 		}
 		if now := trouble(sc, name); now != why && now != "" {
@@ -168,6 +179,9 @@ func (c *command) await(ctx context.Context, name string) error {
 	if err != nil {
 		return fmt.Errorf("it is not known whether the backup %s was taken: %w. It stays asked for; look with \"kubectl "+
 			"linstor backup list\"", manual(name), err)
+	}
+	if why := ended(last.Status.Backup, name); why != "" {
+		return errors.New(why)
 	}
 	if b := last.Status.Backup.Last; b == nil || b.ID != manual(name) {
 		access.Say(c.Out, fmt.Sprintf("%s was taken, and the status shows a later one by now; it lies in %s", manual(name),

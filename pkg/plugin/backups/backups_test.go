@@ -58,8 +58,16 @@ func fails(sc *v1alpha1.StorageCluster) {
 		Since: plugintest.Before(0), Attempts: 1, Message: "there is no bucket my-backups"}
 }
 
+// refuses ends the request, as before an upgrade of a LINSTOR that cannot be backed up.
+func refuses(sc *v1alpha1.StorageCluster) {
+	sc.Status.Backup.Request = &backupspec.Request{Name: sc.Annotations[v1alpha1.AnnotationBackup], Linstor: "1.33.3",
+		Refused: "backup manual-mine is not taken: LINSTOR is too old"}
+}
+
 func TestBackup(t *testing.T) {
-	suspended, none, busy, known := cluster(), cluster(), cluster(), cluster()
+	suspended, none, busy, known, old := cluster(), cluster(), cluster(), cluster(), cluster()
+	old.Annotations = map[string]string{v1alpha1.AnnotationBackup: "mine"}
+	refuses(old)
 	suspended.Spec.Suspend = true
 	none.Spec.Backup = nil
 	busy.Annotations = map[string]string{v1alpha1.AnnotationBackup: "other"}
@@ -79,12 +87,15 @@ func TestBackup(t *testing.T) {
 			[]string{"attempt 1 failed: there is no bucket", "goes on trying"}},
 		"nobody there": {cluster(), "--name mine --timeout 60ms", func(*v1alpha1.StorageCluster) {}, exit.Failed,
 			[]string{"does it run"}},
-		"not configured": {none, "--name mine", takes, exit.Failed, []string{"spec.backup is not set"}},
-		"suspended":      {suspended, "--name mine", takes, exit.Failed, []string{"spec.suspend"}},
-		"another one":    {busy, "--name mine", takes, exit.Failed, []string{"manual-other was asked for and"}},
-		"taken already":  {known, "--name mine", takes, exit.Failed, []string{"was taken already"}},
-		"no name":        {cluster(), "--name Mine!", takes, exit.Usage, []string{"lower-case letters"}},
-		"an empty name":  {cluster(), "--name=", takes, exit.Usage, []string{"lower-case letters"}},
+		"not configured":        {none, "--name mine", takes, exit.Failed, []string{"spec.backup is not set"}},
+		"suspended":             {suspended, "--name mine", takes, exit.Failed, []string{"spec.suspend"}},
+		"another one":           {busy, "--name mine", takes, exit.Failed, []string{"manual-other was asked for and"}},
+		"taken already":         {known, "--name mine", takes, exit.Failed, []string{"was taken already"}},
+		"it ends":               {cluster(), "--name mine", refuses, exit.Failed, []string{"LINSTOR is too old"}},
+		"it has ended":          {old, "--name mine", takes, exit.Failed, []string{"is not taken: LINSTOR is too old"}},
+		"another one has ended": {old, "--name yours", takes, exit.Done, []string{"manual-yours of"}},
+		"no name":               {cluster(), "--name Mine!", takes, exit.Usage, []string{"lower-case letters"}},
+		"an empty name":         {cluster(), "--name=", takes, exit.Usage, []string{"lower-case letters"}},
 		"another one came later": {cluster(), "--name mine", func(sc *v1alpha1.StorageCluster) {
 			takes(sc)
 			sc.Status.Backup.Last.ID = "scheduled-20261127120001"

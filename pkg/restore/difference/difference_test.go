@@ -188,12 +188,12 @@ func TestCapitals(t *testing.T) {
 	l := &export.Layout{Nodes: []string{"Node-1", "NODE-2"}, Stored: on("Node-1"),
 		Placed: map[export.Placed]bool{{Node: "NODE-1", Resource: "PVC-KNOWN"}: true}}
 	got := Compare(l, map[string]*listing.Listing{"node-1": parsed(t, lines+"PRIMARY\tPvc-Known\n"),
-		"node-2": parsed(t, "")})
+		"node-2": parsed(t, "")}, nil)
 	if len(got) > 0 {
 		t.Errorf("%+v", got)
 	}
 	got = Compare(l, map[string]*listing.Listing{"node-2": parsed(t, ""),
-		"node-1": parsed(t, strings.Replace(lines, "pvc-lvm_thin_00000", "PVC-lvm_thin_00000", 1))})
+		"node-1": parsed(t, strings.Replace(lines, "pvc-lvm_thin_00000", "PVC-lvm_thin_00000", 1))}, nil)
 	var kinds []string
 	for _, d := range got {
 		kinds = append(kinds, string(d.Kind)+" "+d.Node)
@@ -201,7 +201,7 @@ func TestCapitals(t *testing.T) {
 	if want := []string{"Absent Node-1", "Unknown Node-1"}; !slices.Equal(kinds, want) {
 		t.Errorf("%v, want %v", kinds, want)
 	}
-	got = Compare(l, map[string]*listing.Listing{"node-1": parsed(t, lines), "node-3": nil})
+	got = Compare(l, map[string]*listing.Listing{"node-1": parsed(t, lines), "node-3": nil}, nil)
 	kinds = nil
 	for _, d := range got {
 		kinds = append(kinds, string(d.Kind)+" "+d.Node)

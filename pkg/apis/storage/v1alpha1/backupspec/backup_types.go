@@ -111,6 +111,9 @@ type BackupStatus struct {
 	// requested is the annotation storage.linstor.dev/backup whose backup was taken last.
 	// +optional
 	Requested string `json:"requested,omitempty"`
+	// request is the annotation storage.linstor.dev/backup while its backup was not taken.
+	// +optional
+	Request *Request `json:"request,omitempty"`
 	// scheduled is when the last backup of the schedule was begun.
 	// +optional
 	Scheduled *metav1.Time `json:"scheduled,omitempty"`
@@ -133,6 +136,17 @@ type BackupStatus struct {
 	// storage.linstor.dev/restore asks for it.
 	// +optional
 	Comparison *Comparison `json:"comparison,omitempty"`
+}
+
+// Request is a backup that was asked for.
+type Request struct {
+	// name is what was asked for.
+	Name string `json:"name"`
+	// linstor is the version that LINSTOR had when it was first seen: a backup of another version is not what was asked for.
+	Linstor string `json:"linstor"`
+	// refused says why it is not taken any more; absent while it is to be taken. Ask for another one, with another name.
+	// +optional
+	Refused string `json:"refused,omitempty"`
 }
 
 // Comparison is a comparison of a backup with what lies on the nodes: what LINSTOR would make anew, empty, or cut, if it ran on that
