@@ -85,10 +85,11 @@ var placeKinds = map[string]listing.Kind{
 }
 
 // Compare compares a backup with what lies on nodes, by LINSTOR's names of them; nil for a node that nobody has looked
-// at. taken is what TakenAddresses has found. LINSTOR tells nodes and resources apart without regard to case, and shows
-// them in that in which they were made: "Node-1" in the backup is Kubernetes' "node-1". What lies on storage it finds by
-// the exact name. Differences are sorted by kind, node, place and name. None means that LINSTOR can run on the backup,
-// as far as the volumes on these nodes go; of a node that neither the backup nor the listings have, nothing is known.
+// at. taken is what TakenAddresses has found. LINSTOR tells nodes and resources apart without regard to case, and
+// shows them in that in which they were made: "Node-1" in the backup is Kubernetes' "node-1". What lies on storage it
+// finds by the exact name. Differences are sorted by kind, node, place and name. None means that LINSTOR can run on
+// the backup, as far as the volumes on these nodes go; of a node that neither the backup nor the listings have,
+// nothing is known.
 func Compare(l *export.Layout, nodes map[string]*listing.Listing, taken []TakenAddress) []Difference {
 	c := comparison{nodes: map[string]*listing.Listing{}, known: map[where]bool{}, volumes: map[string]bool{},
 		unseen: map[where]int{}, unknown: map[string][]string{}}
