@@ -28,6 +28,7 @@ func TestRestoreWithAnAddressOfAnotherMachine(t *testing.T) {
 	e.dies(victim)
 	lose()
 	e.addAt("n7", at, 7)
+	e.WaitConnection("n7", "ONLINE") // the status may still be of before
 	e.ready("3/3", "3/3")
 
 	e.Annotate(v1alpha1.AnnotationRestore, "manual-1")
