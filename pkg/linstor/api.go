@@ -28,8 +28,8 @@ type Reader interface {
 	// Resources returns the copies of volumes that the query selects, as the satellites report them now. IsNotFound:
 	// LINSTOR does not know one of the nodes. A copy whose satellite is not connected has unknown states.
 	Resources(ctx context.Context, q ResourceQuery) ([]Resource, error)
-	// Snapshots returns the snapshots that a node holds, as "resource/snapshot".
-	Snapshots(ctx context.Context, node string) ([]string, error)
+	// Snapshots returns the snapshots that one of the nodes holds, each with all nodes that hold it.
+	Snapshots(ctx context.Context, nodes ...string) ([]Snapshot, error)
 	// Passphrase returns the state of the master passphrase: PassphraseUnset, PassphraseLocked or PassphraseUnlocked.
 	Passphrase(ctx context.Context) (string, error)
 }

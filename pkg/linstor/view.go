@@ -33,7 +33,11 @@ type View struct {
 	// PlaceCounts are how many copies the resource group of a volume asks for, by the volume's name in lower case, if
 	// ResourcesKnown. Volumes whose group names no number are left out.
 	PlaceCounts map[string]int
-	// DevicesErr is set when the devices were wanted and could not be read; no node's devices are known then.
+	// Snapshots are those on the nodes SnapshotsOn; of all others it is not known what they have.
+	Snapshots   []Snapshot
+	SnapshotsOn []string
+	// DevicesErr is set when the devices were wanted and could not be read, or others' claims to them; no node's devices
+	// are known then.
 	DevicesErr error
 }
 
@@ -78,6 +82,19 @@ func (v *View) SetResources(rs []Resource) {
 		}
 	}
 	v.Resources, v.ResourcesKnown = rs, true
+}
+
+// Unmeasured are the ONLINE nodes that have a pool of unknown capacity.
+func (v *View) Unmeasured() []string {
+	var nodes []string
+	for _, key := range slices.Sorted(maps.Keys(v.Nodes)) {
+		n := v.Nodes[key]
+		unknown := func(p *Pool) bool { return p.TotalKiB == nil }
+		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), unknown) {
+			nodes = append(nodes, n.Name)
+		}
+	}
+	return nodes
 }
 
 // BelievePools makes nodes OFFLINE that LINSTOR called ONLINE, and to whose satellites it had no connection when it
@@ -146,10 +163,11 @@ type Node struct {
 }
 
 // HasFlag reports whether the node has the flag.
-func (n *Node) HasFlag(f string) bool { return hasFlag(n.Flags, f) }
+func (n *Node) HasFlag(f string) bool { return listed(n.Flags, f) }
 
-func hasFlag(flags []string, f string) bool {
-	return slices.ContainsFunc(flags, func(have string) bool { return strings.EqualFold(have, f) })
+// listed reports whether a list has a word, whatever its case.
+func listed(list []string, word string) bool {
+	return slices.ContainsFunc(list, func(have string) bool { return strings.EqualFold(have, word) })
 }
 
 // Online reports whether the node's own satellite is connected and has all of LINSTOR's state.
@@ -248,6 +266,11 @@ type Device struct {
 	Rotational         bool
 }
 
+// SortDevices sorts devices by their paths.
+func SortDevices(devices []Device) {
+	slices.SortFunc(devices, func(a, b Device) int { return strings.Compare(a.Path, b.Path) })
+}
+
 // Resource is one copy of a volume on a node, or a diskless client of it (LINSTOR's "resource").
 type Resource struct {
 	// Name is the resource definition's, Node the node's, as they were created.
@@ -269,10 +292,41 @@ type Resource struct {
 }
 
 // HasFlag reports whether the resource has the flag.
-func (r *Resource) HasFlag(f string) bool { return hasFlag(r.Flags, f) }
+func (r *Resource) HasFlag(f string) bool { return listed(r.Flags, f) }
 
 // UpToDate reports whether the copy is known to hold all data of all its volumes.
 func (r *Resource) UpToDate() bool {
 	behind := func(state string) bool { return state != "UpToDate" } // DRBD's disk state of a copy that has all data
 	return r.Diskful && len(r.States) > 0 && !slices.ContainsFunc(r.States, behind)
+}
+
+// Snapshot is a snapshot of a volume. LINSTOR does not report whether it is still there on a node's disks.
+type Snapshot struct {
+	// Name is "volume/snapshot".
+	Name string
+	// Nodes hold it. Deleting are those of them whose satellites have still to delete it.
+	Nodes, Deleting []string
+}
+
+// On reports whether a node holds the snapshot, whatever the case of its name.
+func (s *Snapshot) On(node string) bool { return listed(s.Nodes, node) }
+
+// DeletedOn reports whether somebody has deleted the snapshot on a node, whose satellite has still to do so.
+func (s *Snapshot) DeletedOn(node string) bool { return listed(s.Deleting, node) }
+
+// KnowsSnapshots reports whether it is known which snapshots are on a node.
+func (v *View) KnowsSnapshots(node string) bool { return listed(v.SnapshotsOn, node) }
+
+// SnapshotsOf names the snapshots that are on a node, as far as that is known.
+func (v *View) SnapshotsOf(node string) []string { return SnapshotNames(v.Snapshots, node) }
+
+// SnapshotNames are the names of those snapshots that are on a node.
+func SnapshotNames(all []Snapshot, node string) []string {
+	var names []string
+	for i := range all {
+		if all[i].On(node) {
+			names = append(names, all[i].Name)
+		}
+	}
+	return names
 }

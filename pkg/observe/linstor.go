@@ -62,6 +62,7 @@ func (o *Observer) look(ctx context.Context, f *cluster.Facts, devices, copies b
 	if f.Foreign(view) == nil { // the memory is of our nodes and disks; the snapshot sets such a view aside by itself
 		if view != nil {
 			o.down = cluster.RememberDown(o.down, view, f.Now)
+			o.snapshotsOf(ctx, view, judge.SnapshotsMatter(f, view))
 			if view.ResourcesKnown {
 				o.copiesAt = f.Now
 			}
@@ -69,6 +70,17 @@ func (o *Observer) look(ctx context.Context, f *cluster.Facts, devices, copies b
 		o.disks.remember(f, view, devices)
 	}
 	o.last, o.devices = cluster.Linstor{Asked: true, View: view, Err: err, Down: o.down}, devices
+}
+
+// snapshotsOf adds the snapshots on these nodes to a view. If they cannot be read, they stay unknown; whatever else
+// the view says is true all the same. Other looks do without them: there may be many more than volumes.
+func (o *Observer) snapshotsOf(ctx context.Context, v *linstor.View, nodes []string) {
+	if len(nodes) == 0 {
+		return
+	}
+	if list, err := o.Linstor.Snapshots(ctx, nodes...); err == nil {
+		v.Snapshots, v.SnapshotsOn = list, nodes
+	}
 }
 
 // view takes a view of LINSTOR. Where LINSTOR has connected to a node since the look before, what was said of the

@@ -49,6 +49,7 @@ type Prober interface {
 // Viewer looks at LINSTOR.
 type Viewer interface {
 	View(ctx context.Context, want linstor.ViewOptions) (*linstor.View, error)
+	Snapshots(ctx context.Context, nodes ...string) ([]linstor.Snapshot, error)
 }
 
 // TaskStates are the states of background writes.

@@ -28,7 +28,7 @@ func (api) View(context.Context, linstor.ViewOptions) (*linstor.View, error) { r
 func (api) Node(context.Context, string) (*linstor.Node, error)              { return nil, errNotAsked }
 func (api) Pool(context.Context, string, string) (*linstor.Pool, error)      { return nil, errNotAsked }
 func (api) Devices(context.Context, string) ([]linstor.Device, error)        { return nil, errNotAsked }
-func (api) Snapshots(context.Context, string) ([]string, error)              { return nil, errNotAsked }
+func (api) Snapshots(context.Context, ...string) ([]linstor.Snapshot, error) { return nil, errNotAsked }
 func (api) Passphrase(context.Context) (string, error)                       { return "", errNotAsked }
 func (api) Resources(context.Context, linstor.ResourceQuery) ([]linstor.Resource, error) {
 	return nil, errNotAsked

@@ -35,7 +35,8 @@ const (
 	// node.
 	Fresh = linstor.AuxPrefix + "fresh"
 	// MachineReplaced keeps a human's word that the data of a node is gone with its machine. Its value is the new
-	// machine's systemUUID: the word is about no other machine.
+	// machine's systemUUID: the word is about no other machine. If the earlier one had the only copy of snapshots, which
+	// these were follows after a comma (noderemoval.WithSnapshots), and the word is about no others.
 	MachineReplaced = linstor.AuxPrefix + "machine-replaced"
 	Leaving         = linstor.AuxPrefix + "leaving"
 	// LeavingAdmitted says that the node may go: few nodes left with it, or its value is the hold that was answered.
@@ -47,7 +48,7 @@ const (
 	// GoneSince is when a node was first seen OFFLINE without a Node object. A restart of the operator must not make a
 	// node that was away for a day seem to be away for a moment, or the other way round.
 	GoneSince = linstor.AuxPrefix + "gone-since"
-	// DeclareLost keeps a human's consent to give the node up. Its value is the hold's id.
+	// DeclareLost keeps a human's consent to give the node up. Its value is the hold's id, with snapshots likewise.
 	DeclareLost = linstor.AuxPrefix + "declare-lost"
 	// PoolIntent lists the disks that a pool is being made from. It is written before the disks are touched: if it is
 	// there and the disks are no longer empty, they were made ready already and only the pool is to be registered.

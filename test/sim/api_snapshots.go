@@ -30,6 +30,7 @@ type snapshotOnNodeJSON struct {
 	SnapshotName    string            `json:"snapshot_name"`
 	NodeName        string            `json:"node_name"`
 	CreateTimestamp *int64            `json:"create_timestamp,omitempty"`
+	Flags           []string          `json:"flags,omitempty"`
 	UUID            string            `json:"uuid"`
 	ResourceProps   map[string]string `json:"resource_props,omitempty"`
 	Volumes         []map[string]any  `json:"snapshot_volumes,omitempty"`
@@ -55,10 +56,13 @@ func (d *rscDfn) snapshotJSON(s *snapshot) snapshotJSON {
 		if len(s.volumes[k]) > 0 {
 			volume["props"], volume["volume_props"] = s.volumes[k], s.volumes[k]
 		}
-		out.Snapshots = append(out.Snapshots, snapshotOnNodeJSON{SnapshotName: s.name, NodeName: s.nodes[k],
-			CreateTimestamp: unixMillis(s.created),
-			UUID:            s.uuid, ResourceProps: map[string]string{"StorPoolName": s.pools[k]},
-			Volumes: []map[string]any{volume}})
+		part := snapshotOnNodeJSON{SnapshotName: s.name, NodeName: s.nodes[k], CreateTimestamp: unixMillis(s.created),
+			UUID: s.uuid, ResourceProps: map[string]string{"StorPoolName": s.pools[k]},
+			Volumes: []map[string]any{volume}}
+		if s.deleting[k] {
+			part.Flags = []string{"DELETE"}
+		}
+		out.Snapshots = append(out.Snapshots, part)
 	}
 	return out
 }

@@ -51,8 +51,8 @@ func (w *World) newSnapshot(dfn *rscDfn, name string, copies []*resource) *snaps
 	return s
 }
 
-// CreateSnapshot takes a snapshot of a volume on all nodes that have a copy.
-func (v Volumes) CreateSnapshot(volumeName, name string) error {
+// CreateSnapshot takes a snapshot of a volume on the nodes that have a copy, or on those of them that are named.
+func (v Volumes) CreateSnapshot(volumeName, name string, nodes ...string) error {
 	v.world.lock()
 	defer v.world.mu.Unlock()
 	dfn, _ := v.definition(volumeName)
@@ -61,7 +61,7 @@ func (v Volumes) CreateSnapshot(volumeName, name string) error {
 	}
 	var copies []*resource
 	for _, r := range dfn.sortedResources() {
-		if !r.diskless {
+		if !r.diskless && (len(nodes) == 0 || slices.Contains(nodes, r.nodeName)) {
 			copies = append(copies, r)
 		}
 	}

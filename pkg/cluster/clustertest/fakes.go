@@ -18,6 +18,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/linstortest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	guards "github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/work"
@@ -41,8 +42,8 @@ type Record struct {
 	Volumes int
 	// PassphraseState is that of LINSTOR's master passphrase.
 	PassphraseState string
-	// Now is what LINSTOR says when it is asked uncached, if that is not what the snapshot has; SnapshotsOf are names by
-	// node.
+	// Now is what LINSTOR says when it is asked uncached, if that is not what the snapshot has; SnapshotsOf are by
+	// node what linstortest.Snapshots takes.
 	Now         *linstor.View
 	SnapshotsOf map[string][]string
 	// Sticks is how often a node stays, flagged DELETE, although its deletion was answered with 200.
@@ -302,8 +303,8 @@ func (f fakeAPI) Resources(_ context.Context, q linstor.ResourceQuery) ([]linsto
 	return out, f.Fail["resources"]
 }
 
-func (f fakeAPI) Snapshots(_ context.Context, node string) ([]string, error) {
-	return f.SnapshotsOf[node], f.Fail["snapshots "+node]
+func (f fakeAPI) Snapshots(_ context.Context, nodes ...string) ([]linstor.Snapshot, error) {
+	return linstortest.Snapshots(f.SnapshotsOf[nodes[0]]...), f.Fail["snapshots "+nodes[0]]
 }
 
 func (f fakeAPI) View(context.Context, linstor.ViewOptions) (*linstor.View, error) {

@@ -39,7 +39,7 @@ func Labelled(t *testing.T, w *World) []string {
 }
 
 // GoneWorld is a cluster of ten nodes, of which n01's Node object was deleted and LINSTOR does not reach it, for some
-// time. Of its two volumes there are good copies elsewhere.
+// time. Of its two volumes there are good copies elsewhere, and it has no snapshots.
 func GoneWorld(t *testing.T, policy v1alpha1.NodeRemovalPolicy, away time.Duration) *World {
 	w := NewWorld(t, 10)
 	w.Leaves(policy)
@@ -48,6 +48,7 @@ func GoneWorld(t *testing.T, policy v1alpha1.NodeRemovalPolicy, away time.Durati
 	w.LinkDown("n01", away)
 	w.Node("n01").Properties[remembered.GoneSince] = Ago(away)
 	w.Spread("a@n01 -", "a@n02 UpToDate", "b@n01 -", "b@n03 UpToDate")
+	w.Linstor.View.SnapshotsOn = []string{"n01"}
 	return w
 }
 

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -66,7 +65,7 @@ func (c *client) Devices(ctx context.Context, node string) ([]linstor.Device, er
 		return nil, err
 	}
 	if len(devices) > 0 {
-		sortDevices(devices)
+		linstor.SortDevices(devices)
 		return devices, nil
 	}
 	// LINSTOR skips satellites that are not connected: an empty list counts only from an ONLINE node.
@@ -89,21 +88,12 @@ func (c *client) Resources(ctx context.Context, q linstor.ResourceQuery) ([]lins
 	})
 }
 
-func (c *client) Snapshots(ctx context.Context, node string) ([]string, error) {
-	o := read("snapshot_list", "list snapshots on node %s", node)
-	o.query = url.Values{"nodes": {node}}
-	names, err := list(ctx, c, o, path("view", "snapshots"), func(w *struct {
-		Name     string   `json:"name"`
-		Resource string   `json:"resource_name"`
-		Nodes    []string `json:"nodes"`
-	}) (string, error) {
-		// The filter is LINSTOR's; a server that does not know it must not make the node look full.
-		if !slices.ContainsFunc(w.Nodes, func(n string) bool { return strings.EqualFold(n, node) }) {
-			return "", nil
-		}
-		return w.Resource + "/" + w.Name, nil
-	})
-	return slices.DeleteFunc(names, func(name string) bool { return name == "" }), err
+func (c *client) Snapshots(ctx context.Context, nodes ...string) ([]linstor.Snapshot, error) {
+	o := read("snapshot_list", "list snapshots on node %s", strings.Join(nodes, ", "))
+	o.query = url.Values{"nodes": nodes}
+	all, err := list(ctx, c, o, path("view", "snapshots"), (*wireSnapshot).snapshot)
+	// The filter is LINSTOR's; a server that does not know it must not make the nodes look full.
+	return slices.DeleteFunc(all, func(s linstor.Snapshot) bool { return !slices.ContainsFunc(nodes, s.On) }), err
 }
 
 func (c *client) Passphrase(ctx context.Context) (string, error) {
@@ -195,14 +185,7 @@ func (c *client) stock(ctx context.Context, v *linstor.View, wantDevices bool) (
 // the list never says why. It is one request, and only in trouble. If it fails, the capacity stays unknown, which is
 // the truth.
 func (c *client) askAboutPools(ctx context.Context, v *linstor.View) {
-	var nodes []string
-	for _, key := range slices.Sorted(maps.Keys(v.Nodes)) {
-		n := v.Nodes[key]
-		unknown := func(p *linstor.Pool) bool { return p.TotalKiB == nil }
-		if n.Online() && slices.ContainsFunc(slices.Collect(maps.Values(n.Pools)), unknown) {
-			nodes = append(nodes, n.Name)
-		}
-	}
+	nodes := v.Unmeasured()
 	if len(nodes) == 0 {
 		return
 	}
@@ -262,7 +245,7 @@ func (c *client) devices(ctx context.Context) (map[string][]linstor.Device, erro
 		}
 	}
 	for _, d := range devices {
-		sortDevices(d)
+		linstor.SortDevices(d)
 	}
 	return devices, nil
 }

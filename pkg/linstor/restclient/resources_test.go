@@ -1,6 +1,8 @@
 package restclient_test
 
 import (
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
@@ -89,6 +91,50 @@ func TestResources(t *testing.T) {
 	}
 	if list, err := s.Snapshots(t.Context(), "n1"); err != nil || len(list) != 0 {
 		t.Errorf("snapshots: %v, %v", list, err)
+	}
+}
+
+// TestSnapshots: those of the nodes that are given, with all nodes that have them and those that have still to delete
+// them.
+func TestSnapshots(t *testing.T) {
+	s := newStage(t)
+	s.controller()
+	satellite := s.satellite()
+	s.must(s.CreateNode(t.Context(), n1))
+	s.must(s.CreatePool(t.Context(), thin))
+	s.second()
+	volumes := s.world.Volumes()
+	s.must(volumes.Create("pvc-1", 1<<20, "ssd", "n1", "n2"))
+	s.must(volumes.CreateSnapshot("pvc-1", "both"))
+	s.must(volumes.CreateSnapshot("pvc-1", "first", "n1"))
+	s.must(volumes.CreateSnapshot("pvc-1", "second", "n2"))
+	satellite.Stop()
+	s.pass(5 * time.Second)
+	answer := httptest.NewRecorder()
+	s.world.ServeHTTP(answer,
+		httptest.NewRequest(http.MethodDelete, "/v1/resource-definitions/pvc-1/snapshots/first", nil))
+	if answer.Code != http.StatusOK {
+		t.Fatal(answer.Code, answer.Body)
+	}
+	both := linstor.Snapshot{Name: "pvc-1/both", Nodes: []string{"n1", "n2"}}
+	first := linstor.Snapshot{Name: "pvc-1/first", Nodes: []string{"n1"}, Deleting: []string{"n1"}}
+	second := linstor.Snapshot{Name: "pvc-1/second", Nodes: []string{"n2"}}
+	for _, tc := range []struct {
+		nodes []string
+		want  []linstor.Snapshot
+	}{
+		{[]string{"N1"}, []linstor.Snapshot{both, first}},
+		{[]string{"n1", "n2"}, []linstor.Snapshot{both, first, second}},
+		{[]string{"n3"}, []linstor.Snapshot{}},
+	} {
+		got, err := s.Snapshots(t.Context(), tc.nodes...)
+		s.must(err)
+		if d := cmp.Diff(tc.want, got); d != "" {
+			t.Errorf("on %v: %s", tc.nodes, d)
+		}
+	}
+	if got, err := s.Snapshots(t.Context()); err == nil {
+		t.Errorf("all snapshots of the cluster: %v", got)
 	}
 }
 

@@ -113,10 +113,6 @@ type wireDeviceGroup struct {
 	Nodes      map[string][]wireDevice `json:"nodes"`
 }
 
-func sortDevices(devices []linstor.Device) {
-	slices.SortFunc(devices, func(a, b linstor.Device) int { return strings.Compare(a.Path, b.Path) })
-}
-
 type wireResource struct {
 	Name  string   `json:"name"`
 	Node  string   `json:"node_name"`
@@ -184,4 +180,24 @@ func (w *wireResource) resource() linstor.Resource {
 		r.States, r.Pools = append(r.States, state), append(r.Pools, v.Pool)
 	}
 	return r
+}
+
+type wireSnapshot struct {
+	Name   string   `json:"name"`
+	Volume string   `json:"resource_name"`
+	Nodes  []string `json:"nodes"`
+	Parts  []struct {
+		Node  string   `json:"node_name"`
+		Flags []string `json:"flags"`
+	} `json:"snapshots"`
+}
+
+func (w *wireSnapshot) snapshot() (linstor.Snapshot, error) {
+	s := linstor.Snapshot{Name: w.Volume + "/" + w.Name, Nodes: w.Nodes}
+	for _, p := range w.Parts {
+		if slices.Contains(p.Flags, linstor.FlagDelete) {
+			s.Deleting = append(s.Deleting, p.Node)
+		}
+	}
+	return s, nil
 }

@@ -255,6 +255,25 @@ func leavesLinstor(s *cluster.Facts, last *linstor.View, removes bool) bool {
 	return false
 }
 
+// SnapshotsMatter are the nodes of which it matters now which snapshots are on them: those that are gone or run on
+// another machine, and that may be given up.
+func SnapshotsMatter(s *cluster.Facts, v *linstor.View) []string {
+	there := map[string]*corev1.Node{}
+	for _, n := range s.Kube.Nodes {
+		there[strings.ToLower(n.Name)] = n
+	}
+	var out []string
+	for key, n := range v.Nodes {
+		node := there[key]
+		gone := node == nil && n.Properties[linstor.PropNodeUID] != "" && leaving.SnapshotsMatter(s, n)
+		if gone || node != nil && cluster.PresenceOf(node, nil, n).Replaced {
+			out = append(out, n.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
 // Rolling reports whether satellites are to be restarted, or one is stopping: LINSTOR is looked at more often.
 func Rolling(s *cluster.Facts) bool {
 	return satellites.OutdatedPods(s, func(*corev1.Pod) bool { return true })

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/decisiontable"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/noderemoval"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -29,8 +30,8 @@ func judgeGone(s *cluster.Snapshot, leavers []*cluster.Leaver) {
 				l.Leave.Message += "; LINSTOR does not keep since when it is gone: " + text.OneLine(err.Error())
 			}
 		// Nobody has to be asked first about the number of nodes that leave, and what LINSTOR evicted or deletes by itself
-		// is not asked about.
-		case l.Leave.Step == StepNone &&
+		// is not asked about. One without copies is not deleted as long as it has snapshots, which it cannot get rid of.
+		case (l.Leave.Step == StepNone || l.Leave.Step == StepDelete && len(c.snapshots()) > 0) &&
 			(c.has(remembered.LeavingAdmitted) || c.evicted() || l.Node.HasFlag(linstor.FlagDelete)):
 			loss.Decide(c)
 		}
@@ -40,8 +41,8 @@ func judgeGone(s *cluster.Snapshot, leavers []*cluster.Leaver) {
 var loss = decisiontable.Table[*situation]{
 	Title: "A node is given up",
 	Intro: "For each node whose Node object is deleted, that LINSTOR does not reach, that may go, and for which the " +
-		"tables above find nothing to do. Where no row holds, their decision stays, and where a row names no state, " +
-		"theirs does. The task that declares a node lost looks again.",
+		"tables above find nothing to do, or would delete it although it has snapshots. Where no row holds, their " +
+		"decision stays, and where a row names no state, theirs does. The task that declares a node lost looks again.",
 	Rows: []decisiontable.Row[*situation]{
 		rule("lost-copies-unknown", "the spec or a human lets it be given up, and it is not known which copies are on it",
 			func(c *situation) bool { return c.mayBeGivenUp() && !c.copies() }, outcome{message: says(unknownMessage)}),
@@ -54,6 +55,17 @@ var loss = decisiontable.Table[*situation]{
 				return "it is not declared lost: " + c.link() + " still has a DRBD connection to it, so that its machine runs; " +
 					"switch it off"
 			}}),
+		// Time alone decides about no snapshot, and neither does an answer to a question that has not named it.
+		rule("lost-only-snapshot", "it may be given up, and it has the only copy of a snapshot that no answer has named, "+
+			"or that was asked about and cannot be seen",
+			func(c *situation) bool {
+				return c.mayBeGivenUp() && (!noderemoval.Covers(c.agreed(), c.onlySnapshots()) ||
+					!c.knowsSnapshots() && c.asked(v1alpha1.HoldNodeGone))
+			},
+			outcome{hold: v1alpha1.HoldNodeGone, volumes: (*situation).names, message: goneMessage}),
+		rule("lost-snapshots-unknown", "it may be given up, and it is not known which snapshots are on it",
+			func(c *situation) bool { return c.mayBeGivenUp() && !c.knowsSnapshots() },
+			outcome{message: says("it is not declared lost: LINSTOR does not say which snapshots are on it")}),
 		rule("lost-refused", "it may be given up, and the last try failed",
 			func(c *situation) bool { return c.mayBeGivenUp() && c.err() != nil },
 			outcome{state: v1alpha1.LeavingRemoving, step: StepLose, message: errMessage}),
@@ -68,9 +80,7 @@ var loss = decisiontable.Table[*situation]{
 					"its Node object is gone; it is declared lost at %s (spec.nodes.lostAfter) unless it comes back", at)
 			}},
 		rule("gone-for-long", "it has been gone for long, and nothing else is asked about it",
-			func(c *situation) bool {
-				return c.s.Now.Sub(c.Noted(remembered.GoneSince)) >= c.s.Timing.NodeGone && c.Leave.Hold == ""
-			},
+			func(c *situation) bool { return c.awayFor(c.s.Timing.NodeGone) && c.Leave.Hold == "" },
 			outcome{hold: v1alpha1.HoldNodeGone, volumes: (*situation).names, message: goneMessage}),
 	},
 }
@@ -78,8 +88,31 @@ var loss = decisiontable.Table[*situation]{
 // mayBeGivenUp reports whether the spec or a human lets the node be given up.
 func (c *situation) mayBeGivenUp() bool {
 	after := c.s.NodesSpec().LostAfter
-	return c.has(remembered.DeclareLost) || after != nil && c.s.Now.Sub(c.Noted(remembered.GoneSince)) >= after.Duration
+	return c.has(remembered.DeclareLost) || after != nil && c.awayFor(after.Duration)
 }
+
+func (c *situation) awayFor(d time.Duration) bool {
+	return c.s.Now.Sub(c.Noted(remembered.GoneSince)) >= d
+}
+
+// SnapshotsMatter reports whether a node without a Node object may be given up, or a human is asked whether it is: it
+// has to be known then which snapshots are on it.
+func SnapshotsMatter(f *cluster.Facts, n *linstor.Node) bool {
+	c := &situation{Leaver: &cluster.Leaver{Node: n}, s: &cluster.Snapshot{Facts: *f}}
+	return f.RemovalPolicy() != v1alpha1.NodesRetain && c.Gone() && !c.Noted(remembered.GoneSince).IsZero() &&
+		(c.mayBeGivenUp() || c.awayFor(f.Timing.NodeGone))
+}
+
+// agreed is the sum of the snapshots that a human let go with the node.
+func (c *situation) agreed() string {
+	return noderemoval.Agreed(c.Node.Properties[remembered.DeclareLost])
+}
+
+// snapshots are those that are on the node, onlySnapshots those that nothing else has.
+func (c *situation) snapshots() []string     { return c.s.Linstor.View.SnapshotsOf(c.Name) }
+func (c *situation) onlySnapshots() []string { return replica.OnlySnapshots(c.s, c.Name) }
+
+func (c *situation) knowsSnapshots() bool { return c.s.Linstor.View.KnowsSnapshots(c.Name) }
 
 // lastCopies are the volumes whose last copy may be on the node.
 func (c *situation) lastCopies() []string { return c.found(c.unmoved()) }
@@ -112,6 +145,12 @@ func goneMessage(c *situation) string {
 	}
 	if !c.empty() {
 		message += "; it holds copies of " + text.ListSome(c.names())
+	}
+	if n := len(c.snapshots()); n > 0 {
+		message += "; it holds " + text.Amount(n, "snapshot", "snapshots")
+	}
+	if only := c.onlySnapshots(); len(only) > 0 {
+		message += "; declare-lost gives up " + replica.OnlyCopyOf(only)
 	}
 	return message
 }
@@ -149,8 +188,8 @@ func NoteGone(in *step.Input) {
 
 // declareLost gives a node up. All that speaks for it is looked up once more here and now.
 func declareLost(in *step.Input, l *cluster.Leaver) {
-	name, uuid := l.Node.Name, l.Node.UUID
-	in.Ensure(work.Task{Key: leaveKey(l.Name), Input: "lose " + uuid, Do: func(ctx context.Context) error {
+	name, uuid, input := l.Node.Name, l.Node.UUID, "lose "+l.Node.UUID+" "+l.Node.Properties[remembered.DeclareLost]
+	in.Ensure(work.Task{Key: leaveKey(l.Name), Input: input, Do: func(ctx context.Context) error {
 		n, err := in.API.Node(ctx, name)
 		if linstor.IsNotFound(err) {
 			return nil
@@ -168,12 +207,18 @@ func declareLost(in *step.Input, l *cluster.Leaver) {
 		}
 		note := fmt.Sprintf("node %s was declared lost in LINSTOR: its Node object is gone, it was OFFLINE since %s, and %s",
 			name, n.Properties[remembered.GoneSince], word)
-		return noderemoval.Lose(ctx, in, name,
+		return noderemoval.Lose(ctx, in, name, now.agreed(),
 			step.Notice{Warning: true, Reason: "NodeLost", Action: name, Note: note})
 	}})
 }
 
-// KeepDeclareLost keeps the consent to give up the nodes that the hold lists.
+// KeepDeclareLost keeps the consent to give up the nodes that the hold lists, with the snapshots that it names.
 func KeepDeclareLost(in *step.Input) bool {
-	return keepConsent(in, remembered.DeclareLost, (*cluster.Leaver).Gone)
+	h := in.Answer.Hold
+	return keepConsent(in, remembered.DeclareLost, func(l *cluster.Leaver) string {
+		if !l.Gone() {
+			return ""
+		}
+		return noderemoval.WithSnapshots(h.ID, h, l.Name)
+	})
 }

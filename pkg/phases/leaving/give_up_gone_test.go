@@ -12,7 +12,9 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/linstortest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
 
@@ -26,8 +28,19 @@ const day = 24 * time.Hour
 // withinADay: by then the spec gives a gone node up.
 func withinADay(w *clustertest.World) { lostAfter(w, day) }
 
-// wordGiven is a human's word that n01 may be given up.
-func wordGiven(w *clustertest.World) { w.Node("n01").Properties[remembered.DeclareLost] = "h-1" }
+// wordGiven is a human's word that n01 may be given up, with the snapshots that the question has named.
+func wordGiven(w *clustertest.World, snapshots ...string) {
+	word := "h-1"
+	if len(snapshots) > 0 {
+		word += ", " + replica.SnapshotSum(snapshots)
+	}
+	w.Node("n01").Properties[remembered.DeclareLost] = word
+}
+
+// snapshots are those that a look finds on n01.
+func snapshots(w *clustertest.World, texts ...string) {
+	w.Linstor.View.Snapshots = linstortest.Snapshots(texts...)
+}
 
 // startsLinstor is LINSTOR a moment after its start: it is connected to no satellite.
 func startsLinstor(w *clustertest.World) {
@@ -154,12 +167,53 @@ var goneScenarios = []struct {
 			w.Linstor.View.Resources[1].Connected = map[string]bool{"N01": true}
 		},
 		want: decided{row: "lost-connected", message: "n02 still has a DRBD connection"}},
+	{name: "its time has come, and it has the only copy of a snapshot", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); snapshots(w, "a/s1 n01", "b/s2 n01 n03") },
+		want: decided{row: "lost-only-snapshot", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
+			message: "it holds 2 snapshots; declare-lost gives up the only copy of 1 snapshot (a/s1)"}},
+	{name: "a word that was given before a snapshot had its only copy there", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w); snapshots(w, "a/s1 n01") },
+		want: decided{row: "lost-only-snapshot", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
+			message: "only copy of 1 snapshot (a/s1)"}},
+	{name: "a word that named another snapshot", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w, "a/s0"); snapshots(w, "a/s1 n01") },
+		want: decided{row: "lost-only-snapshot", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"},
+			message: "only copy of 1 snapshot (a/s1)"}},
+	{name: "a word that named the snapshots", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w, "a/s1", "b/s2"); snapshots(w, "b/s2 n01", "a/s1 n01") },
+		want:  decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "a word that named a snapshot that was deleted since", away: day,
+		spoil: func(w *clustertest.World) { wordGiven(w, "a/s1"); snapshots(w, "a/s1 -n01") },
+		want:  decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "other nodes have its snapshots", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); snapshots(w, "a/s1 n01 n02") },
+		want:  decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "its snapshots cannot be read", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Linstor.View.SnapshotsOn = nil },
+		want:  decided{row: "lost-snapshots-unknown", message: "does not say which snapshots"}},
+	{name: "its snapshots cannot be read for a moment, and were asked about", away: day,
+		spoil: func(w *clustertest.World) {
+			withinADay(w)
+			asked(w, v1alpha1.HoldNodeGone)
+			w.Linstor.View.SnapshotsOn = nil
+		},
+		want: decided{row: "lost-only-snapshot", hold: v1alpha1.HoldNodeGone, volumes: []string{"a", "b"}}},
+	{name: "nothing but a snapshot on it, short ago", away: 59 * time.Minute,
+		spoil: func(w *clustertest.World) { w.Spread(); snapshots(w, "a/s1 n01 n02") },
+		want:  decided{row: "empty", state: removing, step: leaving.StepDelete}},
+	{name: "nothing but a snapshot on it", away: day,
+		spoil: func(w *clustertest.World) { withinADay(w); w.Spread(); snapshots(w, "a/s1 n01 n02") },
+		want:  decided{row: "lost", state: removing, step: leaving.StepLose}},
+	{name: "nothing but the only copy of a snapshot on it, a human is asked", away: time.Hour,
+		spoil: func(w *clustertest.World) { w.Spread(); snapshots(w, "a/s1 n01") },
+		want: decided{row: "gone-for-long", state: removing, hold: v1alpha1.HoldNodeGone,
+			message: "only copy of 1 snapshot (a/s1)"}},
 	{name: "LINSTOR refuses to give it up", away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); fails(w, "leave/n01", errors.New("refused")) },
 		want:  decided{row: "lost-refused", state: removing, step: leaving.StepLose, message: "refused"}},
 	{name: "its time has come", away: day, spoil: withinADay,
 		want: decided{row: "lost", state: removing, step: leaving.StepLose, message: "is declared lost"}},
-	{name: "a human's word", away: time.Hour, spoil: wordGiven,
+	{name: "a human's word", away: time.Hour, spoil: func(w *clustertest.World) { wordGiven(w) },
 		want: decided{row: "lost", state: removing, step: leaving.StepLose}},
 	{name: "evacuated as far as it goes", policy: v1alpha1.NodesEvacuate, away: day,
 		spoil: func(w *clustertest.World) { withinADay(w); w.Evacuating("n01") },

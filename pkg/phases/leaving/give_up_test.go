@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
@@ -25,10 +26,17 @@ func TestDeclareLost(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		spoil func(w *clustertest.World)
+		snaps []string
 		fails string
 		calls []string
 	}{
 		{name: "as decided", spoil: func(*clustertest.World) {}, calls: []string{"lose node n01"}},
+		{name: "another node has its snapshots", spoil: func(*clustertest.World) {}, snaps: []string{"a/s n01 n02"},
+			calls: []string{"lose node n01"}},
+		{name: "the only copy of a snapshot by now", spoil: func(*clustertest.World) {}, snaps: []string{"a/s n01"},
+			fails: "only copy of 1 snapshot (a/s)"},
+		{name: "which the answer has named", snaps: []string{"a/s n01", "b/s n01"},
+			spoil: func(w *clustertest.World) { wordGiven(w, "a/s", "b/s") }, calls: []string{"lose node n01"}},
 		{name: "connected by now", spoil: func(w *clustertest.World) { w.Node("n01").Status = linstor.StatusConnected }},
 		{name: "another node of that name", spoil: func(w *clustertest.World) { w.Node("n01").UUID = "other" }},
 		{name: "the word was taken back",
@@ -61,6 +69,7 @@ func TestDeclareLost(t *testing.T) {
 			now.Nodes["n01"] = &node
 			tc.spoil(w)
 			r.Now = w.Linstor.View
+			r.SnapshotsOf = map[string][]string{"n01": tc.snaps}
 			var told []step.Notice
 			in.Announce = func(n step.Notice) { told = append(told, n) }
 			err := r.Run(t, "leave/n01")
@@ -159,6 +168,40 @@ func TestNodeGoneHold(t *testing.T) {
 	w.Silent(errors.New("refused"))
 	if got := phases.NodeHolds(w.Snapshot(), true, nil); len(got) != 1 {
 		t.Errorf("LINSTOR silent: %+v", got)
+	}
+}
+
+// The question names the only copies of snapshots, and the answer gives up these and no others.
+func TestNodeGoneNamesSnapshots(t *testing.T) {
+	w := clustertest.GoneWorld(t, v1alpha1.NodesRemove, 2*time.Hour)
+	clustertest.Dies(w, "n04")
+	w.LeavingSince("n04")
+	w.Node("n04").Properties[remembered.GoneSince] = clustertest.Ago(2 * time.Hour)
+	w.Linstor.View.SnapshotsOn = []string{"n01", "n04"}
+	snapshots(w, "a/s1 n01", "b/s2 n01 n02", "c/s3 n04 n01")
+	holds := phases.NodeHolds(w.Snapshot(), true, nil)
+	if len(holds) != 1 || !slices.Equal(holds[0].Nodes, []string{"n01", "n04"}) ||
+		!strings.Contains(holds[0].Message, "only copy of 2 snapshots (a/s1, c/s3)") ||
+		!strings.HasSuffix(holds[0].Message, "; node n04 has the only copy of 1 snapshot (c/s3)") {
+		t.Fatalf("%+v", holds)
+	}
+	first := replica.SnapshotSum([]string{"a/s1", "c/s3"})
+	if want := []string{"n01=" + first, "n04=" + replica.SnapshotSum([]string{"c/s3"})}; !slices.Equal(
+		holds[0].Identities, want) {
+		t.Errorf("identities %q, want %q", holds[0].Identities, want)
+	}
+	w.Cluster.Status.NodeHolds = holds
+	in, r := w.Input()
+	in.Answer = &hold.Answer{Hold: &holds[0], Option: v1alpha1.OptionDeclareLost, Nodes: []string{"n01"}}
+	if stored, err := phases.KeepAnswer(t.Context(), in); stored || err != nil {
+		t.Fatalf("stored %t, %v", stored, err)
+	}
+	r.Now = w.Linstor.View
+	if err := r.Run(t, "answer/n01/leave"); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"node n01 set declare-lost=" + holds[0].ID + ", " + first + " del "}, r.Calls); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -57,15 +57,18 @@ func (c *situation) moves() bool         { return c.begun() && len(c.on().moving
 func (c *situation) dropped() []string   { return c.found(c.on().dropped(c.s)) }
 
 // held reports whether an open hold asks about the last copies on the node.
-func (c *situation) held() bool {
+func (c *situation) held() bool { return c.asked(v1alpha1.HoldLastReplicaAtRisk) }
+
+// asked reports whether an open hold of that reason is about the node.
+func (c *situation) asked(reason v1alpha1.HoldReason) bool {
 	return slices.ContainsFunc(c.s.Cluster.Status.NodeHolds, func(h v1alpha1.Hold) bool {
-		return h.Reason == v1alpha1.HoldLastReplicaAtRisk && slices.Contains(h.Nodes, c.Name)
+		return h.Reason == reason && slices.Contains(h.Nodes, c.Name)
 	})
 }
 
 // givenUp reports whether another machine runs under the node's name, and a human gave the data of the earlier one up.
 func (c *situation) givenUp() bool {
-	return c.Member != nil && noderemoval.GivenUp(c.Member)
+	return c.Member != nil && noderemoval.GivenUp(c.s, c.Member)
 }
 
 // again reports whether a node is retained for which something was begun under another policy.

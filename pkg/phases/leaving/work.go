@@ -202,9 +202,9 @@ func deleteEmpty(in *step.Input, l *cluster.Leaver) {
 		switch snapshots, err := in.API.Snapshots(ctx, name); {
 		case err != nil:
 			return err
-		case len(snapshots) > 0:
-			return fmt.Errorf("node %s holds %s: %s",
-				name, text.Amount(len(snapshots), "snapshot", "snapshots"), text.ListSome(snapshots))
+		case len(snapshots) > 0: // LINSTOR would delete them with it
+			return fmt.Errorf("node %s holds %s (%s): it stays until LINSTOR has moved them, or you have deleted them",
+				name, text.Amount(len(snapshots), "snapshot", "snapshots"), text.ListSome(linstor.SnapshotNames(snapshots, name)))
 		}
 		if err := in.Stands(ctx, l.Name); err != nil {
 			return err
@@ -261,6 +261,9 @@ func Hold(reason v1alpha1.HoldReason) func(*cluster.Snapshot, hold.NodeFilter) (
 			r.Message = cmp.Or(r.Message, fmt.Sprintf("node %s: %s", l.Name, l.Leave.Message))
 			r.Nodes = append(r.Nodes, l.Name)
 			r.Resources = append(r.Resources, l.Leave.Resources...)
+			if reason == v1alpha1.HoldNodeGone {
+				noderemoval.ListSnapshots(r, l.Name, replica.OnlySnapshots(s, l.Name))
+			}
 		}
 		if len(r.Nodes) == 0 {
 			return nil, true
@@ -284,16 +287,18 @@ func Hold(reason v1alpha1.HoldReason) func(*cluster.Snapshot, hold.NodeFilter) (
 // Keep keeps the answer that the listed nodes may leave although they are many. It is consent for exactly these: nodes
 // that a long hold counts without listing them are asked about anew.
 func Keep(in *step.Input) bool {
-	return keepConsent(in, remembered.LeavingAdmitted, func(*cluster.Leaver) bool { return true })
+	return keepConsent(in, remembered.LeavingAdmitted, func(l *cluster.Leaver) string {
+		return cmp.Or(l.Node.Properties[remembered.LeavingAdmitted], in.Answer.Hold.ID)
+	})
 }
 
-// keepConsent writes the hold's id to a property of the nodes that it holds for.
-func keepConsent(in *step.Input, key string, holds func(*cluster.Leaver) bool) bool {
+// keepConsent writes the word that is for a node to a property of it; "" for none.
+func keepConsent(in *step.Input, key string, word func(*cluster.Leaver) string) bool {
 	return answerLeavers(in, func(l *cluster.Leaver) (set map[string]string, del []string, restore bool) {
-		if has(l, key) || !holds(l) {
-			return nil, nil, false
+		if w := word(l); w != "" && w != l.Node.Properties[key] {
+			return map[string]string{key: w}, nil, false
 		}
-		return map[string]string{key: in.Answer.Hold.ID}, nil, false
+		return nil, nil, false
 	})
 }
 

@@ -137,7 +137,7 @@ func TestANodeIsDeletedOnlyWhenItHoldsNothing(t *testing.T) {
 		{name: "a copy has come",
 			now:   func(v *linstor.View, _ *linstor.Node) { v.Resources = clustertest.CopiesOf("a@n01 Diskless DISKLESS") },
 			fails: true},
-		{name: "a snapshot is there", now: func(*linstor.View, *linstor.Node) {}, snaps: []string{"a/s"}, fails: true},
+		{name: "a snapshot is there", now: func(*linstor.View, *linstor.Node) {}, snaps: []string{"a/s n01"}, fails: true},
 		{name: "the node came back",
 			now: func(_ *linstor.View, n *linstor.Node) { delete(n.Properties, remembered.LeavingAdmitted) }},
 		{name: "it is another node", now: func(_ *linstor.View, n *linstor.Node) { n.UUID = "new" }},

@@ -16,9 +16,9 @@ import (
 )
 
 // mayLose checks in LINSTOR itself, past every cache, whether a node can be given up: nothing is in use on it, no
-// other node has a DRBD connection to it, and it holds nobody's last good copy. A node whose satellite alone is away
-// still writes to its disks, and its peers show it.
-func mayLose(ctx context.Context, in *step.Input, node string) error {
+// other node has a DRBD connection to it, and it holds nobody's last good copy, nor the only copy of a snapshot other
+// than those agreed. A node whose satellite alone is away still writes to its disks, and its peers show it.
+func mayLose(ctx context.Context, in *step.Input, node, agreed string) error {
 	here, all, err := replica.CopiesWith(ctx, in, node)
 	if err != nil {
 		return err
@@ -34,7 +34,10 @@ func mayLose(ctx context.Context, in *step.Input, node string) error {
 				"its machine runs", node, peer, all[i].Name)
 		}
 	}
-	return replica.CheckLastReplicas(ctx, in, node)
+	if err := replica.CheckLastReplicas(ctx, in, node); err != nil {
+		return err
+	}
+	return replica.CheckSnapshots(ctx, in, node, agreed)
 }
 
 // LinkTo is the other node that a copy shows a DRBD connection between a node and; "" if it shows none.
@@ -51,9 +54,10 @@ func LinkTo(r *linstor.Resource, node string) string {
 	return ""
 }
 
-// Lose gives a node up in LINSTOR, which forgets its copies and lets others take their place. What is on the machine's
-// disks stays there.
-func Lose(ctx context.Context, in *step.Input, node string, notice step.Notice) error {
+// Lose gives a node up in LINSTOR, which forgets its copies and lets others take their place. Of the snapshots that
+// nothing else has, only those go with it that a human has agreed to lose (see Agreed). What is on the machine's disks
+// stays there.
+func Lose(ctx context.Context, in *step.Input, node, agreed string, notice step.Notice) error {
 	n, err := in.API.Node(ctx, node)
 	switch {
 	case linstor.IsNotFound(err):
@@ -63,7 +67,7 @@ func Lose(ctx context.Context, in *step.Input, node string, notice step.Notice) 
 	case cluster.ConnectedNow(n) && n.Impostor() == "":
 		return fmt.Errorf("node %s cannot be given up: LINSTOR is connected to it", node)
 	}
-	if err := mayLose(ctx, in, node); err != nil {
+	if err := mayLose(ctx, in, node, agreed); err != nil {
 		return err
 	}
 	if err := in.Stands(ctx, node); err != nil {

@@ -13,9 +13,11 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/linstortest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/registration"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
@@ -168,6 +170,7 @@ func TestReplaceMachine(t *testing.T) {
 		copies []string
 		links  map[string]bool // of the copy of a on n01
 		used   bool            // of the copy on n02
+		snaps  []string        // on n02
 		fails  string
 		calls  []string
 	}{
@@ -181,6 +184,10 @@ func TestReplaceMachine(t *testing.T) {
 		{name: "the other is not whole", copies: []string{"a@n01 Inconsistent", "a@n02 -"}, fails: "last up-to-date copy"},
 		{name: "linked", copies: []string{"a@n01 UpToDate", "a@n02 -"}, links: map[string]bool{"N02": true, "n03": false},
 			fails: "n01 still has a DRBD connection"},
+		{name: "n01 has its snapshots", snaps: []string{"a/s n01 n02"},
+			calls: []string{"delete interface n02/default", "lose node n02"}},
+		{name: "the only copy of a snapshot", snaps: []string{"a/s n02", "a/t n01 n02"},
+			fails: "only copy of 1 snapshot (a/s)"},
 		{name: "in use", copies: []string{"a@n01 UpToDate", "a@n02 -"}, used: true, fails: "in use"},
 		{name: "taken back meanwhile",
 			spoil: func(w *clustertest.World) { w.Node("n02").Properties[remembered.MachineReplaced] = "other" }},
@@ -211,7 +218,7 @@ func TestReplaceMachine(t *testing.T) {
 					c.InUse = &tc.used
 				}
 			}
-			r.Now = &now
+			r.Now, r.SnapshotsOf = &now, map[string][]string{"n02": tc.snaps}
 			var told []step.Notice
 			in.Announce = func(n step.Notice) { told = append(told, n) }
 			err := r.Run(t, "replace/n02")
@@ -225,6 +232,49 @@ func TestReplaceMachine(t *testing.T) {
 				t.Errorf("told %+v", told)
 			}
 		})
+	}
+}
+
+// The question names the snapshots that go with the earlier machine, and stays until an answer was about all of them.
+func TestReplacedMachineWithTheOnlySnapshot(t *testing.T) {
+	w := clustertest.ReplacedWorld(t)
+	w.Linstor.View.SnapshotsOn = []string{"n02"}
+	w.Linstor.View.Snapshots = linstortest.Snapshots("a/s n02", "a/t n02 n01")
+	word := "new, " + replica.SnapshotSum([]string{"a/s"})
+	for _, given := range []string{"", "new", "new, " + replica.SnapshotSum([]string{"a/r"})} {
+		w.Node("n02").Properties[remembered.MachineReplaced] = given
+		open := phases.NodeHolds(w.Snapshot(), true, nil)
+		if len(open) != 1 ||
+			!strings.Contains(open[0].Message, "the only copy of 1 snapshot (a/s), which replace gives up") ||
+			!slices.Equal(open[0].Identities, []string{"n02=new", "n02=" + replica.SnapshotSum([]string{"a/s"})}) {
+			t.Fatalf("word %q: holds %+v", given, open)
+		}
+		in, r := w.Input()
+		in.Answer = &hold.Answer{Hold: &open[0], Option: v1alpha1.OptionReplace}
+		if stored, err := phases.KeepAnswer(t.Context(), in); stored || err != nil {
+			t.Fatalf("stored %t, %v", stored, err)
+		}
+		if err := r.Run(t, "answer/n02/machine"); err != nil {
+			t.Fatal(err)
+		}
+		if d := cmp.Diff([]string{"node n02 set machine-replaced=" + word + " del "}, r.Calls); d != "" {
+			t.Error(d)
+		}
+	}
+	w.Node("n02").Properties[remembered.MachineReplaced] = word
+	if open := phases.NodeHolds(w.Snapshot(), true, nil); len(open) > 0 {
+		t.Errorf("after the answer: %+v", open)
+	}
+	in, r := w.Input()
+	if err := registration.Link().Work(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	r.Now, r.SnapshotsOf = w.Linstor.View, map[string][]string{"n02": {"a/s n02"}}
+	if err := r.Run(t, "replace/n02"); err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff([]string{"delete interface n02/default", "lose node n02"}, r.Calls); d != "" {
+		t.Error(d)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/replica"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
@@ -18,10 +19,47 @@ import (
 )
 
 // GivenUp reports whether the member runs on another machine than the registered one, and a human said that the data
-// of the earlier one is gone.
-func GivenUp(m *cluster.Member) bool {
-	return m.Replaced &&
-		strings.EqualFold(m.Linstor.Properties[remembered.MachineReplaced], m.Node.Status.NodeInfo.SystemUUID)
+// of the earlier one is gone, with the snapshots that nothing else has.
+func GivenUp(s *cluster.Snapshot, m *cluster.Member) bool {
+	machine, agreed, _ := strings.Cut(m.Property(remembered.MachineReplaced), agreedTo)
+	return m.Replaced && strings.EqualFold(machine, m.Node.Status.NodeInfo.SystemUUID) &&
+		Covers(agreed, replica.OnlySnapshots(s, m.Name))
+}
+
+// agreedTo is between a human's word and the sum of the snapshots that it gives up.
+const agreedTo = ", "
+
+// Agreed is the sum of the snapshots that a word which is kept at a node gives up; "" for none.
+func Agreed(word string) string {
+	_, sum, _ := strings.Cut(word, agreedTo)
+	return sum
+}
+
+// Covers reports whether those who agreed to lose the snapshots of a sum knew of all of these.
+func Covers(agreed string, snapshots []string) bool {
+	return len(snapshots) == 0 || replica.SnapshotSum(snapshots) == agreed
+}
+
+// WithSnapshots adds to a word about a node which snapshots the hold said that it gives up.
+func WithSnapshots(word string, h *v1alpha1.Hold, node string) string {
+	for _, id := range h.Identities {
+		if sum, ok := strings.CutPrefix(id, node+"="); ok && strings.Contains(sum, " snapshot") {
+			return word + agreedTo + sum
+		}
+	}
+	return word
+}
+
+// ListSnapshots has a request name the snapshots that nothing but a node has: the answer gives up no others.
+func ListSnapshots(r *cluster.HoldRequest, node string, snapshots []string) {
+	if len(snapshots) == 0 {
+		return
+	}
+	r.Identities = append(r.Identities, node+"="+replica.SnapshotSum(snapshots))
+	// Of several nodes, the message may be that of the first.
+	if named := replica.OnlyCopyOf(snapshots); !strings.Contains(r.Message, named) {
+		r.Message += fmt.Sprintf("; node %s has %s", node, named)
+	}
 }
 
 // AsksAboutMachine reports whether a hold about machines lists the one on which the member runs now. Other holds are
@@ -37,11 +75,14 @@ func replaceKey(m *cluster.Member) string { return "replace/" + m.Name }
 func ReplacedProblem(s *cluster.Snapshot, m *cluster.Member) *cluster.Problem {
 	reason := v1alpha1.HoldMachineReplaced
 	p := &cluster.Problem{Reason: string(reason)}
-	if !GivenUp(m) {
+	if !GivenUp(s, m) {
 		p.Hold = reason
 		p.Message = fmt.Sprintf("another machine (systemUUID %s) runs under this name; %s was registered. "+
 			"Were the disks moved, or is the data gone?",
 			m.Node.Status.NodeInfo.SystemUUID, m.Linstor.Properties[remembered.SystemUUID])
+		if only := replica.OnlySnapshots(s, m.Name); len(only) > 0 {
+			p.Message += " The earlier machine has " + replica.OnlyCopyOf(only) + ", which replace gives up"
+		}
 		return p
 	}
 	p.Message = "LINSTOR forgets the earlier machine" + afterwards(m)
@@ -69,11 +110,15 @@ func ReplacedHold(s *cluster.Snapshot, among hold.NodeFilter) (*cluster.HoldRequ
 	if !s.Linstor.Known() || s.Target == nil {
 		return nil, false
 	}
-	ms := s.Where(func(m *cluster.Member) bool { return m.Replaced && !GivenUp(m) && among(m.Name) })
+	ms := s.Where(func(m *cluster.Member) bool { return m.Replaced && !GivenUp(s, m) && among(m.Name) })
 	if len(ms) == 0 {
 		return nil, true
 	}
-	return hold.Group(s, v1alpha1.HoldMachineReplaced, "", ms), true
+	r := hold.Group(s, v1alpha1.HoldMachineReplaced, "", ms)
+	for _, m := range ms {
+		ListSnapshots(r, m.Name, replica.OnlySnapshots(s, m.Name))
+	}
+	return r, true
 }
 
 // KeepReplaced stores what a human says about a replaced machine: adopt makes the new machine the registered one,
@@ -82,12 +127,13 @@ func ReplacedHold(s *cluster.Snapshot, among hold.NodeFilter) (*cluster.HoldRequ
 func KeepReplaced(in *step.Input) bool {
 	return in.KeepOnNodes("machine", func(m *cluster.Member) (set map[string]string, del []string) {
 		id := m.Node.Status.NodeInfo.SystemUUID
+		word := WithSnapshots(id, in.Answer.Hold, m.Name)
 		switch adopt := in.Answer.Option == v1alpha1.OptionAdopt; {
 		case !m.Replaced || !AsksAboutMachine(in.Answer.Hold, m):
 		case adopt:
 			return map[string]string{remembered.SystemUUID: id, linstor.PropNodeUID: string(m.Node.UID)}, nil
-		case !GivenUp(m):
-			return map[string]string{remembered.MachineReplaced: id}, nil
+		case m.Linstor.Properties[remembered.MachineReplaced] != word:
+			return map[string]string{remembered.MachineReplaced: word}, nil
 		}
 		return nil, nil
 	})
@@ -98,19 +144,19 @@ func KeepReplaced(in *step.Input) bool {
 // Deleting the node instead would let the new satellite delete volumes, which may be there after all; to give it up
 // touches no disk.
 func ReplaceMachine(in *step.Input, m *cluster.Member) {
-	if !GivenUp(m) || in.Snapshot.Frozen() || m.Maintenance {
+	if !GivenUp(in.Snapshot, m) || in.Snapshot.Frozen() || m.Maintenance {
 		return
 	}
-	name, id, then := m.Name, m.Node.Status.NodeInfo.SystemUUID, afterwards(m)
-	in.Ensure(work.Task{Key: replaceKey(m), Input: id, Do: func(ctx context.Context) error {
+	name, word, then := m.Name, m.Linstor.Properties[remembered.MachineReplaced], afterwards(m)
+	in.Ensure(work.Task{Key: replaceKey(m), Input: word, Do: func(ctx context.Context) error {
 		n, err := in.API.Node(ctx, name)
-		if linstor.IsNotFound(err) || err == nil && !strings.EqualFold(n.Properties[remembered.MachineReplaced], id) {
+		if linstor.IsNotFound(err) || err == nil && n.Properties[remembered.MachineReplaced] != word {
 			return nil // gone already, or taken back
 		}
 		if err != nil {
 			return err
 		}
-		if err := mayLose(ctx, in, name); err != nil {
+		if err := mayLose(ctx, in, name, Agreed(word)); err != nil {
 			return err
 		}
 		if err := in.Stands(ctx, name); err != nil {
@@ -119,8 +165,9 @@ func ReplaceMachine(in *step.Input, m *cluster.Member) {
 		if err := Disconnect(ctx, in, n); err != nil {
 			return err
 		}
-		return Lose(ctx, in, name, step.Notice{Warning: true, Reason: "MachineForgotten", Action: "Replace " + name,
-			Note: fmt.Sprintf("the earlier machine of node %s and its copies were forgotten in LINSTOR, as a human said%s",
-				name, then)})
+		note := fmt.Sprintf("the earlier machine of node %s and its copies were forgotten in LINSTOR, as a human said%s",
+			name, then)
+		return Lose(ctx, in, name, Agreed(word),
+			step.Notice{Warning: true, Reason: "MachineForgotten", Action: "Replace " + name, Note: note})
 	}})
 }

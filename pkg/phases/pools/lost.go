@@ -139,7 +139,8 @@ func recreatePool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 	case err != nil:
 		return err
 	case len(snapshots) > 0:
-		return fmt.Errorf("%s: snapshots are registered on the node: %s; delete them first", not, text.QuoteList(snapshots))
+		return fmt.Errorf("%s: snapshots are registered on the node: %s; delete them first", not,
+			text.QuoteList(linstor.SnapshotNames(snapshots, m.Name)))
 	}
 	empty, err := in.API.Devices(ctx, m.Name)
 	if err != nil {

@@ -192,7 +192,7 @@ func TestRecreatePool(t *testing.T) {
 		{name: "copies not known", then: func(r *clustertest.Record) { r.Fail["resources"] = errors.New("timeout") },
 			fails: "timeout"},
 		{name: "a snapshot is on the node",
-			then:  func(r *clustertest.Record) { r.SnapshotsOf = map[string][]string{"n01": {"pvc-1/daily"}} },
+			then:  func(r *clustertest.Record) { r.SnapshotsOf = map[string][]string{"n01": {"pvc-1/daily n01"}} },
 			fails: "pvc-1/daily"},
 		{name: "snapshots not known", then: func(r *clustertest.Record) { r.Fail["snapshots n01"] = errors.New("timeout") },
 			fails: "timeout"},

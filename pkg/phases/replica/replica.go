@@ -64,12 +64,16 @@ func LastOn(s *cluster.Snapshot, v *linstor.View, node string) []string {
 // goodCopy reports whether a copy can carry the volume alone: up to date, not going itself, and on a node that is
 // ONLINE and stays.
 func goodCopy(s *cluster.Snapshot, v *linstor.View, r *linstor.Resource) bool {
-	n, m := v.Node(r.Node), s.MemberByName(r.Node)
-	if !r.UpToDate() || n == nil || !n.Online() || m != nil && !m.Selected {
-		return false
-	}
-	going := []string{linstor.FlagDelete, linstor.FlagEvicted, linstor.FlagInactive, linstor.FlagEvacuate}
-	return !slices.ContainsFunc(going, func(f string) bool { return r.HasFlag(f) || n.HasFlag(f) })
+	return r.UpToDate() && stays(s, v, r.Node) && !slices.ContainsFunc(going, r.HasFlag)
+}
+
+// going are flags of nodes, and of copies, that are to go or are switched off.
+var going = []string{linstor.FlagDelete, linstor.FlagEvicted, linstor.FlagInactive, linstor.FlagEvacuate}
+
+// stays reports whether a node is ONLINE and is to stay.
+func stays(s *cluster.Snapshot, v *linstor.View, node string) bool {
+	n, m := v.Node(node), s.MemberByName(node)
+	return n != nil && n.Online() && (m == nil || m.Selected) && !slices.ContainsFunc(going, n.HasFlag)
 }
 
 // worthless reports whether a copy is known to be no copy of a whole: DRBD says of every volume that it is half

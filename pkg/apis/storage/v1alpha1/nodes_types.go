@@ -80,8 +80,8 @@ type NodesSpec struct {
 	MaxConcurrentEvacuations int32 `json:"maxConcurrentEvacuations,omitempty"`
 	// lostAfter is how long a node whose Node object is deleted must have been offline before the operator declares it lost in
 	// LINSTOR, which forgets its copies. It takes removalPolicy Evacuate or Remove, and is never done for a node that holds the
-	// last up-to-date copy of a volume, or that another node still has a connection to. A duration of at least one minute, in hours,
-	// minutes or seconds; days are written as hours.
+	// last up-to-date copy of a volume or the only copy of a snapshot, or that another node still has a connection to. A duration of
+	// at least one minute, in hours, minutes or seconds; days are written as hours.
 	// Default: never; a human is asked. Example: 24h.
 	// +optional
 	// +kubebuilder:validation:Type=string

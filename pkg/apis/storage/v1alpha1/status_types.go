@@ -154,9 +154,9 @@ type Hold struct {
 	// +optional
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`
-	// identities are what the hold asks about where a name is not enough: machines as node=systemUUID, a database by
-	// LINSTOR's LocalID or a digest of its nodes, or what speaks against an upgrade (node/<name>, leaving/<name>,
-	// mass-failure, copies-not-up-to-date, backup, and others). An answer is for these.
+	// identities are what the hold asks about where a name is not enough: machines as node=systemUUID, snapshots that only a
+	// node has (node=3 snapshots <digest>), a database by LINSTOR's LocalID or a digest of its nodes, or what speaks against an
+	// upgrade (node/<name>, leaving/<name>, mass-failure, copies-not-up-to-date, backup, and others). An answer is for these.
 	// +optional
 	// +listType=atomic
 	Identities []string `json:"identities,omitempty"`

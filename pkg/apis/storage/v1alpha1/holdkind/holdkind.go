@@ -193,11 +193,13 @@ var kinds = []Kind{
 		retry,
 		option(v1alpha1.OptionAdopt, "makes the new machine the registered one; its pools and copies are used as they are"),
 		option(v1alpha1.OptionReplace,
-			"forgets the first machine with all its copies in LINSTOR and registers the node anew"),
+			"forgets the first machine in LINSTOR with all its copies and the snapshots that the message names, and registers "+
+				"the node anew"),
 	}},
 	{Reason: v1alpha1.HoldNodeGone, Class: Answer, Scope: ScopeNodes, Options: options{
 		retry,
-		option(v1alpha1.OptionDeclareLost, "forgets the listed nodes in LINSTOR with all their copies"),
+		option(v1alpha1.OptionDeclareLost,
+			"forgets the listed nodes in LINSTOR with all their copies and the snapshots that the message names"),
 	}},
 	{Reason: v1alpha1.HoldEtcdStuck, Class: Clearing, Maintains: true, Options: options{again, forsake},
 		Special: []string{v1alpha1.OptionForsake}},
