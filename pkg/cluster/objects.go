@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -34,9 +35,9 @@ type Kube struct {
 	ControllerPods []*corev1.Pod
 	// Hidden are pods of our components beside another one of the same component and node, which is in Pods.
 	Hidden []*corev1.Pod
-	// LocalVolumes are the local PersistentVolumes, by node; nil while no pool is made from devices.
-	LocalVolumes map[string][]LocalVolume
-	Driver       Driver
+	// DiskVolumes are PersistentVolumes that may be disks, by node; nil while no pool is made from devices.
+	DiskVolumes map[string][]nodevolumes.Volume
+	Driver      Driver
 	// Optional are the APIs that not every Kubernetes serves.
 	Optional optional.APIs
 	Canary   Canary
@@ -125,15 +126,6 @@ type DriverNode struct {
 
 // Located reports whether the driver has said which node it is on. Without that no volume can be bound to the node.
 func (n DriverNode) Located() bool { return slices.Contains(n.TopologyKeys, resources.DriverTopology) }
-
-// LocalVolume is a local PersistentVolume of a node.
-type LocalVolume struct {
-	// Name is the PersistentVolume's, Path is spec.local.path.
-	Name, Path string
-	// Raw is true if the path leads to a disk, and not to a directory: pods get the disk itself, or the kubelet
-	// formats it when it is used first. Until then the disk looks empty.
-	Raw bool
-}
 
 // Ours reports whether an object carries the label of a cluster of this name.
 func Ours(cluster string, o client.Object) bool {

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 )
 
 // UndecodableError is returned for a StorageCluster that the API server has stored and that this operator's Go types
@@ -189,6 +190,21 @@ func (l Live) Volumes(ctx context.Context, driver string) (map[string]string, er
 		}
 	}
 	return classes, nil
+}
+
+// DiskVolumes are, by node, the PersistentVolumes that may be disks there, as it is now.
+func (l Live) DiskVolumes(ctx context.Context, nodes []*corev1.Node) (map[string][]nodevolumes.Volume, error) {
+	var attachments storagev1.VolumeAttachmentList
+	var volumes corev1.PersistentVolumeList
+	var drivers storagev1.CSIDriverList
+	for _, list := range []client.ObjectList{&attachments, &volumes, &drivers} {
+		if err := l.Client.List(ctx, list); err != nil {
+			return nil, fmt.Errorf("look for the volumes that may be disks past the cache: %w", err)
+		}
+	}
+	found := nodevolumes.Of(nodes, volumes.Items, drivers.Items)
+	nodevolumes.Join(found, nodevolumes.Attached(attachments.Items, volumes.Items))
+	return found, nil
 }
 
 // SnapshotContents are the VolumeSnapshotContents of a CSI driver as they are now, by name, with the

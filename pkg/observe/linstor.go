@@ -11,6 +11,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/move"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/kube"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -39,6 +40,9 @@ func (o *Observer) linstor(ctx context.Context, f *cluster.Facts) cluster.Linsto
 	if !o.enough(f, devices, copies) {
 		o.look(ctx, f, devices, copies, leaving)
 	}
+	if f.Kube.DiskVolumes != nil {
+		nodevolumes.Join(f.Kube.DiskVolumes, o.attached)
+	}
 	l := o.compareEpochs(ctx, f, o.last) // also where an earlier look serves: the claim may have gone back since
 	o.last.Behind = l.Behind
 	return l
@@ -56,6 +60,9 @@ func (o *Observer) look(ctx context.Context, f *cluster.Facts, devices, copies b
 		err = o.last.Err
 	}
 	if view != nil {
+		if devices {
+			o.attachments(ctx, view)
+		}
 		o.doubtNoDisks(f, view)
 		o.before = view
 	}

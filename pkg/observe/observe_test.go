@@ -22,6 +22,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -84,8 +85,9 @@ func newBench(t *testing.T, spec v1alpha1.StorageClusterSpec, f interceptor.Func
 	c.Status.Target, c.Status.AcceptedGeneration, c.Status.Phase = rev.Name, 1, v1alpha1.PhaseReady
 	b := &bench{t: t, src: &source{}, c: c, clock: clocktesting.NewFakePassiveClock(time.Unix(1000, 0))}
 	b.src.clock = b.clock
+	reader := fake.NewClientBuilder().WithScheme(s).WithObjects(append(objects, rev)...).WithInterceptorFuncs(f).Build()
 	b.Observer = &Observer{
-		Reader:  fake.NewClientBuilder().WithScheme(s).WithObjects(append(objects, rev)...).WithInterceptorFuncs(f).Build(),
+		Reader: reader, Live: reader,
 		Linstor: b.src, Prober: b.src, Tasks: b.src, Catalogue: catalogue.Embedded(), Timing: cluster.DefaultTiming(),
 		Clock: b.clock,
 	}
@@ -273,7 +275,7 @@ func TestObserveFailsRatherThanGuess(t *testing.T) {
 	}
 }
 
-func TestLocalVolumes(t *testing.T) {
+func TestDiskVolumes(t *testing.T) {
 	volume := func(name, path string, hosts ...string) *corev1.PersistentVolume {
 		pv := &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		pv.Spec.Local = &corev1.LocalVolumeSource{Path: path}
@@ -297,8 +299,8 @@ func TestLocalVolumes(t *testing.T) {
 	objects := []client.Object{node("n1"), node("n2"), volume("a", "/dev/sdb", "host-n1"), volume("b", "/dev/sdc", "n2"),
 		volume("c", "/dev/sdd"),
 		volume("d", "/mnt/data", "host-n1"), block, formatted}
-	got := newBench(t, spec, interceptor.Funcs{}, objects...).observe().Kube.LocalVolumes
-	want := map[string][]cluster.LocalVolume{
+	got := newBench(t, spec, interceptor.Funcs{}, objects...).observe().Kube.DiskVolumes
+	want := map[string][]nodevolumes.Volume{
 		"n1": {{Name: "a", Path: "/dev/sdb", Raw: true}, {Name: "c", Path: "/dev/sdd", Raw: true},
 			{Name: "d", Path: "/mnt/data"}},
 		"n2": {{Name: "b", Path: "/dev/sdc", Raw: true}, {Name: "c", Path: "/dev/sdd", Raw: true},
@@ -320,32 +322,8 @@ func TestLocalVolumes(t *testing.T) {
 	} {
 		b := newBench(t, tc.accepted, interceptor.Funcs{}, objects...)
 		b.c.Spec = tc.wanted
-		if got := b.observe().Kube.LocalVolumes; (got != nil) != tc.want {
-			t.Errorf("%s: local volumes %v", tc.name, got)
-		}
-	}
-}
-
-// Only an affinity that says on which hosts a volume is keeps it to them.
-func TestVolumeNodes(t *testing.T) {
-	nodes := []*corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "n1"}}, {ObjectMeta: metav1.ObjectMeta{Name: "n2"}}}
-	for _, tc := range []struct {
-		name string
-		on   corev1.NodeSelectorRequirement
-		want []string
-	}{
-		{"a host", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn,
-			Values: []string{"n1"}}, []string{"n1"}},
-		{"any but one", corev1.NodeSelectorRequirement{Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpNotIn,
-			Values: []string{"n1"}}, []string{"n1", "n2"}},
-		{"a zone of that name", corev1.NodeSelectorRequirement{Key: corev1.LabelTopologyZone,
-			Operator: corev1.NodeSelectorOpIn, Values: []string{"n1"}}, []string{"n1", "n2"}},
-	} {
-		pv := &corev1.PersistentVolume{}
-		pv.Spec.NodeAffinity = &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
-			NodeSelectorTerms: []corev1.NodeSelectorTerm{{MatchExpressions: []corev1.NodeSelectorRequirement{tc.on}}}}}
-		if got := volumeNodes(pv, nodes); !cmp.Equal(got, tc.want) {
-			t.Errorf("%s: on %v, want %v", tc.name, got, tc.want)
+		if got := b.observe().Kube.DiskVolumes; (got != nil) != tc.want {
+			t.Errorf("%s: volumes %v", tc.name, got)
 		}
 	}
 }

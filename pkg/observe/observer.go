@@ -23,6 +23,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/apicerts"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/etcd"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/selection"
 	"github.com/linstor-dev/storagecluster-operator/pkg/database/connection"
@@ -101,6 +102,7 @@ type Observer struct {
 	takenPods  map[types.UID]string
 	devices    bool
 	disks      diskMemory
+	attached   map[string][]nodevolumes.Volume // raw disks of other drivers, when disks were looked at last
 	passphrase controller.PassphraseMemory
 	probe      cluster.Database
 	probeAt    time.Time

@@ -3,8 +3,8 @@ package observe
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -12,25 +12,31 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/volumedriver"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 )
 
-// volumes reads the PersistentVolumes, once for all that are to know of them: local ones if any pool is to be made
-// from devices, the CSI driver's where the operator runs it, or has run it.
+// volumes reads the PersistentVolumes, once for all that are to know of them: those that may be disks if any pool is
+// to be made from devices, the CSI driver's where the operator runs it, or has run it.
 func (o *Observer) volumes(ctx context.Context, f *cluster.Facts) error {
-	local := poolspec.WantsDevices(&f.Cluster.Spec) || f.Target != nil && poolspec.WantsDevices(f.Target.Spec)
+	disks := poolspec.WantsDevices(&f.Cluster.Spec) || f.Target != nil && poolspec.WantsDevices(f.Target.Spec)
 	driver := volumedriver.Wanted(f) || volumedriver.There(f)
-	if !local && !driver {
+	if !disks && !driver {
 		return nil
 	}
 	var list corev1.PersistentVolumeList
 	if err := o.Reader.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list PersistentVolumes: %w", err)
 	}
-	if local {
-		localVolumes(f, list.Items)
+	if disks {
+		var drivers storagev1.CSIDriverList
+		if err := o.Reader.List(ctx, &drivers, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list CSIDrivers: %w", err)
+		}
+		f.Kube.DiskVolumes = nodevolumes.Of(f.Kube.Nodes, list.Items, drivers.Items)
 	}
 	if driver {
 		driverVolumes(&f.Kube, list.Items)
@@ -38,45 +44,29 @@ func (o *Observer) volumes(ctx context.Context, f *cluster.Facts) error {
 	return nil
 }
 
-// localVolumes keeps the local ones, by node.
-func localVolumes(f *cluster.Facts, all []corev1.PersistentVolume) {
-	f.Kube.LocalVolumes = map[string][]cluster.LocalVolume{}
-	for i := range all {
-		pv := &all[i]
-		local := pv.Spec.Local
-		if local == nil {
-			continue
-		}
-		// An fsType is given for what is to be formatted (k8s.io/api/core/v1, LocalVolumeSource): the path is a device, or a
-		// link to one.
-		raw := pv.Spec.VolumeMode != nil && *pv.Spec.VolumeMode == corev1.PersistentVolumeBlock || local.FSType != nil ||
-			strings.HasPrefix(local.Path, "/dev/")
-		for _, node := range volumeNodes(pv, f.Kube.Nodes) {
-			f.Kube.LocalVolumes[node] = append(f.Kube.LocalVolumes[node],
-				cluster.LocalVolume{Name: pv.Name, Path: local.Path, Raw: raw})
-		}
+// attachments finds out, past the cache, which raw disks of other drivers are attached to which node, for a view that
+// shows empty disks. No cache holds VolumeAttachments: there may be many, and they are read only while a pool is to be
+// made from disks. What cannot be read makes the disks unknown.
+func (o *Observer) attachments(ctx context.Context, v *linstor.View) {
+	o.attached = nil
+	nodes := slices.Collect(maps.Values(v.Nodes))
+	if !slices.ContainsFunc(nodes, func(n *linstor.Node) bool { return len(n.Devices) > 0 }) {
+		return
 	}
-}
-
-// volumeNodes are the nodes that a local volume is on; all of them if its affinity does not say so by host name.
-func volumeNodes(pv *corev1.PersistentVolume, nodes []*corev1.Node) []string {
-	var hosts []string
-	if a := pv.Spec.NodeAffinity; a != nil && a.Required != nil {
-		for _, term := range a.Required.NodeSelectorTerms {
-			for _, e := range term.MatchExpressions {
-				if e.Key == corev1.LabelHostname && e.Operator == corev1.NodeSelectorOpIn {
-					hosts = append(hosts, e.Values...)
-				}
-			}
-		}
+	var attachments storagev1.VolumeAttachmentList
+	var volumes corev1.PersistentVolumeList
+	err := o.Live.List(ctx, &attachments)
+	if err == nil {
+		err = o.Reader.List(ctx, &volumes, client.UnsafeDisableDeepCopy)
 	}
-	var out []string
-	for _, n := range nodes {
-		if len(hosts) == 0 || slices.Contains(hosts, n.Labels[corev1.LabelHostname]) || slices.Contains(hosts, n.Name) {
-			out = append(out, n.Name)
+	if err != nil {
+		v.DevicesErr = fmt.Errorf("which of them are attached for other drivers cannot be read: %w", err)
+		for _, n := range nodes {
+			n.Devices, n.DevicesKnown = nil, false
 		}
+		return
 	}
-	return out
+	o.attached = nodevolumes.Attached(attachments.Items, volumes.Items)
 }
 
 // driverVolumes counts the CSI driver's, and names the first and those that the operator tries.

@@ -83,8 +83,8 @@ func slimPod(o any) (any, error) {
 	return slim, nil
 }
 
-// slimVolume keeps of a PersistentVolume in the cache what is read: whose it is, and where a local one lies. There may
-// be ten thousand.
+// slimVolume keeps of a PersistentVolume in the cache what is read: whose it is, and where one lies that is local or a
+// raw disk. There may be ten thousand.
 func slimVolume(o any) (any, error) {
 	v, ok := o.(*corev1.PersistentVolume)
 	if !ok {
@@ -92,8 +92,9 @@ func slimVolume(o any) (any, error) {
 	}
 	slim := &corev1.PersistentVolume{TypeMeta: v.TypeMeta, ObjectMeta: metav1.ObjectMeta{
 		Name: v.Name, UID: v.UID, ResourceVersion: v.ResourceVersion, DeletionTimestamp: v.DeletionTimestamp}}
-	if local := v.Spec.Local; local != nil {
-		slim.Spec.Local, slim.Spec.NodeAffinity, slim.Spec.VolumeMode = local, v.Spec.NodeAffinity, v.Spec.VolumeMode
+	if block := ptr.Deref(v.Spec.VolumeMode, "") == corev1.PersistentVolumeBlock; block || v.Spec.Local != nil {
+		slim.Spec.Local, slim.Spec.ISCSI, slim.Spec.FC = v.Spec.Local, v.Spec.ISCSI, v.Spec.FC
+		slim.Spec.NodeAffinity, slim.Spec.VolumeMode = v.Spec.NodeAffinity, v.Spec.VolumeMode
 	}
 	if csi := v.Spec.CSI; csi != nil {
 		slim.Spec.CSI = &corev1.CSIPersistentVolumeSource{Driver: csi.Driver}

@@ -133,6 +133,11 @@ func TestSlimVolumeKeepsWhatIsRead(t *testing.T) {
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}}},
 			corev1.PersistentVolumeSpec{StorageClassName: "c", PersistentVolumeSource: corev1.PersistentVolumeSource{
 				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}}},
+		{corev1.PersistentVolumeSpec{Capacity: capacity, NodeAffinity: affinity, VolumeMode: &block,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{
+				CSI: &corev1.CSIPersistentVolumeSource{Driver: "d", VolumeHandle: "h"}}},
+			corev1.PersistentVolumeSpec{NodeAffinity: affinity, VolumeMode: &block,
+				PersistentVolumeSource: corev1.PersistentVolumeSource{CSI: &corev1.CSIPersistentVolumeSource{Driver: "d"}}}},
 	} {
 		tc.full.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "somebody's"}
 		got, err := slimVolume(&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pv", UID: "u",

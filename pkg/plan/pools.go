@@ -88,7 +88,7 @@ func (p *planner) onNode(m *cluster.Member, mp *cluster.MemberPool) result.Pool 
 	case mp.Entry.Devices == nil:
 		return registered(out, mp)
 	case view.DevicesErr != nil:
-		out.Text = "LINSTOR cannot list the disks: " + text.OneLine(view.DevicesErr.Error())
+		out.Text = "the disks are not known: " + text.OneLine(view.DevicesErr.Error())
 		return out
 	case !m.Linstor.DevicesKnown && m.Online:
 		out.Text = "LINSTOR lists no disk of the node, whose satellite may have just started: look again in a few seconds"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
@@ -164,6 +165,11 @@ func (l live) Labelled(context.Context, string) ([]metav1.PartialObjectMetadata,
 // Volumes are as many of each class as were observed: who asks wants to know whether there are any.
 func (l live) Volumes(context.Context, string) (map[string]string, error) {
 	return counted(l.facts.Kube.Driver.Volumes), nil
+}
+
+// DiskVolumes are those that were observed.
+func (l live) DiskVolumes(context.Context, []*corev1.Node) (map[string][]nodevolumes.Volume, error) {
+	return l.facts.Kube.DiskVolumes, nil
 }
 
 // SnapshotContents are as many of each class as were observed.

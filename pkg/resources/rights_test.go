@@ -84,6 +84,7 @@ func TestOperatorRights(t *testing.T) {
 			"storage.k8s.io/csidrivers: list,watch",
 			"storage.k8s.io/csinodes: list,watch",
 			"storage.k8s.io/storageclasses: list,watch,create,patch,delete",
+			"storage.k8s.io/volumeattachments: list",
 			"storage.linstor.dev/storageclusters/status: patch",
 			"storage.linstor.dev/storageclusters: list,watch,patch",
 		},

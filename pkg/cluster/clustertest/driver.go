@@ -5,10 +5,12 @@ import (
 	"maps"
 
 	snapshotv1 "github.com/kubernetes-csi/external-snapshotter/client/v8/apis/volumesnapshot/v1"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/optional"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/usage"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -36,6 +38,14 @@ func RunDriver(w *World) {
 // Volumes are the PersistentVolumes of the view, and those that came since.
 func (f *fakeLive) Volumes(context.Context, string) (map[string]string, error) {
 	return withSeen(f.NewVolumes, f.Kube.Driver.Volumes), nil
+}
+
+// DiskVolumes are those of the view, and those that came since.
+func (f *fakeLive) DiskVolumes(context.Context, []*corev1.Node) (map[string][]nodevolumes.Volume, error) {
+	all := map[string][]nodevolumes.Volume{}
+	nodevolumes.Join(all, f.Kube.DiskVolumes)
+	nodevolumes.Join(all, f.NewDisks)
+	return all, f.DisksErr
 }
 
 func withSeen(fresh map[string]string, seen usage.Used) map[string]string {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor/linstortest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
@@ -145,6 +146,9 @@ type fakeLive struct {
 	NewContents map[string]string
 	// Evicted are nodes whose drain guards are gone and that the cache still shows.
 	Evicted []string
+	// NewDisks are volumes that may be disks and that the cache does not show yet, by node; DisksErr keeps all unknown.
+	NewDisks map[string][]nodevolumes.Volume
+	DisksErr error
 }
 
 func (f *fakeLive) Cluster(context.Context, string) (*v1alpha1.StorageCluster, error) {

@@ -3,6 +3,7 @@
 package disks
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/text"
 )
 
@@ -62,6 +64,20 @@ func Choose(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty
 	return c
 }
 
+// ChooseNow picks them by what LINSTOR and Kubernetes say at this moment. It looks for volumes of other drivers after
+// it has seen the disks: Kubernetes knows of a volume before its disk comes, so that none is missed.
+func ChooseNow(ctx context.Context, in *step.Input, m *cluster.Member, p *cluster.MemberPool) (*Choice, error) {
+	empty, err := in.API.Devices(ctx, m.Name)
+	if err != nil {
+		return nil, err
+	}
+	now := *in.Snapshot
+	if now.Kube.DiskVolumes, err = in.Live.DiskVolumes(ctx, now.Kube.Nodes); err != nil {
+		return nil, err
+	}
+	return Choose(&now, p, m, empty), nil
+}
+
 // doubts are what speaks against making the pool now, whichever of the disks it is made from.
 func doubts(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty []linstor.Device) []string {
 	var all []string
@@ -69,7 +85,7 @@ func doubts(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty
 		all = append(all, text.QuoteList(away)+" "+wasEmpty)
 	}
 	if volumes := anywhere(&s.Facts, m); len(volumes) > 0 {
-		all = append(all, "one of them may be that of "+text.QuoteList(volumes))
+		all = append(all, "one of them may be that of "+text.QuoteList(volumes)+": have match leave that disk out")
 	}
 	if made := removedFrom(m, p); made != "" {
 		all = append(all, fmt.Sprintf("a pool was made from %s before and was removed: %s may be on other disks by now",

@@ -6,10 +6,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
@@ -48,6 +50,14 @@ func (tc choice) check(t *testing.T) {
 	}
 }
 
+// bySize makes the pool's entry take disks by their size, and by what other entries say.
+func bySize(w *clustertest.World, others ...v1alpha1.DeviceMatch) {
+	size := resource.MustParse("1Gi")
+	w.Cluster.Spec.StoragePools[0].Devices = &v1alpha1.DevicesSpec{Approval: v1alpha1.ApprovalAuto,
+		Match: append(others, v1alpha1.DeviceMatch{MinSize: &size})}
+	w.Accept()
+}
+
 // A disk counts as empty only where that was seen: LINSTOR lists one that udev has no record of as empty, whatever is
 // on it.
 func TestEmptyIsWhatWasSeen(t *testing.T) {
@@ -62,6 +72,25 @@ func TestEmptyIsWhatWasSeen(t *testing.T) {
 		{name: "attached since, where udev knows all disks", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) { w.Inventory("n01") },
 			use:   []linstor.Device{s1}},
+		{name: "attached since, and matched by its size alone", empty: []linstor.Device{s1, s2},
+			spoil: func(w *clustertest.World) {
+				w.Inventory("n01", clustertest.Lsblk("sdc", "S2", ""))
+				bySize(w)
+			},
+			use:    []linstor.Device{s1, s2},
+			doubts: "/dev/sdb (serial S1) came after the satellite had started, so that the disk itself was not looked at"},
+		{name: "attached since, and named by another entry", empty: []linstor.Device{s1},
+			spoil: func(w *clustertest.World) {
+				w.Inventory("n01")
+				bySize(w, v1alpha1.DeviceMatch{Serial: "S1"})
+			},
+			use: []linstor.Device{s1}},
+		{name: "matched by its size alone, under another name than before", empty: []linstor.Device{s1},
+			spoil: func(w *clustertest.World) {
+				w.Inventory("n01", clustertest.Lsblk("sdx", "S1", ""))
+				bySize(w)
+			},
+			use: []linstor.Device{s1}},
 		{name: "without record, and not empty", empty: []linstor.Device{s1},
 			spoil: func(w *clustertest.World) {
 				w.InventoryOf("n01", someUnknownToUdev, clustertest.InventoryLine("sdb", "S1", "xfs", ""))
@@ -298,12 +327,12 @@ func TestLocalVolumesAreKeptOut(t *testing.T) {
 		"/dev/mapper/vg-lv":                         {},
 		"/dev/disk/by-uuid/0000":                    {},
 	} {
-		v := cluster.LocalVolume{Name: "pv", Path: path, Raw: true}
+		v := nodevolumes.Volume{Name: "pv", Path: path, Raw: true}
 		if got := disks.Names(&v, &d); got != want.names {
 			t.Errorf("%s names the disk: %t", path, got)
 		}
 		w := clustertest.NewWorld(t, 1)
-		w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {v}}
+		w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {v}}
 		w.Node("n01").Devices = []linstor.Device{d, other}
 		s := w.Snapshot()
 		if got := disks.Anywhere(&s.Facts, s.Members[0]); (len(got) > 0) != want.anywhere {
@@ -313,19 +342,23 @@ func TestLocalVolumesAreKeptOut(t *testing.T) {
 }
 
 func TestUnresolvedLocalVolumes(t *testing.T) {
-	on := func(volumes ...cluster.LocalVolume) func(*clustertest.World) {
-		return func(w *clustertest.World) { w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": volumes} }
+	on := func(volumes ...nodevolumes.Volume) func(*clustertest.World) {
+		return func(w *clustertest.World) { w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": volumes} }
 	}
 	s1 := clustertest.SsdDisk("/dev/sdb", "S1")
-	link := cluster.LocalVolume{Name: "local-pv-1", Path: "/mnt/local-storage/localblock/disk-1", Raw: true}
+	link := nodevolumes.Volume{Name: "local-pv-1", Path: "/mnt/local-storage/localblock/disk-1", Raw: true}
 	for _, tc := range []choice{
 		{name: "a link whose name says nothing", empty: []linstor.Device{s1}, spoil: on(link),
 			use:    []linstor.Device{s1},
 			doubts: "one of them may be that of PersistentVolume local-pv-1"},
-		{name: "a directory", empty: []linstor.Device{s1}, spoil: on(cluster.LocalVolume{Name: "d", Path: "/mnt/data"}),
+		{name: "a raw disk of another driver", empty: []linstor.Device{s1},
+			spoil:  on(nodevolumes.Volume{Name: "pvc-1", Note: "a raw disk that ebs.csi.aws.com attaches", Raw: true}),
+			use:    []linstor.Device{s1},
+			doubts: "one of them may be that of PersistentVolume pvc-1 (a raw disk that ebs.csi.aws.com attaches): have match"},
+		{name: "a directory", empty: []linstor.Device{s1}, spoil: on(nodevolumes.Volume{Name: "d", Path: "/mnt/data"}),
 			use: []linstor.Device{s1}},
 		{name: "a link with another disk's name", empty: []linstor.Device{s1, clustertest.SsdDisk("/dev/sdx", "ZZ9")},
-			spoil: on(cluster.LocalVolume{Name: "l", Path: "/mnt/local-storage/localblock/ata-ZZ9",
+			spoil: on(nodevolumes.Volume{Name: "l", Path: "/mnt/local-storage/localblock/ata-ZZ9",
 				Raw: true}),
 			use: []linstor.Device{s1}},
 	} {

@@ -15,6 +15,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/disks"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -122,14 +123,14 @@ func TestRefusal(t *testing.T) {
 		{name: "rbd", d: with(func(d *linstor.Device) { d.Path = "/dev/rbd0" }), want: "no disk of its own"},
 		{name: "multipath", d: with(func(d *linstor.Device) { d.Path = "/dev/dm-4" }), want: "no disk of its own"},
 		{name: "local PersistentVolume", d: good, want: "local PersistentVolume", spoil: func(w *clustertest.World) {
-			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Path: "/dev/sdb"}}}
+			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Path: "/dev/sdb"}}}
 		}},
 		{name: "local PersistentVolume by the disk's name", d: good, want: "local PersistentVolume",
 			spoil: func(w *clustertest.World) {
-				w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Path: "/dev/disk/by-id/wwn-0xab"}}}
+				w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Path: "/dev/disk/by-id/wwn-0xab"}}}
 			}},
 		{name: "local PersistentVolume on another node", d: good, spoil: func(w *clustertest.World) {
-			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n02": {{Path: "/dev/sdb"}}}
+			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n02": {{Path: "/dev/sdb"}}}
 		}},
 		{name: "shared with another node's empty disk", d: good, want: "node n02", spoil: func(w *clustertest.World) {
 			w.Node("n02").Devices = []linstor.Device{{Path: "/dev/sdq", WWN: "0xab"}}

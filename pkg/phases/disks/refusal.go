@@ -1,7 +1,6 @@
 package disks
 
 import (
-	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
@@ -30,7 +30,7 @@ func refusal(s *cluster.Snapshot, spec *v1alpha1.DevicesSpec, node string, d *li
 
 // owner says to whom a disk belongs, or may belong, whichever entry of the spec it is for; "" if to nobody.
 func owner(s *cluster.Snapshot, node string, d *linstor.Device) string {
-	for _, v := range s.Kube.LocalVolumes[node] {
+	for _, v := range s.Kube.DiskVolumes[node] {
 		if names(&v, d) {
 			return "is used by the local PersistentVolume " + v.Name
 		}
@@ -46,7 +46,7 @@ func owner(s *cluster.Snapshot, node string, d *linstor.Device) string {
 // names reports whether the volume's path is the disk's: its kernel name, or a link whose name has its serial number
 // or WWN in it, as udev makes them in /dev/disk/by-id ("wwn-0x5000c500a1b2c3d4", "nvme-INTEL_SSDPE2KX_S4EV1") and as
 // provisioners of local volumes copy them into a directory of theirs.
-func names(v *cluster.LocalVolume, d *linstor.Device) bool {
+func names(v *nodevolumes.Volume, d *linstor.Device) bool {
 	base := strings.ToLower(path.Base(v.Path))
 	if v.Path == d.Path || base == path.Base(d.Path) && !strings.HasPrefix(v.Path, "/dev/") {
 		return true
@@ -68,14 +68,14 @@ func names(v *cluster.LocalVolume, d *linstor.Device) bool {
 var signed = regexp.MustCompile(`^/dev/(disk/by-(uuid|label|partuuid|partlabel)/|mapper/|dm-|md|` +
 	`(s|v|h|xv)d[a-z]+[0-9]*$|nvme[0-9]+n[0-9]+(p[0-9]+)?$|mmcblk[0-9]+(p[0-9]+)?$)`)
 
-// anywhere are the node's volumes on raw disks whose paths do not say which disk it is: any empty one may be theirs.
-// The path is a link on the node, which the operator cannot follow.
+// anywhere are the node's volumes on raw disks of which nothing says which disk it is: any empty one may be theirs.
+// The path of a local one is a link on the node, which the operator cannot follow; drivers do not even say that.
 func anywhere(s *cluster.Facts, m *cluster.Member) []string {
 	var out []string
-	for _, v := range s.Kube.LocalVolumes[m.Name] {
+	for _, v := range s.Kube.DiskVolumes[m.Name] {
 		byID := func(d linstor.Device) bool { return names(&v, &d) && path.Base(v.Path) != path.Base(d.Path) }
 		if v.Raw && !signed.MatchString(v.Path) && !slices.ContainsFunc(Listed(m), byID) {
-			out = append(out, fmt.Sprintf("PersistentVolume %s (%s)", v.Name, v.Path))
+			out = append(out, v.String())
 		}
 	}
 	return out

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
@@ -75,7 +76,25 @@ func judge(s *cluster.Snapshot, p *cluster.MemberPool, m *cluster.Member, empty 
 		why = fmt.Sprintf("cannot be told from %s, which has the same serial number or WWN; "+
 			"make %s by hand and leave devices out", other, Group(p))
 	}
-	return looked(m, d, why)
+	v := looked(m, d, why)
+	if v.Fitness == Fit && v.Why == "" && !inventoried(&m.Disks, d) && !named(p.Entry.Devices, d) {
+		v.Why = "came after the satellite had started, so that the disk itself was not looked at: restart the satellite's " +
+			"pod on its node, which looks"
+	}
+	return v
+}
+
+// inventoried reports whether a disk is in the inventory.
+func inventoried(ds *cluster.Disks, d *linstor.Device) bool {
+	return slices.ContainsFunc(ds.List, func(seen cluster.Disk) bool { return same(ds, &seen, d) })
+}
+
+// named reports whether an entry that matches a disk says more of it than its size or kind: it is no other's that
+// somebody has just attached.
+func named(spec *v1alpha1.DevicesSpec, d *linstor.Device) bool {
+	return slices.ContainsFunc(spec.Match, func(e v1alpha1.DeviceMatch) bool {
+		return !poolspec.Broad(e) && entryMatches(&e, d)
+	})
 }
 
 // JudgeEmpty is the verdict about a disk that LINSTOR lists as empty and that no entry matches.

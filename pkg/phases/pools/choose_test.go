@@ -1,16 +1,24 @@
 package pools_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/pools"
 	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 )
+
+var rawDisk = nodevolumes.Volume{Name: "pvc-1", Note: "a raw disk that ebs.csi.aws.com attaches", Raw: true}
+
+// raw lets another driver's raw disk be attached to n01.
+func raw(w *clustertest.World) {
+	w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {rawDisk}}
+}
 
 // The disks' approval and an intent count, whatever else is said of the disks.
 func TestChosenDisksOfAPool(t *testing.T) {
@@ -23,8 +31,19 @@ func TestChosenDisksOfAPool(t *testing.T) {
 			remember(remembered.PoolApprove+"hot", "serial:S2")(w)
 		}, want: verdict{Row: "make", Step: pools.StepDevices, Devices: "serial:S2"}},
 		{name: "a local volume that may be anywhere, approved", world: hot(s1), spoil: func(w *clustertest.World) {
-			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Name: "pv", Path: "/mnt/disk-1", Raw: true}}}
+			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Name: "pv", Path: "/mnt/disk-1", Raw: true}}}
 			remember(remembered.PoolApprove+"hot", "serial:S1")(w)
+		}, want: verdict{Row: "make", Step: pools.StepDevices, Devices: "serial:S1"}},
+		{name: "another driver's raw disk is attached", world: hot(s1), spoil: raw,
+			want: verdict{Row: "unapproved", Reason: "DeviceApproval", Hold: v1alpha1.HoldDeviceApproval,
+				Devices: "serial:S1", Spare: "serial:S1"},
+			says: "; look first: one of them may be that of PersistentVolume pvc-1 (a raw disk that ebs.csi.aws.com attaches)"},
+		{name: "another driver's raw disk is attached, approved", world: hot(s1), spoil: func(w *clustertest.World) {
+			raw(w)
+			remember(remembered.PoolApprove+"hot", "serial:S1")(w)
+		}, want: verdict{Row: "make", Step: pools.StepDevices, Devices: "serial:S1"}},
+		{name: "another driver's raw disk is attached to another node", world: hot(s1), spoil: func(w *clustertest.World) {
+			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n02": {rawDisk}}
 		}, want: verdict{Row: "make", Step: pools.StepDevices, Devices: "serial:S1"}},
 		{name: "made, removed, and still there", world: hot(), spoil: func(w *clustertest.World) {
 			intent(remembered.PoolIntent)(w)
@@ -77,6 +96,43 @@ func TestGroupThereWhenThePoolIsMade(t *testing.T) {
 			err := r.Run(t, "pool/n01/hot")
 			if err == nil || !strings.Contains(err.Error(), "volume group vg_hot is there already, on /dev/sdb") ||
 				len(r.Calls) > 0 {
+				t.Errorf("%v %v", err, r.Calls)
+			}
+		})
+	}
+}
+
+// A disk that another driver attaches after the look that decided is in LINSTOR's list of empty disks as well: what is
+// attached is looked up once more, and what cannot be is no yes.
+func TestAttachedWhenThePoolIsMade(t *testing.T) {
+	s1 := clustertest.SsdDisk("/dev/sdb", "S1")
+	attach := func(r *clustertest.Record) { r.Live.NewDisks = map[string][]nodevolumes.Volume{"n01": {rawDisk}} }
+	for _, tc := range []struct {
+		name  string
+		spoil func(*clustertest.World)
+		then  func(*clustertest.Record)
+		fails string
+	}{
+		{name: "nothing", then: func(*clustertest.Record) {}},
+		{name: "a raw disk", then: attach, fails: "PersistentVolume pvc-1 (a raw disk that ebs.csi.aws.com attaches)"},
+		{name: "a raw disk, approved", then: attach, spoil: remember(remembered.PoolApprove+"hot", "serial:S1")},
+		{name: "not known", fails: "forbidden",
+			then: func(r *clustertest.Record) { r.Live.DisksErr = errors.New("forbidden") }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			w := clustertest.Hot(t, s1)
+			if tc.spoil != nil {
+				tc.spoil(w)
+			}
+			in, r := w.Input()
+			if err := pools.Link().Work(t.Context(), in); err != nil || len(r.Queued) != 1 {
+				t.Fatalf("%v, tasks %v", err, r.Keys())
+			}
+			r.DisksOf["n01"] = []linstor.Device{s1}
+			tc.then(r)
+			err := r.Run(t, "pool/n01/hot")
+			if (err == nil) != (tc.fails == "") || err != nil &&
+				(!strings.Contains(err.Error(), tc.fails) || len(r.Calls) > 0) {
 				t.Errorf("%v %v", err, r.Calls)
 			}
 		})

@@ -142,11 +142,10 @@ func recreatePool(ctx context.Context, in *step.Input, m *cluster.Member, p *clu
 		return fmt.Errorf("%s: snapshots are registered on the node: %s; delete them first", not,
 			text.QuoteList(linstor.SnapshotNames(snapshots, m.Name)))
 	}
-	empty, err := in.API.Devices(ctx, m.Name)
+	c, err := disks.ChooseNow(ctx, in, m, p)
 	if err != nil {
 		return err
 	}
-	c := disks.Choose(in.Snapshot, p, m, empty)
 	now := c.Devices
 	if word := m.Linstor.Properties[remembered.PoolRecreate+p.Entry.Name]; word == "" || consentTo(now) != word {
 		return fmt.Errorf("%s: the empty disks are %q, and %q was approved", not, consentTo(now), word)

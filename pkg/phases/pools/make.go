@@ -118,15 +118,14 @@ func makeFromDevices(ctx context.Context, in *step.Input, m *cluster.Member, p *
 	if _, err := in.API.Pool(ctx, m.Name, p.Name); !linstor.IsNotFound(err) {
 		return err // nothing is left to be done if it is there
 	}
-	empty, err := in.API.Devices(ctx, m.Name)
+	c, err := disks.ChooseNow(ctx, in, m, p)
 	if err != nil {
 		return err
 	}
-	c := disks.Choose(in.Snapshot, p, m, empty)
 	now := usable(c, m, p)
 	if c.Asks(p.Entry) && !consented(m, p.Entry.Name, now) {
-		return fmt.Errorf("pool %s on node %s: the empty disks are not those that were approved: they are %s",
-			p.Entry.Name, m.Name, consentTo(now))
+		return fmt.Errorf("pool %s on node %s: the empty disks are not those that were approved: they are %s%s",
+			p.Entry.Name, m.Name, consentTo(now), c.LookFirst())
 	}
 	if disks.Identities(now) != disks.Identities(p.Devices) {
 		return fmt.Errorf("pool %s on node %s: the empty disks changed while it was being made: %s became %s",

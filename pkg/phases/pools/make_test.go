@@ -201,6 +201,8 @@ func TestRecreatePool(t *testing.T) {
 		{name: "another disk came", then: func(r *clustertest.Record) {
 			r.DisksOf["n01"] = append(r.DisksOf["n01"], clustertest.SsdDisk("/dev/sdd", "S3"))
 		}, fails: "approved"},
+		{name: "volumes that are attached not known",
+			then: func(r *clustertest.Record) { r.Live.DisksErr = errors.New("forbidden") }, fails: "forbidden"},
 		{name: "disks not known", then: func(r *clustertest.Record) { r.Fail["devices n01"] = errors.New("timeout") },
 			fails: "timeout"},
 		{name: "the old disk is another pool's",

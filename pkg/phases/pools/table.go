@@ -182,10 +182,10 @@ var absence = decisiontable.Table[*situation]{
 				return c.Entry.Devices == nil || answered(c.m, c.MemberPool, remembered.PoolUseExisting)
 			},
 			outcome{step: stepRegister, problem: registerProblem}),
-		rule("disks-unlisted", "LINSTOR cannot list the node's disks",
+		rule("disks-unlisted", "LINSTOR cannot list the node's disks, or Kubernetes the volumes that are attached there",
 			func(c *situation) bool { return c.devicesErr() != nil },
 			outcome{reason: reasonDevicesUnknown, message: func(c *situation) string {
-				return text.OneLine("LINSTOR cannot list the disks: " + c.devicesErr().Error())
+				return text.OneLine("the disks are not known: " + c.devicesErr().Error())
 			}}),
 		rule("disks-unknown", "the node is not ONLINE, LINSTOR was not asked for its disks, or a list without "+
 			"any is not believed yet",

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 )
 
@@ -31,6 +32,8 @@ type Live interface {
 	Labelled(ctx context.Context, cluster string) ([]metav1.PartialObjectMetadata, error)
 	// Volumes are the PersistentVolumes of a CSI driver, by name, with the StorageClass of each.
 	Volumes(ctx context.Context, driver string) (map[string]string, error)
+	// DiskVolumes are, by node, the PersistentVolumes that may be disks there.
+	DiskVolumes(ctx context.Context, nodes []*corev1.Node) (map[string][]nodevolumes.Volume, error)
 	// SnapshotContents are the VolumeSnapshotContents of a CSI driver, by name, with the VolumeSnapshotClass of each;
 	// none where Kubernetes does not serve them.
 	SnapshotContents(ctx context.Context, driver string) (map[string]string, error)

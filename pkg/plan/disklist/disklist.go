@@ -70,7 +70,7 @@ func notes(s *cluster.Snapshot) []string {
 		out = append(out, "LINSTOR does not answer: "+text.OneLine(err.Error()))
 	}
 	if v := s.Linstor.View; v != nil && v.DevicesErr != nil {
-		out = append(out, "LINSTOR cannot list the disks: "+text.OneLine(v.DevicesErr.Error()))
+		out = append(out, "the disks are not known: "+text.OneLine(v.DevicesErr.Error()))
 	}
 	return out
 }

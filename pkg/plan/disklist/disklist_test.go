@@ -9,8 +9,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
-	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/nodevolumes"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan"
 	"github.com/linstor-dev/storagecluster-operator/pkg/plan/disklist"
@@ -88,7 +88,7 @@ func TestFates(t *testing.T) {
 			w.InventoryOf("n01", sum, clustertest.Lsblk("sdb", "S1", ""))
 		}, want: "sdb NotUsed hot: matches hot, but was empty when the satellite started, and is away or in use now"},
 		{name: "a local volume's", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
-			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Name: "pv-1", Path: "/dev/sdb"}}}
+			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Name: "pv-1", Path: "/dev/sdb"}}}
 		}, want: "sdb NotUsed hot: matches hot, but is used by the local PersistentVolume pv-1"},
 		{name: "the group is there", empty: []linstor.Device{s1}, spoil: func(w *clustertest.World) {
 			w.InventoryOf("n01", `DISKS="1" UDEV="1" VGS=" vg_hot" ZPOOLS=""`, clustertest.Lsblk("sdb", "S1", ""))
@@ -133,7 +133,7 @@ func TestFates(t *testing.T) {
 			w.InventoryOf("n01", sum, clustertest.InventoryLine("sdd", "X1", "ext4", `UDEV=""`))
 		}, want: "sdd InUse : carries ext4", note: "no disk matches"},
 		{name: "another's local volume", empty: []linstor.Device{x1}, spoil: func(w *clustertest.World) {
-			w.Kube.LocalVolumes = map[string][]cluster.LocalVolume{"n01": {{Name: "pv-1", Path: "/dev/sdd"}}}
+			w.Kube.DiskVolumes = map[string][]nodevolumes.Volume{"n01": {{Name: "pv-1", Path: "/dev/sdd"}}}
 		}, want: "sdd InUse : is used by the local PersistentVolume pv-1", note: "no disk matches"},
 		{name: "begun", spoil: func(w *clustertest.World) {
 			w.Node("n01").Properties[remembered.PoolIntent+"hot"] = "serial:S1"
@@ -248,7 +248,7 @@ func TestNotes(t *testing.T) {
 			w.Cluster.DeletionTimestamp = clustertest.At(w.Now)
 		},
 		"LINSTOR does not answer: refused": func(w *clustertest.World) { w.Silent(errors.New("refused")) },
-		"LINSTOR cannot list the disks: slow": func(w *clustertest.World) {
+		"the disks are not known: slow": func(w *clustertest.World) {
 			w.Linstor.View.DevicesErr = errors.New("slow")
 		},
 		"hold h-1 (ControllerFailed) waits for an answer": func(w *clustertest.World) {

@@ -13,12 +13,12 @@ import (
 // disks by nothing but size or kind must say so itself; one that does not was stored before that rule, and counts as
 // Manual.
 func NeedsApproval(d *v1alpha1.DevicesSpec) bool {
-	return d.Approval == v1alpha1.ApprovalManual || d.Approval == "" && slices.ContainsFunc(d.Match, broad)
+	return d.Approval == v1alpha1.ApprovalManual || d.Approval == "" && slices.ContainsFunc(d.Match, Broad)
 }
 
-// broad reports whether an entry takes disks that it does not name: by size or kind, or by patterns that fit every
+// Broad reports whether an entry takes disks that it does not name: by size or kind, or by patterns that fit every
 // name.
-func broad(m v1alpha1.DeviceMatch) bool {
+func Broad(m v1alpha1.DeviceMatch) bool {
 	return strings.Trim(m.Serial+m.WWN+m.Model+m.Path, "*") == ""
 }
 
