@@ -190,7 +190,7 @@ func TestRemoveWaitsUntilEmpty(t *testing.T) {
 	if err := e.Sim.World().Volumes().RemoveCopy("pvc-1", "n1"); err != nil {
 		t.Fatal(err)
 	}
-	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 snapshot: pvc-1/yesterday")
+	waitLeaving(e, "n1", v1alpha1.LeavingWaiting, "1 snapshot (pvc-1/yesterday)")
 	leftAlone(e, "n1")
 	e.Sim.World().Volumes().DeleteSnapshot("pvc-1", "yesterday")
 	left(e, "n1")
