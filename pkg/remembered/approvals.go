@@ -26,7 +26,8 @@ func Approvals() []Approval {
 	const (
 		rolledBack = "rolledBack"
 		theUpgrade = "the upgrade from one version to the other, with the backup that was taken first"
-		theEtcd    = "the members as the hold's message has them; an answer about others is not followed"
+		theEtcd    = "the member on the node that the answer names"
+		theCluster = "the cluster of etcd that is noted, and those whose members answer then"
 		answers    = etcdmember.Notes + " " + etcdmember.KeyAnswers
 	)
 	a := func(reason v1alpha1.HoldReason, option, covers, kept, ends string) Approval {
@@ -77,13 +78,13 @@ func Approvals() []Approval {
 		a(v1alpha1.HoldNodeGone, v1alpha1.OptionDeclareLost, "", DeclareLost, ""),
 		a(v1alpha1.HoldEtcdStuck, v1alpha1.OptionForsake, theEtcd, answers, "when the member takes part again"),
 		a(v1alpha1.HoldEtcdMemberDown, v1alpha1.OptionForsake, theEtcd, answers, "when the member takes part again"),
-		a(v1alpha1.HoldEtcdQuorumLost, v1alpha1.OptionAdopt, theEtcd, answers, "once it is carried out"),
-		a(v1alpha1.HoldEtcdQuorumLost, v1alpha1.OptionForce, theEtcd, answers, "once it is carried out"),
-		a(v1alpha1.HoldEtcdMembersChanged, v1alpha1.OptionAdopt, theEtcd, answers, "once it is carried out"),
+		a(v1alpha1.HoldEtcdQuorumLost, v1alpha1.OptionAdopt, theCluster, answers, "once it is carried out"),
+		a(v1alpha1.HoldEtcdQuorumLost, v1alpha1.OptionForce, theEtcd, answers, "once it is carried out, or a quorum is back"),
+		a(v1alpha1.HoldEtcdMembersChanged, v1alpha1.OptionAdopt, theCluster, answers, "once it is carried out"),
 		a(v1alpha1.HoldEtcdMembersChanged, v1alpha1.OptionForsake, theEtcd, answers, "when the member takes part again"),
 		a(v1alpha1.HoldEtcdCorruptAlarm, v1alpha1.OptionForsake, theEtcd, answers, "when the member takes part again"),
-		a(v1alpha1.HoldEtcdOtherCluster, v1alpha1.OptionAdopt, theEtcd, answers, "once it is carried out"),
-		a(v1alpha1.HoldEtcdNotesLost, v1alpha1.OptionAdopt, theEtcd, answers, "once it is carried out"),
+		a(v1alpha1.HoldEtcdOtherCluster, v1alpha1.OptionAdopt, theCluster, answers, "once it is carried out"),
+		a(v1alpha1.HoldEtcdNotesLost, v1alpha1.OptionAdopt, theCluster, answers, "once it is carried out"),
 		a(v1alpha1.HoldUnsupportedChange, v1alpha1.OptionMigrate, "the database that the hold names", "moveTo", ""),
 		a(v1alpha1.HoldOperationFailed, v1alpha1.OptionRollBack, theUpgrade, rolledBack, ""),
 	}

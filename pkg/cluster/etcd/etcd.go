@@ -40,10 +40,11 @@ type Answers struct {
 	// Forsaken are the members whose data does not come back.
 	Forsaken []string `json:"forsaken,omitempty"`
 	// Force is the survivor of which a new cluster is made, and ForceID the answer's. Adopt is the ID of the answer that
-	// the notes are to be made anew.
-	Force   string `json:"force,omitempty"`
-	ForceID string `json:"forceID,omitempty"`
-	Adopt   string `json:"adopt,omitempty"`
+	// the notes are to be made anew, and AdoptOf the clusters that it is for; see membership.Facts.
+	Force   string    `json:"force,omitempty"`
+	ForceID string    `json:"forceID,omitempty"`
+	Adopt   string    `json:"adopt,omitempty"`
+	AdoptOf []view.ID `json:"adoptOf,omitempty"`
 	// Last is the ID of the hold that was answered last.
 	Last string `json:"last,omitempty"`
 }

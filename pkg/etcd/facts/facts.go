@@ -45,6 +45,8 @@ type Facts struct {
 	Recovery *seats.Recovery
 	// Adopt is the ID of a human's answer that the notes are lost, or were restored from an old copy; "" for none.
 	Adopt string
+	// AdoptOf are the clusters that the answer is for: those that were known then. None: no cluster was known.
+	AdoptOf []view.ID
 	// NewToken is a token for a cluster that does not exist yet; see configfile.NewToken.
 	NewToken string
 	// Look has an answer of each URL of Ask, and was taken after Notes and Sites were read.
@@ -73,3 +75,18 @@ func (f Facts) Ask() (urls []string) {
 
 // Adopts reports whether a human wants the notes to be made anew, and they have not been.
 func (f Facts) Adopts() bool { return f.Adopt != "" && f.Adopt != f.Notes.Adopted }
+
+// KnownClusters are the one that is noted, and those whose members answer.
+func (f Facts) KnownClusters() []view.ID {
+	ids := f.Look.ClusterIDs()
+	if noted := f.Notes.ClusterID; noted != 0 && !slices.Contains(ids, noted) {
+		ids = append(ids, noted)
+	}
+	return ids
+}
+
+// AdoptsFrom reports whether that is for this cluster. An answer that cannot be carried out stays open: without this,
+// whatever cluster answered much later would be taken for ours.
+func (f Facts) AdoptsFrom(cluster view.ID) bool {
+	return f.Adopts() && (len(f.AdoptOf) == 0 || slices.Contains(f.AdoptOf, cluster))
+}

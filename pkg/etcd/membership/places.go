@@ -46,7 +46,7 @@ func (s *situation) empty(node string) *member {
 func (s *situation) adopted() (seats.Notes, bool) {
 	ids := s.everyone.ClusterIDs()
 	switch {
-	case !s.Adopts() || len(ids) > 1:
+	case !s.Adopts(), len(ids) > 1, len(ids) == 1 && !s.AdoptsFrom(ids[0]):
 		return s.notes, false
 	case s.quorum:
 		return s.notes.Adopt(s.Sites, s.Look.Members(), ids[0])

@@ -145,6 +145,23 @@ func TestAdoptsAnother(t *testing.T) {
 	}
 }
 
+// TestAdoptsNoOther: an answer that could not be carried out is for the clusters that were known when it was given. One
+// that answers later is another question.
+func TestAdoptsNoOther(t *testing.T) {
+	w := settled(t, 3)
+	right := w.facts.Notes.ClusterID
+	w.facts.Notes.ClusterID = 0xabc
+	w.facts.Adopt, w.facts.AdoptOf = "1", []view.ID{0xabc, 0xdef}
+	w.held(20, membership.EtcdOtherCluster)
+	if n := w.facts.Notes; n.ClusterID != 0xabc || n.Adopted != "" {
+		t.Errorf("%+v", n)
+	}
+	w.facts.Adopt, w.facts.AdoptOf = "2", []view.ID{0xabc, right}
+	if w.recovers(); w.facts.Notes.ClusterID != right {
+		t.Errorf("%+v", w.facts.Notes)
+	}
+}
+
 // TestAdoptsNothing: an answer that finds nothing of which notes could be made stays open, and hides no other row.
 func TestAdoptsNothing(t *testing.T) {
 	w := settled(t, 3)

@@ -165,7 +165,7 @@ func answers(w *world, reason membership.Reason, names func(string) bool) {
 	if names("put the notes back") && lost && (!w.quorum() || w.facts.Adopt != "") {
 		w.facts.Notes, w.facts.NotesVersion = w.backup.Clone(time.Time{}), "restored"
 	} else if names("`adopt`") && lost {
-		w.facts.Adopt = fmt.Sprint(w.ids)
+		w.facts.Adopt, w.facts.AdoptOf = fmt.Sprint(w.ids), w.facts.KnownClusters()
 	}
 	if names("etcdctl member remove") && w.facts.Notes.Adopted != "" {
 		removeStrangers(w)

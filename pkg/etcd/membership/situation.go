@@ -70,7 +70,7 @@ func newSituation(f Facts) *situation {
 // cluster is the one whose members' answers count; 0 for any. The noted one may be that of other notes than a human
 // wants to be made anew: of it nobody answers then.
 func (s *situation) cluster() view.ID {
-	if s.Adopts() && len(s.everyone.ClusterIDs()) == 1 {
+	if ids := s.everyone.ClusterIDs(); len(ids) == 1 && s.AdoptsFrom(ids[0]) {
 		return 0
 	}
 	return s.Notes.ClusterID

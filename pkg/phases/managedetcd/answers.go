@@ -82,7 +82,7 @@ func answered(in *step.Input) (etcd.Answers, seats.Notes, error) {
 	answers.Last = a.Hold.ID
 	switch a.Option {
 	case v1alpha1.OptionAdopt:
-		answers.Adopt = a.Hold.ID
+		answers.Adopt, answers.AdoptOf = a.Hold.ID, k.Facts.KnownClusters()
 	case v1alpha1.OptionForce, v1alpha1.OptionForsake:
 		// Holds about the whole cluster list all nodes. To give up all members is never meant, and would end the
 		// membership of each one that misses a look.

@@ -34,7 +34,9 @@ func Facts(f *cluster.Facts) (membership.Facts, *etcd.Known) {
 	if known.Err = readNotes(f, &facts, &known.Answers); known.Err != nil {
 		return facts, known
 	}
-	facts.Forsaken, facts.Recovery, facts.Adopt = known.Answers.Forsaken, known.Answers.Recovery(), known.Answers.Adopt
+	answers := &known.Answers
+	facts.Forsaken, facts.Recovery = answers.Forsaken, answers.Recovery()
+	facts.Adopt, facts.AdoptOf = answers.Adopt, answers.AdoptOf
 	facts.Version = wantedEtcd(f, spec, &facts.Notes)
 	for _, e := range f.Catalogue.Etcd() {
 		facts.Releases = append(facts.Releases, e.Version)
