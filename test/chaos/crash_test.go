@@ -58,8 +58,9 @@ func TestCrash(t *testing.T) {
 func crashScenarios() []scenario {
 	lives := scenarios()
 	lives[0] = installScenario(harness.NoMode)
-	return append(lives, canaryScenario(), snapshotsScenario(), drainScenario(), backupScenario(), moveScenario(),
-		lockScenario(), bringScenario(), upgradeBackScenario(), etcdScenario())
+	return append(lives, canaryScenario(), snapshotsScenario(), drainScenario(), lostScenario(), doubtScenario(),
+		backupScenario(), restoreScenario(), moveScenario(), lockScenario(), bringScenario(), upgradeBackScenario(),
+		etcdScenario())
 }
 
 // bounded says which scenarios run in every test run, and at which of their writes the operator dies: every n-th, in

@@ -88,12 +88,7 @@ func asksForRestore(e *harness.Env) error {
 // restored is an error unless the backup that was asked for is LINSTOR's database, and all is as before.
 func restored(before func(*harness.Env) error) func(*harness.Env) error {
 	return func(e *harness.Env) error {
-		var claim corev1.ConfigMap
-		key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}
-		if err := e.Client().Get(e.Ctx, key, &claim); err != nil {
-			return err
-		}
-		data, err := resources.ClaimFrom(&claim)
+		data, err := claimData(e)
 		if err != nil {
 			return err
 		}
@@ -102,6 +97,16 @@ func restored(before func(*harness.Env) error) func(*harness.Env) error {
 		}
 		return errors.Join(before(e), harness.PodsOf(&e.Administrator, v1alpha1.ComponentRestore, 0))
 	}
+}
+
+// claimData is what the claim says.
+func claimData(e *harness.Env) (resources.ClaimData, error) {
+	var claim corev1.ConfigMap
+	key := client.ObjectKey{Namespace: v1alpha1.WorkloadNamespace, Name: resources.ClaimName}
+	if err := e.Client().Get(e.Ctx, key, &claim); err != nil {
+		return resources.ClaimData{}, err
+	}
+	return resources.ClaimFrom(&claim)
 }
 
 // comparedLast is an error unless the last backup was compared with the nodes, and agrees with them.

@@ -1,7 +1,16 @@
 package chaos
 
 import (
+	"errors"
 	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -21,8 +30,63 @@ func withHDD(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec {
 func (w *staleWorld) dropHDD() {
 	w.T.Helper()
 	w.dropPool("hdd", func(m *sim.Machine) { m.LVM().Remove("vg_hdd") })
+	w.emptyHDDs()
+}
+
+func (w *staleWorld) emptyHDDs() {
 	for i := range 4 {
 		w.Sim.World().Machine(fmt.Sprintf("n%d", i+1)).SetSignature(fmt.Sprintf("ZA%d", i+1), "")
+	}
+}
+
+// withBig adds a pool that is made from the same disks, which it matches by nothing but their size.
+func withBig(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec {
+	return append(ps, v1alpha1.StoragePoolSpec{
+		Name: "big", LVM: &v1alpha1.LVMPool{VolumeGroup: "vg_big"},
+		Devices: &v1alpha1.DevicesSpec{Approval: v1alpha1.ApprovalAuto,
+			Match: []v1alpha1.DeviceMatch{{MinSize: ptr.To(resource.MustParse("4Ti"))}}},
+	})
+}
+
+// rawDriver is a CSI driver that is not LINSTOR's.
+const rawDriver = "ebs.csi.aws.com"
+
+func rawVolume() *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-raw"}, Spec: corev1.PersistentVolumeSpec{
+		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("8Ti")},
+		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+		VolumeMode:  ptr.To(corev1.PersistentVolumeBlock),
+		PersistentVolumeSource: corev1.PersistentVolumeSource{
+			CSI: &corev1.CSIPersistentVolumeSource{Driver: rawDriver, VolumeHandle: "vol-1"}}}}
+}
+
+func rawAttachment(node string) *storagev1.VolumeAttachment {
+	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-raw"},
+		Spec: storagev1.VolumeAttachmentSpec{Attacher: rawDriver, NodeName: node,
+			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &rawVolume().Name}}}
+}
+
+// attachRaw attaches a disk of another CSI driver to a node, as a raw block volume: it looks like any empty disk.
+func (w *staleWorld) attachRaw(node string) {
+	w.T.Helper()
+	err := errors.Join(w.Client().Create(w.Ctx, rawVolume()), w.Client().Create(w.Ctx, rawAttachment(node)))
+	if err != nil {
+		w.T.Fatal(err)
+	}
+}
+
+func (w *staleWorld) detachRaw() {
+	w.T.Helper()
+	for _, o := range []client.Object{rawAttachment(""), rawVolume()} {
+		if err := w.Client().Delete(w.Ctx, o); err != nil {
+			w.T.Fatal(err)
+		}
+		w.Eventually("the raw volume is gone", func() error {
+			if err := w.Client().Get(w.Ctx, client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+				return errors.Join(fmt.Errorf("%s is there", o.GetName()), err)
+			}
+			return nil
+		})
 	}
 }
 

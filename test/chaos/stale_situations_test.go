@@ -148,6 +148,21 @@ func staleSituations() []situation {
 			},
 		},
 		{
+			name: "another driver attaches a raw volume", lingers: staleShort,
+			happens: func(w *staleWorld) {
+				w.attachRaw("n2")
+				w.pools(withBig)
+			},
+			after: func(w *staleWorld) {
+				w.WaitPools("11/12")
+				w.expectSignature("n2", "ZA2", "")
+				w.detachRaw()
+				w.WaitPools("12/12")
+				w.dropPool("big", func(m *sim.Machine) { m.LVM().Remove("vg_big") })
+				w.emptyHDDs()
+			},
+		},
+		{
 			name: "satellites change and a pod goes", lingers: staleLong,
 			happens: func(w *staleWorld) {
 				w.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Images.Registry = "mirror.example.com/linstor" })

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -59,7 +60,10 @@ func newChecked(ctx context.Context) (*checked, error) {
 		c.note("%s %T %s/%s %s %s", verb, o, named.Kind, named.Metadata.Name, named.Status.Phase, named.Status.Message,
 			fault)
 	}
-	s.faults.arrives = c.judgeForeign
+	s.faults.arrives = func(r *http.Request) {
+		c.judgeForeign(r)
+		c.judgeSnapshots(r)
+	}
 	s.faults.sent = func(request, fault string) { c.note("%s", request, fault) }
 	return c, c.start()
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -15,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/pkg/remembered"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
@@ -26,6 +28,8 @@ type consents struct {
 	read []v1alpha1.Hold
 	// given are the nodes that an answer with that id may be about.
 	given map[string][]string
+	// named are the identities that these holds listed, by their ids: what else the answers may be about.
+	named map[string][]string
 	// seen is how many of LINSTOR's requests were judged.
 	seen int
 }
@@ -42,6 +46,10 @@ func (c *consents) give(h *v1alpha1.Hold) {
 		c.given = map[string][]string{}
 	}
 	c.given[h.ID] = append(c.given[h.ID], h.Nodes...)
+	if c.named == nil {
+		c.named = map[string][]string{}
+	}
+	c.named[h.ID] = append(c.named[h.ID], h.Identities...)
 }
 
 // lateAnswer answers a hold as it was read a while ago. It may have lost nodes since, other nodes may have got into
@@ -89,7 +97,8 @@ func (c *consents) judge(r *sim.Record) string {
 	if json.Unmarshal(r.Body, &body) != nil {
 		return ""
 	}
-	for key, id := range body.Set {
+	for key, value := range body.Set {
+		id := holdOf(value)
 		word, ours := strings.CutPrefix(key, linstor.AuxPrefix)
 		word, _, _ = strings.Cut(word, ".")
 		if ours && slices.Contains(keptAnswers, word) && strings.HasPrefix(id, "h-") && !slices.Contains(c.given[id], node) {
@@ -100,6 +109,68 @@ func (c *consents) judge(r *sim.Record) string {
 	return ""
 }
 
+// holdOf is the id of the hold in an answer that is kept: what it is about may follow.
+func holdOf(value string) string {
+	id, _, _ := strings.Cut(value, " ")
+	return strings.TrimSuffix(id, ",")
+}
+
+// judgeSnapshots demands that the only copy of a snapshot goes with a node only on an answer to a hold that has named
+// it.
+func (c *checked) judgeSnapshots(r *http.Request) {
+	path, lost := strings.CutSuffix(r.URL.Path, "/lost")
+	node, ofNode := strings.CutPrefix(path, "/v1/nodes/")
+	if !lost || !ofNode || r.Method != http.MethodDelete {
+		return
+	}
+	kept := c.world.NodeProperties(node, "")
+	if fault := c.user.consents.judgeLoss(node, c.world.Volumes().OnlySnapshots(node), kept); fault != "" {
+		c.violate(fault)
+	}
+}
+
+// judgeLoss says what is wrong with giving up a node that has the only copy of these snapshots. kept are its
+// properties.
+func (c *consents) judgeLoss(node string, only []string, kept map[string]string) string {
+	if len(only) == 0 {
+		return ""
+	}
+	for _, word := range []string{remembered.DeclareLost, remembered.MachineReplaced} {
+		value := kept[word]
+		_, sum, _ := strings.Cut(value, ", ")
+		number, _, _ := strings.Cut(sum, " ")
+		if n, err := strconv.Atoi(number); err != nil || n < len(only) {
+			continue
+		}
+		if word == remembered.MachineReplaced || slices.Contains(c.named[holdOf(value)], node+"="+sum) {
+			return ""
+		}
+	}
+	return fmt.Sprintf("node %s was given up with the only copy of %v, which no answer has named: it has %v", node, only,
+		kept)
+}
+
+func TestLossesAreJudged(t *testing.T) {
+	c := &consents{}
+	c.give(&v1alpha1.Hold{ID: "h-1", Identities: []string{"n1=2 snapshots x"}})
+	two := []string{"v/a", "v/b"}
+	for _, tc := range []struct {
+		node  string
+		only  []string
+		kept  string
+		wrong bool
+	}{
+		{"n1", nil, "", false}, {"n1", two, "", true}, {"n1", two, "h-1", true}, {"n1", two, "h-1, 1 snapshot x", true},
+		{"n1", two, "h-1, 2 snapshots x", false}, {"n1", two, "h-1, 2 snapshots y", true},
+		{"n2", two, "h-1, 2 snapshots x", true}, {"n1", two, "h-2, 2 snapshots x", true},
+	} {
+		got := c.judgeLoss(tc.node, tc.only, map[string]string{remembered.DeclareLost: tc.kept})
+		if (got != "") != tc.wrong {
+			t.Errorf("%+v: %q", tc, got)
+		}
+	}
+}
+
 func TestConsentsAreJudged(t *testing.T) {
 	c := &consents{}
 	c.give(&v1alpha1.Hold{ID: "h-1", Nodes: []string{"n1"}})
@@ -107,6 +178,8 @@ func TestConsentsAreJudged(t *testing.T) {
 		node, key, value string
 		wrong            bool
 	}{
+		{"n1", "skip.ssd", "h-1 digest disk,disk", false}, {"n2", "skip.ssd", "h-1 digest disk", true},
+		{"n1", "declare-lost", "h-1, 2 snapshots x", false}, {"n2", "declare-lost", "h-1, 2 snapshots x", true},
 		{"n1", "skip.ssd", "h-1", false}, {"n2", "skip.ssd", "h-1", true}, {"n1", "skip.ssd", "h-2", true},
 		{"n2", "leaving-admitted", "few", false},
 		{"n2", "declare-lost", "h-1", true}, {"n2", "entry", "h-1", false},

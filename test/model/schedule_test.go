@@ -82,6 +82,7 @@ func init() {
 		"minready": {weight: 3, do: byUser((*user).changeMinReady)},
 		"volume":   {weight: 5, do: byUser((*user).addVolume)},
 		"unvolume": {weight: 2, do: byUser((*user).removeVolume)},
+		"snapshot": {weight: 4, do: byUser((*user).toggleSnapshot)},
 
 		"kill":    {weight: 3, do: onNode((*site).kill)},
 		"revive":  {weight: 5, do: onNode((*site).revive)},

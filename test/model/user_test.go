@@ -234,6 +234,22 @@ func (u *user) removeVolume(n int) {
 	}
 }
 
+// toggleSnapshot takes a snapshot of a volume, on all nodes with a copy or on one of two, or deletes it.
+func (u *user) toggleSnapshot(n int) {
+	if u.volumes == 0 || len(u.nodes) == 0 {
+		return
+	}
+	volume, on := fmt.Sprintf("vol-%d", n%u.volumes+1), []string{}
+	if n/7%2 == 0 {
+		on = append(on, u.nodes[n/11%len(u.nodes)].name)
+	}
+	if n/5%3 == 0 {
+		u.world.Volumes().DeleteSnapshot(volume, "snap")
+	} else {
+		_ = u.world.Volumes().CreateSnapshot(volume, "snap", on...) // there may be no such volume
+	}
+}
+
 // toggleSuspend stops the operator, or lets it go on.
 func (u *user) toggleSuspend(int) {
 	u.edit(func(c *v1alpha1.StorageCluster) { c.Spec.Suspend = !c.Spec.Suspend })

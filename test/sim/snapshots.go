@@ -65,6 +65,9 @@ func (v Volumes) CreateSnapshot(volumeName, name string, nodes ...string) error 
 			copies = append(copies, r)
 		}
 	}
+	if len(copies) == 0 || dfn.snapshots[key(name)] != nil {
+		return fmt.Errorf("create snapshot: no copy of volume %q there, or there is a snapshot %q", volumeName, name)
+	}
 	v.world.newSnapshot(dfn, name, copies)
 	return nil
 }
@@ -76,6 +79,23 @@ func (v Volumes) DeleteSnapshot(volumeName, name string) {
 	if dfn, _ := v.definition(volumeName); dfn != nil {
 		delete(dfn.snapshots, key(name))
 	}
+}
+
+// OnlySnapshots are the snapshots that no other node has, as "volume/snapshot", sorted.
+func (v Volumes) OnlySnapshots(node string) []string {
+	v.world.lock()
+	defer v.world.mu.Unlock()
+	var out []string
+	if ctl := v.world.serving(); ctl != nil {
+		for _, dfn := range ctl.db.sortedDfns() {
+			for _, k := range slices.Sorted(maps.Keys(dfn.snapshots)) {
+				if s := dfn.snapshots[k]; len(s.nodes) == 1 && s.nodes[key(node)] != "" && !s.deleting[key(node)] {
+					out = append(out, dfn.name+"/"+s.name)
+				}
+			}
+		}
+	}
+	return out
 }
 
 // snapshotUsers are the snapshots that keep a pool from being deleted.
