@@ -73,7 +73,11 @@ func lostScenario() scenario {
 			e.Eventually("Ready", func() error { return ready("3/3", "3/3")(e) })
 		},
 		steps: []step{
-			{name: "join", way: true, do: func(e *harness.Env) { e.AddNode(harness.Nodes(4)[3]) }, done: ready("4/4", "4/4")},
+			{name: "join", way: true, do: func(e *harness.Env) {
+				node := harness.Nodes(4)[3]
+				node.Machine.Address = "192.168.0.40" // that of the one before, each time
+				e.AddNode(node)
+			}, done: ready("4/4", "4/4")},
 			{name: "die", done: asked, do: func(e *harness.Env) {
 				volumes := e.Sim.World().Volumes()
 				err := errors.Join(volumes.Create("pvc-1", 1<<20, "ssd", "n1", victim),
