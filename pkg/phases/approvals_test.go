@@ -84,7 +84,7 @@ func TestEvidenceRevokesApprovals(t *testing.T) {
 
 // proofOf is the key of revocations. Where one property keeps answers to several holds, the proof is the same.
 func proofOf(a remembered.Approval) string {
-	key := a.Option + " " + strings.TrimSuffix(strings.TrimPrefix(a.Kept, linstor.AuxPrefix), ".")
+	key := a.Option + "/" + strings.TrimSuffix(strings.TrimPrefix(a.Kept, linstor.AuxPrefix), ".")
 	switch a.Reason { // what they are about differs
 	case v1alpha1.HoldUpgradeStuck, v1alpha1.HoldMigrationFailed:
 		if a.Option != v1alpha1.OptionRollBack {
@@ -145,8 +145,7 @@ func pass(t *testing.T, w *clustertest.World) {
 		delete(w.Cluster.Annotations, v1alpha1.AnnotationResume)
 	case err != nil:
 		t.Fatal(err)
-	}
-	if in.Answer != nil && !in.Answer.Cluster {
+	case in.Answer != nil && !in.Answer.Cluster:
 		if in.AnswerKept, err = phases.KeepAnswer(t.Context(), in); err != nil {
 			t.Fatal(err)
 		}
@@ -156,11 +155,7 @@ func pass(t *testing.T, w *clustertest.World) {
 		t.Fatal(err)
 	}
 	if e := result.Outcome.Event; e != "" {
-		m, err := fsm.Restore(fsm.Cluster(), fsm.State(w.Cluster.Status.Phase))
-		if err != nil {
-			t.Fatal(err)
-		}
-		done, err := m.Fire(t.Context(), e)
+		done, err := fire(t.Context(), w, e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +163,25 @@ func pass(t *testing.T, w *clustertest.World) {
 	}
 	if in.AnswerKept {
 		result.Released = in.Answer
+		delete(w.Cluster.Annotations, v1alpha1.AnnotationResume)
 	}
+	carryOut(t, w, r)
+	w.Cluster.Status = *status.Project(result)
+	readAnswers(t, w)
+}
+
+// fire moves the machine on from the phase of the status.
+func fire(ctx context.Context, w *clustertest.World, e fsm.Event) (fsm.Transition, error) {
+	m, err := fsm.Restore(fsm.Cluster(), fsm.State(w.Cluster.Status.Phase))
+	if err != nil {
+		return fsm.Transition{}, err
+	}
+	return m.Fire(ctx, e)
+}
+
+// carryOut does the tasks that keep answers, and puts the ConfigMaps that were written into the world.
+func carryOut(t *testing.T, w *clustertest.World, r *clustertest.Record) {
+	t.Helper()
 	for _, task := range r.Queued {
 		kind, node, _ := strings.Cut(task.Key, "/")
 		notes := kind == "leave" && slices.Contains(w.Names(), node)
@@ -183,20 +196,22 @@ func pass(t *testing.T, w *clustertest.World) {
 			w.Kube.ConfigMaps[cm.Name] = cm
 		}
 	}
-	w.Cluster.Status = *status.Project(result)
-	if in.AnswerKept {
-		delete(w.Cluster.Annotations, v1alpha1.AnnotationResume)
+}
+
+// readAnswers has the next look at etcd know what was answered about it.
+func readAnswers(t *testing.T, w *clustertest.World) {
+	t.Helper()
+	cm := w.Kube.ConfigMaps[etcdmember.Notes]
+	if cm == nil || w.Etcd == nil {
+		return
 	}
-	if cm := w.Kube.ConfigMaps[etcdmember.Notes]; cm != nil && w.Etcd != nil {
-		w.Etcd.Answers.Forsaken = nil
-		if err := json.Unmarshal([]byte(cm.Data[etcdmember.KeyAnswers]), &w.Etcd.Answers); err != nil {
-			t.Fatal(err)
-		}
-		w.Etcd.Heard = w.Etcd.Answers.Last
-		known := &w.Etcd.Facts
-		known.Adopt, known.AdoptOf = w.Etcd.Answers.Adopt, w.Etcd.Answers.AdoptOf
-		known.Recovery = w.Etcd.Answers.Recovery()
+	k := w.Etcd
+	k.Answers.Forsaken = nil
+	if err := json.Unmarshal([]byte(cm.Data[etcdmember.KeyAnswers]), &k.Answers); err != nil {
+		t.Fatal(err)
 	}
+	k.Heard = k.Answers.Last
+	k.Facts.Adopt, k.Facts.AdoptOf, k.Facts.Recovery = k.Answers.Adopt, k.Answers.AdoptOf, k.Answers.Recovery()
 }
 
 // keeping is a LINSTOR that keeps properties of nodes.

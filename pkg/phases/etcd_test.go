@@ -166,7 +166,7 @@ func TestEtcdAnswers(t *testing.T) {
 	}{
 		{v1alpha1.HoldEtcdQuorumLost, "force", []string{"n02"}, `{"force":"n02-2","forceID":"h-1","last":"h-1"}`, ""},
 		{v1alpha1.HoldEtcdQuorumLost, "force", nil, "", "2 members (n01-1, n02-2)"},
-		{v1alpha1.HoldEtcdQuorumLost, "adopt", nil, `{"adopt":"h-1","last":"h-1"}`, ""},
+		{v1alpha1.HoldEtcdQuorumLost, "adopt", nil, `{"adopt":"h-1","adoptOf":["7"],"last":"h-1"}`, ""},
 		{v1alpha1.HoldEtcdMemberDown, "forsake", []string{"n01"}, `{"forsaken":["n01-1"],"last":"h-1"}`, ""},
 		{v1alpha1.HoldEtcdMembersChanged, "forsake", nil, "", "h-1:forsake@<node>; this answer is for 2 members"},
 		{v1alpha1.HoldEtcdStuck, "retry", nil, `{"last":"h-1"}`, ""},

@@ -17,7 +17,6 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
-	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/controller"
@@ -43,11 +42,7 @@ func reconcile(w *clustertest.World, t *rapid.T) {
 	if o.Event == "" {
 		return
 	}
-	m, err := fsm.Restore(fsm.Cluster(), fsm.State(in.Snapshot.Phase()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	moved, err := m.Fire(w.T.Context(), o.Event)
+	moved, err := fire(w.T.Context(), w, o.Event)
 	if err != nil {
 		t.Fatalf("%v (%s)", err, o.Message)
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
@@ -48,36 +48,11 @@ func withBig(ps []v1alpha1.StoragePoolSpec) []v1alpha1.StoragePoolSpec {
 	})
 }
 
-// rawDriver is a CSI driver that is not LINSTOR's.
-const rawDriver = "ebs.csi.aws.com"
-
-func rawVolume() *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "pvc-raw"}, Spec: corev1.PersistentVolumeSpec{
-		Capacity:    corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("8Ti")},
-		AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-		VolumeMode:  ptr.To(corev1.PersistentVolumeBlock),
-		PersistentVolumeSource: corev1.PersistentVolumeSource{
-			CSI: &corev1.CSIPersistentVolumeSource{Driver: rawDriver, VolumeHandle: "vol-1"}}}}
-}
-
-func rawAttachment(node string) *storagev1.VolumeAttachment {
-	return &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-raw"},
-		Spec: storagev1.VolumeAttachmentSpec{Attacher: rawDriver, NodeName: node,
-			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &rawVolume().Name}}}
-}
-
-// attachRaw attaches a disk of another CSI driver to a node, as a raw block volume: it looks like any empty disk.
-func (w *staleWorld) attachRaw(node string) {
-	w.T.Helper()
-	err := errors.Join(w.Client().Create(w.Ctx, rawVolume()), w.Client().Create(w.Ctx, rawAttachment(node)))
-	if err != nil {
-		w.T.Fatal(err)
-	}
-}
-
+// detachRaw deletes a volume that harness.AttachRaw has attached.
 func (w *staleWorld) detachRaw() {
 	w.T.Helper()
-	for _, o := range []client.Object{rawAttachment(""), rawVolume()} {
+	for _, o := range []client.Object{&storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-raw"}},
+		harness.RawVolume()} {
 		if err := w.Client().Delete(w.Ctx, o); err != nil {
 			w.T.Fatal(err)
 		}

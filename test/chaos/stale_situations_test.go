@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
 )
 
@@ -150,7 +151,7 @@ func staleSituations() []situation {
 		{
 			name: "another driver attaches a raw volume", lingers: staleShort,
 			happens: func(w *staleWorld) {
-				w.attachRaw("n2")
+				harness.AttachRaw(&w.Administrator, "n2")
 				w.pools(withBig)
 			},
 			after: func(w *staleWorld) {

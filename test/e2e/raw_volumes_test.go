@@ -5,45 +5,15 @@ import (
 	"strings"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
-	storagev1 "k8s.io/api/storage/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
-
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
-
-// theirDriver is a CSI driver that is not LINSTOR's.
-const theirDriver = "ebs.csi.aws.com"
-
-// rawVolume is a PersistentVolume of another driver that pods use as a disk.
-func rawVolume(name string) *corev1.PersistentVolume {
-	return &corev1.PersistentVolume{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		Spec: corev1.PersistentVolumeSpec{
-			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("500Gi")},
-			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			VolumeMode:       ptr.To(corev1.PersistentVolumeBlock),
-			StorageClassName: "theirs",
-			PersistentVolumeSource: corev1.PersistentVolumeSource{
-				CSI: &corev1.CSIPersistentVolumeSource{Driver: theirDriver, VolumeHandle: "vol-1"}},
-		},
-	}
-}
 
 // TestRawVolumesOfOtherDrivers: a disk that another driver has attached to n2 as a raw volume looks empty, and fits
 // the spec by its size. Nothing is made on that node before a human has looked, or it has gone.
 func TestRawVolumesOfOtherDrivers(t *testing.T) {
 	e := start(t, harness.Nodes(3))
-	pv := rawVolume("pvc-raw")
-	attachment := &storagev1.VolumeAttachment{ObjectMeta: metav1.ObjectMeta{Name: "csi-raw"},
-		Spec: storagev1.VolumeAttachmentSpec{Attacher: theirDriver, NodeName: "n2",
-			Source: storagev1.VolumeAttachmentSource{PersistentVolumeName: &pv.Name}}}
-	if err := errors.Join(e.Client().Create(e.Ctx, pv), e.Client().Create(e.Ctx, attachment)); err != nil {
-		t.Fatal(err)
-	}
+	attachment := harness.AttachRaw(&e.Administrator, "n2")
 	e.Run()
 	e.Apply(harness.Manifest(`
   storagePools:

@@ -26,10 +26,8 @@ import (
 type consents struct {
 	// read are holds as the user saw them, who may take their time to answer.
 	read []v1alpha1.Hold
-	// given are the nodes that an answer with that id may be about.
+	// given are the nodes, and the identities, that an answer with that id may be about.
 	given map[string][]string
-	// named are the identities that these holds listed, by their ids: what else the answers may be about.
-	named map[string][]string
 	// seen is how many of LINSTOR's requests were judged.
 	seen int
 }
@@ -45,11 +43,7 @@ func (c *consents) give(h *v1alpha1.Hold) {
 	if c.given == nil {
 		c.given = map[string][]string{}
 	}
-	c.given[h.ID] = append(c.given[h.ID], h.Nodes...)
-	if c.named == nil {
-		c.named = map[string][]string{}
-	}
-	c.named[h.ID] = append(c.named[h.ID], h.Identities...)
+	c.given[h.ID] = slices.Concat(c.given[h.ID], h.Nodes, h.Identities)
 }
 
 // lateAnswer answers a hold as it was read a while ago. It may have lost nodes since, other nodes may have got into
@@ -142,7 +136,7 @@ func (c *consents) judgeLoss(node string, only []string, kept map[string]string)
 		if n, err := strconv.Atoi(number); err != nil || n < len(only) {
 			continue
 		}
-		if word == remembered.MachineReplaced || slices.Contains(c.named[holdOf(value)], node+"="+sum) {
+		if word == remembered.MachineReplaced || slices.Contains(c.given[holdOf(value)], node+"="+sum) {
 			return ""
 		}
 	}

@@ -145,8 +145,8 @@ func TestAdoptsAnother(t *testing.T) {
 	}
 }
 
-// TestAdoptsNoOther: an answer that could not be carried out is for the clusters that were known when it was given. One
-// that answers later is another question.
+// TestAdoptsNoOther: an answer that could not be carried out is for the clusters that were known when it was given.
+// One that answers later is another question.
 func TestAdoptsNoOther(t *testing.T) {
 	w := settled(t, 3)
 	right := w.facts.Notes.ClusterID

@@ -17,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/backup/take"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/backuptest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/databasebackup"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/step"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/upgrade"
@@ -28,9 +29,8 @@ type bench struct{ *clustertest.World }
 func newBench(t *testing.T) bench {
 	t.Helper()
 	w := clustertest.NewWorld(t, 3)
-	w.Secret("s3", nil)
-	w.Cluster.Spec.Backup = &backupspec.BackupSpec{Schedule: "0 */6 * * *", Keep: 28, S3: &backupspec.S3Spec{
-		Endpoint: "https://s3.example.com", Bucket: "backups", CredentialsSecret: "s3"}}
+	backuptest.Store(w)
+	w.Cluster.Spec.Backup.Schedule = "0 */6 * * *"
 	return bench{w}
 }
 

@@ -156,7 +156,7 @@ func invalid(f *cluster.Facts) string {
 		return err.Error()
 	}
 	if version := f.AcceptedVersion(); catalogue.Newer(since, version) {
-		return "spec.backup: " + tooOld(version)
+		return "spec.backup: " + TooOld(version)
 	}
 	if f.OperatorImage == "" {
 		return noImage

@@ -11,8 +11,8 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 )
 
-// tooOld says that this LINSTOR cannot be backed up.
-func tooOld(version string) string {
+// TooOld says that this LINSTOR cannot be backed up.
+func TooOld(version string) string {
 	return "LINSTOR exports its database while it runs from 1.34 on, and this is " + version
 }
 
@@ -41,7 +41,7 @@ func noted(f *cluster.Facts, st *backupspec.BackupStatus) *backupspec.Request {
 	switch {
 	case catalogue.Newer(since, r.Linstor):
 		r.Refused = fmt.Sprintf("backup %s is not taken: %s; ask for one after the upgrade, with another name", id,
-			tooOld(r.Linstor))
+			TooOld(r.Linstor))
 	case r.Linstor != version:
 		r.Refused = fmt.Sprintf("backup %s is not taken any more: it was asked for with LINSTOR %s, and the database is of "+
 			"%s now; ask for another one, with another name", id, r.Linstor, version)

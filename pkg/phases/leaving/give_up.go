@@ -59,7 +59,7 @@ var loss = decisiontable.Table[*situation]{
 		rule("lost-only-snapshot", "it may be given up, and it has the only copy of a snapshot that no answer has named, "+
 			"or that was asked about and cannot be seen",
 			func(c *situation) bool {
-				return c.mayBeGivenUp() && (!noderemoval.Covers(c.agreed(), c.onlySnapshots()) ||
+				return c.mayBeGivenUp() && (!replica.Covers(c.agreed(), c.onlySnapshots()) ||
 					!c.knowsSnapshots() && c.asked(v1alpha1.HoldNodeGone))
 			},
 			outcome{hold: v1alpha1.HoldNodeGone, volumes: (*situation).names, message: goneMessage}),

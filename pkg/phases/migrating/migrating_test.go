@@ -1,7 +1,6 @@
 package migrating_test
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -13,8 +12,8 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
-	"github.com/linstor-dev/storagecluster-operator/pkg/catalogue"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/backuptest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/epoch"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/restore"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
@@ -34,9 +33,7 @@ type rig struct{ *clustertest.World }
 func newRig(t *testing.T) rig {
 	t.Helper()
 	w := clustertest.NewWorld(t, 2)
-	w.Secret("s3", nil)
-	w.Cluster.Spec.Backup = &backupspec.BackupSpec{Keep: 28, S3: &backupspec.S3Spec{Endpoint: "https://s3.example.com",
-		Bucket: "backups", CredentialsSecret: "s3"}}
+	backuptest.Store(w)
 	w.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
 	w.Phase(v1alpha1.PhaseMigrating, time.Minute)
 	r := rig{w}
@@ -44,22 +41,14 @@ func newRig(t *testing.T) rig {
 	return r
 }
 
-// stop is what the removal of the Deployment leaves.
-func (r rig) stop() {
-	delete(r.Kube.Deployments, resources.ControllerName)
-	r.Kube.ControllerPods = nil
-	r.Silent(fmt.Errorf("connection refused"))
-}
+func (r rig) stop() { backuptest.Stop(r.World) }
 
 // compared puts the comparison into the status.
 func (r rig) compared(change func(*backupspec.Comparison)) {
-	c := &backupspec.Comparison{Backup: "manual-a", Stopped: true, Since: metav1.NewTime(r.Now.Add(-time.Minute)),
-		Pod: "linstor-compare-backup-1", Ended: clustertest.At(r.Now), Taken: clustertest.At(r.Now.Add(-time.Hour)),
-		Linstor: catalogue.Embedded().Newest(), SHA256: "5ac3", Nodes: 2, Message: "no difference: all lies as it says"}
+	c := backuptest.Compared(r.World)
 	if change != nil {
 		change(c)
 	}
-	r.Cluster.Status.Backup = &backupspec.BackupStatus{Comparison: c}
 }
 
 // atTaken is the answer to the question about a backup with an address that another machine has.

@@ -23,7 +23,7 @@ import (
 func GivenUp(s *cluster.Snapshot, m *cluster.Member) bool {
 	machine, agreed, _ := strings.Cut(m.Property(remembered.MachineReplaced), agreedTo)
 	return m.Replaced && strings.EqualFold(machine, m.Node.Status.NodeInfo.SystemUUID) &&
-		Covers(agreed, replica.OnlySnapshots(s, m.Name))
+		replica.Covers(agreed, replica.OnlySnapshots(s, m.Name))
 }
 
 // agreedTo is between a human's word and the sum of the snapshots that it gives up.
@@ -33,11 +33,6 @@ const agreedTo = ", "
 func Agreed(word string) string {
 	_, sum, _ := strings.Cut(word, agreedTo)
 	return sum
-}
-
-// Covers reports whether those who agreed to lose the snapshots of a sum knew of all of these.
-func Covers(agreed string, snapshots []string) bool {
-	return len(snapshots) == 0 || replica.SnapshotSum(snapshots) == agreed
 }
 
 // WithSnapshots adds to a word about a node which snapshots the hold said that it gives up.

@@ -53,6 +53,11 @@ func SnapshotSum(names []string) string {
 	return text.Amount(len(names), "snapshot", "snapshots") + " " + text.Digest(names)
 }
 
+// Covers reports whether those who agreed to lose the snapshots of a sum knew of all of these.
+func Covers(agreed string, snapshots []string) bool {
+	return len(snapshots) == 0 || SnapshotSum(snapshots) == agreed
+}
+
 // OnlyCopyOf names the snapshots in a message.
 func OnlyCopyOf(names []string) string {
 	return fmt.Sprintf("the only copy of %s (%s)", text.Amount(len(names), "snapshot", "snapshots"),
@@ -71,7 +76,7 @@ func CheckSnapshots(ctx context.Context, in *step.Input, node, agreed string) er
 	if err != nil {
 		return err
 	}
-	if names := onlySnapshots(in.Snapshot, v, list, node); len(names) > 0 && SnapshotSum(names) != agreed {
+	if names := onlySnapshots(in.Snapshot, v, list, node); !Covers(agreed, names) {
 		return fmt.Errorf("node %s is not given up: it has %s, and no question that was answered has named it", node,
 			OnlyCopyOf(names))
 	}

@@ -104,9 +104,8 @@ func backupNeeded(s *cluster.Snapshot) *cluster.HoldRequest {
 		return nil
 	case kind == v1alpha1.DatabaseKubernetes && databasebackup.Unable(s):
 		return cluster.Request(v1alpha1.HoldBackupTooOld, "spec.backup asks for a backup before LINSTOR %s migrates the "+
-			"database (%s) with no way back, and the operator can take none: LINSTOR exports its database while it runs from "+
-			"1.34 on, and this is %s. Make one now, and answer backup-confirmed; or set spec.version back to %s", u.To, kind,
-			u.From, u.From)
+			"database (%s) with no way back, and the operator can take none: %s. Make one now, and answer backup-confirmed; "+
+			"or set spec.version back to %s", u.To, kind, databasebackup.TooOld(u.From), u.From)
 	case kind == v1alpha1.DatabaseKubernetes:
 		return nil
 	}

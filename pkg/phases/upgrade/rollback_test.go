@@ -10,6 +10,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/backupspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
+	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest/backuptest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/fsm"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/hold"
@@ -23,10 +24,8 @@ const backupBefore = "upgrade-1.34.2-1.35.3-20260301t115500z"
 func backedUpUpgrade(t *testing.T, step v1alpha1.UpgradeStep) *clustertest.World {
 	t.Helper()
 	w := clustertest.NewWorld(t, 3)
-	w.Cluster.Spec.Backup = &backupspec.BackupSpec{Keep: 28, S3: &backupspec.S3Spec{Endpoint: "https://s3.example.com",
-		Bucket: "backups", CredentialsSecret: "s3"}}
+	backuptest.Store(w)
 	w.Upgrading(step)
-	w.Secret("s3", nil)
 	w.Claim(func(c *resources.ClaimData) { c.UpgradeBackup = backupBefore })
 	return w
 }
