@@ -47,7 +47,7 @@ func TestFlagsAreDescribed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, found := strings.Cut(string(page), "\n## Settings of the operator\n")
+	_, section, found := strings.Cut(string(page), "\n## Operator settings\n")
 	if !found {
 		t.Fatal("the page has no section about the flags")
 	}
