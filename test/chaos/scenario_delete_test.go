@@ -30,7 +30,6 @@ func doubtScenario() scenario {
 		}
 		return e.Client().Patch(e.Ctx, claim, client.RawPatch(types.MergePatchType, patch))
 	}
-	const unguarded = harness.ThinPool + "  volumes: {drainGuard: None}\n" // guards come later, and would be counted
 	return scenario{
 		name: "doubt", nodes: 2,
 		begin: func(e *harness.Env) {

@@ -69,7 +69,7 @@ func lostScenario() scenario {
 	return scenario{
 		name: "lost", nodes: 3,
 		begin: func(e *harness.Env) {
-			apply(harness.ThinPool + "  nodes: {removalPolicy: Remove}\n")(e)
+			apply(unguarded + "  nodes: {removalPolicy: Remove}\n")(e)
 			e.Eventually("Ready", func() error { return ready("3/3", "3/3")(e) })
 		},
 		steps: []step{

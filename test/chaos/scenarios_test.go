@@ -93,6 +93,10 @@ const (
 	oldVersion = "1.34.2"
 	newVersion = "1.35.3"
 
+	// unguarded is for lives whose writes would be counted differently each time with guards: they are created after the
+	// cluster is Ready, and a guard on a node that is gone is deleted by whichever of operator and Kubernetes is first.
+	unguarded = harness.ThinPool + "  volumes: {drainGuard: None}\n"
+
 	devicePool = `
   - name: fast
     lvmThin: {volumeGroup: vg_new, thinPool: thin}
