@@ -11,6 +11,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/highavailability"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
@@ -77,7 +78,13 @@ func lostScenario() scenario {
 				node := harness.Nodes(4)[3]
 				node.Machine.Address = "192.168.0.40" // that of the one before, each time
 				e.AddNode(node)
-			}, done: ready("4/4", "4/4")},
+			}, done: func(e *harness.Env) error {
+				// Until the CSI driver knows the node, nothing is placed on it: it must not die in between once, and later once.
+				if props := e.Sim.World().NodeProperties(victim, linstor.PropAutoplace); len(props) > 0 {
+					return fmt.Errorf("%s has %v", victim, props)
+				}
+				return ready("4/4", "4/4")(e)
+			}},
 			{name: "die", done: asked, do: func(e *harness.Env) {
 				volumes := e.Sim.World().Volumes()
 				err := errors.Join(volumes.Create("pvc-1", 1<<20, "ssd", "n1", victim),
