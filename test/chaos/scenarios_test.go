@@ -314,7 +314,10 @@ func upgradeScenario() scenario {
 	return scenario{
 		name: "upgrade", nodes: 3, tune: patientRoll,
 		steps: []step{
-			{name: "old", way: true, do: apply("  version: " + oldVersion + harness.ThinPool), done: ready("3/3", "3/3")},
+			{name: "old", way: true, do: apply("  version: " + oldVersion + harness.ThinPool), done: func(e *harness.Env) error {
+				// They are created after the cluster is Ready, and would be counted with the upgrade.
+				return errors.Join(standing(e, "n1", "n2", "n3"), ready("3/3", "3/3")(e))
+			}},
 			{name: "upgrade", do: apply("  version: " + newVersion + harness.ThinPool), done: func(e *harness.Env) error {
 				if v := e.Get().Status.Version; v != newVersion {
 					return fmt.Errorf("version %s", v)
