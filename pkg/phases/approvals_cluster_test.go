@@ -49,7 +49,7 @@ func atStep(step v1alpha1.UpgradeStep) func(*clustertest.World) bool {
 	}
 }
 
-// stepIn is what the operator writes in its next step in a phase, of which nothing comes.
+// stepIn returns the writes of the operator's next step in a phase, without carrying them out.
 func stepIn(w *clustertest.World, phase v1alpha1.Phase) *clustertest.Record {
 	st := w.Cluster.Status.DeepCopy()
 	defer func() { w.Cluster.Status = *st }()
@@ -73,7 +73,7 @@ func noBackup(t *testing.T, _ v1alpha1.HoldReason) *clustertest.World {
 	return w
 }
 
-// failedUpgrade is an upgrade with a backup from before, in a hold that offers to take it back.
+// failedUpgrade is an upgrade that has a pre-upgrade backup, in a hold that offers to roll it back.
 func failedUpgrade(t *testing.T, reason v1alpha1.HoldReason) *clustertest.World {
 	w := clustertest.NewWorld(t, 3)
 	backuptest.Store(w)
@@ -87,7 +87,7 @@ func failedUpgrade(t *testing.T, reason v1alpha1.HoldReason) *clustertest.World 
 	return w
 }
 
-// takenBack reports whether LINSTOR goes back, or was taken back and is not upgraded by itself.
+// takenBack reports whether LINSTOR is being rolled back, or has been and is not upgraded automatically.
 func takenBack(w *clustertest.World) bool {
 	claim, _ := w.Snapshot().Claim()
 	return rollback.UnderWay(claim) || rollback.Done(claim, clustertest.ToVersion)
@@ -126,7 +126,7 @@ func differs(digest string) func(*clustertest.World) {
 	}
 }
 
-// imports reports whether the next step of the restore begins the import.
+// imports reports whether the next step of the restore starts the import.
 func imports(w *clustertest.World) bool {
 	r := stepIn(w, v1alpha1.PhaseMigrating)
 	claim := clustertest.AppliedClaim(w.T, r)
@@ -157,7 +157,7 @@ func failedMove(t *testing.T, reason v1alpha1.HoldReason) *clustertest.World {
 	return w
 }
 
-// staysWhereItIs reports whether nothing is moved, and nothing is asked about it.
+// staysWhereItIs reports whether no data is moved and no UnsupportedChange hold is open.
 func staysWhereItIs(w *clustertest.World) bool {
 	h := w.Cluster.Status.Hold
 	return !moves(w) && (h == nil || h.Reason != v1alpha1.HoldUnsupportedChange)

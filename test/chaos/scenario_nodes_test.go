@@ -5,9 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
@@ -121,7 +119,7 @@ func guards(condition string, nodes ...string) func(*harness.Env) error {
 				return fmt.Errorf("%s is %s", kind, got)
 			}
 		}
-		if err := standing(e, nodes...); err != nil {
+		if err := harness.Guarded(&e.Administrator, nodes...); err != nil {
 			return err
 		}
 		for _, name := range []string{"PodDisruptionBudget/" + drainguard.Name, "DaemonSet/" + highavailability.Name} {
@@ -131,24 +129,4 @@ func guards(condition string, nodes ...string) func(*harness.Env) error {
 		}
 		return ready("3/3", "3/3")(e)
 	}
-}
-
-// standing is nil once drain guards run on these nodes, and on no other.
-func standing(e *harness.Env, nodes ...string) error {
-	var pods corev1.PodList
-	if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
-		client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentDrainGuard}); err != nil {
-		return err
-	}
-	var have []string
-	for i := range pods.Items {
-		if p := &pods.Items[i]; p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
-			have = append(have, p.Spec.NodeName)
-		}
-	}
-	slices.Sort(have)
-	if !slices.Equal(have, nodes) || len(pods.Items) != len(nodes) {
-		return fmt.Errorf("%d guards, those that run are on %v", len(pods.Items), have)
-	}
-	return nil
 }

@@ -29,7 +29,7 @@ func upgradeScenario() scenario {
 			{name: "old", way: true, do: apply("  version: " + oldVersion + harness.ThinPool),
 				done: func(e *harness.Env) error {
 					// Guards are created after the cluster is Ready, and would be counted with the upgrade.
-					return errors.Join(standing(e, "n1", "n2", "n3"), ready("3/3", "3/3")(e))
+					return errors.Join(harness.Guarded(&e.Administrator, "n1", "n2", "n3"), ready("3/3", "3/3")(e))
 				}},
 			{name: "upgrade", do: apply("  version: " + newVersion + harness.ThinPool), done: func(e *harness.Env) error {
 				if v := e.Get().Status.Version; v != newVersion {

@@ -3,7 +3,6 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources/drainguard"
+	"github.com/linstor-dev/storagecluster-operator/test/harness"
 )
 
 // guardedPool has guards on its nodes.
@@ -40,23 +40,7 @@ func guardOf(e *env, node string) *corev1.Pod {
 func waitGuards(e *env, nodes ...string) {
 	e.T.Helper()
 	e.Eventually("guards run on "+strings.Join(nodes, ", "), func() error {
-		var pods corev1.PodList
-		if err := e.Client().List(e.Ctx, &pods, client.InNamespace(v1alpha1.WorkloadNamespace),
-			client.MatchingLabels{v1alpha1.LabelComponent: v1alpha1.ComponentDrainGuard}); err != nil {
-			return err
-		}
-		var have []string
-		for i := range pods.Items {
-			p := &pods.Items[i]
-			if p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
-				have = append(have, p.Spec.NodeName)
-			}
-		}
-		slices.Sort(have)
-		if !slices.Equal(have, nodes) || len(pods.Items) != len(nodes) {
-			return fmt.Errorf("%d guards, those that run are on %v", len(pods.Items), have)
-		}
-		return nil
+		return harness.Guarded(&e.Administrator, nodes...)
 	})
 }
 
