@@ -19,6 +19,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/resources"
@@ -214,8 +215,8 @@ func (w *staleWorld) pools(f func([]v1alpha1.StoragePoolSpec) []v1alpha1.Storage
 func (w *staleWorld) replicateOver(preferred bool) {
 	w.T.Helper()
 	w.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{
-			{Name: "storage", AddressFrom: v1alpha1.AddressSource{NodeAnnotation: "example.com/storage-ip"},
+		c.Spec.Nodes.Interfaces = []nodespec.InterfaceSpec{
+			{Name: "storage", AddressFrom: nodespec.AddressSource{NodeAnnotation: "example.com/storage-ip"},
 				Preferred: preferred},
 		}
 	})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/test/harness"
 	"github.com/linstor-dev/storagecluster-operator/test/sim"
@@ -325,8 +326,8 @@ func TestForeignObjectsInLinstor(t *testing.T) {
 	checkForeignObjects(e, uuid, "Ready")
 	// What was ours goes with the spec, what was not stays.
 	e.Update(func(c *v1alpha1.StorageCluster) {
-		c.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "extra",
-			AddressFrom: v1alpha1.AddressSource{AddressType: corev1.NodeInternalIP}}}
+		c.Spec.Nodes.Interfaces = []nodespec.InterfaceSpec{{Name: "extra",
+			AddressFrom: nodespec.AddressSource{AddressType: corev1.NodeInternalIP}}}
 	})
 	e.Eventually("interface extra", func() error {
 		if e.View().Node("n1").Interface("extra") == nil {

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/leaving"
@@ -98,8 +99,8 @@ func ToldOf(s *cluster.Snapshot) []string {
 // them.
 func Replicated(t *testing.T) *World {
 	w := NewWorld(t, 3)
-	from := v1alpha1.AddressSource{NodeAnnotation: StorageIP}
-	w.Cluster.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "storage", AddressFrom: from}}
+	from := nodespec.AddressSource{NodeAnnotation: StorageIP}
+	w.Cluster.Spec.Nodes.Interfaces = []nodespec.InterfaceSpec{{Name: "storage", AddressFrom: from}}
 	names := []string{"n01", "n02", "n03"}
 	for i, n := range names {
 		w.KubeNode(n).Annotations = map[string]string{StorageIP: "10.1.0." + string(rune('1'+i))}

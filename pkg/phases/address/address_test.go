@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -323,8 +324,8 @@ func TestReplacedMachineHasNoSatellite(t *testing.T) {
 func TestMachines(t *testing.T) {
 	w := clustertest.NewWorld(t, 3)
 	w.Cluster.Spec.Nodes.NodeSelector = map[string]string{"storage": "yes"}
-	w.Cluster.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{{Name: "storage",
-		AddressFrom: v1alpha1.AddressSource{NodeAnnotation: "example.com/storage"}}}
+	w.Cluster.Spec.Nodes.Interfaces = []nodespec.InterfaceSpec{{Name: "storage",
+		AddressFrom: nodespec.AddressSource{NodeAnnotation: "example.com/storage"}}}
 	w.Accept()
 	w.KubeNode("n01").Annotations = map[string]string{"example.com/storage": "10.1.0.1"}
 	pod := w.Satellite("n02")

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -21,8 +22,8 @@ func FuzzNodeAnnotations(f *testing.F) {
 		"10.0.0.1/24", "::ffff:127.0.0.1", "10.0.0.1\n10.0.0.2", strings.Repeat("\xff", 64)} {
 		f.Add(text, "true")
 	}
-	spec := &v1alpha1.InterfaceSpec{Name: "storage",
-		AddressFrom: v1alpha1.AddressSource{NodeAnnotation: "example.com/ip"}}
+	spec := &nodespec.InterfaceSpec{Name: "storage",
+		AddressFrom: nodespec.AddressSource{NodeAnnotation: "example.com/ip"}}
 	f.Fuzz(func(t *testing.T, address, maintenance string) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"example.com/ip": address,
 			v1alpha1.AnnotationMaintenance: maintenance}}}

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
 	"github.com/linstor-dev/storagecluster-operator/pkg/phases/netcom"
@@ -45,7 +46,7 @@ func interfacesOf(s *cluster.Facts, m *cluster.Member) []cluster.MemberInterface
 }
 
 // interfaceOf is an entry of the spec on a node; false if the node has no such address.
-func interfaceOf(spec *v1alpha1.InterfaceSpec, n *corev1.Node) (cluster.MemberInterface, bool) {
+func interfaceOf(spec *nodespec.InterfaceSpec, n *corev1.Node) (cluster.MemberInterface, bool) {
 	i := cluster.MemberInterface{Interface: linstor.Interface{Name: spec.Name}}
 	if key := spec.AddressFrom.NodeAnnotation; key != "" {
 		i.Source = "annotation " + key

@@ -14,6 +14,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/conditions"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster"
 	"github.com/linstor-dev/storagecluster-operator/pkg/cluster/clustertest"
 	"github.com/linstor-dev/storagecluster-operator/pkg/linstor"
@@ -24,9 +25,9 @@ import (
 )
 
 func withInterfaces(w *clustertest.World) {
-	w.Cluster.Spec.Nodes.Interfaces = []v1alpha1.InterfaceSpec{
-		{Name: "storage", AddressFrom: v1alpha1.AddressSource{NodeAnnotation: "example.com/ip"}, Preferred: true},
-		{Name: "backup", AddressFrom: v1alpha1.AddressSource{AddressType: corev1.NodeExternalIP}},
+	w.Cluster.Spec.Nodes.Interfaces = []nodespec.InterfaceSpec{
+		{Name: "storage", AddressFrom: nodespec.AddressSource{NodeAnnotation: "example.com/ip"}, Preferred: true},
+		{Name: "backup", AddressFrom: nodespec.AddressSource{AddressType: corev1.NodeExternalIP}},
 	}
 	for _, n := range w.Kube.Nodes {
 		n.Annotations = map[string]string{"example.com/ip": " 192.168.0.1" + n.Name[1:]}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/monitoringspec"
+	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/nodespec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/poolspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/tlsspec"
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1/volumespec"
@@ -32,7 +33,7 @@ import (
 func oneEach() *v1alpha1.StorageClusterSpec {
 	return &v1alpha1.StorageClusterSpec{
 		Version: catalogue.Embedded().Newest(), TLS: tlsspec.TLSSpec{Mode: tlsspec.Disabled},
-		Nodes:        v1alpha1.NodesSpec{Interfaces: []v1alpha1.InterfaceSpec{{Name: "storage"}}},
+		Nodes:        v1alpha1.NodesSpec{Interfaces: []nodespec.InterfaceSpec{{Name: "storage"}}},
 		StoragePools: []v1alpha1.StoragePoolSpec{{Name: "ssd"}},
 		Volumes:      volumespec.VolumesSpec{StorageClasses: []volumespec.StorageClassSpec{{Name: "fast"}}},
 	}
