@@ -92,13 +92,13 @@ help: ## Show the targets.
 # Ctrl-C ends the demo well, and make with it: bash -m gives it the terminal and a process group of its own, so that make does
 # not get the signal. Without a second command bash would become the program and do neither.
 .PHONY: demo
-demo: demo-binary ## Show a simulated cluster becoming Ready. DEMO_EXIT=1 ends it afterwards; SCENARIO=… shows more (docs/tutorial.md)
+demo: demo-binary ## Run the demo on a simulated cluster. DEMO_EXIT=1 exits at the end, SCENARIO=… runs another scenario (docs/tutorial.md).
 	@export DEMO_EXIT='$(DEMO_EXIT)' SCENARIO='$(SCENARIO)'; \
 		if [ -t 0 ]; then exec bash -mc '"$$0"; exit $$?' .cache/bin/demo; else exec .cache/bin/demo; fi
 
 .PHONY: demo-binary
 demo-binary:
-	@echo 'Compiling the demo (two or three minutes the first time) …'
+	@echo 'Compiling the demo (two or three minutes on the first run) …'
 	@$(GO) build -o .cache/bin/demo ./cmd/demo
 
 .PHONY: check
@@ -148,13 +148,13 @@ chaos: kube s3 ## Break things on the simulated cluster and see that nothing is 
 
 # Each package is built once for all its functions. "make test" runs the seeds, and what was found before, as usual tests.
 .PHONY: fuzz
-fuzz: ## Fuzz all that reads what others wrote, one function after the other. FUZZTIME=30s; what it finds is kept in testdata/fuzz
+fuzz: ## Fuzz the code that parses external input, one function at a time. FUZZTIME=30s; failing inputs are stored in testdata/fuzz.
 	@for dir in $$(grep -rl --include='*_test.go' '^func Fuzz' $(GO_DIRS) | xargs -n 1 dirname | sort -u); do \
 		built=$(CURDIR)/.cache/fuzz/$$dir; mkdir -p $$built; $(GO) test -c -fuzz . -o $$built/fuzz.test ./$$dir || exit 1; \
 		for name in $$(sed -n 's/^func \(Fuzz[A-Za-z0-9]*\)(.*/\1/p' $$dir/*_test.go); do \
 			echo "$$dir $$name"; \
 			(cd $$dir && $$built/fuzz.test -test.run '^$$' -test.fuzz "^$$name$$" -test.fuzztime $(FUZZTIME) -test.fuzzcachedir $$built) || { \
-				echo "fuzz: $$name fails; commit the input that it wrote below $$dir/testdata/fuzz with the repair"; exit 1; }; \
+				echo "fuzz: $$name failed; commit the failing input in $$dir/testdata/fuzz together with the fix"; exit 1; }; \
 		done; \
 	done
 

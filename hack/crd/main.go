@@ -15,7 +15,7 @@ import (
 const file = "deploy/crds/storage.linstor.dev_storageclusters.yaml"
 
 func main() {
-	root := flag.String("dir", ".", "the repository's root")
+	root := flag.String("dir", ".", "root of the repository")
 	flag.Parse()
 	if err := rewrite(filepath.Join(*root, file)); err != nil {
 		fmt.Fprintln(os.Stderr, "crd:", err)
@@ -53,7 +53,7 @@ func withoutPatterns(text string) (string, error) {
 		out = append(out, line)
 	}
 	if removed == 0 {
-		return "", errors.New("no map of quantities has a pattern: has controller-gen changed how it writes them?")
+		return "", errors.New("no map of quantities has a pattern: did the output of controller-gen change?")
 	}
 	return strings.Join(out, "\n"), nil
 }

@@ -244,7 +244,7 @@ type file struct {
 // errors, and then nothing of the text is used.
 func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
 	if len(text) > maxText {
-		return nil, fmt.Errorf("catalogue has %d bytes, more than %d", len(text), maxText)
+		return nil, fmt.Errorf("the catalogue size of %d bytes exceeds the limit of %d", len(text), maxText)
 	}
 	var f file
 	if err := yaml.UnmarshalStrict(text, &f); err != nil {
@@ -288,12 +288,12 @@ func (c *Catalogue) Extend(text []byte) (*Catalogue, error) {
 func (f *file) check() error {
 	var errs []error
 	if max(len(f.Releases), len(f.Loaders), len(f.Etcd)) > maxEntries {
-		return fmt.Errorf("more than %d releases, loaders or versions of etcd", maxEntries)
+		return fmt.Errorf("more than %d releases, loaders or etcd versions", maxEntries)
 	}
 	seen := map[string]bool{}
 	checkOne := func(list string, i int, key, value string, err error) {
 		errs = append(errs, faultIf(err != nil, "%s[%d] (%s %q): %w", list, i, key, value, err),
-			faultIf(seen[list+value], "%s[%d]: %s %q is there twice", list, i, key, value))
+			faultIf(seen[list+value], "%s[%d]: %s %q appears twice", list, i, key, value))
 		seen[list+value] = true
 	}
 	for i, r := range f.Releases {
@@ -313,17 +313,17 @@ func (f *file) check() error {
 
 func (r Release) check() error {
 	errs := []error{
-		faultIf(!versionPattern.MatchString(r.Version), "version is not of the form 1.35.3"),
+		faultIf(!versionPattern.MatchString(r.Version), "version must be of the form 1.35.3"),
 		faultIf(len(r.Databases) == 0, "databases is empty"),
 	}
 	for _, d := range r.Databases {
-		errs = append(errs, faultIf(!slices.Contains(databaseKinds, d), "databases: %q is none of %q", d, databaseKinds))
+		errs = append(errs, faultIf(!slices.Contains(databaseKinds, d), "databases: %q must be one of %q", d, databaseKinds))
 	}
 	for _, l := range r.UpgradeFrom {
-		errs = append(errs, faultIf(!linePattern.MatchString(l), "upgradeFrom: %q is not of the form 1.34", l))
+		errs = append(errs, faultIf(!linePattern.MatchString(l), "upgradeFrom: %q must be of the form 1.34", l))
 	}
 	errs = append(errs, faultIf(len(r.Withdrawn) > maxWithdrawn || strings.Contains(r.Withdrawn, "\n"),
-		"withdrawn is not one line of at most %d bytes", maxWithdrawn),
+		"withdrawn must be a single line of at most %d bytes", maxWithdrawn),
 		checkImage("controller", r.Controller), checkImage("satellite", r.Satellite))
 	if r.Reactor != "" {
 		errs = append(errs, checkImage("reactor", r.Reactor))
@@ -346,19 +346,19 @@ func (r Release) check() error {
 func (l Loader) check() error {
 	_, unreadable := regexp.Compile(l.OSImage)
 	return errors.Join(
-		faultIf(!keyPattern.MatchString(l.Key), "key is not a DNS label of at most 40 characters"),
-		faultIf(l.Key == GenericKey, "key %q is the default loader's: set defaultLoader", GenericKey),
-		faultIf(l.Key == NoLoaderKey, "key %q stands for no loader: choose another", NoLoaderKey),
+		faultIf(!keyPattern.MatchString(l.Key), "key must be a DNS label of at most 40 characters"),
+		faultIf(l.Key == GenericKey, "key %q is reserved for the default loader: set defaultLoader instead", GenericKey),
+		faultIf(l.Key == NoLoaderKey, "key %q is reserved for nodes without a loader: choose another key", NoLoaderKey),
 		faultIf(l.OSImage == "", "osImage is empty"), // an empty expression would match every node
 		faultIf(unreadable != nil, "osImage: %w", unreadable),
-		faultIf(l.DRBD != "" && !drbdPattern.MatchString(l.DRBD), "drbd: %q is not a version such as 9.3.3", l.DRBD),
+		faultIf(l.DRBD != "" && !drbdPattern.MatchString(l.DRBD), "drbd: %q must be a version such as 9.3.3", l.DRBD),
 		checkImage("image", l.Image),
 	)
 }
 
 func checkImage(field, image string) error {
 	return faultIf(!imagePattern.MatchString(image),
-		"%s: %q is not an image name with a tag or digest and without a registry", field, image)
+		"%s: %q must be an image name with a tag or digest, but without a registry", field, image)
 }
 
 // faultIf is an error if something is wrong, else nil.

@@ -18,7 +18,7 @@ type Etcd struct {
 }
 
 func (e Etcd) check() error {
-	return errors.Join(faultIf(!versionPattern.MatchString(e.Version), "version is not of the form 3.6.14"),
+	return errors.Join(faultIf(!versionPattern.MatchString(e.Version), "version must be of the form 3.6.14"),
 		checkImage("image", e.Image))
 }
 

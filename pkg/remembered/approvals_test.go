@@ -34,7 +34,7 @@ func TestApprovals(t *testing.T) {
 			t.Errorf("%s of %s is kept as %s, which is not remembered", a.Option, a.Reason, a.Kept)
 		}
 	}
-	for _, bad := range []string{"Counts for: .", "Ends: .", "** ."} {
+	for _, bad := range []string{"Covers: .", "Ends: .", "** ."} {
 		if strings.Contains(page, bad) {
 			t.Errorf("the page has %q", bad)
 		}

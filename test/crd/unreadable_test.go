@@ -124,7 +124,7 @@ func storeOldDuration(t *testing.T, value string) {
 		switch _, err := tryCreate(t, other); {
 		case err == nil:
 			return errors.New("another one was created")
-		case !strings.Contains(err.Error(), "written as hours"):
+		case !strings.Contains(err.Error(), "write days as hours"):
 			return fmt.Errorf("creating another: %w", err)
 		default:
 			return nil

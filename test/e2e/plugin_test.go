@@ -99,7 +99,7 @@ func TestPlugin(t *testing.T) {
 	e.Apply(harness.Manifest(harness.DevicePool))
 	h := e.WaitHold(v1alpha1.HoldDeviceNotEmpty)
 	contains(e, succeeds(e, "status"), "HumanIntervention", "kubectl linstor resume "+h.ID+" retry",
-		"storage.linstor.dev/resume="+h.ID+":retry", "registers the volume group or zpool")
+		"storage.linstor.dev/resume="+h.ID+":retry", "registers the existing volume group or zpool")
 	if code, _, _ := plugin(e, "status", "--exit-code"); code != exit.NotWell {
 		t.Errorf("a held cluster: code %d", code)
 	}

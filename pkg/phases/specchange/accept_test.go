@@ -213,7 +213,7 @@ func TestRefuseVersion(t *testing.T) {
 		{name: "the next", from: "1.34.2", to: "1.35.3"},
 		{name: "over one", from: "1.33.3", to: "1.35.3"},
 		{name: "to a withdrawn one", from: "1.33.3", to: "1.34.2",
-			says: "LINSTOR 1.34.2 is withdrawn: with DRBD 9.3, I/O of volumes"},
+			says: "LINSTOR 1.34.2 is withdrawn: with DRBD 9.3, I/O on volumes"},
 		{name: "withdrawn, and the first", to: "1.34.2"}, // as of a cluster that is taken over from Piraeus
 		{name: "down", from: "1.35.3", to: "1.34.2", says: "cannot go back"},
 		{name: "a jump", from: "1.30.4", to: "1.35.3", says: "lines 1.33, 1.34, 1.35"},

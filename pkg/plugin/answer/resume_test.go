@@ -76,7 +76,7 @@ func TestResume(t *testing.T) {
 		says   []string
 	}{
 		"yes on the terminal": {"h-b2f074 skip", typed("y\n"), ends, exit.Done, "h-b2f074:skip", []string{
-			"skip goes on without this pool on the listed nodes, for this entry and the disks that match it now.",
+			"skip continues without this pool on the listed nodes until the pool's spec entry changes or another disk matches.",
 			"Answer the hold with skip? [y/N]",
 			"Hold h-b2f074 was answered with skip.", "The phase is StoragePools: 1 of 3 nodes have their pools",
 			"Open: h-0a11ce (DeviceApproval)"}},
@@ -94,7 +94,7 @@ func TestResume(t *testing.T) {
 		"the operator is away": {"h-b2f074 retry -y --timeout 50ms", nil, nil, exit.Failed, "h-b2f074:retry", []string{
 			"has not followed the answer within 50ms", "storage.linstor.dev/resume-"}},
 		"disks are named": {"h-0a11ce approve", typed("n\n"), nil, exit.Refused, "", []string{
-			"node-1, /dev/sdc, serial ZA000001", "which overwrites"}},
+			"node-1, /dev/sdc, serial ZA000001", "OVERWRITES"}},
 		"not offered":  {"h-b2f074 approve -y", nil, nil, exit.Failed, "", []string{"it has retry, skip, use-existing"}},
 		"wrong use":    {"a b c", nil, nil, exit.Usage, "", []string{"takes at most two arguments, not 3", "Usage:"}},
 		"list":         {"", nil, nil, exit.Done, "", []string{"Hold h-b2f074", "kubectl linstor resume h-0a11ce approve"}},

@@ -2,114 +2,116 @@ package v1alpha1
 
 import "encoding/json"
 
-// HoldReason says why a hold began.
+// HoldReason is the reason for a hold.
 type HoldReason string
 
-// Reasons of holds. Each has a page in docs/runbooks.
+// Reasons for holds. Each has a page in docs/runbooks.
 const (
-	// Clearing reasons end by themselves when the evidence comes back.
+	// Clearing reasons: the hold is resolved automatically once the problem is gone.
 
 	// HoldKernelModuleFailed: DRBD cannot be loaded.
 	HoldKernelModuleFailed HoldReason = "KernelModuleFailed"
-	// HoldSigningKeyUnusable: the Secret with the key that signs the kernel module is missing or lacks a key.
+	// HoldSigningKeyUnusable: the Secret with the key that signs the kernel module is missing or incomplete.
 	HoldSigningKeyUnusable HoldReason = "SigningKeyUnusable"
-	// HoldDatabaseUnreachable: LINSTOR's database does not answer.
+	// HoldDatabaseUnreachable: LINSTOR's database does not respond.
 	HoldDatabaseUnreachable HoldReason = "DatabaseUnreachable"
-	// HoldPassphraseUnusable: the master passphrase is missing, or is another one.
+	// HoldPassphraseUnusable: the master passphrase is missing or wrong.
 	HoldPassphraseUnusable HoldReason = "PassphraseUnusable"
-	// HoldControllerFailed: the LINSTOR controller does not run.
+	// HoldControllerFailed: the LINSTOR controller is not running.
 	HoldControllerFailed HoldReason = "ControllerFailed"
 	// HoldSatellitesFailed: satellites do not start.
 	HoldSatellitesFailed HoldReason = "SatellitesFailed"
-	// HoldNodeRegistrationFailed: LINSTOR does not take nodes.
+	// HoldNodeRegistrationFailed: LINSTOR rejects nodes.
 	HoldNodeRegistrationFailed HoldReason = "NodeRegistrationFailed"
-	// HoldSatelliteVersionMismatch: satellites have another version than the controller.
+	// HoldSatelliteVersionMismatch: satellites and the controller run different versions.
 	HoldSatelliteVersionMismatch HoldReason = "SatelliteVersionMismatch"
 	// HoldPoolBackendMissing: a volume group, thin pool, zpool or directory cannot be used.
 	HoldPoolBackendMissing HoldReason = "PoolBackendMissing"
-	// HoldDeviceMissing: no disk matches.
+	// HoldDeviceMissing: no disk matches the spec.
 	HoldDeviceMissing HoldReason = "DeviceMissing"
-	// HoldStoragePoolsFailed: pools cannot be made.
+	// HoldStoragePoolsFailed: pools cannot be created.
 	HoldStoragePoolsFailed HoldReason = "StoragePoolsFailed"
-	// HoldVolumeDriverFailed: the CSI driver does not start, or nodes do not take it.
+	// HoldVolumeDriverFailed: the CSI driver does not start, or is not registered on nodes.
 	HoldVolumeDriverFailed HoldReason = "VolumeDriverFailed"
-	// HoldForeignDriverFound: somebody else runs LINSTOR's CSI driver.
+	// HoldForeignDriverFound: another installation is already running the LINSTOR CSI driver.
 	HoldForeignDriverFound HoldReason = "ForeignDriverFound"
-	// HoldCanaryFailed: a volume cannot be made, attached, mounted, used or removed.
+	// HoldCanaryFailed: a test volume cannot be provisioned, attached, mounted, used or deleted.
 	HoldCanaryFailed HoldReason = "CanaryFailed"
-	// HoldNoMatchingNodes: spec.nodes selects no node.
+	// HoldNoMatchingNodes: spec.nodes selects no nodes.
 	HoldNoMatchingNodes HoldReason = "NoMatchingNodes"
-	// HoldMassFailure: many nodes failed at once, and whatever destroys something waits for a human to look.
+	// HoldMassFailure: many nodes failed at once; destructive steps require approval.
 	HoldMassFailure HoldReason = "MassFailure"
-	// HoldTooManyNodesLeaving: many nodes leave at once.
+	// HoldTooManyNodesLeaving: many nodes are leaving at once.
 	HoldTooManyNodesLeaving HoldReason = "TooManyNodesLeaving"
-	// HoldEvacuationStuck: a leaving node's data does not move.
+	// HoldEvacuationStuck: the evacuation of a leaving node makes no progress.
 	HoldEvacuationStuck HoldReason = "EvacuationStuck"
-	// HoldEtcdStuck: a step for etcd has no effect, or its version or number of members cannot be had.
+	// HoldEtcdStuck: a step for etcd has no effect, or the requested version or number of members is not possible.
 	HoldEtcdStuck HoldReason = "EtcdStuck"
-	// HoldEtcdMemberDown: a member of etcd is away for long.
+	// HoldEtcdMemberDown: an etcd member has been unreachable for a long time.
 	HoldEtcdMemberDown HoldReason = "EtcdMemberDown"
-	// HoldEtcdUnreachable: the operator does not reach etcd, whose members are ready.
+	// HoldEtcdUnreachable: the operator cannot reach etcd, although its members are ready.
 	HoldEtcdUnreachable HoldReason = "EtcdUnreachable"
 	// HoldEtcdNoSpace: etcd's database is full.
 	HoldEtcdNoSpace HoldReason = "EtcdNoSpace"
-	// HoldUpgradeBlocked: the cluster is not fit for an upgrade.
+	// HoldUpgradeBlocked: the state of the cluster does not allow an upgrade.
 	HoldUpgradeBlocked HoldReason = "UpgradeBlocked"
 	// HoldUpgradeStuck: an upgrade makes no progress.
 	HoldUpgradeStuck HoldReason = "UpgradeStuck"
 
-	// Answer reasons end only with the token: a change of the spec is never consent to touch data.
+	// Answer reasons: the hold can only be resumed by annotation. A change of the spec never approves access to data.
 
-	// HoldSecureBootKeyMissing: Secure Boot refuses the kernel module.
+	// HoldSecureBootKeyMissing: Secure Boot rejects the kernel module.
 	HoldSecureBootKeyMissing HoldReason = "SecureBootKeyMissing"
-	// HoldForeignLinstorFound: the database belongs to another LINSTOR.
+	// HoldForeignLinstorFound: the database belongs to a different LINSTOR cluster.
 	HoldForeignLinstorFound HoldReason = "ForeignLinstorFound"
-	// HoldKubernetesRestored: LINSTOR is of a later time than Kubernetes, whose etcd was restored from a backup.
+	// HoldKubernetesRestored: the Kubernetes state is older than LINSTOR's, because the Kubernetes etcd was restored from
+	// a backup.
 	HoldKubernetesRestored HoldReason = "KubernetesRestored"
-	// HoldDeviceNotEmpty: a disk that matches carries data.
+	// HoldDeviceNotEmpty: a matching disk contains data.
 	HoldDeviceNotEmpty HoldReason = "DeviceNotEmpty"
-	// HoldVolumesUnknown: a deletion does not know whether volumes exist.
+	// HoldVolumesUnknown: a deletion is waiting, because it is unknown whether volumes exist.
 	HoldVolumesUnknown HoldReason = "VolumesUnknown"
-	// HoldLastReplicaAtRisk: a leaving node holds the last good copy of a volume.
+	// HoldLastReplicaAtRisk: a leaving node has the last up-to-date replica of a volume.
 	HoldLastReplicaAtRisk HoldReason = "LastReplicaAtRisk"
-	// HoldDeviceApproval: empty disks wait for approval.
+	// HoldDeviceApproval: empty disks require approval before they are used.
 	HoldDeviceApproval HoldReason = "DeviceApproval"
-	// HoldPoolBackendLost: what a pool is made of was there and is gone.
+	// HoldPoolBackendLost: the volume group, zpool or disks of an existing pool are missing.
 	HoldPoolBackendLost HoldReason = "PoolBackendLost"
-	// HoldMachineReplaced: another machine has the name of a registered node.
+	// HoldMachineReplaced: a different machine uses the name of a registered node.
 	HoldMachineReplaced HoldReason = "MachineReplaced"
-	// HoldBackupTooOld: the database needs a backup before an upgrade.
+	// HoldBackupTooOld: the database must be backed up before an upgrade.
 	HoldBackupTooOld HoldReason = "BackupTooOld"
-	// HoldRestoreRequested: a backup was compared with the nodes, and waits for consent to replace LINSTOR's database.
+	// HoldRestoreRequested: a backup has been compared with the nodes; overwriting LINSTOR's database with it requires
+	// approval.
 	HoldRestoreRequested HoldReason = "RestoreRequested"
 	// HoldRestoreFailed: a backup cannot be compared or imported, and LINSTOR is stopped.
 	HoldRestoreFailed HoldReason = "RestoreFailed"
-	// HoldMigrationFailed: LINSTOR's data cannot be moved into another database.
+	// HoldMigrationFailed: LINSTOR's data cannot be moved to another database.
 	HoldMigrationFailed HoldReason = "MigrationFailed"
-	// HoldNodeGone: a deleted node that holds copies does not come back.
+	// HoldNodeGone: a deleted node with replicas has not returned.
 	HoldNodeGone HoldReason = "NodeGone"
-	// HoldEtcdQuorumLost: most members of etcd are away.
+	// HoldEtcdQuorumLost: most etcd members are unreachable.
 	HoldEtcdQuorumLost HoldReason = "EtcdQuorumLost"
-	// HoldEtcdMembersChanged: somebody else has added or removed members of etcd.
+	// HoldEtcdMembersChanged: etcd members were added or removed, but not by the operator.
 	HoldEtcdMembersChanged HoldReason = "EtcdMembersChanged"
-	// HoldEtcdCorruptAlarm: the contents of etcd's members differ.
+	// HoldEtcdCorruptAlarm: the contents of etcd members differ.
 	HoldEtcdCorruptAlarm HoldReason = "EtcdCorruptAlarm"
-	// HoldEtcdOtherCluster: members are of another etcd than is noted.
+	// HoldEtcdOtherCluster: members belong to an etcd cluster other than the recorded one.
 	HoldEtcdOtherCluster HoldReason = "EtcdOtherCluster"
-	// HoldEtcdNotesLost: nodes have something of members of etcd, and no member is noted.
+	// HoldEtcdNotesLost: nodes have traces of etcd members, but the operator has no record of any member.
 	HoldEtcdNotesLost HoldReason = "EtcdNotesLost"
 
-	// Revert reasons end when the change is taken back or corrected.
+	// Revert reasons: the hold is resolved once the change is reverted or corrected.
 
-	// HoldUnsupportedChange: the spec asks for a change that cannot be done.
+	// HoldUnsupportedChange: the spec requests a change that is not possible.
 	HoldUnsupportedChange HoldReason = "UnsupportedChange"
-	// HoldPoolConflict: two entries claim one pool, one disk or one backing.
+	// HoldPoolConflict: two entries claim the same pool, disk or backing storage.
 	HoldPoolConflict HoldReason = "PoolConflict"
 	// HoldOperationFailed: a phase makes no progress because of errors.
 	HoldOperationFailed HoldReason = "OperationFailed"
 )
 
-// Options of holds. What each of them does is said with the reason, in package holdkind.
+// Options of holds. Package holdkind describes the effect of each option for each reason.
 const (
 	OptionRetry           = "retry"
 	OptionSkip            = "skip"
@@ -131,8 +133,8 @@ const (
 	OptionForce           = "force"
 )
 
-// UnmarshalJSON also reads an option that is nothing but its word, as operators wrote it before options said what they do.
-// A status that cannot be read would stop the operator from seeing the object at all.
+// UnmarshalJSON also accepts an option in the form of a string, as earlier versions of the operator stored it. If the
+// status could not be parsed, the operator could not read the object at all.
 func (o *HoldOption) UnmarshalJSON(data []byte) error {
 	if len(data) > 0 && data[0] == '"' {
 		return json.Unmarshal(data, &o.Answer)

@@ -5,13 +5,13 @@ type Phase string
 
 // Phases, in the order in which a new cluster goes through them.
 const (
-	// PhasePending: the spec is not accepted yet.
+	// PhasePending: the spec has not been accepted yet.
 	PhasePending Phase = "Pending"
-	// PhaseAssessing: looks for the first link of the chain that is not satisfied.
+	// PhaseAssessing: determines the first incomplete step.
 	PhaseAssessing Phase = "Assessing"
 	// PhaseKernelModule: loads DRBD on the nodes.
 	PhaseKernelModule Phase = "KernelModule"
-	// PhaseDatabase: makes sure that LINSTOR's database can be reached and is ours.
+	// PhaseDatabase: checks that LINSTOR's database is reachable and belongs to this cluster.
 	PhaseDatabase Phase = "Database"
 	// PhaseController: starts and configures the LINSTOR controller.
 	PhaseController Phase = "Controller"
@@ -23,18 +23,19 @@ const (
 	PhaseStoragePools Phase = "StoragePools"
 	// PhaseVolumeDriver: starts the CSI driver, if spec.volumes.driver.mode is Managed.
 	PhaseVolumeDriver Phase = "VolumeDriver"
-	// PhaseCanary: tries a volume of the StorageClasses, before the cluster is Ready for the first time.
+	// PhaseCanary: tests volumes of the StorageClasses before the cluster is Ready for the first time.
 	PhaseCanary Phase = "Canary"
-	// PhaseUpgrading: moves the cluster to another LINSTOR version; status.upgrade says how far it is.
+	// PhaseUpgrading: changes the LINSTOR version; status.upgrade shows the progress.
 	PhaseUpgrading Phase = "Upgrading"
-	// PhaseMigrating: replaces LINSTOR's database by a backup, or moves it into another one; LINSTOR is stopped.
+	// PhaseMigrating: replaces LINSTOR's database with a backup, or moves the data to another database; LINSTOR is
+	// stopped.
 	PhaseMigrating Phase = "Migrating"
-	// PhaseReady: all that the spec asks for is there.
+	// PhaseReady: everything that the spec requires is in place.
 	PhaseReady Phase = "Ready"
-	// PhaseDegraded: usable, but nodes or pools are missing, or controller or database are away.
+	// PhaseDegraded: usable, but nodes or pools are missing, or the controller or the database is unavailable.
 	PhaseDegraded Phase = "Degraded"
-	// PhaseHumanIntervention: cannot go on safely; status.hold says why and how to resume.
+	// PhaseHumanIntervention: cannot continue safely; status.hold explains why and how to resume.
 	PhaseHumanIntervention Phase = "HumanIntervention"
-	// PhaseDeleting: takes the cluster down as spec.deletionPolicy says.
+	// PhaseDeleting: removes the cluster according to spec.deletionPolicy.
 	PhaseDeleting Phase = "Deleting"
 )

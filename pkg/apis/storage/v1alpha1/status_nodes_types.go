@@ -1,124 +1,125 @@
 package v1alpha1
 
-// NodesStatus counts the nodes that take part.
+// NodesStatus contains the cluster's node counts.
 type NodesStatus struct {
-	// summary is online/total, such as 3/3.
+	// summary is online/total. Example: 3/3.
 	// +optional
 	Summary string `json:"summary,omitempty"`
-	// members is the number of nodes that take part, without those that leave.
+	// members is the number of cluster nodes, excluding nodes that are leaving.
 	// +optional
 	// +default=0
 	Members int32 `json:"members"`
-	// total is the number of nodes that LINSTOR knows or shall know: members, nodes that leave, and those whose Node object is gone.
+	// total is the number of nodes that LINSTOR has or should have: members, leaving nodes, and nodes whose Node object
+	// was deleted.
 	// +optional
 	// +default=0
 	Total int32 `json:"total"`
-	// online is the number of those that LINSTOR calls ONLINE, whatever they lack otherwise.
+	// online is the number of these nodes that are ONLINE in LINSTOR, even if they lack something else.
 	// +optional
 	// +default=0
 	Online int32 `json:"online"`
-	// minReady is how many must be online for the cluster to count as usable, of those that are neither under
-	// maintenance nor joining.
+	// minReady is the number of nodes that must be online for the cluster to be usable, excluding nodes that are under
+	// maintenance or joining.
 	// +optional
 	// +default=0
 	MinReady int32 `json:"minReady"`
-	// states counts the members by state; states without members are left out.
+	// states is the number of members in each state. States without members are omitted.
 	// +optional
 	// +listType=map
 	// +listMapKey=state
 	States []NodeStateCount `json:"states,omitempty"`
-	// problems group what is wrong with nodes, with examples.
+	// problems lists node problems, with examples.
 	// +optional
 	// +listType=atomic
 	Problems []NodeProblem `json:"problems,omitempty"`
-	// leaving are nodes that leave, ten at most: members that spec.nodes no longer selects, and nodes of LINSTOR whose Node
-	// object is gone.
+	// leaving lists the nodes that are leaving: members that spec.nodes no longer selects, and LINSTOR nodes whose Node
+	// object was deleted. At most ten.
 	// +optional
 	// +listType=atomic
 	Leaving []LeavingNode `json:"leaving,omitempty"`
-	// leavingCount is the number of such nodes.
+	// leavingCount is the number of nodes that are leaving.
 	// +optional
 	LeavingCount int32 `json:"leavingCount,omitempty"`
-	// maintenance are members under maintenance, ten at most.
+	// maintenance lists the members under maintenance. At most ten.
 	// +optional
 	// +listType=atomic
 	Maintenance []string `json:"maintenance,omitempty"`
-	// maintenanceCount is the number of such members.
+	// maintenanceCount is the number of members under maintenance.
 	// +optional
 	MaintenanceCount int32 `json:"maintenanceCount,omitempty"`
 }
 
-// LeavingNode is a node that leaves.
+// LeavingNode is a node that is leaving.
 type LeavingNode struct {
-	// name of the node.
+	// name is the name of the node.
 	Name string `json:"name"`
-	// state is how far it is: Retained, Waiting, Evacuating or Removing.
+	// state is the state of the removal: Retained, Waiting, Evacuating or Removing.
 	State LeavingState `json:"state"`
-	// message says what it waits for.
+	// message is what the removal is waiting for.
 	// +optional
 	Message string `json:"message,omitempty"`
 }
 
-// LeavingState is how far a leaving node is.
+// LeavingState is the state of a node's removal.
 type LeavingState string
 
 // States of leaving nodes.
 const (
 	// LeavingRetained: the policy keeps the node as it is.
 	LeavingRetained LeavingState = "Retained"
-	// LeavingWaiting: its turn has not come, or something is in the way.
+	// LeavingWaiting: the node is waiting for other nodes, or its removal is blocked.
 	LeavingWaiting LeavingState = "Waiting"
-	// LeavingEvacuating: its data is being rebuilt elsewhere.
+	// LeavingEvacuating: its data is being rebuilt on other nodes.
 	LeavingEvacuating LeavingState = "Evacuating"
-	// LeavingRemoving: it is being taken out of LINSTOR.
+	// LeavingRemoving: it is being removed from LINSTOR.
 	LeavingRemoving LeavingState = "Removing"
 )
 
-// NodeStateCount is a number of nodes in one state.
+// NodeStateCount is the number of members in the same state.
 type NodeStateCount struct {
-	// state is a place in the chain.
+	// state is the state of these members.
 	State NodeState `json:"state"`
 	// count is the number of members in that state.
 	Count int32 `json:"count"`
 }
 
-// NodeProblem groups nodes with the same trouble.
+// NodeProblem groups nodes with the same problem.
 type NodeProblem struct {
-	// reason says what is wrong, as one word.
+	// reason is a single word for the problem.
 	Reason string `json:"reason"`
-	// message says what is wrong, from the first node.
+	// message describes the problem on the first of these nodes.
 	Message string `json:"message"`
-	// count is the number of nodes.
+	// count is the number of these nodes.
 	Count int32 `json:"count"`
-	// nodes are examples, ten at most.
+	// nodes lists some of these nodes. At most ten.
 	// +optional
 	// +listType=atomic
 	Nodes []string `json:"nodes,omitempty"`
 }
 
-// NodeState is a member's place in the chain: the first link that is not satisfied on it.
+// NodeState is the state of a member: its first incomplete step.
 type NodeState string
 
-// Node states, in the order of the chain.
+// Node states, in the order of the steps.
 const (
-	// NodeLoadingModule: DRBD is not loaded yet.
+	// NodeLoadingModule: DRBD has not been loaded yet.
 	NodeLoadingModule NodeState = "LoadingModule"
 	// NodeStartingSatellite: the satellite is not ready yet.
 	NodeStartingSatellite NodeState = "StartingSatellite"
-	// NodeRegistering: LINSTOR does not know the node yet, or is connecting to it.
+	// NodeRegistering: the node has not been registered in LINSTOR yet, or LINSTOR is connecting to it.
 	NodeRegistering NodeState = "Registering"
-	// NodeCreatingPools: some pools are not there yet.
+	// NodeCreatingPools: some pools do not exist yet.
 	NodeCreatingPools NodeState = "CreatingPools"
-	// NodeStartingDriver: the kubelet does not have the CSI driver yet.
+	// NodeStartingDriver: the CSI driver has not been registered with the kubelet yet.
 	NodeStartingDriver NodeState = "StartingDriver"
 	// NodeOnline: registered, ONLINE, with all its pools, and with the CSI driver if the operator runs it.
 	NodeOnline NodeState = "Online"
-	// NodeUnreachable: LINSTOR does not reach it, or its Node is not ready.
+	// NodeUnreachable: LINSTOR cannot reach the node, or its Node object is not Ready.
 	NodeUnreachable NodeState = "Unreachable"
-	// NodeHeld: a hold waits for a human.
+	// NodeHeld: a hold requires an administrator.
 	NodeHeld NodeState = "Held"
-	// NodeMaintenance: down, as the annotation storage.linstor.dev/maintenance announced.
+	// NodeMaintenance: down for maintenance, as announced by the storage.linstor.dev/maintenance annotation.
 	NodeMaintenance NodeState = "Maintenance"
-	// NodeLeaving: the spec no longer picks it; status.nodes.leaving says how far it is.
+	// NodeLeaving: the spec no longer selects the node; status.nodes.leaving shows the progress of its removal.
 	NodeLeaving NodeState = "Leaving"
 )

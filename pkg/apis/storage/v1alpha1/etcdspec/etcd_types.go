@@ -1,5 +1,4 @@
-// Package etcdspec is the section spec.database.managedEtcd of a StorageCluster, and what the status says of the
-// members.
+// Package etcdspec defines spec.database.managedEtcd and status.etcd of a StorageCluster.
 //
 // +kubebuilder:object:generate=true
 // +groupName=storage.linstor.dev
@@ -8,118 +7,118 @@ package etcdspec
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// ManagedEtcd is an etcd cluster that the operator runs for LINSTOR alone.
+// ManagedEtcd is an etcd cluster that the operator runs exclusively for LINSTOR.
 //
-// kubectl scale writes replicas alone, without the defaults that come with any manifest. Where the spec has no
-// managedEtcd, it would choose another database.
-// +kubebuilder:validation:XValidation:rule="has(self.dataPath)",message="kubectl scale sets the number of members of etcd, and spec.database.managedEtcd is not set: this cluster has another database",reason=FieldValueForbidden
+// kubectl scale writes only replicas, and the defaults of other fields are not applied. In a spec without managedEtcd,
+// it would select a different database.
+// +kubebuilder:validation:XValidation:rule="has(self.dataPath)",message="kubectl scale sets the number of etcd members, but spec.database.managedEtcd is not set: this cluster uses a different database",reason=FieldValueForbidden
 type ManagedEtcd struct {
-	// replicas is how many members there are, each on a node of its own: 1, 3 or 5. Three go on without one of them, five
-	// without two. kubectl scale sets it, too. Members are added and removed one at a time. Default: 3. Example: 5.
+	// replicas is the number of etcd members, each on a different node: 1, 3 or 5. Three members tolerate the loss of one
+	// member, five the loss of two. You can also change it with kubectl scale. Members are added and removed one at a
+	// time. Defaults to 3. Example: 5.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Enum=1;3;5
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=5
 	Replicas int32 `json:"replicas,omitempty"`
-	// version is the version of etcd. It is not lowered, and raised by one minor release at a time, each after a snapshot of the
-	// database. Default: the one that the operator's catalogue has for new clusters, and what runs after that. Example:
-	// "3.6.14".
+	// version is the etcd version. The operator never downgrades etcd. It upgrades one minor release at a time, and takes
+	// a database snapshot before each upgrade. Defaults to the running version or, for a new cluster, to the version in
+	// the operator's catalogue. Example: "3.6.14".
 	// +optional
 	// +kubebuilder:validation:MaxLength=14
 	// +kubebuilder:validation:XValidation:rule="self.size() == 0 || self.matches('^[0-9]{1,4}[.][0-9]{1,4}[.][0-9]{1,4}$')",message="version must be three numbers, such as 3.6.14"
 	Version string `json:"version,omitempty"`
-	// dataPath is the directory of the nodes in which members keep their data. It should be on a fast local disk, and must not
-	// be on a volume of LINSTOR. Nothing in it is ever deleted but old snapshots. It
-	// cannot be changed. Default: /var/lib/linstor-etcd.
-	// Example: /mnt/nvme/linstor-etcd.
+	// dataPath is the directory on the nodes in which members store their data. It should be on a fast local disk, and
+	// must not be on a LINSTOR volume. Only old snapshots are ever deleted from it. It cannot be changed. Defaults to
+	// /var/lib/linstor-etcd. Example: /mnt/nvme/linstor-etcd.
 	// +optional
 	// +kubebuilder:default=/var/lib/linstor-etcd
 	// +kubebuilder:validation:MaxLength=255
-	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[A-Za-z0-9_.-]*[A-Za-z0-9_-])+$') && !self.contains('/../')",message="dataPath must be an absolute path of plain names, such as /var/lib/linstor-etcd"
-	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="dataPath cannot be changed, because the members' data is there: take the change back",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[A-Za-z0-9_.-]*[A-Za-z0-9_-])+$') && !self.contains('/../')",message="dataPath must be an absolute path of letters, digits, '_', '.' and '-', such as /var/lib/linstor-etcd"
+	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="dataPath cannot be changed, because the members' data is stored in it: revert the change",reason=FieldValueForbidden
 	DataPath string `json:"dataPath,omitempty"`
 }
 
-// EtcdStatus is what was seen of the etcd that the operator runs for LINSTOR.
+// EtcdStatus is the observed state of the etcd cluster that the operator runs for LINSTOR.
 type EtcdStatus struct {
-	// replicas is how many members have a vote.
+	// replicas is the number of voting members.
 	Replicas int32 `json:"replicas"`
-	// selector picks the members' pods, for kubectl scale.
+	// selector selects the members' pods, for kubectl scale.
 	// +optional
 	Selector string `json:"selector,omitempty"`
-	// clusterID is etcd's own ID of the cluster, in hexadecimal; empty before it has served.
+	// clusterID is the cluster ID that etcd reports, in hexadecimal; empty until etcd has responded once.
 	// +optional
 	ClusterID string `json:"clusterID,omitempty"`
-	// step is what is being done, or waited for, by the name of its row in docs/state-diagrams/etcd-membership.md.
+	// step is the name of the current step, as listed in docs/state-diagrams/etcd-membership.md.
 	// +optional
 	Step string `json:"step,omitempty"`
-	// members are those that the operator has planned, at most 10.
+	// members lists the members, including those that have not joined yet. At most 10.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Members []EtcdMember `json:"members,omitempty"`
-	// snapshot is the last one of the database that was taken before an upgrade; absent before the first one. It stays on its
-	// node, whatever becomes of this.
+	// snapshot is the most recent database snapshot taken before an upgrade; absent if there is none. The file remains on
+	// its node even if this entry disappears.
 	// +optional
 	Snapshot *EtcdSnapshot `json:"snapshot,omitempty"`
 }
 
-// EtcdSnapshot is a snapshot of etcd's database, taken before members began with the next minor release.
+// EtcdSnapshot is a snapshot of etcd's database, taken before the first member was upgraded to the next minor release.
 type EtcdSnapshot struct {
-	// from is the minor release that ran when it was taken. Example: "3.6".
+	// from is the minor release that was running when the snapshot was taken. Example: "3.6".
 	From string `json:"from"`
-	// to is the minor release before which it was taken. Example: "3.7".
+	// to is the minor release of the upgrade for which the snapshot was taken. Example: "3.7".
 	To string `json:"to"`
-	// node is where it is kept.
+	// node is the node where the snapshot is stored.
 	Node string `json:"node"`
-	// file is its path there.
+	// file is the path of the snapshot on that node.
 	File string `json:"file"`
-	// time is when it was taken, by the node's clock.
+	// time is when the snapshot was taken, according to the node's clock.
 	Time metav1.Time `json:"time"`
-	// revision is one of etcd's that is in it; later ones may be.
+	// revision is an etcd revision that the snapshot contains; it may contain later ones.
 	Revision int64 `json:"revision"`
-	// sizeMiB is how large it is, in MiB.
+	// sizeMiB is the size of the snapshot, in MiB.
 	SizeMiB int64 `json:"sizeMiB"`
-	// sha256 is the hash at its end, in hexadecimal.
+	// sha256 is the hash at the end of the snapshot, in hexadecimal.
 	SHA256 string `json:"sha256"`
 }
 
-// EtcdMember is one member.
+// EtcdMember is an etcd member.
 type EtcdMember struct {
-	// name is the member's, which no other one gets.
+	// name is the name of the member. Names are never reused.
 	Name string `json:"name"`
-	// node is where it is.
+	// node is the node that the member runs on.
 	Node string `json:"node"`
-	// id is etcd's own ID of the member, in hexadecimal; empty until it is one.
+	// id is the member ID that etcd assigned, in hexadecimal; empty until the member has joined.
 	// +optional
 	ID string `json:"id,omitempty"`
-	// role is Leader, Voter, Learner, or Planned while it is no member.
+	// role is Leader, Voter, Learner, or Planned (not joined yet, or removed).
 	Role Role `json:"role"`
-	// version is what it runs; empty while it does not answer.
+	// version is the etcd version of the member; empty while the member does not respond.
 	// +optional
 	Version string `json:"version,omitempty"`
-	// sizeMiB is how large its database is, in MiB.
+	// sizeMiB is the size of the member's database, in MiB.
 	// +optional
 	SizeMiB int64 `json:"sizeMiB,omitempty"`
-	// healthy reports whether it takes part.
+	// healthy is true if the member participates in the cluster.
 	Healthy bool `json:"healthy"`
 }
 
-// Role is what a member is in its cluster.
+// Role is the role of a member in the etcd cluster.
 type Role string
 
 // Roles.
 const (
-	// RoleLeader: has a vote, and leads.
+	// RoleLeader: a voting member that is the leader.
 	RoleLeader Role = "Leader"
-	// RoleVoter: has a vote.
+	// RoleVoter: a voting member.
 	RoleVoter Role = "Voter"
-	// RoleLearner: gets the data, and has no vote yet.
+	// RoleLearner: receives the data, but cannot vote yet.
 	RoleLearner Role = "Learner"
-	// RolePlanned: is no member yet, or not any more.
+	// RolePlanned: has not joined yet, or has been removed.
 	RolePlanned Role = "Planned"
 )
 
-// DefaultDataPath is that of a spec without one.
+// DefaultDataPath is the default of dataPath.
 const DefaultDataPath = "/var/lib/linstor-etcd"

@@ -1,5 +1,5 @@
-// Package holdkind is all that is known beforehand of each reason of a hold: what ends it, what it stops, how it
-// grows, and the answers that it takes.
+// Package holdkind describes each reason for a hold: what ends the hold, what it stops, how it grows, and which
+// options it has.
 package holdkind
 
 import (
@@ -8,91 +8,93 @@ import (
 	"github.com/linstor-dev/storagecluster-operator/pkg/apis/storage/v1alpha1"
 )
 
-// Class says what ends a hold.
+// Class is what ends a hold.
 type Class string
 
 // Classes of holds.
 const (
-	// Clearing ends when the evidence comes back, with a change of the spec, or with the token.
+	// Clearing holds end when the problem is gone, with a change of the spec, or with the resume annotation.
 	Clearing Class = "Clearing"
-	// Answer ends only with the token.
+	// Answer holds end only with the resume annotation.
 	Answer Class = "Answer"
-	// Revert ends with a change of the spec, or with the token where an option exists.
+	// Revert holds end with a change of the spec, or with the resume annotation if an option exists.
 	Revert Class = "Revert"
 )
 
-// Scope says what a hold stops.
+// Scope is what a hold stops.
 type Scope string
 
 // Scopes of holds.
 const (
-	// ScopeCluster: the whole cluster, and nothing less.
+	// ScopeCluster: the whole cluster.
 	ScopeCluster Scope = ""
-	// ScopePool: a pool on the nodes that the hold lists; the cluster as well, when too few other nodes are left.
+	// ScopePool: a pool on the nodes that the hold lists; also the cluster, if too few other nodes remain.
 	ScopePool Scope = "Pool"
-	// ScopeNodes: something about the nodes that the hold lists, never the cluster.
+	// ScopeNodes: work on the nodes that the hold lists, never the cluster.
 	ScopeNodes Scope = "Nodes"
 )
 
-// Growth says what becomes of a hold of nodes when further nodes get into the same trouble.
+// Growth is what happens to a hold of nodes when further nodes have the same problem.
 type Growth string
 
-// Ways in which holds of nodes grow. An answer counts for what the hold listed when it was read, so that a hold of
-// which an answer decides about data must not take in a node under the id that somebody is typing.
+// Ways in which holds of nodes grow. An approval applies to what the hold listed when the administrator read it. A
+// hold with an option that affects data must therefore never add a node under the same id.
 const (
-	// GrowsNever: each node is a question of its own. Further nodes get a hold of their own, and the id of the first
-	// stays good for the nodes that it lists.
+	// GrowsNever: each node is decided separately. Further nodes get a separate hold, and the id of the first hold
+	// remains valid for the nodes that it lists.
 	GrowsNever Growth = ""
-	// GrowsAnew: the question is about all the nodes together. With one more it is another question, with another id.
+	// GrowsAnew: the decision is for all the nodes together. When a node is added, a new hold with a new id replaces the
+	// hold.
 	GrowsAnew Growth = "Anew"
-	// GrowsOn: the hold takes in further nodes. Its answers decide about no data on a node.
+	// GrowsOn: further nodes are added to the hold. None of its options affects data on a node.
 	GrowsOn Growth = "On"
 )
 
-// Kind is what is known of a reason.
+// Kind describes a reason for a hold.
 type Kind struct {
 	Reason v1alpha1.HoldReason
 	Class  Class
 	Scope  Scope
 	Growth Growth
-	// ListsDisks reports whether the hold asks about the disks that it lists. Another list is another hold.
+	// ListsDisks is true if the hold requires approval of the disks that it lists. A different list is a different hold.
 	ListsDisks bool
-	// ListsMachines reports whether an answer is for the machines that the nodes of the hold are then.
+	// ListsMachines is true if an approval applies only to the machines that the nodes of the hold are at that time.
 	ListsMachines bool
-	// Maintains reports whether the accepted spec is kept true during a hold of the cluster: what somebody removed is put
-	// back, and nodes that join are taken in. It is, where the question is about something else: a spec that was
-	// refused, a pool, or how single nodes fare. It is not while it is in doubt whose the database is, where an
-	// upgrade has stopped, or where the operator's own writes are what fails.
+	// Maintains is true if the operator continues to apply the accepted spec during a hold of the cluster: it recreates
+	// removed objects and adds joining nodes. This is the case if the hold concerns something else: a rejected spec, a
+	// pool, or the state of individual nodes. It is not the case while the owner of the database is unclear, while an
+	// upgrade is stopped, or while the operator's own writes fail.
 	Maintains bool
-	// Options are the answers that the resume annotation may give, the safest first; of DeviceApproval, the one that
-	// is asked for.
+	// Options are the options that the resume annotation may contain, the safest first; for DeviceApproval, the requested
+	// one first.
 	Options []v1alpha1.HoldOption
-	// Special are those of them that a hold has only if it is said to: not every hold of the reason has that way out.
+	// Special are the options that only some holds of the reason have.
 	Special []string
 }
 
 type options = []v1alpha1.HoldOption
 
-// Options that do the same for several reasons.
+// Options that have the same effect for several reasons.
 var (
-	retry   = option(v1alpha1.OptionRetry, "looks again; a new hold begins if the cause is still there")
-	abandon = option(v1alpha1.OptionAbandon, "starts LINSTOR on its database as it is, and restores nothing")
+	retry   = option(v1alpha1.OptionRetry, "checks again; a new hold opens if the problem persists")
+	abandon = option(v1alpha1.OptionAbandon, "starts LINSTOR against its current database; restores nothing")
 	goBack  = option(v1alpha1.OptionRollBack,
-		"stops LINSTOR, asks once more, then restores the backup from before the upgrade and starts the older LINSTOR on it")
-	again   = option(v1alpha1.OptionRetry, "tries all again that was tried for etcd")
+		"stops LINSTOR and, after a second approval, restores the pre-upgrade backup and starts the previous LINSTOR "+
+			"version")
+	again   = option(v1alpha1.OptionRetry, "retries all etcd recovery steps")
 	forsake = option(v1alpha1.OptionForsake,
-		"gives up the member on the named node; another one comes in its place, and the data stays there")
+		"removes the etcd member on the named node and adds a new one in its place; the old data remains on that node")
 	adoptNotes = option(v1alpha1.OptionAdopt,
-		"makes the notes about members anew, of what nodes and etcd itself have")
+		"rebuilds the operator's etcd member records from the nodes and from etcd's own member list")
 	skip = option(v1alpha1.OptionSkip,
-		"goes on without this pool on the listed nodes, for this entry and the disks that match it now")
+		"continues without this pool on the listed nodes until the pool's spec entry changes or another disk matches")
 )
 
 func option(answer, does string) v1alpha1.HoldOption {
 	return v1alpha1.HoldOption{Answer: answer, Does: does}
 }
 
-// kinds has one row for each reason: all that is known of it beforehand.
+// kinds has one row for each reason.
 var kinds = []Kind{
 	{Reason: v1alpha1.HoldKernelModuleFailed, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldSigningKeyUnusable, Class: Clearing, Maintains: true, Options: options{retry}},
@@ -112,94 +114,97 @@ var kinds = []Kind{
 	{Reason: v1alpha1.HoldVolumeDriverFailed, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldForeignDriverFound, Class: Clearing, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldCanaryFailed, Class: Clearing, Maintains: true, Options: options{
-		option(v1alpha1.OptionRetry, "deletes the claim and the pod of the try, and tries again"),
-		option(v1alpha1.OptionSkip, "goes on without it until LINSTOR, its driver or the StorageClass changes"),
+		option(v1alpha1.OptionRetry, "deletes the test claim and pod, then tests again"),
+		option(v1alpha1.OptionSkip, "skips this test until LINSTOR, the CSI driver or the StorageClass changes"),
 	}},
 	{Reason: v1alpha1.HoldNoMatchingNodes, Class: Clearing, Options: options{retry}},
 	{Reason: v1alpha1.HoldMassFailure, Class: Clearing, Scope: ScopeNodes, Growth: GrowsAnew, Options: options{
-		option(v1alpha1.OptionContinue, "goes on as the spec says although these nodes are down"),
+		option(v1alpha1.OptionContinue, "resumes evacuation, removal and restarts even though these nodes are down"),
 	}},
 	{Reason: v1alpha1.HoldTooManyNodesLeaving, Class: Clearing, Scope: ScopeNodes, Growth: GrowsAnew, Options: options{
 		retry,
-		option(v1alpha1.OptionContinue, "lets the listed nodes leave, and no others"),
+		option(v1alpha1.OptionContinue, "applies spec.nodes.removalPolicy to the listed nodes only"),
 	}},
 	{Reason: v1alpha1.HoldEvacuationStuck, Class: Clearing, Scope: ScopeNodes, Growth: GrowsOn, Options: options{
-		option(v1alpha1.OptionRetry, "lets LINSTOR evacuate the nodes anew"),
+		option(v1alpha1.OptionRetry, "restarts the evacuation of these nodes"),
 	}},
 	{Reason: v1alpha1.HoldUpgradeBlocked, Class: Clearing, Options: options{
-		option(v1alpha1.OptionRetry, "waits once more for the cluster to become fit"),
-		option(v1alpha1.OptionSkipChecks, "upgrades in spite of what the hold lists (identities), and of nothing else"),
+		option(v1alpha1.OptionRetry, "checks again, and waits until nothing blocks the upgrade"),
+		option(v1alpha1.OptionSkipChecks,
+			"upgrades despite the problems listed under identities; any other problem still blocks the upgrade"),
 	}},
 	{Reason: v1alpha1.HoldUpgradeStuck, Class: Clearing, Options: options{
-		option(v1alpha1.OptionRetry, "waits once more for the step to go on"),
+		option(v1alpha1.OptionRetry, "waits again for this step to complete"),
 		option(v1alpha1.OptionSkipChecks,
-			"goes on with the next step without what the hold lists (identities): a readable backup, or nodes"),
+			"continues with the next step without the nodes or the backup listed under identities"),
 		goBack,
 	}, Special: []string{v1alpha1.OptionRollBack}},
 	{Reason: v1alpha1.HoldBackupTooOld, Class: Answer, Options: options{
-		option(v1alpha1.OptionRetry, "asks again"),
-		option(v1alpha1.OptionBackupConfirmed, "upgrades: you have made a backup of the database; counts for a day"),
+		option(v1alpha1.OptionRetry, "checks again; a new hold opens if a backup is still missing"),
+		option(v1alpha1.OptionBackupConfirmed,
+			"confirms that you have backed up the database, and upgrades; valid for 24 hours"),
 	}},
 	{Reason: v1alpha1.HoldRestoreRequested, Class: Answer, Options: options{
 		abandon,
-		option(v1alpha1.OptionRestore, "replaces LINSTOR's database by the backup; what was done since is lost to LINSTOR"),
+		option(v1alpha1.OptionRestore,
+			"overwrites LINSTOR's database with the backup; all changes made since are lost; cannot be undone"),
 		option(v1alpha1.OptionRestoreAnyway,
-			"does the same although the nodes differ: LINSTOR makes anew, empty, what is Absent, and cuts what is Larger"),
+			"restores despite the differences: LINSTOR recreates Absent volumes EMPTY and TRUNCATES Larger thin files"),
 	}},
 	{Reason: v1alpha1.HoldRestoreFailed, Class: Answer, Options: options{
-		option(v1alpha1.OptionRetry, "tries again from the step that failed; an import begins anew"),
+		option(v1alpha1.OptionRetry, "continues from the failed step; an import starts over"),
 		abandon,
 	}},
 	{Reason: v1alpha1.HoldMigrationFailed, Class: Answer, Options: options{
-		option(v1alpha1.OptionRetry, "tries again, from the start"),
-		option(v1alpha1.OptionAbandon, "starts LINSTOR on the database that it has, and moves nothing"),
+		option(v1alpha1.OptionRetry, "restarts the move from the beginning"),
+		option(v1alpha1.OptionAbandon, "starts LINSTOR against its current database; moves nothing"),
 	}},
 	{Reason: v1alpha1.HoldSecureBootKeyMissing, Class: Answer, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldForeignLinstorFound, Class: Answer, Options: options{
 		retry,
 		option(v1alpha1.OptionAdopt,
-			"takes over the data that is in the database; LINSTOR migrates it, which cannot be undone"),
+			"takes over the existing database; LINSTOR migrates its data, which cannot be undone"),
 	}},
 	{Reason: v1alpha1.HoldKubernetesRestored, Class: Answer, Options: options{
-		option(v1alpha1.OptionRetry, "looks again, and starts a LINSTOR that is stopped"),
-		option(v1alpha1.OptionContinue, "goes on with Kubernetes and LINSTOR as they are now: the spec is carried out"),
+		option(v1alpha1.OptionRetry, "checks again, and starts LINSTOR if it was stopped"),
+		option(v1alpha1.OptionContinue, "accepts the current state of Kubernetes and LINSTOR, and applies the spec to it"),
 	}, Special: []string{v1alpha1.OptionContinue}},
 	{Reason: v1alpha1.HoldDeviceNotEmpty, Class: Answer, Scope: ScopePool, Maintains: true, Options: options{
-		option(v1alpha1.OptionRetry, "looks again and uses disks that are empty now; a new hold begins for the others"),
+		option(v1alpha1.OptionRetry, "checks again and uses the disks that are now empty; a new hold opens for the others"),
 		skip,
 		option(v1alpha1.OptionUseExisting,
-			"registers the volume group or zpool of the spec as it is on the disks; formats nothing"),
+			"registers the existing volume group or zpool named in the spec; formats nothing"),
 	}},
 	{Reason: v1alpha1.HoldDeviceApproval, Class: Answer, Scope: ScopePool,
 		ListsDisks: true, Maintains: true, Options: options{
-			option(v1alpha1.OptionApprove, "makes the pool from the listed disks and no others, which overwrites them"),
+			option(v1alpha1.OptionApprove, "creates the pool on the listed disks only and OVERWRITES them; cannot be undone"),
 			skip,
 		}},
 	{Reason: v1alpha1.HoldPoolBackendLost, Class: Answer, Scope: ScopePool,
 		ListsDisks: true, Maintains: true, Options: options{
 			retry,
 			option(v1alpha1.OptionRecreate,
-				"makes the pool anew, empty, from the listed disks and no others, which overwrites them"),
+				"recreates the pool EMPTY on the listed disks only and OVERWRITES them; cannot be undone"),
 		}},
 	{Reason: v1alpha1.HoldVolumesUnknown, Class: Answer, Options: options{
 		retry,
 		option(v1alpha1.OptionContinue,
-			"removes the workloads although volumes may exist; their data stays on the disks, unmanaged"),
+			"deletes the workloads even though volumes may exist; their data remains on the disks, unmanaged"),
 	}},
 	{Reason: v1alpha1.HoldLastReplicaAtRisk, Class: Answer, Scope: ScopeNodes, Growth: GrowsOn, Options: options{
-		option(v1alpha1.OptionRetry, "looks again, and moves the copies if there is a place for them"),
+		option(v1alpha1.OptionRetry, "checks again, and evacuates the replicas if they fit on other nodes"),
 	}},
 	{Reason: v1alpha1.HoldMachineReplaced, Class: Answer, Scope: ScopeNodes, ListsMachines: true, Options: options{
 		retry,
-		option(v1alpha1.OptionAdopt, "makes the new machine the registered one; its pools and copies are used as they are"),
+		option(v1alpha1.OptionAdopt, "registers the new machine; LINSTOR uses its pools and replicas as they are"),
 		option(v1alpha1.OptionReplace,
-			"forgets the first machine in LINSTOR with all its copies and the snapshots that the message names, and registers "+
-				"the node anew"),
+			"removes the old machine, its replicas and the listed snapshots from LINSTOR, and registers the new machine; "+
+				"cannot be undone"),
 	}},
 	{Reason: v1alpha1.HoldNodeGone, Class: Answer, Scope: ScopeNodes, Options: options{
 		retry,
 		option(v1alpha1.OptionDeclareLost,
-			"forgets the listed nodes in LINSTOR with all their copies and the snapshots that the message names"),
+			"removes the listed nodes, their replicas and the snapshots named in the message from LINSTOR; cannot be undone"),
 	}},
 	{Reason: v1alpha1.HoldEtcdStuck, Class: Clearing, Maintains: true, Options: options{again, forsake},
 		Special: []string{v1alpha1.OptionForsake}},
@@ -207,25 +212,25 @@ var kinds = []Kind{
 	{Reason: v1alpha1.HoldEtcdUnreachable, Class: Clearing, Maintains: true, Options: options{again}},
 	{Reason: v1alpha1.HoldEtcdNoSpace, Class: Clearing, Options: options{again}},
 	{Reason: v1alpha1.HoldEtcdQuorumLost, Class: Answer, Options: options{again, adoptNotes,
-		option(v1alpha1.OptionForce, "makes a new cluster of the data of the member on the one node that is named, and "+
-			"drops what is not there")}},
+		option(v1alpha1.OptionForce, "starts a new etcd cluster from the data of the member on the named node; writes "+
+			"that are missing from this data are lost")}},
 	{Reason: v1alpha1.HoldEtcdMembersChanged, Class: Answer, Options: options{again, adoptNotes, forsake}},
 	{Reason: v1alpha1.HoldEtcdCorruptAlarm, Class: Answer, Options: options{again, forsake}},
 	{Reason: v1alpha1.HoldEtcdOtherCluster, Class: Answer, Options: options{again, adoptNotes}},
 	{Reason: v1alpha1.HoldEtcdNotesLost, Class: Answer, Options: options{again, adoptNotes}},
 	{Reason: v1alpha1.HoldUnsupportedChange, Class: Revert, Maintains: true, Options: options{
-		option(v1alpha1.OptionRetry, "judges the same spec again; a corrected one needs no answer"),
-		option(v1alpha1.OptionMigrate, "moves LINSTOR's data into the database of the spec; LINSTOR is stopped meanwhile"),
+		option(v1alpha1.OptionRetry, "checks the same spec again; a corrected spec needs no approval"),
+		option(v1alpha1.OptionMigrate, "stops LINSTOR and moves its data to the database in the spec"),
 	}, Special: []string{v1alpha1.OptionMigrate}},
 	{Reason: v1alpha1.HoldPoolConflict, Class: Revert, Maintains: true, Options: options{retry}},
 	{Reason: v1alpha1.HoldOperationFailed, Class: Revert, Options: options{retry, goBack},
 		Special: []string{v1alpha1.OptionRollBack}},
 }
 
-// All lists what is known of every reason.
+// All returns the descriptions of all reasons.
 func All() []Kind { return slices.Clone(kinds) }
 
-// Of is what is known of a reason; of an unknown one, that only the token ends it.
+// Of returns the description of a reason. A hold with an unknown reason ends only with the resume annotation.
 func Of(r v1alpha1.HoldReason) Kind {
 	if i := slices.IndexFunc(kinds, func(k Kind) bool { return k.Reason == r }); i >= 0 {
 		return kinds[i]
@@ -233,7 +238,7 @@ func Of(r v1alpha1.HoldReason) Kind {
 	return Kind{Reason: r, Class: Answer, Options: options{retry}}
 }
 
-// Answers are options by their words.
+// Answers returns the names of options.
 func Answers(options []v1alpha1.HoldOption) []string {
 	out := make([]string, 0, len(options))
 	for _, o := range options {
@@ -242,8 +247,8 @@ func Answers(options []v1alpha1.HoldOption) []string {
 	return out
 }
 
-// Follows reports whether a hold of the cluster takes in further nodes under its id, and lets go of those that got out
-// of the trouble: its only answer is to look again, which decides about no node.
+// Follows reports whether nodes can be added to and removed from a hold of the cluster under the same id: its only
+// option is to check again, which decides nothing about a node.
 func Follows(r v1alpha1.HoldReason, answers []string) bool {
 	return Of(r).Class == Clearing && slices.Equal(answers, []string{v1alpha1.OptionRetry})
 }

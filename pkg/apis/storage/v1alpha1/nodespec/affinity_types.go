@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// NodeAffinity picks nodes for which one of its terms is true. It has the form of Kubernetes' required node affinity,
-// without matchFields.
+// NodeAffinity selects nodes that match at least one of its terms. It has the format of required node affinity in
+// Kubernetes, without matchFields.
 type NodeAffinity struct {
-	// nodeSelectorTerms are up to eight terms, one of which must be true of a node. No default.
+	// nodeSelectorTerms lists up to 8 terms. A node must match at least one of them. Required, no default.
 	// Example: [{matchExpressions: [{key: disk, operator: In, values: [ssd, nvme]}]}].
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -19,9 +19,9 @@ type NodeAffinity struct {
 	NodeSelectorTerms []NodeSelectorTerm `json:"nodeSelectorTerms"`
 }
 
-// NodeSelectorTerm is true of a node for which all of its expressions are.
+// NodeSelectorTerm matches a node if all of its expressions match.
 type NodeSelectorTerm struct {
-	// matchExpressions are up to eight expressions, all of which must be true of a node's labels. No default.
+	// matchExpressions lists up to 8 label expressions. A node must match all of them. Required, no default.
 	// Example: [{key: example.com/no-storage, operator: DoesNotExist}].
 	// +listType=atomic
 	// +kubebuilder:validation:MinItems=1
@@ -29,21 +29,21 @@ type NodeSelectorTerm struct {
 	MatchExpressions []NodeSelectorRequirement `json:"matchExpressions"`
 }
 
-// NodeSelectorRequirement is an expression on a node's labels.
-// +kubebuilder:validation:XValidation:rule="!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() > 0)",message="values: In and NotIn need at least one value",fieldPath=.values
-// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",message="values: Exists and DoesNotExist take no values: remove them",fieldPath=.values
-// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1 && self.values[0].matches('^-?[0-9]{1,18}$'))",message="values: Gt and Lt take exactly one value, a whole number",fieldPath=.values
+// NodeSelectorRequirement is a label expression for a node.
+// +kubebuilder:validation:XValidation:rule="!(self.operator in ['In', 'NotIn']) || (has(self.values) && self.values.size() > 0)",message="values: In and NotIn require at least one value",fieldPath=.values
+// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Exists', 'DoesNotExist']) || !has(self.values) || self.values.size() == 0",message="values: Exists and DoesNotExist take no values; remove them",fieldPath=.values
+// +kubebuilder:validation:XValidation:rule="!(self.operator in ['Gt', 'Lt']) || (has(self.values) && self.values.size() == 1 && self.values[0].matches('^-?[0-9]{1,18}$'))",message="values: Gt and Lt require exactly one value, which must be an integer",fieldPath=.values
 type NodeSelectorRequirement struct {
-	// key is the label's key. No default. Example: topology.kubernetes.io/zone.
+	// key is the key of the label. Required, no default. Example: topology.kubernetes.io/zone.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=317
 	// +kubebuilder:validation:Pattern=`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?/)?[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?$`
 	Key string `json:"key"`
-	// operator is In (the label has one of the values), NotIn (it has none of them, or is not there), Exists, DoesNotExist,
-	// Gt or Lt (it is a number, larger or smaller than the value). No default. Example: In.
+	// operator is In (the label has one of the values), NotIn (the label has none of the values, or is missing), Exists,
+	// DoesNotExist, Gt or Lt (the label is a number above or below the value). Required, no default. Example: In.
 	// +kubebuilder:validation:Enum=In;NotIn;Exists;DoesNotExist;Gt;Lt
 	Operator corev1.NodeSelectorOperator `json:"operator"`
-	// values are up to 32 values, for the operators In and NotIn, or one number, for Gt and Lt. Default: none.
+	// values lists up to 32 values for the In and NotIn operators, or one integer for Gt and Lt. Defaults to none.
 	// Example: [a, b].
 	// +optional
 	// +listType=atomic
@@ -53,14 +53,14 @@ type NodeSelectorRequirement struct {
 	Values []string `json:"values,omitempty"`
 }
 
-// Picks reports whether labels of a Node are those of a selector, and one of an affinity's terms is true of them. None
-// of the two picks all nodes.
+// Picks reports whether the labels of a Node match a selector and at least one term of an affinity. If both are empty,
+// they match all nodes.
 func Picks(selector map[string]string, affinity *NodeAffinity, of map[string]string) bool {
 	return labels.SelectorFromSet(selector).Matches(labels.Set(of)) && (affinity == nil ||
 		slices.ContainsFunc(affinity.NodeSelectorTerms, func(t NodeSelectorTerm) bool { return t.matches(of) }))
 }
 
-// matches: a term without expressions is true of no node, as in Kubernetes.
+// matches reports whether labels match the term. As in Kubernetes, a term without expressions matches no nodes.
 func (t *NodeSelectorTerm) matches(of map[string]string) bool {
 	for i := range t.MatchExpressions {
 		e := &t.MatchExpressions[i]

@@ -1,5 +1,5 @@
-// Package nodespec is what a StorageCluster says of its nodes: the network, expressions that pick nodes, and what pods
-// get of them.
+// Package nodespec defines parts of the spec of a StorageCluster that concern nodes: the network, node affinity and
+// user namespaces.
 //
 // +kubebuilder:object:generate=true
 // +groupName=storage.linstor.dev
@@ -8,8 +8,9 @@ package nodespec
 
 // NetworkSpec is the network that satellites and DRBD use.
 type NetworkSpec struct {
-	// mode is Host (satellites use the node's network, so that replication survives a restart of the satellite) or Pod
-	// (satellites use the pod network; a restarted satellite cuts replication until it is back). Default: Host. Example: Pod.
+	// mode is Host or Pod. With Host, satellites use the host network, and replication continues while a satellite
+	// restarts. With Pod, satellites use the pod network, and replication stops while a satellite restarts. Defaults to
+	// Host. Example: Pod.
 	// +optional
 	// +kubebuilder:default=Host
 	Mode NetworkMode `json:"mode,omitempty"`
@@ -21,20 +22,20 @@ type NetworkMode string
 
 // Network modes.
 const (
-	// NetworkHost: satellites use the node's network; replication survives their restart.
+	// NetworkHost: satellites use the host network; replication continues while they restart.
 	NetworkHost NetworkMode = "Host"
-	// NetworkPod: satellites use the pod network; their restart interrupts replication.
+	// NetworkPod: satellites use the pod network; replication stops while they restart.
 	NetworkPod NetworkMode = "Pod"
 )
 
-// UserNamespaces says whether pods get user namespaces.
+// UserNamespaces sets whether pods run in user namespaces.
 // +kubebuilder:validation:Enum=Auto;Never
 type UserNamespaces string
 
-// Ways to give pods user namespaces.
+// User namespace modes.
 const (
 	// UserNamespacesAuto: once every node reports that it can start such pods.
 	UserNamespacesAuto UserNamespaces = "Auto"
-	// UserNamespacesNever: pods use the host's users.
+	// UserNamespacesNever: pods use the host's user namespace.
 	UserNamespacesNever UserNamespaces = "Never"
 )

@@ -1,5 +1,4 @@
-// Package tlsspec is the section spec.tls of a StorageCluster, which connections are locked and with whose
-// certificates, and what the status says of them.
+// Package tlsspec defines spec.tls and status.certificates of a StorageCluster.
 //
 // +kubebuilder:object:generate=true
 // +groupName=storage.linstor.dev
@@ -8,50 +7,52 @@ package tlsspec
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// TLSSpec says who may speak to LINSTOR.
+// TLSSpec configures TLS for LINSTOR's connections.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.authorities) || !has(self.mode) || self.mode == 'Managed'",message="tls: authorities are for mode Managed only: set mode to Managed, or remove them",reason=FieldValueForbidden
+// +kubebuilder:validation:XValidation:rule="!has(self.authorities) || !has(self.mode) || self.mode == 'Managed'",message="tls: authorities require mode Managed; set mode to Managed, or remove authorities",reason=FieldValueForbidden
 type TLSSpec struct {
-	// mode is Disabled: LINSTOR's REST API is plain HTTP, and whoever reaches it, or a satellite's port, administers
-	// LINSTOR; or Managed: the API takes only those that have a certificate of an authority which the operator makes and
-	// renews for this alone, so do satellites and controller of each other by another one, and all is encrypted. Changing
-	// it restarts LINSTOR's controller and then the satellites, one after the other. Where it is left out, a new cluster
-	// is locked, and any other stays as it is: no upgrade of the operator and no line that is taken out switches one.
-	// Default: Managed with authorities and in a new cluster, else the mode that the cluster has. Example: Disabled.
+	// mode is Disabled or Managed. Defaults to Managed if authorities are set or if the cluster is new, and otherwise to
+	// the cluster's current mode. Neither upgrading the operator nor removing this field changes the mode. A change
+	// restarts the LINSTOR controller, and then the satellites one at a time. Example: Disabled. Values:
+	// - Disabled: the LINSTOR REST API uses plain HTTP. Anyone with network access to it or to a satellite can administer
+	//   LINSTOR.
+	// - Managed: all connections are encrypted. The API accepts only clients with a certificate from a dedicated CA that
+	//   the operator creates and renews. The controller and satellites use a second CA.
 	// +optional
 	Mode Mode `json:"mode,omitempty"`
-	// authorities are Secrets with authorities of your own, in place of those that the operator makes. It signs all
-	// certificates with them, and renews these, but no authority: whoever keeps the Secret does, such as cert-manager.
-	// Default: none. Example: {apiSecret: linstor-api-ca, satellitesSecret: linstor-satellites-ca}.
+	// authorities names Secrets with your own CAs, which are used instead of CAs that the operator creates. The operator
+	// signs and renews all certificates with them, but does not renew the CAs: you, or a tool such as cert-manager, must
+	// renew them in the Secrets. Defaults to none.
+	// Example: {apiSecret: linstor-api-ca, satellitesSecret: linstor-satellites-ca}.
 	// +optional
 	Authorities *AuthoritiesSpec `json:"authorities,omitempty"`
 }
 
-// AuthoritiesSpec names Secrets in linstor-storage, each with the certificate of an authority in tls.crt and its key
-// in tls.key. Whoever has a certificate of one of them administers LINSTOR, so it must sign for LINSTOR alone.
+// AuthoritiesSpec names Secrets in linstor-storage, each with a CA certificate in tls.crt and its key in tls.key.
+// Anyone with a certificate from such a CA can administer LINSTOR, so the CA must be used only for LINSTOR.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.apiSecret) || has(self.satellitesSecret)",message="authorities: name a Secret in apiSecret, satellitesSecret or both, or remove authorities"
-// +kubebuilder:validation:XValidation:rule="!has(self.apiSecret) || !has(self.satellitesSecret) || self.apiSecret != self.satellitesSecret",message="authorities: apiSecret and satellitesSecret must be two Secrets: otherwise each client of the API could pose as LINSTOR's controller to the satellites"
+// +kubebuilder:validation:XValidation:rule="!has(self.apiSecret) || !has(self.satellitesSecret) || self.apiSecret != self.satellitesSecret",message="authorities: apiSecret and satellitesSecret must name different Secrets, or any API client could impersonate the LINSTOR controller to the satellites"
 type AuthoritiesSpec struct {
-	// apiSecret has the authority by which LINSTOR's REST API and its clients know each other. Default: the operator makes
-	// one. Example: linstor-api-ca.
+	// apiSecret names the Secret with the CA for the LINSTOR REST API and its clients. By default, the operator creates a
+	// CA. Example: linstor-api-ca.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^linstor-(api-authority|netcom-authority|.+-(api|netcom)-tls)$')",message="Secrets of this name are the operator's own: put your authority into another one",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^linstor-(api-authority|netcom-authority|.+-(api|netcom)-tls)$')",message="this Secret name is reserved for the operator: use a Secret with a different name for your CA",reason=FieldValueForbidden
 	APISecret string `json:"apiSecret,omitempty"`
-	// satellitesSecret has the authority by which LINSTOR's controller and its satellites know each other. Default: the
-	// operator makes one. Example: linstor-satellites-ca.
+	// satellitesSecret names the Secret with the CA for connections between the LINSTOR controller and satellites. By
+	// default, the operator creates a CA. Example: linstor-satellites-ca.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^linstor-(api-authority|netcom-authority|.+-(api|netcom)-tls)$')",message="Secrets of this name are the operator's own: put your authority into another one",reason=FieldValueForbidden
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^linstor-(api-authority|netcom-authority|.+-(api|netcom)-tls)$')",message="this Secret name is reserved for the operator: use a Secret with a different name for your CA",reason=FieldValueForbidden
 	SatellitesSecret string `json:"satellitesSecret,omitempty"`
 }
 
-// API names the Secret with the authority of the REST API; "" where the operator makes it.
+// API returns the name of the Secret with the CA for the REST API; "" if the operator creates the CA.
 func (s *TLSSpec) API() string {
 	if s.Mode != Managed || s.Authorities == nil {
 		return ""
@@ -59,7 +60,8 @@ func (s *TLSSpec) API() string {
 	return s.Authorities.APISecret
 }
 
-// Satellites names the Secret with the authority between controller and satellites; "" where the operator makes it.
+// Satellites returns the name of the Secret with the CA for controller and satellites; "" if the operator creates the
+// CA.
 func (s *TLSSpec) Satellites() string {
 	if s.Mode != Managed || s.Authorities == nil {
 		return ""
@@ -67,42 +69,43 @@ func (s *TLSSpec) Satellites() string {
 	return s.Authorities.SatellitesSecret
 }
 
-// Mode says whose certificates lock LINSTOR's connections.
+// Mode sets whether LINSTOR's connections use TLS.
 // +kubebuilder:validation:Enum=Disabled;Managed
 type Mode string
 
 // Modes of TLS.
 const (
-	// Disabled: nothing is locked.
+	// Disabled: connections do not use TLS.
 	Disabled Mode = "Disabled"
-	// Managed: the operator makes all certificates, by authorities of its own or by those that are named.
+	// Managed: the operator creates all certificates, with its own CAs or those in the spec.
 	Managed Mode = "Managed"
 )
 
-// MostCertificates bounds the list of certificates in the status, and LongestName the name of each, in characters.
+// MostCertificates is the maximum number of certificates in the status, and LongestName is the maximum length of their
+// names, in characters.
 const (
 	MostCertificates = 24
 	LongestName      = 64
 )
 
-// CertificateStatus is a certificate that is in use. It says nothing of its key.
+// CertificateStatus is a certificate in use. It reveals nothing about the private key.
 type CertificateStatus struct {
-	// name is the certificate's common name; that of an authority of the operator's ends with digits of its
-	// own.
+	// name is the common name of the certificate. The name of a CA that the operator created ends with digits that are
+	// unique to the CA.
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
-	// secret is the Secret in linstor-storage that holds it.
+	// secret is the Secret in linstor-storage that contains the certificate.
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	Secret string `json:"secret,omitempty"`
-	// serial is its serial number, in hexadecimal digits.
+	// serial is the serial number of the certificate, in hexadecimal digits.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Serial string `json:"serial,omitempty"`
-	// notAfter is when it expires.
+	// notAfter is when the certificate expires.
 	NotAfter metav1.Time `json:"notAfter"`
-	// renewAfter is from when on it is replaced, or where it is brought, is to be replaced; none for an authority that
-	// signs nothing any more.
+	// renewAfter is when the certificate will be renewed or, for a CA that you provide, should be renewed. Absent for a
+	// CA that no longer signs certificates.
 	// +optional
 	RenewAfter *metav1.Time `json:"renewAfter,omitempty"`
 }

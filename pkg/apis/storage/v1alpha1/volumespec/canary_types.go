@@ -2,99 +2,100 @@ package volumespec
 
 import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// CanaryMode says whether the operator tries volumes.
+// CanaryMode sets whether the operator tests volumes.
 // +kubebuilder:validation:Enum=Auto;None
 type CanaryMode string
 
 // Modes of the canary.
 const (
-	// CanaryAuto: before the cluster is Ready for the first time, after a change that volumes depend on, and on request.
+	// CanaryAuto: before the cluster is Ready for the first time, after a change that affects volumes, and on request.
 	CanaryAuto CanaryMode = "Auto"
 	// CanaryNone: never.
 	CanaryNone CanaryMode = "None"
 )
 
-// CanaryResult is what came of a try.
+// CanaryResult is the result of a test.
 type CanaryResult string
 
-// Results of a try.
+// Results of a test.
 const (
-	// CanaryRunning: it goes on.
+	// CanaryRunning: the test is in progress.
 	CanaryRunning CanaryResult = "Running"
-	// CanaryPassed: a pod wrote to a volume and read it back, and nothing is left of the two.
+	// CanaryPassed: a pod wrote data to a volume and read it back, and the pod and the volume have been deleted.
 	CanaryPassed CanaryResult = "Passed"
-	// CanaryFailed: a step failed, or was not done in time. Its claim and pod stay for a look.
+	// CanaryFailed: a step failed or timed out. The claim and the pod are kept for diagnosis.
 	CanaryFailed CanaryResult = "Failed"
-	// CanarySkipped: a human went on without it.
+	// CanarySkipped: the hold was resumed with skip.
 	CanarySkipped CanaryResult = "Skipped"
 )
 
-// CanaryStep is a step of a try.
+// CanaryStep is a step of a test.
 type CanaryStep string
 
-// Steps of a try, in their order.
+// Steps of a test, in order.
 const (
-	// CanaryProvision: a claim gets its volume.
+	// CanaryProvision: the volume is provisioned for a claim.
 	CanaryProvision CanaryStep = "Provision"
-	// CanaryAttach: the volume is attached to the node of the pod.
+	// CanaryAttach: the volume is attached to the pod's node.
 	CanaryAttach CanaryStep = "Attach"
-	// CanaryMount: the node mounts it.
+	// CanaryMount: the node mounts the volume.
 	CanaryMount CanaryStep = "Mount"
-	// CanaryWriteAndRead: the pod writes to it and reads that back.
+	// CanaryWriteAndRead: the pod writes data to the volume and reads it back.
 	CanaryWriteAndRead CanaryStep = "WriteAndRead"
-	// CanarySnapshot: a snapshot of the volume is taken, where that is possible.
+	// CanarySnapshot: a snapshot of the volume is taken, if snapshots are supported.
 	CanarySnapshot CanaryStep = "Snapshot"
-	// CanaryCleanUp: snapshot, pod, claim, PersistentVolume and LINSTOR's volume go.
+	// CanaryCleanUp: the snapshot, pod, claim, PersistentVolume and LINSTOR volume are deleted.
 	CanaryCleanUp CanaryStep = "CleanUp"
 )
 
-// CanaryStatus is what came of trying volumes.
+// CanaryStatus is the result of the volume tests.
 type CanaryStatus struct {
-	// request is a fingerprint of the annotation storage.linstor.dev/canary that was followed last.
+	// request is a fingerprint of the latest storage.linstor.dev/canary annotation value that has been acted on.
 	// +optional
 	Request string `json:"request,omitempty"`
-	// classes are the StorageClasses that were tried, three at most: the default one, and then by name.
+	// classes lists the tested StorageClasses: the default one first, then others by name. At most three.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	Classes []CanaryClass `json:"classes,omitempty"`
 }
 
-// CanaryClass is the last try of a StorageClass.
+// CanaryClass is the latest test of a StorageClass.
 type CanaryClass struct {
-	// name is the StorageClass's.
+	// name is the name of the StorageClass.
 	Name string `json:"name"`
-	// result is what came of the try: Running, Passed, Failed or Skipped.
+	// result is the result of the test: Running, Passed, Failed or Skipped.
 	Result CanaryResult `json:"result"`
-	// step is what is being done, or what failed: Provision, Attach, Mount, WriteAndRead, Snapshot or CleanUp. A try that
-	// passed has none.
+	// step is the current or failed step: Provision, Attach, Mount, WriteAndRead, Snapshot or CleanUp. Empty if the test
+	// passed.
 	// +optional
 	Step CanaryStep `json:"step,omitempty"`
-	// since is when the try began.
+	// since is when the test started.
 	Since metav1.Time `json:"since"`
-	// passed is when a try of the StorageClass passed last.
+	// passed is when a test of the StorageClass last passed.
 	// +optional
 	Passed *metav1.Time `json:"passed,omitempty"`
-	// message says what the step waits for, or why it failed.
+	// message is what the step is waiting for, or why it failed.
 	// +optional
 	Message string `json:"message,omitempty"`
-	// volume is the PersistentVolume of the try, which has the same name in LINSTOR.
+	// volume is the name of the test's PersistentVolume and LINSTOR resource.
 	// +optional
 	Volume string `json:"volume,omitempty"`
-	// snapshot is what came of taking a snapshot of the volume. It is absent where none can be taken: the API of snapshots is
-	// not served, the spec wants no VolumeSnapshotClass or one that keeps snapshots, or a pool has no snapshots.
+	// snapshot is the result of taking a snapshot of the volume. Absent if no snapshot is taken, because the snapshot API
+	// is not served, the spec requests no VolumeSnapshotClass or one with deletionPolicy Retain, or a pool does not
+	// support snapshots.
 	// +optional
 	Snapshot *CanarySnapshotResult `json:"snapshot,omitempty"`
-	// target is a fingerprint of what was tried: the StorageClass, and the versions of LINSTOR and its driver. With another one the
-	// StorageClass is tried again.
+	// target is a fingerprint of the StorageClass and of the versions of LINSTOR and the CSI driver. If it changes, the
+	// StorageClass is tested again.
 	Target string `json:"target"`
 }
 
-// CanarySnapshotResult is what came of taking a snapshot. It does not keep a cluster from being Ready.
+// CanarySnapshotResult is the result of taking a snapshot. It does not affect whether the cluster is Ready.
 type CanarySnapshotResult struct {
-	// result is Passed: the snapshot could be used; or Failed: it could not within a fifth of the time that a try has.
+	// result is Passed if the snapshot was ready to use within a fifth of the test's time limit, and Failed otherwise.
 	Result CanaryResult `json:"result"`
-	// message says why it failed.
+	// message is why the snapshot failed.
 	// +optional
 	Message string `json:"message,omitempty"`
 }

@@ -1,25 +1,25 @@
 package volumespec
 
-// DrainGuardMode says whether the operator guards nodes against being drained at the wrong time.
+// DrainGuardMode sets whether the operator guards nodes against drains at the wrong time.
 // +kubebuilder:validation:Enum=Auto;None
 type DrainGuardMode string
 
 // Modes of the drain guard.
 const (
-	// DrainGuardAuto: nodes are drained one at a time, and only while every volume keeps an up-to-date copy.
+	// DrainGuardAuto: nodes are drained one at a time, and only while every volume keeps an up-to-date replica.
 	DrainGuardAuto DrainGuardMode = "Auto"
-	// DrainGuardNone: nothing is made for it, and what was made goes.
+	// DrainGuardNone: no drain guards; existing ones are removed.
 	DrainGuardNone DrainGuardMode = "None"
 )
 
-// ShutdownGuardMode says whether hosts let go of suspended volumes when they shut down.
+// ShutdownGuardMode sets whether hosts release suspended volumes at shutdown.
 // +kubebuilder:validation:Enum=Auto;None
 type ShutdownGuardMode string
 
 // Modes of the shutdown guard.
 const (
-	// ShutdownGuardAuto: where the platform has systemd.
+	// ShutdownGuardAuto: on platforms with systemd.
 	ShutdownGuardAuto ShutdownGuardMode = "Auto"
-	// ShutdownGuardNone: nowhere. A unit that was left stays until the host has restarted.
+	// ShutdownGuardNone: on no hosts. An existing unit remains until the host restarts.
 	ShutdownGuardNone ShutdownGuardMode = "None"
 )
