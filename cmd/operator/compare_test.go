@@ -43,21 +43,22 @@ func TestCompareExport(t *testing.T) {
 		machine   string
 	}{
 		"no difference": {export: exported, listings: map[string]string{"n1": lies},
-			prints: "no difference: the 1 volumes and snapshots of the export lie on 1 nodes as it says\n"},
+			prints: "no differences: compared 1 volumes and snapshots in the export with 1 nodes\n"},
 		"gone": {export: exported, listings: map[string]string{"n1": "VG\tvg\t4194304\nEND\n"},
 			prints: "DIFFERENCE   NODE   PLACE   NAME      DETAILS\n" +
-				"Absent       n1     vg      r_00000   it is not there: LINSTOR makes it anew, empty\n",
+				"Absent       n1     vg      r_00000   it is missing: LINSTOR recreates it EMPTY\n",
 			fails: "export.json and the nodes differ in 1 ways"},
 		"no listing of the node": {export: exported, listings: map[string]string{"n2": lies},
-			prints: "nobody has looked at the node", fails: "differ in 2 ways"},
+			prints: "the node was not checked", fails: "differ in 2 ways"},
 		"a listing that is not whole": {export: exported, listings: map[string]string{"n1": lies[:20]}, fails: "n1: line 2"},
 		"no directory":                {export: exported, noListing: true, fails: "--listings: name the directory"},
 		"no addresses": {export: exported, listings: map[string]string{"n1": lies}, machine: "-",
 			fails: "--compare-address: give the addresses"},
 		"another machine has the address": {export: exported, listings: map[string]string{"n1": lies}, machine: "n7",
-			prints: "AddressTaken   n7             10.0.0.1   the backup has it for node n1", fails: "differ in 1 ways"},
+			prints: "AddressTaken   n7             10.0.0.1   in the backup, this address belongs to node n1",
+			fails:  "differ in 1 ways"},
 		"an export that is not whole": {export: exported[:900], listings: map[string]string{"n1": lies},
-			fails: "the export ends too early"},
+			fails: "the export ends unexpectedly"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir, listings := t.TempDir(), t.TempDir()
@@ -113,7 +114,7 @@ func TestSameRows(t *testing.T) {
 		strings.Contains(err.Error(), "canary") {
 		t.Errorf("another row: %v", err)
 	}
-	if err := verifyExport(x, write(exported[:900])); err == nil || !strings.Contains(err.Error(), "ends too early") {
+	if err := verifyExport(x, write(exported[:900])); err == nil || !strings.Contains(err.Error(), "ends unexpectedly") {
 		t.Errorf("cut: %v", err)
 	}
 	if err := verifyExport(x, filepath.Join(t.TempDir(), "none")); !os.IsNotExist(err) {

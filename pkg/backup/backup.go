@@ -134,13 +134,13 @@ func (r Reader) archive(ctx context.Context, name string) ([]byte, error) {
 // check reads an archive to its end. gzip's checksum shows a part that is missing or damaged.
 func check(archive []byte) error {
 	if len(archive) == 0 {
-		return errors.New("it is empty")
+		return errors.New("the archive is empty")
 	}
 	z, err := gzip.NewReader(bytes.NewReader(archive))
 	if err != nil {
 		return fmt.Errorf("decompress: %w", err)
 	}
-	limited := limit.Reader(z, limit.New("the archive, decompressed,", maxUncompressed))
+	limited := limit.Reader(z, limit.New("the decompressed archive", maxUncompressed))
 	files, complete := tar.NewReader(limited), false
 	for {
 		h, err := files.Next()
@@ -151,7 +151,7 @@ func check(archive []byte) error {
 			return fmt.Errorf("read the archive: %w", err)
 		}
 		if h.Size > maxUncompressed { // a sparse file may be nothing but a size
-			return fmt.Errorf("%.100q in the archive has %d bytes, more than %d", h.Name, h.Size, maxUncompressed)
+			return fmt.Errorf("%.100q in the archive is %d bytes, over the limit of %d", h.Name, h.Size, maxUncompressed)
 		}
 		size, err := io.Copy(io.Discard, files) //nolint:gosec // its size was looked at, and nothing is kept
 		if err != nil {
@@ -161,10 +161,10 @@ func check(archive []byte) error {
 	}
 	// What follows the last file is padding, and then the checksum.
 	if _, err := io.Copy(io.Discard, limited); err != nil {
-		return fmt.Errorf("read the archive's end: %w", err)
+		return fmt.Errorf("read the end of the archive: %w", err)
 	}
 	if !complete {
-		return errors.New("the archive does not hold LINSTOR's definitions (" + definitions + ")")
+		return errors.New("the archive does not contain LINSTOR's CRDs (" + definitions + ")")
 	}
 	return nil
 }

@@ -27,7 +27,7 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 	}
 	chance := make([]byte, 4)
 	if _, err := rand.Read(chance); err != nil {
-		return nil, fmt.Errorf("name authority %s: %w", name, err)
+		return nil, fmt.Errorf("generate a name for authority %s: %w", name, err)
 	}
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: fmt.Sprintf("%s %s", name, hex.EncodeToString(chance))},
@@ -38,7 +38,7 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 	}
 	c, err := sign(template, template, key, key, now, now.Add(AuthorityLifetime))
 	if err != nil {
-		return nil, fmt.Errorf("make authority %s: %w", name, err)
+		return nil, fmt.Errorf("create authority %s: %w", name, err)
 	}
 	return &Authority{Certificate: c, Key: key}, nil
 }
@@ -48,10 +48,10 @@ func NewAuthority(name string, now time.Time) (*Authority, error) {
 // a profile that is good for no side of a connection: Java takes a certificate without extended key usages for all.
 func (a *Authority) Sign(p Profile, now time.Time) (*Leaf, error) {
 	if err := p.Uses.check(); err != nil {
-		return nil, fmt.Errorf("sign %s: %w", p.Name, err)
+		return nil, fmt.Errorf("sign the certificate of %s: %w", p.Name, err)
 	}
 	if !a.CanSign(now) {
-		return nil, fmt.Errorf("sign %s: %w", p.Name, errCannotSign)
+		return nil, fmt.Errorf("sign the certificate of %s: %w", p.Name, errCannotSign)
 	}
 	key, err := NewKey()
 	if err != nil {
@@ -70,12 +70,12 @@ func (a *Authority) Sign(p Profile, now time.Time) (*Leaf, error) {
 		IPAddresses:           p.IPs,
 	}, a.Certificate, key, a.Key, now, end)
 	if err != nil {
-		return nil, fmt.Errorf("sign %s: %w", p.Name, err)
+		return nil, fmt.Errorf("sign the certificate of %s: %w", p.Name, err)
 	}
 	return &Leaf{Certificate: c, Key: key}, nil
 }
 
-var errCannotSign = errors.New("the authority has no key that fits, or is not valid now")
+var errCannotSign = errors.New("the authority has no matching key or is not currently valid")
 
 // CanSign reports whether the authority has its key and is valid at that time.
 func (a *Authority) CanSign(now time.Time) bool {

@@ -25,7 +25,7 @@ func ReadBrought(secret string, data map[string][]byte, now time.Time) (*Authori
 	}
 	f := authorityFlaw(pair.Certificate, now)
 	if len(pair.Between) > 0 {
-		f = &flaw{"has several certificates", "keep only the authority's there"}
+		f = &flaw{"contains several certificates", "keep only the CA certificate"}
 	}
 	if f != nil {
 		return nil, f.in(secret, EntryCertificate)
@@ -36,21 +36,21 @@ func ReadBrought(secret string, data map[string][]byte, now time.Time) (*Authori
 // authorityFlaw is why a certificate cannot be that of an authority of LINSTOR's; nil if it can.
 func authorityFlaw(c *x509.Certificate, now time.Time) *flaw {
 	if !c.IsCA || !c.BasicConstraintsValid {
-		return &flaw{"is the certificate of no authority", "put one there that has the basic constraint CA"}
+		return &flaw{"is not a CA certificate", "replace it with one that has the basic constraint CA:TRUE"}
 	}
 	if f := notSelfSigned(c); f != nil {
 		return f
 	}
 	if c.KeyUsage != 0 && c.KeyUsage&x509.KeyUsageCertSign == 0 {
-		return &flaw{"may not sign certificates", "make it with the key usage keyCertSign"}
+		return &flaw{"is not allowed to sign certificates", "recreate it with the key usage keyCertSign"}
 	}
 	if len(c.SubjectKeyId) == 0 {
-		return &flaw{"has no subject key identifier, by which authorities are told apart",
-			"make it with one, as openssl and cert-manager do by themselves"}
+		return &flaw{"has no subject key identifier, which is needed to distinguish authorities",
+			"recreate it with one; openssl and cert-manager add it by default"}
 	}
 	for _, s := range usages {
 		if !allows(c, s.usage) {
-			return &flaw{"may not sign for a " + s.name, "make it without extended key usages"}
+			return &flaw{"is not allowed to sign " + s.name + " certificates", "recreate it without extended key usages"}
 		}
 	}
 	if f := unusual(c); f != nil {
@@ -64,34 +64,35 @@ func unusual(c *x509.Certificate) *flaw {
 	nameConstraints := asn1.ObjectIdentifier{2, 5, 29, 30}
 	switch {
 	case slices.ContainsFunc(c.Extensions, func(e pkix.Extension) bool { return e.Id.Equal(nameConstraints) }):
-		return &flaw{"has name constraints", "make it without: what it signs is for names in the cluster and 127.0.0.1"}
+		return &flaw{"has name constraints",
+			"recreate it without them: LINSTOR's certificates are for in-cluster names and 127.0.0.1"}
 	case len(c.UnhandledCriticalExtensions) > 0:
-		return &flaw{"has critical extensions that programs in Go do not know", "make it without them"}
+		return &flaw{"has critical extensions that Go does not support", "recreate it without them"}
 	case len(c.SerialNumber.Bytes()) > 20: // RFC 5280, 4.1.2.2
-		return &flaw{"has a serial number of more than 20 bytes", "make it with a shorter one"}
+		return &flaw{"has a serial number longer than 20 bytes", "recreate it with a shorter one"}
 	case len(c.Raw) > 8<<10:
-		return &flaw{"is larger than 8 KiB, which handshakes have no room for", "make it with fewer extensions"}
+		return &flaw{"is larger than 8 KiB, which is too large for TLS handshakes", "recreate it with fewer extensions"}
 	}
 	if k, ok := c.PublicKey.(*rsa.PublicKey); ok && k.N.BitLen() > 8192 { // crypto/tls refuses more
-		return &flaw{"has an RSA key of more than 8192 bits", "make it with a shorter one"}
+		return &flaw{"has an RSA key longer than 8192 bits", "recreate it with a shorter key"}
 	}
 	return nil
 }
 
 func notSelfSigned(c *x509.Certificate) *flaw {
-	const cure = "put an authority there that has signed itself and signs for LINSTOR alone"
+	const cure = "replace it with a self-signed CA certificate that is used only for LINSTOR"
 	if len(c.Subject.Names) == 0 {
-		return &flaw{"has no subject, by which Java looks for it", cure}
+		return &flaw{"has no subject, but Java looks up authorities by their subject", cure}
 	}
 	if !bytes.Equal(c.RawSubject, c.RawIssuer) {
-		return &flaw{"was signed by another authority", cure}
+		return &flaw{"was issued by another authority", cure}
 	}
 	err := c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature)
 	if _, insecure := errors.AsType[x509.InsecureAlgorithmError](err); insecure {
-		return &flaw{"is signed with an algorithm that is not secure", "make one that is signed with SHA-256"}
+		return &flaw{"is signed with an insecure algorithm", "replace it with one that is signed with SHA-256"}
 	}
 	if err != nil {
-		return &flaw{"was signed by another key than its own", cure}
+		return &flaw{"was not signed with its own key", cure}
 	}
 	return nil
 }
@@ -100,12 +101,12 @@ func dates(c *x509.Certificate, now time.Time) *flaw {
 	switch {
 	case now.Before(c.NotBefore):
 		return &flaw{"is not valid before " + c.NotBefore.UTC().Format(time.RFC3339),
-			"wait, or see whether the clocks are right"}
+			"wait until then, or check the clocks"}
 	case now.After(c.NotAfter):
 		return &flaw{"expired at " + c.NotAfter.UTC().Format(time.RFC3339), "renew it"}
 	case c.NotAfter.Sub(now) < LeastLeft:
-		return &flaw{"expires at " + c.NotAfter.UTC().Format(time.RFC3339) + ", in less than 30 days, and all " +
-			"certificates with it", "put the next one there"}
+		return &flaw{"expires at " + c.NotAfter.UTC().Format(time.RFC3339) + ", in less than 30 days, together " +
+			"with all certificates signed by it", "replace it with a new one"}
 	}
 	return nil
 }

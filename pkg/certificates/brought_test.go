@@ -93,31 +93,31 @@ func TestReadBroughtRefuses(t *testing.T) {
 		data        map[string][]byte
 		entry, says string
 	}{
-		"nothing": {map[string][]byte{}, "tls.crt", "is missing or empty; put certificates in PEM there"},
-		"no key":  {with(good, "tls.key", nil), "tls.key", "has no private key in PEM"},
+		"nothing": {map[string][]byte{}, "tls.crt", "is missing or empty; add certificates in PEM format"},
+		"no key":  {with(good, "tls.key", nil), "tls.key", "does not contain a private key in PEM"},
 		"another's key": {with(good, "tls.key", other["tls.key"]), "tls.key",
-			"is not the key of the certificate in tls.crt; put the key there that it was made with"},
+			"does not match the certificate in tls.crt; replace it with the private key of that certificate"},
 		"a key in the certificate": {with(good, "tls.crt", slices.Concat(good["tls.crt"], good["tls.key"])), "tls.crt",
-			"has a private key in it"},
+			"contains a private key"},
 		"an encrypted key": {with(good, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY"})),
-			"tls.key", "is encrypted; put it there without a passphrase"},
+			"tls.key", "is encrypted; replace it with the unencrypted key"},
 		"a short key": {ownAuthority(t, short, nil), "tls.key", "is shorter than 2048 bits"},
-		"Ed25519":     {ownAuthority(t, ed, nil), "tls.key", "is neither ECDSA nor RSA"},
+		"Ed25519":     {ownAuthority(t, ed, nil), "tls.key", "is neither an ECDSA key nor an RSA key"},
 		"a chain": {with(good, "tls.crt", slices.Concat(good["tls.crt"], other["tls.crt"])), "tls.crt",
-			"has several certificates; keep only the authority's there"},
-		"a leaf": {with(good, "tls.crt", leaf), "tls.crt", "is the certificate of no authority; put one there that has " +
-			"the basic constraint CA"},
-		"one of a company's PKI": {with(good, "tls.crt", between), "tls.crt", "was signed by another authority; put an " +
-			"authority there that has signed itself and signs for LINSTOR alone"},
+			"contains several certificates; keep only the CA certificate"},
+		"a leaf": {with(good, "tls.crt", leaf), "tls.crt", "is not a CA certificate; replace it with one that has the " +
+			"basic constraint CA:TRUE"},
+		"one of a company's PKI": {with(good, "tls.crt", between), "tls.crt", "was issued by another authority; replace " +
+			"it with a self-signed CA certificate that is used only for LINSTOR"},
 		"one that has only the name of its signer": {with(renamed, "tls.crt", stranger), "tls.crt",
-			"was signed by another key than its own"},
+			"was not signed with its own key"},
 		"no name": {changed(func(c *x509.Certificate) { c.Subject = pkix.Name{} }), "tls.crt", "has no subject"},
 		"no signatures": {changed(func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageCRLSign }), "tls.crt",
-			"may not sign certificates; make it with the key usage keyCertSign"},
+			"is not allowed to sign certificates; recreate it with the key usage keyCertSign"},
 		"servers only": {changed(func(c *x509.Certificate) { c.ExtKeyUsage = twoSides[:1] }), "tls.crt",
-			"may not sign for a client; make it without extended key usages"},
+			"is not allowed to sign client certificates; recreate it without extended key usages"},
 		"some names": {changed(func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} }), "tls.crt",
-			"has name constraints; make it without"},
+			"has name constraints; recreate it without"},
 		"some addresses": {changed(func(c *x509.Certificate) {
 			c.ExcludedIPRanges = []*net.IPNet{{IP: net.IPv4(10, 0, 0, 0).To4(), Mask: net.CIDRMask(8, 32)}}
 		}), "tls.crt", "has name constraints"},
@@ -125,7 +125,8 @@ func TestReadBroughtRefuses(t *testing.T) {
 			c.NotBefore, c.NotAfter = start.Add(-2*day), start.Add(-day)
 		}), "tls.crt", "expired at 2026-02-28T12:00:00Z; renew it"},
 		"soon": {changed(func(c *x509.Certificate) { c.NotBefore, c.NotAfter = start, start.Add(30*day-time.Second) }),
-			"tls.crt", "expires at 2026-03-31T11:59:59Z, in less than 30 days, and all certificates with it; put the next one"},
+			"tls.crt", "expires at 2026-03-31T11:59:59Z, in less than 30 days, together with all certificates signed " +
+				"by it; replace it with a new one"},
 		"an extension that Go does not know": {changed(func(c *x509.Certificate) {
 			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Critical: true, Value: []byte{5, 0}}}
 		}), "tls.crt", "has critical extensions"},
@@ -133,10 +134,10 @@ func TestReadBroughtRefuses(t *testing.T) {
 			c.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{1, 2, 3}, Value: make([]byte, 9<<10)}}
 		}), "tls.crt", "is larger than 8 KiB"},
 		"a long serial number": {numbered(t, new(big.Int).Lsh(big.NewInt(1), 200)), "tls.crt",
-			"has a serial number of more than 20 bytes"},
+			"has a serial number longer than 20 bytes"},
 		"not yet": {changed(func(c *x509.Certificate) {
 			c.NotBefore, c.NotAfter = start.Add(day), start.Add(2*day)
-		}), "tls.crt", "is not valid before 2026-03-02T12:00:00Z; wait"},
+		}), "tls.crt", "is not valid before 2026-03-02T12:00:00Z; wait until then"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			a, err := certificates.ReadBrought("mine", tc.data, start)

@@ -72,14 +72,15 @@ func ReadTrust(secret string, data map[string][]byte) (Bundle, error) {
 	certs, f := parseCertificates(data[EntryTrust])
 	if f != nil {
 		if f.what == absent {
-			f.cure = "put the authorities there that LINSTOR shall trust: without them it would trust all of Java's own"
+			f.cure = "add the authorities that LINSTOR must trust: without them, it would trust all of Java's default " +
+				"authorities"
 		}
 		return nil, f.in(secret, EntryTrust)
 	}
 	for _, c := range certs {
 		if !c.IsCA || !c.BasicConstraintsValid {
-			return nil, (&flaw{"has a certificate that is no authority", "leave authorities there only, those that have " +
-				"the basic constraint CA"}).in(secret, EntryTrust)
+			return nil, (&flaw{"contains a certificate that is not a CA certificate", "keep only certificates with the " +
+				"basic constraint CA:TRUE"}).in(secret, EntryTrust)
 		}
 	}
 	return NewBundle(certs...), nil
@@ -99,7 +100,7 @@ const absent = "is missing or empty"
 // see certificates.
 func parseCertificates(data []byte) ([]*x509.Certificate, *flaw) {
 	if len(bytes.TrimSpace(data)) == 0 {
-		return nil, &flaw{absent, "put certificates in PEM there"}
+		return nil, &flaw{absent, "add certificates in PEM format"}
 	}
 	var out []*x509.Certificate
 	begun := bytes.Count(data, []byte("-----BEGIN "))
@@ -109,23 +110,23 @@ func parseCertificates(data []byte) ([]*x509.Certificate, *flaw) {
 			break
 		}
 		if strings.Contains(block.Type, "PRIVATE KEY") {
-			return nil, &flaw{"has a private key in it",
-				"take the key away from there, and replace it: many may have read it"}
+			return nil, &flaw{"contains a private key",
+				"remove the key and generate a new one, because others may have read it"}
 		}
 		if block.Type != "CERTIFICATE" {
-			return nil, &flaw{"has something in it that is no certificate", "leave certificates in PEM there only"}
+			return nil, &flaw{"contains something other than certificates", "keep only certificates in PEM format"}
 		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
-			return nil, &flaw{"has a certificate that cannot be read", "put it there again"}
+			return nil, &flaw{"contains a certificate that cannot be parsed", "replace that certificate"}
 		}
 		out = append(out, c)
 	}
 	switch {
 	case begun == 0:
-		return nil, &flaw{"is no certificate in PEM", "convert it, for example with openssl x509 -inform der"}
+		return nil, &flaw{"is not a certificate in PEM format", "convert it, for example with openssl x509 -inform der"}
 	case len(out) < begun: // what cannot be decoded is skipped
-		return nil, &flaw{"is damaged", "put the certificates there again"}
+		return nil, &flaw{"is damaged", "replace it with the original certificates"}
 	}
 	return out, nil
 }

@@ -31,7 +31,7 @@ type Key struct{ reveal func() crypto.Signer }
 func NewKey() (Key, error) {
 	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return Key{}, fmt.Errorf("make a key: %w", err)
+		return Key{}, fmt.Errorf("create a key: %w", err)
 	}
 	return keyOf(k), nil
 }
@@ -71,7 +71,7 @@ func (k Key) Fits(c *x509.Certificate) bool {
 func (k Key) PEM() ([]byte, error) {
 	s := k.Signer()
 	if s == nil {
-		return nil, errors.New("there is no key")
+		return nil, errors.New("the key is missing")
 	}
 	der, err := x509.MarshalPKCS8PrivateKey(s)
 	if err != nil {
@@ -92,19 +92,22 @@ func (Key) MarshalText() ([]byte, error) { return []byte(hidden), nil }
 // LogValue hides the key from log/slog.
 func (Key) LogValue() slog.Value { return slog.StringValue(hidden) }
 
+// noKeyCure is what to do about an entry without a key.
+const noKeyCure = "set it to the certificate's private key, without a passphrase"
+
 // parseKey reads one private key in PEM: PKCS#8, or the older forms of EC and RSA. What is wrong it says in its own
 // words, since those of a parser might quote the key.
 func parseKey(data []byte) (Key, *flaw) {
 	for {
 		var block *pem.Block
 		if block, data = pem.Decode(data); block == nil {
-			return Key{}, &flaw{"has no private key in PEM", "put the certificate's key there, without a passphrase"}
+			return Key{}, &flaw{"does not contain a private key in PEM format", noKeyCure}
 		}
 		if block.Type == "EC PARAMETERS" { // openssl ecparam -genkey writes it above the key
 			continue
 		}
 		if bytes.Contains([]byte(block.Type), []byte("ENCRYPTED")) || block.Headers["DEK-Info"] != "" {
-			return Key{}, &flaw{"is encrypted", "put it there without a passphrase, since none can be entered"}
+			return Key{}, &flaw{"is encrypted", "replace it with the unencrypted key: a passphrase cannot be entered"}
 		}
 		return parseKeyBlock(block)
 	}
@@ -121,16 +124,16 @@ func parseKeyBlock(block *pem.Block) (Key, *flaw) {
 	case "RSA PRIVATE KEY":
 		parsed, err = x509.ParsePKCS1PrivateKey(block.Bytes)
 	default:
-		return Key{}, &flaw{"has no private key in PEM", "put the certificate's key there, without a passphrase"}
+		return Key{}, &flaw{"does not contain a private key in PEM format", noKeyCure}
 	}
 	if err != nil {
-		return Key{}, &flaw{"is damaged", "put the certificate's key there again"}
+		return Key{}, &flaw{"is damaged", "replace it with the certificate's original key"}
 	}
-	const cure = "use a key that Java and Go both take, ECDSA P-256, P-384 or P-521, or RSA of 2048 bits or more"
+	const cure = "use a key that both Java and Go accept: ECDSA P-256, P-384 or P-521, or RSA with at least 2048 bits"
 	switch k := parsed.(type) {
 	case *ecdsa.PrivateKey:
 		if k.Curve == elliptic.P224() {
-			return Key{}, &flaw{"is on the curve P-224", cure}
+			return Key{}, &flaw{"uses the P-224 curve", cure}
 		}
 		return keyOf(k), nil
 	case *rsa.PrivateKey:
@@ -139,5 +142,5 @@ func parseKeyBlock(block *pem.Block) (Key, *flaw) {
 		}
 		return keyOf(k), nil
 	}
-	return Key{}, &flaw{"is neither ECDSA nor RSA", cure}
+	return Key{}, &flaw{"is neither an ECDSA key nor an RSA key", cure}
 }

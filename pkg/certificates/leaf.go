@@ -48,7 +48,7 @@ var usages = []struct {
 // check refuses what is no side at all, or none that there is: nothing would be asked of the other side's certificate.
 func (u Use) check() error {
 	if u == 0 || u&^Both != 0 {
-		return fmt.Errorf("%d is no side of a connection", u)
+		return fmt.Errorf("%d is not a valid use of a certificate", u)
 	}
 	return nil
 }
@@ -154,10 +154,11 @@ func ReadLeaf(secret string, data map[string][]byte) (*Leaf, error) {
 		return nil, f.in(secret, EntryKey)
 	}
 	if !key.Fits(certs[0]) {
-		f = &flaw{"is not the key of the certificate in " + EntryCertificate, "put the key there that it was made with"}
+		f = &flaw{"does not match the certificate in " + EntryCertificate,
+			"replace it with the private key of that certificate"}
 		if slices.ContainsFunc(certs, key.Fits) {
-			return nil, (&flaw{"does not begin with the certificate of the key", "put that certificate first, and those of " +
-				"the authorities after it"}).in(secret, EntryCertificate)
+			return nil, (&flaw{"does not start with the certificate that matches the key", "put that certificate first, " +
+				"followed by the CA certificates"}).in(secret, EntryCertificate)
 		}
 		return nil, f.in(secret, EntryKey)
 	}

@@ -161,40 +161,42 @@ func TestReadRefuses(t *testing.T) {
 		entry string
 		says  string
 	}{
-		"no trust": {data: with(good, "ca.crt", nil), entry: "ca.crt", says: "is missing or empty; put the " +
-			"authorities there that LINSTOR shall trust: without them it would trust all of Java's own"},
+		"no trust": {data: with(good, "ca.crt", nil), entry: "ca.crt", says: "is missing or empty; add the authorities " +
+			"that LINSTOR must trust: without them, it would trust all of Java's default authorities"},
 		"blank trust": {data: with(good, "ca.crt", []byte(" \n")), entry: "ca.crt", says: "is missing or empty"},
-		"a leaf as trust": {data: with(good, "ca.crt", leaf), entry: "ca.crt", says: "has a certificate that is no " +
-			"authority"},
+		"a leaf as trust": {data: with(good, "ca.crt", leaf), entry: "ca.crt", says: "contains a certificate that is not " +
+			"a CA certificate"},
 		"a key in the trust": {data: with(good, "ca.crt", slices.Concat(good["ca.crt"], good["tls.key"])), entry: "ca.crt",
-			says: "has a private key in it; take the key away"},
+			says: "contains a private key; remove the key"},
 		"a damaged key in the trust": {data: with(good, "ca.crt", slices.Concat(good["ca.crt"], good["tls.key"][:80])),
 			entry: "ca.crt", says: "is damaged"},
 		"a request": {data: with(good, "tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST"})),
-			entry: "tls.crt", says: "has something in it that is no certificate"},
+			entry: "tls.crt", says: "contains something other than certificates"},
 		"DER": {data: with(good, "tls.crt", []byte{0x30, 0x82}), entry: "tls.crt",
-			says: "is no certificate in PEM"},
+			says: "is not a certificate in PEM"},
 		"no certificate": {data: with(good, "tls.crt", nil), entry: "tls.crt", says: "is missing or empty"},
 		"half a certificate": {data: with(good, "tls.crt", leaf[:200]), entry: "tls.crt",
-			says: "is damaged; put the certificates there again"},
+			says: "is damaged; replace it with the original certificates"},
 		"wrong bytes": {data: with(good, "tls.crt", pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})),
-			entry: "tls.crt", says: "has a certificate that cannot be read"},
+			entry: "tls.crt", says: "contains a certificate that cannot be parsed"},
 		"wrong order": {data: with(good, "tls.crt", slices.Concat(mid, leaf)), entry: "tls.crt",
 			says: "put that certificate first"},
-		"no key": {data: with(good, "tls.key", nil), entry: "tls.key", says: "has no private key in PEM"},
+		"no key": {data: with(good, "tls.key", nil), entry: "tls.key", says: "does not contain a private key in PEM"},
 		"another's key": {data: with(good, "tls.key", other["tls.key"]), entry: "tls.key",
-			says: "is not the key of the certificate"},
+			says: "does not match the certificate in tls.crt"},
 		"encrypted key": {data: with(good, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "ENCRYPTED PRIVATE KEY"})),
-			entry: "tls.key", says: "is encrypted; put it there without a passphrase"},
+			entry: "tls.key", says: "is encrypted; replace it with the unencrypted key"},
 		"key encrypted as of old": {data: with(good, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY",
 			Headers: map[string]string{"DEK-Info": "AES-128-CBC,0"}})), entry: "tls.key", says: "is encrypted"},
 		"damaged key": {data: with(good, "tls.key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY",
 			Bytes: []byte("x")})), entry: "tls.key", says: "is damaged"},
-		"other's PEM as key": {data: with(good, "tls.key", leaf), entry: "tls.key", says: "has no private key in PEM"},
+		"other's PEM as key": {data: with(good, "tls.key", leaf), entry: "tls.key",
+			says: "does not contain a private key in PEM"},
 		"an Ed25519 key": {data: with(good, "tls.key", pkcs8(t, ed)), entry: "tls.key",
-			says: "is neither ECDSA nor RSA; use"},
-		"P-224":          {data: with(good, "tls.key", pkcs8(t, p224)), entry: "tls.key", says: "is on the curve P-224"},
-		"RSA, another's": {data: with(good, "tls.key", pkcs8(t, rsaKey)), entry: "tls.key", says: "is not the key"},
+			says: "is neither an ECDSA key nor an RSA key; use"},
+		"P-224": {data: with(good, "tls.key", pkcs8(t, p224)), entry: "tls.key", says: "uses the P-224 curve"},
+		"RSA, another's": {data: with(good, "tls.key", pkcs8(t, rsaKey)), entry: "tls.key",
+			says: "does not match the certificate"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := read(tc.data)

@@ -150,7 +150,7 @@ func readAuthority(secret string, data map[string][]byte, cert, key string, errs
 	}
 	certs, f := parseCertificates(data[cert])
 	if f == nil && !certs[0].IsCA {
-		f = &flaw{what: "is no authority"}
+		f = &flaw{what: "is not a CA certificate"}
 	}
 	if f != nil {
 		f.cure = lost
@@ -159,7 +159,7 @@ func readAuthority(secret string, data map[string][]byte, cert, key string, errs
 	a := &Authority{Certificate: certs[0]}
 	k, f := parseKey(data[key])
 	if f == nil && !k.Fits(certs[0]) {
-		f = &flaw{what: "is not the key of " + cert}
+		f = &flaw{what: "does not match the certificate in " + cert}
 	}
 	if f != nil {
 		f.cure = lost
@@ -169,4 +169,4 @@ func readAuthority(secret string, data map[string][]byte, cert, key string, errs
 	return a, errs
 }
 
-const lost = "put back the Secret from a backup, or leave it: another authority is made"
+const lost = "restore the Secret from a backup; otherwise, the operator creates a new authority"

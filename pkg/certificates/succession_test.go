@@ -115,16 +115,16 @@ func TestSuccessionInADamagedSecret(t *testing.T) {
 		trust int
 	}{
 		"no key": {func(d map[string][]byte) { delete(d, "ca.key") },
-			"ca.key of Secret cas has no private key in PEM; put back the Secret", false, 3},
+			"ca.key of Secret cas does not contain a private key in PEM format; restore the Secret", false, 3},
 		"another's key": {func(d map[string][]byte) { d["ca.key"] = d["next.key"] },
-			"ca.key of Secret cas is not the key of ca.crt; put back", false, 3},
+			"ca.key of Secret cas does not match the certificate in ca.crt; restore", false, 3},
 		"no certificate": {func(d map[string][]byte) { delete(d, "ca.crt") }, "ca.crt of Secret cas is missing", false, 2},
-		"no authority": {func(d map[string][]byte) { d["ca.crt"] = leaf["tls.crt"] }, "is no authority; put back",
+		"no authority": {func(d map[string][]byte) { d["ca.crt"] = leaf["tls.crt"] }, "is not a CA certificate; restore",
 			false, 2},
 		"damaged next one": {func(d map[string][]byte) { d["next.crt"] = d["next.crt"][:100] },
 			"next.crt of Secret cas is", true, 2},
 		"damaged old one": {func(d map[string][]byte) { d["old.crt"] = []byte("x") }, "old.crt of Secret cas is", true, 2},
-		"key as old one":  {func(d map[string][]byte) { d["old.crt"] = d["ca.key"] }, "has a private key in it", true, 2},
+		"key as old one":  {func(d map[string][]byte) { d["old.crt"] = d["ca.key"] }, "contains a private key", true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := maps.Clone(data)

@@ -47,7 +47,7 @@ func (s *Snapshot) Capped() string {
 	if want == nil || int(want.IntVal) <= have {
 		return ""
 	}
-	return fmt.Sprintf("spec.nodes.minReady is %d, and there are %d nodes to count on: all of them are needed",
+	return fmt.Sprintf("spec.nodes.minReady is %d, but only %d nodes count toward it, so all of them are required",
 		want.IntVal, have)
 }
 

@@ -33,7 +33,7 @@ type Linstor struct {
 func (l Linstor) Known() bool { return l.View != nil }
 
 // ErrForeign is the error of a view of another LINSTOR's data.
-var ErrForeign = errors.New("LINSTOR runs on another cluster's data")
+var ErrForeign = errors.New("LINSTOR is running with another cluster's data")
 
 // Foreign says whose data a view is of when that is not the database of the claim: it was emptied or replaced under a
 // LINSTOR that goes on answering. It is nil for a view of ours, for no view, and before the claim names its database.
@@ -42,7 +42,7 @@ func (f *Facts) Foreign(v *linstor.View) error {
 	if v == nil || claim.LocalID == "" || v.LocalID == claim.LocalID {
 		return nil
 	}
-	return fmt.Errorf("%w: its Cluster/LocalID is %s, and this cluster's is %s", ErrForeign, v.LocalID, claim.LocalID)
+	return fmt.Errorf("%w: its Cluster/LocalID is %s, but this cluster's is %s", ErrForeign, v.LocalID, claim.LocalID)
 }
 
 // Down is what the looks at LINSTOR remember of a node that is not ONLINE. It is memory only: after a restart of the

@@ -90,7 +90,7 @@ func DefaultTiming() Timing {
 func (t *Timing) SetDeadline(s fsm.State, text string) error {
 	d, err := time.ParseDuration(text)
 	if err != nil || d <= 0 {
-		return fmt.Errorf("deadline of %s: %q is not a duration above zero", s, text)
+		return fmt.Errorf("deadline for %s: %q is not a positive duration", s, text)
 	}
 	t.Deadlines[s] = d
 	return nil

@@ -18,8 +18,8 @@ func TestErrorsTellNoCredentials(t *testing.T) {
 	}{
 		{
 			name: "user in quotes", kind: errCredentials, cause: `no entry for user "linstor", database "linstor"`,
-			want: `mariadb at db:3306 refused access: no entry for user "<username>", database "linstor" ` +
-				`(keys username and password of Secret linstor-storage/linstor-db)`,
+			want: `mariadb at db:3306 denied access: no entry for user "<username>", database "linstor" ` +
+				`(see the username and password keys in Secret linstor-storage/linstor-db)`,
 		},
 		{
 			name: "user in single quotes", kind: errUnreachable, cause: "user 'linstor'@'h' has too many connections",
@@ -27,7 +27,7 @@ func TestErrorsTellNoCredentials(t *testing.T) {
 		},
 		{
 			name: "password", cause: "cannot parse linstor:hunter2@db",
-			want: "mariadb at db:3306: read LINSTOR's data: the message is left out, because it repeats the password",
+			want: "mariadb at db:3306: read LINSTOR's data: the message is omitted because it contains the password",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -120,7 +120,7 @@ func TestEtcd(t *testing.T) {
 			name: "wrong password", secret: secretName, user: ownerUser, password: "wr0ng",
 			kind: errCredentials, says: []string{"127.0.0.1:" + decimal(port), "linstor-storage/" + secretName},
 		},
-		{name: "no credentials", kind: errCredentials, says: []string{"no credentialsSecret"}},
+		{name: "no credentials", kind: errCredentials, says: []string{"credentialsSecret is not set"}},
 		{name: "may not read", secret: secretName, user: guestUser, password: guestPassword, kind: errCredentials},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -170,7 +170,7 @@ func TestEtcdUnreachable(t *testing.T) {
 		says   string
 	}{
 		{"nobody listens", freePort(t), patient(nil), "connection refused"},
-		{"silent", silent, &Prober{timeout: 200 * time.Millisecond}, "no answer within 200ms"},
+		{"silent", silent, &Prober{timeout: 200 * time.Millisecond}, "no response within 200ms"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			spec := etcdSpec(secretName, tc.port)

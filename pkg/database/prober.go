@@ -78,7 +78,7 @@ func (p *Prober) Look(ctx context.Context, spec *v1alpha1.DatabaseSpec,
 	defer cancel()
 	found, err := p.look(limited, spec, access)
 	if ctx.Err() != nil {
-		err = fmt.Errorf("look into the %s database: %w", connection.Kind(spec), ctx.Err())
+		err = fmt.Errorf("check the %s database: %w", connection.Kind(spec), ctx.Err())
 	}
 	if err != nil {
 		return connection.Contents{}, err
@@ -115,14 +115,14 @@ var (
 	errUnreachable = errors.New("cannot be reached")
 	// errCredentials means that the database refused the user or the password, lets nobody in without them, or does not
 	// let this user read LINSTOR's tables.
-	errCredentials = errors.New("refused access")
+	errCredentials = errors.New("denied access")
 	// errReadOnly means that the SQL server takes no writes.
-	errReadOnly = errors.New("takes no writes")
+	errReadOnly = errors.New("does not accept writes")
 	// errNoDatabase means that the SQL server has no database of that name.
 	errNoDatabase = errors.New("does not exist")
 
 	// errNoTable means that no LINSTOR has made its tables yet; it does not leave the package.
-	errNoTable = errors.New("no tables of LINSTOR")
+	errNoTable = errors.New("LINSTOR's tables do not exist")
 )
 
 // subject is what an error is about. Errors are built from it alone, so that what they say about credentials is
@@ -140,7 +140,7 @@ type subject struct {
 func (s subject) fail(ctx context.Context, kind, cause error) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		// What the driver reports then is how the end of the time reached it.
-		return fmt.Errorf("%s %w: no answer within %s", s.server, errUnreachable, s.timeout)
+		return fmt.Errorf("%s %w: no response within %s", s.server, errUnreachable, s.timeout)
 	}
 	detail := s.access.Hide(cause.Error())
 	switch {
@@ -148,12 +148,12 @@ func (s subject) fail(ctx context.Context, kind, cause error) error {
 		return fmt.Errorf("%s %w: %s", s.server, kind, detail)
 	case errors.Is(kind, errCredentials):
 		if s.secret == "" {
-			return fmt.Errorf("%s %w: %s (no credentialsSecret is given)", s.server, kind, detail)
+			return fmt.Errorf("%s %w: %s (credentialsSecret is not set)", s.server, kind, detail)
 		}
-		return fmt.Errorf("%s %w: %s (keys username and password of Secret %s/%s)",
+		return fmt.Errorf("%s %w: %s (see the username and password keys in Secret %s/%s)",
 			s.server, kind, detail, v1alpha1.WorkloadNamespace, s.secret)
 	case errors.Is(kind, errReadOnly):
-		return fmt.Errorf("%s %w; is it a replica that was not promoted?: %s", s.server, kind, detail)
+		return fmt.Errorf("%s %w; it may be a replica that has not been promoted: %s", s.server, kind, detail)
 	case errors.Is(kind, errNoDatabase):
 		return fmt.Errorf("%s: database %q %w; LINSTOR does not create it: %s", s.server, s.database, kind, detail)
 	default:

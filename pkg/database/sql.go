@@ -259,7 +259,7 @@ func mariadbTLS(mode, host string) (*tls.Config, error) {
 	case "verify-full", "verify_full", "verify_identity":
 		return &tls.Config{ServerName: host}, nil
 	}
-	return nil, fmt.Errorf("sslMode %q is none of MariaDB's modes: disable, trust, verify-ca, verify-full", mode)
+	return nil, fmt.Errorf("sslMode %q is not supported: use disable, trust, verify-ca or verify-full", mode)
 }
 
 // verifyChain checks who issued the certificate, not for which host.

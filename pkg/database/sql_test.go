@@ -122,7 +122,7 @@ func testReadOnly(t *testing.T, port int32, specFor func(int32, string) *v1alpha
 		says string
 	}{
 		readerUser: {errCredentials, "denied"},
-		frozenUser: {errReadOnly, "is it a replica that was not promoted?"},
+		frozenUser: {errReadOnly, "it may be a replica that has not been promoted"},
 	} {
 		t.Run(user, func(t *testing.T) {
 			for _, database := range []string{freshDatabase, foreignDatabase} {
@@ -174,7 +174,7 @@ func testUnreachableSQL(t *testing.T, specFor func(int32, string) *v1alpha1.Data
 		if !errors.Is(err, errUnreachable) {
 			t.Fatalf("error %v, want %v", err, errUnreachable)
 		}
-		checkText(t, err, []string{"127.0.0.1:", "no answer within 100ms"}, ownerUser, ownerPassword)
+		checkText(t, err, []string{"127.0.0.1:", "no response within 100ms"}, ownerUser, ownerPassword)
 	})
 	t.Run("caller gave up", func(t *testing.T) {
 		spec := specFor(silentServer(t), foreignDatabase)

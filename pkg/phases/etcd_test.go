@@ -42,7 +42,7 @@ func etcdTrouble(reason v1alpha1.HoldReason) func(*clustertest.World) {
 			{Name: "n02-2", Node: "n02"}}}
 		w.Etcd.Decision.Endpoints = []string{"http://10.0.0.1:3379"}
 		w.Etcd.Decision.Hold = &membership.Hold{Reason: membership.Reason(reason),
-			Advice: advice.Advice{Message: "it is wrong.", Plan: "Answer `forsake@n02-2`, or `force@<member>`."}}
+			Advice: advice.Advice{Message: "it is wrong", Plan: "Answer `forsake@n02-2`, or `force@<member>`."}}
 	}
 }
 
@@ -111,7 +111,8 @@ func TestEtcdStuckSaysWhy(t *testing.T) {
 	w.Tasks = map[string]work.State{etcd.Task: {Err: errors.New("not a directory")}}
 	in, _ := w.Input()
 	o := phases.Decide(t.Context(), in)
-	if o.Kind != step.KindWait || o.Hold == nil || !strings.Contains(o.Hold.Message, "It fails: not a directory") {
+	if o.Kind != step.KindWait || o.Hold == nil ||
+		!strings.Contains(o.Hold.Message, "The last attempt failed: not a directory") {
 		t.Errorf("%s %s: %+v", o.Kind, o.Event, o.Hold)
 	}
 	w.Cluster.Status.Hold.Nodes = []string{"n01"}
@@ -168,7 +169,7 @@ func TestEtcdAnswers(t *testing.T) {
 		{v1alpha1.HoldEtcdQuorumLost, "force", nil, "", "2 members (n01-1, n02-2)"},
 		{v1alpha1.HoldEtcdQuorumLost, "adopt", nil, `{"adopt":"h-1","adoptOf":["7"],"last":"h-1"}`, ""},
 		{v1alpha1.HoldEtcdMemberDown, "forsake", []string{"n01"}, `{"forsaken":["n01-1"],"last":"h-1"}`, ""},
-		{v1alpha1.HoldEtcdMembersChanged, "forsake", nil, "", "h-1:forsake@<node>; this answer is for 2 members"},
+		{v1alpha1.HoldEtcdMembersChanged, "forsake", nil, "", "h-1:forsake@<node>; this value applies to 2 members"},
 		{v1alpha1.HoldEtcdStuck, "retry", nil, `{"last":"h-1"}`, ""},
 	} {
 		t.Run(string(tc.reason)+" "+tc.option, func(t *testing.T) {

@@ -97,7 +97,7 @@ func TestMembersOfEtcd(t *testing.T) {
 			edit: func(s *spec) { s.Controller.Properties = map[string]string{"k": "v"} }},
 		{name: "more", nodes: 5, members: 1, edit: replicas(3), want: "start 2 n02,n03"},
 		{name: "more than there are nodes", nodes: 4, members: 3, edit: replicas(5), want: "start 1 n04",
-			hold: "5 members of etcd are wanted, and there is no node for another one"},
+			hold: "5 etcd members are required, but no node is available for another member"},
 		{name: "fewer", nodes: 5, members: 3, edit: replicas(1), want: "remove 2 n01,n02,n03",
 			unknown: "which 2 of the members of etcd on n01, n02, n03 would be removed"},
 		{name: "other images", nodes: 3, members: 3, edit: func(s *spec) { s.Images.PullSecrets = []string{"pull"} },
@@ -115,7 +115,7 @@ func TestMembersOfEtcd(t *testing.T) {
 		{name: "notes that cannot be read", nodes: 5, members: 1, edit: replicas(3),
 			spoil: func(w *clustertest.World) {
 				w.Kube.ConfigMaps[etcdmember.Notes].Data[etcdmember.KeyNotes] = "["
-			}, unknown: "what becomes of members of etcd: the operator's notes"},
+			}, unknown: "what becomes of members of etcd: the operator's etcd records"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := etcdWorld(t, tc.nodes, tc.members)

@@ -91,7 +91,7 @@ func TestAttention(t *testing.T) {
 		"a problem and volumes that lack copies": {and(problem, copies("Outdated")),
 			"NodeOffline: node-0002", ""},
 		"a backup that cannot be taken": {and(suspended, retained, backsUp),
-			"BackupReady: BackupInvalid", "there is no Secret linstor-storage/s3; all is well"},
+			"BackupReady: BackupInvalid", "Secret linstor-storage/s3 does not exist; all is well"},
 		"a backup that cannot be taken, and a problem": {and(suspended, problem, backsUp), "NodeOffline: node-0002", ""},
 		"a condition that has just become False":       {changed(0, conditions.ControllerReady), "", ""},
 		"one that has been False for a while": {changed(time.Minute, conditions.ControllerReady),
@@ -104,7 +104,7 @@ func TestAttention(t *testing.T) {
 			for i := range s.Members {
 				leaves(i, v1alpha1.LeavingEvacuating)(s)
 			}
-		}, "NoMatchingNodes", "no node matches spec.nodes"},
+		}, "NoMatchingNodes", "no nodes match spec.nodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := judged(t, v1alpha1.PhaseReady, 3, "ssd")
@@ -149,7 +149,7 @@ func TestAttentionToWhatGoesOn(t *testing.T) {
 			step.Wait("Removing", "satellites go", time.Minute), ""},
 		"no node from the beginning": {v1alpha1.PhaseKernelModule,
 			and(nobody, func(s *cluster.Snapshot) { s.Linstor = cluster.Linstor{} }),
-			step.Wait(conditions.ReasonNoMatchingNodes, "no node matches spec.nodes", time.Minute), "NoMatchingNodes"},
+			step.Wait(conditions.ReasonNoMatchingNodes, "no nodes match spec.nodes", time.Minute), "NoMatchingNodes"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := judged(t, tc.phase, 3)

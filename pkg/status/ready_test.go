@@ -157,7 +157,7 @@ func TestReady(t *testing.T) {
 				t.Errorf("Ready is %s (%s), want %s", got, c.Message, tc.want)
 			}
 			if tc.phase == v1alpha1.PhaseReady && name == "more wanted than there are" &&
-				!strings.Contains(c.Message, "spec.nodes.minReady is 10, and there are 3 nodes") {
+				!strings.Contains(c.Message, "spec.nodes.minReady is 10, but only 3 nodes") {
 				t.Errorf("it is not said that minReady is more than there are nodes: %s", c.Message)
 			}
 		})

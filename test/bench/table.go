@@ -17,7 +17,7 @@ var figures = []struct {
 	{"pools per node", func(r *report) string { return fmt.Sprint(r.Pools) }},
 	{"volumes", func(r *report) string { return fmt.Sprint(r.Volumes) }},
 	{"pods start after / by chance later by", func(r *report) string { return r.PodStart + " / " + r.PodSpread }},
-	{"LINSTOR: each write takes", func(r *report) string { return r.LinstorLatency }},
+	{"latency of each write to LINSTOR", func(r *report) string { return r.LinstorLatency }},
 	{"floor, s", func(r *report) string { return number(r.FloorSeconds) }},
 	{"from apply to Ready, s", func(r *report) string { return number(r.Install.Seconds) }},
 	{"of these, a volume is tried, s", func(r *report) string {

@@ -41,10 +41,10 @@ func TestSecretsOfAuthorities(t *testing.T) {
 	a.Run()
 	a.Apply(harness.Manifest("  tls: {mode: Managed, authorities: {apiSecret: our-api, satellitesSecret: our-nodes}}" +
 		harness.ThinPool))
-	says("tls.key of Secret our-api is not the key of the certificate in tls.crt")
+	says("tls.key of Secret our-api does not match the certificate in tls.crt")
 	spoil(good[certificates.EntryCertificate], good[certificates.EntryKey])
 	says(conditions.ReasonAsExpected)
 	injected("secrets: Secret given or changed")
 	spoil(append(good[certificates.EntryCertificate], good[certificates.EntryKey]...), good[certificates.EntryKey])
-	says("tls.crt of Secret our-api has a private key in it")
+	says("tls.crt of Secret our-api contains a private key")
 }

@@ -36,14 +36,14 @@ func TestSecretsOfBackups(t *testing.T) {
 	a.Apply(harness.Manifest("  controller: {passphraseSecret: pass}" + harness.ThinPool +
 		"  backup:\n    schedule: \"0 0 1 1 *\"\n" + spec))
 	injected("secrets: Secret missing")
-	a.explained("there is no Secret linstor-storage/" + harness.BackupSecret)
+	a.explained("Secret linstor-storage/" + harness.BackupSecret + " does not exist")
 	write := func(key string) {
 		a.secret(harness.BackupSecret, corev1.SecretTypeOpaque, map[string]string{store.AccessKeyID: id,
 			store.SecretAccessKey: key})
 	}
 	write(wrong)
 	injected("secrets: wrong password")
-	a.explained("AWS_SECRET_ACCESS_KEY is not that of the access key")
+	a.explained("AWS_SECRET_ACCESS_KEY does not match the access key")
 	injected("secrets: repeated by a program that fails")
 	a.Sim.Faults().SetCrash(kubelet.DatabaseBackup, "", "operator: no answer with "+wrong)
 	a.explained("no answer with")

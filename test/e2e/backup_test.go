@@ -74,10 +74,10 @@ func (e backupEnv) failsAndComesAgain() {
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup.S3.Bucket = "nowhere" })
 	e.Annotate(v1alpha1.AnnotationBackup, "2")
 	if c := e.backupIs("False", databasebackup.ReasonFailed).Current; c == nil || c.ID != "manual-2" || c.Attempts == 0 ||
-		!strings.Contains(c.Message, "there is no bucket nowhere") {
+		!strings.Contains(c.Message, "bucket nowhere does not exist") {
 		e.T.Errorf("current %+v", c)
 	}
-	e.WaitEvent(databasebackup.ReasonFailed, "there is no bucket nowhere")
+	e.WaitEvent(databasebackup.ReasonFailed, "bucket nowhere does not exist")
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup.S3.Bucket = bucket })
 	e.backupIs("True", databasebackup.ReasonTaken)
 }
@@ -151,7 +151,7 @@ func TestBackupBeforeAnUpgrade(t *testing.T) {
 	e.Annotate(v1alpha1.AnnotationBackup, "asked")
 	e.WaitStatus("the upgrade waits", func(s *v1alpha1.StorageClusterStatus) bool {
 		return s.Upgrade != nil && s.Upgrade.Step == v1alpha1.UpgradePrechecks &&
-			strings.Contains(s.Upgrade.Message, "there is no Secret linstor-storage/none")
+			strings.Contains(s.Upgrade.Message, "Secret linstor-storage/none does not exist")
 	})
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.Backup.S3.CredentialsSecret = harness.BackupSecret })
 	e.upgraded(2)
@@ -182,10 +182,10 @@ func TestBackupBeforeAnUpgradeThatCannotBeTaken(t *testing.T) {
 		t.Errorf("ATTENTION is %q", got)
 	}
 	e.Annotate(v1alpha1.AnnotationBackup, "before")
-	e.WaitEvent(databasebackup.ReasonRequestEnded, "backup manual-before is not taken")
+	e.WaitEvent(databasebackup.ReasonRequestEnded, "backup manual-before will not be taken")
 
 	e.Update(setVersion(newVersion))
-	h := e.held(v1alpha1.HoldBackupTooOld, "spec.backup asks for a backup", "this is 1.33.3")
+	h := e.held(v1alpha1.HoldBackupTooOld, "spec.backup requires a backup", "LINSTOR 1.33.3 cannot export")
 	if claim := e.claimData(); claim["upgradeTo"] != "" {
 		t.Errorf("the upgrade went on without a backup: %v", claim)
 	}

@@ -67,8 +67,8 @@ func TestAChangedControllerNeedsNoDeadNode(t *testing.T) {
 	e.Apply(harness.Manifest("  controller: {resources: {requests: {cpu: 500}}}" + harness.ThinPool))
 	e.WaitStatus("the cause", func(s *v1alpha1.StorageClusterStatus) bool {
 		c := meta.FindStatusCondition(s.Conditions, conditions.ControllerReady)
-		return strings.Contains(c.Message, "(spec.controller.resources asks for cpu 500): 0/3 nodes") &&
-			strings.Contains(c.Message, "hangs Terminating on node "+dead+", which is not ready")
+		return strings.Contains(c.Message, "(spec.controller.resources requests cpu 500): 0/3 nodes") &&
+			strings.Contains(c.Message, "is stuck Terminating on node "+dead+", which is not ready")
 	})
 	if err := e.runsWith("1"); err != nil {
 		t.Error(err)

@@ -191,7 +191,7 @@ func holdPassphraseUnusable(t *testing.T) {
 	// Another passphrase would lock the controller out: nothing is started with it.
 	revision := e.deploymentGeneration()
 	e.passphrase("other", "battery staple")
-	h = e.held(v1alpha1.HoldPassphraseUnusable, "another passphrase")
+	h = e.held(v1alpha1.HoldPassphraseUnusable, "does not contain the passphrase")
 	if strings.Contains(h.Message, "battery") || strings.Contains(h.Message, "horse") {
 		t.Errorf("the message gives the passphrase away: %s", h.Message)
 	}

@@ -85,7 +85,7 @@ func holdEtcdStuck(t *testing.T) {
 	e := startEtcd(t, 1, 15*time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  version: 1.33.3\n  database: {managedEtcd: {replicas: 3}}" + harness.ThinPool))
-	h := e.held(v1alpha1.HoldEtcdStuck, "3 members of etcd are wanted", "no node for another one")
+	h := e.held(v1alpha1.HoldEtcdStuck, "3 etcd members are required", "no node is available for another member")
 	h = e.retriedInVain(h)
 	e.changedSpec(h, func(c *v1alpha1.StorageCluster) { c.Spec.Database.ManagedEtcd.Replicas = 1 })
 	e.ready("1/1", "1/1")
@@ -127,7 +127,7 @@ func holdEtcdMemberDown(t *testing.T) {
 func holdEtcdUnreachable(t *testing.T) {
 	e, set := faultyOne(t)
 	set(cutOff)
-	h := e.held(v1alpha1.HoldEtcdUnreachable, "does not reach etcd")
+	h := e.held(v1alpha1.HoldEtcdUnreachable, "cannot reach etcd")
 	if len(e.View().Nodes) != 1 {
 		t.Error("LINSTOR does not work")
 	}
@@ -151,7 +151,7 @@ func holdEtcdNoSpace(t *testing.T) {
 func holdEtcdCorruptAlarm(t *testing.T) {
 	e, set := faultyOne(t)
 	set(corrupt)
-	h := e.held(v1alpha1.HoldEtcdCorruptAlarm, "The alarm CORRUPT is armed", "forsake@<node>")
+	h := e.held(v1alpha1.HoldEtcdCorruptAlarm, "the CORRUPT alarm is active", "forsake@<node>")
 	e.staysAfterSpecChange(h)
 	set(noFault)
 	e.ended(h, fsm.Cleared)
@@ -169,7 +169,7 @@ func holdEtcdQuorumLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := e.held(v1alpha1.HoldEtcdQuorumLost, "etcd has no quorum", survivor.Name, "force@<node>", "Bring back the nodes")
+	h := e.held(v1alpha1.HoldEtcdQuorumLost, "etcd has no quorum", survivor.Name, "force@<node>", "Bring the nodes")
 	e.ignored(h.ID + ":forsake")
 	e.staysAfterSpecChange(h)
 	e.Resume(h, v1alpha1.OptionForce+"@"+survivor.Node)
@@ -227,7 +227,7 @@ func holdEtcdOtherCluster(t *testing.T) {
 	if err := e.Client().Update(e.Ctx, cm); err != nil {
 		t.Fatal(err)
 	}
-	h := e.held(v1alpha1.HoldEtcdOtherCluster, notes.ClusterID.String(), "which is noted")
+	h := e.held(v1alpha1.HoldEtcdOtherCluster, notes.ClusterID.String(), "than the recorded one (")
 	e.staysAfterSpecChange(h)
 	e.adopted(h, before)
 	if e.db.LocalID() != id {

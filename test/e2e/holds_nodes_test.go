@@ -226,7 +226,7 @@ func holdNoMatchingNodes(t *testing.T) {
 	e.Timing.Deadlines[fsm.KernelModule] = machine.Slow(time.Second)
 	e.Run()
 	e.Apply(harness.Manifest("  nodes: {nodeSelector: {example.com/rack: a}}" + harness.ThinPool))
-	h := e.held(v1alpha1.HoldNoMatchingNodes, "no node matches spec.nodes")
+	h := e.held(v1alpha1.HoldNoMatchingNodes, "no nodes match spec.nodes")
 	h = e.retriedInVain(h)
 	e.label("n1", "example.com/rack", "a")
 	e.ended(h, fsm.Cleared)

@@ -91,7 +91,7 @@ func restoredWithLinstor(t *testing.T) {
 	again(often)
 
 	laterLinstor(e, n+3)
-	h := e.held(v1alpha1.HoldKubernetesRestored, fmt.Sprintf("is %d,", n+3), "in its memory alone")
+	h := e.held(v1alpha1.HoldKubernetesRestored, fmt.Sprintf("is %d,", n+3), "later changes only in memory")
 	if got := len(h.Options); got != 1 {
 		t.Errorf("options %+v", h.Options)
 	}
@@ -127,7 +127,7 @@ func restoredWithoutLinstor(t *testing.T) {
 	comeToRest(e)
 	writes := len(e.Sim.World().Writes())
 	laterLinstor(e, n+2)
-	h := e.held(v1alpha1.HoldKubernetesRestored, fmt.Sprintf("is %d,", n+2), "set the spec as it was")
+	h := e.held(v1alpha1.HoldKubernetesRestored, fmt.Sprintf("is %d,", n+2), "reapply the latest spec")
 	if !slices.ContainsFunc(h.Options, func(o v1alpha1.HoldOption) bool { return o.Answer == v1alpha1.OptionContinue }) {
 		t.Errorf("options %+v", h.Options)
 	}

@@ -110,7 +110,7 @@ func TestManagedEtcdUpgrade(t *testing.T) {
 	}
 	e.wantEtcd("3.7.0")
 	h := e.heldFor("not a directory", v1alpha1.HoldEtcdStuck, "take a snapshot", "before the upgrade to 3.7",
-		"no member is restarted")
+		"members are not restarted")
 	e.failedOnEach(all)
 	e.StopOperator()
 	e.Run()
@@ -190,7 +190,7 @@ func (e etcdEnv) refusedEtcd() {
 	e.T.Helper()
 	before := e.uids()
 	e.wantEtcd("3.6.14")
-	h := e.held(v1alpha1.HoldEtcdStuck, "3.7.0 runs, and 3.6.14 is older")
+	h := e.held(v1alpha1.HoldEtcdStuck, "3.7.0 is running and cannot be downgraded to 3.6.14")
 	if now := e.uids(); !slices.Equal(before, now) || len(e.snapshots()) != 1 {
 		e.T.Errorf("pods %v became %v; snapshots %v", before, now, e.snapshots())
 	}

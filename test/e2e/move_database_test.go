@@ -95,7 +95,7 @@ func TestMoveDatabase(t *testing.T) {
 	})
 	e.Resume(h, v1alpha1.OptionMigrate)
 	e.WaitPhase(v1alpha1.PhaseReady)
-	e.WaitEvent(migrating.ReasonMoved, "rows are there; k8s is left as it was")
+	e.WaitEvent(migrating.ReasonMoved, "rows were moved; k8s is unchanged")
 	if e.target().LocalID() != id || from.LocalID() != id {
 		t.Errorf("the LocalID is %s, and still %s in the first one; it was %s", e.target().LocalID(), from.LocalID(), id)
 	}
@@ -128,14 +128,14 @@ func TestMoveDatabase(t *testing.T) {
 func TestMoveToAnotherAddress(t *testing.T) {
 	e := newMovable(t)
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
-	e.WaitEvent(migrating.ReasonMoved, "rows are there; k8s is left as it was")
+	e.WaitEvent(migrating.ReasonMoved, "rows were moved; k8s is unchanged")
 	e.WaitPhase(v1alpha1.PhaseReady)
 	server, before := e.target(), e.to
 	server.InterruptImports(1) // there is none
 	e.to = harness.PostgreSQL(&e.Administrator)
 	sim.ServeAt(server, harness.AddressOf(e.to))
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
-	e.WaitEvent(migrating.ReasonMoved, "rows were there already, the same as in jdbc:postgresql://127.0.0.1:"+
+	e.WaitEvent(migrating.ReasonMoved, "rows already existed there, identical to those in jdbc:postgresql://127.0.0.1:"+
 		fmt.Sprint(before.Port))
 	e.WaitPhase(v1alpha1.PhaseReady)
 	if claim := e.claim().Data; !strings.HasPrefix(claim["backend"], harness.AddressOf(e.to)) || server.HalfImported() {
@@ -148,7 +148,7 @@ func TestMoveToAnotherAddress(t *testing.T) {
 	e.target().SeedForeign(server.LocalID(), "n1", "n2", "there")
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
 	h := e.WaitHold(v1alpha1.HoldMigrationFailed)
-	if !strings.Contains(h.Message, "it is not known to have the same data: ") ||
+	if !strings.Contains(h.Message, "could not confirm that the two databases have the same data: ") ||
 		!slices.Contains(e.target().Nodes(), "there") {
 		t.Errorf("nodes %s, hold %s", e.target().Nodes(), h.Message)
 	}
@@ -175,7 +175,7 @@ func TestMoveFails(t *testing.T) {
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
 	h := e.WaitHold(v1alpha1.HoldMigrationFailed)
 	if !slices.Equal(holdkind.Answers(h.Options), []string{"retry", "abandon"}) ||
-		!strings.Contains(h.Message, "LINSTOR is stopped. Its data is in k8s as before") {
+		!strings.Contains(h.Message, "LINSTOR is stopped. Its data is still in k8s") {
 		t.Errorf("hold %+v", h)
 	}
 	e.Resume(h, v1alpha1.OptionAbandon)
@@ -224,7 +224,7 @@ func TestOffEtcd(t *testing.T) {
 		c.Spec.Database, c.Spec.Version = v1alpha1.DatabaseSpec{Kubernetes: &v1alpha1.KubernetesDatabase{}}, "1.35.3"
 	})
 	e.Resume(e.WaitHold(v1alpha1.HoldUnsupportedChange), v1alpha1.OptionMigrate)
-	e.WaitEvent(migrating.ReasonMoved, "LINSTOR's data is in k8s now")
+	e.WaitEvent(migrating.ReasonMoved, "LINSTOR's data is now in k8s")
 	e.Eventually("Ready with LINSTOR 1.35.3", func() error {
 		if c := e.Get(); c.Status.Phase != v1alpha1.PhaseReady || c.Status.Version != "1.35.3" || c.Status.Upgrade != nil {
 			return fmt.Errorf("%s, LINSTOR %s: %s", c.Status.Phase, c.Status.Version, c.Status.Message)
@@ -244,7 +244,7 @@ func holdMigrationFailed(t *testing.T) {
 	e := newMovable(t)
 	e.target().SeedForeign("another", "old1", "old2")
 	e.Resume(e.asked(), v1alpha1.OptionMigrate)
-	h := e.held(v1alpha1.HoldMigrationFailed, "LINSTOR runs", "it holds another LINSTOR's data",
+	h := e.held(v1alpha1.HoldMigrationFailed, "LINSTOR is running", "it contains data of another LINSTOR",
 		"(Cluster/LocalID another, nodes old1, old2)")
 	h = e.retriedInVain(h)
 	e.stays(h, "it is still used")

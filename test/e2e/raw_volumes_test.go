@@ -22,7 +22,7 @@ func TestRawVolumesOfOtherDrivers(t *testing.T) {
     devices: {approval: Auto, match: [{minSize: 400Gi, maxSize: 600Gi}]}
 `))
 	h := e.waitListed(v1alpha1.HoldDeviceApproval, "n2:S4EV2")
-	if want := "PersistentVolume pvc-raw (a raw disk that ebs.csi.aws.com attaches)"; !strings.Contains(h.Message, want) {
+	if want := "PersistentVolume pvc-raw (a raw disk attached by ebs.csi.aws.com)"; !strings.Contains(h.Message, want) {
 		t.Errorf("message %q, want %q in it", h.Message, want)
 	}
 	e.Eventually("n1 and n3 have their pools", func() error {

@@ -33,7 +33,7 @@ func TestRestoreWithAnAddressOfAnotherMachine(t *testing.T) {
 
 	e.Annotate(v1alpha1.AnnotationRestore, "manual-1")
 	h := e.asks("abandon", "restore-with-differences")
-	names := fmt.Sprintf("node n7 has the address %s, which the backup has for node %s", at, victim)
+	names := fmt.Sprintf("node n7 has address %s, which belongs to node %s in the backup", at, victim)
 	if !strings.Contains(h.Message, names) || !strings.Contains(h.Message, "1 AddressTaken") {
 		t.Errorf("it asks: %s", h.Message)
 	}

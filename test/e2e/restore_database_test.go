@@ -86,7 +86,7 @@ func TestRestore(t *testing.T) {
 
 	e.Annotate(v1alpha1.AnnotationRestore, "manual-1")
 	h := e.asks("abandon", "restore")
-	if !strings.Contains(h.Message, "no difference: the 4 volumes and snapshots") {
+	if !strings.Contains(h.Message, "no differences: compared 4 volumes and snapshots") {
 		t.Errorf("it asks: %s", h.Message)
 	}
 	e.Resume(h, v1alpha1.OptionRestore)
@@ -154,7 +154,7 @@ func TestRestoreFails(t *testing.T) {
 	e.Annotate(v1alpha1.AnnotationRestore, "manual-1")
 	e.Resume(e.asks("abandon", "restore"), v1alpha1.OptionRestore)
 	h := e.WaitHold(v1alpha1.HoldRestoreFailed)
-	if !slices.Equal(holdkind.Answers(h.Options), []string{"retry"}) || !strings.Contains(h.Message, "half of a backup") {
+	if !slices.Equal(holdkind.Answers(h.Options), []string{"retry"}) || !strings.Contains(h.Message, "part of a backup") {
 		t.Errorf("hold %+v", h)
 	}
 	e.Annotate(v1alpha1.AnnotationRestore, "") // which takes nothing back any more

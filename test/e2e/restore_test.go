@@ -110,7 +110,7 @@ func TestCompareBackup(t *testing.T) {
 	e.backupIs("True", databasebackup.ReasonTaken)
 	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-1")
 	if c := e.compared("manual-1"); c.Nodes != 3 || len(c.Differences) > 0 || c.Taken == nil ||
-		c.Message != "no difference: the 4 volumes and snapshots of the backup lie on 3 nodes as it says" {
+		c.Message != "no differences: compared 4 volumes and snapshots in the backup with 3 nodes" {
 		t.Errorf("at once: %+v", c)
 	}
 	e.WaitEvent(databasebackup.ReasonCompared, "no difference")
@@ -123,7 +123,7 @@ func TestCompareBackup(t *testing.T) {
 	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-1")
 	c := e.compared("manual-1")
 	if d := cmp.Diff(map[string]int32{"Absent": 2}, c.Differences); d != "" || len(c.Worst) != 2 || c.Worst[0] !=
-		"Absent: vg_ssd0/pvc-deleted_00000 on n1: it is not there: LINSTOR makes it anew, empty" {
+		"Absent: vg_ssd0/pvc-deleted_00000 on n1: it is missing: LINSTOR recreates it EMPTY" {
 		t.Errorf("later: %s%+v", d, c)
 	}
 	e.WaitEvent(databasebackup.ReasonCompared, "2 Absent")
@@ -140,7 +140,7 @@ func TestCompareBackup(t *testing.T) {
 
 	e.bomb("manual-1")
 	e.Annotate(v1alpha1.AnnotationCompareBackup, "manual-1")
-	const says = "one value of the export is larger than 8 MiB, which is the limit"
+	const says = "a single value in the export is larger than 8 MiB, which is the limit"
 	if c := e.compared("manual-1"); c.Taken != nil || !strings.Contains(c.Message, says) {
 		t.Errorf("one that is a bomb: %+v", c)
 	}

@@ -50,7 +50,7 @@ func TestLockedByBroughtAuthorities(t *testing.T) {
 	e.WaitStatus("an authority is missed", func(s *v1alpha1.StorageClusterStatus) bool {
 		c := meta.FindStatusCondition(s.Conditions, conditions.CertificatesValid)
 		return c != nil && c.Reason == inroom.ReasonAuthority &&
-			strings.HasPrefix(c.Message, "there is no Secret our-nodes in linstor-storage; make it")
+			strings.HasPrefix(c.Message, "the Secret our-nodes does not exist in namespace linstor-storage; create it")
 	})
 	nodes := harness.BringAuthority(&e.Administrator, "our-nodes")
 	e.says(conditions.CertificatesValid, "True/"+conditions.ReasonAsExpected, "all certificates are valid")
@@ -74,7 +74,7 @@ func TestLockedByBroughtAuthorities(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.says(conditions.CertificatesValid, "False/"+inroom.ReasonAuthority,
-		"until then the operator signs with the authority that it has")
+		"until then the operator signs with its current authority")
 	encrypted()
 
 	e.Update(func(c *v1alpha1.StorageCluster) { c.Spec.TLS.Authorities = nil })

@@ -65,7 +65,7 @@ func stay(e *env, before map[types.UID]bool) {
 // TestOpenFromBefore: a cluster of a time at which clusters were open stays so under an operator that locks new ones,
 // also when it is made anew on its claim, until its spec says Managed. Then no line that is taken out opens it.
 func TestOpenFromBefore(t *testing.T) {
-	const open = "spec.tls.mode is not set, and this cluster stays open as it was before"
+	const open = "spec.tls.mode is not set, so this existing cluster keeps running without TLS"
 	e := start(t, harness.Nodes(2))
 	e.Run()
 	e.Apply(harness.Manifest(harness.ThinPool))
@@ -85,7 +85,7 @@ func TestOpenFromBefore(t *testing.T) {
 	e.WaitGone()
 	forgetMode(e) // which the operator may have remembered before the deletion
 	e.Apply(harness.Manifest(harness.NoMode + harness.ThinPool))
-	inMode(e, tlsspec.Disabled, "to lock both, set spec.tls.mode to Managed")
+	inMode(e, tlsspec.Disabled, "to secure both, set spec.tls.mode to Managed")
 
 	e.Update(setTLS(tlsspec.Managed))
 	e.Eventually("satellites are locked", func() error { return harness.Encrypted(&e.Administrator, true, 2) })

@@ -73,7 +73,7 @@ func TestUpgradeGoesBack(t *testing.T) {
 		return nil
 	})
 	e.Sim.Faults().SetImagePullError("piraeus-server:v" + newVersion)
-	h := e.held(v1alpha1.HoldSatellitesFailed, "ImagePull", "answer roll-back", oldVersion, "upgrade-1.34.2-1.35.3-")
+	h := e.held(v1alpha1.HoldSatellitesFailed, "ImagePull", "resume with roll-back", oldVersion, "upgrade-1.34.2-1.35.3-")
 	e.Resume(h, v1alpha1.OptionRollBack)
 	h = e.asks("abandon", "restore")
 	if !strings.Contains(h.Message, "no difference") || !strings.Contains(h.Message, "LINSTOR "+oldVersion) {
@@ -126,14 +126,14 @@ func TestUpgradeGoesOnAfterAll(t *testing.T) {
 	e.Run()
 	e.Sim.Faults().SetBackup(kubelet.BackupMissing)
 	e.Update(setVersion(newVersion))
-	h := e.held(v1alpha1.HoldUpgradeStuck, "answer roll-back")
+	h := e.held(v1alpha1.HoldUpgradeStuck, "resume with roll-back")
 	e.Resume(h, v1alpha1.OptionRollBack)
 	h = e.asks("abandon", "restore")
-	if !strings.Contains(h.Message, "after abandon the newer one again") {
+	if !strings.Contains(h.Message, "with abandon instead, the newer version") {
 		t.Errorf("it does not say what abandon does: %s", h.Message)
 	}
 	e.Resume(h, v1alpha1.OptionAbandon)
-	e.Resume(e.held(v1alpha1.HoldUpgradeStuck, "answer roll-back"), v1alpha1.OptionSkipChecks)
+	e.Resume(e.held(v1alpha1.HoldUpgradeStuck, "resume with roll-back"), v1alpha1.OptionSkipChecks)
 	e.upgraded(3)
 	e.nothingLeft()
 }

@@ -183,7 +183,7 @@ func TestUpgradeSuspended(t *testing.T) {
 		t.Errorf("upgrade is %+v", c.Status.Upgrade)
 	}
 	cond := meta.FindStatusCondition(c.Status.Conditions, conditions.Suspended)
-	for _, want := range []string{"keeps its step Satellites", "volumes keep working", "none can be created"} {
+	for _, want := range []string{"keeps its step Satellites", "volumes keep working", "cannot be created"} {
 		if !strings.Contains(cond.Message, want) {
 			t.Errorf("Suspended says %q, want %q", cond.Message, want)
 		}
@@ -310,7 +310,7 @@ func holdBackupTooOld(t *testing.T) {
 	e.Apply(manifest)
 	e.ready("3/3", "3/3")
 	e.Update(setVersion(newVersion))
-	h := e.held(v1alpha1.HoldBackupTooOld, "postgresql", "no backup")
+	h := e.held(v1alpha1.HoldBackupTooOld, "postgresql", "without a backup")
 	if claim := e.claimData(); claim["upgradeTo"] != "" {
 		t.Errorf("the upgrade went on without a backup: %v", claim)
 	}
@@ -363,7 +363,7 @@ func TestUpgradeOnPodNetwork(t *testing.T) {
 	e.Update(setVersion(newVersion))
 	e.Eventually("the prechecks wait for the resync", func() error {
 		if u := e.Get().Status.Upgrade; u == nil ||
-			!strings.Contains(u.Message, "the copy of volume pvc-1 on n2 is SyncTarget") {
+			!strings.Contains(u.Message, "the replica of volume pvc-1 on node n2 is SyncTarget") {
 			return fmt.Errorf("upgrade is %+v", u)
 		}
 		return nil

@@ -26,7 +26,7 @@ func (c *Cluster) Unbegun(n *Node) {
 			}
 		}
 		_, err := datadir.End(n.DataDir())
-		if err != nil && strings.Contains(err.Error(), "has no entry") {
+		if err != nil && strings.Contains(err.Error(), "has no entries") {
 			return
 		}
 		if err := os.RemoveAll(filepath.Dir(wal)); err != nil { // this etcd was faster

@@ -32,7 +32,7 @@ type bounded struct {
 
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.read-b.decoded() > mostValue {
-		return 0, &limit.Error{What: "one value of the export", Most: mostValue}
+		return 0, &limit.Error{What: "a single value in the export", Most: mostValue}
 	}
 	n, err := b.Reader.Read(p[:min(len(p), mostAhead)])
 	b.read += int64(n)

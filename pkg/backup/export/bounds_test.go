@@ -48,7 +48,7 @@ func TestUnnamedRowsAreBounded(t *testing.T) {
 	row := fmt.Sprintf(`{"comment":%q},`, strings.Repeat("a", 1<<20))
 	text := `{"tables":[{"column_description":[],"data":[` + strings.Repeat(row, 10)
 	if _, err := ReadContents(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(),
-		"what comes before the name of its table in the export is larger than 8 MiB") {
+		"the row data before a table name in the export is larger than 8 MiB") {
 		t.Error(err)
 	}
 }

@@ -110,10 +110,10 @@ func (c *Contents) Differ(o *Contents) string {
 		}
 		switch {
 		case x.rows != y.rows:
-			return fmt.Sprintf("the table %s has %d rows, and %d in the other one", name, x.rows, y.rows)
+			return fmt.Sprintf("table %s has %d rows in one export, but %d in the other", name, x.rows, y.rows)
 		case whole && (x.seconds == y.seconds || x.rounded == y.seconds || x.seconds == y.rounded):
 		case x.sum != y.sum:
-			return fmt.Sprintf("rows of the table %s differ", name)
+			return fmt.Sprintf("rows in table %s differ", name)
 		}
 	}
 	return ""
@@ -128,14 +128,14 @@ const fromMariaDB = "sql/mariadb"
 func SameRows(exported, restored string) (*Summary, error) {
 	before, err := readFile(exported)
 	if err != nil {
-		return nil, fmt.Errorf("check LINSTOR's export of its database: %w", err)
+		return nil, fmt.Errorf("check LINSTOR's database export: %w", err)
 	}
 	after, err := readFile(restored)
 	if err != nil {
-		return nil, fmt.Errorf("check what LINSTOR exports of the restored database: %w", err)
+		return nil, fmt.Errorf("check the export of the restored database: %w", err)
 	}
 	if differs := before.Differ(after); differs != "" {
-		return nil, fmt.Errorf("what LINSTOR's own program restored is not what LINSTOR exported: %s", differs)
+		return nil, fmt.Errorf("the restored data differs from LINSTOR's database export: %s", differs)
 	}
 	return before.Summary, nil
 }

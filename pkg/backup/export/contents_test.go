@@ -39,18 +39,18 @@ func TestDiffer(t *testing.T) {
 					x["data"] = rowsOf(all, "NODES")[:1]
 				}
 			}
-		}, "the table NODES has 2 rows, and 1 in the other one"},
+		}, "table NODES has 2 rows in one export, but 1 in the other"},
 		"a row of a table that is not counted": {func(_ values, all []values) {
 			all[0]["data"] = []values{{"kvs_name": "K"}}
-		}, "the table KEY_VALUE_STORE has 0 rows, and 1 in the other one"},
+		}, "table KEY_VALUE_STORE has 0 rows in one export, but 1 in the other"},
 		"another value": {func(_ values, all []values) { rowsOf(all, "VOLUMES")[0]["vlm_nr"] = 1 },
-			"rows of the table VOLUMES differ"},
+			"rows in table VOLUMES differ"},
 		"a large number": {func(_ values, all []values) { rowsOf(all, "VOLUMES")[0]["vlm_nr"] = 9007199254740993 },
-			"rows of the table VOLUMES differ"},
+			"rows in table VOLUMES differ"},
 		"values of two rows exchanged": {func(_ values, all []values) {
 			p := rowsOf(all, "PROPS_CONTAINERS")
 			p[0]["prop_value"], p[1]["prop_value"] = p[1]["prop_value"], p[0]["prop_value"]
-		}, "rows of the table PROPS_CONTAINERS differ"},
+		}, "rows in table PROPS_CONTAINERS differ"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			other := contentsOf(t, small(func(e values) { tc.change(e, e["tables"].([]values)) }))

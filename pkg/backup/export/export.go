@@ -58,7 +58,7 @@ func (s *Summary) Equal(o *Summary) bool {
 // String is the summary in one line.
 func (s *Summary) String() string {
 	taken := s.Taken.UTC().Format(time.RFC3339)
-	return fmt.Sprintf("export of LINSTOR %s from %s, %s: %d nodes, %d storage pools, %d resource definitions, "+
+	return fmt.Sprintf("LINSTOR %s export from %s, taken %s: %d nodes, %d storage pools, %d resource definitions, "+
 		"%d resources, %d volumes, %d snapshots; %d rows in %d tables", s.Linstor, s.From, taken, s.Nodes,
 		s.StoragePools, s.ResourceDefinitions, s.Resources, s.Volumes, s.Snapshots, s.Rows, s.Tables)
 }
@@ -73,22 +73,22 @@ type keeper func(row json.RawMessage) error
 func read[T any](r io.Reader, tables map[string]T, keep func(table string) keeper) (*Summary, error) {
 	b := &bounded{Reader: r}
 	d := &reader{Decoder: json.NewDecoder(b), seen: map[string]bool{}, keep: keep, unnamed: limit.New(
-		"what comes before the name of its table in the export", mostValue)}
+		"the row data before a table name in the export", mostValue)}
 	b.decoded = d.InputOffset
 	if err := d.object(d.field); err != nil {
 		return nil, err
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("something follows the export in the file")
+		return nil, errors.New("the file contains more data after the export")
 	}
 	for _, field := range []string{"linstor_version", "export_timestamp_ms", "exported_from", "tables"} {
 		if !d.seen[field] {
-			return nil, fmt.Errorf("this is no export of LINSTOR's database: it lacks %s", field)
+			return nil, fmt.Errorf("this is not an export of LINSTOR's database: field %s is missing", field)
 		}
 	}
 	for _, table := range slices.Sorted(maps.Keys(tables)) {
 		if !d.seen["table "+table] {
-			return nil, fmt.Errorf("the export lacks the table %s", table)
+			return nil, fmt.Errorf("the export has no %s table", table)
 		}
 	}
 	summary := d.Summary // a part of the reader would keep all of it in memory, and what was kept of the rows
@@ -109,7 +109,7 @@ type reader struct {
 // field reads a field of the export.
 func (d *reader) field(name string) error {
 	if d.seen[name] {
-		return fmt.Errorf("%s is there twice", name)
+		return fmt.Errorf("%s appears twice", name)
 	}
 	d.seen[name] = true
 	switch name {
@@ -149,7 +149,7 @@ func (d *reader) value(field string, into any) error {
 func wrong(field string, err error) error {
 	var kind *json.UnmarshalTypeError
 	if errors.As(err, &kind) {
-		return fmt.Errorf("%s is of the wrong kind: %s", field, kind.Value)
+		return fmt.Errorf("%s has the wrong type: %s", field, kind.Value)
 	}
 	return broken(err)
 }
@@ -196,7 +196,7 @@ func (d *reader) delim(want json.Delim) error {
 		return broken(err)
 	}
 	if t != want {
-		return fmt.Errorf("there is something else where %s should be", want)
+		return fmt.Errorf("expected %s, but found something else", want)
 	}
 	return nil
 }
@@ -208,9 +208,9 @@ func broken(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("the export ends too early")
+		return errors.New("the export ends unexpectedly")
 	case errors.As(err, &syntax):
-		return fmt.Errorf("byte %d is not JSON", syntax.Offset)
+		return fmt.Errorf("invalid JSON at byte %d", syntax.Offset)
 	default:
 		return err
 	}

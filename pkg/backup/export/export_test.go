@@ -65,7 +65,7 @@ func TestRead(t *testing.T) {
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("summary (-want +got):\n%s", d)
 	}
-	if s := got.String(); !strings.Contains(s, "1.34.2 from k8s, 2025-11-24T08:00:00Z: 2 nodes, 1 storage pools") ||
+	if s := got.String(); !strings.Contains(s, "1.34.2 export from k8s, taken 2025-11-24T08:00:00Z: 2 nodes") ||
 		!strings.HasSuffix(s, "1 snapshots; 13 rows in 7 tables") {
 		t.Error(s)
 	}
@@ -78,33 +78,33 @@ func TestBroken(t *testing.T) {
 	}
 	whole := small(nil)
 	for name, tc := range map[string]struct{ text, says string }{
-		"nothing":              {"", "ends too early"},
-		"no object":            {"[]", "there is something else where { should be"},
-		"another object":       {"{}", "it lacks linstor_version"},
-		"no JSON":              {"{linstor}", "is not JSON"},
-		"cut short":            {whole[:len(whole)/2], "ends too early"},
-		"cut in the last byte": {whole[:len(whole)-1], "ends too early"},
-		"something follows":    {whole + "{}", "something follows"},
-		"no time":              {small(func(e values) { delete(e, "export_timestamp_ms") }), "lacks export_timestamp_ms"},
+		"nothing":              {"", "ends unexpectedly"},
+		"no object":            {"[]", "expected {, but found something else"},
+		"another object":       {"{}", "field linstor_version is missing"},
+		"no JSON":              {"{linstor}", "invalid JSON"},
+		"cut short":            {whole[:len(whole)/2], "ends unexpectedly"},
+		"cut in the last byte": {whole[:len(whole)-1], "ends unexpectedly"},
+		"something follows":    {whole + "{}", "contains more data after"},
+		"no time":              {small(func(e values) { delete(e, "export_timestamp_ms") }), "timestamp_ms is missing"},
 		"a time that is none": {small(func(e values) { e["export_timestamp_ms"] = secret }),
-			"export_timestamp_ms is of the wrong kind: string"},
-		"no tables":          {small(func(e values) { delete(e, "tables") }), "lacks tables"},
-		"tables are none":    {small(func(e values) { e["tables"] = secret }), "tables: there is something else where ["},
-		"a table is none":    {small(func(e values) { e["tables"] = []string{secret} }), "table 1: there is something else"},
-		"a table is missing": {small(func(e values) { e["tables"] = tables()[:6] }), "lacks the table PROPS_CONTAINERS"},
+			"export_timestamp_ms has the wrong type: string"},
+		"no tables":          {small(func(e values) { delete(e, "tables") }), "field tables is missing"},
+		"tables are none":    {small(func(e values) { e["tables"] = secret }), "tables: expected [, but found"},
+		"a table is none":    {small(func(e values) { e["tables"] = []string{secret} }), "table 1: expected {"},
+		"a table is missing": {small(func(e values) { e["tables"] = tables()[:6] }), "has no PROPS_CONTAINERS table"},
 		"a table twice": {small(func(e values) { e["tables"] = append(tables(), of("NODES")) }),
-			"table 8 (NODES): NODES is there twice"},
+			"table 8 (NODES): NODES appears twice"},
 		"a field twice": {strings.Replace(whole, `"k8s_version"`, `"exported_from"`, 1),
-			"exported_from is there twice"},
-		"a table without name": {small(table(0, func(t values) { delete(t, "name") })), "table 1: it has no name"},
+			"exported_from appears twice"},
+		"a table without name": {small(table(0, func(t values) { delete(t, "name") })), "table 1: the table has no name"},
 		"a table without rows": {small(table(1, func(t values) { delete(t, "data") })), "NODES has no data"},
 		"a table without columns": {small(table(1, func(t values) { delete(t, "column_description") })),
 			"NODES has no column_description"},
 		"a row is none": {small(table(1, func(t values) { t["data"] = []any{values{"node_name": "N1"}, secret} })),
-			"table 2: row 2, or a column of it, is of the wrong kind: string"},
+			"table 2: row 2 or one of its columns has the wrong type: string"},
 		"a column is of another kind": {small(table(3, func(t values) {
 			t["data"] = []values{{"snapshot_name": []string{secret}}}
-		})), "table 4: row 1, or a column of it, is of the wrong kind: array"},
+		})), "table 4: row 1 or one of its columns has the wrong type: array"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Read(strings.NewReader(tc.text))

@@ -96,7 +96,7 @@ func (s *Stored) Name() string {
 // rows do not belong together, as after a crash in the middle of a write. It needs LINSTOR 1.30 or newer, and
 // memory for some thousand bytes for each copy.
 func ReadLayout(r io.Reader) (*Layout, error) {
-	return readLayout(r, limit.New("what is kept of the export to compare it", mostKept))
+	return readLayout(r, limit.New("the data kept from the export for the comparison", mostKept))
 }
 
 func readLayout(r io.Reader, room *limit.Budget) (*Layout, error) {

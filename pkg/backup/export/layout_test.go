@@ -282,7 +282,7 @@ func TestApart(t *testing.T) {
 				}
 			}
 		})
-		if err == nil || !strings.Contains(err.Error(), "does not belong together") ||
+		if err == nil || !strings.Contains(err.Error(), "is inconsistent") ||
 			!strings.Contains(err.Error(), table) {
 			t.Errorf("without rows of %s: %v", table, err)
 		}
@@ -297,7 +297,7 @@ func TestApart(t *testing.T) {
 		}
 	}
 	if _, err := layoutOf(func(tables []values) { rowsOf(tables, "NODES")[0]["node_dsp_name"] = 7 }); err == nil ||
-		!strings.Contains(err.Error(), "of the wrong kind: number") {
+		!strings.Contains(err.Error(), "has the wrong type: number") {
 		t.Errorf("a name that is a number: %v", err)
 	}
 }

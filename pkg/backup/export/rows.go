@@ -195,7 +195,7 @@ func (r *rows) reached() (all []Address, err error) {
 		n, ok := r.nodes[a.Node]
 		switch {
 		case !ok:
-			return nil, fmt.Errorf("the export does not belong together: NODE_NET_INTERFACES names node %s, which NODES lacks",
+			return nil, fmt.Errorf("the export is inconsistent: NODE_NET_INTERFACES names node %s, which is missing from NODES",
 				a.Node)
 		case n.kind != typeController && n.kind != typeAuxiliary:
 			all = append(all, Address{Node: n.name, Address: a.Address})
@@ -235,15 +235,15 @@ const (
 func (r *rows) join(at layerKey, kind storage) (*Stored, error) {
 	on, ok := r.layers[at.layer]
 	if !ok {
-		return nil, fmt.Errorf("the export does not belong together: LAYER_STORAGE_VOLUMES names layer %d, which "+
-			"LAYER_RESOURCE_IDS lacks", at.layer)
+		return nil, fmt.Errorf("the export is inconsistent: LAYER_STORAGE_VOLUMES names layer %d, which is missing from "+
+			"LAYER_RESOURCE_IDS", at.layer)
 	}
 	what := fmt.Sprintf("resource %s on node %s", on.resource, on.node)
 	if on.snapshot != "" {
 		what = fmt.Sprintf("snapshot %s of %s", on.snapshot, what)
 	}
 	lacks := func(table string) error {
-		return fmt.Errorf("the export does not belong together: %s has storage, and %s lacks it", what, table)
+		return fmt.Errorf("the export is inconsistent: %s has storage, but no row in %s", what, table)
 	}
 	resourceFlags, isResource := r.resources[on.resourceKey]
 	volumeFlags, isVolume := r.volumes[copyKey{on.resourceKey, at.volume}]

@@ -80,7 +80,7 @@ func (t *table) row(i int) error {
 	return nil
 }
 
-func rowName(i int) string { return fmt.Sprintf("row %d, or a column of it,", i+1) }
+func rowName(i int) string { return fmt.Sprintf("row %d or one of its columns", i+1) }
 
 // kept hands a row to whoever wants those of its table.
 func (t *table) kept(row json.RawMessage) error {
@@ -104,9 +104,9 @@ func (t *table) read() error {
 	}
 	switch {
 	case t.name == "":
-		return errors.New("it has no name")
+		return errors.New("the table has no name")
 	case t.seen["table "+t.name]:
-		return fmt.Errorf("%s is there twice", t.name)
+		return fmt.Errorf("%s appears twice", t.name)
 	case !t.described:
 		return fmt.Errorf("%s has no column_description", t.name)
 	case !t.filled:

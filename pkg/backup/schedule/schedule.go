@@ -28,7 +28,7 @@ func Parse(text, zone string) (*Schedule, error) {
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
-		return nil, fmt.Errorf("spec.backup.timeZone: nobody knows a time zone %q", zone)
+		return nil, fmt.Errorf("spec.backup.timeZone: %q is not a known time zone", zone)
 	}
 	parsed, err := cron.NewParser(cron.Minute | cron.Hour | cron.Dom | cron.Month | cron.Dow).Parse(text)
 	if err != nil {
@@ -36,7 +36,7 @@ func Parse(text, zone string) (*Schedule, error) {
 	}
 	s := &Schedule{spec: parsed, zone: location}
 	if s.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero() {
-		return nil, fmt.Errorf("spec.backup.schedule: %q never comes: there is no such day", text)
+		return nil, fmt.Errorf("spec.backup.schedule: %q never fires: no such date exists", text)
 	}
 	return s, nil
 }

@@ -42,7 +42,7 @@ func TestParseRefuses(t *testing.T) {
 		{"60 * * * *", "UTC", "spec.backup.schedule"},
 		{"* * * * MOO", "UTC", "spec.backup.schedule"},
 		{"*/0 * * * *", "UTC", "spec.backup.schedule"},
-		{"0 0 31 2 *", "UTC", "never comes"},
+		{"0 0 31 2 *", "UTC", "never fires"},
 		{"0 0 * * *", "Mars/Olympus", "spec.backup.timeZone"},
 		{"0 0 * * *", "Local", "spec.backup.timeZone"},
 	} {

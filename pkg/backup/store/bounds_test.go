@@ -40,9 +40,10 @@ func bombs(t *testing.T, b kept) {
 		most    int64
 		says    string
 	}{
-		"one value": {bomb(t, `{"linstor_version":"`, "a", 32<<20), 1 << 30, "one value of the export is larger than 8 MiB"},
+		"one value": {bomb(t, `{"linstor_version":"`, "a", 32<<20), 1 << 30,
+			"a single value in the export is larger than 8 MiB"},
 		"all of it": {bomb(t, `{"tables":[{"name":"A","column_description":[],"data":[`, "{},", 8<<20), 1 << 20,
-			"the backup, decompressed, is larger than 1 MiB, which is the limit"},
+			"the decompressed backup is larger than 1 MiB, which is the limit"},
 	} {
 		if err := os.WriteFile(file, tc.content, 0o600); err != nil {
 			t.Fatal(err)
@@ -81,7 +82,7 @@ func TestCrowded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := b.List(t.Context(), 1); err == nil ||
-		!strings.Contains(err.Error(), "more than 100000 files in "+b.dir) {
+		!strings.Contains(err.Error(), "the number of files in "+b.dir+" exceeds the limit of 100000") {
 		t.Errorf("more: %v", err)
 	}
 }
@@ -97,7 +98,7 @@ func TestEndlessList(t *testing.T) {
 	t.Cleanup(server.Close)
 	s := connectTo(t, Location{Endpoint: server.URL, Bucket: "backups"}, "id", "key")
 	if _, err := s.List(t.Context(), 1); err == nil || !strings.Contains(err.Error(),
-		"ListBucket of "+localID+": the list that the S3 service sends is larger than 16 MiB, which is the limit") {
+		"ListBucket of "+localID+": the object list from the S3 service is larger than 16 MiB, which is the limit") {
 		t.Error(err)
 	}
 }

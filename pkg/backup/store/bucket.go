@@ -33,7 +33,7 @@ func connect(l Location, cluster, credentialsDir string) (*bucket, error) {
 	endpoint, err := url.Parse(l.Endpoint)
 	if err != nil || endpoint.Host == "" || endpoint.Scheme != "https" && endpoint.Scheme != "http" ||
 		strings.Trim(endpoint.Path, "/") != "" || endpoint.User != nil {
-		return nil, errors.New("the endpoint of the S3 service is no URL of the form https://host[:port]")
+		return nil, errors.New("the S3 endpoint must be a URL of the form https://host[:port]")
 	}
 	secret := secretFiles(credentialsDir)
 	id, errID := secret.required(AccessKeyID)
@@ -51,7 +51,7 @@ func connect(l Location, cluster, credentialsDir string) (*bucket, error) {
 	if ca != "" {
 		pool := x509.NewCertPool()
 		if !pool.AppendCertsFromPEM([]byte(ca)) {
-			return nil, fmt.Errorf("the key %s of the Secret with the S3 credentials holds no certificate", CA)
+			return nil, fmt.Errorf("key %s of the S3 credentials Secret contains no certificate", CA)
 		}
 		transport.TLSClientConfig = &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 	}
@@ -76,7 +76,7 @@ type bounded struct{ http.RoundTripper }
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	answer, err := b.RoundTripper.RoundTrip(r)
 	if err == nil && r.URL.Query().Has("list-type") {
-		limit.Answer(answer, "the list that the S3 service sends", mostListed)
+		limit.Answer(answer, "the object list from the S3 service", mostListed)
 	}
 	return answer, err
 }
@@ -137,7 +137,7 @@ func (b *bucket) explain(err error, action, name string) error {
 	}
 	answer, ok := errors.AsType[minio.ErrorResponse](err)
 	if !ok {
-		return fmt.Errorf("%s did not reach %s: %w", what, b.Endpoint, err)
+		return fmt.Errorf("%s could not be sent to %s: %w", what, b.Endpoint, err)
 	}
 	code := answer.Code
 	if !shapeOfCode.MatchString(code) {
@@ -160,20 +160,20 @@ type refusal struct {
 func (r *refusal) Error() string {
 	region := cmp.Or(r.location.Region, DefaultRegion)
 	hint := map[string]string{
-		"AccessDenied":                 "the credentials lack that right, on the bucket or on the prefix",
-		"InvalidAccessKeyId":           "it does not know the access key " + AccessKeyID,
-		"XAdminUserNotFound":           "it does not know the access key " + AccessKeyID, // versitygw's word
-		"SignatureDoesNotMatch":        SecretAccessKey + " is not that of the access key, or the region is another one",
-		"AuthorizationHeaderMalformed": "the bucket is probably in another region than " + region,
+		"AccessDenied":                 "the credentials lack this permission on the bucket or the prefix",
+		"InvalidAccessKeyId":           "the access key in " + AccessKeyID + " is unknown to the service",
+		"XAdminUserNotFound":           "the access key in " + AccessKeyID + " is unknown to the service", // versitygw's
+		"SignatureDoesNotMatch":        SecretAccessKey + " does not match the access key, or the region is wrong",
+		"AuthorizationHeaderMalformed": "the bucket is probably not in region " + region,
 		"ExpiredToken":                 SessionToken + " has expired",
-		"NoSuchBucket":                 "there is no bucket " + r.location.Bucket + ", and none is made",
-		"NoSuchKey":                    "it is not there",
-		"RequestTimeTooSkewed":         "the clocks of the service and of this node differ too much",
-		"PermanentRedirect":            "the bucket is at another endpoint",
-		"QuotaExceeded":                "its quota is used up",
-		"XMinioStorageFull":            "it is full",
+		"NoSuchBucket":                 "bucket " + r.location.Bucket + " does not exist: create it",
+		"NoSuchKey":                    "the object does not exist",
+		"RequestTimeTooSkewed":         "the service's clock and this node's clock differ too much",
+		"PermanentRedirect":            "the bucket has a different endpoint",
+		"QuotaExceeded":                "the quota is exceeded",
+		"XMinioStorageFull":            "the storage is full",
 	}[r.code]
-	text := fmt.Sprintf("the S3 service %s refused %s: %s", r.location.Endpoint, r.what,
+	text := fmt.Sprintf("the S3 service %s rejected %s: %s", r.location.Endpoint, r.what,
 		cmp.Or(r.code, fmt.Sprintf("HTTP %d", r.status)))
 	if hint != "" {
 		text += " (" + hint + ")"

@@ -60,15 +60,15 @@ func TestRefusals(t *testing.T) {
 		says    string
 	}{
 		"wrong secret": {id: server.AccessKey, key: "wrong-canary",
-			says: "AWS_SECRET_ACCESS_KEY is not that of the access key"},
-		"wrong key": {id: "stranger-canary", key: server.SecretKey, says: "it does not know the access key"},
+			says: "AWS_SECRET_ACCESS_KEY does not match the access key"},
+		"wrong key": {id: "stranger-canary", key: server.SecretKey, says: "the access key in AWS_ACCESS_KEY_ID is unknown"},
 		"no bucket": {change: func(l *Location) { l.Bucket = "nowhere" },
-			says: "there is no bucket nowhere, and none is made"},
+			says: "bucket nowhere does not exist: create it"},
 		"wrong region": {change: func(l *Location) { l.Region = "us-west-2" },
-			says: "the bucket is probably in another region than us-west-2"},
+			says: "the bucket is probably not in region us-west-2"},
 		"odd words": {change: func(l *Location) { l.Endpoint = says(t, "canary <b>") }, says: "HTTP 403"},
 		"nobody listens": {change: func(l *Location) { l.Endpoint = "http://127.0.0.1:9" },
-			says: "did not reach http://127.0.0.1:9: "},
+			says: "could not be sent to http://127.0.0.1:9: "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := there.Location

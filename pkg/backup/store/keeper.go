@@ -34,8 +34,8 @@ const (
 
 // errCrowded is the error about a directory with more objects than that.
 func errCrowded(path string) error {
-	return fmt.Errorf("there are more than %d files in %s, which is the limit: move what is not needed away", mostObjects,
-		path)
+	return fmt.Errorf("the number of files in %s exceeds the limit of %d: move files that are no longer needed to "+
+		"another location", path, mostObjects)
 }
 
 // Store keeps the backups of one cluster.
@@ -72,7 +72,7 @@ type entry struct {
 // before, whole or in part, is finished. Errors say which right is missing at the store, and repeat no credential.
 func (s *Store) Put(ctx context.Context, backup *Backup, packed string) error {
 	if backup.Export.LocalID != s.cluster {
-		return fmt.Errorf("the export is of another cluster: its Cluster/LocalID is %s, and not %s",
+		return fmt.Errorf("the export belongs to another cluster: its Cluster/LocalID is %s, not %s",
 			backup.Export.LocalID, s.cluster)
 	}
 	file, err := os.Open(packed)
@@ -150,7 +150,7 @@ func (s *Store) Verify(ctx context.Context, backup *Backup) error {
 	case r.failed != nil: // what was read up to there may look broken in many ways
 		return r.failed
 	case err != nil:
-		return fmt.Errorf("the backup as the store returns it: %w", err)
+		return fmt.Errorf("check the backup read back from the store: %w", err)
 	case !summary.Equal(&backup.Export):
 		return ErrDiffers
 	}
@@ -174,7 +174,7 @@ func (s *Store) open(ctx context.Context, backup *Backup) (*checked, error) {
 		_ = object.Close()
 		return nil, c.explain(err)
 	}
-	c.text = limit.Reader(zip, limit.New("the backup, decompressed,", s.most))
+	c.text = limit.Reader(zip, limit.New("the decompressed backup", s.most))
 	return c, nil
 }
 
@@ -372,7 +372,8 @@ func (s *Store) describe(ctx context.Context, name string) (*Backup, error) {
 	}
 	backup := &Backup{}
 	if err := json.Unmarshal(text, backup); err != nil || backup.name() != name {
-		return nil, fmt.Errorf("%s does not describe the backup of its name", s.objects.path(name+metaSuffix))
+		return nil, fmt.Errorf("%s is not a valid description of the backup in its file name",
+			s.objects.path(name+metaSuffix))
 	}
 	return backup, nil
 }

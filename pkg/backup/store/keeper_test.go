@@ -361,7 +361,7 @@ func TestFind(t *testing.T) {
 func TestAnotherClustersExport(t *testing.T) {
 	b := newDirectory(t)
 	backup, file := packed(t, "manual-a", strings.Replace(databaseAt(0), localID, "another", 1))
-	if err := b.Put(t.Context(), backup, file); err == nil || !strings.Contains(err.Error(), "is of another cluster") {
+	if err := b.Put(t.Context(), backup, file); err == nil || !strings.Contains(err.Error(), "to another cluster") {
 		t.Error(err)
 	}
 }
@@ -370,9 +370,9 @@ func TestPackRefuses(t *testing.T) {
 	dir := t.TempDir()
 	source := filepath.Join(dir, "export.json")
 	for name, tc := range map[string]struct{ text, says string }{
-		"half an export": {databaseAt(0)[:200], "ends too early"},
+		"half an export": {databaseAt(0)[:200], "ends unexpectedly"},
 		"nobody's export": {strings.Replace(databaseAt(0), "Cluster/LocalID", "Other", 1),
-			"it has no property Cluster/LocalID"},
+			"it has no Cluster/LocalID property"},
 	} {
 		if err := os.WriteFile(source, []byte(tc.text), 0o600); err != nil {
 			t.Fatal(err)

@@ -41,7 +41,7 @@ type Location struct {
 // an S3 service are read from the files of a directory, as a Secret is mounted. Nothing is sent yet.
 func Connect(l Location, cluster, credentialsDir string) (*Store, error) {
 	if cluster == "" || strings.ContainsAny(cluster, "/\\") || strings.Trim(cluster, ".") == "" {
-		return nil, fmt.Errorf("%q cannot be the Cluster/LocalID of a cluster", cluster)
+		return nil, fmt.Errorf("%q is not a valid Cluster/LocalID", cluster)
 	}
 	l.Prefix = strings.Trim(l.Prefix, "/")
 	if l.Directory != "" {
@@ -61,7 +61,7 @@ type secretFiles string
 func (dir secretFiles) read(key string) (string, error) {
 	value, err := os.ReadFile(filepath.Join(string(dir), key))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("read the key %s of the Secret with the S3 credentials: %w", key, err)
+		return "", fmt.Errorf("read key %s of the S3 credentials Secret: %w", key, err)
 	}
 	return strings.TrimSpace(string(value)), nil
 }
@@ -69,7 +69,7 @@ func (dir secretFiles) read(key string) (string, error) {
 func (dir secretFiles) required(key string) (string, error) {
 	value, err := dir.read(key)
 	if err == nil && value == "" {
-		err = fmt.Errorf("the Secret with the S3 credentials has no key %s", key)
+		err = fmt.Errorf("the S3 credentials Secret has no %s key", key)
 	}
 	return value, err
 }

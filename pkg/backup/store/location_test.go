@@ -27,11 +27,11 @@ func TestConnect(t *testing.T) {
 		"no cluster":        {good, "", keys, "Cluster/LocalID"},
 		"a path's cluster":  {good, "../other", keys, "Cluster/LocalID"},
 		"the parent":        {good, "..", keys, "Cluster/LocalID"},
-		"no key ID":         {good, localID, with(map[string]string{AccessKeyID: ""}), "has no key AWS_ACCESS_KEY_ID"},
-		"no key":            {good, localID, with(map[string]string{SecretAccessKey: " "}), "no key AWS_SECRET_ACCESS_KEY"},
-		"no certificate":    {good, localID, with(map[string]string{CA: "text"}), "ca.crt of the Secret with"},
-		"no directory":      {good, localID, nil, "has no key AWS_ACCESS_KEY_ID"},
-		"an empty password": {good, localID, map[string]string{AccessKeyID: "id"}, "has no key AWS_SECRET_ACCESS_KEY"},
+		"no key ID":         {good, localID, with(map[string]string{AccessKeyID: ""}), "has no AWS_ACCESS_KEY_ID key"},
+		"no key":            {good, localID, with(map[string]string{SecretAccessKey: " "}), "no AWS_SECRET_ACCESS_KEY key"},
+		"no certificate":    {good, localID, with(map[string]string{CA: "text"}), "ca.crt of the S3 credentials Secret"},
+		"no directory":      {good, localID, nil, "has no AWS_ACCESS_KEY_ID key"},
+		"an empty password": {good, localID, map[string]string{AccessKeyID: "id"}, "has no AWS_SECRET_ACCESS_KEY key"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Connect(tc.location, tc.cluster, secretWith(t, tc.keys))

@@ -39,7 +39,7 @@ func Pack(id ID, source, target string) (*Backup, error) {
 		return nil, fmt.Errorf("write the compressed export: %w", err)
 	}
 	if summary.LocalID == "" {
-		return nil, errors.New("the export does not say of which cluster it is: it has no property Cluster/LocalID")
+		return nil, errors.New("the export does not identify its cluster: it has no Cluster/LocalID property")
 	}
 	return &Backup{ID: id, Export: *summary, Bytes: sum.bytes, SHA256: sum.String()}, nil
 }

@@ -40,8 +40,8 @@ var shapeOfID = regexp.MustCompile(`^(scheduled|manual|upgrade)-[a-z0-9]([-a-z0-
 // ParseID is the ID that text is.
 func ParseID(text string) (ID, error) {
 	if !shapeOfID.MatchString(text) {
-		return "", fmt.Errorf("%q is no ID of a backup: it begins with scheduled-, manual- or upgrade-, and goes on with "+
-			"at most 63 lower-case letters, digits, hyphens and dots", text)
+		return "", fmt.Errorf("%q is not a valid backup ID: use scheduled-, manual- or upgrade-, followed by at most 63 "+
+			"lowercase letters, digits, hyphens and dots", text)
 	}
 	return ID(text), nil
 }
@@ -114,7 +114,7 @@ func parseName(name string) (taken time.Time, id ID, ok bool) {
 
 // ErrDiffers is the error of a store that returns something else than what was stored, and of one that holds
 // something else under a backup's name. It is left as it is.
-var ErrDiffers = errors.New("what the store holds under the backup's name is not that backup")
+var ErrDiffers = errors.New("the data stored under the backup's name does not match the backup")
 
 // errTaken is that of an object that is not made, because there is one of its name.
-var errTaken = errors.New("the name is taken")
+var errTaken = errors.New("an object with this name already exists")

@@ -56,7 +56,7 @@ func download(ctx context.Context, c *Config, w io.Writer) error {
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("LINSTOR answered %s", response.Status)
+		return fmt.Errorf("LINSTOR responded with %s", response.Status)
 	}
 	return extract(response.Body, w)
 }
@@ -68,15 +68,16 @@ func (c *Config) client() (*http.Client, error) {
 	if dir := c.Certificates; dir != "" {
 		own, err := tls.LoadX509KeyPair(filepath.Join(dir, "tls.crt"), filepath.Join(dir, "tls.key"))
 		if err != nil {
-			return nil, fmt.Errorf("the certificate for LINSTOR in %s cannot be used", dir) // the cause might quote the key
+			// the cause might quote the key
+			return nil, fmt.Errorf("the client certificate for LINSTOR in %s cannot be loaded", dir)
 		}
 		trusted, err := os.ReadFile(filepath.Join(dir, "ca.crt"))
 		if err != nil {
-			return nil, fmt.Errorf("the CA certificates for LINSTOR: %w", err)
+			return nil, fmt.Errorf("read the CA certificates for LINSTOR: %w", err)
 		}
 		roots := x509.NewCertPool()
 		if !roots.AppendCertsFromPEM(trusted) {
-			return nil, fmt.Errorf("the CA certificates for LINSTOR: there is none in %s/ca.crt", dir)
+			return nil, fmt.Errorf("%s/ca.crt contains no CA certificates for LINSTOR", dir)
 		}
 		transport = &http.Transport{TLSHandshakeTimeout: 10 * time.Second, TLSClientConfig: &tls.Config{
 			MinVersion: tls.VersionTLS12, RootCAs: roots, Certificates: []tls.Certificate{own}}}
@@ -90,10 +91,10 @@ func (c *Config) client() (*http.Client, error) {
 func extract(report io.Reader, w io.Writer) error {
 	zip, err := gzip.NewReader(report)
 	if err != nil {
-		return fmt.Errorf("the report is not compressed: %w", err)
+		return fmt.Errorf("decompress the report: %w", err)
 	}
 	found := false
-	text := limit.Reader(zip, limit.New("LINSTOR's report, decompressed,", export.Most))
+	text := limit.Reader(zip, limit.New("LINSTOR's decompressed report", export.Most))
 	files := tar.NewReader(text)
 	for {
 		header, err := files.Next()
@@ -107,7 +108,7 @@ func extract(report io.Reader, w io.Writer) error {
 		case name == failedFile:
 			return fmt.Errorf("LINSTOR could not export its database%s", nameOfReport(files))
 		case name == exportFile && found:
-			return errors.New("the report holds two exports")
+			return errors.New("the report contains two exports")
 		case name == exportFile:
 			if _, err := io.Copy(w, files); err != nil { //nolint:gosec // the report is bounded
 				return fmt.Errorf("read the report: %w", err)
@@ -119,7 +120,8 @@ func extract(report io.Reader, w io.Writer) error {
 		return fmt.Errorf("read the report to its end: %w", err)
 	}
 	if !found {
-		return errors.New("there is none in its report: LINSTOR exports its database while it runs from 1.34 on")
+		return errors.New("LINSTOR's report contains no export: LINSTOR versions before 1.34 cannot export their database " +
+			"while they are running")
 	}
 	return nil
 }

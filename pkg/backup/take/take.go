@@ -53,13 +53,13 @@ type Config struct {
 func ParseConfig(text string, now time.Time) (*Config, error) {
 	c := &Config{}
 	if err := yaml.UnmarshalStrict([]byte(text), c); err != nil {
-		return nil, fmt.Errorf("the configuration of the backup: %w", err)
+		return nil, fmt.Errorf("parse the backup configuration: %w", err)
 	}
 	c.ID = cmp.Or(c.ID, store.ScheduledAt(now))
 	_, errID := store.ParseID(string(c.ID))
 	missing := func(name, value string) error {
 		if value == "" {
-			return fmt.Errorf("the configuration of the backup lacks %s", name)
+			return fmt.Errorf("the backup configuration lacks %s", name)
 		}
 		return nil
 	}
@@ -73,11 +73,11 @@ func ParseConfig(text string, now time.Time) (*Config, error) {
 		place = errors.Join(missing("store.endpoint", l.Endpoint), missing("store.bucket", l.Bucket),
 			missing("credentials", c.Credentials))
 	case l.Endpoint != "" || l.Bucket != "" || l.Region != "" || c.Credentials != "":
-		place = errors.New("store.directory is given, and fields of an S3 service as well: remove them")
+		place = errors.New("store.directory cannot be combined with S3 fields: remove those fields")
 	}
 	var alone error
 	if (c.Export == "") != (c.Restored == "") {
-		alone = errors.New("export and restored are given together or not at all")
+		alone = errors.New("export and restored must be set together or not at all")
 	}
 	return c, errors.Join(missing("linstor", c.Linstor), place, errID, negative, alone)
 }
@@ -104,13 +104,13 @@ func (r *Result) Note() ([]byte, error) {
 func ParseNote(text string) (*Result, error) {
 	r := &Result{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("the note about the backup: %w", err)
+		return nil, fmt.Errorf("parse the backup result: %w", err)
 	}
 	if _, err := store.ParseID(string(r.ID)); err != nil {
-		return nil, fmt.Errorf("the note about the backup: %w", err)
+		return nil, fmt.Errorf("parse the backup result: %w", err)
 	}
 	if r.Bytes <= 0 || r.SHA256 == "" || r.Export.Taken.IsZero() {
-		return nil, errors.New("the note about the backup does not describe one")
+		return nil, errors.New("the backup result lacks the backup's size, checksum or time")
 	}
 	return r, nil
 }
@@ -139,10 +139,11 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 	}
 	backup, err := store.Pack(c.ID, exported, packed)
 	if err != nil {
-		return nil, fmt.Errorf("check LINSTOR's export of its database: %w", err)
+		return nil, fmt.Errorf("check LINSTOR's database export: %w", err)
 	}
 	if v := backup.Export.Linstor; c.Version != "" && !export.SameVersion(v, c.Version) {
-		return nil, fmt.Errorf("a backup of LINSTOR %s is wanted, and this one would be of %s: it is not kept", c.Version, v)
+		return nil, fmt.Errorf("expected an export from LINSTOR %s, but this one is from %s: it was not stored",
+			c.Version, v)
 	}
 	backup.Begun, backup.Restored = c.Begun, c.Restored != ""
 	to, err := store.Connect(c.Store, cmp.Or(c.Cluster, backup.Export.LocalID), c.Credentials)
@@ -164,7 +165,7 @@ func Run(ctx context.Context, c *Config) (*Result, error) {
 // leaves no file where the store has the backup already.
 func Download(ctx context.Context, c *Config) error {
 	if c.Export == "" {
-		return errors.New("the configuration of the backup lacks export")
+		return errors.New("the backup configuration lacks export")
 	}
 	if there, err := ready(ctx, c); there != nil || err != nil {
 		return err
@@ -186,7 +187,7 @@ func ready(ctx context.Context, c *Config) (*Result, error) {
 		return there, err
 	}
 	if err := to.Probe(ctx); err != nil {
-		return nil, fmt.Errorf("try the store: %w", err)
+		return nil, fmt.Errorf("test the store: %w", err)
 	}
 	return nil, nil
 }
@@ -194,7 +195,7 @@ func ready(ctx context.Context, c *Config) (*Result, error) {
 // get has LINSTOR export its database into a file, which it makes.
 func get(ctx context.Context, c *Config, file string) error {
 	if err := write(file, func(w io.Writer) error { return download(ctx, c, w) }); err != nil {
-		return fmt.Errorf("get an export of the database from LINSTOR: %w", err)
+		return fmt.Errorf("get a database export from LINSTOR: %w", err)
 	}
 	return nil
 }
@@ -204,7 +205,7 @@ func get(ctx context.Context, c *Config, file string) error {
 func find(ctx context.Context, from *store.Store, c *Config) (*Result, error) {
 	there, err := from.Find(ctx, c.ID, c.Begun)
 	if err != nil {
-		return nil, fmt.Errorf("look whether the store has backup %s: %w", c.ID, err)
+		return nil, fmt.Errorf("check whether the store contains backup %s: %w", c.ID, err)
 	}
 	if there != nil && from.Verify(ctx, there) == nil {
 		result := prune(ctx, from, c, there)
@@ -219,7 +220,7 @@ func prune(ctx context.Context, in *store.Store, c *Config, taken *store.Backup)
 	r := &Result{Backup: *taken}
 	var err error
 	if r.Removed, err = in.Prune(ctx, taken, c.Keep); err != nil {
-		r.Problem = "older backups are left: " + err.Error()
+		r.Problem = "older backups could not be removed: " + err.Error()
 	}
 	return r
 }

@@ -105,7 +105,7 @@ func TestAnotherVersion(t *testing.T) {
 	for _, version := range []string{"1.33.3", "1.34"} {
 		c.Version = version
 		if _, err := Run(t.Context(), c); err == nil || !strings.Contains(err.Error(),
-			"a backup of LINSTOR "+version+" is wanted, and this one would be of 1.34.2") {
+			"expected an export from LINSTOR "+version+", but this one is from 1.34.2") {
 			t.Errorf("%s: %v", version, err)
 		}
 	}
@@ -154,9 +154,9 @@ func downloaded(t *testing.T) (*Config, []byte) {
 func TestRestoreTestFails(t *testing.T) {
 	c, text := downloaded(t)
 	for _, tc := range []struct{ old, restored, says string }{
-		{"", "", "check what LINSTOR exports of the restored database"}, // there is none
-		{`"node_dsp_name":"n1"`, `"node_dsp_name":"n2"`, "is not what LINSTOR exported: rows of the table NODES differ"},
-		{`"tables"`, `"tabels"`, "it lacks tables"},
+		{"", "", "check the export of the restored database"}, // there is none
+		{`"node_dsp_name":"n1"`, `"node_dsp_name":"n2"`, "database export: rows in table NODES differ"},
+		{`"tables"`, `"tabels"`, "field tables is missing"},
 	} {
 		if err := os.WriteFile(c.Export, text, 0o600); err != nil {
 			t.Fatal(err)
@@ -265,23 +265,24 @@ func TestRunFails(t *testing.T) {
 		prepare func(*testing.T, *sim.World, *Config)
 		says    string
 	}{
-		"an old LINSTOR": {version: "1.33.2", says: "LINSTOR exports its database while it runs from 1.34 on"},
+		"an old LINSTOR": {version: "1.33.2",
+			says: "LINSTOR versions before 1.34 cannot export their database while they are running"},
 		"another cluster": {prepare: func(_ *testing.T, _ *sim.World, c *Config) { c.Cluster = "another" },
-			says: "is of another cluster"},
+			says: "belongs to another cluster"},
 		"no database": {prepare: func(_ *testing.T, w *sim.World, _ *Config) { w.Database(database).SetUnreachable(true) },
 			says: "LINSTOR could not export its database; see its error report 683D2A11-00000-"},
 		"no credentials": {prepare: func(t *testing.T, _ *sim.World, c *Config) { c.Credentials = t.TempDir() },
-			says: "has no key AWS_ACCESS_KEY_ID"},
+			says: "has no AWS_ACCESS_KEY_ID key"},
 		"no bucket": {prepare: func(_ *testing.T, _ *sim.World, c *Config) { c.Store.Bucket = "nowhere" },
-			says: "there is no bucket nowhere"},
+			says: "bucket nowhere does not exist"},
 		"LINSTOR is away": {prepare: func(_ *testing.T, w *sim.World, _ *Config) { w.CrashController() },
-			says: "get an export of the database from LINSTOR: "},
+			says: "get a database export from LINSTOR: "},
 		"LINSTOR says no": {prepare: func(_ *testing.T, w *sim.World, _ *Config) {
 			w.SetFault(func(*http.Request) *sim.Fault { return &sim.Fault{Status: 503, Body: "canary"} })
-		}, says: "LINSTOR answered 503"},
+		}, says: "LINSTOR responded with 503"},
 		"LINSTOR is asked only if the store can be used": {prepare: func(_ *testing.T, w *sim.World, c *Config) {
 			c.Cluster, c.Linstor, c.Store.Bucket = w.Database(database).LocalID(), "http://127.0.0.1:9", "nowhere"
-		}, says: "there is no bucket nowhere"},
+		}, says: "bucket nowhere does not exist"},
 		"nobody's endpoint": {prepare: func(_ *testing.T, _ *sim.World, c *Config) { c.Store.Endpoint = "s3" },
 			says: "https://host[:port]"},
 	} {
@@ -332,11 +333,11 @@ func TestExtract(t *testing.T) {
 	}{
 		"whole":          {body: whole},
 		"with a dot":     {body: report("./"+name, "the export")},
-		"no report":      {body: []byte(`[{"ret_code":-1}]`), says: "is not compressed"},
-		"nothing":        {says: "is not compressed"},
+		"no report":      {body: []byte(`[{"ret_code":-1}]`), says: "decompress the report"},
+		"nothing":        {says: "decompress the report"},
 		"half of it":     {body: whole[:len(whole)/2], says: "read the report"},
 		"damaged":        {body: damaged, says: "read the report to its end"},
-		"a node's":       {body: report("sos_2026/n1/dbexport.json", "other"), says: "there is none"},
+		"a node's":       {body: report("sos_2026/n1/dbexport.json", "other"), says: "LINSTOR's report contains no export"},
 		"two of them":    {body: report(name, "the export", name, "the export"), says: "two exports"},
 		"failed":         {body: report(name+".failed", "ErrorReport-68A-0-1\n"), says: "see its error report 68A-0-1"},
 		"failed somehow": {body: report(name+".failed", "canary"), says: "LINSTOR could not export its database"},
@@ -367,14 +368,14 @@ func TestParseConfig(t *testing.T) {
 	}
 	for text, says := range map[string]string{
 		"":                         "lacks linstor",
-		good + "id: x":             `"x" is no ID of a backup`,
+		good + "id: x":             `"x" is not a valid backup ID`,
 		good + "keep: -1":          "keep is -1",
 		good + "kepe: 1":           "kepe",
-		good + "export: /e":        "export and restored are given together",
+		good + "export: /e":        "export and restored must be set together",
 		"store: {bucket: b}":       "lacks store.endpoint",
 		"store: {endpoint: e}":     "lacks store.bucket",
 		"linstor: http://l":        "lacks credentials",
-		good + "id: manual-../../": "is no ID of a backup",
+		good + "id: manual-../../": "is not a valid backup ID",
 	} {
 		if _, err := ParseConfig(text, now); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v; it does not say %q", text, err, says)

@@ -42,12 +42,12 @@ var encoder = pkcs12.Modern2023
 func KeyStore(l *certificates.Leaf, trust certificates.Bundle) ([]byte, error) {
 	signer := l.Key.Signer()
 	if signer == nil {
-		return nil, errors.New("make a key store: there is no key")
+		return nil, errors.New("create a key store: the key is missing")
 	}
 	chain := l.Chain(trust)
 	out, err := encoder.WithRand(salts("key store", chain...)).Encode(signer, l.Certificate, chain[1:], Password)
 	if err != nil {
-		return nil, fmt.Errorf("make the key store of %s: it cannot be encoded", l.Certificate.Subject.CommonName)
+		return nil, fmt.Errorf("create the key store for %s: encoding failed", l.Certificate.Subject.CommonName)
 	}
 	return out, nil
 }
@@ -56,7 +56,7 @@ func KeyStore(l *certificates.Leaf, trust certificates.Bundle) ([]byte, error) {
 // error: it would trust nobody, and one that is missing all of Java's own authorities, see certificates.ReadTrust.
 func TrustStore(trust certificates.Bundle) ([]byte, error) {
 	if len(trust) == 0 {
-		return nil, errors.New("make a trust store: there is no authority to trust")
+		return nil, errors.New("create a trust store: no authorities to trust")
 	}
 	entries := make([]pkcs12.TrustStoreEntry, len(trust))
 	for i, c := range trust {
@@ -65,7 +65,7 @@ func TrustStore(trust certificates.Bundle) ([]byte, error) {
 	}
 	out, err := encoder.WithRand(salts("trust store", trust...)).EncodeTrustStoreEntries(entries, Password)
 	if err != nil {
-		return nil, fmt.Errorf("make a trust store: %w", err)
+		return nil, fmt.Errorf("create a trust store: %w", err)
 	}
 	return out, nil
 }

@@ -169,7 +169,7 @@ func Do(f Facts, d Decision) (Change, error) {
 	case Rest, Wait:
 		return Change{}, nil
 	default:
-		return Change{}, fmt.Errorf("there is no step %q", d.Step)
+		return Change{}, fmt.Errorf("unknown step %q", d.Step)
 	}
 	return Change{Succession: &s}, nil
 }
@@ -235,5 +235,5 @@ func signed(f Facts, name string) (Change, error) {
 		h.Leaf, h.Trust = l, f.Succession.Trust()
 		return Change{Held: []Held{h}}, nil
 	}
-	return Change{}, fmt.Errorf("there is no certificate %q to be signed", name)
+	return Change{}, fmt.Errorf("no certificate %q to sign", name)
 }

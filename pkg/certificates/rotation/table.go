@@ -33,118 +33,125 @@ type row = decisiontable.Row[*situation]
 // table decides about one kind of connection. The first row that holds decides.
 var table = decisiontable.Table[*situation]{
 	Title: "The next step",
-	Intro: "One table for each kind of connection: REST, controller and satellites, managed etcd. A consumer is a " +
-		"process that uses certificates. One of which it is not known what it runs with is never taken as one that runs " +
-		"with what is published.",
+	Intro: "The table applies separately to LINSTOR's REST API and to the connections between controller and " +
+		"satellites. A consumer is a process that uses certificates. If it is unknown which certificates a consumer is " +
+		"using, the operator never assumes that they are the published ones.",
 	Rows: []row{
-		{Name: RowClocks, When: "the operator's clock and another machine's differ by more than half an hour, or no other " +
-			"one was seen",
-			Then: "it waits: by a clock that is ahead an authority seems to have expired, its key would be removed, and what " +
-				"follows it would not be valid for years",
+		{Name: RowClocks, When: "the operator's clock differs by more than half an hour from the clock of the Kubernetes " +
+			"API server, or the API server's time is unknown",
+			Then: "the operator waits: if its clock were years ahead, it would treat the authority as expired, remove its " +
+				"key, and create a successor that becomes valid only years later",
 			Holds: (*situation).clocksDiffer, Decide: does(Wait)},
-		{Name: "in-use", When: "authorities by the operator's names are published that are not known, as after their " +
-			"Secret was lost or put back from a backup, and they have signed a certificate that is published or that a " +
-			"consumer runs with, or of a consumer it is not known what it runs with",
-			Then: "they are trusted further as old ones; one that signs becomes the next one, since consumers need not " +
-				"trust it yet",
+		{Name: "in-use", When: "published trust bundles contain unrecorded authorities with the operator's names, for " +
+			"example because the Secret of the authorities was lost or restored from a backup; these authorities signed a " +
+			"certificate that is published or in use, or it is unknown which certificates a consumer is using",
+			Then: "they remain trusted as old authorities; the current authority becomes the next one, because consumers may " +
+				"not trust it yet",
 			Holds: func(s *situation) bool { return len(unknown(s.Facts)) > 0 }, Decide: does(Adopt)},
-		{Name: RowNotBrought, When: "authorities are brought, there is none that could sign, and none was there before",
-			Then: "it waits for one",
+		{Name: RowNotBrought, When: "the spec names a Secret that provides an authority, but no usable one has been " +
+			"provided, and neither the current nor the next authority can sign",
+			Then: "the operator waits until an authority is provided",
 			Holds: func(s *situation) bool {
 				return s.Brings && s.Brought == nil && !s.nextSigns() && !hasKey(s.Succession.Current)
 			}, Decide: does(Wait)},
-		{Name: "first", When: "there is no authority",
-			Then:  "the first one is made, or the one that is brought is taken, and signs at once",
+		{Name: "first", When: "no authority exists",
+			Then:  "the operator creates the first authority, or uses the provided one, and it signs immediately",
 			Holds: func(s *situation) bool { return len(s.trust) == 0 }, Decide: does(MakeFirst)},
-		{Name: "brought", When: "an authority is brought that neither signs nor is the next one",
-			Then: "it becomes the next one: phase 1, in which all come to trust it",
+		{Name: "brought", When: "a provided authority is neither the current nor the next one",
+			Then: "it becomes the next authority (phase 1: every consumer starts to trust it)",
 			Holds: func(s *situation) bool {
 				return s.Brought != nil && !is(s.Succession.Current, s.Brought) && !is(s.Succession.Next, s.Brought)
 			}, Decide: does(MakeNext)},
-		{Name: "withdrawn", When: "the one that signs can, and the next one has expired, or the one that signs is brought " +
-			"again, or the next one was brought and none is any more",
-			Then:  "there is no next one any more: it has signed nothing",
+		{Name: "withdrawn", When: "the current authority can sign, and either the next one has expired, the current one " +
+			"is provided again, or the next one was provided but authorities are no longer provided",
+			Then:  "the next authority is dropped, because it has not signed anything",
 			Holds: (*situation).withdrawn, Decide: does(Withdraw)},
-		{Name: "not-brought-any-more", When: "authorities are not brought any more, and the one that signs was",
-			Then: "one of the operator's own is made, as the next one",
+		{Name: "not-brought-any-more", When: "authorities are no longer provided, but the current one was provided",
+			Then: "the operator creates its own authority as the next one",
 			Holds: func(s *situation) bool {
 				c := s.Succession.Current
 				return !s.Brings && c != nil && !s.made(c.Certificate) && !s.nextSigns()
 			}, Decide: does(MakeNext)},
-		{Name: "lost", When: "there is no authority that signs, or its key is missing or is not its own, or it is not " +
-			"valid yet, as one that was made by a clock that was ahead; there is no next one that could sign, and none is " +
-			"brought",
-			Then: "the next one is made",
+		{Name: "lost", When: "the current authority is missing, its key is missing or does not match, or it is not valid " +
+			"yet, for example because it was created while the clock was ahead; no next authority can sign, and " +
+			"authorities are not provided",
+			Then: "the operator creates the next authority",
 			Holds: func(s *situation) bool {
 				c := s.Succession.Current
 				return s.makes() && (!hasKey(c) || s.early(c.Certificate))
 			}, Decide: does(MakeNext)},
-		{Name: "ending", When: "the authority has expired or lives for less than the 90 days of a certificate, there is " +
-			"no next one that could sign, and none is brought",
-			Then:  "the next one is made",
+		{Name: "ending", When: "the authority has expired or expires within 90 days, the lifetime of a certificate; no " +
+			"next authority can sign, and authorities are not provided",
+			Then:  "the operator creates the next authority",
 			Holds: func(s *situation) bool { return s.makes() && s.ending() }, Decide: does(MakeNext)},
-		{Name: "out-of-time", When: "there is a next authority, and this one has expired, or lives for less than 30 days " +
-			"and the next one has been there for a day; where authorities are brought, or lives for less than a day",
-			Then: "the next one signs from now on, whatever consumers run with: those that were not restarted since it was " +
-				"made have certificates that end soon, and in the end all would have",
+		{Name: "out-of-time", When: "a next authority can sign, and the current one has expired, or expires within 30 " +
+			"days while the next one is at least a day old; if authorities are provided, the current one has expired or " +
+			"expires within a day",
+			Then: "the next authority signs from now on, regardless of which certificates consumers are using: otherwise, " +
+				"all certificates would eventually expire, starting with those of consumers that have not been restarted since " +
+				"it was created",
 			Holds: (*situation).outOfTime, Decide: does(Promote)},
-		{Name: "cannot-renew", When: "the authority cannot sign, there is a next one, and a certificate has expired or is " +
-			"not valid yet",
-			Then:   "the next one signs from now on, whatever consumers run with: connections fail already",
+		{Name: "cannot-renew", When: "the current authority cannot sign, a next one can, and a certificate has expired or " +
+			"is not valid yet",
+			Then: "the next authority signs from now on, regardless of which certificates consumers are using: connections " +
+				"are already failing",
 			Holds:  func(s *situation) bool { return !s.signs() && s.nextSigns() && s.leafInvalid() },
 			Decide: does(Promote)},
 		{Name: "old-expired", When: "an old authority has expired",
-			Then:  "it is no longer trusted, whatever consumers run with: Java would go on trusting it",
+			Then: "it is removed from the trust bundles, regardless of which certificates consumers are using: Java would " +
+				"continue to trust it",
 			Holds: oldExpired, Decide: does(ForgetExpired)},
-		{Name: "publish", When: "beside a certificate is another bundle than the authorities that are to be trusted",
-			Then:  "the bundle is published, before anything is signed",
+		{Name: "publish", When: "the trust bundle stored with a certificate differs from the authorities that should " +
+			"be trusted",
+			Then:  "the bundle is published before anything is signed",
 			Holds: func(s *situation) bool { return len(publish(s.Facts)) > 0 }, Decide: does(Publish)},
-		leafRow("missing", "there is none, or none that can be read",
+		leafRow("missing", "is missing or cannot be read",
 			func(_ *situation, h Held) bool { return h.Leaf == nil }),
-		leafRow("expired", "it has expired",
+		leafRow("expired", "has expired",
 			func(s *situation, h Held) bool { return s.Now.After(h.Leaf.Certificate.NotAfter) }),
-		leafRow("early", "it is not valid yet, as one that was made by a clock that was ahead",
+		leafRow("early", "is not valid yet, for example because it was created while the clock was ahead",
 			func(s *situation, h Held) bool { return s.early(h.Leaf.Certificate) }),
-		leafRow("another", "it is for another name or another side of the connection, or its key is not its own",
+		leafRow("another", "does not have the required names or use (server or client), or its key does not match",
 			func(_ *situation, h Held) bool { return !h.Leaf.Is(h.Profile) }),
-		leafRow("old-authority", "another authority has signed it than the one that signs now",
+		leafRow("old-authority", "was not signed by the current authority",
 			func(s *situation, h Held) bool { return !h.Leaf.SignedBy(s.Succession.Current.Certificate) }),
-		leafRow("due", "two thirds of its life are over, 60 days, and it ends before the authority does",
+		leafRow("due", "has reached two thirds of its lifetime (60 days) and expires before the authority",
 			func(s *situation, h Held) bool {
 				// One that ends with the authority would be made anew over and over, for half as long each time.
 				return !s.Now.Before(h.Leaf.RenewAt()) &&
 					h.Leaf.Certificate.NotAfter.Before(s.Succession.Current.Certificate.NotAfter)
 			}),
-		{Name: "authority-due", When: "four fifths of the authority's life are over, four years, there is no next one " +
-			"that could sign, and none is brought",
-			Then:  "the next one is made: phase 1, in which all come to trust it",
+		{Name: "authority-due", When: "the authority has reached four fifths of its lifetime (four years), no next " +
+			"authority can sign, and authorities are not provided",
+			Then:  "the operator creates the next authority (phase 1: every consumer starts to trust it)",
 			Holds: func(s *situation) bool { return s.makes() && s.due() }, Decide: does(MakeNext)},
-		{Name: "trusted", When: "there is a next authority, which all consumers trust, whatever certificate each has",
-			Then:  "it signs from now on: phase 2, in which all get certificates of it",
+		{Name: "trusted", When: "a next authority can sign, and all consumers trust it, regardless of which certificates " +
+			"they are using",
+			Then:  "it signs from now on (phase 2: every consumer gets a certificate signed by it)",
 			Holds: func(s *situation) bool { return s.nextSigns() && s.all(s.trusts) }, Decide: does(Promote)},
-		{Name: "unused", When: "there is an old authority, and all consumers are known to have certificates of the one " +
-			"that signs, the latest ones or not",
-			Then: "old ones are no longer trusted: phase 3",
+		{Name: "unused", When: "an old authority exists, and all consumers are known to use certificates signed by the " +
+			"current one, even if not the latest ones",
+			Then: "old authorities are no longer trusted (phase 3)",
 			Holds: func(s *situation) bool {
 				return len(s.Succession.Old) > 0 && s.signs() && s.all(s.hasCurrent)
 			}, Decide: does(Forget)},
-		{Name: "unknown", When: "of a consumer it is not known what it runs with",
-			Then: "it waits", Holds: someUnknown, Decide: does(Wait)},
-		{Name: "restart", When: "a consumer runs with another certificate or bundle than the one that is published",
-			Then:   "it waits: the consumer is restarted in its turn",
+		{Name: "unknown", When: "it is unknown which certificates a consumer is using",
+			Then: "the operator waits", Holds: someUnknown, Decide: does(Wait)},
+		{Name: "restart", When: "a consumer is using a certificate or trust bundle that differs from the published one",
+			Then:   "the operator waits until the consumer is restarted",
 			Holds:  func(s *situation) bool { return len(s.behind) > 0 },
 			Decide: does(Wait)},
-		{Name: "rest", When: "else", Then: "nothing is done", Decide: does(Rest)},
+		{Name: "rest", When: "otherwise", Then: "the operator does nothing", Decide: does(Rest)},
 	},
 }
 
 // Markdown is the page about the rotation of certificates, made from the table.
 func Markdown() string {
 	return decisiontable.Page("Certificates and authorities", "pkg/certificates/rotation",
-		"Each reconcile decides anew, from what the Secrets hold and from what each consumer is known to run with. A "+
-			"consumer reads its files once, so that one that was not restarted since they were written runs with the old "+
-			"ones. One that starts at whatever moment gets a bundle that all certificates in use are signed by, and a "+
-			"certificate that all bundles in use vouch for.", table.Markdown())
+		"Each reconciliation is based on the current contents of the Secrets and on the certificates that each consumer "+
+			"is known to use. A consumer reads its files only when it starts, so one that has not been restarted since "+
+			"they were written still uses the old ones. Whenever a consumer starts, its trust bundle covers all "+
+			"certificates in use, and its certificate is covered by all trust bundles in use.", table.Markdown())
 }
 
 func does(step Step) func(*situation) { return func(s *situation) { s.step = step } }
@@ -158,8 +165,8 @@ func leafRow(name, when string, holds func(*situation, Held) bool) row {
 		return slices.IndexFunc(s.Held, func(h Held) bool { return holds(s, h) })
 	}
 	return row{
-		Name: "leaf-" + name, When: "the authority can sign, and of a certificate that there shall be: " + when,
-		Then:   "it is signed, with a new key",
+		Name: "leaf-" + name, When: "the authority can sign, and a required certificate " + when,
+		Then:   "a new certificate is signed, with a new key",
 		Holds:  func(s *situation) bool { return find(s) >= 0 },
 		Decide: func(s *situation) { s.step, s.leaf = Sign, s.Held[find(s)].Profile.Name },
 	}

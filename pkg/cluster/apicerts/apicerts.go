@@ -101,15 +101,16 @@ func (k *Store) checkKey(other certificates.Bundle) {
 	var what, cure string
 	switch {
 	case slices.ContainsFunc(other, shares):
-		what, cure = "has the key of an authority that signs for LINSTOR's other connections",
-			"bring one with a key of its own: whoever has a certificate for the one could use it for the other"
+		what, cure = "has the same key as the authority for LINSTOR's other connections",
+			"use an authority with its own key, because otherwise certificates for one kind of connection are also "+
+				"valid for the other"
 	case before.Has(c):
 		return
 	case slices.ContainsFunc(before, shares):
-		what, cure = "has the key of an authority that was there before",
-			"make it with a new key; in cert-manager that is privateKey.rotationPolicy: Always"
+		what, cure = "has the same key as an earlier authority",
+			"create it with a new key; for cert-manager, set privateKey.rotationPolicy to Always"
 	case rotation.Made(apitls.Kind.Authority, c) || rotation.Made(netcomtls.Kind.Authority, c):
-		what, cure = "is named as the authorities are that the operator makes", "give it another common name"
+		what, cure = "has a common name reserved for authorities created by the operator", "use a different common name"
 	default:
 		return
 	}
@@ -143,8 +144,8 @@ func readBrought(secrets map[string]*corev1.Secret, name string, now time.Time) 
 	switch s := secrets[name]; {
 	case name == "":
 	case s == nil:
-		b.Problem = fmt.Errorf("there is no Secret %s in %s; make it, with the certificate of an authority in tls.crt and "+
-			"its key in tls.key", name, v1alpha1.WorkloadNamespace)
+		b.Problem = fmt.Errorf("the Secret %s does not exist in namespace %s; create it with a CA certificate in tls.crt "+
+			"and the CA's private key in tls.key", name, v1alpha1.WorkloadNamespace)
 	default:
 		b.Authority, b.Problem = certificates.ReadBrought(name, s.Data, now)
 	}
@@ -166,7 +167,7 @@ func (k *Store) Ref(part tlssecret.Part) tlssecret.Ref {
 func (k *Store) Missing(parts ...tlssecret.Part) string {
 	for _, part := range parts {
 		if r := k.Ref(part); r.Leaf == "" || r.Trust == "" {
-			return fmt.Sprintf("the certificate of %s is not there yet (Secret %s)", part, r.Secret)
+			return fmt.Sprintf("the certificate for %s has not been created yet (Secret %s)", part, r.Secret)
 		}
 	}
 	return ""

@@ -58,7 +58,7 @@ func CheckEvidence(
 		t.Errorf("hold %q, want %q", got, hold)
 	}
 	if (e.State == cluster.Failed) != (e.Hold != nil) {
-		t.Errorf("state %s with hold %v: a failure, and nothing else, asks a human", e.State, e.Hold)
+		t.Errorf("state %s with hold %v: only a failure opens a hold", e.State, e.Hold)
 	}
 }
 

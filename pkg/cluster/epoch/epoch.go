@@ -24,7 +24,7 @@ import (
 const most = 1 << 40
 
 // ErrBehind is the error of a view of a LINSTOR that is of a later time than the claim.
-var ErrBehind = errors.New("LINSTOR is of a later time than Kubernetes")
+var ErrBehind = errors.New("LINSTOR's state is newer than the state of Kubernetes")
 
 // Epoch is what the claim says.
 type Epoch struct {

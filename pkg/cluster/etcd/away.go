@@ -24,18 +24,19 @@ func (k *Known) Keeps(node, label string) string {
 	case name == "":
 		return ""
 	case k.Err != nil:
-		return fmt.Sprintf("it has member %s of etcd, and it is not known whether the others are well: %v", name, k.Err)
+		return fmt.Sprintf("it hosts etcd member %s, and the state of the other members is unknown: %v", name, k.Err)
 	}
 	for _, s := range k.Decision.Notes.Seats {
 		if s.Name != name && !k.takesPart(s) {
-			return fmt.Sprintf("it has member %s of etcd, and member %s on node %s does not take part", name, s.Name, s.Node)
+			return fmt.Sprintf("it hosts etcd member %s, and member %s on node %s is unhealthy, non-voting or being "+
+				"removed", name, s.Name, s.Node)
 		}
 	}
 	switch votes := len(k.Decision.Endpoints); {
 	case votes < k.Facts.Size && len(k.Decision.Notes.Seats) > 1:
-		return fmt.Sprintf("it has member %s of etcd, and only %d of %d members have a vote", name, votes, k.Facts.Size)
+		return fmt.Sprintf("it hosts etcd member %s, and only %d of %d members can vote", name, votes, k.Facts.Size)
 	case k.acts():
-		return fmt.Sprintf("it has member %s of etcd, and members are being changed", name)
+		return fmt.Sprintf("it hosts etcd member %s, and the etcd membership is being changed", name)
 	}
 	return ""
 }

@@ -123,7 +123,7 @@ func (k *Known) Ours() bool {
 // it names voters and members come and go: each change restarts LINSTOR's controller.
 func (k *Known) URL(has string) (string, error) {
 	if k == nil || k.Err != nil || len(k.Decision.Endpoints) == 0 {
-		return "", fmt.Errorf("etcd has no member yet that serves")
+		return "", fmt.Errorf("no etcd member is serving yet")
 	}
 	var hosts []string
 	for _, e := range k.Decision.Endpoints {
@@ -144,7 +144,7 @@ const scheme = "etcd://"
 func (k *Known) Message() string {
 	switch {
 	case k == nil:
-		return "etcd was not looked at yet"
+		return "etcd has not been checked yet"
 	case k.Err != nil:
 		return k.Err.Error()
 	}
@@ -153,9 +153,10 @@ func (k *Known) Message() string {
 	if d.Seat.Name != "" {
 		about = " for member " + d.Seat.Name
 	}
-	text := fmt.Sprintf("%d of %d members of etcd have a vote; %s%s", len(d.Endpoints), k.Facts.Size, d.Row, about)
+	text := fmt.Sprintf("%d of %d etcd members can vote; current step: %s%s", len(d.Endpoints), k.Facts.Size, d.Row,
+		about)
 	if d.Step == membership.Rest {
-		text = fmt.Sprintf("all %d members of etcd have a vote", len(d.Endpoints))
+		text = fmt.Sprintf("all %d etcd members can vote", len(d.Endpoints))
 	}
 	if d.Hold != nil {
 		text = d.Hold.Message

@@ -71,13 +71,13 @@ func Of(c *v1alpha1.StorageCluster, claim resources.ClaimData, accepted string) 
 func Obstacle(c *v1alpha1.StorageCluster, claim resources.ClaimData, accepted string) string {
 	switch {
 	case accepted == "" || !connection.Same(claim.Backend, accepted):
-		return "the accepted spec is of another database than the one with the data"
+		return "the accepted spec names a different database from the one that contains the data"
 	case connection.Same(claim.Backend, connection.URL(&c.Spec.Database)):
-		return "the data is there already"
+		return "the data is already in that database"
 	case c.DeletionTimestamp != nil:
 		return "the cluster is being deleted"
 	case claim.LocalID == "":
-		return "LINSTOR has not been started on its database yet"
+		return "LINSTOR has not yet been started against its database"
 	case claim.UpgradeTo != "":
 		return "LINSTOR is being upgraded to " + claim.UpgradeTo
 	case claim.Restoring != "":

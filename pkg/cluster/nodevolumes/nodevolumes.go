@@ -45,7 +45,7 @@ func Of(
 			// a link to one.
 			v.Path, v.Raw = local.Path, block(pv) || local.FSType != nil || strings.HasPrefix(local.Path, "/dev/")
 		} else if driver := unannounced(pv, drivers); block(pv) && driver != "" {
-			v.Note, v.Raw = "a raw disk that "+driver+" may have attached", true
+			v.Note, v.Raw = "a raw disk that may be attached by "+driver, true
 		} else {
 			continue
 		}
@@ -70,9 +70,9 @@ func Attached(attachments []storagev1.VolumeAttachment, volumes []corev1.Persist
 		if a.Attacher == resources.DriverName || a.Source.PersistentVolumeName == nil {
 			continue // a volume that a pod itself describes is never a raw disk
 		}
-		v := Volume{Name: *a.Source.PersistentVolumeName, Note: "a raw disk that " + a.Attacher + " attaches", Raw: true}
+		v := Volume{Name: *a.Source.PersistentVolumeName, Note: "a raw disk attached by " + a.Attacher, Raw: true}
 		if pv := byName[v.Name]; pv == nil {
-			v.Note = "attached by " + a.Attacher + "; it is not there any more"
+			v.Note = "no longer exists, but is still attached by " + a.Attacher
 		} else if !block(pv) {
 			continue
 		}

@@ -43,16 +43,16 @@ func TestAttached(t *testing.T) {
 		want     string
 	}{
 		{name: "raw", attacher: theirs, volume: ptr.To("raw"), attached: true,
-			want: "PersistentVolume raw (a raw disk that ebs.csi.aws.com attaches)"},
+			want: "PersistentVolume raw (a raw disk attached by ebs.csi.aws.com)"},
 		{name: "on its way", attacher: theirs, volume: ptr.To("raw"),
-			want: "PersistentVolume raw (a raw disk that ebs.csi.aws.com attaches)"},
+			want: "PersistentVolume raw (a raw disk attached by ebs.csi.aws.com)"},
 		{name: "of a driver of before CSI", attacher: theirs, volume: ptr.To("migrated"), attached: true,
-			want: "PersistentVolume migrated (a raw disk that ebs.csi.aws.com attaches)"},
+			want: "PersistentVolume migrated (a raw disk attached by ebs.csi.aws.com)"},
 		{name: "with a file system", attacher: theirs, volume: ptr.To("formatted"), attached: true},
 		{name: "without a mode", attacher: theirs, volume: ptr.To("no mode"), attached: true},
 		{name: "LINSTOR's", attacher: resources.DriverName, volume: ptr.To("ours"), attached: true},
 		{name: "deleted meanwhile", attacher: theirs, volume: ptr.To("gone"), attached: true,
-			want: "PersistentVolume gone (attached by ebs.csi.aws.com; it is not there any more)"},
+			want: "PersistentVolume gone (no longer exists, but is still attached by ebs.csi.aws.com)"},
 		{name: "LINSTOR's, deleted meanwhile", attacher: resources.DriverName, volume: ptr.To("gone"), attached: true},
 		{name: "which a pod itself describes", attacher: theirs, attached: true},
 	} {
@@ -94,15 +94,15 @@ func TestUnannounced(t *testing.T) {
 		want   map[string]string
 	}{
 		{volume("v", raw, csi("silent")), map[string]string{
-			"n1": "PersistentVolume v (a raw disk that silent may have attached)",
-			"n2": "PersistentVolume v (a raw disk that silent may have attached)"}},
-		{here, map[string]string{"n2": "PersistentVolume here (a raw disk that silent may have attached)"}},
+			"n1": "PersistentVolume v (a raw disk that may be attached by silent)",
+			"n2": "PersistentVolume v (a raw disk that may be attached by silent)"}},
+		{here, map[string]string{"n2": "PersistentVolume here (a raw disk that may be attached by silent)"}},
 		{volume("v", raw, source{FC: &corev1.FCVolumeSource{}}), map[string]string{
-			"n1": "PersistentVolume v (a raw disk that kubernetes.io/fc may have attached)",
-			"n2": "PersistentVolume v (a raw disk that kubernetes.io/fc may have attached)"}},
+			"n1": "PersistentVolume v (a raw disk that may be attached by kubernetes.io/fc)",
+			"n2": "PersistentVolume v (a raw disk that may be attached by kubernetes.io/fc)"}},
 		{volume("v", raw, source{ISCSI: &corev1.ISCSIPersistentVolumeSource{}}), map[string]string{
-			"n1": "PersistentVolume v (a raw disk that kubernetes.io/iscsi may have attached)",
-			"n2": "PersistentVolume v (a raw disk that kubernetes.io/iscsi may have attached)"}},
+			"n1": "PersistentVolume v (a raw disk that may be attached by kubernetes.io/iscsi)",
+			"n2": "PersistentVolume v (a raw disk that may be attached by kubernetes.io/iscsi)"}},
 		{volume("v", files, csi("silent")), map[string]string{}},
 		{volume("v", files, source{ISCSI: &corev1.ISCSIPersistentVolumeSource{}}), map[string]string{}},
 		{volume("v", raw, csi(theirs)), map[string]string{}},

@@ -123,15 +123,15 @@ func asked(c *v1alpha1.StorageCluster, claim resources.ClaimData) (id store.ID, 
 	case err != nil:
 		return "", err.Error()
 	case c.Spec.Backup == nil:
-		return id, "spec.backup is not set, which says where backups are"
+		return id, "spec.backup is not set, so the location of the backups is unknown"
 	case c.DeletionTimestamp != nil:
 		return id, "the cluster is being deleted"
 	case claim.LocalID == "":
-		return id, "it is not recorded which database this is, so that nobody knows whose backups are wanted"
+		return id, "the ID of the database has not been recorded, so it is unknown which backups belong to it"
 	case rollback.UnderWay(claim) && claim.Restoring == "":
-		return id, fmt.Sprintf("LINSTOR is being taken back to %s; a backup is restored afterwards", claim.Version)
+		return id, fmt.Sprintf("LINSTOR is being rolled back to %s; the backup will be restored afterwards", claim.Version)
 	case claim.UpgradeTo != "" && claim.Restoring == "":
-		return id, fmt.Sprintf("LINSTOR is being upgraded to %s; a backup is restored before that or afterwards",
+		return id, fmt.Sprintf("LINSTOR is being upgraded to %s; a backup can only be restored before or after an upgrade",
 			claim.UpgradeTo)
 	default:
 		return id, ""

@@ -32,10 +32,10 @@ func TestOf(t *testing.T) {
 		"under way, asked for": {asked: "manual-a", claim: resources.ClaimData{Restoring: "manual-a@5a"}, want: "manual-a",
 			begun: true},
 		"another one is wanted": {asked: "manual-b", claim: resources.ClaimData{Restoring: "manual-a@5a"}, want: "manual-b"},
-		"no ID":                 {asked: "a", says: "is no ID of a backup"},
+		"no ID":                 {asked: "a", says: "is not a valid backup ID"},
 		"no ID, under way": {asked: "a", claim: resources.ClaimData{Restoring: "manual-a@5a"}, want: "manual-a", begun: true,
-			says: "is no ID of a backup"},
-		"very long": {asked: "manual-" + strings.Repeat("a", 1<<20), says: "is no ID of a backup"},
+			says: "is not a valid backup ID"},
+		"very long": {asked: "manual-" + strings.Repeat("a", 1<<20), says: "is not a valid backup ID"},
 		"no store": {asked: "manual-a", change: func(c *v1alpha1.StorageCluster) { c.Spec.Backup = nil },
 			says: "spec.backup is not set"},
 		"no store, under way": {claim: resources.ClaimData{Restoring: "manual-a@5a"}, want: "manual-a", begun: true,
@@ -45,7 +45,7 @@ func TestOf(t *testing.T) {
 			change: deleted, want: "manual-a", begun: true, says: "being deleted"},
 		"an upgrade is taken back": {claim: takenBack("", ""), want: "upgrade-1-2-x"},
 		"an upgrade is taken back, another backup is asked for": {asked: "manual-b", claim: takenBack("", ""),
-			want: "upgrade-1-2-x", says: "taken back to 1"},
+			want: "upgrade-1-2-x", says: "rolled back to 1"},
 		"an upgrade is taken back, under way": {claim: takenBack("upgrade-1-2-x@5a", ""), want: "upgrade-1-2-x",
 			begun: true},
 		"its import fails, and another backup is asked for": {asked: "manual-b",
@@ -78,7 +78,7 @@ func TestOf(t *testing.T) {
 	}
 	c := &v1alpha1.StorageCluster{Spec: v1alpha1.StorageClusterSpec{Backup: &backupspec.BackupSpec{}}}
 	c.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
-	if Of(c, resources.ClaimData{}) != nil || !strings.Contains(Obstacle(c, resources.ClaimData{}), "not recorded") {
+	if Of(c, resources.ClaimData{}) != nil || !strings.Contains(Obstacle(c, resources.ClaimData{}), "not been recorded") {
 		t.Error("of a database that is not known")
 	}
 }

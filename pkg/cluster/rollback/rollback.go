@@ -25,8 +25,9 @@ func Done(claim resources.ClaimData, from string) bool {
 
 // Message says that LINSTOR was taken back from that version, and what to do to go on.
 func Message(claim resources.ClaimData, from string) string {
-	return fmt.Sprintf("LINSTOR was taken back from %s to %s, and stays there although spec.version asks for %s: set "+
-		"spec.version to %s; the next change of it is carried out", from, claim.Version, from, claim.Version)
+	return fmt.Sprintf("LINSTOR was rolled back from %s to %s and stays on that version although "+
+		"spec.version is %s: set spec.version to %s; later changes to it are carried out as usual",
+		from, claim.Version, from, claim.Version)
 }
 
 // End makes the claim say that the database is the one of before the upgrade.

@@ -112,19 +112,19 @@ func TaintNote(s *cluster.Facts, m *cluster.Member) *cluster.Problem {
 	if t == nil || !m.Selected {
 		return nil
 	}
-	at := "when it has lasted for " + s.Timing.TaintLasts.String()
+	at := "once the taint has been present for " + s.Timing.TaintLasts.String()
 	if known {
 		at = "at " + remembered.Stamp(was.Since.Add(s.Timing.TaintLasts))
 	}
 	return &cluster.Problem{Reason: "NodeTainted", Message: text.Sentence(fmt.Sprintf(
-		"spec.nodes.tolerations does not tolerate the taint %s: the node leaves %s unless the taint goes, or is "+
-			"tolerated, before", t.ToString(), at))}
+		"spec.nodes.tolerations does not tolerate taint %s: the node starts to leave the cluster %s unless the taint is "+
+			"removed or tolerated before then", t.ToString(), at))}
 }
 
 // Cause is why a node leaves.
 func Cause(s *cluster.Facts, l *cluster.Leaver) string {
 	if l.Member == nil {
-		return "its Node object is gone"
+		return "its Node object has been deleted"
 	}
 	spec, n := s.NodesSpec(), l.Member.Node
 	selector := labels.SelectorFromSet(spec.NodeSelector)
@@ -140,13 +140,13 @@ func Cause(s *cluster.Facts, l *cluster.Leaver) string {
 	case KeepsFromJoining(spec, n) != nil:
 		return fmt.Sprintf("spec.nodes.tolerations does not tolerate its taint %s", KeepsFromJoining(spec, n).ToString())
 	default:
-		return "spec.nodes does not pick it"
+		return "spec.nodes does not select it"
 	}
 }
 
 // NoNodeMessage says why the spec picks no node: which field to look at, and what is in the way.
 func NoNodeMessage(s *cluster.Facts) string {
-	const none = "no node matches spec.nodes"
+	const none = "no nodes match spec.nodes"
 	spec := s.NodesSpec()
 	selector := labels.SelectorFromSet(spec.NodeSelector)
 	labelled, example := 0, ""
@@ -161,16 +161,16 @@ func NoNodeMessage(s *cluster.Facts) string {
 	}
 	switch {
 	case len(s.Kube.Nodes) == 0:
-		return none + ": there are no nodes"
+		return none + ": the cluster has no nodes"
 	case labelled == 0 && spec.NodeAffinity != nil:
-		return fmt.Sprintf("%s: the labels of none of %d nodes match both spec.nodes.nodeSelector (%s) and "+
+		return fmt.Sprintf("%s: none of the %d nodes has labels that match both spec.nodes.nodeSelector (%s) and "+
 			"spec.nodes.nodeAffinity", none, len(s.Kube.Nodes), cmp.Or(selector.String(), "empty"))
 	case labelled == 0:
-		return fmt.Sprintf("%s: none of %d nodes has the labels in spec.nodes.nodeSelector (%s)", none, len(s.Kube.Nodes),
-			selector)
+		return fmt.Sprintf("%s: none of the %d nodes has the labels in spec.nodes.nodeSelector (%s)", none,
+			len(s.Kube.Nodes), selector)
 	case example != "":
-		return fmt.Sprintf("%s: spec.nodes.tolerations does not tolerate the taint %s", none, example)
+		return fmt.Sprintf("%s: spec.nodes.tolerations does not tolerate taint %s", none, example)
 	default:
-		return none + ": those whose labels match are being deleted or run Windows"
+		return none + ": the nodes whose labels match are being deleted or run Windows"
 	}
 }

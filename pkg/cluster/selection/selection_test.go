@@ -175,7 +175,7 @@ func TestWhyANodeLeaves(t *testing.T) {
 			retain, func(w *clustertest.World) { w.KubeNode("n01").DeletionTimestamp = clustertest.At(clustertest.Begin) },
 			[]string{"being deleted"}},
 		{"gone", retain, func(w *clustertest.World) { clustertest.Dies(w, "n01") },
-			[]string{"Node object is gone", "not rebuilt on other nodes"}},
+			[]string{"Node object has been deleted", "not rebuilt on other nodes"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 10)
@@ -256,18 +256,18 @@ func TestNoNodeMessage(t *testing.T) {
 		{"labels", func(w *clustertest.World) {
 			w.Cluster.Spec.Nodes.NodeSelector = map[string]string{"example.com/rack": "z"}
 		},
-			"none of 2 nodes has the labels in spec.nodes.nodeSelector (example.com/rack=z)"},
+			"none of the 2 nodes has the labels in spec.nodes.nodeSelector (example.com/rack=z)"},
 		{"taints", func(w *clustertest.World) {
 			for _, n := range w.Kube.Nodes {
 				n.Spec.Taints = []corev1.Taint{{Key: "example.com/storage", Value: "only", Effect: corev1.TaintEffectNoSchedule}}
 			}
-		}, "spec.nodes.tolerations does not tolerate the taint example.com/storage=only:NoSchedule on node n01"},
+		}, "spec.nodes.tolerations does not tolerate taint example.com/storage=only:NoSchedule on node n01"},
 		{"Windows", func(w *clustertest.World) {
 			for _, n := range w.Kube.Nodes {
 				n.Status.NodeInfo.OperatingSystem = "windows"
 			}
 		}, "run Windows"},
-		{"none", func(w *clustertest.World) { w.Kube.Nodes = nil }, "there are no nodes"},
+		{"none", func(w *clustertest.World) { w.Kube.Nodes = nil }, "the cluster has no nodes"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 2)
@@ -275,7 +275,7 @@ func TestNoNodeMessage(t *testing.T) {
 			s := w.Snapshot()
 			s.Target = nil // judged by the wanted spec
 			got := selection.NoNodeMessage(&s.Facts)
-			if !strings.HasPrefix(got, "no node matches spec.nodes") || !strings.Contains(got, tc.want) {
+			if !strings.HasPrefix(got, "no nodes match spec.nodes") || !strings.Contains(got, tc.want) {
 				t.Errorf("%q, want %q", got, tc.want)
 			}
 		})

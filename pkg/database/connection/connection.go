@@ -23,7 +23,7 @@ type Settings struct {
 }
 
 // leftOut replaces a text that cannot be cleared of a secret.
-const leftOut = "the message is left out, because it repeats the password"
+const leftOut = "the message is omitted because it contains the password"
 
 // Hide removes user and password from what a server, a driver or LINSTOR says, which repeat them in quotes or in
 // connection URLs. A text with a short password is dropped altogether, because the rest of it would show where the

@@ -39,7 +39,7 @@ func Do(ctx context.Context, etcd api.API, hands Hands, d membership.Decision) e
 	rests := Rests(d.Step)
 	if d.Changed || !rests {
 		if err := hands.Note(ctx, d.Notes, d.NotesVersion); err != nil {
-			return fmt.Errorf("note what is done to etcd: %w", err)
+			return fmt.Errorf("record the next etcd step: %w", err)
 		}
 	}
 	if rests {
@@ -86,6 +86,6 @@ func call(ctx context.Context, etcd api.API, d membership.Decision) error {
 	case membership.Disarm:
 		return etcd.Disarm(ctx, d.Endpoint, d.Target.ID)
 	default:
-		return fmt.Errorf("there is no step %q", d.Step)
+		return fmt.Errorf("unknown step %q", d.Step)
 	}
 }

@@ -167,8 +167,8 @@ func TestMembersFail(t *testing.T) {
 		n.Kill()
 	}
 	c.Step()
-	if h := c.Hold(membership.EtcdQuorumLost); strings.Count(h.Message, "before its last start its log went to") != 3 ||
-		strings.Count(h.Message, "It may have more") != 3 {
+	if h := c.Hold(membership.EtcdQuorumLost); strings.Count(h.Message, "before its last start, its log ended at") != 3 ||
+		strings.Count(h.Message, "it may have received data") != 3 {
 		t.Errorf("hold %+v", h)
 	}
 	follower.Again()

@@ -31,10 +31,10 @@ func rank(m *roster.Member) string {
 		kind = "learner"
 	}
 	if !m.Answers {
-		return fmt.Sprintf("%s (%s, no answer; before its last start its log went to term %d, index %d, committed %d)",
-			Label(*m.Seat), kind, l.Term, l.Index, l.Commit)
+		return fmt.Sprintf("%s (%s, no response; before its last start, its log ended at term %d, index %d, committed "+
+			"index %d)", Label(*m.Seat), kind, l.Term, l.Index, l.Commit)
 	}
-	return fmt.Sprintf("%s (%s, term %d, committed %d, applied %d)", Label(*m.Seat), kind, l.Term, l.Commit,
+	return fmt.Sprintf("%s (%s, term %d, committed index %d, applied index %d)", Label(*m.Seat), kind, l.Term, l.Commit,
 		m.Answer.Applied)
 }
 
@@ -49,46 +49,46 @@ func untold(m *roster.Member) string {
 	case !m.Started || refused:
 		return ""
 	case ok:
-		return " It may have more than before its last start: try to start it before you force another one."
+		return "; it may have received data since its last start: try to start it before you force another member"
 	}
-	return " It has data, how much is not known: try to start it before you force another one."
+	return "; it has data, but it is unknown how recent it is: try to start it before you force another member"
 }
 
 // why is why a member is not fit.
 func why(m *roster.Member) string {
 	switch {
 	case m.Fit:
-		return "It is not known yet that it would refuse to start without its data."
+		return "it has not yet been confirmed that it would refuse to start without its data"
 	case m.Answers:
-		return "It answers, but it is too far behind, or in touch with another leader than the others."
+		return "it responds, but is too far behind or is following a different leader from the others"
 	case m.Site.Gone:
-		return "Its node was deleted."
+		return "its node was deleted"
 	case m.Site.Down:
-		return "Its node is down."
+		return "its node is down"
 	case m.Site.Refused(m.Name) != "":
 		return refused(m)
 	case m.Site.Reported(m.Name) != nil && m.Site.Pod.Ready:
-		return "It does not answer the operator, but its kubelet reports that it serves."
+		return "it does not respond to the operator, but its kubelet reports it as ready"
 	}
-	return "It does not answer."
+	return "it does not respond"
 }
 
 // refused is why etcd was not started on a node.
 func refused(m *roster.Member) string {
 	p, disk := m.Site.Pod, m.Site.Disk()
-	text := fmt.Sprintf("etcd is not started on its node (%s)", p.Refusal)
+	text := fmt.Sprintf("the guard prevents etcd from starting on its node (%s)", p.Refusal)
 	switch {
 	case p.Refusal == seats.Found && disk != nil && disk.Owner.Name != "":
-		text += ": its data directory has the data of member " + disk.Owner.Name
+		text += ": its data directory contains the data of member " + disk.Owner.Name
 	case p.Refusal == seats.Found:
-		text += ": its data directory has the data of another etcd"
+		text += ": its data directory contains the data of a different etcd cluster"
 	case p.Refusal == seats.Lost:
-		text += ": its data directory has no data. Is its disk mounted?"
+		text += ": its data directory contains no data; check that its disk is mounted"
 	}
 	if p.Message != "" {
-		text += ": " + p.Message
+		text += "; the guard reports: " + p.Message
 	}
-	return text + "."
+	return text
 }
 
 // QuorumLost ranks the members, the one that knows most to be committed first; unknown is a chosen survivor that
@@ -112,75 +112,73 @@ func QuorumLost(all roster.Members, unknown string) Advice {
 			silent = append(silent, fmt.Sprintf("%s (%s%s)", Label(*m.Seat), why(m), untold(m)))
 		}
 	}
-	a := Advice{fmt.Sprintf("etcd has no quorum. Members whose data is known, the one that knows most first: %s. "+
-		"No answer from: %s.", list(ranks), list(silent)),
-		"Bring back the nodes of members that have data. That loses nothing, and the hold ends by itself. Was Kubernetes " +
-			"restored to an earlier time? Look at the data directories first: `linstor-member.json` names the member whose " +
-			"data it is. Where there is that of a later member than is noted, answer " + answer("adopt") +
-			": all nodes are looked into, and these members are started again. " +
-			"If the data does not come back, power off the machines of the other members and answer " +
-			answer("force@<member>") + ": a new cluster is made from the data of this survivor, and the directories of the " +
-			"others are set aside when they join again. It loses what was acknowledged and is not there, and drops entries " +
-			"that the survivor has and does not know to be committed. Until the survivor serves, the choice of another one " +
-			"replaces the first. Nothing is forced if the survivor finds another member running; then answer again when that " +
-			"one is off. Where a member's log ends is also in the log of its pod. The operator restores no snapshot. If no " +
-			"node has its data, delete the operator's notes about etcd: a new cluster begins when the nodes have nothing " +
-			"of it."}
+	a := Advice{fmt.Sprintf("etcd has no quorum. Members with known data, most recent data first: %s. Members that do "+
+		"not respond: %s", list(ranks), list(silent)),
+		// A hold keeps 1,024 characters of this: the options come before the details.
+		"Bring the nodes of members that have data back up: no data is lost, and the hold ends automatically. If the data " +
+			"cannot be recovered, power off the machines of the other members, and resume with " + answer("force@<member>") +
+			": a new cluster is created from the data of this survivor. Acknowledged writes that it does not have are " +
+			"LOST, and it drops entries that are not known to be committed. If Kubernetes was restored to an earlier " +
+			"state, check `linstor-member.json` in the data directories first. If a file names a later member than the " +
+			"recorded one, resume with " + answer("adopt") + " instead: the operator surveys all nodes and starts these " +
+			"members again. With force, the other data directories are renamed when their members rejoin. If another " +
+			"member is found running, nothing is forced: power off its machine, then resume again. Until the survivor is " +
+			"serving requests, you can choose a different one. The operator does not restore snapshots. If no node has " +
+			"data, delete the operator's etcd records: a new cluster is created once no node has traces of the old one"}
 	if unknown != "" {
-		a.Message += fmt.Sprintf(" The chosen survivor %q is no member that can start on its data.", unknown)
+		a.Message += fmt.Sprintf(". The chosen survivor %q is not a member that can start with its data", unknown)
 	}
 	return a
 }
 
 // SeedStuck is about a first member that has never served.
 func SeedStuck(m *roster.Member) Advice {
-	why := "Nothing is known of its pod."
+	why := "the state of its pod is unknown"
 	switch {
 	case m.Site.Gone:
-		why = "Its node was deleted."
+		why = "its node was deleted"
 	case m.Site.Refused(m.Name) == seats.Found:
-		why = "There is data of another etcd in its data directory, which was not touched."
+		why = "its data directory contains the data of a different etcd cluster, which was not modified"
 	case m.Site.Refused(m.Name) != "":
 		why = refused(m)
 	case m.Site.Reported(m.Name) != nil:
-		why = "etcd was started."
+		why = "etcd was started, but is not ready"
 	}
-	return Advice{fmt.Sprintf("The first member %s has never served. %s", Label(*m.Seat), why),
-		"Look at its pod and log. If the data on the node is LINSTOR's database, bring that cluster back. To begin on " +
-			"another node, answer " + answer("forsake@"+m.Name) + ". Nothing is lost: no client knew this member."}
+	return Advice{fmt.Sprintf("the first member %s has never served: %s", Label(*m.Seat), why),
+		"Check its pod and log. If the data on the node is LINSTOR's database, recover that etcd cluster. To start on " +
+			"another node, resume with " + answer("forsake@"+m.Name) +
+			". No data is lost, because no client has used this member"}
 }
 
 // MemberDown is about a voter that is not fit, or of which it is not known that it would refuse to start without its
 // data. The latter works, and giving it up would change nothing.
 func MemberDown(m *roster.Member) Advice {
 	if m.Fit {
-		return Advice{fmt.Sprintf("Member %s works, but %s", Label(*m.Seat),
-			"it is not known that it would refuse to start without its data."),
-			"Look at its pod and at the kubelet of its node, which has not reported what the pod was started with. If the " +
-				"kubelet reports, delete the pod: the DaemonSet makes another one."}
+		return Advice{fmt.Sprintf("member %s is working, but %s", Label(*m.Seat), why(m)),
+			"Check its pod and the kubelet on its node, which has not reported the configuration that the pod was started " +
+				"with. If the kubelet is running, delete the pod: the DaemonSet recreates it"}
 	}
-	return Advice{fmt.Sprintf("Member %s has not worked for too long. %s", Label(*m.Seat), why(m)),
-		"Bring it back: if its image cannot be pulled, correct that and delete its pod. If its data " +
-			"does not come back, answer " + answer("forsake@"+m.Name) +
-			": it is removed, and another member is added."}
+	return Advice{fmt.Sprintf("member %s has been unhealthy for too long: %s", Label(*m.Seat), why(m)),
+		"Recover the member: if its image cannot be pulled, fix it and delete its pod. If its data cannot be recovered, " +
+			"resume with " + answer("forsake@"+m.Name) + ": the member is removed, and another one is added"}
 }
 
 // steps are what the operator tries, by the name of the step.
 var steps = map[string]string{
-	"Wait":       "make the notes anew",
-	"Place":      "have the node run it",
-	"Unplace":    "take it from its node",
-	"Restart":    "make its pod anew",
-	"Survey":     "look into the data directory",
+	"Wait":       "rebuild its records",
+	"Place":      "start it on the node",
+	"Unplace":    "remove it from its node",
+	"Restart":    "recreate its pod",
+	"Survey":     "check the data directory",
 	"Save":       "take a snapshot of the database",
-	"AddLearner": "add it to the others",
-	"Promote":    "give it a vote",
-	"Remove":     "end its membership",
-	"UpdateURL":  "tell the others its new address",
-	"MoveLeader": "have another member lead",
+	"AddLearner": "add it to the cluster",
+	"Promote":    "promote it to a voter",
+	"Remove":     "remove it from the cluster",
+	"UpdateURL":  "update its address in the cluster",
+	"MoveLeader": "move leadership to another member",
 	"Compact":    "compact its database",
 	"Defragment": "defragment its database",
-	"Disarm":     "disarm the alarm NOSPACE",
+	"Disarm":     "disarm the NOSPACE alarm",
 }
 
 // Stuck is about a step that has no effect.
@@ -190,14 +188,14 @@ func Stuck(step string, m *roster.Member) Advice {
 		about = Label(*m.Seat)
 	}
 	if m.Name != "" && !m.Fit {
-		trouble = " " + why(m)
+		trouble = ": " + why(m)
 	}
 	where := "the member's pod"
 	if step == "Save" {
 		where = "DaemonSet linstor-etcd-snapshot and its pod on that node"
 	}
-	return Advice{fmt.Sprintf("%s: the operator tries to %s, for too long without effect.%s", about,
+	return Advice{fmt.Sprintf("%s: the operator has been trying to %s for too long, without effect%s", about,
 		cmp.Or(steps[step], step), trouble),
-		"Look at " + where + ", at the termination messages of its containers, and at its log. The step is tried on, " +
-			"and the hold ends when it has its effect."}
+		"Check " + where + ", the termination messages of its containers, and its log. The operator keeps retrying, and " +
+			"the hold ends when the step takes effect"}
 }

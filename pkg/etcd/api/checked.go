@@ -19,7 +19,7 @@ type checked struct {
 // then sends a change.
 func (c checked) then(ctx context.Context, send func() error) error {
 	if err := c.check(ctx); err != nil {
-		return fmt.Errorf("etcd is not changed: %w", err)
+		return fmt.Errorf("no change was sent to etcd: %w", err)
 	}
 	return send()
 }

@@ -149,21 +149,21 @@ func security(f Files) *transport {
 
 func (s Settings) check() error {
 	if s.Name == "" || strings.ContainsAny(s.Name, "=, ") || s.DataDir == "" || s.Token == "" {
-		return errors.New("name, data directory and token are needed")
+		return errors.New("a valid name, a data directory and a token are required")
 	}
 	for _, f := range []Files{s.Client, s.Peer} {
 		if f != (Files{}) && (f.Certificate == "" || f.Key == "" || f.Authority == "") {
-			return errors.New("certificate, key and authority are needed together")
+			return errors.New("certificate, key and authority must be set together")
 		}
 	}
 	if err := s.checkAddresses(); err != nil {
 		return err
 	}
 	if !slices.Contains(s.Peers, Peer{s.Name, s.PeerURL}) {
-		return errors.New("the member is not among its peers")
+		return errors.New("the member is missing from its own list of peers")
 	}
 	if s.New && len(s.Peers) != 1 {
-		return errors.New("a new cluster begins with one member")
+		return errors.New("a new cluster must start with exactly one member")
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (s Settings) checkAddresses() error {
 		return err
 	}
 	if u, _ := url.Parse(s.MetricsURL); !net.ParseIP(u.Hostname()).IsLoopback() {
-		return fmt.Errorf("metrics at %s would be open to the network", s.MetricsURL)
+		return fmt.Errorf("the metrics endpoint %s would be exposed to the network", s.MetricsURL)
 	}
 	return nil
 }
@@ -193,9 +193,9 @@ func address(text, scheme string) error {
 	case err != nil:
 		return err
 	case u.Scheme != scheme || net.ParseIP(u.Hostname()) == nil || u.Port() == "" || u.Path != "":
-		return fmt.Errorf("%q is not %s:// with an IP address and a port", text, scheme)
+		return fmt.Errorf("%q must be a URL that consists of %s://, an IP address and a port", text, scheme)
 	case slices.Contains(reserved, u.Port()):
-		return fmt.Errorf("port %s is that of Kubernetes' own etcd", u.Port())
+		return fmt.Errorf("port %s is reserved for the Kubernetes etcd", u.Port())
 	}
 	return nil
 }

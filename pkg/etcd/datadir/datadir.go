@@ -30,11 +30,11 @@ var (
 	// ErrLost: the member has had data, and there is none.
 	ErrLost = errors.New("the member's data is lost")
 	// ErrFound: there is data that is not this member's, nor that of a former member of its cluster.
-	ErrFound = errors.New("there is data of something else")
+	ErrFound = errors.New("the data directory contains foreign data")
 	// ErrOlder: etcd is of an earlier minor release than one that has run on the data.
-	ErrOlder = errors.New("a later release of etcd has run on the data")
+	ErrOlder = errors.New("a later etcd release has used the data")
 	// ErrAlive: the member is to be forced, and another one runs or has run since that was chosen.
-	ErrAlive = errors.New("another member runs, and may have a quorum")
+	ErrAlive = errors.New("another member is running and may have a quorum")
 	// ErrBusy: a process has the data open.
 	ErrBusy = errors.New("the data is in use")
 )
@@ -100,7 +100,7 @@ func (o Owner) Bears(version string) error {
 	if minor == "" || !versions.Older(minor+".0", versions.Minor(o.Version)+".0") {
 		return nil
 	}
-	return fmt.Errorf("%w: etcd %s, and %s was to be started", ErrOlder, o.Version, version)
+	return fmt.Errorf("%w: it was used by etcd %s, but etcd %s is to be started", ErrOlder, o.Version, version)
 }
 
 // Log is where a member's log ends.
@@ -192,7 +192,7 @@ func Prepare(dir string, e Expectation, now time.Time) (Verdict, error) {
 	v := Judge(e, found)
 	switch {
 	case v.Err != nil:
-		return v, fmt.Errorf("%w: %s, expected %s", v.Err, describe(found), e.Name)
+		return v, fmt.Errorf("%w: %s, expected data of %s", v.Err, describe(found), e.Name)
 	case v.Anew:
 		return v, startAnew(dir)
 	case v.Aside:
@@ -209,11 +209,11 @@ func Prepare(dir string, e Expectation, now time.Time) (Verdict, error) {
 func (e Expectation) check() error {
 	switch {
 	case !slices.Contains([]Mode{Seed, Join, Resume, Force}, e.Mode):
-		return fmt.Errorf("there is no mode %q", e.Mode)
+		return fmt.Errorf("unknown mode %q", e.Mode)
 	case e.Name == "" || e.Token == "":
 		return errors.New("the member has no name or no token")
 	case (e.Mode == Force) != (e.Recovery != ""):
-		return fmt.Errorf("mode %q with recovery %q", e.Mode, e.Recovery)
+		return fmt.Errorf("mode %q does not allow recovery %q", e.Mode, e.Recovery)
 	}
 	return nil
 }
@@ -249,11 +249,11 @@ func remark(dir string, change func(*Owner)) error {
 func describe(f Found) string {
 	switch {
 	case !f.Data:
-		return "there is none"
+		return "found no data"
 	case f.Owner.Name == "":
-		return "it is nobody's that is known"
+		return "found data of an unknown owner"
 	}
-	return "it is that of " + f.Owner.Name
+	return "found data of " + f.Owner.Name
 }
 
 // Look finds what a directory has, and changes nothing. One that does not exist is empty.

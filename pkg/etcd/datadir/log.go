@@ -25,9 +25,9 @@ const (
 
 var (
 	// errTorn is about a record that the last write has left unfinished. etcd cuts it off when it starts.
-	errTorn = errors.New("the record is not complete")
+	errTorn = errors.New("the record is incomplete")
 	// errNoEntry is about a log that etcd has made, and to which it has written no entry yet.
-	errNoEntry = errors.New("the log has no entry")
+	errNoEntry = errors.New("the log has no entries")
 )
 
 // castagnoli is the polynomial of the log's checksums.
@@ -41,7 +41,7 @@ func End(dir string) (Log, error) {
 		return Log{}, err
 	}
 	if len(files) == 0 {
-		return Log{}, errors.New("there is no log")
+		return Log{}, errors.New("no log found")
 	}
 	slices.Sort(files)
 	var w wal
@@ -59,9 +59,9 @@ func End(dir string) (Log, error) {
 	}
 	switch {
 	case w.end.Index == 0 && !w.made: // etcd renames a log to its place when its first records are on the disk
-		return Log{}, errors.New("nothing was written to the log")
+		return Log{}, errors.New("nothing has been written to the log")
 	case w.end.Index == 0 && (w.end.Commit != 0 || w.snapshot.Index != 0):
-		return Log{}, errors.New("the log has lost its entries")
+		return Log{}, errors.New("log entries are missing")
 	case w.end.Index == 0:
 		return Log{}, errNoEntry
 	}
@@ -150,7 +150,7 @@ func (w *wal) record(frame []byte) error {
 		return nil
 	}
 	if w.crc = crc32.Update(w.crc, castagnoli, content); w.crc != crc {
-		return errors.New("the checksum of a record is wrong")
+		return errors.New("the checksum of a record does not match")
 	}
 	if numbers, _, err = fields(content); err != nil {
 		if kind == recordEntry || kind == recordState || kind == recordSnapshot {

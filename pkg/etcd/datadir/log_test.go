@@ -84,8 +84,8 @@ func TestEnd(t *testing.T) {
 		want  datadir.Log
 		err   string
 	}{
-		"no log":   {nil, datadir.Log{}, "there is no log"},
-		"no entry": {[]string{string(begun().out)}, datadir.Log{}, "has no entry"},
+		"no log":   {nil, datadir.Log{}, "no log found"},
+		"no entry": {[]string{string(begun().out)}, datadir.Log{}, "has no entries"},
 		"two entries": {[]string{string(two.out) + strings.Repeat("\x00", 1<<12)},
 			datadir.Log{Term: 1, Index: 2, Commit: 1}, ""},
 		"the next one of another term takes the place of the second": {
@@ -106,7 +106,7 @@ func TestEnd(t *testing.T) {
 		"a disk that has other bytes": {[]string{string(begun().add(entry, 0, 1, 1).big(1, 2).spoilt(1024, 'y'))},
 			datadir.Log{}, "checksum"},
 		"the file before ends in a record": {
-			[]string{string(two.out[:len(two.out)-4]), string(two.next().out)}, datadir.Log{}, "not complete"},
+			[]string{string(two.out[:len(two.out)-4]), string(two.next().out)}, datadir.Log{}, "incomplete"},
 	} {
 		dir := t.TempDir()
 		if err := os.MkdirAll(filepath.Join(dir, "member", "wal"), 0o700); err != nil {

@@ -117,7 +117,7 @@ func (p Paths) looked(c seats.Configuration) Report {
 	r := Report{Configuration: c}
 	found, err := datadir.Look(p.Data)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "The data directory of member %s cannot be looked into: %v\n", p.Member, err)
+		fmt.Fprintf(os.Stderr, "cannot read the data directory of member %s: %v\n", p.Member, err)
 		return r
 	}
 	r.Found = &found
@@ -131,10 +131,10 @@ func (p Paths) looked(c seats.Configuration) Report {
 func (p Paths) log() *datadir.Log {
 	l, err := p.Log(p.Data)
 	if err != nil {
-		fmt.Fprintf(os.Stderr, "The log of member %s cannot be read: %v\n", p.Member, err)
+		fmt.Fprintf(os.Stderr, "cannot read the log of member %s: %v\n", p.Member, err)
 		return nil
 	}
-	fmt.Fprintf(os.Stderr, "The log of member %s ends in term %d at index %d; it is committed to %d at least.\n",
+	fmt.Fprintf(os.Stderr, "the log of member %s ends at term %d, index %d; it is committed at least up to index %d\n",
 		p.Member, l.Term, l.Index, l.Commit)
 	return &l
 }
@@ -172,7 +172,8 @@ func start(p Paths, o Order, now time.Time, exec Exec) error {
 		return err
 	}
 	if done.Anew {
-		fmt.Fprintf(os.Stderr, "The first start of member %s ended before it wrote to its log. It begins again.\n", p.Member)
+		fmt.Fprintf(os.Stderr, "the first start of member %s ended before anything was written to its log; starting over\n",
+			p.Member)
 	}
 	if done.Force {
 		if err := alone(o.Configuration.Others); err != nil {
@@ -212,7 +213,7 @@ func alone(urls string) error {
 		if err != nil {
 			continue // nobody is there
 		}
-		return errors.Join(fmt.Errorf("%w: at %s", datadir.ErrAlive, text), c.Close())
+		return errors.Join(fmt.Errorf("%w: it accepts connections at %s", datadir.ErrAlive, text), c.Close())
 	}
 	return nil
 }

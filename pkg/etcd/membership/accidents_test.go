@@ -34,7 +34,7 @@ func TestSurvivorCannotStart(t *testing.T) {
 		survivor := w.machines[2].Configuration.Name
 		w.facts.Recovery = &seats.Recovery{ID: "1", Force: survivor}
 		h := w.held(100, membership.EtcdQuorumLost)
-		if !strings.Contains(h.Message, `"`+survivor+`" is no member that can start`) {
+		if !strings.Contains(h.Message, `"`+survivor+`" is not a member that can start`) {
 			t.Errorf("%s: %+v", name, h)
 		}
 		for _, n := range w.machines[:3] {
@@ -72,9 +72,9 @@ func TestRanksOwn(t *testing.T) {
 		}
 	}
 	h := w.held(60, membership.EtcdQuorumLost)
-	ranks, _, _ := strings.Cut(h.Message, "No answer from")
-	if strings.Contains(ranks, "n1-1") || !strings.Contains(ranks, "n4-4 on node n4 (learner, no answer") ||
-		!strings.Contains(ranks, "n2-2 on node n2 (voter, no answer") {
+	ranks, _, _ := strings.Cut(h.Message, "Members that do not respond")
+	if strings.Contains(ranks, "n1-1") || !strings.Contains(ranks, "n4-4 on node n4 (learner, no response") ||
+		!strings.Contains(ranks, "n2-2 on node n2 (voter, no response") {
 		t.Errorf("%s", h.Message)
 	}
 }
@@ -87,9 +87,9 @@ func TestSilentMayKnowMore(t *testing.T) {
 	w.machines[2].loseDisk()
 	w.pass()
 	h := w.held(60, membership.EtcdQuorumLost)
-	_, silent, _ := strings.Cut(h.Message, "No answer from")
-	if !strings.Contains(silent, "Its node is down. It has data, how much is not known: try to start it before you "+
-		"force another one.") || strings.Count(silent, "how much is not known") != 1 {
+	_, silent, _ := strings.Cut(h.Message, "Members that do not respond")
+	if !strings.Contains(silent, "its node is down; it has data, but it is unknown how recent it is: try to start it "+
+		"before you force another member)") || strings.Count(silent, "unknown how recent it is") != 1 {
 		t.Errorf("%s", h.Message)
 	}
 }
@@ -104,7 +104,7 @@ func TestForsakenAnswers(t *testing.T) {
 		f.Look = view.New(answers...)
 	}
 	h := w.held(100, membership.EtcdMemberDown)
-	if !strings.Contains(h.Message, "It answers, but") || !strings.Contains(h.Plan, "`forsake@n2-2`") {
+	if !strings.Contains(h.Message, "it responds, but") || !strings.Contains(h.Plan, "`forsake@n2-2`") {
 		t.Errorf("%+v", h)
 	}
 	w.facts.Forsaken = []string{"n2-2"}
@@ -115,7 +115,7 @@ func TestForsakenAnswers(t *testing.T) {
 	w.facts.Notes.Seats[1].Sealed = false
 	w.mangle = func(f *membership.Facts) { f.Sites["n2"].Pod.Configuration = nil }
 	if h := w.held(100, membership.EtcdMemberDown); strings.Contains(h.Plan, "forsake") ||
-		!strings.Contains(h.Message, "n2-2 on node n2 works, but") {
+		!strings.Contains(h.Message, "n2-2 on node n2 is working, but") {
 		t.Errorf("%+v", h)
 	}
 }
@@ -128,7 +128,7 @@ func TestDownAndReady(t *testing.T) {
 		answers[1] = view.Answer{Endpoint: answers[1].Endpoint, Err: errLost}
 		f.Look = view.New(answers...)
 	}
-	if h := w.held(100, membership.EtcdMemberDown); !strings.Contains(h.Message, "its kubelet reports that it serves") {
+	if h := w.held(100, membership.EtcdMemberDown); !strings.Contains(h.Message, "its kubelet reports it as ready") {
 		t.Errorf("%+v", h)
 	}
 }
@@ -170,8 +170,8 @@ func TestNoNodeSays(t *testing.T) {
 	}
 	w.pass()
 	h := w.held(30, membership.EtcdStuck)
-	for _, want := range []string{"n4: it is not ready", `n5: "http://nowhere"`, "n6: something of a former member",
-		"n7: its kubelet does not report"} {
+	for _, want := range []string{"n4: it is not ready", `n5: "http://nowhere"`, "n6: it still has a configuration",
+		"n7: its kubelet is not reporting"} {
 		if !strings.Contains(h.Message, want) {
 			t.Errorf("%s is not in %s", want, h.Message)
 		}

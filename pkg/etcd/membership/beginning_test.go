@@ -50,28 +50,29 @@ func TestNeverBegins(t *testing.T) {
 		says   string
 	}{
 		"data": {func(w *world) { w.machines[1].disk, w.machines[1].Used = former, "n2-7" }, membership.EtcdNotesLost,
-			"n2 has data of member n2-7"},
+			"n2 has etcd data (member: n2-7)"},
 		"data whose log was read": {func(w *world) {
 			w.machines[1].disk = former
 			w.machines[1].disk.End = datadir.Log{Term: 3, Index: 20, Commit: 19}
-		}, membership.EtcdNotesLost, "n2 has data of member n2-7 (its log goes to term 3, index 20, committed 19)"},
+		}, membership.EtcdNotesLost,
+			"n2 has etcd data (member: n2-7), whose log ends at term 3, index 20, committed index 19"},
 		"data where no node is marked": {func(w *world) { w.machines[1].disk = former }, membership.EtcdNotesLost,
-			"n2 has data of member n2-7"},
+			"n2 has etcd data (member: n2-7)"},
 		"data where no member is wanted": {func(w *world) { w.machines[2].disk, w.machines[2].selected = former, false },
-			membership.EtcdNotesLost, "n3 has data of member n2-7"},
+			membership.EtcdNotesLost, "n3 has etcd data (member: n2-7)"},
 		"data on the chosen node": {func(w *world) { w.machines[0].disk = former }, membership.EtcdNotesLost,
-			"n1 has data of member n2-7"},
+			"n1 has etcd data (member: n2-7)"},
 		"a label": {func(w *world) { w.machines[1].Label = "n2-7" }, membership.EtcdNotesLost,
-			"n2 has the label of member n2-7"},
+			"n2 is labeled for member n2-7"},
 		"a DaemonSet": {func(w *world) { w.machines[1].Template = &seats.Template{Member: "n2-7"} },
-			membership.EtcdNotesLost, "n2 has the DaemonSet of member n2-7"},
+			membership.EtcdNotesLost, "n2 has a DaemonSet for member n2-7"},
 		"a dead node that had a member": {func(w *world) { w.machines[1].up, w.machines[1].Used = false, "n2-7" },
-			membership.EtcdNotesLost, "n2 has had member n2-7 and cannot be looked into"},
+			membership.EtcdNotesLost, "n2 had member n2-7, and cannot be surveyed"},
 		"no node": {func(w *world) {
 			for _, n := range w.machines {
 				n.Ready = false
 			}
-		}, membership.EtcdStuck, "no node for another one"},
+		}, membership.EtcdStuck, "no node is available for another member"},
 		"version": {func(w *world) { w.facts.Version = "3.5.1" }, membership.EtcdStuck, "3.5.1"},
 	} {
 		w := newWorld(t, 1, 3, "", "", "")
@@ -333,7 +334,7 @@ func TestQuorumLostPlan(t *testing.T) {
 		}
 		last = at
 	}
-	if !strings.Contains(h.Message, "term 7, committed 102") || !strings.Contains(h.Plan, "drops entries") {
+	if !strings.Contains(h.Message, "term 7, committed index 102") || !strings.Contains(h.Plan, "drops entries") {
 		t.Errorf("%+v", h)
 	}
 }
@@ -350,12 +351,12 @@ func TestQuorumLostGuards(t *testing.T) {
 	}
 	w.down(0, 1, 2)
 	h := w.held(60, membership.EtcdQuorumLost)
-	if n := strings.Count(h.Message, "may have more than before its last start: try to start it"); n != 3 {
+	if n := strings.Count(h.Message, "may have received data since its last start: try to start it"); n != 3 {
 		t.Errorf("%d members may have more: %s", n, h.Message)
 	}
 	last := -1
 	for _, want := range []string{
-		"n3-3 on node n3 (voter, no answer; before its last start its log went to term 3, index 18, committed 12)",
+		"n3-3 on node n3 (voter, no response; before its last start, its log ended at term 3, index 18, committed index 12)",
 		"n2-2 on node n2", "n1-1 on node n1"} {
 		at := strings.Index(h.Message, want)
 		if at <= last {

@@ -11,7 +11,7 @@ func otherCluster(s *situation, _ *member) advice.Advice {
 	var found []string
 	for _, a := range s.everyone.Answers() {
 		if a.Err == nil {
-			found = append(found, fmt.Sprintf("%s is of cluster %s", a.Endpoint, a.ClusterID))
+			found = append(found, fmt.Sprintf("%s belongs to cluster %s", a.Endpoint, a.ClusterID))
 		}
 	}
 	return advice.OtherCluster(s.notes.ClusterID, found)
@@ -21,7 +21,7 @@ func twoClusters(s *situation, _ *member) advice.Advice {
 	var found []string
 	for _, a := range s.Look.Answers() {
 		if a.Err == nil && a.Linearizable {
-			found = append(found, fmt.Sprintf("%s with %d members", a.Endpoint, len(a.Agreed)))
+			found = append(found, fmt.Sprintf("%s, in a cluster of %d members", a.Endpoint, len(a.Agreed)))
 		}
 	}
 	return advice.TwoClusters(found)
@@ -64,14 +64,14 @@ func seedStuck(_ *situation, m *member) advice.Advice { return advice.SeedStuck(
 func changed(s *situation, _ *member) advice.Advice {
 	var found []string
 	for _, l := range s.strangers {
-		found = append(found, fmt.Sprintf("%s %q at %v was added", l.ID, l.Name, l.PeerURLs))
+		found = append(found, fmt.Sprintf("member %s (%q at %v) was added", l.ID, l.Name, l.PeerURLs))
 	}
 	for _, m := range s.members.All(s.vanished) {
-		found = append(found, advice.Label(*m.Seat)+" is not in the list any more")
+		found = append(found, advice.Label(*m.Seat)+" is missing from the member list")
 	}
 	for _, m := range s.members.All((*member).Other) {
-		found = append(found, fmt.Sprintf("node %s has member %s, and %s is noted", m.Node, m.Site.Configuration.Name,
-			m.Name))
+		found = append(found, fmt.Sprintf("node %s is configured as member %s, but member %s is recorded for it", m.Node,
+			m.Site.Configuration.Name, m.Name))
 	}
 	return advice.Changed(found)
 }
@@ -79,9 +79,9 @@ func changed(s *situation, _ *member) advice.Advice {
 func noSpace(s *situation, _ *member) advice.Advice {
 	var sizes []string
 	for _, m := range s.members.All((*member).Votes) {
-		size := "does not answer"
+		size := "does not respond"
 		if m.Answers {
-			size = fmt.Sprintf("%d of %d bytes, %d in use", m.Answer.DBSize, quota(s, m), m.Answer.InUse)
+			size = fmt.Sprintf("has %d of %d bytes allocated, %d in use", m.Answer.DBSize, quota(s, m), m.Answer.InUse)
 		}
 		sizes = append(sizes, m.Name+" "+size)
 	}

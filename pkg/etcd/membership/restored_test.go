@@ -54,7 +54,7 @@ func TestRestoredBeforeUpgrade(t *testing.T) {
 	restore()
 	w.until("refused")
 	h := w.held(1, membership.EtcdStuck)
-	if !w.quorum() || !strings.Contains(h.Message, "3.7.1 runs, and 3.6.14 is older") {
+	if !w.quorum() || !strings.Contains(h.Message, "3.7.1 is running and cannot be downgraded to 3.6.14") {
 		t.Errorf("%+v", h)
 	}
 	w.facts.Version = "v3.7.1"
@@ -78,7 +78,7 @@ func TestRestoredBeforeReplacement(t *testing.T) {
 	w := settled(t, 3, "", "", "")
 	w.moved()
 	h := w.held(100, membership.EtcdQuorumLost)
-	if !strings.Contains(h.Message, "has the data of member n2-4") || !strings.Contains(h.Plan, "`adopt`") {
+	if !strings.Contains(h.Message, "contains the data of member n2-4") || !strings.Contains(h.Plan, "`adopt`") {
 		t.Errorf("%+v", h)
 	}
 	w.facts.Adopt = "1"
@@ -136,7 +136,7 @@ func TestAdoptsAnother(t *testing.T) {
 	w := settled(t, 3)
 	right := w.facts.Notes.ClusterID
 	w.facts.Notes.ClusterID = 0xabc
-	if h := w.held(20, membership.EtcdOtherCluster); !strings.Contains(h.Message, "than abc, which is noted") {
+	if h := w.held(20, membership.EtcdOtherCluster); !strings.Contains(h.Message, "than the recorded one (abc)") {
 		t.Errorf("%+v", h)
 	}
 	w.facts.Adopt = "1"

@@ -126,8 +126,9 @@ func (w *world) human(h *membership.Hold) {
 
 // acts are what a human does to machines, network and spec.
 func acts(w *world, names func(string) bool) {
-	stop := names("stop the etcd of the other one") || names("foreign data") || names("move the data directories away")
-	back := names("Bring it back") || names("Bring back") || names("make one ready")
+	stop := names("stop the members of the other one") || names("foreign data") || names("move the data directories away")
+	back := names("Recover the member") || names("Recover any member") || names("Bring the nodes") ||
+		names("make an existing one ready")
 	for _, n := range w.machines {
 		if stop {
 			clean(w, n)
@@ -135,10 +136,10 @@ func acts(w *world, names func(string) bool) {
 		if back && !n.Gone {
 			n.up, n.Ready, n.deaf, n.late = true, true, false, false
 		}
-		n.deaf = n.deaf && !names("the kubelet of its node")
+		n.deaf = n.deaf && !names("the kubelet on its node")
 	}
-	w.blind = w.blind && !names("Look at the network between the operator's node")
-	w.facts.TLS = w.facts.TLS && !names("Change that back")
+	w.blind = w.blind && !names("Check the network between the operator's node")
+	w.facts.TLS = w.facts.TLS && !names("Revert this change")
 }
 
 // clean takes another etcd and its data from a machine, and before there is a cluster what is left of a former one.
@@ -162,7 +163,7 @@ func answers(w *world, reason membership.Reason, names func(string) bool) {
 	if names("`forsake@") {
 		forsake(w, reason == membership.EtcdMembersChanged)
 	}
-	if names("put the notes back") && lost && (!w.quorum() || w.facts.Adopt != "") {
+	if names("restore the records") && lost && (!w.quorum() || w.facts.Adopt != "") {
 		w.facts.Notes, w.facts.NotesVersion = w.backup.Clone(time.Time{}), "restored"
 	} else if names("`adopt`") && lost {
 		w.facts.Adopt, w.facts.AdoptOf = fmt.Sprint(w.ids), w.facts.KnownClusters()

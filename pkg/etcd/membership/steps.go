@@ -142,16 +142,16 @@ func lose(s *situation, m *member) {
 	remove(s, m)
 	if !m.Site.Gone {
 		s.notes.Avoid[m.Node] = seats.Avoided{Lost: true, Since: s.Now,
-			Why: "a member's data was lost there: is its disk mounted?"}
+			Why: "a member's data was lost on this node; check that its disk is mounted"}
 	}
 }
 
 // giveUp removes a learner, and keeps others from its node for a while.
 func giveUp(s *situation, m *member) {
 	remove(s, m)
-	why := "a member did not start there in time"
+	why := "a member did not start on this node in time"
 	if r := m.Site.Refused(m.Name); r != "" {
-		why = fmt.Sprintf("the guard did not start a member there (%s)", r)
+		why = fmt.Sprintf("the guard prevented a member from starting on this node (%s)", r)
 	}
 	s.notes.Avoid[m.Node] = seats.Avoided{Why: why, Since: s.Now}
 }

@@ -20,9 +20,10 @@ func (Format) UnmarshalJSON(text []byte) error {
 	n, err := strconv.Atoi(string(text))
 	switch {
 	case err != nil:
-		return fmt.Errorf("the format %s is no number", text)
+		return fmt.Errorf("format %s is not a number", text)
 	case n > format:
-		return fmt.Errorf("it has format %d, and this operator knows %d at most: run the operator that wrote it", n, format)
+		return fmt.Errorf("it is in format %d, but this operator supports formats up to %d: run the operator version that "+
+			"wrote it", n, format)
 	}
 	return nil
 }

@@ -43,19 +43,19 @@ func (p Places) Remains() (found []string) {
 		}
 		switch site := p.Sites[name]; {
 		case site.Configuration != nil:
-			found = append(found, fmt.Sprintf("node %s has a configuration of member %s", name, site.Configuration.Name))
+			found = append(found, fmt.Sprintf("node %s is configured as member %s", name, site.Configuration.Name))
 		case site.Template != nil:
-			found = append(found, fmt.Sprintf("node %s has the DaemonSet of member %s", name, site.Template.Member))
+			found = append(found, fmt.Sprintf("node %s has a DaemonSet for member %s", name, site.Template.Member))
 		case site.Label != "":
-			found = append(found, fmt.Sprintf("node %s has the label of member %s", name, site.Label))
+			found = append(found, fmt.Sprintf("node %s is labeled for member %s", name, site.Label))
 		case site.Pod != nil:
-			found = append(found, fmt.Sprintf("node %s has a pod of a member", name))
+			found = append(found, fmt.Sprintf("node %s has a member's pod", name))
 		case site.Used != "" && site.Data == nil && site.Silent():
-			found = append(found, fmt.Sprintf("node %s has had member %s and cannot be looked into", name, site.Used))
+			found = append(found, fmt.Sprintf("node %s had member %s, and cannot be surveyed", name, site.Used))
 		case site.Data != nil && site.Data.Data && !slices.Contains(p.Notes.GivenUp, site.Data.Owner.Token):
-			text := fmt.Sprintf("node %s has data of member %s", name, cmp.Or(site.Data.Owner.Name, "unknown"))
+			text := fmt.Sprintf("node %s has etcd data (member: %s)", name, cmp.Or(site.Data.Owner.Name, "unknown"))
 			if end := site.Data.End; end.Index > 0 { // of several, one with a low index may have been removed long ago
-				text += fmt.Sprintf(" (its log goes to term %d, index %d, committed %d)", end.Term, end.Index, end.Commit)
+				text += fmt.Sprintf(", whose log ends at term %d, index %d, committed index %d", end.Term, end.Index, end.Commit)
 			}
 			found = append(found, text)
 		}
@@ -90,7 +90,7 @@ func (p Places) Left() string {
 func (p Places) Unfit() (why []string) {
 	for i := range p.Nodes {
 		if n := &p.Nodes[i]; !p.taken(n.Name) {
-			why = append(why, n.Name+": "+cmp.Or(p.unfit(n), "nothing is wrong"))
+			why = append(why, n.Name+": "+cmp.Or(p.unfit(n), "no problem found"))
 		}
 	}
 	return why
@@ -145,17 +145,17 @@ func (p Places) unfit(n *Node) string {
 	avoided, avoid := p.Notes.Avoid[n.Name]
 	switch {
 	case site.Silent():
-		return "its kubelet does not report"
+		return "its kubelet is not reporting"
 	case !n.Ready:
 		return "it is not ready for new members"
 	case !n.Reached():
-		return fmt.Sprintf("%q and %q are no addresses", n.PeerURL, n.ClientURL)
+		return fmt.Sprintf("%q and %q are not valid addresses", n.PeerURL, n.ClientURL)
 	case avoid && !avoided.Lost:
 		return avoided.Why
 	case site.Data != nil && site.Data.Data && site.Data.Owner.Token != p.Notes.Token:
-		return "its data directory has data of something else"
+		return "its data directory contains foreign data"
 	case !site.Empty() || site.Pod != nil:
-		return "something of a former member is left there"
+		return "it still has a configuration, DaemonSet, label or pod of a previous member"
 	}
 	return ""
 }

@@ -193,8 +193,8 @@ func TestFormat(t *testing.T) {
 			t.Errorf("%s: %+v, %v", ok, n, err)
 		}
 	}
-	for later, want := range map[string]string{`{"format":2,"serial":3}`: "run the operator that wrote it",
-		`{"format":"x"}`: "is no number"} {
+	for later, want := range map[string]string{`{"format":2,"serial":3}`: "run the operator version that wrote it",
+		`{"format":"x"}`: "is not a number"} {
 		if err := json.Unmarshal([]byte(later), &seats.Notes{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", later, err)
 		}

@@ -67,7 +67,7 @@ func File(id string) string { return id + ending }
 func Take(ctx context.Context, dir string, c Config) (seats.Taken, error) {
 	failed := seats.Taken{ID: c.ID}
 	if !names.MatchString(c.ID) {
-		return failed, fmt.Errorf("%q is not the name of a snapshot", c.ID)
+		return failed, fmt.Errorf("%q is not a valid snapshot name", c.ID)
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return failed, err
@@ -116,14 +116,14 @@ func ask(ctx context.Context, client *clientv3.Client, c Config) (t seats.Taken,
 	defer cancel()
 	status, err := client.Status(ctx, c.Endpoint)
 	if err != nil {
-		return t, 0, fmt.Errorf("status of %s: %w", c.Endpoint, err)
+		return t, 0, fmt.Errorf("read the status of %s: %w", c.Endpoint, err)
 	}
 	if id := fmt.Sprintf("%x", status.Header.GetClusterId()); id != c.ClusterID {
-		return t, 0, fmt.Errorf("%s is of cluster %s, and not of %s", c.Endpoint, id, c.ClusterID)
+		return t, 0, fmt.Errorf("%s belongs to cluster %s, not to cluster %s", c.Endpoint, id, c.ClusterID)
 	}
 	read, err := client.Get(ctx, "\x00", clientv3.WithCountOnly())
 	if err != nil {
-		return t, 0, fmt.Errorf("read from %s with a quorum: %w", c.Endpoint, err)
+		return t, 0, fmt.Errorf("linearizable read from %s: %w", c.Endpoint, err)
 	}
 	return seats.Taken{ID: c.ID, ClusterID: c.ClusterID, At: time.Now().UTC().Truncate(time.Second),
 		Revision: read.Header.GetRevision()}, status.DbSize, nil
@@ -133,12 +133,12 @@ func ask(ctx context.Context, client *clientv3.Client, c Config) (t seats.Taken,
 func space(dir string, size int64) (limit int64, err error) {
 	var system syscall.Statfs_t
 	if err := syscall.Statfs(dir, &system); err != nil {
-		return 0, fmt.Errorf("free space of %s: %w", dir, err)
+		return 0, fmt.Errorf("read the free space in %s: %w", dir, err)
 	}
 	free := int64(system.Bavail) * system.Bsize
 	if need := 2*size + Reserve; free < need {
-		return 0, fmt.Errorf("%d MiB are free where the snapshot is kept, and %d MiB are needed: the database has %d MiB, "+
-			"and etcd needs space, too", free>>20, need>>20, size>>20)
+		return 0, fmt.Errorf("%d MiB are free in the snapshot directory, but %d MiB are needed: the database size is %d "+
+			"MiB, and etcd also needs free space", free>>20, need>>20, size>>20)
 	}
 	return size + size/4 + Reserve/2, nil
 }
@@ -156,7 +156,7 @@ func download(ctx context.Context, client *clientv3.Client, path string, limit i
 	}
 	n, err := io.Copy(file, io.LimitReader(stream.Snapshot, limit+1))
 	if err == nil && n > limit {
-		err = fmt.Errorf("it is larger than %d bytes", limit)
+		err = fmt.Errorf("the snapshot exceeds the limit of %d bytes", limit)
 	}
 	return errors.Join(err, file.Sync(), file.Close())
 }
@@ -175,7 +175,7 @@ func Verify(path string) (size int64, hash string, err error) {
 	}
 	// A database is whole pages, which the hash follows: etcdutl looks for one in the same way.
 	if size = info.Size(); size <= sha256.Size || size%512 != sha256.Size {
-		return 0, "", fmt.Errorf("snapshot %s has %d bytes, and no hash: it is cut off", path, size)
+		return 0, "", fmt.Errorf("snapshot %s is truncated: it is %d bytes long and does not end with a hash", path, size)
 	}
 	sum, end := sha256.New(), make([]byte, sha256.Size)
 	if _, err := io.CopyN(sum, file, size-sha256.Size); err != nil {
@@ -185,7 +185,7 @@ func Verify(path string) (size int64, hash string, err error) {
 		return 0, "", err
 	}
 	if !bytes.Equal(end, sum.Sum(nil)) {
-		return 0, "", fmt.Errorf("snapshot %s does not have the hash at its end: it is damaged", path)
+		return 0, "", fmt.Errorf("snapshot %s is corrupt: the hash at its end does not match", path)
 	}
 	return size, hex.EncodeToString(end), nil
 }
@@ -223,11 +223,11 @@ func there(path string, c Config) (seats.Taken, error) {
 		return failed, fmt.Errorf("read the description of a snapshot: %w", err)
 	}
 	if taken.ID != c.ID || taken.Bytes != size || taken.SHA256 != hash {
-		return failed, fmt.Errorf("snapshot %s is another one than its description says: move both away", path)
+		return failed, fmt.Errorf("snapshot %s does not match its description: move both files to another directory", path)
 	}
 	if taken.ClusterID != c.ClusterID {
-		return failed, fmt.Errorf("snapshot %s is of cluster %q, and not of %s: move it away with its description", path,
-			taken.ClusterID, c.ClusterID)
+		return failed, fmt.Errorf("snapshot %s belongs to cluster %q, not to cluster %s: move it and its description to "+
+			"another directory", path, taken.ClusterID, c.ClusterID)
 	}
 	return taken, nil
 }

@@ -36,15 +36,15 @@ func TestVerify(t *testing.T) {
 		want string
 	}{
 		"whole":            {good, ""},
-		"empty":            {nil, "cut off"},
-		"only a hash":      {good[4096:], "cut off"},
-		"without its hash": {good[:4096], "cut off"},
-		"cut at a page":    {append(bytes.Clone(good[:2048]), good[2048:2080]...), "damaged"},
+		"empty":            {nil, "truncated"},
+		"only a hash":      {good[4096:], "truncated"},
+		"without its hash": {good[:4096], "truncated"},
+		"cut at a page":    {append(bytes.Clone(good[:2048]), good[2048:2080]...), "corrupt"},
 		"a bit has flipped": {func() []byte {
 			bad := bytes.Clone(good)
 			bad[7] ^= 1
 			return bad
-		}(), "damaged"},
+		}(), "corrupt"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x.db")
@@ -74,11 +74,11 @@ func TestThere(t *testing.T) {
 		want string
 	}{
 		"it is whole":            {good, said(id, hash), ""},
-		"it is damaged":          {append(bytes.Clone(good[:4127]), 'x'), said(id, hash), "damaged"},
-		"it is another one":      {good, said(id, "00"), "another one"},
-		"it is that of another":  {good, said("before-3.6-20261127T231500Z", hash), "another one"},
-		"of another cluster":     {good, of("fe", id, hash), `of cluster "fe", and not of ff`},
-		"of nobody knows which":  {good, of("", id, hash), `of cluster "", and not of ff`},
+		"it is damaged":          {append(bytes.Clone(good[:4127]), 'x'), said(id, hash), "corrupt"},
+		"it is another one":      {good, said(id, "00"), "does not match its description"},
+		"it is that of another":  {good, said("before-3.6-20261127T231500Z", hash), "does not match its description"},
+		"of another cluster":     {good, of("fe", id, hash), `to cluster "fe", not to cluster ff`},
+		"of nobody knows which":  {good, of("", id, hash), `to cluster "", not to cluster ff`},
 		"it has no description":  {good, "", "description"},
 		"its description is bad": {good, "{", "description"},
 	} {

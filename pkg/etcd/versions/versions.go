@@ -23,12 +23,12 @@ func Parse(text string) (Version, error) {
 	parts := strings.Split(strings.TrimPrefix(text, "v"), ".")
 	var n [3]int
 	if len(parts) != len(n) {
-		return Version{}, fmt.Errorf("%q is no version such as 3.6.14", text)
+		return Version{}, fmt.Errorf("%q is not a valid version (example: 3.6.14)", text)
 	}
 	for i, p := range parts {
 		v, err := strconv.ParseUint(p, 10, 16)
 		if err != nil || strconv.FormatUint(v, 10) != p {
-			return Version{}, fmt.Errorf("%q is no version such as 3.6.14", text)
+			return Version{}, fmt.Errorf("%q is not a valid version (example: 3.6.14)", text)
 		}
 		n[i] = int(v)
 	}
@@ -58,11 +58,11 @@ func Run(text string) error {
 	}
 	first, ok := minorsFirstPatch[v.Minor]
 	if v.Major != 3 || !ok {
-		return fmt.Errorf("etcd %s is of a release that is not known here", v)
+		return fmt.Errorf("this operator does not support etcd %s", v)
 	}
 	if v.Patch < first {
-		return fmt.Errorf("etcd %s is too old: of 3.%d only %d.%d.%d and later may be run", v, v.Minor, v.Major, v.Minor,
-			first)
+		return fmt.Errorf("etcd %s is too old: for etcd 3.%d, this operator requires %d.%d.%d or later", v, v.Minor, v.Major,
+			v.Minor, first)
 	}
 	return nil
 }
@@ -80,11 +80,11 @@ func Replace(from, to string) error {
 	wanted, _ := Parse(to) // Run has read it
 	switch {
 	case wanted.Compare(old) < 0:
-		return fmt.Errorf("etcd %s runs, and %s is older", old, wanted)
+		return fmt.Errorf("etcd %s is running and cannot be downgraded to %s", old, wanted)
 	case wanted.Major != old.Major || wanted.Minor > old.Minor+1:
-		return fmt.Errorf("etcd %s runs, and %s is more than one minor newer", old, wanted)
+		return fmt.Errorf("etcd %s is running, and %s is more than one minor release ahead", old, wanted)
 	case wanted.Minor > old.Minor && Run(from) != nil:
-		return fmt.Errorf("etcd %s runs, and is itself too old to be followed by %s: %w", old, wanted, Run(from))
+		return fmt.Errorf("etcd %s is running and is too old to be upgraded to %s: %w", old, wanted, Run(from))
 	}
 	return nil
 }

@@ -23,7 +23,7 @@ func (id ID) MarshalText() ([]byte, error) { return []byte(id.String()), nil }
 func (id *ID) UnmarshalText(text []byte) error {
 	n, err := strconv.ParseUint(string(text), 16, 64)
 	if err != nil {
-		return fmt.Errorf("%q is no hexadecimal ID: %w", text, err)
+		return fmt.Errorf("%q is not a hexadecimal ID: %w", text, err)
 	}
 	*id = ID(n)
 	return nil
@@ -94,7 +94,7 @@ func New(answers ...Answer) View { return View{slices.Clone(answers)} }
 // Answers are all, in the order in which they were given.
 func (v View) Answers() []Answer { return slices.Clone(v.answers) }
 
-var errForeign = errors.New("a member of another cluster has answered")
+var errForeign = errors.New("a member of a different etcd cluster responded")
 
 // Of is the view of one cluster: what members of other clusters said is no answer. All belong to cluster 0.
 func (v View) Of(cluster ID) View {

@@ -55,8 +55,9 @@ func TestBrought(t *testing.T) {
 	w := made(t)
 	w.Cluster.Spec.TLS.Authorities = &tlsspec.AuthoritiesSpec{SatellitesSecret: "mine"}
 	w.Accept()
-	const missing = "there is no Secret mine in linstor-storage; make it, with the certificate of an authority in " +
-		"tls.crt and its key in tls.key; until then the operator signs with the authority that it has, which expires at "
+	const missing = "the Secret mine does not exist in namespace linstor-storage; create it with a CA certificate in " +
+		"tls.crt and the CA's private key in tls.key; until then the operator signs with its current authority, which " +
+		"expires at "
 	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority || e.OK() ||
 		!strings.HasPrefix(e.Message, missing) || work(t, w) != nil {
 		t.Fatalf("%+v", e)
@@ -92,12 +93,13 @@ func TestBroughtFirst(t *testing.T) {
 	w.Accept()
 	calls := work(t, w)
 	if e := certificates.Judge(w.Snapshot()); e.Reason != certificates.ReasonAuthority ||
-		!strings.Contains(e.Message, "until then no certificate can be signed") || slices.ContainsFunc(calls,
+		!strings.Contains(e.Message, "until then, certificates cannot be signed") || slices.ContainsFunc(calls,
 		func(c string) bool { return strings.Contains(c, "-api-") }) {
 		t.Fatalf("%v, %+v", calls, e)
 	}
 	w.Kube.Secrets["mine"] = &corev1.Secret{Data: map[string][]byte{"tls.crt": []byte("x")}}
-	if e := certificates.Judge(w.Snapshot()); !strings.Contains(e.Message, "tls.crt of Secret mine is no certificate") {
+	e := certificates.Judge(w.Snapshot())
+	if !strings.Contains(e.Message, "tls.crt of Secret mine is not a certificate") {
 		t.Errorf("%+v", e)
 	}
 	bring(t, w, "mine", 0)
@@ -145,18 +147,18 @@ func TestBroughtKeys(t *testing.T) {
 		says string
 	}{
 		"one for both": {func(w *clustertest.World, first *corev1.Secret) { w.Kube.Secrets["nodes"] = first },
-			"has the key of an authority that signs for LINSTOR's other connections"},
+			"has the same key as the authority for LINSTOR's other connections"},
 		"the operator's own of the other kind": {func(w *clustertest.World, _ *corev1.Secret) {
 			own := w.Kube.Secrets["linstor-netcom-authority"].Data
 			w.Kube.Secrets["mine"] = &corev1.Secret{Data: map[string][]byte{"tls.crt": own["ca.crt"],
 				"tls.key": own["ca.key"]}}
-		}, "has the key of an authority that signs for LINSTOR's other connections"},
+		}, "has the same key as the authority for LINSTOR's other connections"},
 		"renewed without a new key": {func(w *clustertest.World, first *corev1.Secret) {
 			w.Kube.Secrets["mine"] = renewed(t, first, w.Now)
-		}, "has the key of an authority that was there before; make it with a new key"},
+		}, "has the same key as an earlier authority; create it with a new key"},
 		"named as the operator's": {func(w *clustertest.World, _ *corev1.Secret) {
 			bring(t, w, "mine", 0, "linstor-api")
-		}, "is named as the authorities are that the operator makes; give it another common name"},
+		}, "has a common name reserved for authorities created by the operator; use a different common name"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := world(t)

@@ -321,10 +321,10 @@ func TestTheClock(t *testing.T) {
 		ahead time.Duration // of the operator's clock
 		says  string
 	}{
-		"behind":                    {-31 * time.Minute, "more than 30 minutes behind that of Kubernetes' API server"},
-		"ahead of a renewal":        {70 * day, "ahead of that of Kubernetes' API server"},
-		"ahead of the authority":    {6 * 365 * day, "ahead of that of Kubernetes' API server"},
-		"the other one is not seen": {0, "the clock of Kubernetes' API server is not known yet"},
+		"behind":                    {-31 * time.Minute, "more than 30 minutes behind that of the Kubernetes API server"},
+		"ahead of a renewal":        {70 * day, "ahead of that of the Kubernetes API server"},
+		"ahead of the authority":    {6 * 365 * day, "ahead of that of the Kubernetes API server"},
+		"the other one is not seen": {0, "the Kubernetes API server's time is not known yet"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := made(t)

@@ -80,22 +80,21 @@ func Judge(s *cluster.Snapshot) cluster.Evidence {
 const valid = "all certificates are valid"
 
 func notWanted(f *cluster.Facts) cluster.Evidence {
-	why, cure := "spec.tls.mode is Disabled", "; to lock both, set spec.tls.mode to Managed"
+	why, cure := "spec.tls.mode is Disabled", "; to secure both, set spec.tls.mode to Managed"
 	switch tlsmode.Named(&f.Cluster.Spec.TLS) {
 	case "":
-		why = "spec.tls.mode is not set, and this cluster stays open as it was before"
+		why = "spec.tls.mode is not set, so this existing cluster keeps running without TLS"
 	case tlsspec.Disabled:
 	case tlsspec.Managed:
-		why, cure = "spec.tls is not taken up yet, and this cluster is open until it is", ""
+		why, cure = "spec.tls has not been applied yet, and the cluster runs without TLS until then", ""
 	}
 	for _, c := range connections() {
 		if n := len(c.ours(f, func(string) bool { return true })); n > 0 {
-			return cluster.Satisfied.Because(ReasonRemoving, why+": the certificates of before are removed once no pod uses "+
-				"them")
+			return cluster.Satisfied.Because(ReasonRemoving, why+": existing certificates are removed once no pod uses them")
 		}
 	}
-	return cluster.Satisfied.Because(ReasonNotWanted, why+": whoever reaches LINSTOR's REST API administers LINSTOR, "+
-		"and whoever reaches a satellite's port 3366 is root on its node"+cure)
+	return cluster.Satisfied.Because(ReasonNotWanted, why+": anyone who can reach LINSTOR's REST API can administer "+
+		"LINSTOR, and anyone who can reach a satellite's port 3366 has root access to its node"+cure)
 }
 
 // clocksDiffer reports whether no certificate can be judged now.
@@ -119,21 +118,21 @@ func (c *connection) judge(f *cluster.Facts) cluster.Evidence {
 	case d.Step == rotation.Rest:
 		return cluster.Satisfied.Because(conditions.ReasonAsExpected, "")
 	case len(behind) > 0 && c.overdue(f):
-		return cluster.Missing.Because(ReasonOverdue, fmt.Sprintf("certificates for %s were renewed weeks ago, and those "+
-			"of before expire soon; not yet restarted with the newest: %s", c.what, text.QuoteList(behind))+suspended(f))
+		return cluster.Missing.Because(ReasonOverdue, fmt.Sprintf("certificates for %s were renewed weeks ago; still "+
+			"using the previous ones, which expire soon: %s", c.what, text.QuoteList(behind))+suspended(f))
 	case d.Step == rotation.Wait && len(open) > 0:
-		return cluster.Satisfied.Because(ReasonSwitching, fmt.Sprintf("not locked yet, since not restarted with a "+
+		return cluster.Satisfied.Because(ReasonSwitching, fmt.Sprintf("not secured by TLS yet; still running without a "+
 			"certificate for %s: %s", c.what, text.QuoteList(open)))
 	case d.Step == rotation.Wait && len(behind) > 0:
-		return cluster.Satisfied.Because(ReasonRenewing, fmt.Sprintf("not yet restarted with the newest one for %s: %s",
-			c.what, text.QuoteList(behind)))
+		return cluster.Satisfied.Because(ReasonRenewing, fmt.Sprintf("waiting for a restart with the latest certificate "+
+			"for %s: %s", c.what, text.QuoteList(behind)))
 	case d.Step == rotation.Wait: // which says nothing of a restart
-		return cluster.Satisfied.Because(conditions.ReasonControllerUnreachable, fmt.Sprintf("%s does not answer: it "+
-			"is not known which certificate for %s it runs with", text.QuoteList(silent), c.what))
+		return cluster.Satisfied.Because(conditions.ReasonControllerUnreachable, fmt.Sprintf("no response from %s, so the "+
+			"certificate in use for %s is unknown", text.QuoteList(silent), c.what))
 	case store.Missing(c.needed(f)...) == "" && store.Problem == nil:
-		return cluster.Satisfied.Because(ReasonRenewing, fmt.Sprintf("one for %s is about to be renewed", c.what))
+		return cluster.Satisfied.Because(ReasonRenewing, fmt.Sprintf("a certificate for %s is about to be renewed", c.what))
 	default:
-		return cluster.Missing.Because(ReasonMaking, fmt.Sprintf("certificates for %s are being made", c.what)+
+		return cluster.Missing.Because(ReasonMaking, fmt.Sprintf("certificates for %s are being issued", c.what)+
 			suspended(f)+problems(f))
 	}
 }
@@ -161,10 +160,10 @@ func (c *connection) broughtTrouble(f *cluster.Facts) string {
 		return ""
 	}
 	if current := store.Succession.Current; current.CanSign(f.Now) {
-		return fmt.Sprintf("%s; until then the operator signs with the authority that it has, which expires at %s",
+		return fmt.Sprintf("%s; until then the operator signs with its current authority, which expires at %s",
 			text.OneLine(problem.Error()), current.Certificate.NotAfter.UTC().Format(time.RFC3339))
 	}
-	return text.OneLine(problem.Error()) + "; until then no certificate can be signed"
+	return text.OneLine(problem.Error()) + "; until then, certificates cannot be signed"
 }
 
 // withoutAny are the programs that run without a certificate, by their names.
@@ -191,7 +190,7 @@ func (c *connection) overdue(f *cluster.Facts) bool {
 // suspended says that nothing is done, as a part of a message.
 func suspended(f *cluster.Facts) string {
 	if f.Cluster.Spec.Suspend {
-		return "; spec.suspend is set, so that nothing is done"
+		return "; spec.suspend is set, so the operator does nothing"
 	}
 	return ""
 }
@@ -200,15 +199,15 @@ func suspended(f *cluster.Facts) string {
 func clocks(f *cluster.Facts) cluster.Evidence {
 	if f.Certificates.APIClock.IsZero() {
 		return cluster.Unknown.Because(ReasonClock,
-			"the clock of Kubernetes' API server is not known yet, and without it no certificate is judged")
+			"the Kubernetes API server's time is not known yet, and certificates cannot be validated without it")
 	}
 	which := "ahead of"
 	if f.Now.Before(f.Certificates.APIClock) {
 		which = "behind"
 	}
 	return cluster.Missing.Because(ReasonClock, fmt.Sprintf("the operator's clock is more than %d minutes %s that of "+
-		"Kubernetes' API server: certificates are neither made nor renewed until both agree; set the clock right of the "+
-		"node on which the operator runs, or of the control plane", int(rotation.MaxClockSkew.Minutes()), which))
+		"the Kubernetes API server: certificates are not issued or renewed until the clocks agree; correct the clock of "+
+		"the operator's node or of the control plane", int(rotation.MaxClockSkew.Minutes()), which))
 }
 
 // nextRenewal is when the next certificate is made, as the end of a message.
@@ -222,7 +221,7 @@ func nextRenewal(f *cluster.Facts) string {
 	if first == nil {
 		return ""
 	}
-	return "; the next one is made anew after " + first.UTC().Format(time.RFC3339)
+	return "; the next renewal takes place after " + first.UTC().Format(time.RFC3339)
 }
 
 // problems are what of the Secrets cannot be used, as the end of a message.

@@ -34,6 +34,6 @@ func netcomProfile(part tlssecret.Part) certificates.Profile {
 // copy than what its pod was made for.
 func netcomConsumers(f *cluster.Facts) []rotation.Consumer {
 	controllers := consumersOf(f.Kube.ControllerPods, &netcomtls.Kind, netcomtls.Controller,
-		func(p *corev1.Pod) string { return "LINSTOR's controller, pod " + p.Name })
+		func(p *corev1.Pod) string { return "the LINSTOR controller, pod " + p.Name })
 	return sorted(append(pods(f, &netcomtls.Kind, v1alpha1.ComponentSatellite, netcomtls.Satellite), controllers...))
 }

@@ -147,10 +147,10 @@ func TestBothAreUnfinished(t *testing.T) {
 	w.Cluster.Spec.Suspend = true
 	e := certificates.Judge(w.Snapshot())
 	const (
-		api = "all certificates are valid; not yet restarted with the newest one for LINSTOR's REST API: pod "
-		net = "; not locked yet, since not restarted with a certificate for the connections between controller and " +
+		api = "all certificates are valid; waiting for a restart with the latest certificate for LINSTOR's REST API: pod "
+		net = "; not secured by TLS yet; still running without a certificate for the connections between controller and " +
 			"satellites: pod "
-		end = "; spec.suspend is set, so that nothing is done"
+		end = "; spec.suspend is set, so the operator does nothing"
 	)
 	if e.Reason != certificates.ReasonSwitching || !strings.HasPrefix(e.Message, api) ||
 		!strings.Contains(e.Message, net) || strings.Index(e.Message, end) != len(e.Message)-len(end) {
@@ -160,10 +160,10 @@ func TestBothAreUnfinished(t *testing.T) {
 
 // TestOpen: whoever looks learns why the cluster is open, and which line locks it, unless it is there already.
 func TestOpen(t *testing.T) {
-	const cure = "to lock both, set spec.tls.mode to Managed"
+	const cure = "to secure both, set spec.tls.mode to Managed"
 	for mode, says := range map[tlsspec.Mode]string{tlsspec.Disabled: "spec.tls.mode is Disabled: ",
-		"":              "spec.tls.mode is not set, and this cluster stays open as it was before: ",
-		tlsspec.Managed: "spec.tls is not taken up yet, and this cluster is open until it is: "} {
+		"":              "spec.tls.mode is not set, so this existing cluster keeps running without TLS: ",
+		tlsspec.Managed: "spec.tls has not been applied yet, and the cluster runs without TLS until then: "} {
 		w := clustertest.NewWorld(t, 1)
 		w.Accept()
 		w.Cluster.Generation++

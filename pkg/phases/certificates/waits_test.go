@@ -16,11 +16,11 @@ import (
 // TestWhoIsWaitedFor: what nobody knows is never taken for done.
 func TestWhoIsWaitedFor(t *testing.T) {
 	const (
-		silent = "all certificates are valid; LINSTOR's controller does not answer: it is not known which " +
-			"certificate for LINSTOR's REST API it runs with"
-		newest = "all certificates are valid; not yet restarted with the newest one for "
-		first  = "all certificates are valid; not locked yet, since not restarted with a certificate for LINSTOR's REST " +
-			"API: pod "
+		silent = "all certificates are valid; no response from LINSTOR's controller, so the certificate in use for " +
+			"LINSTOR's REST API is unknown"
+		newest = "all certificates are valid; waiting for a restart with the latest certificate for "
+		first  = "all certificates are valid; not secured by TLS yet; still running without a certificate for LINSTOR's " +
+			"REST API: pod "
 	)
 	old := func(w *clustertest.World) {
 		w.Kube.Pods[v1alpha1.ComponentSatellite]["n01"].Annotations[netcomtls.Kind.Annotation] = "older.older"
@@ -40,8 +40,8 @@ func TestWhoIsWaitedFor(t *testing.T) {
 		"LINSTOR is down, and a satellite is renewed": {func(w *clustertest.World) {
 			down(w)
 			old(w)
-		}, certificates.ReasonRenewing, silent + "; not yet restarted with the newest one for the connections between " +
-			"controller and satellites: pod "},
+		}, certificates.ReasonRenewing, silent + "; waiting for a restart with the latest certificate for the " +
+			"connections between controller and satellites: pod "},
 		"LINSTOR shows another certificate": {func(w *clustertest.World) { w.Seen.Leaf = "other" },
 			certificates.ReasonRenewing, newest + "LINSTOR's REST API: LINSTOR's controller"},
 		"LINSTOR takes others' certificates": {func(w *clustertest.World) {

@@ -30,11 +30,12 @@ func DatabaseAccess(s *cluster.Facts, spec *v1alpha1.DatabaseSpec) (connection.S
 	path, field := v1alpha1.WorkloadNamespace+"/"+name,
 		fmt.Sprintf("spec.database.%s.credentialsSecret", connection.Kind(spec))
 	if secret == nil {
-		return db, fmt.Errorf("there is no Secret %s with keys username and password, which %s names", path, field)
+		return db, fmt.Errorf("the Secret %s does not exist, but %s refers to it: create it with username and password keys",
+			path, field)
 	}
 	db.User, db.Password = string(secret.Data["username"]), string(secret.Data["password"])
 	if db.User == "" {
-		return db, fmt.Errorf("the Secret %s has no key username, which %s needs", path, field)
+		return db, fmt.Errorf("the Secret %s does not contain a username key, which %s requires", path, field)
 	}
 	return db, nil
 }
@@ -47,7 +48,7 @@ func etcdAccess(s *cluster.Facts) (db connection.Settings, err error) {
 	}
 	switch {
 	case !s.Etcd.Ours():
-		return db, errors.New("the members of etcd that answer are not all of this cluster")
+		return db, errors.New("some of the responding etcd members belong to another cluster")
 	case !s.Etcd.Serves() && s.Kube.Deployments[resources.ControllerName] == nil:
 		return db, errors.New("etcd has no quorum")
 	default:

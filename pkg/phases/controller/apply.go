@@ -53,10 +53,12 @@ func Configure(ctx context.Context, in *step.Input) error {
 func mayStart(ctx context.Context, in *step.Input) error {
 	claim, err := claimItself(ctx, in)
 	if err == nil && (claim.Restoring != "" || claim.Moving != "") {
-		return fmt.Errorf("%w: the claim says that a backup is being imported, or the data moved", step.ErrOutdated)
+		return fmt.Errorf("%w: according to the claim, a backup is being imported or the data is being moved",
+			step.ErrOutdated)
 	}
 	if err == nil && !ofVersion(in.Snapshot, claim) {
-		return fmt.Errorf("%w: the claim says that the database is of another LINSTOR", step.ErrOutdated)
+		return fmt.Errorf("%w: according to the claim, the database belongs to a different LINSTOR version",
+			step.ErrOutdated)
 	}
 	return err
 }
@@ -82,7 +84,7 @@ func claimItself(ctx context.Context, in *step.Input) (claim resources.ClaimData
 		return claim, fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
 	}
 	if _, claimed := in.Snapshot.Claim(); live == nil && claimed {
-		return claim, fmt.Errorf("%w: the claim is gone", step.ErrOutdated)
+		return claim, fmt.Errorf("%w: the claim no longer exists", step.ErrOutdated)
 	} else if live == nil {
 		return claim, nil
 	}
@@ -90,10 +92,10 @@ func claimItself(ctx context.Context, in *step.Input) (claim resources.ClaimData
 		return claim, fmt.Errorf("%w: %w", step.ErrOutdated, err)
 	}
 	if _, claimed := in.Snapshot.Claim(); claimed && claim.ReleasedBy != "" {
-		return claim, fmt.Errorf("%w: the claim is released", step.ErrOutdated)
+		return claim, fmt.Errorf("%w: the claim has been released", step.ErrOutdated)
 	}
 	if claim.ReleasedBy == "" && !connection.Same(claim.Backend, in.Snapshot.AcceptedDatabase()) {
-		return claim, fmt.Errorf("%w: the claim says that the data is in %s", step.ErrOutdated, claim.Backend)
+		return claim, fmt.Errorf("%w: according to the claim, the data is in %s", step.ErrOutdated, claim.Backend)
 	}
 	return claim, nil
 }

@@ -74,20 +74,20 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 		return cluster.Unknown.Because(string(s.Linstor.Why), text.OneLine(s.Linstor.Err.Error()))
 	case v == nil:
 		return cluster.Unknown.Because("ControllerUnreachable",
-			text.OneLine(fmt.Sprintf("LINSTOR's API does not answer: %v%s", s.Linstor.Err, silent(s))))
+			text.OneLine(fmt.Sprintf("LINSTOR's API does not respond: %v%s", s.Linstor.Err, silent(s))))
 	case v.Version != s.ControllerRelease().Version:
 		return cluster.Missing.Because("ControllerVersion",
-			fmt.Sprintf("the controller runs %s, wanted is %s", v.Version, s.ControllerRelease().Version))
+			fmt.Sprintf("the controller is running LINSTOR %s instead of %s", v.Version, s.ControllerRelease().Version))
 	case olderPod(&s.Facts) != nil:
 		return cluster.Missing.Because(reasonReplacingController, replacingMessage(&s.Facts))
 	case oldConfiguration(&s.Facts) != nil:
-		return cluster.Missing.Because(reasonTidyingUp, "the controller's configuration of before is being removed")
+		return cluster.Missing.Because(reasonTidyingUp, "the controller's previous configuration is being removed")
 	}
 	change := PropertyChange(&s.Facts)
 	if !change.Empty() {
 		return settingProperties(s)
 	}
-	return cluster.Satisfied.Because("ControllerRunning", "LINSTOR "+s.Linstor.View.Version+" answers"+
+	return cluster.Satisfied.Because("ControllerRunning", "LINSTOR "+s.Linstor.View.Version+" responds"+
 		endingPods(&s.Facts)+foreign+step.UnkeptNote(propertyField, s.Linstor.View.Version, change.Unkept)+
 		step.Note(advice.OfRelease(s.ControllerRelease()))+
 		step.Note(memory.Controller.Problem(&s.Target.Spec.Controller.Resources)))
@@ -99,7 +99,7 @@ func lacks(err error) cluster.Evidence {
 		return cluster.Missing.Because(reasonClosingListener, err.Error())
 	}
 	if errors.Is(err, errNoCertificate) {
-		return cluster.Missing.Because("CertificatesMissing", err.Error()+"; the condition CertificatesValid says why")
+		return cluster.Missing.Because("CertificatesMissing", err.Error()+"; see the CertificatesValid condition")
 	}
 	return cluster.Missing.Because("CredentialsMissing", err.Error())
 }
@@ -107,17 +107,18 @@ func lacks(err error) cluster.Evidence {
 // stopped says why no controller may run; "" if one may. Started on half of a backup it would write to that.
 func stopped(s *cluster.Snapshot) string {
 	if r := s.Restore; r != nil {
-		return fmt.Sprintf("LINSTOR is stopped: backup %s is to be restored", r.ID)
+		return fmt.Sprintf("LINSTOR is stopped so that backup %s can be restored", r.ID)
 	}
 	if m := s.Move; m != nil && m.Stopped {
-		return "LINSTOR is stopped: its data is to be moved to " + m.To
+		return "LINSTOR is stopped so that its data can be moved to " + m.To
 	}
 	if _, claimed := s.Claim(); !claimed && len(s.Kube.Restores) > 0 {
-		return "LINSTOR is stopped: the claim is missing, which says whether half of a backup is in its database"
+		return "LINSTOR is stopped: its database may contain a partially imported backup, but the claim that records the " +
+			"import is missing"
 	}
 	for _, p := range s.Kube.Restores {
 		if !poddiagnosis.Ended(p) {
-			return "LINSTOR is stopped: pod " + p.Name + ", which writes to a database of its data, has not ended"
+			return "LINSTOR is stopped: pod " + p.Name + ", which writes to one of its databases, has not finished"
 		}
 	}
 	return ""
@@ -146,7 +147,7 @@ func act(ctx context.Context, in *step.Input) error {
 	if v := s.Linstor.View; v != nil && v.Version == s.ControllerRelease().Version {
 		if old := oldConfiguration(&s.Facts); old != nil {
 			if err := in.Writer.Delete(ctx, old); err != nil {
-				return fmt.Errorf("remove the configuration of before: %w", err)
+				return fmt.Errorf("remove the previous configuration: %w", err)
 			}
 		}
 		setProperties(in)
@@ -246,7 +247,7 @@ func objects(s *cluster.Snapshot) ([]managedObject, error) {
 	case *corev1.ConfigMap:
 		configured.undone = step.Undone(configured.name, s.Kube.ConfigMaps[c.Name], c)
 	default:
-		return nil, fmt.Errorf("%s is of a kind that LINSTOR's configuration never has: %T", configured.name, c)
+		return nil, fmt.Errorf("%s has an unexpected type: %T", configured.name, c)
 	}
 	return []managedObject{configured,
 		managed("Service", s.Kube.Services[service.Name], service),
@@ -297,9 +298,9 @@ func tooNew(s *cluster.Snapshot) string {
 		return ""
 	}
 	if claim, _ := s.Claim(); TakenTooFar(s, claim) {
-		return fmt.Sprintf("the database was already moved to LINSTOR %s, and there is no way back: set spec.version to %s",
-			v, v)
+		return fmt.Sprintf("the database has already been migrated to LINSTOR %s, which cannot be undone: set spec.version "+
+			"to %s", v, v)
 	}
-	return fmt.Sprintf("the Deployment runs LINSTOR %s, and the database is recorded as one of %s: "+
-		"an older controller is not started on it", v, s.ControllerRelease().Version)
+	return fmt.Sprintf("the Deployment is running LINSTOR %s, but the recorded database version is %s: the operator "+
+		"never replaces the controller with an older version", v, s.ControllerRelease().Version)
 }

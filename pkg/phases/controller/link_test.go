@@ -174,7 +174,7 @@ func TestDatabaseAccess(t *testing.T) {
 			want: connection.Settings{URL: "etcd://e:2379"}},
 		{name: "Secret missing", spec: v1alpha1.DatabaseSpec{PostgreSQL: sql}, err: "linstor-storage/creds"},
 		{name: "key missing", spec: v1alpha1.DatabaseSpec{PostgreSQL: sql}, data: map[string]string{"password": "p"},
-			err: "no key username"},
+			err: "does not contain a username key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 1)

@@ -10,11 +10,11 @@ import (
 )
 
 // errNoCertificate keeps the controller as it is: one that is made without a certificate would be open to everybody.
-var errNoCertificate = errors.New("the controller's REST API is to be locked")
+var errNoCertificate = errors.New("the controller is waiting for its certificates")
 
 // errListener keeps a controller without stores as it is for a moment.
-var errListener = errors.New("LINSTOR's listener for debugging is switched off before it gets certificates for its " +
-	"satellites")
+var errListener = errors.New("LINSTOR's debug listener is being disabled before the controller gets certificates " +
+	"for its satellites")
 
 // runsLocked reports whether a controller's pod still has a locked API. Its clients find it as long as it runs,
 // whatever the spec says meanwhile.
@@ -29,6 +29,7 @@ func silent(s *cluster.Snapshot) string {
 	if !errors.Is(s.Linstor.Err, io.EOF) || !s.ServesLocked() {
 		return ""
 	}
-	return "; a LINSTOR that closes connections without a word does not take the operator's certificate, or cannot " +
-		"read its stores: see the log of its pod for GRIZZLY0013, and Secret " + apitls.Kind.Secret(apitls.Controller)
+	return "; if LINSTOR closes connections immediately, it either rejects the operator's certificate or cannot read " +
+		"its key stores: search the log of its pod for GRIZZLY0013, and check Secret " +
+		apitls.Kind.Secret(apitls.Controller)
 }

@@ -34,15 +34,15 @@ func PassphraseHold(s *cluster.Facts) *cluster.HoldRequest {
 	switch secret := s.Kube.Secrets[name]; {
 	case name == "" && claim.PassphraseCheck != "":
 		return cluster.Request(unusable, "spec.controller.passphraseSecret is empty, but this cluster was set up with a "+
-			"passphrase: name the Secret again")
+			"passphrase: set it to the name of the Secret that contains the passphrase")
 	case name == "":
 		return nil
 	case secret == nil || len(secret.Data[resources.PassphraseKey]) == 0:
-		return cluster.Request(unusable, "spec.controller.passphraseSecret: Secret %s with key %s does not exist",
+		return cluster.Request(unusable, "spec.controller.passphraseSecret: Secret %s does not exist or has no %s key",
 			path, resources.PassphraseKey)
 	case s.PassphraseDiffers:
-		return cluster.Request(unusable, "Secret %s holds another passphrase than the one this cluster was set up with: "+
-			"put the old one back; LINSTOR's passphrase is not changed by changing the Secret", path)
+		return cluster.Request(unusable, "Secret %s does not contain the passphrase that this cluster was set up with: "+
+			"restore the original passphrase; changing the Secret does not change LINSTOR's passphrase", path)
 	default:
 		return nil
 	}
@@ -62,7 +62,7 @@ func recordPassphrase(ctx context.Context, in *step.Input) error {
 	}
 	salt := make([]byte, 16)
 	if _, err := rand.Read(salt); err != nil {
-		return fmt.Errorf("salt for the passphrase check: %w", err)
+		return fmt.Errorf("create the salt for the passphrase check: %w", err)
 	}
 	var err error
 	passphrase := s.Kube.Secrets[name].Data[resources.PassphraseKey]

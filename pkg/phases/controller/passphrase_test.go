@@ -38,10 +38,10 @@ func TestPassphrase(t *testing.T) {
 		{name: "no key", secret: "p", data: map[string]string{"other": "x"}, held: "does not exist"},
 		{name: "empty", secret: "p", data: map[string]string{resources.PassphraseKey: ""}, held: "does not exist"},
 		{name: "another one", secret: "p", data: map[string]string{resources.PassphraseKey: "wrong"}, check: check,
-			held: "another passphrase"},
-		{name: "taken away", check: check, held: "name the Secret again"},
+			held: "does not contain the passphrase that this cluster was set up with"},
+		{name: "taken away", check: check, held: "the name of the Secret that contains the passphrase"},
 		{name: "check damaged", secret: "p", data: map[string]string{resources.PassphraseKey: "right"}, check: "zz:zz",
-			held: "another passphrase"},
+			held: "does not contain the passphrase that this cluster was set up with"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 1)

@@ -89,7 +89,7 @@ func olderPod(s *cluster.Facts) *corev1.Pod {
 
 func replacingMessage(s *cluster.Facts) string {
 	message := "the controller's pod is being replaced; " + olderPod(s).Name +
-		" goes on until its successor can start"
+		" keeps running until its replacement can start"
 	if text := podTrouble(s); text != "" {
 		message += ": " + text
 	}
@@ -111,7 +111,7 @@ func podTrouble(s *cluster.Facts) string {
 		for _, c := range p.Status.Conditions {
 			if p.Spec.NodeName == "" && c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
 				why, _, _ := strings.Cut(c.Message, " preemption: ") // what follows says nothing new
-				return "the controller's pod is not scheduled" + requests(s) + ": " + head(why)
+				return "the controller's pod cannot be scheduled" + requests(s) + ": " + head(why)
 			}
 		}
 	}
@@ -135,7 +135,7 @@ func requests(s *cluster.Facts) string {
 		amounts = append(amounts, fmt.Sprintf("%s %s", name, amount.String()))
 	}
 	slices.Sort(amounts)
-	return " (spec.controller.resources asks for " + strings.Join(amounts, ", ") + ")"
+	return " (spec.controller.resources requests " + strings.Join(amounts, ", ") + ")"
 }
 
 // head shortens a text to the beginning of it, in one line, for texts whose beginning says most.
@@ -168,7 +168,7 @@ func Stop(ctx context.Context, in *step.Input) (message string, err error) {
 	s := in.Snapshot
 	if d := s.Kube.Deployments[resources.ControllerName]; d != nil && d.DeletionTimestamp == nil {
 		if !cluster.Ours(s.Cluster.Name, d) {
-			return fmt.Sprintf("there is a Deployment %s/%s that the operator has not made: remove it", d.Namespace,
+			return fmt.Sprintf("Deployment %s/%s was not created by the operator: delete it", d.Namespace,
 				d.Name), nil
 		}
 		if err := in.Stands(ctx); err != nil {
@@ -176,15 +176,15 @@ func Stop(ctx context.Context, in *step.Input) (message string, err error) {
 		}
 		return "the controller is being stopped", in.Writer.Delete(ctx, d)
 	}
-	return "the controller's pod is ending" + Hanging(&s.Facts, s.Kube.ControllerPods, "LINSTOR"), nil
+	return "the controller's pod is terminating" + Hanging(&s.Facts, s.Kube.ControllerPods, "LINSTOR"), nil
 }
 
 // Hanging names those of the pods that do not come to their end, as the end of a message with what to do about them;
 // "" if there is none. what may run there.
 func Hanging(s *cluster.Facts, pods []*corev1.Pod, what string) (message string) {
 	for _, h := range hanging(s, pods) {
-		message += fmt.Sprintf("; %s: %s may run there. Once that machine is off: kubectl -n %s delete pod %s --force",
-			h.says, what, v1alpha1.WorkloadNamespace, h.pod)
+		message += fmt.Sprintf("; %s: %s may still be running there. Once that machine is powered off: kubectl -n %s "+
+			"delete pod %s --force", h.says, what, v1alpha1.WorkloadNamespace, h.pod)
 	}
 	return message
 }
@@ -201,7 +201,7 @@ func hanging(s *cluster.Facts, pods []*corev1.Pod) (out []hung) {
 		if p.DeletionTimestamp == nil {
 			continue
 		}
-		says := fmt.Sprintf("pod %s hangs Terminating on node %s", p.Name, p.Spec.NodeName)
+		says := fmt.Sprintf("pod %s is stuck Terminating on node %s", p.Name, p.Spec.NodeName)
 		i := slices.IndexFunc(s.Kube.Nodes, func(n *corev1.Node) bool { return n.Name == p.Spec.NodeName })
 		switch {
 		case i >= 0 && !cluster.NodeReady(s.Kube.Nodes[i]):
@@ -224,7 +224,7 @@ func endingPods(s *cluster.Facts) string {
 	if len(out) == 0 {
 		return ""
 	}
-	return "; " + text.QuoteList(out) + ": nothing waits for it"
+	return "; " + text.QuoteList(out) + ": the operator continues without waiting"
 }
 
 // Trouble is the hold for a controller that cannot start; nil while it may.
@@ -237,7 +237,7 @@ func Trouble(s *cluster.Facts) *cluster.HoldRequest {
 		}
 		h := cluster.Request(v1alpha1.HoldControllerFailed, "the LINSTOR controller cannot start: %s", t)
 		if slices.ContainsFunc(older, cluster.PodReady) {
-			h.Message = "the LINSTOR controller's new pod cannot start, and the one of before goes on: " + t.String()
+			h.Message = "the LINSTOR controller's new pod cannot start, but the previous one is still running: " + t.String()
 		}
 		for _, f := range failures {
 			if f.pattern.MatchString(t.Message) {

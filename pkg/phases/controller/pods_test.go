@@ -88,9 +88,9 @@ func TestTheRunningControllerStaysUntilItsSuccessorCanStart(t *testing.T) {
 			"victims found."}}
 	s := w.Snapshot()
 	e := controller.Link().Judge(s)
-	want := "the controller's pod is being replaced; controller-n01 goes on until its successor can start: " +
-		"the controller's pod is not scheduled (spec.controller.resources asks for cpu 500): 0/3 nodes are available: 3 " +
-		"Insufficient cpu."
+	want := "the controller's pod is being replaced; controller-n01 keeps running until its replacement can start: " +
+		"the controller's pod cannot be scheduled (spec.controller.resources requests cpu 500): 0/3 nodes are available: " +
+		"3 Insufficient cpu."
 	if e.State != cluster.Missing || e.Message != want || s.Health.Degraded {
 		t.Errorf("not scheduled: %s %q, %+v", e.State, e.Message, s.Health)
 	}
@@ -150,7 +150,8 @@ func TestAControllerIsNotKept(t *testing.T) {
 // TestAPodThatHangsIsNamed: on a node that is dead a pod ends when the node is back, and whoever looks at the status
 // must see it.
 func TestAPodThatHangsIsNamed(t *testing.T) {
-	const want = "pod controller-n01 hangs Terminating on node n01, which is not ready: nothing waits for it"
+	const want = "pod controller-n01 is stuck Terminating on node n01, which is not ready: the operator continues " +
+		"without waiting"
 	w := clustertest.NewWorld(t, 3)
 	hang(w, w.Kube.ControllerPods[0], "n01")
 	w.Kube.ControllerPods = append(w.Kube.ControllerPods, w.ReadyPod(v1alpha1.ComponentController, "n02"))
@@ -173,11 +174,11 @@ func TestAPodThatHangsIsNamed(t *testing.T) {
 	}
 	w.KubeNode("n01").Status.Conditions[0].Status = corev1.ConditionTrue
 	if e := controller.Link().Judge(w.Snapshot()); !strings.Contains(e.Message,
-		"hangs Terminating on node n01: nothing") {
+		"is stuck Terminating on node n01: the operator continues without waiting") {
 		t.Errorf("long after its time: %q", e.Message)
 	}
 	w.Kube.ControllerPods[0].DeletionTimestamp = &metav1.Time{Time: w.Now.Add(10 * time.Second)}
-	if e := controller.Link().Judge(w.Snapshot()); strings.Contains(e.Message, "hangs") {
+	if e := controller.Link().Judge(w.Snapshot()); strings.Contains(e.Message, "stuck Terminating") {
 		t.Errorf("within its time: %q", e.Message)
 	}
 }

@@ -21,22 +21,23 @@ import (
 func behind(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
 	number, was := strconv.Itoa(epoch.In(s.Linstor.Foreign)), epoch.Parse(claim.Epoch)
 	h := cluster.HoldRequest{Reason: v1alpha1.HoldKubernetesRestored, Identities: []string{number},
-		Message: fmt.Sprintf("Kubernetes, or the claim, seems to have been restored from a backup: LINSTOR's property %s "+
-			"is %s, and ConfigMap %s/%s says %d, of %s. Volumes in use keep working; the CSI driver's controller is "+
-			"stopped. ", linstor.PropEpoch, number, v1alpha1.WorkloadNamespace,
+		Message: fmt.Sprintf("Kubernetes or the claim appears to have been restored from a backup: LINSTOR's %s property "+
+			"is %s, but ConfigMap %s/%s contains %d, written at %s. Volumes in use keep working, but the CSI driver's "+
+			"controller is stopped. ", linstor.PropEpoch, number, v1alpha1.WorkloadNamespace,
 			resources.ClaimName, was.Number, was.Since.UTC().Format(time.RFC3339))}
 	if connection.Kind(&s.Target.Spec.Database) == v1alpha1.DatabaseKubernetes {
-		h.Message += fmt.Sprintf("If etcd was restored, LINSTOR has what happened since in its memory alone, and damages "+
-			"its restored state with each write: the operator keeps its lists in ConfigMap %s/%s, then stops it. "+
-			"Compare the lists with the disks, then answer %s to start LINSTOR on what was restored",
+		h.Message += fmt.Sprintf("If etcd was restored, LINSTOR has later changes only in memory, and each write damages "+
+			"its restored state: the operator saves LINSTOR's lists of nodes and volumes to ConfigMap %s/%s, then stops "+
+			"LINSTOR. Compare the lists with the disks, then resume with %s to start LINSTOR with the restored state",
 			v1alpha1.WorkloadNamespace, resources.ListsName, v1alpha1.OptionRetry)
 		h.Options = []string{v1alpha1.OptionRetry}
 	} else {
-		h.Message += "The operator changes nothing. If LINSTOR's data was moved into another database since, go back to " +
-			"that. Else set the spec as it was, and answer " + v1alpha1.OptionContinue
+		h.Message += "The operator changes nothing. If LINSTOR's data was moved to another database after that backup " +
+			"was taken, switch to that database. Otherwise, reapply the latest spec, then resume with " +
+			v1alpha1.OptionContinue
 		h.Options = []string{v1alpha1.OptionRetry, v1alpha1.OptionContinue}
 	}
-	return cluster.Asks("Kubernetes is of a time before LINSTOR's", h)
+	return cluster.Asks("Kubernetes is in an older state than LINSTOR", h)
 }
 
 // Follow takes the number that the hold named into the claim: Kubernetes and LINSTOR go on together. It is stored once

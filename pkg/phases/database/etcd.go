@@ -65,9 +65,9 @@ func question(k *etcd.Known, failed error) cluster.HoldRequest {
 			r.Nodes = append(r.Nodes, s.Node)
 		}
 	}
-	r.Message = h.Message + " "
+	r.Message = h.Message + ". "
 	if r.Reason == v1alpha1.HoldEtcdStuck && failed != nil {
-		r.Message += "It fails: " + text.OneLine(failed.Error()) + ". "
+		r.Message += "The last attempt failed: " + text.OneLine(failed.Error()) + ". "
 	}
 	r.Message += strings.NewReplacer(words...).Replace(h.Plan)
 	if r.Reason == v1alpha1.HoldEtcdStuck && k.Facts.Notes.ClusterID == 0 && len(r.Nodes) > 0 { // it has never served

@@ -29,11 +29,11 @@ func TestStuckSaysWhy(t *testing.T) {
 		in, _ := w.Input()
 		in.Snapshot.Etcd = serving(1)
 		in.Snapshot.Etcd.Decision.Hold = &membership.Hold{Reason: reason,
-			Advice: advice.Advice{Message: "no effect.", Plan: "Look."}}
+			Advice: advice.Advice{Message: "no effect", Plan: "Look"}}
 		in.Snapshot.TaskStates = map[string]work.State{etcd.Task: {Err: errors.New("no snapshot")}}
-		want := "no effect. Look."
+		want := "no effect. Look"
 		if says {
-			want = "no effect. It fails: no snapshot. Look."
+			want = "no effect. The last attempt failed: no snapshot. Look"
 		}
 		if e := database.Link().Judge(in.Snapshot); e.Hold == nil || e.Hold.Message != want {
 			t.Errorf("%s: %+v", reason, e.Hold)

@@ -36,7 +36,7 @@ func TestAForeignViewIsUnknown(t *testing.T) {
 		t.Errorf("%+v", s.Linstor)
 	}
 	if h := s.Health; !h.Degraded || h.Reason != string(v1alpha1.HoldForeignLinstorFound) ||
-		!strings.Contains(h.Message, "is another, and this cluster's is local-id") {
+		!strings.Contains(h.Message, "LocalID is another, but this cluster's is local-id") {
 		t.Errorf("health %+v", h)
 	}
 }
@@ -191,7 +191,7 @@ func TestADeletionDoesNotBelieveAnotherDatabase(t *testing.T) {
 	in, r := w.Input()
 	o := phases.Decide(t.Context(), in)
 	if o.Kind != step.KindWait || o.Reason != string(v1alpha1.HoldVolumesUnknown) ||
-		!strings.Contains(o.Message, "runs on another cluster's data") || len(r.Calls) > 0 {
+		!strings.Contains(o.Message, "is running with another cluster's data") || len(r.Calls) > 0 {
 		t.Errorf("%s %s: %s; %v", o.Kind, o.Reason, o.Message, r.Calls)
 	}
 	w.Phase(v1alpha1.PhaseDeleting, time.Hour)
@@ -233,7 +233,7 @@ func TestHalfABackupIsLeft(t *testing.T) {
 		in, r := w.Input()
 		o := phases.Decide(t.Context(), in)
 		claimed := clustertest.AppliedClaim(t, r) != nil
-		if claimed != (restoring == "") || !claimed && !strings.Contains(o.Message, "half of it may be there") {
+		if claimed != (restoring == "") || !claimed && !strings.Contains(o.Message, "only part of the backup") {
 			t.Errorf("restoring %q: claimed is %v, %s: %s", restoring, claimed, o.Kind, o.Message)
 		}
 	}

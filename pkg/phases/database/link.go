@@ -43,13 +43,14 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 		return e
 	}
 	if leftHalf(&s.Facts) {
-		return cluster.Missing.Because("HalfImported", fmt.Sprintf("a cluster was deleted while a backup was imported "+
-			"into this database, and half of it may be there: empty the database, and take the key %s out of ConfigMap %s/%s",
+		return cluster.Missing.Because("HalfImported", fmt.Sprintf("a StorageCluster was deleted while a backup was being "+
+			"imported into this database, which may now contain only part of the backup: empty the database, then remove the "+
+			"%s key from ConfigMap %s/%s",
 			resources.RestoringKey, v1alpha1.WorkloadNamespace, resources.ClaimName))
 	}
 	if len(s.Kube.Restores) > 0 {
-		return cluster.Missing.Because("ClaimMissing", fmt.Sprintf("the claim is missing, and half of a backup may be in "+
-			"LINSTOR's database: put ConfigMap %s/%s back; or, to go on without, delete the pods with the label %s=%s",
+		return cluster.Missing.Because("ClaimMissing", fmt.Sprintf("the claim is missing, and LINSTOR's database may "+
+			"contain only part of a backup: restore ConfigMap %s/%s, or delete the pods labeled %s=%s to continue without it",
 			v1alpha1.WorkloadNamespace, resources.ClaimName, v1alpha1.LabelComponent, v1alpha1.ComponentRestore))
 	}
 	e := waits
@@ -64,14 +65,15 @@ func judge(s *cluster.Snapshot) cluster.Evidence {
 func unclaimedEvidence(s *cluster.Facts) cluster.Evidence {
 	switch db := s.Database; {
 	case !db.Checked:
-		return cluster.Missing.Because("CheckingDatabase", "the database has not been looked at yet")
+		return cluster.Missing.Because("CheckingDatabase", "the database has not been checked yet")
 	case db.Err != nil:
 		return cluster.Missing.Because(string(v1alpha1.HoldDatabaseUnreachable), text.OneLine(db.Err.Error()))
 	case len(db.Nodes) > 0:
-		return cluster.Asks("the database holds another LINSTOR's nodes", cluster.HoldRequest{
+		return cluster.Asks("the database contains the nodes of another LINSTOR cluster", cluster.HoldRequest{
 			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{identity(&db)}, Message: fmt.Sprintf(
-				"the database %s already holds a LINSTOR cluster (%s), which this StorageCluster does not know; starting would "+
-					"migrate it with no way back. Answer adopt to take it over, or use another database",
+				"the %s database already contains a LINSTOR cluster (%s) that does not belong to this StorageCluster; "+
+					"starting LINSTOR would migrate it, which cannot be undone. Resume with adopt to take it over, or use a "+
+					"different database",
 				connection.Kind(&s.Target.Spec.Database), &db)})
 	default:
 		return cluster.Missing.Because("Claiming", "the database is empty and will be claimed")
@@ -92,9 +94,9 @@ func identity(d *cluster.Database) string {
 func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Evidence {
 	kind, want := connection.Kind(&s.Target.Spec.Database), connection.URL(&s.Target.Spec.Database)
 	if !connection.Same(claim.Backend, want) {
-		return cluster.Asks("the claim names another database", cluster.HoldRequest{
+		return cluster.Asks("the claim names a different database", cluster.HoldRequest{
 			Reason: v1alpha1.HoldUnsupportedChange, Identities: []string{want}, Message: fmt.Sprintf(
-				"spec.database.%s asks for %s, but this cluster's data is in %s (ConfigMap %s/%s): "+
+				"spec.database.%s points to %s, but this cluster's data is in %s (ConfigMap %s/%s): "+
 					"set spec.database to that database",
 				kind, want, claim.Backend, v1alpha1.WorkloadNamespace, resources.ClaimName)})
 	}
@@ -102,15 +104,16 @@ func claimedEvidence(s *cluster.Facts, claim resources.ClaimData) cluster.Eviden
 		return behind(s, claim)
 	}
 	if v := s.Linstor.Foreign; v != nil {
-		way := fmt.Sprintf("Restore a backup, with the annotation %s where spec.backup has one", v1alpha1.AnnotationRestore)
+		way := fmt.Sprintf("Restore a backup (use the %s annotation if spec.backup stored it)", v1alpha1.AnnotationRestore)
 		if claim.UpgradeTo != "" { // that is not followed during an upgrade
-			way = fmt.Sprintf("The upgrade to %s may have done that. Restore the database from before it by hand",
+			way = fmt.Sprintf("The upgrade to %s may have caused this. Manually restore the database to its state before the "+
+				"upgrade",
 				claim.UpgradeTo)
 		}
-		return cluster.Asks("LINSTOR runs on another cluster's data", cluster.HoldRequest{
+		return cluster.Asks("LINSTOR is running with another cluster's data", cluster.HoldRequest{
 			Reason: v1alpha1.HoldForeignLinstorFound, Identities: []string{v.LocalID}, Message: fmt.Sprintf(
-				"LINSTOR's Cluster/LocalID is %s, but this cluster's is %s: the database was emptied or replaced. "+
-					"%s, or answer adopt to take this one", v.LocalID, claim.LocalID, way)})
+				"LINSTOR reports Cluster/LocalID %s, but this cluster's is %s: the database was emptied or replaced. "+
+					"%s, or resume with adopt to use the current database", v.LocalID, claim.LocalID, way)})
 	}
 	return cluster.Satisfied.Because("DatabaseClaimed",
 		"LINSTOR's database ("+string(kind)+") is claimed by this cluster")

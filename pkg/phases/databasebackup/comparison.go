@@ -114,7 +114,7 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 		}
 	}
 	if why := notNow(s, p != nil); why != "" {
-		c.Pod, c.Message = "", "it is put off: "+why
+		c.Pod, c.Message = "", "postponed: "+why
 		return c
 	}
 	if p == nil {
@@ -123,7 +123,7 @@ func compared(s *cluster.Snapshot, st *backupspec.BackupStatus) *backupspec.Comp
 	if why := ended(s, p); why != "" {
 		return notCompared(s, c, why)
 	}
-	c.Message = "the backup is being compared"
+	c.Message = "the backup is being compared with the nodes"
 	if why := Trouble(p); why != "" {
 		c.Message += ": " + why
 	}
@@ -155,16 +155,16 @@ func list(s *cluster.Snapshot, c *backupspec.Comparison) *backupspec.Comparison 
 		c.Since, c.Pod = metav1.NewTime(s.Now), databasebackup.ComparisonPod(s.Cluster, s.Now)
 	}
 	if s.Now.Sub(c.Since.Time) > listedFor {
-		return notCompared(s, c, "its pod was not made while the nodes' listings were fresh; the condition BackupReady may "+
-			"say why")
+		return notCompared(s, c, "its pod was not created before the nodes' volume lists expired; the BackupReady "+
+			"condition may show the reason")
 	}
 	want, live := listings(s, c), s.Kube.DaemonSets[databasebackup.Listing]
 	if live != nil && !cluster.Ours(s.Cluster.Name, live) {
-		return notCompared(s, c, fmt.Sprintf("there is a DaemonSet %s/%s that the operator has not made: rename or delete "+
-			"it", live.Namespace, live.Name))
+		return notCompared(s, c, fmt.Sprintf("DaemonSet %s/%s exists, but was not created by the operator: delete it, "+
+			"or recreate it under a different name", live.Namespace, live.Name))
 	}
 	nodes, have, _ := listed(s, want)
-	c.Message = fmt.Sprintf("%d of %d nodes have listed what lies on them", have, len(nodes))
+	c.Message = fmt.Sprintf("%d of %d nodes have listed their volumes", have, len(nodes))
 	return c
 }
 
@@ -173,16 +173,16 @@ func ended(s *cluster.Snapshot, p *corev1.Pod) string {
 	age := s.Now.Sub(p.CreationTimestamp.Time)
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
-		return "its pod ended well and does not say what it found"
+		return "its pod succeeded but produced no result"
 	case age > comparesWithin:
-		return cmp.Or(Trouble(p), "its pod did not end")
+		return cmp.Or(Trouble(p), "its pod did not finish in time")
 	default:
 		return Failure(age, p)
 	}
 }
 
 func notCompared(s *cluster.Snapshot, c *backupspec.Comparison, why string) *backupspec.Comparison {
-	c.Ended, c.Message = &metav1.Time{Time: s.Now}, "it was not compared: "+text.OneLine(why)
+	c.Ended, c.Message = &metav1.Time{Time: s.Now}, "not compared: "+text.OneLine(why)
 	return c
 }
 
@@ -194,7 +194,7 @@ func noteFound(c *backupspec.Comparison, r *compare.Result, at metav1.Time) {
 	for _, a := range r.Addresses {
 		c.Addresses = append(c.Addresses, backupspec.TakenAddress(a))
 	}
-	c.Message = fmt.Sprintf("no difference: the %s of the backup lie on %s as it says",
+	c.Message = fmt.Sprintf("no differences: compared %s in the backup with %s",
 		text.Amount(r.Stored, "volume or snapshot", "volumes and snapshots"), text.Amount(r.Nodes, "node", "nodes"))
 	if len(r.Found) == 0 {
 		return
@@ -207,7 +207,7 @@ func noteFound(c *backupspec.Comparison, r *compare.Result, at metav1.Time) {
 			counts = append(counts, fmt.Sprintf("%d %s", n, kind))
 		}
 	}
-	c.Message = fmt.Sprintf("the nodes differ from the backup: %s; kubectl -n %s logs %s lists all",
+	c.Message = fmt.Sprintf("the nodes differ from the backup: %s; for all differences, run kubectl -n %s logs %s",
 		strings.Join(counts, ", "), v1alpha1.WorkloadNamespace, c.Pod)
 }
 
@@ -221,7 +221,7 @@ func notNow(s *cluster.Snapshot, compares bool) string {
 	case claim.LocalID == "":
 		return noDatabase
 	case s.Restore != nil && !s.Restore.Stopped:
-		return "LINSTOR's controller runs"
+		return "the LINSTOR controller is running"
 	case compares:
 		return ""
 	case s.OperatorImage == "":

@@ -119,9 +119,9 @@ func (r rig) look(what string, calls []string, says string) {
 func TestComparison(t *testing.T) {
 	r := newRig(t)
 	r.look("it is noted first", nil, "0 of 3 nodes")
-	r.look("then nodes list", []string{"apply DaemonSet"}, "0 of 3 nodes have listed what lies on them")
+	r.look("then nodes list", []string{"apply DaemonSet"}, "0 of 3 nodes have listed their volumes")
 	r.list("n01", "n03")
-	r.look("one is waited for", nil, "2 of 3 nodes have listed what lies on them")
+	r.look("one is waited for", nil, "2 of 3 nodes have listed their volumes")
 	r.list("n02")
 	r.look("all have", []string{"apply Pod"}, "3 of 3 nodes")
 	r.look("it is compared", nil, "the backup is being compared")
@@ -148,7 +148,7 @@ func TestComparison(t *testing.T) {
 	}
 	r.ends(corev1.PodSucceeded, string(note))
 	r.Now = r.Now.Add(time.Hour)
-	r.look("it has ended", nil, "the nodes differ from the backup: 1 Absent, 2 Unknown; kubectl -n linstor-storage logs ")
+	r.look("it has ended", nil, "the nodes differ from the backup: 1 Absent, 2 Unknown; for all differences, run kubectl")
 	c := r.comparison()
 	d := cmp.Diff(map[string]int32{"Absent": 1, "Unknown": 2}, c.Differences)
 	if d != "" || c.Nodes != 3 || !c.Ended.Time.Equal(r.Now.Add(-time.Hour)) {
@@ -184,7 +184,7 @@ func TestComparisonWithoutAll(t *testing.T) {
 	t.Run("a node is down", func(t *testing.T) {
 		r := begun(t)
 		r.KubeNode("n03").Status.Conditions[0].Status = corev1.ConditionUnknown
-		r.look("the others have", []string{"apply Pod"}, "2 of 3 nodes have listed what lies on them")
+		r.look("the others have", []string{"apply Pod"}, "2 of 3 nodes have listed their volumes")
 		if args := r.comparator().Spec.Containers[0].Args; args[len(args)-1] != "n03=" {
 			t.Errorf("arguments %q: the node that is down must be named", args)
 		}
@@ -200,15 +200,15 @@ func TestComparisonWithoutAll(t *testing.T) {
 		r := begun(t)
 		r.list("n03")
 		r.Kube.Pods[v1alpha1.ComponentListing]["n03"].Annotations = nil
-		r.look("it does not count", nil, "2 of 3 nodes have listed what lies on them")
+		r.look("it does not count", nil, "2 of 3 nodes have listed their volumes")
 	})
 	t.Run("nobody goes on with it", func(t *testing.T) {
 		r := begun(t)
 		r.list("n03")
 		r.Now = r.Now.Add(10*time.Minute + time.Second)
-		r.look("the listings are too old", nil, "it was not compared: its pod was not made while the nodes' listings")
-		r.look("they go", []string{"delete DaemonSet"}, "it was not compared")
-		r.look("and do not come again", nil, "it was not compared")
+		r.look("the listings are too old", nil, "not compared: its pod was not created before the nodes' volume lists")
+		r.look("they go", []string{"delete DaemonSet"}, "not compared")
+		r.look("and do not come again", nil, "not compared")
 	})
 	t.Run("what makes pods is away for a moment", func(t *testing.T) {
 		r := begun(t)
@@ -222,7 +222,7 @@ func TestComparisonWithoutAll(t *testing.T) {
 		pod := r.comparison().Pod
 		r.Now = r.Now.Add(time.Nanosecond)
 		r.Cluster.Spec.Suspend = true
-		r.look("suspended", nil, "it is put off: spec.suspend is set")
+		r.look("suspended", nil, "postponed: spec.suspend is set")
 		r.Cluster.Spec.Suspend = false
 		r.look("what was begun goes", []string{"delete DaemonSet"}, "0 of 3 nodes")
 		if r.comparison().Pod == pod {
@@ -239,8 +239,9 @@ func TestComparisonWithoutAll(t *testing.T) {
 	t.Run("somebody else's DaemonSet", func(t *testing.T) {
 		r := begun(t)
 		r.Kube.DaemonSets["linstor-volume-listing"].Labels = nil
-		r.look("it is said", nil, "DaemonSet linstor-storage/linstor-volume-listing that the operator has not made")
-		r.look("and left alone", nil, "it was not compared")
+		r.look("it is said", nil,
+			"DaemonSet linstor-storage/linstor-volume-listing exists, but was not created by the operator")
+		r.look("and left alone", nil, "not compared")
 	})
 	t.Run("a DaemonSet of an earlier comparison", func(t *testing.T) {
 		r := begun(t)
@@ -257,11 +258,11 @@ func TestComparisonFails(t *testing.T) {
 		ended bool
 	}{
 		"no name of a backup": {func(r rig) { r.Cluster.Annotations[v1alpha1.AnnotationCompareBackup] = "A b" },
-			"annotation storage.linstor.dev/compare-backup: \"A b\" is no ID of a backup", true},
+			"annotation storage.linstor.dev/compare-backup: \"A b\" is not a valid backup ID", true},
 		"no Secret": {func(r rig) { delete(r.Kube.Secrets, "s3") },
-			"it is put off: spec.backup.s3.credentialsSecret: there is no Secret", false},
+			"postponed: spec.backup.s3.credentialsSecret: Secret", false},
 		"the cluster goes": {func(r rig) { r.Cluster.DeletionTimestamp = clustertest.At(r.Now) },
-			"it is put off: the cluster is being deleted", false},
+			"postponed: the cluster is being deleted", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRig(t)
@@ -283,10 +284,10 @@ func TestComparisonFails(t *testing.T) {
 	}
 	r := compares(t)
 	r.Now = r.Now.Add(20*time.Minute + time.Second)
-	r.look("its pod does not end", nil, "it was not compared: its pod did not end")
+	r.look("its pod does not end", nil, "not compared: its pod did not finish in time")
 	r = compares(t)
 	r.ends(corev1.PodSucceeded, `{"id":"manual-a","taken":"2026-11-2`)
-	r.look("its note is cut", nil, "it was not compared: its pod ended well and does not say what it found")
+	r.look("its note is cut", nil, "not compared: its pod succeeded but produced no result")
 	r = compares(t)
 	r.Now = r.Now.Add(time.Nanosecond)
 	r.spec().S3.Bucket = "other"
@@ -294,17 +295,17 @@ func TestComparisonFails(t *testing.T) {
 	r.look("what was begun goes", []string{"delete Pod", "delete DaemonSet"}, "0 of 3 nodes")
 	r = compares(t)
 	r.ends(corev1.PodFailed, "operator: the store has no backup manual-a")
-	r.look("the pod fails", nil, "it was not compared: the store has no backup manual-a")
+	r.look("the pod fails", nil, "not compared: the store has no backup manual-a")
 	if c := r.comparison(); c.Ended == nil || c.Taken != nil {
 		t.Errorf("%+v", c)
 	}
-	r.look("and is not made again", []string{"delete DaemonSet"}, "it was not compared")
-	r.look("at rest", nil, "it was not compared")
+	r.look("and is not made again", []string{"delete DaemonSet"}, "not compared")
+	r.look("at rest", nil, "not compared")
 
 	in, _ := newRig(t).Input()
 	in.Snapshot.OperatorImage = ""
 	c := databasebackup.Status(in.Snapshot, false).Comparison
-	if !strings.Contains(c.Message, "does not know its own image") {
+	if !strings.Contains(c.Message, "own image, which is used to take backups, is unknown") {
 		t.Errorf("without an image: %+v", c)
 	}
 }
@@ -325,7 +326,7 @@ func TestComparisonWithoutLinstor(t *testing.T) {
 	r.Cluster.Spec.Backup = nil
 	in, _ = r.Input()
 	e := databasebackup.Judge(in.Snapshot, nil)
-	if e.State != cluster.Unknown || !strings.Contains(e.Message, "compares none") {
+	if e.State != cluster.Unknown || !strings.Contains(e.Message, "does not take, compare or restore backups") {
 		t.Errorf("%+v", e)
 	}
 }
@@ -334,7 +335,7 @@ func TestComparisonWithoutLinstor(t *testing.T) {
 func TestAComparisonForARestore(t *testing.T) {
 	r := newRig(t)
 	r.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
-	r.look("LINSTOR runs", nil, "it is put off: LINSTOR's controller runs")
+	r.look("LINSTOR runs", nil, "postponed: the LINSTOR controller is running")
 	delete(r.Kube.Deployments, "linstor-controller")
 	r.Kube.ControllerPods = nil
 	r.look("it is stopped", nil, "0 of 3 nodes have listed")

@@ -209,24 +209,25 @@ func TestFailures(t *testing.T) {
 		says string
 	}{
 		"it fails": {func(b bench) { b.ends(corev1.PodFailed, "operator: there is no bucket backups") },
-			"again: there is no bucket backups"},
-		"without a word": {func(b bench) { b.pod().Status.Phase = corev1.PodFailed }, "failed without a word"},
+			"will be retried: there is no bucket backups"},
+		"without a word": {func(b bench) { b.pod().Status.Phase = corev1.PodFailed }, "failed without a message"},
 		"evicted": {func(b bench) {
 			b.pod().Status = corev1.PodStatus{Phase: corev1.PodFailed, Reason: "Evicted"}
 		}, "Evicted"},
-		"it says nothing": {func(b bench) { b.ends(corev1.PodSucceeded, "") }, "does not say what it has done"},
+		"it says nothing": {func(b bench) { b.ends(corev1.PodSucceeded, "") }, "succeeded but produced no result"},
 		"it took another": {func(b bench) {
 			b.takes()
 			end := b.pod().Status.ContainerStatuses[0].State.Terminated
 			end.Message = strings.Replace(end.Message, "scheduled-", "manual-", 1)
-		}, "does not say what it has done"},
-		"it is deleted":   {func(b bench) { b.pod().DeletionTimestamp = clustertest.At(b.Now) }, "deleted before it ended"},
-		"it does not end": {func(b bench) { b.begunBefore(46 * time.Minute) }, "did not end"},
+		}, "succeeded but produced no result"},
+		"it is deleted": {func(b bench) { b.pod().DeletionTimestamp = clustertest.At(b.Now) },
+			"deleted before it finished"},
+		"it does not end": {func(b bench) { b.begunBefore(46 * time.Minute) }, "did not finish"},
 		"no node": {func(b bench) {
 			b.begunBefore(46 * time.Minute)
 			b.pod().Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse,
 				Message: "0/3 nodes are available"}}
-		}, "finds no node: 0/3 nodes are available"},
+		}, "cannot be scheduled: 0/3 nodes are available"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -319,23 +320,23 @@ func TestHindrances(t *testing.T) {
 		"nothing is wanted": {func(b bench) { b.Cluster.Spec.Backup = nil }, cluster.Unknown,
 			databasebackup.ReasonNotConfigured, "spec.backup is not set"},
 		"never Ready": {func(b bench) { b.Phase(v1alpha1.PhaseStoragePools, 0) }, cluster.Unknown,
-			databasebackup.ReasonPutOff, "not Ready yet"},
+			databasebackup.ReasonPutOff, "not been Ready yet"},
 		"silence": {func(b bench) { b.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no")} }, cluster.Unknown,
-			databasebackup.ReasonPutOff, "LINSTOR does not answer"},
+			databasebackup.ReasonPutOff, "LINSTOR does not respond"},
 		"suspended": {func(b bench) { b.Cluster.Spec.Suspend = true }, cluster.Unknown, databasebackup.ReasonPutOff,
 			"spec.suspend"},
 		"an upgrade": {func(b bench) { b.Upgrading(v1alpha1.UpgradeSatellites) }, cluster.Unknown,
 			databasebackup.ReasonPutOff, "upgraded"},
 		"no Secret": {func(b bench) { delete(b.Kube.Secrets, "s3") }, cluster.Failed, databasebackup.ReasonInvalid,
-			"there is no Secret linstor-storage/s3"},
+			"Secret linstor-storage/s3 does not exist"},
 		"no claim": {func(b bench) {
 			b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups"}
-		}, cluster.Failed, databasebackup.ReasonInvalid, "there is no PersistentVolumeClaim linstor-storage/backups"},
+		}, cluster.Failed, databasebackup.ReasonInvalid, "PersistentVolumeClaim linstor-storage/backups does not exist"},
 		"a claim of LINSTOR's": {func(b bench) {
 			b.spec().S3, b.spec().Claim = nil, &backupspec.ClaimSpec{Name: "backups"}
 			b.Kube.BackupClaim = &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
 				"volume.kubernetes.io/storage-provisioner": "linstor.csi.linbit.com"}}}
-		}, cluster.Failed, databasebackup.ReasonInvalid, "the volume of backups is LINSTOR's"},
+		}, cluster.Failed, databasebackup.ReasonInvalid, "the volume of PersistentVolumeClaim backups is stored in LINSTOR"},
 		"no such day": {func(b bench) { b.spec().Schedule = "0 0 31 2 *" }, cluster.Failed, databasebackup.ReasonInvalid,
 			"spec.backup.schedule"},
 		"no such zone": {func(b bench) { b.spec().TimeZone = "Mars" }, cluster.Failed, databasebackup.ReasonInvalid,
@@ -343,7 +344,7 @@ func TestHindrances(t *testing.T) {
 		"an old LINSTOR": {func(b bench) {
 			b.Cluster.Spec.Version, b.Cluster.Status.Version = "1.33.3", "1.33.3"
 			b.Settle()
-		}, cluster.Failed, databasebackup.ReasonInvalid, "from 1.34 on, and this is 1.33.3"},
+		}, cluster.Failed, databasebackup.ReasonInvalid, "LINSTOR 1.33.3 cannot export its database"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)

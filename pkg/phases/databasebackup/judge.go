@@ -55,15 +55,15 @@ const (
 const since = "1.34.0"
 
 // noImage says that no pods can be made.
-const noImage = "the operator does not know its own image, which takes backups: it could not read its pod when it " +
-	"started; restart it, or set its flag --image"
+const noImage = "the operator's own image, which is used to take backups, is unknown because the operator could not " +
+	"read its pod at startup: restart the operator or set its --image flag"
 
 // Judge says how backups are, by what the status says of them. Satisfied, Failed and Unknown are what can come of it.
 func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
 	spec := s.Cluster.Spec.Backup
 	if spec == nil {
 		return cluster.Unknown.Because(ReasonNotConfigured,
-			"spec.backup is not set: the operator takes no backups, compares none, and restores none")
+			"spec.backup is not set: the operator does not take, compare or restore backups")
 	}
 	claim, _ := s.Claim()
 	if why := restore.Obstacle(s.Cluster, claim); why != "" {
@@ -85,7 +85,7 @@ func Judge(s *cluster.Snapshot, st *backupspec.BackupStatus) cluster.Evidence {
 	if id := due(&s.Facts, st); c == nil && off != "" && id != "" { // it is noted, and named, once nothing hinders
 		c = &backupspec.CurrentBackup{ID: string(id)}
 		if id.Trigger() == store.Scheduled {
-			c.ID = "of the schedule"
+			c.ID = "(scheduled)"
 		}
 	}
 	return sumUp(s, st, c, off)
@@ -98,7 +98,7 @@ func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.Curre
 	case c != nil && c.Attempts > 0:
 		return cluster.Failed.Because(ReasonFailed, underWay(s, c))
 	case stale(&s.Facts, st):
-		message := "the last backup of the schedule is of " + At(st.Scheduled.Time)
+		message := "the last scheduled backup is from " + At(st.Scheduled.Time)
 		if c != nil {
 			message += "; " + underWay(s, c)
 		}
@@ -116,7 +116,7 @@ func sumUp(s *cluster.Snapshot, st *backupspec.BackupStatus, c *backupspec.Curre
 	case c != nil:
 		return cluster.Unknown.Because(ReasonTaking, underWay(s, c))
 	default:
-		return cluster.Unknown.Because(ReasonNone, "no backup was asked for yet")
+		return cluster.Unknown.Because(ReasonNone, "no backup has been requested yet")
 	}
 }
 
@@ -125,20 +125,21 @@ func notRestored(s *cluster.Snapshot) string {
 	if s.Cluster.Spec.Backup.Verify != backupspec.VerifyRestoreTest || restores(&s.Facts) {
 		return ""
 	}
-	return "; spec.backup.verify: no restore test, since LINSTOR's program does not restore every backup before 1.35.1"
+	return "; spec.backup.verify: no restore test is run, because LINSTOR versions before 1.35.1 cannot restore every " +
+		"backup"
 }
 
 // Describe is the last backup in a sentence, and when the next one is due.
 func Describe(st *backupspec.BackupStatus) string {
 	l := st.Last
-	out := fmt.Sprintf("backup %s of %s is in the store: LINSTOR %s with %s, %s", l.ID, At(l.Taken.Time), l.Linstor,
+	out := fmt.Sprintf("backup %s from %s is in the store: LINSTOR %s with %s, %s", l.ID, At(l.Taken.Time), l.Linstor,
 		text.Amount(int(l.ResourceDefinitions), "resource definition", "resource definitions"),
 		text.Amount(int(l.Bytes), "byte", "bytes"))
 	if l.Verified == backupspec.VerifyRestoreTest {
-		out += "; LINSTOR's own program has restored it"
+		out += "; a test restore with LINSTOR's own tool succeeded"
 	}
 	if st.Next != nil {
-		out += "; the next one is due at " + At(st.Next.Time)
+		out += "; the next one is scheduled for " + At(st.Next.Time)
 	}
 	if l.Problem != "" {
 		out += "; " + l.Problem
@@ -169,14 +170,14 @@ func NoPlace(f *cluster.Facts) string {
 	s3, claim := f.Cluster.Spec.Backup.S3, f.Cluster.Spec.Backup.Claim
 	switch live := f.Kube.BackupClaim; {
 	case s3 != nil && f.Kube.Secrets[s3.CredentialsSecret] == nil:
-		return fmt.Sprintf("spec.backup.s3.credentialsSecret: there is no Secret %s/%s", v1alpha1.WorkloadNamespace,
+		return fmt.Sprintf("spec.backup.s3.credentialsSecret: Secret %s/%s does not exist", v1alpha1.WorkloadNamespace,
 			s3.CredentialsSecret)
 	case claim != nil && live == nil:
-		return fmt.Sprintf("spec.backup.claim.name: there is no PersistentVolumeClaim %s/%s", v1alpha1.WorkloadNamespace,
-			claim.Name)
+		return fmt.Sprintf("spec.backup.claim.name: PersistentVolumeClaim %s/%s does not exist",
+			v1alpha1.WorkloadNamespace, claim.Name)
 	case claim != nil && (live.Annotations[provisioner] == resources.DriverName || ofLinstor(f, live)):
-		return fmt.Sprintf("spec.backup.claim.name: the volume of %s is LINSTOR's: whoever loses LINSTOR loses these "+
-			"backups with it", claim.Name)
+		return fmt.Sprintf("spec.backup.claim.name: the volume of PersistentVolumeClaim %s is stored in LINSTOR, so the "+
+			"backups would be lost together with LINSTOR: use another claim", claim.Name)
 	default:
 		return ""
 	}
@@ -224,7 +225,7 @@ func request(f *cluster.Facts) (store.ID, error) {
 	}
 	id, err := store.ParseID(string(store.Manual) + "-" + asked)
 	if err != nil {
-		return "", fmt.Errorf("annotation %s: %.80q is no name of a backup: use at most 63 lower-case letters, digits, "+
+		return "", fmt.Errorf("annotation %s: %.80q is not a valid backup name: use at most 63 lowercase letters, digits, "+
 			"hyphens and dots", v1alpha1.AnnotationBackup, asked)
 	}
 	return id, nil
@@ -263,11 +264,11 @@ func putOff(s *cluster.Snapshot) string {
 	case why != "":
 		return why
 	case !s.WasReady():
-		return "the cluster was not Ready yet"
+		return "the cluster has not been Ready yet"
 	case s.Upgrade != nil && s.Upgrade.PastEdge():
 		return "LINSTOR is being upgraded"
 	case !s.Linstor.Known():
-		return "LINSTOR does not answer"
+		return "LINSTOR does not respond"
 	case claim.LocalID == "":
 		return noDatabase
 	default:
@@ -276,7 +277,7 @@ func putOff(s *cluster.Snapshot) string {
 }
 
 // noDatabase says that it is not known where backups of this database are.
-const noDatabase = "it is not recorded yet which database this is"
+const noDatabase = "the database's identity (Cluster/LocalID) has not been recorded yet"
 
 // stopped says why no pods are made at all; "" if they may be.
 func stopped(s *cluster.Snapshot) string {

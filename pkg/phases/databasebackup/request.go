@@ -13,7 +13,7 @@ import (
 
 // TooOld says that this LINSTOR cannot be backed up.
 func TooOld(version string) string {
-	return "LINSTOR exports its database while it runs from 1.34 on, and this is " + version
+	return "LINSTOR " + version + " cannot export its database while it is running (this requires 1.34 or newer)"
 }
 
 // database is the version of LINSTOR that the database is of, or is being migrated to; "" before there is one.
@@ -40,11 +40,11 @@ func noted(f *cluster.Facts, st *backupspec.BackupStatus) *backupspec.Request {
 	}
 	switch {
 	case catalogue.Newer(since, r.Linstor):
-		r.Refused = fmt.Sprintf("backup %s is not taken: %s; ask for one after the upgrade, with another name", id,
-			TooOld(r.Linstor))
+		r.Refused = fmt.Sprintf("backup %s will not be taken: %s; request a backup with a different name after the upgrade",
+			id, TooOld(r.Linstor))
 	case r.Linstor != version:
-		r.Refused = fmt.Sprintf("backup %s is not taken any more: it was asked for with LINSTOR %s, and the database is of "+
-			"%s now; ask for another one, with another name", id, r.Linstor, version)
+		r.Refused = fmt.Sprintf("backup %s will not be taken: it was requested when the database was at LINSTOR %s, but "+
+			"the database is at %s now; request a backup with a different name", id, r.Linstor, version)
 	}
 	return r
 }
@@ -63,7 +63,7 @@ func fulfills(st *backupspec.BackupStatus, id, linstor string) bool {
 	if r == nil || export.SameVersion(linstor, r.Linstor) {
 		return true
 	}
-	r.Refused = fmt.Sprintf("backup %s in the store is of LINSTOR %s, and it was asked for with %s; ask for another "+
-		"one, with another name", id, linstor, r.Linstor)
+	r.Refused = fmt.Sprintf("backup %s in the store is from LINSTOR %s, but was requested for %s; request a backup "+
+		"with a different name", id, linstor, r.Linstor)
 	return false
 }

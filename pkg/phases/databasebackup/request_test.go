@@ -35,19 +35,19 @@ func TestRequestEndsWithTheVersion(t *testing.T) {
 		meanwhile func(bench)
 		says      string
 	}{
-		"LINSTOR cannot be backed up": {"1.33.3", func(bench) {}, "backup manual-a is not taken: LINSTOR exports its " +
-			"database while it runs from 1.34 on, and this is 1.33.3"},
+		"LINSTOR cannot be backed up": {"1.33.3", func(bench) {}, "backup manual-a will not be taken: LINSTOR " +
+			"1.33.3 cannot export its database while it is running (this requires 1.34 or newer)"},
 		"it waits for its next attempt": {"1.34.2", func(b bench) {
 			b.step()
 			b.ends("Failed", "no bucket")
 			b.step()
-		}, "with LINSTOR 1.34.2, and the database is of 1.35.3 now"},
+		}, "when the database was at LINSTOR 1.34.2, but the database is at 1.35.3 now"},
 		"it is being taken": {"1.34.2", func(b bench) { b.step() },
-			"with LINSTOR 1.34.2, and the database is of 1.35.3 now"},
+			"when the database was at LINSTOR 1.34.2, but the database is at 1.35.3 now"},
 		"there is no place for it": {"1.34.2", func(b bench) {
 			b.Cluster.Spec.Backup = nil
 			b.step()
-		}, "with LINSTOR 1.34.2, and the database is of 1.35.3 now"},
+		}, "when the database was at LINSTOR 1.34.2, but the database is at 1.35.3 now"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t)
@@ -67,7 +67,7 @@ func TestRequestEndsWithTheVersion(t *testing.T) {
 			for range 3 {
 				_, e := b.step()
 				if e.State != cluster.Failed || e.Reason != databasebackup.ReasonRequestEnded ||
-					!strings.Contains(e.Message, tc.says) || !strings.Contains(e.Message, "with another name") {
+					!strings.Contains(e.Message, tc.says) || !strings.Contains(e.Message, "with a different name") {
 					t.Errorf("evidence %+v", e)
 				}
 				if len(b.Kube.Backups) > 0 || b.current().ID != "" {
@@ -130,7 +130,7 @@ func TestTakenOfAnotherVersion(t *testing.T) {
 	}
 	b.takes() // of 1.35.3
 	_, e := b.step()
-	const says = "manual-a in the store is of LINSTOR 1.35.3, and it was asked for with 1.34.2"
+	const says = "manual-a in the store is from LINSTOR 1.35.3, but was requested for 1.34.2"
 	if e.Reason != databasebackup.ReasonRequestEnded || !strings.Contains(e.Message, says) ||
 		b.Cluster.Status.Backup.Requested != "" {
 		t.Errorf("evidence %+v, status %+v", e, b.Cluster.Status.Backup)

@@ -185,15 +185,15 @@ func took(f *cluster.Facts, st *backupspec.BackupStatus, r *take.Result) {
 func Failure(age time.Duration, p *corev1.Pod) string {
 	switch {
 	case p.Status.Phase == corev1.PodSucceeded:
-		return "its pod ended well and does not say what it has done"
+		return "its pod succeeded but produced no result"
 	case p.Status.Phase == corev1.PodFailed && p.Status.Reason != "": // such as DeadlineExceeded and Evicted
-		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), Trouble(p), "its pod was ended")
+		return p.Status.Reason + ": " + cmp.Or(text.OneLine(p.Status.Message), Trouble(p), "its pod was terminated")
 	case p.Status.Phase == corev1.PodFailed:
-		return cmp.Or(Trouble(p), "its pod failed without a word")
+		return cmp.Or(Trouble(p), "its pod failed without a message")
 	case p.DeletionTimestamp != nil:
-		return "its pod was deleted before it ended"
+		return "its pod was deleted before it finished"
 	case age > longest:
-		return cmp.Or(Trouble(p), "its pod did not end")
+		return cmp.Or(Trouble(p), "its pod did not finish in time")
 	default:
 		return ""
 	}
@@ -220,7 +220,7 @@ func Trouble(p *corev1.Pod) string {
 		return cmp.Or(strings.TrimPrefix(t.Message, "operator: "), t.String())
 	}
 	if c := cluster.PodCondition(p, corev1.PodScheduled); c != nil && c.Status == corev1.ConditionFalse {
-		return "its pod finds no node: " + text.OneLine(c.Message)
+		return "its pod cannot be scheduled: " + text.OneLine(c.Message)
 	}
 	return ""
 }
@@ -229,12 +229,12 @@ func Trouble(p *corev1.Pod) string {
 func underWay(s *cluster.Snapshot, c *backupspec.CurrentBackup) string {
 	switch off := putOff(s); {
 	case c.Attempts > 0 && off != "":
-		return fmt.Sprintf("backup %s could not be taken, and is tried again later (%s): %s", c.ID, off, c.Message)
+		return fmt.Sprintf("backup %s failed and will be retried later (%s): %s", c.ID, off, c.Message)
 	case c.Attempts > 0:
-		return fmt.Sprintf("backup %s could not be taken (%s), and is tried again: %s", c.ID,
+		return fmt.Sprintf("backup %s failed (%s) and will be retried: %s", c.ID,
 			text.Amount(int(c.Attempts), "attempt", "attempts"), c.Message)
 	case off != "":
-		return fmt.Sprintf("backup %s is put off: %s", c.ID, off)
+		return fmt.Sprintf("backup %s is postponed: %s", c.ID, off)
 	}
 	out := fmt.Sprintf("backup %s is being taken", c.ID)
 	if p := s.Kube.Backups[podOf(s, order(s, c)).Name]; p != nil {
@@ -242,7 +242,7 @@ func underWay(s *cluster.Snapshot, c *backupspec.CurrentBackup) string {
 		case why != "":
 			out += ": " + why
 		case p.Status.Phase == corev1.PodPending && c.Attempted != nil && s.Now.Sub(c.Attempted.Time) > startsWithin:
-			out += fmt.Sprintf("; its pod does not start: kubectl -n %s describe pod %s", p.Namespace, p.Name)
+			out += fmt.Sprintf("; its pod has not started: kubectl -n %s describe pod %s", p.Namespace, p.Name)
 		}
 	}
 	return out

@@ -138,14 +138,14 @@ func TestSaid(t *testing.T) {
 	}
 	b.pod().Status = corev1.PodStatus{Phase: corev1.PodPending}
 	b.begunBefore(3 * time.Minute)
-	look := "does not start: kubectl -n linstor-storage describe pod " + b.pod().Name
+	look := "has not started: kubectl -n linstor-storage describe pod " + b.pod().Name
 	if _, e = b.step(); !strings.Contains(e.Message, look) {
 		t.Errorf("evidence %+v", e)
 	}
 	b.ends(corev1.PodFailed, "no")
 	b.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no")}
 	b.step()
-	if _, e = b.step(); !strings.Contains(e.Message, "is tried again later (LINSTOR does not answer): no") {
+	if _, e = b.step(); !strings.Contains(e.Message, "will be retried later (LINSTOR does not respond): no") {
 		t.Errorf("evidence %+v", e)
 	}
 }
@@ -179,7 +179,7 @@ func TestRestoreTest(t *testing.T) {
 	if got := b.Cluster.Status.Backup.Last.Verified; got != backupspec.VerifyRestoreTest {
 		t.Errorf("verified by %s", got)
 	}
-	if _, e := b.step(); !strings.Contains(e.Message, "LINSTOR's own program has restored it") {
+	if _, e := b.step(); !strings.Contains(e.Message, "a test restore with LINSTOR's own tool succeeded") {
 		t.Errorf("evidence %+v", e)
 	}
 }

@@ -29,9 +29,9 @@ func ForUpgrade(s *cluster.Snapshot) (taken bool, lacks string) {
 	case fresh(s, st):
 		return true, ""
 	case st != nil && st.Current != nil:
-		return false, "the database is backed up first: " + underWay(s, st.Current)
+		return false, "backing up the database first: " + underWay(s, st.Current)
 	default:
-		return false, "the database is backed up first"
+		return false, "backing up the database first"
 	}
 }
 
@@ -51,9 +51,9 @@ func Asked(s *cluster.Snapshot) string {
 	case s.Cluster.Spec.Backup == nil || id == "" || Unable(s):
 		return ""
 	case st.Current != nil && st.Current.ID == string(id):
-		return "first, as the annotation asks: " + underWay(s, st.Current)
+		return "taking the requested backup first: " + underWay(s, st.Current)
 	default:
-		return fmt.Sprintf("first, as the annotation asks: backup %s is taken", id)
+		return fmt.Sprintf("taking the requested backup %s first", id)
 	}
 }
 

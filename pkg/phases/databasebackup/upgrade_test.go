@@ -60,7 +60,7 @@ func TestUpgrade(t *testing.T) {
 	step()
 	b.ends(corev1.PodFailed, "operator: no bucket")
 	step()
-	if taken, lacks := databasebackup.ForUpgrade(b.Snapshot()); taken || !strings.Contains(lacks, "again: no bucket") {
+	if taken, lacks := databasebackup.ForUpgrade(b.Snapshot()); taken || !strings.Contains(lacks, "retried: no bucket") {
 		t.Errorf("taken %t, %q", taken, lacks)
 	}
 	failed := b.current().ID

@@ -204,13 +204,13 @@ func TestDrains(t *testing.T) {
 			w.Linstor = cluster.Linstor{Asked: true, Err: errors.New("no answer")}
 		}}, nil, "n01: LINSTOR does not answer"},
 		{"a member of etcd elsewhere is not well", nil, []func(*clustertest.World){cordon("n01"), etcdMembers()}, nil,
-			"n01: it has member n01-1 of etcd, and member n02-2 on node n02 does not take part"},
+			"n01: it hosts etcd member n01-1, and member n02-2 on node n02 is unhealthy, non-voting or being removed"},
 		{"the others of etcd are not well, and it has no member", nil, []func(*clustertest.World){cordon("n03"),
 			etcdMembers()}, []string{"n03"}, ""},
 		{"etcd cannot be looked at", nil, []func(*clustertest.World){cordon("n01"), func(w *clustertest.World) {
 			w.Etcd = etcd.Failed(errors.New("no notes"))
 			w.KubeNode("n01").Labels[pods.Label] = "n01-1"
-		}}, nil, "n01: it has member n01-1 of etcd, and it is not known whether the others are well: no notes"},
+		}}, nil, "n01: it hosts etcd member n01-1, and the state of the other members is unknown: no notes"},
 		{"the word does not outlast what it was given for", two, []func(*clustertest.World){cordon("n01"), free("n01"),
 			offline("n02")}, nil, "n01: node n02 is down"},
 	} {

@@ -33,7 +33,7 @@ var etcdScenarios = []scenario{
 		want:  decided{row: "deleted-with-etcd", message: "member n01-1 of etcd is on it"}},
 	{name: "empty, with a member of etcd", spoil: withEtcd,
 		want: decided{row: "empty-with-etcd",
-			message: "moved to another node first: 0 of 3 members of etcd have a vote; grow"}},
+			message: "moved to another node first: 0 of 3 etcd members can vote; current step: grow"}},
 	{name: "removed, with a member of etcd", policy: v1alpha1.NodesRemove, spoil: withEtcd,
 		want: decided{row: "empty-with-etcd", message: "member n01-1"}},
 	{name: "empty, with a member of etcd that no other node can have",

@@ -63,7 +63,7 @@ func KeepAnswer(ctx context.Context, in *step.Input) (stored bool, err error) {
 	k, id := in.Snapshot.Etcd, in.Answer.Hold.ID
 	switch {
 	case k == nil || k.Err != nil:
-		return false, fmt.Errorf("etcd cannot be looked at: the answer %s waits", in.Answer.Option)
+		return false, fmt.Errorf("etcd cannot be inspected, so option %s is still pending", in.Answer.Option)
 	case k.Answers.Last == id:
 		return k.Heard == id, nil
 	}
@@ -88,14 +88,14 @@ func answered(in *step.Input) (etcd.Answers, seats.Notes, error) {
 		// membership of each one that misses a look.
 		members := named(in)
 		if len(members) != 1 {
-			return answers, notes, fmt.Errorf("answer %[2]s with the node of the one member that it is for, as "+
-				"%[1]s:%[2]s@<node>; this answer is for %[3]d members (%[4]s)", a.Hold.ID, a.Option, len(members),
+			return answers, notes, fmt.Errorf("%[2]s must name the node of exactly one member, as in "+
+				"%[1]s:%[2]s@<node>; this value applies to %[3]d members (%[4]s)", a.Hold.ID, a.Option, len(members),
 				strings.Join(members, ", "))
 		}
 		if a.Option == v1alpha1.OptionForsake {
 			if asked := (etcd.Known{Facts: k.Facts, Answers: etcd.Answers{Forsaken: members}}); spent(&asked) {
-				return answers, notes, fmt.Errorf("member %s takes part, and forsake is for one that does not: if it is to go "+
-					"all the same, remove it with etcdctl member remove first", members[0])
+				return answers, notes, fmt.Errorf("member %s is working, but forsake is only for members that are not: to "+
+					"remove it anyway, run etcdctl member remove first", members[0])
 			}
 			answers.Forsaken = append(slices.Clone(answers.Forsaken), members...)
 			break

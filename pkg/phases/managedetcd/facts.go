@@ -80,8 +80,8 @@ func readNotes(f *cluster.Facts, facts *membership.Facts, answers *etcd.Answers)
 			continue
 		}
 		if err := json.Unmarshal([]byte(text), to); err != nil {
-			return fmt.Errorf("the operator's notes about etcd cannot be read: key %s of ConfigMap %s/%s: %w; put it right, "+
-				"or run the operator that wrote it", key, cm.Namespace, cm.Name, err)
+			return fmt.Errorf("the operator's etcd records cannot be read: key %s of ConfigMap %s/%s: %w; correct the key, "+
+				"or run the operator version that wrote it", key, cm.Namespace, cm.Name, err)
 		}
 	}
 	return nil

@@ -97,7 +97,7 @@ func (h hands) Note(ctx context.Context, notes seats.Notes, version string) erro
 func (h hands) Place(ctx context.Context, at seats.Spot, c seats.Configuration) error {
 	s := h.in.Snapshot
 	if s.OperatorImage == "" {
-		return errors.New("the operator does not know its own image, which starts each member: set --image")
+		return errors.New("the operator's own image, which is used to start etcd members, is unknown: set its --image flag")
 	}
 	node, err := h.node(at)
 	if err != nil {
@@ -123,7 +123,7 @@ func (h hands) node(at seats.Spot) (*corev1.Node, error) {
 	all := h.in.Snapshot.Kube.Nodes
 	i := slices.IndexFunc(all, func(n *corev1.Node) bool { return n.Name == at.Node && string(n.UID) == at.UID })
 	if i < 0 {
-		return nil, fmt.Errorf("%w: node %s is another one, or gone", step.ErrOutdated, at.Node)
+		return nil, fmt.Errorf("%w: node %s was replaced or deleted", step.ErrOutdated, at.Node)
 	}
 	return all[i], nil
 }
@@ -153,7 +153,8 @@ func (h hands) Unplace(ctx context.Context, at seats.Spot) error {
 func (h hands) Survey(ctx context.Context, _ seats.Spot) error {
 	s := h.in.Snapshot
 	if s.OperatorImage == "" {
-		return errors.New("the operator does not know its own image, which looks into data directories: set --image")
+		return errors.New("the operator's own image, which is used to inspect data directories, is unknown: set its " +
+			"--image flag")
 	}
 	return h.in.ApplyDaemonSet(ctx, etcdmember.SurveyOf(s.Params(), Site(&s.Facts, "")))
 }
@@ -162,7 +163,7 @@ func (h hands) Survey(ctx context.Context, _ seats.Spot) error {
 func (h hands) Restart(ctx context.Context, node, uid string) error {
 	p := h.in.Snapshot.Kube.Pods[etcdmember.Component][node]
 	if p == nil || string(p.UID) != uid {
-		return fmt.Errorf("%w: the pod of node %s is another one", step.ErrOutdated, node)
+		return fmt.Errorf("%w: the pod on node %s was replaced", step.ErrOutdated, node)
 	}
 	return h.in.Writer.DeletePod(ctx, p)
 }

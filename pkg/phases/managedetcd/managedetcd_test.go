@@ -294,7 +294,7 @@ func TestForsakenAreAway(t *testing.T) {
 	in.Answer = &hold.Answer{Hold: &v1alpha1.Hold{ID: "h-1", Nodes: []string{"n01"}}, Option: v1alpha1.OptionForsake,
 		Nodes: []string{"n01"}}
 	_, err := managedetcd.KeepAnswer(t.Context(), in)
-	if err == nil || !strings.Contains(err.Error(), "n01-1 takes part") {
+	if err == nil || !strings.Contains(err.Error(), "n01-1 is working") {
 		t.Errorf("%v", err)
 	}
 }

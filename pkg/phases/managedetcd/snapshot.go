@@ -35,7 +35,7 @@ func kept(f *cluster.Facts, s *seats.Snapshot) *etcdspec.EtcdSnapshot {
 func (h hands) Save(ctx context.Context, endpoint string, of seats.Snapshot) error {
 	s := h.in.Snapshot
 	if s.OperatorImage == "" {
-		return errors.New("the operator does not know its own image, which takes snapshots of etcd: set --image")
+		return errors.New("the operator's own image, which is used to take etcd snapshots, is unknown: set its --image flag")
 	}
 	ds := etcdmember.SnapshotOf(s.Params(), Site(&s.Facts, ""), of, endpoint)
 	if err := h.in.ApplyDaemonSet(ctx, ds); err != nil {
@@ -49,8 +49,8 @@ func (h hands) Save(ctx context.Context, endpoint string, of seats.Snapshot) err
 
 // missing says that there is no snapshot, and why.
 func missing(s *seats.Snapshot, why string) string {
-	return fmt.Sprintf("the snapshot of etcd before the upgrade to %s is not taken on node %s, and no member is "+
-		"restarted before there is one: %s", s.To, s.Node, why)
+	return fmt.Sprintf("the etcd snapshot before the upgrade to %s was not taken on node %s, and members are not "+
+		"restarted without it: %s", s.To, s.Node, why)
 }
 
 // untold reports whether it is noted what came of a snapshot, and not that anybody was told of it.
@@ -72,7 +72,7 @@ func (h hands) tell(ctx context.Context) error {
 	n := step.Notice{Warning: true, Reason: "EtcdSnapshotFailed", Action: s.On(), Note: missing(s, s.Failed)}
 	if t := s.Taken; t != nil {
 		n = step.Notice{Reason: "EtcdSnapshotTaken", Action: s.On(), Note: fmt.Sprintf(
-			"before the upgrade of etcd from %s to %s a snapshot was taken: %s on node %s, revision %d, %d bytes", s.From, s.To,
+			"an etcd snapshot was taken before the upgrade from %s to %s: %s on node %s, revision %d, %d bytes", s.From, s.To,
 			SnapshotFile(&h.in.Snapshot.Facts, s), s.Node, t.Revision, t.Bytes)}
 	}
 	h.in.Notify(n)

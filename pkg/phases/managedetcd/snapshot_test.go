@@ -96,7 +96,7 @@ func TestTold(t *testing.T) {
 			r.known.Facts.Sites[s.Node] = seats.Site{Taken: taken}
 		}, "", ""},
 		"it has failed": {func(_ *rig, s *seats.Snapshot, _ *seats.Notes) { s.Failed = "no space" },
-			"EtcdSnapshotFailed", "node n01, and no member is restarted before there is one: no space"},
+			"EtcdSnapshotFailed", "node n01, and members are not restarted without it: no space"},
 		"it was taken after a failure": {func(_ *rig, s *seats.Snapshot, n *seats.Notes) {
 			s.Failed = "no space"
 			n.Told, s.Taken = s.Outcome(), taken

@@ -63,7 +63,8 @@ func impostorsOf(s *cluster.Snapshot) (found impostors) {
 
 func stopImpostors(c *situation) {
 	found := impostorsOf(c.s)
-	c.waits("StoppingSatellites", "%s: the satellites there are stopped, which LINSTOR would take for other nodes'%s",
+	c.waits("StoppingSatellites", "%s: stopping the satellites on these nodes, because LINSTOR would mistake them for "+
+		"those of other nodes%s",
 		takenBy(taken(c.s)), controller.Hanging(&c.s.Facts, found.pods, "a satellite"))
 	c.next = func(ctx context.Context) error {
 		var errs []error
@@ -87,12 +88,12 @@ func noImpostors(ctx context.Context, in *step.Input) error {
 	}
 	for i := range left {
 		if left[i].Kind == "Node" && named(all, left[i].Name) {
-			return fmt.Errorf("%w: node %s has labels", step.ErrOutdated, left[i].Name)
+			return fmt.Errorf("%w: node %s still has the operator's labels", step.ErrOutdated, left[i].Name)
 		}
 	}
 	for i := range pods {
 		if named(all, pods[i].Spec.NodeName) && !poddiagnosis.Ended(&pods[i]) {
-			return fmt.Errorf("%w: pod %s runs", step.ErrOutdated, pods[i].Name)
+			return fmt.Errorf("%w: pod %s is still running", step.ErrOutdated, pods[i].Name)
 		}
 	}
 	return nil
@@ -102,7 +103,7 @@ func noImpostors(ctx context.Context, in *step.Input) error {
 func takenBy(all []backupspec.TakenAddress) string {
 	var words []string
 	for _, a := range all {
-		words = append(words, fmt.Sprintf("node %s has the address %s, which the backup has for node %s", a.Machine,
+		words = append(words, fmt.Sprintf("node %s has address %s, which belongs to node %s in the backup", a.Machine,
 			a.Address, a.Node))
 	}
 	return text.ListSome(words)

@@ -33,7 +33,7 @@ func consent(c *backupspec.Comparison) restore.Consent {
 
 // mark makes the claim say that the backup is being imported, before the first row is touched.
 func mark(c *situation) {
-	c.waits("Importing", "it is about to be imported")
+	c.waits("Importing", "the import is about to start")
 	c.next = func(ctx context.Context) error {
 		if err := errors.Join(stillAsked(ctx, c.in), noImpostors(ctx, c.in)); err != nil {
 			return step.IgnoreOutdated(err)
@@ -59,7 +59,7 @@ func stillAsked(ctx context.Context, in *step.Input) error {
 		return fmt.Errorf("%w: %w", step.ErrUnconfirmed, err)
 	}
 	if live == nil || restore.Asked(live) != string(in.Snapshot.Restore.ID) {
-		return fmt.Errorf("%w: the backup is not asked for any more", step.ErrOutdated)
+		return fmt.Errorf("%w: the restore is no longer requested", step.ErrOutdated)
 	}
 	return nil
 }
@@ -73,7 +73,7 @@ func ofUpgrade(s *cluster.Snapshot) bool {
 // finish makes the claim say that the database holds the whole of the backup. Of an upgrade that is taken back with it
 // the same write says that the database is the one of before: no LINSTOR may be started between the two.
 func finish(c *situation) {
-	c.waits("Imported", "it is LINSTOR's database now")
+	c.waits("Imported", "the backup has been restored to LINSTOR's database")
 	c.next = func(ctx context.Context) error {
 		if err := stillEnded(ctx, c.in, c.pod()); err != nil {
 			return step.IgnoreOutdated(err)
@@ -89,10 +89,10 @@ func finish(c *situation) {
 			return err
 		}
 		c.in.Notify(step.Notice{Reason: ReasonRestored, Action: c.pod().Name,
-			Note: fmt.Sprintf("backup %s of %s is LINSTOR's database now: all %d rows are there", done.ID,
+			Note: fmt.Sprintf("backup %s from %s has been restored to LINSTOR's database: all %d rows were imported", done.ID,
 				dbphase.At(done.Taken), done.Rows)})
 		if c.s.Restore.BackTo != "" {
-			note := fmt.Sprintf("LINSTOR was taken back from %s to %s", failed, claim.Version)
+			note := fmt.Sprintf("LINSTOR was rolled back from %s to %s", failed, claim.Version)
 			if c.s.Cluster.Spec.Version == failed { // it may have been set back already
 				note = rollback.Message(claim, failed)
 			}
@@ -106,7 +106,7 @@ func finish(c *situation) {
 func noStore(s *cluster.Snapshot) string {
 	switch {
 	case s.Cluster.Spec.Backup == nil:
-		return "spec.backup is not set, which says where backups are"
+		return "spec.backup is not set, so the location of the backup is unknown"
 	case s.OperatorImage == "":
 		return noImage
 	default:
@@ -114,7 +114,8 @@ func noStore(s *cluster.Snapshot) string {
 	}
 }
 
-const noImage = "the operator does not know its own image, which takes part in it: restart it, or set its flag --image"
+const noImage = "the operator's own image, which is needed for this step, is unknown: restart the operator or set " +
+	"its --image flag"
 
 // podOf is the pod of the import or the move that the claim names; nil if there is none. Of several, which operators
 // of different images may have made, it is one that has not ended, or has failed: it may have written after one that
@@ -173,7 +174,7 @@ func stillEnded(ctx context.Context, in *step.Input, pod *corev1.Pod) error {
 		return err
 	}
 	if live == nil || live.UID != pod.UID || live.Status.Phase != corev1.PodSucceeded {
-		return fmt.Errorf("%w: pod %s is another one", step.ErrOutdated, pod.Name)
+		return fmt.Errorf("%w: pod %s was replaced", step.ErrOutdated, pod.Name)
 	}
 	return nil
 }
@@ -236,7 +237,7 @@ func podFailed(s *cluster.Snapshot, p *corev1.Pod) string {
 		return why
 	}
 	if s.Now.Sub(p.CreationTimestamp.Time) > longestImport {
-		return cmp.Or(dbphase.Trouble(p), "its pod did not end")
+		return cmp.Or(dbphase.Trouble(p), "its pod did not finish in time")
 	}
 	return ""
 }
@@ -248,8 +249,9 @@ const longestImport = databasebackup.LongestImport*time.Second + 15*time.Minute
 // podWorks says what the pod does, and why it may not go on.
 func podWorks(p *corev1.Pod, message string) string {
 	if p.DeletionTimestamp != nil {
-		return fmt.Sprintf("pod %s ends on node %s before another one is made; if that machine is dead, "+
-			"and off: kubectl -n %s delete pod %s --force", p.Name, p.Spec.NodeName, p.Namespace, p.Name)
+		return fmt.Sprintf("waiting for pod %s on node %s to terminate before another pod is created; if the "+
+			"node is dead and powered off, run kubectl -n %s delete pod %s --force", p.Name, p.Spec.NodeName, p.Namespace,
+			p.Name)
 	}
 	if why := dbphase.Trouble(p); why != "" {
 		message += ": " + why

@@ -54,7 +54,7 @@ func Run(ctx context.Context, in *step.Input) step.Outcome {
 	case c.s.Restore != nil:
 		c.message = fmt.Sprintf("restore of backup %s: %s", c.s.Restore.ID, c.message)
 		if to := c.s.Restore.BackTo; to != "" {
-			c.message = fmt.Sprintf("way back to LINSTOR %s: %s", to, c.message)
+			c.message = fmt.Sprintf("rollback to LINSTOR %s: %s", to, c.message)
 		}
 	case c.s.Move != nil:
 		c.message = fmt.Sprintf("move of LINSTOR's database to %s: %s", c.s.Move.To, c.message)
@@ -88,9 +88,9 @@ func First(s *cluster.Snapshot) (o step.Outcome, is bool) {
 }
 
 func toRestore(s *cluster.Snapshot, e fsm.Event) step.Outcome {
-	message := fmt.Sprintf("backup %s is to be restored", s.Restore.ID)
+	message := fmt.Sprintf("restore of backup %s requested", s.Restore.ID)
 	if to := s.Restore.BackTo; to != "" {
-		message = fmt.Sprintf("LINSTOR goes back to %s: %s", to, message)
+		message = fmt.Sprintf("rolling back to LINSTOR %s: %s", to, message)
 	}
 	return step.Move(e, ReasonRequested, message)
 }
@@ -134,12 +134,12 @@ func works(p *corev1.Pod) bool {
 
 // failed is the hold of a restore that cannot go on. Nothing is taken back once rows have been touched.
 func failed(s *cluster.Snapshot, why string) *cluster.HoldRequest {
-	h := cluster.Request(v1alpha1.HoldRestoreFailed, "LINSTOR is stopped, and backup %s is not restored: %s",
+	h := cluster.Request(v1alpha1.HoldRestoreFailed, "LINSTOR is stopped, and backup %s has not been restored: %s",
 		s.Restore.ID, why)
 	h.Identities = []string{string(s.Restore.ID)}
 	if s.Restore.Importing.ID != "" {
-		h.Message += "; half of a backup may be in LINSTOR's database now, so that LINSTOR is not started before the " +
-			"whole of this one, or of another that the annotation " + v1alpha1.AnnotationRestore + " names, is"
+		h.Message += "; LINSTOR's database may now contain only part of a backup, so LINSTOR is not started until this " +
+			"backup, or another one named in the " + v1alpha1.AnnotationRestore + " annotation, has been completely restored"
 		h.Options = []string{v1alpha1.OptionRetry}
 	}
 	return h
@@ -166,6 +166,6 @@ func Ended(s *cluster.Snapshot, h *v1alpha1.Hold) bool {
 // Markdown is the page about a restore, made from its table.
 func Markdown() string {
 	return decisiontable.Page("A restore of LINSTOR's database", "pkg/phases/migrating",
-		"Each reconcile decides anew, from what is observed and from what the claim remembers. The first row that holds "+
-			"decides.", table.Markdown(), moveTable.Markdown())
+		"Each reconcile decides from scratch, based on the observed state and the records in the claim. The first row "+
+			"that applies decides.", table.Markdown(), moveTable.Markdown())
 }

@@ -112,24 +112,24 @@ var scenarios = map[string]scenario{
 	"the accepted spec is gone": {spoil: func(r rig) { r.Bare = true }, row: "revision-missing", event: fsm.SpecChanged,
 		says: "is missing"},
 	"the claim is gone, and with it what it says of a half import": {spoil: func(r rig) { r.Unclaimed() },
-		row: "claim-missing", says: "put it back"},
+		row: "claim-missing", says: "restore it from a backup of the Kubernetes objects"},
 	"the annotation was removed": {spoil: func(r rig) { r.Cluster.Annotations = nil }, row: "over", event: fsm.Advanced,
-		says: "nothing is left to restore", calls: []string{"apply ConfigMap/linstor-claim"}, claim: []string{"", "", ""}},
+		says: "nothing to restore or move", calls: []string{"apply ConfigMap/linstor-claim"}, claim: []string{"", "", ""}},
 	"it is restored": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Restored = "manual-a" })
-	}, row: "over", event: fsm.Advanced, says: "backup manual-a is restored",
+	}, row: "over", event: fsm.Advanced, says: "backup manual-a has been restored",
 		calls: []string{"apply ConfigMap/linstor-claim"}, claim: []string{"", "", "manual-a"}},
 	"LINSTOR runs": {spoil: func(r rig) { r.Deploy() }, row: "runs", says: "the controller is being stopped",
 		calls: []string{"delete Deployment/linstor-controller"}},
 	"its pod ends": {spoil: func(r rig) {
 		r.Kube.ControllerPods = []*corev1.Pod{r.ReadyPod(v1alpha1.ComponentController, "n02")}
-	}, row: "runs", says: "the controller's pod is ending"},
+	}, row: "runs", says: "the controller's pod is terminating"},
 	"its pod does not end, since its node is dead": {spoil: func(r rig) {
 		p := r.ReadyPod(v1alpha1.ComponentController, "n02")
 		p.DeletionTimestamp, r.Kube.ControllerPods = clustertest.At(r.Now), []*corev1.Pod{p}
 		r.KubeNode("n02").Status.Conditions[0].Status = corev1.ConditionFalse
-	}, row: "runs", says: "hangs Terminating on node n02, which is not ready: LINSTOR may run there. Once that " +
-		"machine is off: kubectl -n linstor-storage delete pod "},
+	}, row: "runs", says: "is stuck Terminating on node n02, which is not ready: LINSTOR may still be running there. " +
+		"Once that machine is powered off: kubectl -n linstor-storage delete pod "},
 	"nothing was compared": {row: "comparing", says: "being compared"},
 	"it is compared while LINSTOR ran": {spoil: func(r rig) {
 		r.compared(func(c *backupspec.Comparison) { c.Stopped = false })
@@ -148,7 +148,7 @@ var scenarios = map[string]scenario{
 	}, row: "not-compared", hold: v1alpha1.HoldRestoreFailed, says: "the store has no backup manual-a"},
 	"it is of another version": {spoil: func(r rig) {
 		r.compared(func(c *backupspec.Comparison) { c.Linstor = "1.33.2" })
-	}, row: "another-version", hold: v1alpha1.HoldRestoreFailed, says: "it was taken of LINSTOR 1.33.2"},
+	}, row: "another-version", hold: v1alpha1.HoldRestoreFailed, says: "it is from LINSTOR 1.33.2"},
 	"nothing differs": {spoil: func(r rig) { r.compared(nil) }, row: "asks", hold: v1alpha1.HoldRestoreRequested,
 		options: []string{"abandon", "restore"}, says: "no difference"},
 	"something differs": {spoil: func(r rig) {
@@ -167,14 +167,14 @@ var scenarios = map[string]scenario{
 	"somebody agreed": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.RestoreConfirmed, c.Restored = confirmed, "manual-before" })
 		r.compared(nil)
-	}, row: "confirmed", says: "about to be imported", calls: []string{"apply ConfigMap/linstor-claim"},
+	}, row: "confirmed", says: "the import is about to start", calls: []string{"apply ConfigMap/linstor-claim"},
 		claim: []string{"", restore.Backup{ID: "manual-a", SHA256: "5ac3"}.Mark(clustertest.Begin), ""}},
-	"it is to be imported": {spoil: func(r rig) { r.mark() }, row: "import", says: "is being made",
+	"it is to be imported": {spoil: func(r rig) { r.mark() }, row: "import", says: "is being created",
 		calls: []string{"apply Pod/linstor-restore"}},
 	"it is to be imported, and nobody asks for it any more": {spoil: func(r rig) {
 		r.mark()
 		r.Cluster.Annotations = nil
-	}, row: "import", says: "is being made", calls: []string{"apply Pod/linstor-restore"}},
+	}, row: "import", says: "is being created", calls: []string{"apply Pod/linstor-restore"}},
 	"it is to be imported, and a controller runs": {spoil: func(r rig) {
 		r.mark()
 		r.Deploy()
@@ -185,17 +185,17 @@ var scenarios = map[string]scenario{
 	}, row: "no-store", says: "spec.backup is not set"},
 	"another machine has a node's address": {spoil: func(r rig) { r.taken(restore.Consent{}) }, row: "asks",
 		hold: v1alpha1.HoldRestoreRequested, options: []string{"abandon", "restore-with-differences"},
-		says: "node n02 has the address 10.0.0.9, which the backup has for node n09: LINSTOR would take one for the " +
-			"other, so that the satellites there are stopped before the restore"},
+		says: "node n02 has address 10.0.0.9, which belongs to node n09 in the backup: LINSTOR would mistake one node " +
+			"for the other, so the satellites there are stopped before the restore"},
 	"its satellite is to be stopped": {spoil: func(r rig) { r.taken(atTaken) }, row: "satellites",
-		says:  "node n02 has the address 10.0.0.9, which the backup has for node n09: the satellites there are stopped",
+		says:  "node n02 has address 10.0.0.9, which belongs to node n09 in the backup: stopping the satellites on",
 		calls: []string{"label n02 member=- os=- platform=-"}},
 	"its satellite does not end, since its node is dead": {spoil: func(r rig) {
 		r.taken(atTaken)
 		r.KubeNode("n02").Labels, r.Satellite("n02").DeletionTimestamp = nil, clustertest.At(r.Now)
 		r.KubeNode("n02").Status.Conditions[0].Status = corev1.ConditionFalse
-	}, row: "satellites", says: "hangs Terminating on node n02, which is not ready: a satellite may run there. Once " +
-		"that machine is off: kubectl -n linstor-storage delete pod "},
+	}, row: "satellites", says: "is stuck Terminating on node n02, which is not ready: a satellite may still be " +
+		"running there. Once that machine is powered off: kubectl -n linstor-storage delete pod "},
 	"its satellite has no pod, and would get one": {spoil: func(r rig) {
 		r.taken(atTaken)
 		delete(r.Kube.Pods[v1alpha1.ComponentSatellite], "n02")
@@ -214,20 +214,21 @@ var scenarios = map[string]scenario{
 		r.mark()
 		r.importing(corev1.PodRunning, "")
 		r.Cluster.Spec.Backup = nil
-	}, row: "importing", says: "it is being imported"},
+	}, row: "importing", says: "the backup is being imported"},
 	"its pod ends for another one": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodFailed, "").DeletionTimestamp = clustertest.At(r.Now)
-	}, row: "importing", says: "ends on node n01 before another one is made; if that machine is dead, and off: kubectl"},
+	}, row: "importing", says: "on node n01 to terminate before another pod is created; if the node is dead " +
+		"and powered off, run kubectl"},
 	"its pod failed": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodFailed, "linstor-database import-db ended with status 1")
 	}, row: "import-failed", hold: v1alpha1.HoldRestoreFailed, options: []string{"retry"},
-		says: "import-db ended with status 1; half of a backup may be in LINSTOR's database now"},
+		says: "import-db ended with status 1; LINSTOR's database may now contain only part of a backup"},
 	"its pod ended well without a word": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodSucceeded, "")
-	}, row: "import-failed", hold: v1alpha1.HoldRestoreFailed, options: []string{"retry"}, says: "does not say"},
+	}, row: "import-failed", hold: v1alpha1.HoldRestoreFailed, options: []string{"retry"}, says: "produced no result"},
 	"its pod has imported another one": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodSucceeded, strings.Replace(note, "5ac3", "0000", 1))
@@ -236,12 +237,12 @@ var scenarios = map[string]scenario{
 		r.mark()
 		r.Claim(func(c *resources.ClaimData) { c.RestoreConfirmed = confirmed })
 		r.importing(corev1.PodSucceeded, note)
-	}, row: "imported", says: "it is LINSTOR's database now", calls: []string{"apply ConfigMap/linstor-claim"},
+	}, row: "imported", says: "the backup has been restored to", calls: []string{"apply ConfigMap/linstor-claim"},
 		claim: []string{"", "", "manual-a"}},
 	"an earlier import of the same one has left its pod": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodSucceeded, note).Annotations[v1alpha1.Prefix+"backup-id"] = marked + "@1"
-	}, row: "import", says: "is being made",
+	}, row: "import", says: "is being created",
 		calls: []string{"apply Pod/linstor-restore", "delete Pod/linstor-restore"}},
 	"it is imported, and another pod of it runs": {spoil: func(r rig) {
 		r.mark()
@@ -249,7 +250,7 @@ var scenarios = map[string]scenario{
 		other := r.importing(corev1.PodRunning, "")
 		other.Name, done.Name = "linstor-restore-0", "linstor-restore-1"
 		r.Kube.Restores = map[string]*corev1.Pod{other.Name: other, done.Name: done}
-	}, row: "importing", says: "it is being imported"},
+	}, row: "importing", says: "the backup is being imported"},
 	"it is imported, and a pod of another import hangs": {spoil: func(r rig) {
 		r.mark()
 		done := r.importing(corev1.PodSucceeded, note)
@@ -257,7 +258,7 @@ var scenarios = map[string]scenario{
 		other.Name, other.Annotations = "linstor-restore-0", map[string]string{v1alpha1.Prefix + "backup-id": "b@1"}
 		other.DeletionTimestamp, done.Name = clustertest.At(r.Now), "linstor-restore-1"
 		r.Kube.Restores = map[string]*corev1.Pod{other.Name: other, done.Name: done}
-	}, row: "not-alone", says: "pod linstor-restore-0 ends on node n01"},
+	}, row: "not-alone", says: "waiting for pod linstor-restore-0 on node n01"},
 	"the configuration is gone that names the database": {spoil: func(r rig) {
 		r.mark()
 		delete(r.Kube.ConfigMaps, resources.ControllerConfigName)
@@ -273,7 +274,7 @@ var scenarios = map[string]scenario{
 		r.importing(corev1.PodRunning, "")
 		r.Cluster.Generation = 2
 		r.Cluster.Spec.Images.Registry = "registry.example.com"
-	}, row: "importing", says: "it is being imported"},
+	}, row: "importing", says: "the backup is being imported"},
 	"another one is wanted meanwhile": {spoil: func(r rig) {
 		r.mark()
 		r.importing(corev1.PodRunning, "")
@@ -283,7 +284,8 @@ var scenarios = map[string]scenario{
 		r.mark()
 		r.Cluster.Annotations[v1alpha1.AnnotationRestore] = "manual-b"
 		r.compared(func(c *backupspec.Comparison) { c.Backup, c.Taken, c.Message = "manual-b", nil, "there is none" })
-	}, row: "not-compared", hold: v1alpha1.HoldRestoreFailed, options: []string{"retry"}, says: "there is none; half of"},
+	}, row: "not-compared", hold: v1alpha1.HoldRestoreFailed, options: []string{"retry"},
+		says: "there is none; LINSTOR's database"},
 }
 
 func TestMigrating(t *testing.T) {

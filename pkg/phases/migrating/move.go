@@ -32,7 +32,7 @@ const ReasonMoved = "DatabaseMoved"
 
 // toMove is the change of phase where LINSTOR's data is to be moved.
 func toMove(s *cluster.Snapshot) step.Outcome {
-	return step.Move(fsm.MovePending, "MigrationRequested", "LINSTOR's data is to be moved to "+s.Move.To)
+	return step.Move(fsm.MovePending, "MigrationRequested", "LINSTOR's data will be moved to "+s.Move.To)
 }
 
 // notMoved is the hold of a move that cannot go on. The data is where it was.
@@ -40,11 +40,11 @@ func notMoved(s *cluster.Snapshot, why string) *cluster.HoldRequest {
 	runs := "LINSTOR is stopped"
 	switch {
 	case controller.Answers(&s.Kube):
-		runs = "LINSTOR runs"
+		runs = "LINSTOR is running"
 	case !s.Move.Stopped:
-		runs = "LINSTOR is not known to be stopped"
+		runs = "LINSTOR may still be running"
 	}
-	h := cluster.Request(v1alpha1.HoldMigrationFailed, "%s. Its data is in %s as before, and was not moved to %s: %s",
+	h := cluster.Request(v1alpha1.HoldMigrationFailed, "%s. Its data is still in %s and was not moved to %s: %s",
 		runs, s.Move.From, s.Move.To, why)
 	h.Identities = []string{s.Move.To}
 	return h
@@ -60,7 +60,7 @@ func unreachable(c *situation) {
 }
 
 func begin(c *situation) {
-	c.waits("Moving", "the data is about to be moved")
+	c.waits("Moving", "the move is about to start")
 	c.next = func(ctx context.Context) error {
 		if err := errors.Join(c.in.Stands(ctx), noMover(ctx, c)); err != nil { // the spec may have been taken back
 			return step.IgnoreOutdated(err)
@@ -89,7 +89,7 @@ func noMover(ctx context.Context, c *situation) error {
 	}
 	live, err := livePod(ctx, c.in, mover(c.s).Name)
 	if err == nil && live != nil {
-		return fmt.Errorf("%w: pod %s moves the data", step.ErrOutdated, live.Name)
+		return fmt.Errorf("%w: pod %s is moving the data", step.ErrOutdated, live.Name)
 	}
 	return err
 }
@@ -131,7 +131,7 @@ func stillStopped(ctx context.Context, in *step.Input) error {
 	}
 	for i := range left {
 		if left[i].Kind == "Deployment" && left[i].Name == resources.ControllerName {
-			return fmt.Errorf("%w: LINSTOR's controller was started", step.ErrOutdated)
+			return fmt.Errorf("%w: the LINSTOR controller was started", step.ErrOutdated)
 		}
 	}
 	return nil
@@ -140,7 +140,7 @@ func stillStopped(ctx context.Context, in *step.Input) error {
 // toTarget makes the claim say that the data is in the other database. The accepted spec with that database is kept
 // before: it is accepted then, whatever becomes of the spec meanwhile, and LINSTOR started there.
 func toTarget(c *situation) {
-	c.waits("Moved", "the data is there now")
+	c.waits("Moved", "the data has been moved")
 	c.next = func(ctx context.Context) error {
 		if err := errors.Join(c.in.Stands(ctx), stillEnded(ctx, c.in, c.pod()), stillStopped(ctx, c.in)); err != nil {
 			return step.IgnoreOutdated(err)
@@ -156,9 +156,9 @@ func toTarget(c *situation) {
 		if err := c.in.ApplyClaim(ctx, claim); err != nil {
 			return err
 		}
-		note := "LINSTOR's data is in %s now: all %d rows are there; %s is left as it was"
+		note := "LINSTOR's data is now in %s: all %d rows were moved; %s is unchanged"
 		if c.s.Move.Same {
-			note = "LINSTOR's data is in %s now: all %d rows were there already, the same as in %s"
+			note = "LINSTOR's data is now in %s: all %d rows already existed there, identical to those in %s"
 		}
 		c.in.Notify(step.Notice{Reason: ReasonMoved, Action: c.pod().Name,
 			Note: fmt.Sprintf(note, c.s.Move.To, done.Rows, c.s.Move.From)})
@@ -169,9 +169,9 @@ func toTarget(c *situation) {
 func moveFailed(c *situation) {
 	why := podFailed(c.s, c.pod())
 	if c.s.Move.Same {
-		why = "it holds LINSTOR's data already, so that nothing was imported there, and it is not known to have the same " +
-			"data: " + why + ". It may be LINSTOR's own database under another name, or hold half of the data since an " +
-			"earlier try: find that out before you empty it"
+		why = "it already contains LINSTOR's data, so nothing was imported, but the operator could not confirm that the " +
+			"two databases have the same data: " + why + ". It may be LINSTOR's current database under another name, or " +
+			"contain only part of the data from an earlier attempt: determine which before you empty it"
 	}
 	c.hold = notMoved(c.s, why)
 }
@@ -209,7 +209,7 @@ func (c *situation) makeMover(ctx context.Context) error {
 	}
 	config := databasebackup.TargetConfig(c.s.Params(), &c.s.Cluster.Spec.Database, access)
 	if err := c.in.Writer.Apply(ctx, config); err != nil {
-		return fmt.Errorf("write the configuration for the database that the data goes to: %w", err)
+		return fmt.Errorf("write the configuration for the new database: %w", err)
 	}
 	return c.in.Writer.Apply(ctx, mover(c.s))
 }

@@ -32,7 +32,7 @@ func TestNoImage(t *testing.T) {
 	s.OperatorImage = ""
 	in.Snapshot = &s
 	if o := phases.Decide(t.Context(), in); migrating.Row(in) != "no-image" || len(w.Calls) > 0 ||
-		!strings.Contains(o.Message, "does not know its own image") {
+		!strings.Contains(o.Message, "own image, which is needed for this step, is unknown") {
 		t.Errorf("%+v, %v", o, w.Calls)
 	}
 }

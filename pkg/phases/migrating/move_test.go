@@ -89,7 +89,8 @@ type moveScenario struct {
 var applies = []string{"apply ConfigMap/linstor-claim"}
 
 var moveScenarios = map[string]moveScenario{
-	"nobody has looked": {spoil: func(r rig) { r.Database = cluster.Database{} }, row: "not-looked", says: "looked into"},
+	"nobody has looked": {spoil: func(r rig) { r.Database = cluster.Database{} }, row: "not-looked",
+		says: "the new database is being checked"},
 	"it is away, and LINSTOR runs on": {spoil: func(r rig) {
 		r.started()
 		r.Database = cluster.Database{Checked: true, Err: errors.New("no route to db")}
@@ -97,16 +98,16 @@ var moveScenarios = map[string]moveScenario{
 	"it is away for long": {spoil: func(r rig) {
 		r.Phase(v1alpha1.PhaseMigrating, 11*time.Minute)
 		r.Database = cluster.Database{Checked: true, Err: errors.New("no route to db")}
-	}, row: "unreachable", hold: true, says: "LINSTOR is stopped. Its data is in k8s as before, and was not moved to " +
+	}, row: "unreachable", hold: true, says: "LINSTOR is stopped. Its data is still in k8s and was not moved to " +
 		elsewhere + ": no route to db"},
 	"it holds another LINSTOR, and LINSTOR's node is dead": {spoil: func(r rig) {
 		r.started()
 		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1"}}}
-	}, row: "used", hold: true, says: "LINSTOR is not known to be stopped. Its data is in k8s as before"},
+	}, row: "used", hold: true, says: "LINSTOR may still be running. Its data is still in k8s"},
 	"it holds another LINSTOR since it was tried": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"N01", "old1"}}}
-	}, row: "used", hold: true, says: "it holds LINSTOR's nodes old1 already"},
+	}, row: "used", hold: true, says: "it already contains LINSTOR's nodes old1"},
 	"it holds what an earlier try has left": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"N01", "n02"}}}
@@ -115,10 +116,10 @@ var moveScenarios = map[string]moveScenario{
 		r.started()
 		r.Kube.ControllerPods = []*corev1.Pod{r.ReadyPod(v1alpha1.ComponentController, "n02")}
 		r.Database = cluster.Database{Checked: true, Contents: connection.Contents{Nodes: []string{"old1", "old2"}}}
-	}, row: "used", hold: true, says: "LINSTOR runs. Its data is in k8s as before, and was not moved to " + elsewhere +
-		": it holds LINSTOR's nodes old1, old2 already: name another database"},
+	}, row: "used", hold: true, says: "LINSTOR is running. Its data is still in k8s and was not moved to " + elsewhere +
+		": it already contains LINSTOR's nodes old1, old2: use another database"},
 	"it holds another LINSTOR without nodes": {spoil: func(r rig) { r.Database.LocalID = "another" }, row: "used",
-		hold: true, says: "it holds another LINSTOR's data (Cluster/LocalID another): name another database"},
+		hold: true, says: "it contains data of another LINSTOR cluster (Cluster/LocalID another): use another database"},
 	"an import that ended before the first row has made an identity": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database.LocalID = "another"
@@ -126,7 +127,7 @@ var moveScenarios = map[string]moveScenario{
 	"it holds another LINSTOR with nodes of these names since it was tried": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database.Contents = connection.Contents{Nodes: []string{"N01", "n02"}, LocalID: "another"}
-	}, row: "used", hold: true, says: "another LINSTOR's data (Cluster/LocalID another, nodes N01, n02)"},
+	}, row: "used", hold: true, says: "another LINSTOR cluster (Cluster/LocalID another, nodes N01, n02)"},
 	"it holds all that an earlier try has moved, and a node that Kubernetes does not know": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database.Contents = connection.Contents{Nodes: []string{"N01", "gone"}, LocalID: "local-id", Epoch: "1"}
@@ -134,35 +135,35 @@ var moveScenarios = map[string]moveScenario{
 	"LINSTOR has run there, and a Kubernetes of before was put back": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Database.Contents = connection.Contents{Nodes: []string{"N01"}, LocalID: "local-id", Epoch: "2"}
-	}, row: "used", hold: true, newer: true, says: "Nothing was moved from k8s to " + elsewhere + ": it holds newer " +
-		"data of this LINSTOR: its property " + linstor.PropEpoch + " is 2, and ConfigMap linstor-storage/linstor-claim " +
-		"says 1"},
+	}, row: "used", hold: true, newer: true, says: "nothing was moved from k8s to " + elsewhere + ": it contains " +
+		"newer data of this LINSTOR cluster: its " + linstor.PropEpoch + " property is 2, but ConfigMap " +
+		"linstor-storage/linstor-claim contains 1"},
 	"LINSTOR may have run there, and the claim has no number": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving, c.Epoch = begun, epoch.Forget(c.Epoch) })
 		r.Database.Contents = connection.Contents{Nodes: []string{"N01"}, LocalID: "local-id", Epoch: "1"}
-	}, row: "used", hold: true, newer: true, says: "cannot be told: its property " + linstor.PropEpoch + " is 1, and " +
-		"ConfigMap linstor-storage/linstor-claim has no number"},
+	}, row: "used", hold: true, newer: true, says: "may be newer: its " + linstor.PropEpoch + " property is 1, but " +
+		"ConfigMap linstor-storage/linstor-claim contains no number"},
 	"it holds data of this LINSTOR from before": {spoil: func(r rig) {
 		r.Database.Contents = connection.Contents{Nodes: []string{"N01"}, LocalID: "local-id", Epoch: "7"}
-	}, row: "used", hold: true, says: "it holds data of this LINSTOR already (Cluster/LocalID local-id, nodes N01): " +
-		"name another database; or empty this one, if you are sure that it has the older data"},
+	}, row: "used", hold: true, says: "it already contains data of this LINSTOR cluster (Cluster/LocalID local-id, " +
+		"nodes N01): use another database, or empty this one if you are sure that its data is older"},
 	"LINSTOR runs": {spoil: func(r rig) { r.started() }, row: "runs", says: "the controller is being stopped",
 		calls: []string{"delete Deployment/linstor-controller"}},
 	"its pod ends": {spoil: func(r rig) {
 		r.Kube.ControllerPods = []*corev1.Pod{r.ReadyPod(v1alpha1.ComponentController, "n02")}
-	}, row: "runs", says: "the controller's pod is ending"},
-	"it can begin": {row: "begin", says: "about to be moved", calls: applies,
+	}, row: "runs", says: "the controller's pod is terminating"},
+	"it can begin": {row: "begin", says: "the move is about to start", calls: applies,
 		claim: []string{"k8s", elsewhere, move.Mark(elsewhere, clustertest.Begin)}},
 	"an earlier move into another one was marked": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = "jdbc:mariadb://db:3306/linstor@1" })
 	}, row: "begin", calls: applies, claim: []string{"k8s", elsewhere, move.Mark(elsewhere, clustertest.Begin)}},
 	"it has begun": {spoil: func(r rig) { r.Claim(func(c *resources.ClaimData) { c.Moving = begun }) }, row: "make",
-		says: "the pod that moves the data is being made", calls: []string{"apply Secret/" + databasebackup.TargetConfigName,
-			"apply Pod/linstor-move"}},
+		says: "the pod that moves the data is being created", calls: []string{
+			"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move"}},
 	"LINSTOR was started meanwhile": {spoil: func(r rig) {
 		r.moving(corev1.PodSucceeded, movedNote)
 		r.started()
-	}, row: "ran", says: "begins anew", calls: applies,
+	}, row: "ran", says: "the move starts over", calls: applies,
 		claim: []string{"k8s", elsewhere, spoiled}},
 	"LINSTOR was started before there is a pod": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
@@ -188,7 +189,7 @@ var moveScenarios = map[string]moveScenario{
 		other.Name, other.Annotations[v1alpha1.Prefix+"backup-id"] = "linstor-move-2", elsewhere+"@0"
 		other.DeletionTimestamp = clustertest.At(r.Now)
 		r.Kube.Restores = map[string]*corev1.Pod{done.Name: done, other.Name: other}
-	}, row: "not-alone", says: "pod linstor-move-2 ends on node n01"},
+	}, row: "not-alone", says: "waiting for pod linstor-move-2 on node n01"},
 	"the pod works": {spoil: func(r rig) { r.moving(corev1.PodRunning, "") }, row: "moving", says: "is being moved"},
 	"the pod works for long": {spoil: func(r rig) {
 		r.Phase(v1alpha1.PhaseMigrating, 3*time.Hour)
@@ -210,17 +211,17 @@ var moveScenarios = map[string]moveScenario{
 		r.moving(corev1.PodSucceeded, movedNote).Annotations[v1alpha1.Prefix+"backup-id"] = elsewhere + "@0"
 	}, row: "make", calls: []string{"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move",
 		"delete Pod/linstor-move"}},
-	"it is moved": {spoil: func(r rig) { r.moving(corev1.PodSucceeded, movedNote) }, row: "moved", says: "is there now",
+	"it is moved": {spoil: func(r rig) { r.moving(corev1.PodSucceeded, movedNote) }, row: "moved", says: "has been moved",
 		calls: append([]string{"apply ControllerRevision"}, applies...), claim: []string{elsewhere, "", ""}},
 	"it was moved long ago": {spoil: func(r rig) {
 		p := r.moving(corev1.PodSucceeded, movedNote)
 		p.Status.ContainerStatuses[0].State.Terminated.FinishedAt = *clustertest.At(r.Now.Add(-11 * time.Minute))
-	}, row: "too-old", says: "moved anew", calls: applies, claim: []string{"k8s", elsewhere, spoiled}},
+	}, row: "too-old", says: "the move starts over", calls: applies, claim: []string{"k8s", elsewhere, spoiled}},
 	"nobody has looked, since a pod of another move hangs": {spoil: func(r rig) {
 		p := r.moving(corev1.PodRunning, "")
 		p.Annotations[v1alpha1.Prefix+"backup-id"], p.DeletionTimestamp = elsewhere+"@0", clustertest.At(r.Now)
 		r.Database = cluster.Database{}
-	}, row: "not-looked", says: "pod linstor-move-1 ends on node n01"},
+	}, row: "not-looked", says: "waiting for pod linstor-move-1 on node n01"},
 	"it is moved, and another pod works": {spoil: func(r rig) {
 		done := r.moving(corev1.PodSucceeded, movedNote)
 		other := r.moving(corev1.PodRunning, "")
@@ -230,7 +231,7 @@ var moveScenarios = map[string]moveScenario{
 	"the spec is as before": {spoil: func(r rig) {
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
 		r.Cluster.Spec.Database = v1alpha1.DatabaseSpec{}
-	}, row: "over", event: fsm.Advanced, says: "LINSTOR is started on its database", calls: applies,
+	}, row: "over", event: fsm.Advanced, says: "starting LINSTOR against its database", calls: applies,
 		claim: []string{"k8s", "", ""}},
 	"the spec asks for a third one": {spoil: func(r rig) {
 		r.Cluster.Spec.Database = v1alpha1.DatabaseSpec{MariaDB: &v1alpha1.SQLDatabase{Host: "db", CredentialsSecret: "db"}}
@@ -250,7 +251,7 @@ var moveScenarios = map[string]moveScenario{
 	"it is a server of that kind, with another LINSTOR of nodes of these names": {spoil: func(r rig) {
 		r.atOtherAddress()
 		r.Database.LocalID = "another"
-	}, row: "used", hold: true, says: "another LINSTOR's data (Cluster/LocalID another, nodes N01, n02)"},
+	}, row: "used", hold: true, says: "another LINSTOR cluster (Cluster/LocalID another, nodes N01, n02)"},
 	"it is a server of that kind, with what an import has left that ended before the first row": {spoil: func(r rig) {
 		r.atOtherAddress()
 		r.Claim(func(c *resources.ClaimData) { c.Moving = begun })
@@ -261,7 +262,7 @@ var moveScenarios = map[string]moveScenario{
 		r.atOtherAddress()
 		r.started()
 		r.Database.Nodes = []string{"old1"}
-	}, row: "used", hold: true, says: "it holds LINSTOR's nodes old1 already"},
+	}, row: "used", hold: true, says: "it already contains LINSTOR's nodes old1"},
 	"it is the server of before, with a node that Kubernetes does not know": {spoil: func(r rig) {
 		r.atOtherAddress()
 		r.Database.Nodes = append(r.Database.Nodes, "gone")
@@ -296,11 +297,11 @@ var moveScenarios = map[string]moveScenario{
 		"apply Secret/" + databasebackup.TargetConfigName, "apply Pod/linstor-move"}},
 	"it is not the same data": {spoil: func(r rig) {
 		r.atOtherAddress()
-		p := r.moving(corev1.PodFailed, "rows of the table NODES differ")
+		p := r.moving(corev1.PodFailed, "rows in table NODES differ")
 		p.Annotations[v1alpha1.Prefix+"backup-id"] = compared
 		r.Claim(func(c *resources.ClaimData) { c.Moving = compared })
-	}, row: "move-failed", hold: true, says: "nothing was imported there, and it is not known to have the same data: " +
-		"rows of the table NODES differ. It may be LINSTOR's own database"},
+	}, row: "move-failed", hold: true, says: "nothing was imported, but the operator could not confirm that the two " +
+		"databases have the same data: rows in table NODES differ. It may be LINSTOR's current database"},
 	"it is the same data": {spoil: func(r rig) {
 		r.atOtherAddress()
 		p := r.moving(corev1.PodSucceeded, strings.Replace(movedNote, begun, compared, 1))

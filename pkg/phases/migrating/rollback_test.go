@@ -59,16 +59,16 @@ func TestWayBack(t *testing.T) {
 		check func(t *testing.T, c *resources.ClaimData)
 	}{
 		"LINSTOR runs": {spoil: func(r rig) { r.Deploy(); r.takenBackAgain() }, row: "runs",
-			says: "way back to LINSTOR 1.34.2"},
-		"nothing was compared": {row: "comparing", says: "way back to LINSTOR 1.34.2: restore of backup " + ofBefore},
+			says: "rollback to LINSTOR 1.34.2"},
+		"nothing was compared": {row: "comparing", says: "rollback to LINSTOR 1.34.2: restore of backup " + ofBefore},
 		"it is of the new version": {spoil: func(r rig) { r.comparedBefore(clustertest.ToVersion) }, row: "another-version",
-			hold: v1alpha1.HoldRestoreFailed, says: "the database is one of LINSTOR 1.34.2"},
+			hold: v1alpha1.HoldRestoreFailed, says: "the database is at LINSTOR 1.34.2"},
 		"it is compared": {spoil: func(r rig) { r.comparedBefore(clustertest.FromVersion) }, row: "asks",
-			hold: v1alpha1.HoldRestoreRequested, says: "LINSTOR 1.34.2 is started on it"},
+			hold: v1alpha1.HoldRestoreRequested, says: "LINSTOR 1.34.2 is started against the restored database"},
 		"somebody agreed": {spoil: func(r rig) {
 			r.comparedBefore(clustertest.FromVersion)
 			r.Claim(func(c *resources.ClaimData) { c.RestoreConfirmed = imported + ":" })
-		}, row: "confirmed", says: "about to be imported", check: func(t *testing.T, c *resources.ClaimData) {
+		}, row: "confirmed", says: "the import is about to start", check: func(t *testing.T, c *resources.ClaimData) {
 			t.Helper()
 			if !strings.HasPrefix(c.Restoring, imported+"@") || c.RolledBack != upgrade ||
 				c.UpgradeTo != clustertest.ToVersion {
@@ -77,7 +77,7 @@ func TestWayBack(t *testing.T) {
 		}},
 		"it is imported": {spoil: func(r rig) {
 			importing(r, corev1.PodSucceeded, strings.Replace(note, "manual-a", ofBefore, 1))
-		}, row: "imported", says: "it is LINSTOR's database now", check: func(t *testing.T, c *resources.ClaimData) {
+		}, row: "imported", says: "the backup has been restored", check: func(t *testing.T, c *resources.ClaimData) {
 			t.Helper()
 			want := resources.ClaimData{Backend: c.Backend, LocalID: c.LocalID, Version: clustertest.FromVersion,
 				Epoch: c.Epoch, Restored: ofBefore, RolledBack: upgrade, TLS: c.TLS}
@@ -86,7 +86,7 @@ func TestWayBack(t *testing.T) {
 			}
 		}},
 		"the import failed": {spoil: func(r rig) { importing(r, corev1.PodFailed, "no") }, row: "import-failed",
-			hold: v1alpha1.HoldRestoreFailed, says: "half of a backup"},
+			hold: v1alpha1.HoldRestoreFailed, says: "only part of a backup"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			r := newWayBack(t)

@@ -61,7 +61,7 @@ type row = decisiontable.Row[*situation]
 
 var table = decisiontable.Table[*situation]{
 	Title: "The phase Migrating",
-	Intro: "LINSTOR's controller is not started here, and neither in a hold about the restore.",
+	Intro: "The LINSTOR controller is not started in this phase or during a hold about the restore.",
 	Rows: []row{
 		{Name: "revision-missing", When: "the ControllerRevision with the accepted spec is missing",
 			Then:  "event `SpecChanged`, to Assessing",
@@ -70,16 +70,16 @@ var table = decisiontable.Table[*situation]{
 				c.moves(fsm.SpecChanged, "RevisionMissing",
 					"the ControllerRevision "+c.s.Cluster.Status.Target+" with the accepted spec is missing")
 			}},
-		{Name: "claim-missing", When: "the claim is missing, which says whether a backup is being imported",
+		{Name: "claim-missing", When: "the claim, which records whether a backup is being imported, is missing",
 			Then:  "it waits",
 			Holds: func(c *situation) bool { _, claimed := c.s.Claim(); return !claimed },
 			Decide: func(c *situation) {
-				c.waits("ClaimMissing", "the ConfigMap with the claim is missing, which says whether half of a backup is in "+
-					"LINSTOR's database: put it back from a backup of Kubernetes' objects, with an empty key epoch")
+				c.waits("ClaimMissing", "the claim's ConfigMap, which records whether LINSTOR's database contains only part of "+
+					"a backup, is missing: restore it from a backup of the Kubernetes objects, and empty its epoch key")
 			}},
-		{Name: "over", When: "no restore and no move is asked for or under way", Then: "event `Advanced`, to Assessing",
+		{Name: "over", When: "no restore or move is requested or in progress", Then: "event `Advanced`, to Assessing",
 			Holds: func(c *situation) bool { return c.s.Restore == nil }, Decide: leave},
-		{Name: "spec-changed", When: "the spec changed, can be taken up, and no pod imports the backup now",
+		{Name: "spec-changed", When: "the spec has changed and can be accepted, and no pod is importing the backup",
 			Then: "event `SpecChanged`, to Assessing",
 			Holds: func(c *situation) bool {
 				return specchange.Acceptable(c.s) && (c.pod() == nil || poddiagnosis.Ended(c.pod()))
@@ -87,56 +87,64 @@ var table = decisiontable.Table[*situation]{
 			Decide: func(c *situation) {
 				c.moves(fsm.SpecChanged, "SpecChanged", fmt.Sprintf("the spec changed (generation %d)", c.s.Cluster.Generation))
 			}},
-		{Name: "runs", When: "LINSTOR's controller runs, or may", Then: "its Deployment is removed; it waits for the pods",
+		{Name: "runs", When: "the LINSTOR controller is running, or may be running",
+			Then:  "its Deployment is deleted, and the operator waits for the pods to terminate",
 			Holds: func(c *situation) bool { return !c.s.Restore.Stopped }, Decide: stop},
-		{Name: "satellites", Then: "its labels are taken off; it waits for the satellite's pod",
-			When: "the restore has consent, and a satellite runs on a node whose address the backup has for another one",
+		{Name: "satellites",
+			Then: "the node's labels are removed, and the operator waits for the satellite pod to terminate",
+			When: "the restore has been approved, and a satellite is running on a node whose address belongs to another " +
+				"node in the backup",
 			Holds: func(c *situation) bool {
 				found := impostorsOf(c.s)
 				return len(found.labelled)+len(found.pods) > 0
 			},
 			Decide: stopImpostors},
-		{Name: "imported", When: "the pod has imported the backup that the claim names, and found it in the database",
-			Then: "the claim says that nothing is being imported any more",
+		{Name: "imported", When: "the pod has imported the backup that the claim names, and verified it in the database",
+			Then: "the claim records that no import is in progress",
 			Holds: func(c *situation) bool {
 				return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil && rival(c.s, c.pod()) == nil
 			},
 			Decide: finish},
-		{Name: "not-alone", When: "it has, but another pod that may write to the database has not ended", Then: "it waits",
+		{Name: "not-alone", Then: "it waits",
+			When:  "the pod has imported the backup, but another pod that may write to the database has not finished",
 			Holds: func(c *situation) bool { return c.s.Restore.UnderWay() && imported(c.s, c.pod()) != nil },
 			Decide: func(c *situation) {
-				c.waits("Importing", "%s", podWorks(rival(c.s, c.pod()), "another pod works"))
+				c.waits("Importing", "%s", podWorks(rival(c.s, c.pod()), "another pod is still running"))
 			}},
 		{Name: "import-failed", When: "the pod has failed", Then: "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
 			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && podFailed(c.s, c.pod()) != "" },
 			Decide: func(c *situation) { c.hold = failed(c.s, podFailed(c.s, c.pod())) }},
-		{Name: "importing", When: "a pod imports it", Then: "it waits",
+		{Name: "importing", When: "the pod is importing the backup", Then: "it waits",
 			Holds:  func(c *situation) bool { return c.s.Restore.UnderWay() && c.pod() != nil },
-			Decide: func(c *situation) { c.waits("Importing", "%s", podWorks(c.pod(), "it is being imported")) }},
-		{Name: "no-store", When: "`spec.backup` is gone, or what it names", Then: "it waits",
+			Decide: func(c *situation) { c.waits("Importing", "%s", podWorks(c.pod(), "the backup is being imported")) }},
+		{Name: "no-store", Then: "it waits",
+			When:   "`spec.backup` or an object that it names is missing, or the operator's own image is unknown",
 			Holds:  func(c *situation) bool { return noStore(c.s) != "" },
 			Decide: func(c *situation) { c.waits("NoStore", "%s", noStore(c.s)) }},
-		{Name: "import", When: "the claim names the backup, and no pod imports it", Then: "the pod is made",
+		{Name: "import", When: "the claim names the backup, but no pod for the import exists", Then: "the pod is created",
 			Holds: func(c *situation) bool { return c.s.Restore.UnderWay() },
 			Decide: func(c *situation) {
-				c.waits("Importing", "the pod that imports it is being made")
+				c.waits("Importing", "the pod that imports the backup is being created")
 				c.next = c.makeRestorer
 			}},
 		{Name: "comparing", Then: "it waits",
-			When:  "it was not compared with what lies on the nodes since LINSTOR stopped, or more than an hour ago",
+			When: "the backup has not been compared with the nodes since LINSTOR was stopped, or the comparison is more than " +
+				"an hour old",
 			Holds: func(c *situation) bool { return c.comparison() == nil }, Decide: comparing},
-		{Name: "not-compared", When: "it could not be compared", Then: "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
+		{Name: "not-compared", When: "the backup could not be compared",
+			Then:   "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
 			Holds:  func(c *situation) bool { return c.comparison().Taken == nil },
 			Decide: func(c *situation) { c.hold = failed(c.s, c.comparison().Message) }},
-		{Name: "another-version", When: "it is a backup of another version of LINSTOR than the database's",
+		{Name: "another-version", When: "the backup and the database are from different LINSTOR versions",
 			Then:   "hold [RestoreFailed](../runbooks/RestoreFailed.md)",
 			Holds:  func(c *situation) bool { return anotherVersion(c) != "" },
 			Decide: func(c *situation) { c.hold = failed(c.s, anotherVersion(c)) }},
-		{Name: "asks", When: "nobody has consented to it at these differences",
+		{Name: "asks", When: "the restore has not been approved with these differences",
 			Then:   "hold [RestoreRequested](../runbooks/RestoreRequested.md)",
 			Holds:  func(c *situation) bool { return c.s.Restore.Confirmed != consent(c.comparison()).String() },
 			Decide: func(c *situation) { c.hold = ask(c.comparison(), c.s.Restore.BackTo) }},
-		{Name: "confirmed", When: "somebody has", Then: "the claim says that it is being imported: there is no way back",
+		{Name: "confirmed", When: "the restore has been approved",
+			Then:   "the claim records that the backup is being imported, which cannot be undone",
 			Decide: mark},
 	},
 }
@@ -145,9 +153,9 @@ var table = decisiontable.Table[*situation]{
 // that a backup is being imported, and a controller would be started on half of it, or that the data is elsewhere.
 func leave(c *situation) {
 	claim, _ := c.s.Claim()
-	message := "nothing is left to restore or to move: LINSTOR is started on its database, " + claim.Backend
+	message := "nothing to restore or move: starting LINSTOR against its database, " + claim.Backend
 	if claim.Restored != "" && (claim.Restored == restore.Asked(c.s.Cluster) || claim.RolledBack != "") {
-		message = "backup " + claim.Restored + " is restored, and LINSTOR is started on it"
+		message = "backup " + claim.Restored + " has been restored: starting LINSTOR with it"
 	}
 	c.moves(fsm.Advanced, "MigrationEnded", message)
 	c.next = func(ctx context.Context) error {
@@ -166,9 +174,9 @@ func stop(c *situation) {
 }
 
 func comparing(c *situation) {
-	message := "it is being compared with what lies on the nodes"
+	message := "the backup is being compared with the nodes"
 	if cmp := databasebackup.ForRestore(c.s); cmp != nil && cmp.Ended == nil && cmp.Message != "" {
-		message = "comparison with what lies on the nodes: " + cmp.Message
+		message = "comparison with the nodes: " + cmp.Message
 	}
 	c.waits("Comparing", "%s", message)
 }
@@ -181,22 +189,23 @@ func anotherVersion(c *situation) string {
 	if export.SameVersion(cmp.Linstor, claim.Version) {
 		return ""
 	}
-	return fmt.Sprintf("it was taken of LINSTOR %s, and the database is one of LINSTOR %s: name a backup of that version",
+	return fmt.Sprintf("it is from LINSTOR %s, but the database is at LINSTOR %s: choose a backup from that version",
 		cmp.Linstor, claim.Version)
 }
 
 // ask is the question whether LINSTOR's database shall be replaced. What differs is consented to in other words.
 // to is the LINSTOR that a failed upgrade is taken back to; "" for none.
 func ask(cmp *backupspec.Comparison, to string) *cluster.HoldRequest {
-	h := cluster.Request(v1alpha1.HoldRestoreRequested, "LINSTOR is stopped, and volumes that are in use stay in use. "+
+	h := cluster.Request(v1alpha1.HoldRestoreRequested, "LINSTOR is stopped, but volumes in use keep working. "+
 		"Backup %s was taken at %s; %s", cmp.Backup, databasebackup.At(cmp.Taken.Time), cmp.Message)
 	if len(cmp.Addresses) > 0 {
-		h.Message += "; " + takenBy(cmp.Addresses) + ": LINSTOR would take one for the other, so that the satellites " +
-			"there are stopped before the restore, and started again once LINSTOR has the addresses for no other node"
+		h.Message += "; " + takenBy(cmp.Addresses) + ": LINSTOR would mistake one node for the other, so the " +
+			"satellites there are stopped before the restore, and are started again once LINSTOR no longer has these " +
+			"addresses for other nodes"
 	}
 	if to != "" {
-		h.Message += fmt.Sprintf("; LINSTOR %s is started on it, and after %s the newer one again, so that the upgrade "+
-			"goes on", to, v1alpha1.OptionAbandon)
+		h.Message += fmt.Sprintf("; after the restore, LINSTOR %s is started against the restored database; if you resume "+
+			"with %s instead, the newer version is started again and the upgrade continues", to, v1alpha1.OptionAbandon)
 	}
 	h.Identities = []string{consent(cmp).String()}
 	h.Options = []string{v1alpha1.OptionAbandon, v1alpha1.OptionRestore}

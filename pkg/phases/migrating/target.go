@@ -51,15 +51,15 @@ func judge(s *cluster.Snapshot) verdict {
 	case nothing:
 		return verdict{}
 	case anothers:
-		return verdict{refused: fmt.Sprintf("it holds another LINSTOR's data (%s): name another database; or empty this "+
-			"one, if nobody needs what is in it", d)}
+		return verdict{refused: fmt.Sprintf("it contains data of another LINSTOR cluster (%s): use another database, or "+
+			"empty this one if its data is no longer needed", d)}
 	case ours:
 		if sameKind {
 			return verdict{compares: true} // LINSTOR itself may have nodes that Kubernetes does not know
 		}
 		if !tried(s) {
-			return verdict{refused: fmt.Sprintf("it holds data of this LINSTOR already (%s): name another database; or empty "+
-				"this one, if you are sure that it has the older data", d)}
+			return verdict{refused: fmt.Sprintf("it already contains data of this LINSTOR cluster (%s): use another database, "+
+				"or empty this one if you are sure that its data is older", d)}
 		}
 		return overOurs(s)
 	default: // half
@@ -72,8 +72,8 @@ func judge(s *cluster.Snapshot) verdict {
 		case tried(s):
 			d = &cluster.Database{Contents: connection.Contents{Nodes: strangers}}
 		}
-		return verdict{refused: fmt.Sprintf("it holds LINSTOR's %s already: name another database; or empty this one, if "+
-			"nobody needs what is in it", d)}
+		return verdict{refused: fmt.Sprintf("it already contains LINSTOR's %s: use another database, or empty this one "+
+			"if its data is no longer needed", d)}
 	}
 }
 
@@ -103,12 +103,13 @@ func overOurs(s *cluster.Snapshot) verdict {
 	d, number := &s.Database, epoch.Parse(claim.Epoch).Number
 	switch {
 	case epoch.Before(claim.Epoch, d.Epoch):
-		return verdict{newer: true, refused: fmt.Sprintf("it holds newer data of this LINSTOR: its property %s is %s, and "+
-			"ConfigMap %s/%s says %d. It seems that LINSTOR has run there, and that Kubernetes was restored from a backup of "+
-			"before", linstor.PropEpoch, d.Epoch, v1alpha1.WorkloadNamespace, resources.ClaimName, number)}
+		return verdict{newer: true, refused: fmt.Sprintf("it contains newer data of this LINSTOR cluster: its %s property "+
+			"is %s, but ConfigMap %s/%s contains %d. LINSTOR has probably run against this database, and Kubernetes was then "+
+			"restored from an older backup", linstor.PropEpoch, d.Epoch, v1alpha1.WorkloadNamespace, resources.ClaimName,
+			number)}
 	case number == 0 && d.Epoch != "":
-		return verdict{newer: true, refused: fmt.Sprintf("it holds data of this LINSTOR, and whether that is newer cannot "+
-			"be told: its property %s is %s, and ConfigMap %s/%s has no number", linstor.PropEpoch, d.Epoch,
+		return verdict{newer: true, refused: fmt.Sprintf("it contains data of this LINSTOR cluster that may be newer: its "+
+			"%s property is %s, but ConfigMap %s/%s contains no number to compare it with", linstor.PropEpoch, d.Epoch,
 			v1alpha1.WorkloadNamespace, resources.ClaimName)}
 	default:
 		return verdict{}
@@ -130,7 +131,8 @@ func refuse(c *situation) {
 		c.hold = notMoved(c.s, v.refused)
 		return
 	}
-	c.hold = cluster.Request(v1alpha1.HoldMigrationFailed, "Nothing was moved from %s to %s: %s. Find out which is the "+
-		"newest before you change either, and do not set spec.database back", c.s.Move.From, c.s.Move.To, v.refused)
+	c.hold = cluster.Request(v1alpha1.HoldMigrationFailed, "nothing was moved from %s to %s: %s. Determine which "+
+		"database has the newest data before you change either of them, and do not revert spec.database", c.s.Move.From,
+		c.s.Move.To, v.refused)
 	c.hold.Identities, c.hold.Options = []string{c.s.Move.To}, []string{v1alpha1.OptionRetry}
 }

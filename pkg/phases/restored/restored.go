@@ -73,14 +73,14 @@ func keep(ctx context.Context, in *step.Input) error {
 	}
 	copies, err := in.API.Resources(ctx, linstor.ResourceQuery{})
 	if err != nil {
-		return fmt.Errorf("read LINSTOR's lists before it is stopped: %w", err)
+		return fmt.Errorf("read LINSTOR's lists before stopping it: %w", err)
 	}
 	cm, err := lists(s, v, copies)
 	if err != nil {
 		return err
 	}
 	if err := in.Writer.Apply(ctx, cm); err != nil {
-		return fmt.Errorf("keep LINSTOR's lists before it is stopped: %w", err)
+		return fmt.Errorf("save LINSTOR's lists before stopping it: %w", err)
 	}
 	return nil
 }

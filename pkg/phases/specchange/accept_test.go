@@ -258,10 +258,10 @@ func TestAnotherDatabase(t *testing.T) {
 		}, says: "a backup is being restored"},
 		"before LINSTOR was started": {spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.LocalID = "" })
-		}, says: "LINSTOR has not been started"},
+		}, says: "LINSTOR has not yet been started"},
 		"the claim is of a third one": {spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.Backend = "etcd://e:2379" })
-		}, says: "the accepted spec is of another database"},
+		}, says: "the accepted spec names a different database"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := clustertest.NewWorld(t, 2)

@@ -33,7 +33,7 @@ func readBackup(in *step.Input) {
 	in.Tasks.Ensure(work.Task{Key: backupTask, Input: backupInput(u), Do: func(ctx context.Context) error {
 		name, err := in.Backups.Read(ctx, u.To, since)
 		if err == nil && name == "" && !optional {
-			return fmt.Errorf("no Secret of type %s was made by LINSTOR %s since %s", backup.TypeBackup, u.To,
+			return fmt.Errorf("LINSTOR %s has not created a Secret of type %s since %s", u.To, backup.TypeBackup,
 				since.Format(time.RFC3339))
 		}
 		return err

@@ -11,8 +11,8 @@ import (
 )
 
 var ends = decisiontable.Table[*situation]{
-	Title: "Upgrading ends",
-	Intro: "Before anything else is done in the phase Upgrading.",
+	Title: "What ends the phase Upgrading",
+	Intro: "These checks come first in the Upgrading phase.",
 	Rows: []row{
 		ending("revision-missing", "the ControllerRevision with the accepted spec is missing",
 			fsm.SpecChanged, "RevisionMissing",
@@ -21,30 +21,32 @@ var ends = decisiontable.Table[*situation]{
 				return "the ControllerRevision " + c.s.Cluster.Status.Target + " with the accepted spec is missing"
 			}),
 		ending("upgraded", "no upgrade is pending", fsm.Advanced, "Upgraded", func(c *situation) bool { return c.u == nil },
-			func(c *situation) string { return "LINSTOR " + c.s.Target.Release.Version + " runs everywhere" }),
-		ending("taken-back", "the spec asks for the old version again, and nothing was changed", fsm.Retreated, "Retreated",
+			func(c *situation) string { return "LINSTOR " + c.s.Target.Release.Version + " is running on all nodes" }),
+		ending("taken-back", "spec.version is the old version again, and nothing has been changed",
+			fsm.Retreated, "Retreated",
 			func(c *situation) bool { return c.s.SpecPending() && TakesUpgradeBack(c.s) },
 			func(c *situation) string {
-				return fmt.Sprintf("spec.version is %s again, and nothing was changed", c.u.From)
+				return fmt.Sprintf("spec.version is %s again, and nothing has been changed", c.u.From)
 			}),
-		ending("spec-changed", "the spec changed, and nothing is in motion that the change would disturb",
+		ending("spec-changed", "the spec has changed, and nothing is in progress that the change would disturb",
 			fsm.SpecChanged, "SpecChanged",
 			func(c *situation) bool { return c.s.SpecPending() && betweenBatches(c.s) },
 			func(c *situation) string {
 				return fmt.Sprintf("the spec changed (generation %d)", c.s.Cluster.Generation)
 			}),
-		stopping("database-failed", "the database is not the cluster's, or cannot be used", "its hold",
-			failed(fsm.Database)),
+		stopping("database-failed", "the database does not belong to this cluster, or cannot be used",
+			"the hold of the database check", failed(fsm.Database)),
 	},
 }
 
 // trouble is what does not pass by waiting.
 var trouble = decisiontable.Table[*situation]{
 	Title: "What stops an upgrade",
-	Intro: "After what belongs to the step was kept up.",
+	Intro: "These checks follow the work of the current step.",
 	Rows: []row{
-		stopping("controller-failed", "the controller cannot start", "its hold", failed(fsm.Controller)),
-		stopping("roll-stuck", "satellites do not come back after their restart",
+		stopping("controller-failed", "the controller cannot start", "the hold of the controller check",
+			failed(fsm.Controller)),
+		stopping("roll-stuck", "satellites do not become ready after their restart",
 			"hold [SatellitesFailed](../runbooks/SatellitesFailed.md)", func(c *situation) *cluster.HoldRequest {
 				if !c.at(v1alpha1.UpgradeSatellites) {
 					return nil

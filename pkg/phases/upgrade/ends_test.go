@@ -29,9 +29,9 @@ func endScenarios() []scenario {
 			rule:  "revision-missing", event: fsm.SpecChanged, says: "is missing"},
 		{name: "the claim has the new version", step: v1alpha1.UpgradeVerify, spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.Version, c.UpgradeTo, c.BackupRead = clustertest.ToVersion, "", "" })
-		}, rule: "upgraded", event: fsm.Advanced, says: "LINSTOR 1.35.3 runs everywhere"},
+		}, rule: "upgraded", event: fsm.Advanced, says: "LINSTOR 1.35.3 is running on all nodes"},
 		{name: "taken back before the edge", step: v1alpha1.UpgradePrechecks, spoil: back,
-			rule: "taken-back", event: fsm.Retreated, says: "spec.version is 1.34.2 again, and nothing was changed"},
+			rule: "taken-back", event: fsm.Retreated, says: "spec.version is 1.34.2 again, and nothing has been changed"},
 		{name: "taken back while the database migrates", step: v1alpha1.UpgradeController, spoil: back,
 			rule: "reading-backup"},
 		{name: "taken back while satellites follow", step: v1alpha1.UpgradeSatellites, spoil: back,

@@ -16,58 +16,63 @@ import (
 
 // gate decides whether a step is through, and what comes next.
 var gate = decisiontable.Table[*situation]{
-	Title: "Whether a step is through",
-	Intro: "While a step waits, the cluster stays in the state Upgrading. After the deadline of that state it goes to " +
-		"HumanIntervention, with the hold [UpgradeBlocked](../runbooks/UpgradeBlocked.md) in the step `Prechecks`, " +
-		"and [UpgradeStuck](../runbooks/UpgradeStuck.md) later.",
+	Title: "When a step is complete",
+	Intro: "While a step waits, the cluster stays in the Upgrading state. After that state's deadline, it changes to " +
+		"HumanIntervention with the [UpgradeBlocked](../runbooks/UpgradeBlocked.md) hold in the `Prechecks` step, or the " +
+		"[UpgradeStuck](../runbooks/UpgradeStuck.md) hold in later steps.",
 	Rows: []row{
 		{Name: "nothing-left", When: "no upgrade is pending", Then: "the phase ends",
 			Holds: func(c *situation) bool { return c.u == nil }, Decide: func(c *situation) { c.passed = true }},
 		// Else what has failed would be begun again by itself, where the spec of before cannot be accepted.
-		waiting("went-back", "`Prechecks`: LINSTOR was taken back from this version, and nobody has asked for it since",
+		waiting("went-back",
+			"`Prechecks`: LINSTOR was rolled back from this version, and spec.version has not been changed since then",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && rollback.Done(c.u.Claim, c.u.To) },
 			func(c *situation) (string, string) {
 				return string(v1alpha1.HoldUpgradeBlocked), rollback.Message(c.u.Claim, c.u.To)
 			}),
-		waiting("blocked", "`Prechecks`: something speaks against an upgrade now, and nobody has waived just that",
+		waiting("blocked", "`Prechecks`: problems block the upgrade, and not all of them have been waived",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && len(c.blockers()) > 0 },
 			func(c *situation) (string, string) {
 				return string(v1alpha1.HoldUpgradeBlocked), "waiting: " + sentences(c.blockers())
 			}),
-		waiting("taking-backup", "`Prechecks`: the backup that `spec.backup` asks for, or one that was requested, is not "+
-			"in the store, and nobody has waived it or confirmed another one",
+		waiting("taking-backup", "`Prechecks`: the backup that `spec.backup` requires, or one that was requested, is not "+
+			"in the store and has not been waived, and no other backup has been confirmed",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && c.awaited() != "" },
 			func(c *situation) (string, string) { return "TakingBackup", c.awaited() }),
 		{Name: "no-backup", Then: "hold [BackupTooOld](../runbooks/BackupTooOld.md)",
-			When: "`Prechecks`: LINSTOR's image makes no backup of the database, or `spec.backup` asks for one and LINSTOR " +
-				"is older than 1.34; the operator has taken none, and nobody has confirmed one",
+			When: "`Prechecks`: LINSTOR's image does not back up the database, or `spec.backup` requires a backup and " +
+				"LINSTOR is older than 1.34; the operator has not taken a backup, and no backup has been confirmed",
 			Holds:  func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) && c.backup() != nil },
 			Decide: func(c *situation) { c.passed, c.hold = true, c.backup() }},
-		passing("fit", "`Prechecks`: nothing speaks against it",
-			"the claim names the new version: there is no way back but a restore",
+		passing("fit", "`Prechecks`: nothing blocks the upgrade",
+			"the claim records the new version; after that, only a restore can undo the upgrade",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradePrechecks) }, crossEdge,
-			func(*situation) string { return "the cluster is fit for the upgrade" }),
-		waiting("controller-changes", "`Controller`: the new controller does not answer yet",
+			func(*situation) string { return "the cluster is ready for the upgrade" }),
+		waiting("controller-changes", "`Controller`: the new controller is not responding yet",
 			func(c *situation) bool {
 				return c.at(v1alpha1.UpgradeController) && c.controller().State != cluster.Satisfied
 			},
 			func(c *situation) (string, string) { return c.controller().Reason, c.controller().Message }),
 		passing("backup-not-awaited",
-			"`Controller`: it answers, and there is no backup that must be read, or that was waived", "the claim says so",
+			"`Controller`: the new controller responds, and no backup needs to be read back, or this has been waived",
+			"the claim records this",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradeController) && !backupAwaited(c.s) }, recordBackup,
-			func(c *situation) string { return "LINSTOR " + c.u.To + " answers" }),
-		waiting("claim-unreadable", "`Controller`: the claim does not say when the upgrade began",
+			func(c *situation) string { return "LINSTOR " + c.u.To + " responds" }),
+		waiting("claim-unreadable", "`Controller`: the claim does not record when the upgrade started",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradeController) && c.undated() != nil },
 			func(c *situation) (string, string) {
-				return "ClaimUnreadable", text.OneLine("the claim does not say when the upgrade began: " + c.undated().Error())
+				return "ClaimUnreadable",
+					text.OneLine("the claim does not record when the upgrade started: " + c.undated().Error())
 			}),
-		passing("backup-read", "`Controller`: it answers, and the backup of its database was read back whole",
-			"the claim says so",
+		passing("backup-read",
+			"`Controller`: the new controller responds, and the backup of its database has been read back completely",
+			"the claim records this",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradeController) && backupRead(c.in) }, recordBackup,
 			func(c *situation) string {
-				return "LINSTOR " + c.u.To + " answers, and the backup of its database was read back"
+				return "LINSTOR " + c.u.To + " responds, and the backup of its database has been read back"
 			}),
-		waiting("reading-backup", "`Controller`: it answers, and the backup of its database is being read",
+		waiting("reading-backup",
+			"`Controller`: the new controller responds, and the backup of its database is being read back",
 			func(c *situation) bool { return c.at(v1alpha1.UpgradeController) },
 			func(c *situation) (string, string) {
 				if st := c.in.Tasks.State(backupTask); st.Err != nil {
@@ -80,18 +85,18 @@ var gate = decisiontable.Table[*situation]{
 			func(c *situation) (string, string) {
 				return conditions.ReasonRollingSatellites, satellites.Message(&c.s.Roll)
 			}),
-		waiting("silent", "`Verify`: LINSTOR does not answer", func(c *situation) bool { return !c.s.Linstor.Known() },
-			func(*situation) (string, string) { return "ControllerUnreachable", "LINSTOR does not answer" }),
-		waiting("not-verified", "`Verify`: a node is not ONLINE with the new version, and nobody has waived that",
+		waiting("silent", "`Verify`: LINSTOR does not respond", func(c *situation) bool { return !c.s.Linstor.Known() },
+			func(*situation) (string, string) { return "ControllerUnreachable", "LINSTOR does not respond" }),
+		waiting("not-verified", "`Verify`: a node is not ONLINE with the new version, and this has not been waived",
 			func(c *situation) bool { return len(c.unverified()) > 0 },
 			func(c *situation) (string, string) {
 				names := satellites.MemberNames(c.unverified())
 				return "NodesMissing", fmt.Sprintf("%s: not ONLINE with LINSTOR %s yet", names, c.u.To)
 			}),
-		passing("verified", "`Verify`: all nodes run the new version",
-			"the new version is the database's: the upgrade is over", nil, finish,
+		passing("verified", "`Verify`: all nodes are running the new version",
+			"the claim records that the database is at the new version; the upgrade is complete", nil, finish,
 			func(c *situation) string {
-				return fmt.Sprintf("%d of %d satellites run LINSTOR %s", c.u.Done, c.u.Total, c.u.To)
+				return fmt.Sprintf("%d of %d satellites are running LINSTOR %s", c.u.Done, c.u.Total, c.u.To)
 			}),
 	},
 }

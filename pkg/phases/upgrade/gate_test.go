@@ -25,10 +25,10 @@ func controllerScenarios() []scenario {
 	}
 	out := []scenario{
 		{name: "the controller does not answer yet", spoil: func(w *clustertest.World) { w.Silent(errors.New("refused")) },
-			rule: "controller-changes", says: "LINSTOR's API does not answer", overdue: v1alpha1.HoldUpgradeStuck},
+			rule: "controller-changes", says: "LINSTOR's API does not respond", overdue: v1alpha1.HoldUpgradeStuck},
 		{name: "the old controller answers",
 			spoil: func(w *clustertest.World) { w.Linstor.View.Version = clustertest.FromVersion },
-			rule:  "controller-changes", says: "the controller runs 1.34.2, wanted is 1.35.3"},
+			rule:  "controller-changes", says: "the controller is running LINSTOR 1.34.2 instead of 1.35.3"},
 		{name: "the controller crashes", spoil: func(w *clustertest.World) { w.CrashController(4, "boom") },
 			rule: "controller-failed", hold: v1alpha1.HoldControllerFailed, says: "boom"},
 		{name: "the backup was not read yet", rule: "reading-backup", says: "reading the backup",
@@ -36,19 +36,19 @@ func controllerScenarios() []scenario {
 		{name: "the backup cannot be read", spoil: reading(work.State{Err: errors.New("checksum")}),
 			rule: "reading-backup", says: "the backup of the database cannot be read: checksum"},
 		{name: "the backup was read", spoil: reading(work.State{DoneAt: clustertest.Begin, Input: "1.34.2>1.35.3" + began}),
-			rule: "backup-read", says: "was read back", claim: backed("read")},
+			rule: "backup-read", says: "has been read back", claim: backed("read")},
 		{name: "another upgrade's backup was read",
 			spoil: reading(work.State{DoneAt: clustertest.Begin, Input: "1.33.3>1.34.2" + began}),
 			rule:  "reading-backup", says: "reading the backup"},
 		{name: "the backup is waived", spoil: waived("1.34.2>1.35.3:Controller:backup-unread"),
-			rule: "backup-not-awaited", says: "LINSTOR 1.35.3 answers", claim: backed("skipped")},
+			rule: "backup-not-awaited", says: "LINSTOR 1.35.3 responds", claim: backed("skipped")},
 		{name: "something else is waived", spoil: waived("1.34.2>1.35.3:Controller:controller"),
 			rule: "reading-backup", says: "reading the backup"},
 		{name: "an external database", before: external,
-			rule: "backup-not-awaited", says: "LINSTOR 1.35.3 answers", claim: backed("confirmed")},
+			rule: "backup-not-awaited", says: "LINSTOR 1.35.3 responds", claim: backed("confirmed")},
 		{name: "the claim was changed by hand", spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.UpgradeSince = "yesterday" })
-		}, rule: "claim-unreadable", says: "does not say when the upgrade began", overdue: v1alpha1.HoldUpgradeStuck},
+		}, rule: "claim-unreadable", says: "does not record when the upgrade started", overdue: v1alpha1.HoldUpgradeStuck},
 	}
 	for i := range out {
 		out[i].step = v1alpha1.UpgradeController
@@ -80,9 +80,9 @@ func TestControllerAndSatellites(t *testing.T) {
 
 // verifyScenarios are about the step that ends an upgrade.
 func verifyScenarios() []scenario {
-	const missing = "n02: not ONLINE with LINSTOR 1.35.3 yet. Meanwhile volumes keep working"
+	const missing = "n02: not ONLINE with LINSTOR 1.35.3 yet. Meanwhile, volumes keep working"
 	out := []scenario{
-		{name: "all are back", rule: "verified", says: "4 of 4 satellites run LINSTOR 1.35.3", claim: finished},
+		{name: "all are back", rule: "verified", says: "4 of 4 satellites are running LINSTOR 1.35.3", claim: finished},
 		{name: "one is offline", spoil: offline("n02"), rule: "not-verified", says: missing,
 			overdue: v1alpha1.HoldUpgradeStuck},
 		{name: "one is offline, waived", spoil: all(offline("n02"), waived("1.34.2>1.35.3:Verify:node/n02")),
@@ -95,7 +95,7 @@ func verifyScenarios() []scenario {
 			waived("1.34.2>1.35.3:Prechecks:node/n02")), rule: "not-verified", says: missing},
 		{name: "one is offline, under maintenance", spoil: maintained, rule: "verified", claim: finished},
 		{name: "LINSTOR is silent", spoil: func(w *clustertest.World) { w.Silent(errors.New("refused")) },
-			rule: "silent", says: "LINSTOR does not answer", overdue: v1alpha1.HoldUpgradeStuck},
+			rule: "silent", says: "LINSTOR does not respond", overdue: v1alpha1.HoldUpgradeStuck},
 	}
 	for i := range out {
 		out[i].step = v1alpha1.UpgradeVerify

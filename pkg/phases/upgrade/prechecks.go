@@ -20,7 +20,7 @@ func blockers(s *cluster.Snapshot) []objection {
 	var out []objection
 	add := func(says string, about ...string) { out = append(out, objection{about: about, says: says}) }
 	if e := s.Evidence[fsm.Controller]; e.State != cluster.Satisfied {
-		add("the controller is not as wanted: "+e.Message, noController)
+		add("the controller is not in the expected state: "+e.Message, noController)
 		if !s.Linstor.Known() {
 			return out // nothing else can be known
 		}
@@ -57,7 +57,7 @@ func unsettled(s *cluster.Snapshot) []objection {
 		}
 	}
 	if !v.ResourcesKnown {
-		return append(out, objection{[]string{copiesUnknown}, "it is not known yet which copies of volumes are UpToDate"})
+		return append(out, objection{[]string{copiesUnknown}, "it is not yet known which replicas are UpToDate"})
 	}
 	for i := range v.Resources {
 		c := &v.Resources[i]
@@ -66,7 +66,7 @@ func unsettled(s *cluster.Snapshot) []objection {
 		}
 		if c.Diskful && !settled(c) {
 			out = append(out, objection{[]string{copiesNotWell},
-				fmt.Sprintf("the copy of volume %s on %s is %s", c.Name, c.Node, text.QuoteList(c.States))})
+				fmt.Sprintf("the replica of volume %s on node %s is %s", c.Name, c.Node, text.QuoteList(c.States))})
 		}
 	}
 	return out
@@ -103,13 +103,14 @@ func backupNeeded(s *cluster.Snapshot) *cluster.HoldRequest {
 	case confirmed(s) || taken:
 		return nil
 	case kind == v1alpha1.DatabaseKubernetes && databasebackup.Unable(s):
-		return cluster.Request(v1alpha1.HoldBackupTooOld, "spec.backup asks for a backup before LINSTOR %s migrates the "+
-			"database (%s) with no way back, and the operator can take none: %s. Make one now, and answer backup-confirmed; "+
-			"or set spec.version back to %s", u.To, kind, databasebackup.TooOld(u.From), u.From)
+		return cluster.Request(v1alpha1.HoldBackupTooOld, "spec.backup requires a backup before LINSTOR %s migrates the "+
+			"database (%s), which cannot be undone, but the operator cannot take one: %s. Back up the database now and "+
+			"resume with backup-confirmed, or set spec.version back to %s", u.To, kind, databasebackup.TooOld(u.From),
+			u.From)
 	case kind == v1alpha1.DatabaseKubernetes:
 		return nil
 	}
-	return cluster.Request(v1alpha1.HoldBackupTooOld, "LINSTOR %s migrates the database (%s) with no way back, and "+
-		"makes no backup of it. Make one now, and answer backup-confirmed; or set spec.version back to %s",
+	return cluster.Request(v1alpha1.HoldBackupTooOld, "LINSTOR %s migrates the database (%s) without a backup, which "+
+		"cannot be undone. Back up the database now and resume with backup-confirmed, or set spec.version back to %s",
 		u.To, kind, u.From)
 }

@@ -21,11 +21,11 @@ func Offer(s *cluster.Snapshot, h *cluster.HoldRequest) {
 		return
 	}
 	if why := noWayBack(s); why != "" {
-		h.Message += fmt.Sprintf("; the operator cannot take LINSTOR back to %s: %s", u.From, why)
+		h.Message += fmt.Sprintf("; the operator cannot roll LINSTOR back to %s: %s", u.From, why)
 		return
 	}
-	h.Message += fmt.Sprintf("; answer %s to go back to LINSTOR %s with backup %s", v1alpha1.OptionRollBack, u.From,
-		u.Claim.UpgradeBackup)
+	h.Message += fmt.Sprintf("; resume with %s to roll back to LINSTOR %s with backup %s", v1alpha1.OptionRollBack,
+		u.From, u.Claim.UpgradeBackup)
 	h.Options = holdkind.Answers(slices.DeleteFunc(slices.Clone(kind.Options), func(o v1alpha1.HoldOption) bool {
 		return h.Options != nil && !slices.Contains(append(h.Options, v1alpha1.OptionRollBack), o.Answer)
 	}))
@@ -41,16 +41,16 @@ func noWayBack(s *cluster.Snapshot) string {
 		return "the cluster is being deleted"
 	case kind != v1alpha1.DatabaseKubernetes:
 		// Rows of before in tables of a later schema are never migrated again: its number stays (linstor-server 1.34).
-		return fmt.Sprintf("an import leaves the later schema in a database of the kind %s, so that it would have to be "+
+		return fmt.Sprintf("an import does not replace the newer schema in a %s database, which must therefore be "+
 			"emptied first", kind)
 	case claim.UpgradeBackup == "":
-		return "no backup of spec.backup was taken before the upgrade"
+		return "the operator did not take a backup before the upgrade"
 	case s.Cluster.Spec.Backup == nil:
-		return fmt.Sprintf("spec.backup is not set, which says where backup %s is", claim.UpgradeBackup)
+		return fmt.Sprintf("spec.backup is not set, so the location of backup %s is unknown", claim.UpgradeBackup)
 	case claim.LocalID == "":
-		return "it is not recorded which database this is, so that nobody knows whose backups are wanted"
+		return "the database's identity (Cluster/LocalID) is not recorded, so its backups cannot be found"
 	case named != "" && named != claim.Restored && named != claim.UpgradeBackup:
-		return fmt.Sprintf("annotation %s names another backup, %s: take it away, and answer retry",
+		return fmt.Sprintf("the %s annotation names another backup, %s: remove the annotation, then resume with retry",
 			v1alpha1.AnnotationRestore, named)
 	default:
 		return ""

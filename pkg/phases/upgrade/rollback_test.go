@@ -66,39 +66,39 @@ func TestOffer(t *testing.T) {
 		says   string
 	}{
 		"stuck": {offers: true,
-			says: "answer roll-back to go back to LINSTOR 1.34.2 with backup " + backupBefore},
-		"the controller fails": {reason: v1alpha1.HoldControllerFailed, offers: true, says: "answer roll-back"},
+			says: "resume with roll-back to roll back to LINSTOR 1.34.2 with backup " + backupBefore},
+		"the controller fails": {reason: v1alpha1.HoldControllerFailed, offers: true, says: "resume with roll-back"},
 		"a satellite fails": {reason: v1alpha1.HoldSatellitesFailed, step: v1alpha1.UpgradeSatellites, offers: true,
-			says: "answer roll-back"},
-		"all satellites run": {step: v1alpha1.UpgradeVerify, offers: true, says: "answer roll-back"},
+			says: "resume with roll-back"},
+		"all satellites run": {step: v1alpha1.UpgradeVerify, offers: true, says: "resume with roll-back"},
 		"it says that the passphrase does not fit": {reason: v1alpha1.HoldPassphraseUnusable, offers: true,
-			says: "answer roll-back"},
+			says: "resume with roll-back"},
 		"it says that the database does not answer": {reason: v1alpha1.HoldDatabaseUnreachable, offers: true,
-			says: "answer roll-back"},
-		"a write fails":              {reason: v1alpha1.HoldOperationFailed, offers: true, says: "answer roll-back"},
+			says: "resume with roll-back"},
+		"a write fails":              {reason: v1alpha1.HoldOperationFailed, offers: true, says: "resume with roll-back"},
 		"another reason":             {reason: v1alpha1.HoldNodeRegistrationFailed},
 		"before the database is new": {reason: v1alpha1.HoldControllerFailed, step: v1alpha1.UpgradePrechecks},
 		"no backup": {spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.UpgradeBackup = "" })
-		}, says: "no backup of spec.backup was taken"},
+		}, says: "did not take a backup before the upgrade"},
 		"no store": {spoil: func(w *clustertest.World) { w.Cluster.Spec.Backup = nil }, says: "spec.backup is not set"},
 		"another restore": {spoil: func(w *clustertest.World) {
 			w.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
-		}, says: "names another backup, manual-a: take it away"},
+		}, says: "names another backup, manual-a: remove the annotation"},
 		"a restore of the same backup": {spoil: func(w *clustertest.World) {
 			w.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: backupBefore}
-		}, offers: true, says: "answer roll-back"},
+		}, offers: true, says: "resume with roll-back"},
 		"a restore that is over": {spoil: func(w *clustertest.World) {
 			w.Cluster.Annotations = map[string]string{v1alpha1.AnnotationRestore: "manual-a"}
 			w.Claim(func(c *resources.ClaimData) { c.Restored = "manual-a" })
-		}, offers: true, says: "answer roll-back"},
+		}, offers: true, says: "resume with roll-back"},
 		"it is not recorded which database this is": {spoil: func(w *clustertest.World) {
 			w.Claim(func(c *resources.ClaimData) { c.LocalID = "" })
-		}, says: "not recorded which database"},
+		}, says: "(Cluster/LocalID) is not recorded"},
 		"a database outside of Kubernetes": {spoil: func(w *clustertest.World) {
 			external(w)
 			w.Accept()
-		}, says: "of the kind postgresql"},
+		}, says: "in a postgresql database"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if tc.step == "" {
@@ -183,7 +183,7 @@ func TestTakenBack(t *testing.T) {
 			}
 			in, r := w.Input()
 			if o := phases.Decide(t.Context(), in); o.Event != fsm.RestoreRequested ||
-				!strings.Contains(o.Message, "LINSTOR goes back to 1.34.2") || len(r.Calls) > 0 {
+				!strings.Contains(o.Message, "rolling back to LINSTOR 1.34.2") || len(r.Calls) > 0 {
 				t.Errorf("%s: %+v after %v", phase, o, r.Calls)
 			}
 		}

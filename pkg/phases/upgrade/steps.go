@@ -15,15 +15,17 @@ type progressOf struct {
 // progress finds the step. Once the claim names the new version no old controller may touch the database.
 var progress = decisiontable.Table[*progressOf]{
 	Title: "The step of an upgrade",
-	Intro: "While the claim names another version than the accepted spec. The claim remembers how far the upgrade is.",
+	Intro: "Applies while the claim names a different version from the accepted spec. The claim records the progress " +
+		"of the upgrade.",
 	Rows: []decisiontable.Row[*progressOf]{
-		stepRow("prechecks", "the claim does not name the new version: nothing is changed yet", v1alpha1.UpgradePrechecks,
-			func(c *progressOf) bool { return c.u.Claim.UpgradeTo == "" }),
-		stepRow("controller", "the claim does not say that the backup of the database was read, or that there is none",
+		stepRow("prechecks", "the claim does not name the new version: nothing has been changed yet",
+			v1alpha1.UpgradePrechecks, func(c *progressOf) bool { return c.u.Claim.UpgradeTo == "" }),
+		stepRow("controller", "the claim does not record that the database backup was read back or is not needed",
 			v1alpha1.UpgradeController, func(c *progressOf) bool { return c.u.Claim.BackupRead == "" }),
-		stepRow("satellites", "satellites that could be restarted run the old version, and nobody has waived them",
+		stepRow("satellites", "satellites that can be restarted are running the old version and have not been waived",
 			v1alpha1.UpgradeSatellites, func(c *progressOf) bool { return c.behind }),
-		stepRow("verify", "no satellite is behind", v1alpha1.UpgradeVerify, nil),
+		stepRow("verify", "all satellites that can be restarted are running the new version or have been waived",
+			v1alpha1.UpgradeVerify, nil),
 	},
 }
 

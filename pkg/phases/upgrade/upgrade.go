@@ -63,8 +63,8 @@ func Unavailable(u *cluster.Upgrade) string {
 	if u == nil || !u.PastEdge() {
 		return ""
 	}
-	return "volumes keep working, but until all satellites run LINSTOR " + u.To +
-		" none can be created, changed or moved on the nodes that are left"
+	return "volumes keep working, but they cannot be created, changed or moved on a node until its satellite is " +
+		"running LINSTOR " + u.To
 }
 
 // crossEdge makes the upgrade irreversible but by a restore, before the new controller is started. Which backup that
@@ -119,7 +119,7 @@ func Run(ctx context.Context, in *step.Input) step.Outcome {
 	}
 	message := fmt.Sprintf("%s → %s, %s: %s", u.From, u.To, u.Step, c.message)
 	if no := Unavailable(u); no != "" {
-		message += ". Meanwhile " + no
+		message += ". Meanwhile, " + no
 	}
 	return step.Wait(c.reason, message, s.Timing.PollWorking)
 }
@@ -179,7 +179,7 @@ func notVerified(s *cluster.Snapshot) []*cluster.Member {
 
 // Markdown is the page about an upgrade, made from the tables.
 func Markdown() string {
-	return decisiontable.Page("An upgrade of LINSTOR", "pkg/phases/upgrade", "Each reconcile decides anew, from what is "+
-		"observed and from what the claim remembers. In each table the first row that holds decides.",
+	return decisiontable.Page("An upgrade of LINSTOR", "pkg/phases/upgrade", "Each reconcile decides from scratch, "+
+		"based on the observed state and the records in the claim. In each table, the first row that applies decides.",
 		progress.Markdown(), ends.Markdown(), trouble.Markdown(), gate.Markdown())
 }

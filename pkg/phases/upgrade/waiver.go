@@ -135,7 +135,7 @@ func Late(s *cluster.Snapshot, h *cluster.HoldRequest) {
 	case len(against) == 0:
 		h.Options = []string{v1alpha1.OptionRetry}
 	case more > 0:
-		h.Message += fmt.Sprintf("; an answer %s is for %d of %d that are in the way, and the others follow after it",
+		h.Message += fmt.Sprintf("; %s waives %d of %d problems, and the others must be waived afterwards",
 			v1alpha1.OptionSkipChecks, len(h.Identities), len(against))
 	}
 }

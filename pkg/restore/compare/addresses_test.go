@@ -32,7 +32,8 @@ func TestTakenAddresses(t *testing.T) {
 		t.Errorf("(-want +got):\n%s", d)
 	}
 	if d := cmp.Diff(map[difference.Kind]int{difference.AddressTaken: 1, difference.Unseen: 1}, got.Found); d != "" ||
-		got.Digest == "" || !strings.HasPrefix(got.Worst[0], "AddressTaken: 10.0.0.2 on n7: the backup has it for node n2") {
+		got.Digest == "" || !strings.HasPrefix(got.Worst[0],
+		"AddressTaken: 10.0.0.2 on n7: in the backup, this address belongs to node n2") {
 		t.Errorf("%s%+v", d, got)
 	}
 }
@@ -51,14 +52,15 @@ func TestTooManyTakenAddresses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if note, err := r.Note(); err == nil || !strings.Contains(err.Error(), "100 addresses of nodes in the backup") {
+	if note, err := r.Note(); err == nil || !strings.Contains(err.Error(), "100 node addresses in the backup") {
 		t.Errorf("%s, %v", note, err)
 	}
 }
 
 func TestMachines(t *testing.T) {
 	c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1")}
-	if r, err := Run(t.Context(), c, t.Output()); err == nil || !strings.Contains(err.Error(), "no machine's addresses") {
+	r, err := Run(t.Context(), c, t.Output())
+	if err == nil || !strings.Contains(err.Error(), "no machine addresses") {
 		t.Errorf("without addresses: %+v, %v", r, err)
 	}
 	m := Machines{}

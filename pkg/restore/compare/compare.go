@@ -51,7 +51,7 @@ type Machines map[string][]string
 func (m Machines) Set(text string) error {
 	machine, addresses, ok := strings.Cut(text, "=")
 	if !ok || machine == "" {
-		return fmt.Errorf("%q is no node and its addresses: give node=address,address", text)
+		return fmt.Errorf("%q is not of the form node=address,address", text)
 	}
 	m[machine] = append(m[machine], strings.Split(addresses, ",")...)
 	return nil
@@ -69,7 +69,7 @@ func (m Machines) Texts() (texts []string) {
 func (c *Config) SetNode(text string) error {
 	node, address, ok := strings.Cut(text, "=")
 	if !ok || node == "" {
-		return fmt.Errorf("%q is no node and the address of its listing: give node=host:port", text)
+		return fmt.Errorf("%q is not of the form node=host:port", text)
 	}
 	if c.Nodes == nil {
 		c.Nodes = map[string]string{}
@@ -92,12 +92,12 @@ func ParseConfig(text string) (*Config, error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(c); err != nil {
-		return nil, fmt.Errorf("the configuration of the comparison: %w", err)
+		return nil, fmt.Errorf("parse the comparison configuration: %w", err)
 	}
 	_, errID := store.ParseID(string(c.ID))
 	var missing error
 	if c.Cluster == "" {
-		missing = errors.New("the configuration of the comparison lacks cluster")
+		missing = errors.New("the comparison configuration lacks cluster")
 	}
 	return c, errors.Join(missing, errID)
 }
@@ -138,7 +138,7 @@ const (
 // among the differences, and errors says why.
 func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
 	if len(c.Machines) == 0 {
-		return nil, errors.New("no machine's addresses were given, with which those of the backup are compared")
+		return nil, errors.New("no machine addresses were given to compare with the addresses in the backup")
 	}
 	from, err := store.Connect(c.Store, c.Cluster, c.Credentials)
 	if err != nil {
@@ -146,7 +146,7 @@ func Run(ctx context.Context, c *Config, errs io.Writer) (*Result, error) {
 	}
 	backup, err := from.Newest(ctx, c.ID)
 	if err != nil {
-		return nil, fmt.Errorf("look for backup %s in the store: %w", c.ID, err)
+		return nil, fmt.Errorf("find backup %s in the store: %w", c.ID, err)
 	}
 	if backup == nil {
 		return nil, fmt.Errorf("the store has no backup %s of the cluster with Cluster/LocalID %s", c.ID, c.Cluster)
@@ -213,7 +213,7 @@ func gather(ctx context.Context, c *Config, room *limit.Budget, errs io.Writer) 
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {
-				_, _ = fmt.Fprintf(errs, "the listing of node %s cannot be read: %v\n", node, err)
+				_, _ = fmt.Fprintf(errs, "the volume list of node %s cannot be read: %v\n", node, err)
 				return nil
 			}
 			nodes[node] = l
@@ -236,8 +236,8 @@ func (r *Result) Note() ([]byte, error) {
 			return note.Bytes(), err
 		}
 		if len(short.Worst) == 0 {
-			return nil, fmt.Errorf("%d addresses of nodes in the backup belong to other machines now, too many to stop the "+
-				"satellites there: give the nodes their old addresses back, or take a newer backup", len(r.Addresses))
+			return nil, fmt.Errorf("%d node addresses in the backup now belong to other machines, which is too many to stop "+
+				"the satellites there: give the nodes their previous addresses, or use a newer backup", len(r.Addresses))
 		}
 		short.Worst = short.Worst[:len(short.Worst)-1]
 	}
@@ -247,10 +247,10 @@ func (r *Result) Note() ([]byte, error) {
 func ParseNote(text string) (*Result, error) {
 	r := &Result{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("the note about the comparison: %w", err)
+		return nil, fmt.Errorf("parse the comparison result: %w", err)
 	}
 	if _, err := store.ParseID(string(r.ID)); err != nil || r.Taken.IsZero() {
-		return nil, errors.New("the note about the comparison does not say what was compared")
+		return nil, errors.New("the comparison result lacks the compared backup's ID or time")
 	}
 	return r, nil
 }
@@ -262,8 +262,8 @@ func (r *Result) Print(out io.Writer) error { return Print(out, r.all, r.Stored,
 // nodes as it says.
 func Print(out io.Writer, all []difference.Difference, stored, nodes int) error {
 	if len(all) == 0 {
-		_, err := fmt.Fprintf(out, "no difference: the %d volumes and snapshots of the export lie on %d nodes as it says\n",
-			stored, nodes)
+		_, err := fmt.Fprintf(out,
+			"no differences: compared %d volumes and snapshots in the export with %d nodes\n", stored, nodes)
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)

@@ -106,18 +106,18 @@ func TestRun(t *testing.T) {
 	}{
 		"nothing": {map[string]string{"n1": serves(t, empty), "n2": serves(t, empty)}, "right", 2, nil, "", ""},
 		"what the backup does not know": {map[string]string{"n1": serves(t, empty), "n2": serves(t, more)}, "right", 2,
-			map[difference.Kind]int{difference.Unknown: 1}, "Unknown: vg/pvc-1_00000 on n2: the backup does not know it", ""},
+			map[difference.Kind]int{difference.Unknown: 1}, "Unknown: vg/pvc-1_00000 on n2: it is not in the backup", ""},
 		"a node is not listed": {map[string]string{"n1": serves(t, empty)}, "right", 1,
-			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n2: nobody has looked", ""},
+			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n2: the node was not checked", ""},
 		"a node that the backup does not know, and nobody has listed": {map[string]string{"n1": serves(t, empty),
 			"n2": serves(t, empty), "n3": ""}, "right", 2, map[difference.Kind]int{difference.Unseen: 1},
-			"Unseen: n3: nobody has looked", ""},
+			"Unseen: n3: the node was not checked", ""},
 		"LVM could not be asked, where the backup has nothing": {map[string]string{"n1": serves(t, "FAILED\tLVM\nEND\n"),
 			"n2": serves(t, empty)}, "right", 2, map[difference.Kind]int{difference.Unseen: 1}, "Unseen: LVM on n1", ""},
 		"one is not whole": {map[string]string{"n1": serves(t, "VG\tvg\t1024\n"), "n2": serves(t, empty)}, "right", 1,
-			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n1", "listing of node n1 cannot be read: the listing"},
+			map[difference.Kind]int{difference.Unseen: 1}, "Unseen: n1", "list of node n1 cannot be read: the listing"},
 		"another comparison's": {map[string]string{"n1": serves(t, empty), "n2": serves(t, empty)}, "wrong", 0,
-			map[difference.Kind]int{difference.Unseen: 2}, "Unseen: n1", "answered 401 Unauthorized"},
+			map[difference.Kind]int{difference.Unseen: 2}, "Unseen: n1", "responded with 401 Unauthorized"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &Config{Cluster: localID, ID: "manual-a", Store: backedUp(t, "n1", "n2"), Nodes: tc.listings,
@@ -153,7 +153,7 @@ func TestTooMuch(t *testing.T) {
 		c.Nodes[fmt.Sprint("n", i)] = address
 	}
 	r, err := Run(t.Context(), c, t.Output())
-	if err == nil || !strings.Contains(err.Error(), "what all nodes list together is larger than 128 MiB") {
+	if err == nil || !strings.Contains(err.Error(), "the total of all listings is larger than 128 MiB") {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

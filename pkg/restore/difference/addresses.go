@@ -46,9 +46,9 @@ func TakenAddresses(l *export.Layout, machines map[string][]string) []TakenAddre
 
 // difference is the same as one of the differences.
 func (a *TakenAddress) difference() Difference {
-	return Difference{Kind: AddressTaken, Node: a.Machine, Name: a.Address, Says: fmt.Sprintf("the backup has it for "+
-		"node %s: LINSTOR takes a satellite on %s for that node's, and makes and removes its volumes there", a.Node,
-		a.Machine)}
+	return Difference{Kind: AddressTaken, Node: a.Machine, Name: a.Address, Says: fmt.Sprintf("in the backup, this "+
+		"address belongs to node %s: LINSTOR would mistake a satellite on %s for that node's satellite, and would create "+
+		"and delete that node's volumes there", a.Node, a.Machine)}
 }
 
 // canonical is an IP address in its usual form: LINSTOR keeps IPv6 in upper case.

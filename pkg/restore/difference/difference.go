@@ -118,13 +118,13 @@ func Compare(l *export.Layout, nodes map[string]*listing.Listing, taken []TakenA
 	for node, l := range c.nodes {
 		if l == nil {
 			c.found = append(c.found, Difference{Kind: Unseen, Node: node, Says: fmt.Sprintf(
-				"nobody has looked at the node, on which the backup has %d volumes and snapshots", c.unseen[where{node: node}])})
+				"the node was not checked; the backup has %d volumes and snapshots on it", c.unseen[where{node: node}])})
 		}
 	}
 	for at, count := range c.unseen {
 		if c.nodes[at.node] != nil {
 			c.found = append(c.found, Difference{Kind: Unseen, Node: at.node, Place: at.place.Name, Says: fmt.Sprintf(
-				"%s, where the backup has %d volumes and snapshots", at.why(), count)})
+				"%s; the backup has %d volumes and snapshots there", at.why(), count)})
 		}
 	}
 	kinds := Kinds()
@@ -146,11 +146,11 @@ type where struct {
 func (w *where) why() string {
 	switch {
 	case w.place.Kind == "":
-		return "volumes of this kind cannot be looked for"
+		return "volumes of this kind cannot be listed"
 	case w.place.Name == "":
-		return "the backup does not say where the pool lies"
+		return "the backup does not record the location of the pool"
 	default:
-		return fmt.Sprintf("the %s is not there, or could not be looked into", w.place.Kind)
+		return fmt.Sprintf("the %s is missing or could not be read", w.place.Kind)
 	}
 }
 
@@ -192,7 +192,7 @@ func (c *comparison) look() {
 		}
 		for _, what := range c.nodes[node].Failed() {
 			c.found = append(c.found, Difference{Kind: Unseen, Node: node, Place: what,
-				Says: "it could not be looked into, and anything may lie there, or be in use"})
+				Says: "it could not be read, so other volumes or volumes in use may exist"})
 		}
 		for place, contents := range c.nodes[node].All() {
 			for name := range contents.Volumes {
@@ -201,10 +201,10 @@ func (c *comparison) look() {
 				}
 				c.unknown[name] = append(c.unknown[name], node)
 				d := Difference{Kind: Unknown, Node: node, Place: place.Name, Name: name,
-					Says: "the backup does not know it: LINSTOR leaves it alone, until a volume of that name is made"}
+					Says: "it is not in the backup: LINSTOR leaves it alone until a volume with that name is created"}
 				if c.volumes[bare(name)] {
-					d.Kind, d.Says = Stray, "the backup has this volume elsewhere only: the copies there do not know this one, "+
-						"which may be the one that was written last"
+					d.Kind, d.Says = Stray, "in the backup, this volume exists only elsewhere: LINSTOR does not use this "+
+						"replica, which may be the most recent one"
 				}
 				c.found = append(c.found, d)
 			}
@@ -224,7 +224,7 @@ func (c *comparison) lookForUse(placed map[export.Placed]bool) {
 		for _, r := range l.InUse() {
 			if !placed[export.Placed{Node: strings.ToUpper(node), Resource: strings.ToUpper(r)}] {
 				c.found = append(c.found, Difference{Kind: InUse, Node: node, Name: r,
-					Says: "it is in use on the node, which has no access to it in the backup: LINSTOR takes its connections away"})
+					Says: "it is in use on this node, which has no access to it in the backup: LINSTOR removes its connections"})
 			}
 		}
 	}
@@ -253,34 +253,34 @@ func (c *comparison) judge(s *export.Stored, in *listing.Contents) (Kind, string
 	size, there := in.Volumes[s.Name()]
 	switch {
 	case there && s.BeingRemoved:
-		return Doomed, "LINSTOR was removing it when the backup was taken, and removes what lies there now"
+		return Doomed, "LINSTOR was deleting it when the backup was taken, and will delete what exists there now"
 	case there && s.RolledBack != "":
-		return Doomed, fmt.Sprintf("LINSTOR was putting it back to the snapshot %s when the backup was taken, and does so "+
-			"now", s.RolledBack)
+		return Doomed, fmt.Sprintf("LINSTOR was rolling it back to snapshot %s when the backup was taken, and will roll it "+
+			"back now", s.RolledBack)
 	case there:
 		return sized(s, size, s.MaxKiB+in.ExtentKiB)
 	case s.BeingMade || s.BeingRemoved:
 		return "", ""
 	case s.Snapshot != "":
-		return SnapshotAbsent, fmt.Sprintf("the snapshot %s is not there%s: what is restored from it is empty", s.Snapshot,
+		return SnapshotAbsent, fmt.Sprintf("snapshot %s is missing%s: volumes restored from it will be empty", s.Snapshot,
 			renamed(in, s))
 	default:
-		return Absent, fmt.Sprintf("it is not there%s: LINSTOR makes it anew, empty", c.moved(s))
+		return Absent, fmt.Sprintf("it is missing%s: LINSTOR recreates it EMPTY", c.moved(s))
 	}
 }
 
 // sized compares sizes in KiB. Those of snapshots are not compared: LINSTOR does not look at them.
 func sized(s *export.Stored, size, limit int64) (Kind, string) {
-	has := fmt.Sprintf("it has %d KiB, and the backup expects %d to %d", size, s.MinKiB, limit)
+	has := fmt.Sprintf("its size is %d KiB, but the backup expects %d to %d KiB", size, s.MinKiB, limit)
 	switch {
 	case size < 0 || s.MaxKiB == 0 || s.Snapshot != "":
 		return "", ""
 	case size > limit && s.Provider == export.FileThin:
-		return Larger, has + ": it was grown since; LINSTOR cuts it"
+		return Larger, has + ": it has grown since; LINSTOR TRUNCATES it"
 	case size > limit:
-		return Larger, has + ": it was grown since; LINSTOR goes on with the old size"
+		return Larger, has + ": it has grown since; LINSTOR continues with the old size"
 	case size < s.MinKiB:
-		return Smaller, has + ": it is not what the backup knew"
+		return Smaller, has + ": it is not the volume from the backup"
 	default:
 		return "", ""
 	}
@@ -292,7 +292,7 @@ func renamed(in *listing.Contents, s *export.Stored) string {
 	base, snapshot, _ := strings.Cut(s.Name(), "@")
 	for _, name := range slices.Sorted(maps.Keys(in.Volumes)) {
 		if strings.HasPrefix(name, deleted+base+"_") && strings.HasSuffix(name, "@"+snapshot) {
-			return ", and lies there as " + name
+			return ", but exists there as " + name
 		}
 	}
 	return ""
@@ -304,5 +304,5 @@ func (c *comparison) moved(s *export.Stored) string {
 	if len(nodes) == 0 {
 		return ""
 	}
-	return ", and lies on " + strings.Join(slices.Sorted(slices.Values(nodes)), ", ") + " instead"
+	return ", but exists on " + strings.Join(slices.Sorted(slices.Values(nodes)), ", ") + " instead"
 }

@@ -167,15 +167,16 @@ func TestNodes(t *testing.T) {
 		"n2": parsed(t, "VG\tvg\t4194304\nLV\tvg\tpvc-lvm_thin_00000\t1073741824\n"), "n5": parsed(t, "")},
 		[]TakenAddress{{Address: "10.0.0.3", Node: "n3", Machine: "n5"}})
 	want := []Difference{
-		{Kind: AddressTaken, Node: "n5", Name: "10.0.0.3", Says: "the backup has it for node n3: LINSTOR takes a " +
-			"satellite on n5 for that node's, and makes and removes its volumes there"},
+		{Kind: AddressTaken, Node: "n5", Name: "10.0.0.3", Says: "in the backup, this address belongs to node n3: " +
+			"LINSTOR would mistake a satellite on n5 for that node's satellite, and would create and delete that node's " +
+			"volumes there"},
 		{Kind: Absent, Node: "n1", Place: "vg", Name: "pvc-lvm_thin_00000", Resource: "pvc-lvm_thin",
-			Says: "it is not there, and lies on n2 instead: LINSTOR makes it anew, empty"},
+			Says: "it is missing, but exists on n2 instead: LINSTOR recreates it EMPTY"},
 		{Kind: Stray, Node: "n2", Place: "vg", Name: "pvc-lvm_thin_00000",
-			Says: "the backup has this volume elsewhere only: the copies there do not know this one, which may be the one " +
-				"that was written last"},
-		{Kind: Unseen, Node: "n3", Says: "nobody has looked at the node, on which the backup has 3 volumes and snapshots"},
-		{Kind: Unseen, Node: "n4", Says: "nobody has looked at the node, on which the backup has 0 volumes and snapshots"},
+			Says: "in the backup, this volume exists only elsewhere: LINSTOR does not use this replica, which may be the " +
+				"most recent one"},
+		{Kind: Unseen, Node: "n3", Says: "the node was not checked; the backup has 3 volumes and snapshots on it"},
+		{Kind: Unseen, Node: "n4", Says: "the node was not checked; the backup has 0 volumes and snapshots on it"},
 	}
 	if d := cmp.Diff(want, got); d != "" {
 		t.Errorf("(-want +got):\n%s", d)

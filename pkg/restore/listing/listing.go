@@ -72,7 +72,7 @@ const (
 )
 
 // Room is room in memory for the listings of all nodes of a cluster.
-func Room() *limit.Budget { return limit.New("what all nodes list together", mostOfAll) }
+func Room() *limit.Budget { return limit.New("the total of all listings", mostOfAll) }
 
 // InUse are the resources of DRBD that are in use on the node, if Failed does not have DRBD. Volumes without DRBD are
 // not among them.
@@ -127,7 +127,7 @@ func Parse(r io.Reader, room *limit.Budget) (*Listing, error) {
 		return nil, err
 	}
 	if !ended {
-		return nil, errors.New("the listing has no last line END: it is not whole")
+		return nil, errors.New("the listing is incomplete: its last line is not END")
 	}
 	return l, nil
 }
@@ -155,7 +155,7 @@ func (l *Listing) line(f []string) error {
 		dir, name := path.Split(path.Clean(f[1]))
 		return l.volume(kind, path.Clean(dir), name, f[2])
 	default:
-		return fmt.Errorf("%q and %d fields are no line of a listing", f[0], len(f))
+		return fmt.Errorf("%q with %d fields is not a valid line of a listing", f[0], len(f))
 	}
 }
 
@@ -180,7 +180,7 @@ func kib(text string) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < 0 {
-		return 0, fmt.Errorf("%q is no size in bytes", text)
+		return 0, fmt.Errorf("%q is not a size in bytes", text)
 	}
 	return (n + 1023) / 1024, nil
 }

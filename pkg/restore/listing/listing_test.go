@@ -75,13 +75,13 @@ func TestUnseen(t *testing.T) {
 
 func TestNoListing(t *testing.T) {
 	for name, tc := range map[string]struct{ text, says string }{
-		"nothing":          {"", "no last line END"},
-		"cut short":        {strings.TrimSuffix(small, "END\n"), "no last line END"},
+		"nothing":          {"", "its last line is not END"},
+		"cut short":        {strings.TrimSuffix(small, "END\n"), "its last line is not END"},
 		"cut in a line":    {small[:20], "line 2"},
 		"something after":  {small + "END\n", "line 12 follows the end"},
-		"another program":  {"command not found\nEND\n", `line 1: "command not found" and 1 fields`},
+		"another program":  {"command not found\nEND\n", `line 1: "command not found" with 1 fields`},
 		"a field too many": {"VG\tvg\t1\t2\nEND\n", "line 1"},
-		"no number":        {"LV\tvg\tr\t1k\nEND\n", `line 1: "1k" is no size in bytes`},
+		"no number":        {"LV\tvg\tr\t1k\nEND\n", `line 1: "1k" is not a size in bytes`},
 		"negative":         {"FILE\t/a/b\t-2\nEND\n", "line 1"},
 		"no extent":        {"VG\tvg\t?\nEND\n", "line 1"},
 	} {
@@ -248,8 +248,8 @@ func TestBounds(t *testing.T) {
 		{"one", 20_000, ""}, {"one that is too large", 40_000, "the listing is larger than 32 MiB, which is the limit"},
 		{"another one", 20_000, ""}, {"a third one", 20_000, ""}, {"a fourth one", 20_000, ""},
 		{"one for which there is no room", 20_000,
-			"what all nodes list together is larger than 128 MiB, which is the limit"},
-		{"nothing", 0, "what all nodes list together"},
+			"the total of all listings is larger than 128 MiB, which is the limit"},
+		{"nothing", 0, "the total of all listings"},
 	} {
 		if _, err := Parse(strings.NewReader(lines(tc.lines)), room); tc.says == "" && err != nil ||
 			tc.says != "" && (err == nil || !strings.Contains(err.Error(), tc.says)) {

@@ -44,12 +44,12 @@ func handler(file, token string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		said, _ := strings.CutPrefix(r.Header.Get("Authorization"), bearer)
 		if subtle.ConstantTimeCompare([]byte(said), []byte(token)) == 0 {
-			http.Error(w, "this listing is another comparison's", http.StatusUnauthorized)
+			http.Error(w, "this listing belongs to a different comparison", http.StatusUnauthorized)
 			return
 		}
 		made, err := os.Stat(file)
 		if err != nil || time.Since(made.ModTime()) > Fresh {
-			http.Error(w, "there is no fresh listing", http.StatusGone)
+			http.Error(w, "no up-to-date listing exists", http.StatusGone)
 			return
 		}
 		http.ServeFile(w, r, file)
@@ -73,7 +73,7 @@ func Get(ctx context.Context, address, token string, room *limit.Budget) (*Listi
 	}
 	defer response.Body.Close()
 	if response.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answered %s", address, response.Status)
+		return nil, fmt.Errorf("%s responded with %s", address, response.Status)
 	}
 	return Parse(response.Body, room)
 }

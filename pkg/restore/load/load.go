@@ -37,10 +37,10 @@ type Config struct {
 func ParseConfig(text string) (*Config, error) {
 	c := &Config{}
 	if err := decode(text, c); err != nil {
-		return nil, fmt.Errorf("the configuration of the restore: %w", err)
+		return nil, fmt.Errorf("parse the restore configuration: %w", err)
 	}
 	_, err := store.ParseID(string(c.ID))
-	return c, errors.Join(err, lacks("the configuration of the restore", map[string]string{"cluster": c.Cluster,
+	return c, errors.Join(err, lacks("the restore configuration", map[string]string{"cluster": c.Cluster,
 		"sha256": c.SHA256, "export": c.Export, "restored": c.Restored}))
 }
 
@@ -53,10 +53,10 @@ func Fetch(ctx context.Context, c *Config) error {
 	}
 	backup, err := from.WithSum(ctx, c.ID, c.SHA256)
 	if err != nil {
-		return fmt.Errorf("look for backup %s in the store: %w", c.ID, err)
+		return fmt.Errorf("find backup %s in the store: %w", c.ID, err)
 	}
 	if backup == nil {
-		return fmt.Errorf("the store has no backup %s with the checksum of the one that was compared", c.ID)
+		return fmt.Errorf("the store has no backup %s with the checksum of the compared backup", c.ID)
 	}
 	if err := fetch(ctx, from, backup, c.Export); err != nil {
 		return errors.Join(fmt.Errorf("read backup %s: %w", c.ID, err), remove(c.Export))
@@ -113,10 +113,10 @@ func (r *Result) Note() ([]byte, error) { return json.Marshal(r) }
 func ParseNote(text string) (*Result, error) {
 	r := &Result{}
 	if err := json.Unmarshal([]byte(text), r); err != nil {
-		return nil, fmt.Errorf("the note about the restore: %w", err)
+		return nil, fmt.Errorf("parse the restore result: %w", err)
 	}
 	if _, err := store.ParseID(string(r.ID)); err != nil || r.SHA256 == "" {
-		return nil, errors.New("the note about the restore does not say what was restored")
+		return nil, errors.New("the restore result lacks the restored backup's ID or checksum")
 	}
 	return r, nil
 }

@@ -77,9 +77,9 @@ func TestLoad(t *testing.T) {
 		says     string
 	}{
 		"the same":       {restored: exportOf(30, "older")},
-		"another row":    {restored: exportOf(30, "canary"), says: "rows of the table PROPS_CONTAINERS differ"},
-		"half of it":     {restored: exportOf(30, "older")[:300], says: "check what LINSTOR exports"},
-		"nothing at all": {says: "check what LINSTOR exports of the restored database"},
+		"another row":    {restored: exportOf(30, "canary"), says: "rows in table PROPS_CONTAINERS differ"},
+		"half of it":     {restored: exportOf(30, "older")[:300], says: "check the export of the restored"},
+		"nothing at all": {says: "check the export of the restored database"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			c := backedUp(t)
@@ -111,7 +111,7 @@ func TestFetchFails(t *testing.T) {
 		says  string
 	}{
 		"another checksum": {func(_ *testing.T, c *Config) { c.SHA256 = "0000" },
-			"the store has no backup manual-a with the checksum of the one that was compared"},
+			"the store has no backup manual-a with the checksum of the compared backup"},
 		"another ID":      {func(_ *testing.T, c *Config) { c.ID = "manual-b" }, "the store has no backup manual-b"},
 		"another cluster": {func(_ *testing.T, c *Config) { c.Cluster = "other" }, "the store has no backup manual-a"},
 		"damaged": {func(t *testing.T, c *Config) {
@@ -149,9 +149,9 @@ func TestParseConfig(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 	for text, says := range map[string]string{
-		"":                                       "the configuration of the restore",
+		"":                                       "parse the restore configuration",
 		"{}":                                     "lacks cluster",
-		strings.Replace(good, "manual", "m", 1):  "is no ID of a backup",
+		strings.Replace(good, "manual", "m", 1):  "is not a valid backup ID",
 		strings.Replace(good, `"5a"`, `""`, 1):   "lacks sha256",
 		strings.Replace(good, "export", "ex", 1): "unknown field",
 	} {

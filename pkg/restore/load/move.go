@@ -25,9 +25,9 @@ type Move struct {
 func ParseMove(text string) (*Move, error) {
 	m := &Move{}
 	if err := decode(text, m); err != nil {
-		return nil, fmt.Errorf("the configuration of the move: %w", err)
+		return nil, fmt.Errorf("parse the move configuration: %w", err)
 	}
-	return m, lacks("the configuration of the move", map[string]string{"cluster": m.Cluster, "mark": m.Mark,
+	return m, lacks("the move configuration", map[string]string{"cluster": m.Cluster, "mark": m.Mark,
 		"export": m.Export, "restored": m.Restored})
 }
 
@@ -47,7 +47,7 @@ func (m *Move) Check() (moved *Moved, err error) {
 		return nil, err
 	}
 	if s.LocalID != m.Cluster {
-		return nil, fmt.Errorf("the database that was exported is another cluster's: its Cluster/LocalID is %q, and this "+
+		return nil, fmt.Errorf("the exported database belongs to another cluster: its Cluster/LocalID is %q, but this "+
 			"cluster's is %s", s.LocalID, m.Cluster)
 	}
 	return &Moved{Mark: m.Mark, Rows: s.Rows}, nil
@@ -60,10 +60,10 @@ func (m *Moved) Note() ([]byte, error) { return json.Marshal(m) }
 func ParseMoved(text string) (*Moved, error) {
 	m := &Moved{}
 	if err := json.Unmarshal([]byte(text), m); err != nil {
-		return nil, fmt.Errorf("the note about the move: %w", err)
+		return nil, fmt.Errorf("parse the move result: %w", err)
 	}
 	if m.Mark == "" {
-		return nil, errors.New("the note about the move does not say what was moved")
+		return nil, errors.New("the move result does not identify the move")
 	}
 	return m, nil
 }

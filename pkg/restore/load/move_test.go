@@ -13,10 +13,10 @@ func TestCheckMove(t *testing.T) {
 	foreign := func(minute int) string { return strings.ReplaceAll(exportOf(minute, "a"), localID, "x") }
 	for name, tc := range map[string]struct{ exported, restored, says string }{
 		"the same":        {exportOf(0, "a"), exportOf(30, "a"), ""},
-		"another row":     {exportOf(0, "a"), exportOf(30, "canary"), "rows of the table PROPS_CONTAINERS differ"},
-		"another cluster": {foreign(0), foreign(30), "is another cluster's"},
-		"no export":       {"", exportOf(30, "a"), "check LINSTOR's export of its database"},
-		"nothing moved":   {exportOf(0, "a"), "", "check what LINSTOR exports of the restored database"},
+		"another row":     {exportOf(0, "a"), exportOf(30, "canary"), "rows in table PROPS_CONTAINERS differ"},
+		"another cluster": {foreign(0), foreign(30), "belongs to another cluster"},
+		"no export":       {"", exportOf(30, "a"), "check LINSTOR's database export"},
+		"nothing moved":   {exportOf(0, "a"), "", "check the export of the restored database"},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			dir := t.TempDir()
@@ -50,7 +50,7 @@ func TestParseMove(t *testing.T) {
 		t.Errorf("%+v, %v", m, err)
 	}
 	for text, says := range map[string]string{
-		"": "the configuration of the move", "{}": "lacks mark",
+		"": "parse the move configuration", "{}": "lacks mark",
 		strings.Replace(good, `"c"`, `""`, 1):    "lacks cluster",
 		strings.Replace(good, "export", "ex", 1): "unknown field",
 	} {
