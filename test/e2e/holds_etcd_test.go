@@ -169,7 +169,8 @@ func holdEtcdQuorumLost(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := e.held(v1alpha1.HoldEtcdQuorumLost, "etcd has no quorum", survivor.Name, "force@<node>", "Bring the nodes")
+	h := e.held(v1alpha1.HoldEtcdQuorumLost, "etcd has no quorum", survivor.Name, "force@<node>", "`adopt`",
+		"Bring the nodes")
 	e.ignored(h.ID + ":forsake")
 	e.staysAfterSpecChange(h)
 	e.Resume(h, v1alpha1.OptionForce+"@"+survivor.Node)

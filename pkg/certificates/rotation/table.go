@@ -87,18 +87,18 @@ var table = decisiontable.Table[*situation]{
 		{Name: "out-of-time", When: "a next authority can sign, and the current one has expired, or expires within 30 " +
 			"days while the next one is at least a day old; if authorities are provided, the current one has expired or " +
 			"expires within a day",
-			Then: "the next authority signs from now on, regardless of which certificates consumers are using: otherwise, " +
+			Then: "the next authority signs from now on, regardless of the certificates that consumers use: otherwise, " +
 				"all certificates would eventually expire, starting with those of consumers that have not been restarted since " +
 				"it was created",
 			Holds: (*situation).outOfTime, Decide: does(Promote)},
 		{Name: "cannot-renew", When: "the current authority cannot sign, a next one can, and a certificate has expired or " +
 			"is not valid yet",
-			Then: "the next authority signs from now on, regardless of which certificates consumers are using: connections " +
+			Then: "the next authority signs from now on, regardless of the certificates that consumers use: connections " +
 				"are already failing",
 			Holds:  func(s *situation) bool { return !s.signs() && s.nextSigns() && s.leafInvalid() },
 			Decide: does(Promote)},
 		{Name: "old-expired", When: "an old authority has expired",
-			Then: "it is removed from the trust bundles, regardless of which certificates consumers are using: Java would " +
+			Then: "it is removed from the trust bundles, regardless of the certificates that consumers use: Java would " +
 				"continue to trust it",
 			Holds: oldExpired, Decide: does(ForgetExpired)},
 		{Name: "publish", When: "the trust bundle stored with a certificate differs from the authorities that should " +
@@ -125,8 +125,8 @@ var table = decisiontable.Table[*situation]{
 			"authority can sign, and authorities are not provided",
 			Then:  "the operator creates the next authority (phase 1: every consumer starts to trust it)",
 			Holds: func(s *situation) bool { return s.makes() && s.due() }, Decide: does(MakeNext)},
-		{Name: "trusted", When: "a next authority can sign, and all consumers trust it, regardless of which certificates " +
-			"they are using",
+		{Name: "trusted", When: "a next authority can sign, and all consumers trust it, regardless of the certificates " +
+			"that they use",
 			Then:  "it signs from now on (phase 2: every consumer gets a certificate signed by it)",
 			Holds: func(s *situation) bool { return s.nextSigns() && s.all(s.trusts) }, Decide: does(Promote)},
 		{Name: "unused", When: "an old authority exists, and all consumers are known to use certificates signed by the " +

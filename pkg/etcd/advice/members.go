@@ -114,17 +114,17 @@ func QuorumLost(all roster.Members, unknown string) Advice {
 	}
 	a := Advice{fmt.Sprintf("etcd has no quorum. Members with known data, most recent data first: %s. Members that do "+
 		"not respond: %s", list(ranks), list(silent)),
-		// A hold keeps 1,024 characters of this: the options come before the details.
-		"Bring the nodes of members that have data back up: no data is lost, and the hold ends automatically. If the data " +
-			"cannot be recovered, power off the machines of the other members, and resume with " + answer("force@<member>") +
-			": a new cluster is created from the data of this survivor. Acknowledged writes that it does not have are " +
-			"LOST, and it drops entries that are not known to be committed. If Kubernetes was restored to an earlier " +
-			"state, check `linstor-member.json` in the data directories first. If a file names a later member than the " +
-			"recorded one, resume with " + answer("adopt") + " instead: the operator surveys all nodes and starts these " +
-			"members again. With force, the other data directories are renamed when their members rejoin. If another " +
-			"member is found running, nothing is forced: power off its machine, then resume again. Until the survivor is " +
-			"serving requests, you can choose a different one. The operator does not restore snapshots. If no node has " +
-			"data, delete the operator's etcd records: a new cluster is created once no node has traces of the old one"}
+		// A hold keeps 1,024 characters: both options come before the details, and the one that loses nothing comes first.
+		"Bring the nodes of members that have data back up: no data is lost, and the hold ends automatically. If " +
+			"Kubernetes was restored to an earlier state and `linstor-member.json` in a data directory names a later member " +
+			"than the recorded one, resume with " + answer("adopt") + ". If the data cannot be recovered, power off the " +
+			"machines of the other members and resume with " + answer("force@<member>") + ": a new cluster is created " +
+			"from the data of this survivor. Acknowledged writes that it does not have are LOST, and it drops entries that " +
+			"are not known to be committed. With adopt, the operator surveys all nodes and starts the later members again. " +
+			"With force, the other data directories are renamed when their members rejoin. If another member is found " +
+			"running, nothing is forced: power off its machine, then resume again. Until the survivor is serving requests, " +
+			"you can choose a different one. The operator does not restore snapshots. If no node has data, delete the " +
+			"operator's etcd records: a new cluster is created once no node has traces of the old one"}
 	if unknown != "" {
 		a.Message += fmt.Sprintf(". The chosen survivor %q is not a member that can start with its data", unknown)
 	}
